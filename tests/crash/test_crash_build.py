@@ -73,12 +73,3 @@ def test_states_of_two_records_may_be_built_in_one_place(place: Path) -> None:
         for state in (first, second):
             state.build(place / "built")
             assert there(place / "built") == expected(state)
-
-
-def test_only_files_that_differ_are_written(place: Path) -> None:
-    made = Tape(f=OLD, g=b"g").write("f", 0, b"x")
-    for state in states(made, "ext4"):
-        state.build(place / "built")
-        before = (place / "built/g").stat()
-        state.build(place / "built")
-        assert (place / "built/g").stat().st_ino == before.st_ino

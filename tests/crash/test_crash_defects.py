@@ -11,6 +11,7 @@ import toys
 from needed import unavailable
 
 from dyno.crash import recorder
+from dyno.crash.explanation import explain
 from dyno.crash.model import State, draws, shrink
 from dyno.crash.record import Record
 
@@ -65,7 +66,7 @@ def test_a_planted_defect_is_found(recorded, tmp_path: Path, name: str) -> None:
     small = shrink(record, state, fails)
     assert fails(small)
     assert len(small.lost()) <= len(state.lost())
-    assert len(small.words()) <= 4
+    assert len(explain(small)) <= 4
 
 
 @pytest.mark.parametrize("model", ["ext4", "ordered", "posix"])

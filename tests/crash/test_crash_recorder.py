@@ -13,9 +13,9 @@ import pytest
 from needed import unavailable
 
 from dyno.crash import recorder, strace_recorder
-from dyno.crash.base import replayed
 from dyno.crash.model import draws
 from dyno.crash.record import Create, Event, Flush, Hint, Mark, Record, Unlink, Write
+from dyno.crash.tree import replayed
 
 ORDINARY = "nobody"
 
@@ -226,7 +226,7 @@ def strace() -> None:
 def test_what_strace_can_not_see_is_told(place: Path, name: str) -> None:
     strace()
     record = called(place, name, natively=False)
-    assert any("strace does not tell" in line or "moves" in line or "exchanges" in line for line in record.unseen)
+    assert any("strace does not show" in line or "moves" in line or "exchanges" in line for line in record.unseen)
     assert (record.refused == ["io_setup", "io_uring_setup"]) == (name == "refused")
 
 

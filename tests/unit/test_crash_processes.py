@@ -30,7 +30,7 @@ def test_a_server_that_is_not_recorded_yet_goes_with_who_started_it(
     monkeypatch.setattr(processes, "words", lambda target, module, out: [sys.executable, "-c", STARTS, out])
     target: Any = SimpleNamespace(spec=SimpleNamespace(server=object()))
     (tmp_path / "home").mkdir()
-    child = processes.CrashProcess(target, "committer", tmp_path / "home")
+    child = processes.CrashProcess(target, "commit", tmp_path / "home")
     server = int(child.line(30.0) or 0)
     assert running(server)
     child.close()

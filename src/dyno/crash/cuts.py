@@ -1,50 +1,72 @@
-"""The power is cut: what an engine does to its files is recorded once, the states in which they may be after a cut
-are drawn by a model of what a file system may lose, and each is opened and judged.
+"""Cuts the power: an engine's changes to its files are recorded once, a model of the file system draws the states
+after a cut, and each state is opened and judged.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import math
 import shutil
 import subprocess
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from dataclasses import replace as replaced
 from pathlib import Path
 
-from msgspec.structs import replace
+import msgspec
 
-from dyno.crash.judgement import HANG, REFUSED, Judgement
+from dyno.crash.explanation import explain
 from dyno.crash.kills import Failed
 from dyno.crash.model import State, draws, shrink
-from dyno.crash.processes import StoreChecker, job, numbers, words
+from dyno.crash.processes import COMMIT, StoreChecker, numbers, words, write_job
 from dyno.crash.record import Record
 from dyno.crash.recorder import record
-from dyno.crash.store import Target
-from dyno.crash.time_budget import Allowed
+from dyno.crash.store import HANG, REFUSED, Judgement, Target
 from dyno.servers import leftover_processes
 
 COMMITS = 100
-RECOVERIES = 10
-"""States of which the recovery is recorded and cut, at most; as many states of each are judged."""
+MOST_RECOVERIES = 10
 RECORD_SECONDS = 600.0
 WHEN_RUNNING, WHEN_RECOVERING, WHEN_BORN, WHEN_MOUNTED = "cut", "recovery", "birth", "device"
-RUNNING, RECOVERING = 0.6, 0.6
-"""The share of the time for cuts that those have while it commits; and of the rest, those while it recovers."""
-FOR_EVER = Allowed()
 WAYS = (WHEN_RUNNING, WHEN_RECOVERING, WHEN_BORN, WHEN_MOUNTED)
+RUNNING_SHARE, RECOVERING_SHARE = 0.6, 0.6
+"""Share of the time for cuts while the engine commits; and share of the rest for cuts while it recovers."""
+
+
+@dataclass(frozen=True)
+class TimeBudget:
+    """Deadline by the monotonic clock. What was started before it is finished."""
+
+    end: float = math.inf
+
+    @classmethod
+    def seconds(cls, seconds: float | None) -> TimeBudget:
+        return cls() if seconds is None else cls(time.monotonic() + seconds)
+
+    @property
+    def over(self) -> bool:
+        return time.monotonic() >= self.end
+
+    def part(self, share: float) -> TimeBudget:
+        """Returns a budget of that share of the remaining time."""
+        now = time.monotonic()
+        return self if self.end == math.inf else TimeBudget(now + max(0.0, self.end - now) * share)
+
+
+UNLIMITED = TimeBudget()
 
 
 class Unreadable(Exception):
-    """The file system itself can't be read in a state: why."""
+    """A state whose file system can't be mounted or read; says why."""
 
 
 @dataclass(frozen=True)
 class Cut:
-    """One state, and what it was found to be."""
+    """A state, and its judgement."""
 
     when: str
-    """'cut' while it commits; 'recovery': a second time, while it recovers from the first; 'birth': where nothing is
-    taken as durable that was done before the first commit; 'device': on a disk with a real file system."""
+    """'cut' while the engine commits; 'recovery' while it recovers from such a cut; 'birth' if nothing before the
+    first commit is taken as durable; 'device' on a disk with a real file system."""
     judgement: Judgement
     acknowledged: int
     begun: int
@@ -55,56 +77,58 @@ class Cut:
 
 @dataclass(frozen=True)
 class Recorded:
-    """A workload, recorded."""
+    """A recorded workload."""
 
     record: Record
     seldom: int
-    """How often the engine did what it does seldom."""
-    told: Sequence[str]
-    """The lines of the process that did it."""
+    """How often the engine did its maintenance."""
+    lines: Sequence[str]
+    """Output of the committing process."""
 
 
 class Bench:
-    """Where one store is recorded, in `place`, and where its states are built and judged, in `fast`: what becomes of
-    a state does not depend on how fast a flush is. A record must be of a disk: in memory a server may not flush at
-    all."""
+    """Records a store in the directory `place`; builds and judges its states in `fast`.
+
+    The recording needs a disk, since in memory a server may not flush at all. States may be in memory: the judgement
+    does not depend on the speed of flushes.
+    """
 
     def __init__(self, target: Target, place: Path, fast: Path) -> None:
         self._target, self._place = target, place
         self._recorded, self.home = place / "home", fast / "home"
         fast.mkdir(parents=True, exist_ok=True)
-        self._judge = StoreChecker(target, self.home)
+        self._checker = StoreChecker(target, self.home)
         self.born = target.spec.server is None
-        """Whether the record has how the store was made."""
+        """Whether the record includes the creation of the store."""
 
     def __enter__(self) -> Bench:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._judge.close()
+        self._checker.close()
 
     def workload(self) -> Recorded:
-        """Records so many commits, from a store that has just been made; a server's is there before, as making that
+        """Records COMMITS commits on a new store. A server's store is created before the recording, since creating it
         takes a program of its own. Raises Failed."""
         self._recorded.mkdir(parents=True)
         if not self.born:
-            self._made()
-        record_, told = self._record(COMMITS, "record")
-        if len(numbers(told, "done")) != COMMITS:
-            raise Failed(told[-1].removeprefix("failed ") if told else "the process that was recorded did nothing")
-        return Recorded(record_, len(numbers(told, "seldom")), told)
+            self._create_store()
+        recording, lines = self._record(COMMITS, "record")
+        if len(numbers(lines, "done")) != COMMITS:
+            raise Failed(lines[-1].removeprefix("failed ") if lines else "the recorded process did nothing")
+        return Recorded(recording, len(numbers(lines, "seldom")), lines)
 
-    def _made(self) -> None:
-        """The store is made, and closed as it should be, with nobody looking."""
-        self._committed(0, stop=True)
+    def _create_store(self) -> None:
+        """Creates the store and shuts it down in order, without recording."""
+        self._commit(0, stop=True)
 
-    def _committed(self, commits: int, stop: bool = False) -> list[str]:
-        """What a process told that made so many commits. Raises Failed."""
+    def _commit(self, commits: int, stop: bool = False) -> list[str]:
+        """Commits without recording. Returns the lines of the process. Raises Failed."""
         answers = self._answers()
-        path = job(self._target, self._recorded, 0, commits, stop)
+        job = write_job(self._target, self._recorded, 0, commits, stop)
         try:
             done = subprocess.run(
-                words(self._target, "committer", path, str(answers)),
+                words(self._target, COMMIT, job, str(answers)),
                 capture_output=True,
                 text=True,
                 errors="replace",
@@ -114,23 +138,28 @@ class Bench:
             raise Failed(f"it was not done after {RECORD_SECONDS:g} s") from None
         finally:
             leftover_processes.clear(self._recorded)
-        told = answers.read_text(errors="replace").splitlines()
+        lines = answers.read_text(errors="replace").splitlines()
         if done.returncode:
-            said = told or done.stderr.strip().splitlines()
-            raise Failed(said[-1].removeprefix("failed ") if said else f"exit status {done.returncode}")
-        return told
+            output = lines or done.stderr.strip().splitlines()
+            raise Failed(output[-1].removeprefix("failed ") if output else f"exit status {done.returncode}")
+        return lines
 
     def _record(self, commits: int, name: str) -> tuple[Record, list[str]]:
         answers, out = self._answers(), self._place / name
         shutil.rmtree(out, ignore_errors=True)
-        command = words(self._target, "committer", job(self._target, self._recorded, 0, commits), str(answers))
+        job = write_job(self._target, self._recorded, 0, commits)
         try:
-            made = record(command, [self._recorded], out, timeout_seconds=RECORD_SECONDS)
+            recording = record(
+                words(self._target, COMMIT, job, str(answers)),
+                [self._recorded],
+                out,
+                timeout_seconds=RECORD_SECONDS,
+            )
         except (RuntimeError, TimeoutError) as error:
             raise Failed(f"it can't be recorded: {error}") from None
         finally:
             leftover_processes.clear(self._recorded)
-        return made, answers.read_text(errors="replace").splitlines()
+        return recording, answers.read_text(errors="replace").splitlines()
 
     def _answers(self) -> Path:
         answers = self._place / "answers"
@@ -138,69 +167,68 @@ class Bench:
         return answers
 
     def build(self, state: State) -> None:
-        """Makes `home` hold it. Raises Unreadable."""
+        """Makes `home` hold the state. Raises Unreadable."""
         state.build(self.home)
 
     def words(self, state: State) -> list[str]:
-        """What was lost in it."""
-        return state.words()
+        """Describes what the state lost."""
+        return explain(state)
 
     def judged(self, state: State, more: bool = True) -> Judgement:
         try:
             self.build(state)
         except Unreadable as error:
             return Judgement(REFUSED, str(error))
-        return self._judge.look(state.acknowledged, state.begun, more)
+        return self._checker.look(state.acknowledged, state.begun, more)
 
     def recovery(self, state: State) -> Record | None:
-        """The record of one from that state, which it survives; None where it did not get to its end."""
+        """Records the recovery from a state. Returns None if the recovery did not finish."""
         state.build(self._recorded)
-        made, told = self._record(0, "recovery")
-        if "ended" not in told:
+        recording, lines = self._record(0, "recovery")
+        if "ended" not in lines:
             return None
-        return replaced(made, header=replace(made.header, acknowledged=state.acknowledged, begun=state.begun))
+        header = msgspec.structs.replace(recording.header, acknowledged=state.acknowledged, begun=state.begun)
+        return dataclasses.replace(recording, header=header)
 
 
 def cuts(
-    bench: Bench, made: Recorded, model: str, count: int, seed: int, allowed: Allowed = FOR_EVER
+    bench: Bench, workload: Recorded, model: str, count: int, seed: int, budget: TimeBudget = UNLIMITED
 ) -> Iterator[Cut]:
-    """Cuts at `count` states while it commits, and then at some while it recovers from some of these, and at some
-    while it is born; at fewer, and at one of each at least, where that is all that the time allows. Raises Failed."""
+    """Cuts at `count` states while the engine commits, then at some while it recovers from these, and at some while
+    the store is created. If the time is short there are fewer, but at least one of each. Raises Failed."""
     sound: list[State] = []
-    for cut in judgements(
-        bench, made.record, WHEN_RUNNING, draws(made.record, model, seed, count), allowed.part(RUNNING)
-    ):
+    states = draws(workload.record, model, seed, count)
+    for cut in judgements(bench, workload.record, WHEN_RUNNING, states, budget.part(RUNNING_SHARE)):
         if cut.judgement.sound:
             sound.append(cut.state)
         yield cut
-    few = max(1, count // 20)
-    some = min(RECOVERIES, few)
-    recovering = allowed.part(RECOVERING)
-    for number, state in enumerate(sound[:: max(1, len(sound) // some)][:some]):
+    per_recovery = max(1, count // 20)
+    recoveries = min(MOST_RECOVERIES, per_recovery)
+    recovering = budget.part(RECOVERING_SHARE)
+    for number, state in enumerate(sound[:: max(1, len(sound) // recoveries)][:recoveries]):
         if number and recovering.over:
             break
-        if (again := bench.recovery(state)) is not None:
-            states = draws(again, model, seed + number, few, birth=True)
-            yield from judgements(bench, again, WHEN_RECOVERING, states, recovering)
+        if (recording := bench.recovery(state)) is not None:
+            states = draws(recording, model, seed + number, per_recovery, birth=True)
+            yield from judgements(bench, recording, WHEN_RECOVERING, states, recovering)
     if bench.born:
-        yield from judgements(
-            bench, made.record, WHEN_BORN, draws(made.record, model, seed, max(1, count // 4), birth=True), allowed
-        )
+        states = draws(workload.record, model, seed, max(1, count // 4), birth=True)
+        yield from judgements(bench, workload.record, WHEN_BORN, states, budget)
 
 
 def judgements(
-    bench: Bench, record_: Record, when: str, states: Iterator[State], allowed: Allowed = FOR_EVER
+    bench: Bench, recording: Record, when: str, states: Iterator[State], budget: TimeBudget = UNLIMITED
 ) -> Iterator[Cut]:
-    """Of each state, what it was found to be: of the first, and of others while that is allowed."""
+    """Judges the first state, and others while there is time."""
     for number, state in enumerate(states):
-        if number and allowed.over:
+        if number and budget.over:
             return
-        yield Cut(when, bench.judged(state), state.acknowledged, state.begun, state.kind, state, record_)
+        yield Cut(when, bench.judged(state), state.acknowledged, state.begun, state.kind, state, recording)
 
 
 def smallest(bench: Bench, cut: Cut) -> Cut:
-    """A cut of the same outcome in which as little as could be found was lost. One that hangs is left as it is: each
-    that was tried would take minutes."""
+    """Returns a cut with the same outcome that loses as little as can be found. A hang is not shrunk, since each try
+    would take minutes; nor is the state of an engine that does not fail twice alike."""
     if cut.judgement.outcome == HANG:
         return cut
 
@@ -210,6 +238,7 @@ def smallest(bench: Bench, cut: Cut) -> Cut:
     state = shrink(cut.record, cut.state, same)
     judgement = bench.judged(state)
     if judgement.outcome != cut.judgement.outcome:
-        # An engine that does not do the same twice.
         return cut
-    return replaced(cut, state=state, judgement=judgement, acknowledged=state.acknowledged, begun=state.begun)
+    return dataclasses.replace(
+        cut, state=state, judgement=judgement, acknowledged=state.acknowledged, begun=state.begun
+    )

@@ -1,34 +1,50 @@
-"""The same on a real file system: on a disk that tells what was written to it (disk.py), under a loop device. The
-states are the disk's, between two of its flushes; the file system is mounted on each, recovers it, and the store is
-taken from there.
+"""Cuts the power of a disk with a real file system.
 
-Needs root. All is mounted in a namespace of this process: when it is gone, so are mounts and loop devices.
+The disk is a file served by FUSE, under a loop device; all writes to it and flushes of it are recorded. A state is
+the disk between two flushes: the kernel mounts and recovers its file system, and the store is copied from there.
+
+Needs root. All mounts are in a namespace of this process, so that mounts and loop devices vanish with it.
+
+`python -m dyno.crash.device IMAGE MOUNTPOINT EVENTS` serves the disk until it is unmounted: IMAGE holds the bytes of
+the disk, EVENTS receives each write and flush as the events of a record.
 """
 
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import shutil
+import stat
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from ctypes.util import find_library
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from dyno.contracts.model import UsageError
-from dyno.crash.cuts import COMMITS, RECORD_SECONDS, WHEN_MOUNTED, Bench, Cut, Recorded, Unreadable, judgements
-from dyno.crash.disk import NAME
+from dyno.crash.cuts import (
+    COMMITS,
+    RECORD_SECONDS,
+    WHEN_MOUNTED,
+    Bench,
+    Cut,
+    Recorded,
+    TimeBudget,
+    Unreadable,
+    judgements,
+)
 from dyno.crash.kills import Failed
 from dyno.crash.model import State, draws
 from dyno.crash.processes import numbers
-from dyno.crash.record import VERSION, Event, Header, Mark, Node, Record, read
+from dyno.crash.record import VERSION, Event, Flush, Header, Mark, Node, Record, Write, framed, read
 from dyno.crash.store import Target
-from dyno.crash.time_budget import Allowed
 from dyno.host import installation, interpreters
 from dyno.host.force_remove import remove, unmount
 from dyno.host.process import die_with_parent, environment
@@ -38,50 +54,46 @@ SYSTEMS = {
     "xfs": ("mkfs.xfs", "-q", "-f", "-K"),
     "btrfs": ("mkfs.btrfs", "-q", "-f", "-K"),
 }
-"""File systems, and what makes one on a file."""
+"""Command that makes each file system on a file."""
+DISK = "disk"
+"""Name of the disk's file below the FUSE mount."""
 MIB = 1 << 20
 LEAST_BYTES = {"ext4": 64 * MIB, "xfs": 320 * MIB, "btrfs": 128 * MIB}
 SERVER_BYTES = 448 * MIB
-"""More, for an engine with a server: its logs are made in advance."""
+"""Additional size for an engine with a server, which allocates its logs in advance."""
 PACKAGES = {"mkfs.ext4": "e2fsprogs", "mkfs.xfs": "xfsprogs", "mkfs.btrfs": "btrfs-progs"}
-_NEWNS, _REC, _PRIVATE = 0x20000, 0x4000, 1 << 18
+CLONE_NEWNS, MS_REC, MS_PRIVATE = 0x20000, 0x4000, 1 << 18
 START_SECONDS = 30.0
 
 
 def unavailable(system: str) -> str | None:
-    """Why there can be no such device here; None where there can."""
+    """Returns why this machine can't have such a device; None if it can."""
     program = SYSTEMS[system][0]
     if sys.platform != "linux" or os.geteuid() != 0:
         return "--device mounts a file system, which needs Linux and root"
     if not Path("/dev/fuse").exists() or not Path("/dev/loop-control").exists():
-        return "--device needs FUSE and loop devices, which this kernel or container has not"
-    if find_spec("mfusepy") is None or not _libfuse():
+        return "--device needs FUSE and loop devices, which this kernel or container doesn't have"
+    libfuse = find_library("fuse3") or find_library("fuse") or os.environ.get("FUSE_LIBRARY_PATH")
+    if find_spec("mfusepy") is None or not libfuse:
         return f"--device needs libfuse and mfusepy: {installation.extra('device')}, and the package libfuse3-3"
     if shutil.which(program) is None:
         return f"--device {system} needs {program}: install {PACKAGES[program]}"
     return None
 
 
-def _libfuse() -> bool:
-    from ctypes.util import find_library
-
-    return bool(find_library("fuse3") or find_library("fuse") or os.environ.get("FUSE_LIBRARY_PATH"))
-
-
 def isolate() -> None:
-    """Has this process, and all that it starts, mount where nobody else sees it, and where nothing is left of it.
-    Raises UsageError."""
+    """Gives this process and its children mounts of their own. Raises UsageError."""
     library = ctypes.CDLL(None, use_errno=True)
-    if library.unshare(_NEWNS) or library.mount(b"none", b"/", None, _REC | _PRIVATE, None):
+    if library.unshare(CLONE_NEWNS) or library.mount(b"none", b"/", None, MS_REC | MS_PRIVATE, None):
         raise UsageError(f"--device can't have mounts of its own: {os.strerror(ctypes.get_errno())}")
 
 
 class Device(Bench):
-    """A bench whose store is on such a file system."""
+    """Bench with the store on a real file system."""
 
     def __init__(self, target: Target, place: Path, fast: Path, system: str) -> None:
         self._mount, self._fuse, self._built = place / "mount", place / "fuse", fast / "built"
-        # The store is below the mount's root, where nothing of the file system's own is.
+        # The store is in a directory below the mount, apart from the file system's own lost+found.
         super().__init__(target, self._mount, fast)
         self._place, self._system, self._mounted = place, system, fast / "mounted"
         self._image = fast / "image"
@@ -93,55 +105,51 @@ class Device(Bench):
 
     def __exit__(self, *_: object) -> None:
         super().__exit__()
-        for mounted in (self._mounted, self._mount, self._fuse):
-            unmount(mounted)
+        for mountpoint in (self._mounted, self._mount, self._fuse):
+            unmount(mountpoint)
 
     def workload(self) -> Recorded:
-        """Records so many commits, as writes and flushes of the disk, of a store that was made before. Raises
-        Failed."""
-        self._format()
-        with self._on(self._image, self._mount):
-            self._recorded.mkdir()
-            self._made()
-        base = self._place / "base"
-        base.mkdir()
-        _run("cp", "--sparse=always", str(self._image), str(base / "1"))
-        events = self._place / "events"
-        with self._disk(events) as disk, self._on(disk, self._mount):
-            told = self._committed(COMMITS)
-        record = Record(self._header(), sorted([*_events(events), *_marks(told)], key=lambda event: event.end), base)
-        return Recorded(record, len(numbers(told, "seldom")), told)
-
-    def _format(self) -> None:
+        """Records COMMITS commits as writes and flushes of the disk, on a store created before. Raises Failed."""
         size = LEAST_BYTES[self._system] + (0 if self.born else SERVER_BYTES)
         with self._image.open("wb") as file:
             file.truncate(size)
         _run(*SYSTEMS[self._system], str(self._image))
-
-    def _header(self) -> Header:
-        """Of a record of one file, which is the disk."""
+        with self._on(self._image, self._mount):
+            self._recorded.mkdir()
+            self._create_store()
+        base, path = self._place / "base", self._place / "events"
+        base.mkdir()
+        _run("cp", "--sparse=always", str(self._image), str(base / "1"))
+        with self._disk(path) as disk, self._on(disk, self._mount):
+            lines = self._commit(COMMITS)
+        try:
+            events = [*read(path), *_marks(lines)]
+        except (OSError, msgspec.MsgspecError) as error:
+            raise Failed(f"the disk has not recorded its writes: {error}") from None
         nodes = [
             Node(0, -1, "", "directory", 0o700, 0, 0, 0, ""),
-            Node(1, 0, NAME, "file", 0o600, 0, 0, self._image.stat().st_size, ""),
+            Node(1, 0, DISK, "file", 0o600, 0, 0, size, ""),
         ]
-        return Header(VERSION, [str(self._fuse)], nodes, "fuse", [], 0)
+        header = Header(VERSION, [str(self._fuse)], nodes, "fuse", [], 0)
+        record = Record(header, sorted(events, key=lambda event: event.end), base)
+        return Recorded(record, len(numbers(lines, "seldom")), lines)
 
     @contextmanager
-    def _on(self, image: Path, where: Path) -> Iterator[None]:
-        """The image's file system, mounted; the loop device goes with it."""
-        _run("mount", "-t", self._system, "-o", "loop", str(image), str(where))
+    def _on(self, image: Path, mountpoint: Path) -> Iterator[None]:
+        """Mounts the file system of an image. The loop device vanishes with the mount."""
+        _run("mount", "-t", self._system, "-o", "loop", str(image), str(mountpoint))
         try:
             yield
         finally:
             with suppress(Failed):
-                _run("umount", str(where))
-            unmount(where)
+                _run("umount", str(mountpoint))
+            unmount(mountpoint)
 
     @contextmanager
     def _disk(self, events: Path) -> Iterator[Path]:
-        parent = os.getpid()
-        words = interpreters.words(sys.executable, "dyno.crash.disk")
-        disk = self._fuse / NAME
+        """Serves the image as a recorded disk in a process of its own. Yields the disk's file."""
+        parent, disk = os.getpid(), self._fuse / DISK
+        words = interpreters.words(sys.executable, "dyno.crash.device")
         process = subprocess.Popen(
             [*words, str(self._image), str(self._fuse), str(events)],
             env=environment(),
@@ -156,8 +164,8 @@ class Device(Bench):
             while not disk.exists():
                 if process.poll() is not None or time.monotonic() > deadline:
                     process.kill()
-                    said = process.communicate()[1].decode(errors="replace").strip().splitlines()
-                    raise Failed(f"no disk could be made by FUSE: {said[-1] if said else 'it did not start'}")
+                    lines = process.communicate()[1].decode(errors="replace").strip().splitlines()
+                    raise Failed(f"FUSE did not serve the disk: {lines[-1] if lines else 'it did not start'}")
                 time.sleep(0.01)
             yield disk
         finally:
@@ -169,48 +177,97 @@ class Device(Bench):
                 process.wait()
 
     def build(self, state: State) -> None:
-        """The disk as it is in that state; what its file system makes of it is copied to `home`."""
+        """Builds the disk, mounts its file system, and copies the store to `home`."""
         state.build(self._built)
         self.home.mkdir(parents=True, exist_ok=True)
         remove(self.home)
         try:
-            with self._on(self._built / NAME, self._mounted):
+            with self._on(self._built / DISK, self._mounted):
                 _run("cp", "-a", "--sparse=always", str(self._mounted / self._recorded.name), str(self.home))
         except Failed as error:
             raise Unreadable(f"the file system: {error}") from None
 
     def words(self, state: State) -> list[str]:
-        """Blocks of the disk, whose files are not known; or none of them."""
+        """Describes the lost blocks of the disk. To which files they belong is unknown."""
         if state.lost() or state.torn is not None:
-            return state.words()
-        return [f"all that {self._system} had written was there: the rest was in the kernel's memory, with no flush"]
+            return super().words(state)
+        return [f"the disk lost nothing that {self._system} wrote; the rest was in the kernel's memory, unflushed"]
 
 
-def cuts(bench: Device, made: Recorded, count: int, seed: int, allowed: Allowed) -> Iterator[Cut]:
-    """Cuts of the disk's power at `count` states. A page of a disk is lost or kept whatever the file system's name:
-    each model says the same of it."""
-    return judgements(bench, made.record, WHEN_MOUNTED, draws(made.record, "ext4", seed, count), allowed)
+def cuts(bench: Device, workload: Recorded, count: int, seed: int, budget: TimeBudget) -> Iterator[Cut]:
+    """Cuts the disk's power at `count` states. For pages of a single file all models are the same."""
+    states = draws(workload.record, "ext4", seed, count)
+    return judgements(bench, workload.record, WHEN_MOUNTED, states, budget)
 
 
-def _events(path: Path) -> list[Event]:
-    try:
-        return read(path)
-    except (OSError, msgspec.MsgspecError) as error:
-        raise Failed(f"the disk has not told what was written to it: {error}") from None
-
-
-def _marks(told: list[str]) -> Iterator[Mark]:
-    """By the clock that the disk's events have, too."""
-    for line in told:
-        word, *numbers_ = line.split()
+def _marks(lines: list[str]) -> Iterator[Mark]:
+    """Yields the marks of the committing process, by the clock that the disk's events use."""
+    for line in lines:
+        word, *rest = line.split()
         if word in ("begun", "done"):
-            number, at = map(int, numbers_)
+            number, at = map(int, rest)
             yield Mark(at, at, 0, number + 1, "begin" if word == "begun" else "end")
 
 
 def _run(*words: str) -> None:
-    """Raises Failed, with what it said."""
+    """Raises Failed with the last line of the command's errors."""
     done = subprocess.run(words, capture_output=True, text=True, errors="replace", timeout=RECORD_SECONDS)
     if done.returncode:
-        said = done.stderr.strip().splitlines()
-        raise Failed(f"{words[0]}: {said[-1] if said else f'exit status {done.returncode}'}")
+        lines = done.stderr.strip().splitlines()
+        raise Failed(f"{words[0]}: {lines[-1] if lines else f'exit status {done.returncode}'}")
+
+
+def serve(image: str, mountpoint: str, events: str) -> None:
+    """Serves the disk until it is unmounted."""
+    import mfusepy
+
+    class Disk(mfusepy.Operations):  # type: ignore[misc, unused-ignore]
+        """File system with the disk as its only file. Names and signatures are libfuse's."""
+
+        use_ns = True
+
+        def __init__(self) -> None:
+            self._image = os.open(image, os.O_RDWR)
+            self._events = Path(events).open("wb")  # noqa: SIM115
+            self._size = os.fstat(self._image).st_size
+
+        def getattr(self, path: str, fh: int | None = None) -> dict[str, Any]:
+            if path == "/":
+                return {"st_mode": stat.S_IFDIR | 0o700, "st_nlink": 2}
+            if path == f"/{DISK}":
+                return {"st_mode": stat.S_IFREG | 0o600, "st_nlink": 1, "st_size": self._size}
+            raise mfusepy.FuseOSError(errno.ENOENT)
+
+        def readdir(self, path: str, fh: int) -> list[str]:
+            return [".", "..", DISK]
+
+        def open(self, path: str, flags: int) -> int:
+            return 0
+
+        def read(self, path: str, size: int, offset: int, fh: int) -> bytes:
+            return os.pread(self._image, size, offset)
+
+        def write(self, path: str, data: bytes, offset: int, fh: int) -> int:
+            begin = time.monotonic_ns()
+            os.pwrite(self._image, data, offset)
+            self._log(Write(begin, time.monotonic_ns(), 0, 1, offset, bytes(data), "block"))
+            return len(data)
+
+        def fsync(self, path: str, datasync: int, fh: int) -> int:
+            begin = time.monotonic_ns()
+            self._log(Flush(begin, time.monotonic_ns(), 0, "flush", 1))
+            return 0
+
+        def _log(self, event: Event) -> None:
+            self._events.write(framed(event))
+
+        def destroy(self, path: str) -> None:
+            self._events.close()
+
+    # One call at a time, like a disk without a queue, so that the events have an order.
+    mfusepy.FUSE(Disk(), mountpoint, foreground=True, nothreads=True)
+
+
+if __name__ == "__main__":
+    die_with_parent(os.getppid())
+    serve(*sys.argv[1:])

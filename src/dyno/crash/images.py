@@ -1,119 +1,112 @@
-"""What files hold in a state: which version of each page, of the size, and of the names."""
+"""Contents of files after a cut: the version of each page, the size and the names, and how they are written to
+disk."""
 
 from __future__ import annotations
 
+import os
+import shutil
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
-from dyno.crash.base import Tree
 from dyno.crash.changes import PAGE, SECTOR, Change, Changes
 from dyno.crash.record import Node, Record, Resize
+from dyno.crash.tree import Tree
 
 Torn = tuple[int, int, tuple[int, ...]]
-"""A file, a page of it, and the version of each of its sectors; -1 is what was there at first."""
-_PATHS = 64
-_KNOWN = 8
+"""A file, one of its pages, and the version of each sector of that page; version -1 is the page before the record."""
+MOST_PATHS, MOST_VERSIONS = 64, 8
+"""Entries of the caches of names, and of each page's versions."""
 _ZEROS = bytes(PAGE)
 
 
-class _Page:
-    """Its versions, each made of the one before; of the few that were asked for last, their bytes."""
+class PageVersions:
+    """Versions of one page, each built from the one before. Caches the versions requested last."""
 
-    def __init__(self, first: bytes, versions: list[Change], page: int) -> None:
-        self._first, self._versions, self._page = first, versions, page
-        self._known: dict[int, bytes] = {}
-        durable = [change.durable_at for change in versions]
+    def __init__(self, first: bytes, changes: list[Change], page: int) -> None:
+        self._first, self._changes, self._page = first, changes, page
+        self._cached: dict[int, bytes] = {}
+        durable = [change.durable_at for change in changes]
         for at in range(len(durable) - 2, -1, -1):
             durable[at] = min(durable[at], durable[at + 1])
         self._durable = durable
 
     def durable(self, point: int) -> int:
-        """The version that no cut at that moment can take away."""
+        """Returns the latest version that no cut at this moment can lose."""
         return bisect_right(self._durable, point) - 1
 
     def image(self, version: int) -> bytes:
-        """PAGE bytes."""
+        """Returns the PAGE bytes of a version."""
         if version < 0:
             return self._first
-        if version not in self._known:
+        if version not in self._cached:
             at = version - 1
-            while at >= 0 and at not in self._known:
+            while at >= 0 and at not in self._cached:
                 at -= 1
-            made = bytearray(self._known.get(at, self._first))
-            for change in self._versions[at + 1 : version + 1]:
+            image = bytearray(self._cached.get(at, self._first))
+            for change in self._changes[at + 1 : version + 1]:
                 if isinstance(change.event, Resize):
                     start = max(change.event.size - self._page * PAGE, 0)
-                    made[start:] = bytes(PAGE - start)
+                    image[start:] = bytes(PAGE - start)
                 else:
-                    made[change.start : change.start + len(change.data)] = change.data
-            while len(self._known) >= _KNOWN:
-                del self._known[next(iter(self._known))]
-            self._known[version] = bytes(made)
-        return self._known[version]
+                    image[change.start : change.start + len(change.data)] = change.data
+            while len(self._cached) >= MOST_VERSIONS:
+                del self._cached[next(iter(self._cached))]
+            self._cached[version] = bytes(image)
+        return self._cached[version]
 
     def torn(self, versions: Iterable[int]) -> bytes:
-        """Each sector of a version of its own."""
-        cuts = [(number * SECTOR, version) for number, version in enumerate(versions)]
-        return b"".join(self.image(version)[at : at + SECTOR] for at, version in cuts)
+        """Returns the page with each sector at its own version."""
+        offsets = [(number * SECTOR, version) for number, version in enumerate(versions)]
+        return b"".join(self.image(version)[at : at + SECTOR] for at, version in offsets)
 
 
 @dataclass(frozen=True)
 class File:
-    """In one state. Of pages that are not in `changed`, what was there at first; of what is behind, zeros."""
+    """Contents of a file in one state. Pages that are not in `changed` are as before the record, or zeros."""
 
     number: int
     size: int
     changed: dict[int, bytes]
-    first: First
+    first: FirstContents
 
     def written(self) -> Iterator[tuple[int, bytes]]:
-        """The number and the bytes of those that were changed; the last is cut at the size."""
+        """Yields number and bytes of the changed pages, the last one cut at the file's size."""
         for page, image in self.changed.items():
             if page * PAGE < self.size:
                 yield page, image if (page + 1) * PAGE <= self.size else image[: self.size - page * PAGE]
 
-    def pages(self) -> Iterator[tuple[int, bytes]]:
-        """Also those that hold what was there at first; all others are zeros."""
-        yield from self.written()
+    def runs(self) -> Iterator[tuple[int, bytes]]:
+        """Yields offset and bytes of each stretch of pages that aren't all zeros."""
+        pages = dict(self.written())
         for page in range(min(-(-self.size // PAGE), self.first.pages)):
             if page not in self.changed:
-                yield page, self.first.page(page)[: self.size - page * PAGE]
-
-    @property
-    def last(self) -> int:
-        """The last page that may hold something."""
-        return max([self.first.pages, *self.changed])
-
-    def runs(self) -> Iterator[tuple[int, bytes]]:
-        """An offset and bytes for each part that is no hole."""
-        at, parts = -1, list[bytes]()
-        for page, image in sorted(self.pages()):
+                pages[page] = self.first.page(page)[: self.size - page * PAGE]
+        begin, parts = -1, list[bytes]()
+        for page, image in sorted(pages.items()):
             if image == _ZEROS[: len(image)]:
                 continue
-            if at < 0 or page * PAGE != at + PAGE * len(parts):
+            if begin < 0 or page * PAGE != begin + PAGE * len(parts):
                 if parts:
-                    yield at, b"".join(parts)
-                at, parts = page * PAGE, []
+                    yield begin, b"".join(parts)
+                begin, parts = page * PAGE, []
             parts.append(image)
         if parts:
-            yield at, b"".join(parts)
+            yield begin, b"".join(parts)
 
     @cached_property
     def data(self) -> bytes:
-        """All of it."""
-        made = bytearray(self.first.data[: self.size])
-        made.extend(bytes(self.size - len(made)))
-        for page, image in self.changed.items():
-            if page * PAGE < self.size:
-                at = page * PAGE
-                made[at : at + PAGE] = image[: self.size - at]
-        return bytes(made)
+        """The whole contents."""
+        contents = bytearray(self.size)
+        for offset, part in self.runs():
+            contents[offset : offset + len(part)] = part
+        return bytes(contents)
 
 
-class First:
-    """What a file held before the command was begun."""
+class FirstContents:
+    """Contents of a file before the command was started."""
 
     def __init__(self, record: Record, number: int) -> None:
         self._record, self._number = record, number
@@ -127,35 +120,71 @@ class First:
         return -(-len(self.data) // PAGE)
 
     def page(self, number: int) -> bytes:
-        """PAGE bytes, with zeros behind the end."""
-        part = self.data[number * PAGE : (number + 1) * PAGE]
-        return part if len(part) == PAGE else part + bytes(PAGE - len(part))
+        """Returns PAGE bytes, padded with zeros."""
+        return self.data[number * PAGE : (number + 1) * PAGE].ljust(PAGE, b"\0")
+
+
+Files = dict[str, tuple[Node, File | None]]
+"""By path below the root (or below the number of its root, if there are several), directories before what is in them.
+A directory or a symbolic link has no File."""
+
+
+def build(files: Files, root: Path) -> None:
+    """Makes a directory hold these files and nothing else."""
+    root.mkdir(parents=True, exist_ok=True)
+    for entry in root.iterdir():
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.rmtree(entry)
+        else:
+            entry.unlink()
+    links: dict[int, Path] = {}
+    for name, (node, file) in files.items():
+        path = root / name
+        if node.kind == "directory":
+            path.mkdir()
+        elif node.kind == "symlink":
+            path.symlink_to(node.target)
+            continue
+        elif file is None:
+            continue
+        elif file.number in links:
+            os.link(links[file.number], path)
+            continue
+        else:
+            links[file.number] = path
+            with path.open("xb", buffering=0) as out:
+                for offset, data in file.runs():
+                    os.pwrite(out.fileno(), data, offset)
+                out.truncate(file.size)
+        if os.geteuid() == 0:
+            os.chown(path, node.uid, node.gid)
+        path.chmod(node.mode)
 
 
 class Images:
-    """Of all files of a record, under the rules of `changes`."""
+    """Files of a record in any state, under the rules of `changes`."""
 
     def __init__(self, record: Record, changes: Changes) -> None:
         self._record, self._changes = record, changes
         self._sizes = {node.number: node.size for node in record.header.nodes if node.kind == "file"}
-        self._first: dict[int, First] = {}
-        self._pages: dict[int, dict[int, _Page]] = {}
-        self._ends: dict[int, list[int]] = {}
+        self._first: dict[int, FirstContents] = {}
+        self._pages: dict[tuple[int, int], PageVersions] = {}
+        self._durable_sizes: dict[int, list[int]] = {}
         self._paths: dict[tuple[int, ...], dict[str, Node]] = {}
         self._contents: dict[bytes, int] = {}
 
-    def page(self, file: int, page: int) -> _Page:
-        """One that was changed."""
-        pages = self._pages.setdefault(file, {})
-        if page not in pages:
-            pages[page] = _Page(self._of(file).page(page), self._changes.pages[file][page], page)
-        return pages[page]
+    def page(self, file: int, page: int) -> PageVersions:
+        """Returns the versions of a page that some event changes."""
+        if (file, page) not in self._pages:
+            first = self._first_of(file).page(page)
+            self._pages[file, page] = PageVersions(first, self._changes.pages[file][page], page)
+        return self._pages[file, page]
 
-    def _of(self, file: int) -> First:
-        return self._first.setdefault(file, First(self._record, file))
+    def _first_of(self, file: int) -> FirstContents:
+        return self._first.setdefault(file, FirstContents(self._record, file))
 
-    def files(self, point: int, kept: Iterable[Change], torn: Torn | None) -> dict[str, tuple[Node, File | None]]:
-        """By path; a directory, or a symbolic link, is no file."""
+    def files(self, point: int, kept: Iterable[Change], torn: Torn | None) -> Files:
+        """Returns what the files hold after a cut at `point` that kept these changes."""
         versions: dict[tuple[int, int], int] = {}
         sizes: dict[int, Change] = {}
         names: list[Change] = []
@@ -165,61 +194,54 @@ class Images:
                 sizes[change.file] = change
             if change.is_name:
                 names.append(change)
-        found: dict[str, tuple[Node, File | None]] = {}
-        made: dict[int, File] = {}
+        files: Files = {}
+        by_number: dict[int, File] = {}
         for path, node in self._names(point, names).items():
-            if node.kind != "file":
-                found[path] = node, None
-                continue
-            if node.number not in made:
-                made[node.number] = self._file(node.number, point, versions, sizes.get(node.number), torn)
-            found[path] = node, made[node.number]
-        return found
+            number = node.number
+            if node.kind == "file" and number not in by_number:
+                by_number[number] = self._file(number, point, versions, sizes.get(number), torn)
+            files[path] = node, by_number[number] if node.kind == "file" else None
+        return files
 
     def _file(
         self, number: int, point: int, versions: dict[tuple[int, int], int], size: Change | None, torn: Torn | None
     ) -> File:
         changed: dict[int, bytes] = {}
         for page in self._changes.pages.get(number, ()):
-            held = self.page(number, page)
+            history = self.page(number, page)
             if torn is not None and torn[:2] == (number, page):
-                changed[page] = held.torn(torn[2])
+                changed[page] = history.torn(torn[2])
             else:
-                version = max(held.durable(point), versions.get((number, page), -1))
+                version = max(history.durable(point), versions.get((number, page), -1))
                 if version >= 0:
-                    changed[page] = held.image(version)
-        return File(number, self._size(number, point, size), changed, self._of(number))
+                    changed[page] = history.image(version)
+        return File(number, self._size(number, point, size), changed, self._first_of(number))
 
     def _size(self, number: int, point: int, kept: Change | None) -> int:
         if kept is not None and kept.size is not None:
             return kept.size
         sizes = self._changes.sizes.get(number, [])
-        if number not in self._ends:
-            self._ends[number] = [change.durable_at for change in sizes]
-        at = bisect_right(self._ends[number], point) - 1
+        if number not in self._durable_sizes:
+            self._durable_sizes[number] = [change.durable_at for change in sizes]
+        at = bisect_right(self._durable_sizes[number], point) - 1
         size = sizes[at].size if at >= 0 else self._sizes.get(number, 0)
         assert size is not None
         return size
 
-    # -- names -------------------------------------------------------------------------------------------------
-
     def _names(self, point: int, kept: list[Change]) -> dict[str, Node]:
-        """Those that are durable, and those that were kept, in their order."""
-        applied = [change.number for change in self._changes.names if change.durable_at <= point]
-        key = tuple(sorted([*applied, *(change.number for change in kept)]))
+        """Returns the paths after all durable and all kept changes of names, applied in order."""
+        durable = [change.number for change in self._changes.names if change.durable_at <= point]
+        key = tuple(sorted([*durable, *(change.number for change in kept)]))
         if key not in self._paths:
-            if len(self._paths) > _PATHS:
+            if len(self._paths) > MOST_PATHS:
                 self._paths.clear()
-            self._paths[key] = self._replayed(key)
+            tree = Tree(self._record)
+            for number in key:
+                tree.apply(self._changes.all[number].event)
+            # A file that was created without a name (O_TMPFILE) and linked later.
+            tree.nodes.update(self._unnamed)
+            self._paths[key] = tree.paths(len(self._record.roots))
         return self._paths[key]
-
-    def _replayed(self, key: tuple[int, ...]) -> dict[str, Node]:
-        tree = Tree(self._record)
-        for number in key:
-            tree.apply(self._changes.all[number].event)
-        # A file without a name that got one later.
-        tree.nodes.update(self._unnamed)
-        return tree.paths(len(self._record.roots))
 
     @cached_property
     def _unnamed(self) -> dict[int, Node]:
@@ -229,16 +251,13 @@ class Images:
             tree.apply(event)
         return {number: node for number, node in tree.nodes.items() if number not in before}
 
-    def key(self, files: dict[str, tuple[Node, File | None]]) -> tuple[object, ...]:
-        """The same for two states that hold the same."""
-        return tuple(sorted((path, self._told(node, file)) for path, (node, file) in files.items()))
-
-    def _told(self, node: Node, file: File | None) -> tuple[object, ...]:
-        if file is None:
-            return (node.kind, node.target)
-        known = self._contents
-        return (
-            "file",
-            str(file.size),
-            *[(page, known.setdefault(image, len(known))) for page, image in file.written()],
-        )
+    def key(self, files: Files) -> tuple[object, ...]:
+        """Returns equal keys for states with equal contents."""
+        parts: list[tuple[object, ...]] = []
+        for path, (node, file) in files.items():
+            if file is None:
+                parts.append((path, node.kind, node.target))
+            else:
+                pages = [(at, self._contents.setdefault(page, len(self._contents))) for at, page in file.written()]
+                parts.append((path, "file", str(file.size), *pages))
+        return tuple(sorted(parts))

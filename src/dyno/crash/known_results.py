@@ -1,5 +1,7 @@
-"""What `dyno crash` found on this machine, kept so that lists and run files can say it: the latest of each engine,
-as it was asked for, and tier."""
+"""Cache of what `dyno crash` found on this machine: the latest row of each engine and tier, for lists and run files.
+
+`dyno list` imports this module, so it may import nothing that takes long, such as msgspec.
+"""
 
 from __future__ import annotations
 
@@ -14,35 +16,39 @@ from dyno.host.atomic_file import replace
 if TYPE_CHECKING:
     from dyno.contracts.sample import Cell
 
-NAMES = ("engine", "tier", "settings", "version", "verdict", "why", "traced", "model", "system")
+TEXTS = ("engine", "tier", "verdict", "why", "model")
+OPTIONAL_TEXTS = ("version", "traced", "system")
+NAMES = (*TEXTS, *OPTIONAL_TEXTS, "settings")
 WAYS = ("killed", "cut", "recovery", "birth", "device")
-MOST = 1_000
-"""Rows; the oldest go."""
+TALLY = ("count", "outcomes", "lost")
+FILE = "crashes.json"
+MOST_ROWS = 1_000
+"""The oldest rows are dropped."""
 
 
 def keep(cache: Path, row: Mapping[str, Any]) -> None:
-    """Of a row as plain data, if it was crashed at all. Where it can't be kept it is not: the command tells it."""
+    """Caches a row (as plain data) if the engine was crashed at all. Ignores a cache that can't be written."""
     if not any(row[way] for way in WAYS):
         return
-    told = {name: row[name] for name in NAMES} | {way: _tally(row[way]) for way in WAYS}
-    others = [known for known in load(cache) if _key(known) != _key(row)]
-    file = _file(cache)
+    tallies = {way: row[way] and {name: row[way][name] for name in TALLY} for way in WAYS}
+    others = [other for other in load(cache) if _key(other) != _key(row)]
+    rows = [*others, {name: row[name] for name in NAMES} | tallies]
     with suppress(OSError):
-        file.parent.mkdir(parents=True, exist_ok=True)
-        replace(file, json.dumps([*others, told][-MOST:]).encode())
+        cache.mkdir(parents=True, exist_ok=True)
+        replace(cache / FILE, json.dumps(rows[-MOST_ROWS:]).encode())
 
 
 def load(cache: Path) -> list[dict[str, Any]]:
-    """The rows; those that can't be read are passed over."""
+    """Returns the cached rows, without malformed ones."""
     with suppress(OSError, ValueError):
-        found = json.loads(_file(cache).read_text())
-        if isinstance(found, list):
-            return [row for row in found if _sound(row)]
+        rows = json.loads((cache / FILE).read_text())
+        if isinstance(rows, list):
+            return [row for row in rows if _is_valid(row)]
     return []
 
 
 def of(cache: Path, cells: Iterable[Cell]) -> list[dict[str, Any]] | None:
-    """Those of the engines and tiers of a plan; None where nothing is known of them."""
+    """Returns the rows of the engines and tiers of a plan; None if there are none."""
     wanted = {(cell.asked, cell.tier.value) for cell in cells if cell.tier is not None}
     return [row for row in load(cache) if _key(row) in wanted] or None
 
@@ -51,27 +57,20 @@ def _key(row: Mapping[str, Any]) -> tuple[str, str]:
     return row["engine"], row["tier"]
 
 
-def _tally(tally: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    return None if tally is None else {name: tally[name] for name in ("count", "outcomes", "lost")}
+def _is_valid(row: object) -> bool:
+    """Checks the types of a row, since it is copied into run files."""
+    return (
+        isinstance(row, dict)
+        and row.keys() == {*NAMES, *WAYS}
+        and all(isinstance(row[name], str) for name in TEXTS)
+        and all(isinstance(row[name], str | None) for name in OPTIONAL_TEXTS)
+        and isinstance(row["settings"], dict)
+        and all(row[way] is None or _is_valid_tally(row[way]) for way in WAYS)
+    )
 
 
-def _sound(row: object) -> bool:
-    """As `keep` writes them: what is here goes into run files."""
-    if not isinstance(row, dict) or row.keys() != {*NAMES, *WAYS}:
-        return False
-    words = all(isinstance(row[name], str) for name in ("engine", "tier", "verdict", "why", "model"))
-    maybe = all(row[name] is None or isinstance(row[name], str) for name in ("version", "traced", "system"))
-    return words and maybe and isinstance(row["settings"], dict) and all(_counted(row[way]) for way in WAYS)
-
-
-def _counted(tally: object) -> bool:
-    if tally is None:
-        return True
+def _is_valid_tally(tally: object) -> bool:
     if not isinstance(tally, dict) or not isinstance(tally.get("outcomes"), dict):
         return False
     counts = [tally.get("count"), tally.get("lost"), *tally["outcomes"].values()]
     return all(type(count) is int and 0 <= count < 1 << 60 for count in counts)
-
-
-def _file(cache: Path) -> Path:
-    return cache / "crashes.json"

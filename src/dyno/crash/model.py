@@ -1,6 +1,6 @@
-"""Draws the states in which a record's files may be after the power was cut.
+"""Draws the states in which a record's files may be after a power cut.
 
-docs/power-cuts.md says what may be lost, with its sources.
+docs/power-cuts.md says what a cut may lose, with sources.
 """
 
 from __future__ import annotations
@@ -13,157 +13,136 @@ from functools import cached_property
 from itertools import islice
 from pathlib import Path
 
-from dyno.crash import build, explanation
+from dyno.crash import images
 from dyno.crash.changes import MODELS, PAGE, SECTOR, Change, Changes
-from dyno.crash.images import File, Images, Torn
-from dyno.crash.record import BEGIN, END, Node, Record, Resize
+from dyno.crash.images import Files, Images, Torn
+from dyno.crash.record import Record, Resize
 
 __all__ = ["MODELS", "Replay", "State", "draws", "shrink"]
 _KINDS = ("drop", "random", "keep", "one lost", "random up", "one kept", "torn")
-_VAIN = 200
-"""Draws in a row that found nothing new: then there is hardly more."""
-_SHRINKS = 200
-"""States that are tried at most to make a witness smaller."""
+MOST_REPEATS = 200
+"""Draws in a row without a new state, after which drawing stops."""
+MOST_SHRINKS = 200
+"""States tried at most to make a witness smaller."""
 
 
 @dataclass(frozen=True)
 class State:
-    """What the files hold after a cut."""
+    """A state of the files after a cut."""
 
     replay: Replay
     point: int
-    """The moment of the cut: what ended at it or before has happened."""
+    """Moment of the cut: calls that ended at it or before have happened."""
     kind: str
-    """How it was drawn: 'drop', 'keep', 'random', 'one lost', 'one kept', 'torn'."""
+    """How it was drawn: 'drop', 'keep', 'random', 'one lost', 'one kept' or 'torn'."""
     kept: frozenset[int]
-    """Of the changes that could have been lost."""
+    """Numbers of the changes that were kept, of those that could have been lost."""
     torn: Torn | None = None
 
     @property
     def acknowledged(self) -> int:
-        """Transactions that were acknowledged before the power was cut."""
+        """Number of transactions acknowledged before the cut."""
         return self.replay.record.header.acknowledged + bisect_right(self.replay.ends, self.point)
 
     @property
     def begun(self) -> int:
-        """Transactions that had begun."""
+        """Number of transactions begun before the cut."""
         return self.replay.record.header.begun + bisect_right(self.replay.begins, self.point)
 
     @cached_property
-    def files(self) -> dict[str, tuple[Node, File | None]]:
-        """By path below the root; below the number of its root where there are several."""
-        return self.replay.files(self)
+    def files(self) -> Files:
+        kept = [self.replay.changes.all[number] for number in self.kept]
+        return self.replay.images.files(self.point, kept, self.torn)
 
     @property
     def key(self) -> tuple[object, ...]:
-        """The same for two states that hold the same, with the same acknowledged and begun."""
+        """Equal for states with equal files, and as many transactions acknowledged and begun."""
         return self.acknowledged, self.begun, self.replay.images.key(self.files)
 
     def lost(self) -> list[Change]:
-        """Changes that had ended, and are not there; those of a torn page are not among them."""
+        """Returns the changes that had ended and are lost, without those of a torn page."""
         pending = self.replay.changes.pending(self.point)
         return [change for change in pending if change.end <= self.point and change.number not in self.kept]
 
-    def words(self) -> list[str]:
-        """What was lost, and which flush was missing; a line for each."""
-        return explanation.words(self)
-
     def build(self, directory: Path) -> None:
-        """Makes the directory hold it: the record's one root, or those of several by number in it. What an earlier
-        state left there is used again: only files that differ are written."""
-        self.replay.builder(directory).build(self.files)
+        """Makes a directory hold the files: those of the record's only root, or of each root below its number."""
+        images.build(self.files, directory)
 
 
 class Replay:
     """A record under the rules of a model."""
 
     def __init__(self, record: Record, model: str, birth: bool = False) -> None:
-        marks = record.marks
         self.record, self.model = record, model
-        self.begins = sorted(mark.begin for mark in marks if mark.which == BEGIN)
-        self.ends = sorted(mark.begin for mark in marks if mark.which == END)
-        first = self.begins[0] if self.begins and not birth else 0
-        self.first = first
-        self.changes = Changes(record, model, first)
+        self.begins = sorted(mark.begin for mark in record.marks if mark.which == "begin")
+        self.ends = sorted(mark.begin for mark in record.marks if mark.which == "end")
+        self.first = self.begins[0] if self.begins and not birth else 0
+        """Earliest moment of a cut."""
+        self.changes = Changes(record, model, self.first)
         self.images = Images(record, self.changes)
-        self._builders: dict[Path, build.Builder] = {}
-
-    def builder(self, directory: Path) -> build.Builder:
-        """That which knows what an earlier state left there."""
-        place = directory.absolute()
-        if place not in self._builders:
-            self._builders[place] = build.Builder(self.record, place)
-        return self._builders[place]
-
-    def files(self, state: State) -> dict[str, tuple[Node, File | None]]:
-        """What they hold in it."""
-        kept = [self.changes.all[number] for number in state.kept]
-        return self.images.files(state.point, kept, state.torn)
 
     def state(self, point: int, kind: str, kept: Iterable[Change], torn: Torn | None = None) -> State:
-        """One in which those changes were kept."""
         return State(self, point, kind, frozenset(change.number for change in kept), torn)
 
     @cached_property
     def points(self) -> list[int]:
-        """The moments at which a cut may find something that it would not have found before."""
-        found = {self.first}
+        """Moments of the cuts that can differ from all others."""
+        points = {self.first}
         for event in self.record.events:
-            found.update((event.begin, event.end))
+            points.update((event.begin, event.end))
         last = max((event.begin for event in self.record.events), default=0)
-        return sorted(point for point in found if self.first <= point <= max(last, self.first))
+        return sorted(point for point in points if self.first <= point <= max(last, self.first))
 
     @cached_property
     def acknowledgements(self) -> list[int]:
-        """Moments at which a transaction was acknowledged, and something could be lost."""
+        """Moments at which a transaction was acknowledged while something could be lost."""
         return [point for point in self.ends if point >= self.first and self.changes.pending(point)]
 
 
 def draws(record: Record, model: str, seed: int, count: int, birth: bool = False) -> Iterator[State]:
-    """At most `count` distinct states; the same seed and record, the same states.
+    """Draws at most `count` distinct states, the same ones for the same seed and record.
 
-    What was there when the first transaction began is taken as durable; with `birth` (and for a recovery), only what
-    was there before the command was begun. Raises ValueError for a model that is none of MODELS.
+    All changes before the first transaction are durable. With `birth` (and for a recovery), only what existed before
+    the command was started is. Raises ValueError for an unknown model.
     """
-    replay = Replay(record, model, birth)
-    drawn = _Draws(replay, random.Random(seed))
-    return islice(_distinct(drawn), count)
+    drawer = _Drawer(Replay(record, model, birth), random.Random(seed))
+    return islice(_distinct(drawer), count)
 
 
-def _distinct(drawn: _Draws) -> Iterator[State]:
+def _distinct(drawer: _Drawer) -> Iterator[State]:
     seen: set[int] = set()
-    vain = 0
-    while vain < _VAIN:
-        state = drawn.state()
+    repeats = 0
+    while repeats < MOST_REPEATS:
+        state = drawer.state()
         key = hash(state.key)
         if key in seen:
-            vain += 1
+            repeats += 1
             continue
         seen.add(key)
-        vain = 0
+        repeats = 0
         yield state
 
 
-class _Draws:
-    """States one after the other, of all kinds in turn."""
+class _Drawer:
+    """Draws states of all kinds in turn."""
 
-    def __init__(self, replay: Replay, chance: random.Random) -> None:
-        self._replay, self._changes, self._random = replay, replay.changes, chance
+    def __init__(self, replay: Replay, rng: random.Random) -> None:
+        self._replay, self._changes, self._random = replay, replay.changes, rng
         self._turn = 0
         self._points = self._shuffled(replay.points)
-        self._acknowledged = self._shuffled(replay.acknowledgements)
+        self._acknowledgements = self._shuffled(replay.acknowledgements)
 
     def _shuffled(self, points: list[int]) -> Iterator[int]:
-        """All of them in a new order, again and again."""
+        """Yields all points in random order, again and again."""
         while points:
             yield from self._random.sample(points, len(points))
 
     def state(self) -> State:
         kind = _KINDS[self._turn % len(_KINDS)]
         point = None
-        # Where nothing else was told so often as an acknowledgement that came too early.
+        # Acknowledging too early is the most frequent fault: a quarter of all cuts come right after one.
         if self._turn % 4 == 3:
-            point = next(self._acknowledged, None)
+            point = next(self._acknowledgements, None)
             kind = _KINDS[self._turn // 4 % 2]
         self._turn += 1
         return self._drawn(kind, next(self._points) if point is None else point)
@@ -178,7 +157,7 @@ class _Draws:
         return self._replay.state(point, kind.removesuffix(" up"), self._kept(kind, point, pending, ended))
 
     def _kept(self, kind: str, point: int, pending: list[Change], ended: list[Change]) -> set[Change]:
-        """A random draw also takes calls that had begun: nobody knows how far they had come."""
+        """A random draw also keeps calls that had only begun: how far they had come is unknown."""
         changes = self._changes
         if kind == "random":
             return changes.lowered(self._some(pending), point)
@@ -192,28 +171,35 @@ class _Draws:
         return changes.lowered(ended, point)
 
     def _some(self, pending: list[Change]) -> list[Change]:
-        """What is written back first is mostly what was written first."""
+        """Keeps a prefix and some of the rest: what was written first is mostly written back first."""
         certain = self._random.choice((0, self._random.randrange(len(pending) + 1)))
         share = self._random.choice((0.2, 0.5, 0.8))
         return pending[:certain] + [change for change in pending[certain:] if self._random.random() < share]
 
     def _torn(self, point: int, pending: list[Change]) -> State:
-        """One page has sectors of several versions. What appends is not torn where the size never covers what was not
-        written."""
+        """Draws a state in which one page has sectors of several versions.
+
+        In ext4 appended pages aren't torn, since the size never covers unwritten bytes.
+        """
         ext4 = self._replay.model == "ext4"
-        able = [change for change in pending if change.page is not None and not (ext4 and change.size is not None)]
+        candidates = [c for c in pending if c.page is not None and not (ext4 and c.size is not None)]
         others = self._changes.lowered(self._random.choice(([], pending, self._some(pending))), point)
-        if not able:
+        if not candidates:
             return self._replay.state(point, "random", others)
-        change = self._random.choice(able)
-        assert change.page is not None
-        # The others of the page only as far as it is torn.
-        later = {
-            c for c in others if change.page in c.versions and c.file == change.file and c.number > change.number
-        }
+        change = self._random.choice(candidates)
+        page = change.page
+        assert page is not None
+        # Later changes of the page would overwrite the torn sectors.
+        later = {c for c in others if page in c.versions and c.file == change.file and c.number > change.number}
         others = self._changes.lowered(others - later, point)
         kept = others | self._changes.raised([change], point)
-        low, high = self._least(change, kept, point, ext4), change.versions[change.page]
+        # Versions that every sector has at least: durable ones, and those that a kept size depends on.
+        low, high = self._replay.images.page(change.file, page).durable(point), change.versions[page]
+        for other in kept:
+            if other.file != change.file or other.size is None or other.number > change.number:
+                continue
+            if ext4 or isinstance(other.event, Resize):
+                low = max(low, other.versions.get(page, -1))
         sectors = PAGE // SECTOR
         how = self._random.choice(("head", "tail", "each"))
         cut = self._random.randrange(1, sectors)
@@ -221,46 +207,32 @@ class _Draws:
             versions = [self._random.randint(low, high) for _ in range(sectors)]
         else:
             versions = [high if (at < cut) == (how == "head") else low for at in range(sectors)]
-        return self._replay.state(point, "torn", kept, (change.file, change.page, tuple(versions)))
-
-    def _least(self, change: Change, kept: set[Change], point: int, ext4: bool) -> int:
-        """The version that each of the page's sectors has at least."""
-        assert change.page is not None
-        low = self._replay.images.page(change.file, change.page).durable(point)
-        for other in kept:
-            if other.file != change.file or other.size is None or other.number > change.number:
-                continue
-            if ext4 or isinstance(other.event, Resize):
-                low = max(low, other.versions.get(change.page, -1))
-        return low
-
-
-# -- the smallest witness --------------------------------------------------------------------------------------
+        return self._replay.state(point, "torn", kept, (change.file, page, tuple(versions)))
 
 
 def shrink(record: Record, state: State, still_fails: Callable[[State], bool]) -> State:
-    """A state of the same cut that still fails, and has lost as little as could be found; at most 200 are tried."""
-    replay, left = state.replay, _SHRINKS
+    """Returns a failing state of the same cut that loses as little as can be found within MOST_SHRINKS tries."""
+    replay, tries_left = state.replay, MOST_SHRINKS
     assert replay.record is record
 
-    def tried(smaller: State) -> bool:
-        nonlocal left
-        left -= 1
-        return left >= 0 and still_fails(smaller)
+    def fails(smaller: State) -> bool:
+        nonlocal tries_left
+        tries_left -= 1
+        return tries_left >= 0 and still_fails(smaller)
 
-    if state.torn is not None and tried(whole := replace(state, torn=None)):
+    if state.torn is not None and fails(whole := replace(state, torn=None)):
         state = whole
-    # What had not ended need not be there, if it fails without.
+    # Drop the changes that hadn't ended, unless the failure needs them.
     ended = {change.number for change in replay.changes.pending(state.point) if change.end <= state.point}
-    if state.torn is None and not state.kept <= ended and tried(without := replace(state, kept=state.kept & ended)):
+    if state.torn is None and not state.kept <= ended and fails(without := replace(state, kept=state.kept & ended)):
         state = without
     size = len(state.lost())
-    while size and left > 0:
+    while size and tries_left > 0:
         lost, smaller = state.lost(), None
         for at in range(0, len(lost), size):
-            wanted = _with(state, lost[at : at + size])
-            if len(wanted.lost()) < len(lost) and tried(wanted):
-                smaller = wanted
+            candidate = _keeping(state, lost[at : at + size])
+            if len(candidate.lost()) < len(lost) and fails(candidate):
+                smaller = candidate
                 break
         if smaller is not None:
             state = smaller
@@ -270,8 +242,8 @@ def shrink(record: Record, state: State, still_fails: Callable[[State], bool]) -
     return state
 
 
-def _with(state: State, found: list[Change]) -> State:
-    """That in which these are kept too, and what they need."""
-    kept = {*found, *(state.replay.changes.all[number] for number in state.kept)}
+def _keeping(state: State, changes: list[Change]) -> State:
+    """Returns the state that also keeps these changes, and all that they need."""
+    kept = {*changes, *(state.replay.changes.all[number] for number in state.kept)}
     raised = state.replay.changes.raised(kept, state.point)
     return replace(state, kept=frozenset(change.number for change in raised))

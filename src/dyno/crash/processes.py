@@ -1,6 +1,4 @@
-"""The parent's side of the two processes: the one that commits until it is killed, and the one that judges. Neither
-is trusted to live, to answer or to end what it started.
-"""
+"""The parent's side of the two child processes (child.py). A child may die, hang, or leave processes behind."""
 
 from __future__ import annotations
 
@@ -16,66 +14,65 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from dyno.crash.judgement import CRASH, HANG, Judgement
-from dyno.crash.store import Target
+import psutil
+
+from dyno.crash.store import CRASH, HANG, Judgement, Target
 from dyno.host import interpreters
 from dyno.host.process import die_with_parent
 from dyno.servers import leftover_processes
 from dyno.text.sanitize import sanitize
 
+COMMIT, JUDGE = "commit", "judge"
 HANG_SECONDS = 120.0
-"""For the recovery of a store of less than a MiB, one commit and another recovery: at least."""
+"""Least time for two recoveries of a store of less than a MiB and one commit."""
 HANG_TIMES = 20.0
-"""How many times as long as the slowest that came back, on a machine that has other things to do."""
+"""How many times longer than the slowest store so far a store may take, on a busy machine."""
 MOST_FILES = 256
-"""That the process which judges may have open between two stores. An ordinary user's may have 1,024."""
-BLOCK = 1 << 16
+"""Open files above which the judging process is replaced. An ordinary user's process may have 1,024."""
 
 
-def words(target: Target, module: str, *arguments: str) -> list[str]:
-    """The command that runs one of the modules here, by the interpreter that the engine's trials have."""
+def words(target: Target, command: str, *arguments: str) -> list[str]:
+    """Returns the command line of a child process, for the interpreter of the engine's trials."""
     python = str(target.spec.interpreter() or sys.executable)
-    return [*interpreters.words(python, f"dyno.crash.{module}"), *arguments]
+    return [*interpreters.words(python, "dyno.crash.child"), command, *arguments]
 
 
 class CrashProcess:
-    """A process of one of the modules, in a session of its own, which tells lines. What it or an engine prints goes
-    to a file: its last line is told where it ends by itself."""
+    """A child process in a session of its own, which writes lines to a pipe. Its output goes to a log file."""
 
-    def __init__(self, target: Target, module: str, home: Path, *arguments: str) -> None:
-        self._home, self._buffer, self._serves = home, b"", target.spec.server is not None
-        self._said = home.parent / f"{module}.log"
-        reading, writing = os.pipe()
-        self._lines = reading
+    def __init__(self, target: Target, command: str, home: Path, *arguments: str) -> None:
+        self._home, self._buffer, self._has_server = home, b"", target.spec.server is not None
+        self._log = home.parent / f"{command}.log"
+        self._lines, writing = os.pipe()
         parent = os.getpid()
-        with self._said.open("wb") as said:
+        with self._log.open("wb") as log:
             self._process = subprocess.Popen(
-                words(target, module, *arguments, f"/dev/fd/{writing}"),
+                words(target, command, *arguments, f"/dev/fd/{writing}"),
                 stdin=subprocess.PIPE,
-                stdout=said,
-                stderr=said,
+                stdout=log,
+                stderr=log,
                 pass_fds=[writing],
                 start_new_session=True,
                 preexec_fn=lambda: die_with_parent(parent),
             )
         os.close(writing)
 
-    def send(self, told: Mapping[str, Any]) -> None:
-        """A line. One that nobody reads any more is lost: the next answer is that it has ended."""
+    def send(self, message: Mapping[str, Any]) -> None:
+        """Sends a line of JSON. If the process has ended, the next call of `line` returns None."""
         assert self._process.stdin is not None
         with suppress(BrokenPipeError):
-            self._process.stdin.write(json.dumps(told).encode() + b"\n")
+            self._process.stdin.write(json.dumps(message).encode() + b"\n")
             self._process.stdin.flush()
 
     def line(self, seconds: float) -> str | None:
-        """The next line; None where it has ended. Raises TimeoutError."""
+        """Returns the next line, or None if the process has ended. Raises TimeoutError."""
         deadline = time.monotonic() + seconds
-        waiting = select.poll()
-        waiting.register(self._lines, select.POLLIN)
+        poll = select.poll()
+        poll.register(self._lines, select.POLLIN)
         while b"\n" not in self._buffer:
-            if not waiting.poll(max(0.0, deadline - time.monotonic()) * 1e3):
+            if not poll.poll(max(0.0, deadline - time.monotonic()) * 1e3):
                 raise TimeoutError
-            more = os.read(self._lines, BLOCK)
+            more = os.read(self._lines, 1 << 16)
             if not more:
                 return None
             self._buffer += more
@@ -83,17 +80,16 @@ class CrashProcess:
         return line.decode(errors="replace")
 
     def rest(self) -> Iterator[str]:
-        """What it had told when it was killed."""
+        """Yields the lines written before the process was killed."""
         with suppress(TimeoutError):
             while (line := self.line(1.0)) is not None:
                 yield line
 
     def kill(self) -> None:
-        """SIGKILL to the server that it has started, if any, which is the engine's own process, and then to itself
-        and its session."""
-        if self._serves:
-            # One that was started a moment ago is not recorded yet, and would be ended by the kernel at its leisure:
-            # the next would find it still there.
+        """Kills the engine's server, if there is one, and then the process with its session."""
+        if self._has_server:
+            # A server that was just started has no record yet. The kernel would kill it with its parent, but later:
+            # the next process would still find it running.
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(self._process.pid, signal.SIGSTOP)
             leftover_processes.kill(leftover_processes.family(self._process.pid)[1:])
@@ -102,18 +98,17 @@ class CrashProcess:
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
 
-    def files(self) -> int:
-        """That it has open, as far as the system tells."""
-        with suppress(OSError):
-            return sum(1 for _ in Path(f"/proc/{self._process.pid}/fd").iterdir())
+    def open_files(self) -> int:
+        with suppress(psutil.Error):
+            return psutil.Process(self._process.pid).num_fds()
         return 0
 
     def ended(self) -> str:
-        """How it came to its end by itself, in words."""
+        """Describes how the process ended by itself, with the last line of its log."""
         status = self._process.wait()
-        said = self._said.read_text(errors="replace").strip().splitlines()
+        log = self._log.read_text(errors="replace").strip().splitlines()
         how = f"signal {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
-        return sanitize(f"the process ended by {how}" + (f": {said[-1][:200]}" if said else ""), keep="")
+        return sanitize(f"the process ended by {how}" + (f": {log[-1][:200]}" if log else ""), keep="")
 
     def close(self) -> None:
         self.kill()
@@ -124,7 +119,7 @@ class CrashProcess:
 
 
 class StoreChecker:
-    """Judges stores by a process of their own, which is started anew after each that it did not survive."""
+    """Judges stores in a child process, which is replaced if it dies or hangs."""
 
     def __init__(self, target: Target, home: Path) -> None:
         self._target, self._home = target, home
@@ -132,16 +127,15 @@ class StoreChecker:
         self._patience = HANG_SECONDS
 
     def look(self, acknowledged: int, begun: int, more: bool = True) -> Judgement:
-        """What the store is, after so many transactions. `more`: with one more commit."""
-        asked = {"home": str(self._home), "acknowledged": acknowledged, "begun": begun, "more": more}
-        if self._child is not None and self._child.files() > MOST_FILES:
-            # What an engine leaves open when it is closed is no fault of the next store.
+        """Judges the store after so many transactions. `more`: also commit another one."""
+        if self._child is not None and self._child.open_files() > MOST_FILES:
+            # Engines that leak open files must not fail the next store.
             self.close()
         if self._child is None:
-            self._child = CrashProcess(self._target, "checker", self._home)
+            self._child = CrashProcess(self._target, JUDGE, self._home)
             self._child.send(self._target.data())
-        self._child.send(asked)
-        asked_at = time.monotonic()
+        self._child.send({"home": str(self._home), "acknowledged": acknowledged, "begun": begun, "more": more})
+        sent = time.monotonic()
         try:
             line = self._child.line(self._patience)
         except TimeoutError:
@@ -151,7 +145,7 @@ class StoreChecker:
             why = self._child.ended()
             self.close()
             return Judgement(CRASH, why)
-        self._patience = max(self._patience, HANG_TIMES * (time.monotonic() - asked_at))
+        self._patience = max(self._patience, HANG_TIMES * (time.monotonic() - sent))
         return Judgement(**json.loads(line))
 
     def close(self) -> None:
@@ -160,15 +154,14 @@ class StoreChecker:
             self._child = None
 
 
-def job(target: Target, home: Path, start: int, commits: int | None, stop: bool = False, often: int = 1) -> str:
-    """What a committer is told: a file beside the store."""
-    told = {"target": target.data(), "home": str(home), "start": start, "commits": commits}
-    told |= {"stop": stop, "often": often}
+def write_job(target: Target, home: Path, start: int, commits: int | None, stop: bool = False, often: int = 1) -> str:
+    """Writes the job of a committing process next to the store. Returns its path."""
+    job = {"target": target.data(), "home": str(home), "start": start, "commits": commits}
     path = home.parent / "job.json"
-    path.write_text(json.dumps(told))
+    path.write_text(json.dumps({**job, "stop": stop, "often": often}))
     return str(path)
 
 
 def numbers(lines: Sequence[str], word: str) -> list[int]:
-    """Of the lines that begin with that word, the number."""
+    """Returns the numbers in the lines that begin with a word."""
     return [int(line.split()[1]) for line in lines if line.startswith(f"{word} ")]

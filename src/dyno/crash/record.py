@@ -1,17 +1,16 @@
-"""What a command did to the files below some directories, in one order: changes with their bytes, flushes, marks.
+"""Record of what a command did to the files below some directories: changes with their bytes, flushes and marks.
 
-A record is a directory: `record.json` (a `Header`), `events` (each a 32-bit length, little-endian, and so many bytes
-of MessagePack, one of `Event`) and `base/N`, the bytes that the file of number N held before the command was begun.
+A record is a directory with `record.json` (a `Header`), `events` (for each `Event` its length as 32 bits,
+little-endian, and its MessagePack) and `base/N`, the contents of file number N before the command was started.
 
-Files, directories and symbolic links are told by a number, as names come and go: roots are 0, 1, ... in the order in
-which they were given. `begin` and `end` are moments in one order of all calls of all threads: a call that began after
-another had ended has the higher numbers. A call that never ended has `end` NEVER.
+Files, directories and symbolic links have numbers, since names come and go. The roots are 0, 1, ... in the order
+given. `begin` and `end` are moments in one order of all calls of all threads: a call that began after another had
+ended has higher numbers. The `end` of a call that never ended is NEVER.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -21,8 +20,7 @@ import msgspec
 
 VERSION = 1
 NEVER = (1 << 62) - 1
-"""The end of a call during which the record ended."""
-BEGIN, END = "begin", "end"
+"""End of a call that was still running when the record ended."""
 _PREFIX = 4
 _ENCODER = msgspec.msgpack.Encoder()
 
@@ -31,23 +29,23 @@ class _Event(msgspec.Struct, frozen=True, array_like=True, tag=True):
     begin: int
     end: int
     task: int
-    """The thread's id."""
+    """Thread id."""
 
 
 class Write(_Event, frozen=True, array_like=True, tag="write"):
-    """Bytes of a file were written, by whatever call, or by a store through a mapping of it."""
+    """Bytes written to a file, by any call or by a store into a mapping of it."""
 
     file: int
     offset: int
     data: bytes
     call: str
-    """Its name: 'pwrite64', 'sendfile'; 'mapping'."""
+    """Name of the call: 'pwrite64', 'sendfile'; 'mapping' for a store."""
     durable: bool = False
-    """It returned after its own bytes had been flushed: O_DSYNC, O_SYNC, RWF_DSYNC, RWF_SYNC."""
+    """The call returned after its bytes had been flushed: O_DSYNC, O_SYNC, RWF_DSYNC, RWF_SYNC."""
 
 
 class Resize(_Event, frozen=True, array_like=True, tag="resize"):
-    """A file was cut, or made longer by zeros."""
+    """A file truncated, or extended with zeros."""
 
     file: int
     size: int
@@ -55,7 +53,7 @@ class Resize(_Event, frozen=True, array_like=True, tag="resize"):
 
 
 class Create(_Event, frozen=True, array_like=True, tag="create"):
-    """A file, a directory or a symbolic link that was not there before. Without a name (`parent` -1): O_TMPFILE."""
+    """New file, directory or symbolic link. An O_TMPFILE has no name, and `parent` -1."""
 
     file: int
     parent: int
@@ -68,7 +66,7 @@ class Create(_Event, frozen=True, array_like=True, tag="create"):
 
 
 class Link(_Event, frozen=True, array_like=True, tag="link"):
-    """Another name for a file."""
+    """Another name of a file."""
 
     file: int
     parent: int
@@ -76,7 +74,7 @@ class Link(_Event, frozen=True, array_like=True, tag="link"):
 
 
 class Rename(_Event, frozen=True, array_like=True, tag="rename"):
-    """What had the new name before has lost it."""
+    """Renamed file or directory. A file that had the new name loses it."""
 
     file: int
     parent: int
@@ -86,7 +84,7 @@ class Rename(_Event, frozen=True, array_like=True, tag="rename"):
 
 
 class Unlink(_Event, frozen=True, array_like=True, tag="unlink"):
-    """A file's name was taken away, or a directory: `call` is 'rmdir'. Also what was moved out of the roots."""
+    """Name removed, by unlink or rmdir, or by a move out of the roots."""
 
     file: int
     parent: int
@@ -95,39 +93,39 @@ class Unlink(_Event, frozen=True, array_like=True, tag="unlink"):
 
 
 class Flush(_Event, frozen=True, array_like=True, tag="flush"):
-    """What had ended before it began is on the device when it has ended."""
+    """Flush: changes that ended before it began are on the device when it ends."""
 
     call: str
     """'fsync', 'fdatasync', 'msync', 'sync', 'syncfs'."""
     file: int | None
-    """None: every file and every name."""
+    """None for a flush of all files and names."""
     start: int = 0
     stop: int | None = None
-    """Bytes of the file: all but for msync."""
+    """Range of bytes; the whole file except for msync."""
 
 
 class Hint(_Event, frozen=True, array_like=True, tag="hint"):
-    """A call that looks like a flush, and promises nothing: sync_file_range, msync(MS_ASYNC)."""
+    """Call that looks like a flush but promises nothing: sync_file_range, msync(MS_ASYNC)."""
 
     call: str
     file: int
 
 
 class Mark(_Event, frozen=True, array_like=True, tag="mark"):
-    """The workload says: transaction `number` is about to begin ('begin'), or was acknowledged ('end')."""
+    """Mark of the workload: transaction `number` is about to begin ('begin') or was acknowledged ('end')."""
 
     number: int
     which: Literal["begin", "end"]
 
 
 class Refused(_Event, frozen=True, array_like=True, tag="refused"):
-    """A way of writing that can't be recorded, and that the recorder answered with an error: 'io_uring_setup'."""
+    """Call that the recorder can't follow and made fail, such as 'io_uring_setup'."""
 
     call: str
 
 
 class Unseen(_Event, frozen=True, array_like=True, tag="unseen"):
-    """Something was done to a file that the record does not hold: its states can't be trusted."""
+    """Change that is missing from the record. States drawn from the record can't be trusted."""
 
     call: str
     why: str
@@ -137,11 +135,11 @@ Event: TypeAlias = Write | Resize | Create | Link | Rename | Unlink | Flush | Hi
 
 
 class Node(msgspec.Struct, frozen=True):
-    """What was there before the command was begun. A file's second name is a 'link' of the same `number`."""
+    """File that existed before the command was started. Its second name is a 'link' with the same number."""
 
     number: int
     parent: int
-    """-1 of a root."""
+    """-1 for a root."""
     name: str
     kind: Literal["file", "directory", "symlink", "link"]
     mode: int
@@ -156,51 +154,50 @@ class Header(msgspec.Struct, frozen=True):
     roots: list[str]
     """Absolute paths, resolved."""
     nodes: list[Node]
-    """Each after the directory that it is in."""
+    """Directories come before what is in them."""
     recorder: str
-    """'native' or 'strace'."""
+    """'native', 'strace', or 'fuse' for a disk."""
     command: list[str]
     status: int | None
-    """With which the command ended; minus the signal's number; None where it was ended by the recorder."""
+    """Exit status, or minus the signal's number; None if the recorder killed the command."""
     acknowledged: int = 0
-    """Transactions acknowledged before it was begun: of the record of a recovery."""
+    """Transactions acknowledged before the command was started, in the record of a recovery."""
     begun: int = 0
+    """Transactions that had begun then."""
 
 
 @dataclass(frozen=True)
 class Record:
-    """Raises ValueError from `load` where there is none, or one of another version."""
+    """A record in memory."""
 
     header: Header
     events: list[Event]
-    """By their ends; those that never ended come last."""
+    """Sorted by end; events that never ended come last."""
     base: Path | None = None
-    """The directory of the files' first bytes, by number."""
+    """Directory of the files' contents before the command, by number."""
     contents: dict[int, bytes] = field(default_factory=dict)
-    """Those of a record that was made by hand."""
+    """The same for records built in memory (by tests)."""
 
     @property
     def roots(self) -> list[Path]:
-        """The directories of which it tells."""
         return [Path(root) for root in self.header.roots]
 
     @property
     def refused(self) -> list[str]:
-        """Calls that the recorder refused, each once."""
+        """Names of the calls that the recorder refused."""
         return sorted({event.call for event in self.events if isinstance(event, Refused)})
 
     @property
     def unseen(self) -> list[str]:
-        """What it does not hold, each once, in words: where there is any, its states can't be trusted."""
+        """Descriptions of the changes that are missing from the record."""
         return sorted({f"{event.call}: {event.why}" for event in self.events if isinstance(event, Unseen)})
 
     @cached_property
     def marks(self) -> list[Mark]:
-        """In their order."""
         return [event for event in self.events if isinstance(event, Mark)]
 
     def first(self, number: int) -> bytes:
-        """What the file of that number held before the command was begun; nothing, where it was not there."""
+        """Returns the contents of a file before the command was started; empty for a new file."""
         if number in self.contents:
             return self.contents[number]
         path = self.base / str(number) if self.base else None
@@ -208,55 +205,37 @@ class Record:
 
     @classmethod
     def load(cls, path: Path) -> Record:
-        """That of a directory that `recorder.record` made."""
+        """Reads a record. Raises ValueError if there is none, or one of another version."""
         try:
             header = msgspec.json.decode((path / "record.json").read_bytes(), type=Header)
             events = read(path / "events")
         except (OSError, msgspec.MsgspecError) as error:
-            raise ValueError(f"{path} holds no record: {error}") from None
+            raise ValueError(f"{path} has no record: {error}") from None
         if header.version != VERSION:
             raise ValueError(f"{path} is a record of version {header.version}; this Dyno reads {VERSION}")
         return cls(header, sorted(events, key=lambda event: event.end), path / "base")
 
-    def save(self, path: Path) -> None:
-        """So that `load` reads it."""
-        (path / "base").mkdir(parents=True, exist_ok=True)
-        for number, data in self.contents.items():
-            (path / "base" / str(number)).write_bytes(data)
-        write(path / "events", self.events)
-        (path / "record.json").write_bytes(msgspec.json.encode(self.header))
-
 
 def write(path: Path, events: Iterable[Event]) -> None:
-    """The file `events` of a record."""
+    """Writes the file `events` of a record."""
     with path.open("wb") as file:
-        for event in events:
-            file.write(framed(event))
+        file.writelines(map(framed, events))
 
 
 def framed(event: Event) -> bytes:
-    """One, as that file has it."""
+    """Encodes an event for the file `events`."""
     frame = _ENCODER.encode(event)
     return len(frame).to_bytes(_PREFIX, "little") + frame
 
 
 def read(path: Path) -> list[Event]:
-    """Those of that file. Raises OSError, msgspec.MsgspecError."""
-    return list(_read(path.read_bytes()))
-
-
-def _read(data: bytes) -> Iterator[Event]:
+    """Reads a file `events`. Raises OSError, msgspec.MsgspecError."""
     decoder: msgspec.msgpack.Decoder[Event] = msgspec.msgpack.Decoder(Event)
-    view, at = memoryview(data), 0
-    while at < len(data):
-        stop = at + _PREFIX + int.from_bytes(view[at : at + _PREFIX], "little")
-        if stop > len(data):
-            raise msgspec.DecodeError("its last event is cut")
-        yield decoder.decode(view[at + _PREFIX : stop])
-        at = stop
-
-
-def mark(number: int, which: str) -> None:
-    """A call that does nothing, and that the recorder sees: transaction `number` is about to begin, or was
-    acknowledged."""
-    os.access(f"/dyno-mark/{number}/{which}", os.F_OK)
+    view, at, events = memoryview(path.read_bytes()), 0, list[Event]()
+    while at < len(view):
+        end = at + _PREFIX + int.from_bytes(view[at : at + _PREFIX], "little")
+        if end > len(view):
+            raise msgspec.DecodeError("the last event is cut off")
+        events.append(decoder.decode(view[at + _PREFIX : end]))
+        at = end
+    return events

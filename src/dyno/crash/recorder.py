@@ -1,6 +1,6 @@
 """Records what a command does to the files below some directories.
 
-The recorder is a process of its own (this module, run as a program): when it dies, so does all that it records.
+The recorder is a process of its own (this module, run as a program): when it dies, everything it records dies too.
 """
 
 from __future__ import annotations
@@ -10,35 +10,36 @@ import pwd
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import IO
 
 import msgspec
 
-from dyno.crash import base, strace_recorder
+from dyno.crash import strace_recorder, tree
 from dyno.crash.record import VERSION, Header, Record, write
 from dyno.host import interpreters
 from dyno.host.process import die_with_parent, environment, nothing_left
 
 GRACE_NS = 10_000_000_000
-"""How long what the command has started may outlive it."""
+"""How long processes may outlive the command that started them."""
 
 
 class Job(msgspec.Struct):
-    """What the recorder is told. Paths and words are absolute or found already."""
+    """Job of the recorder process. All paths are absolute."""
 
     command: list[str]
     environment: dict[str, str]
     identity: tuple[int, int, list[int]] | None
-    known: list[base.Known]
+    """User, group and further groups of the command."""
+    known: list[tree.Known]
     events: str
-    grace_ns: int
+    """File that receives the events, or the lines of strace."""
+    native: bool
 
 
 def native() -> bool:
-    """Whether the native recorder was built, which it is for Linux on x86-64."""
+    """Returns whether the native recorder was built. It exists for Linux on x86-64 with glibc."""
     try:
         from dyno import _native
     except ImportError:
@@ -47,7 +48,7 @@ def native() -> bool:
 
 
 def unavailable() -> str | None:
-    """Why nothing can be recorded here; None where it can."""
+    """Returns why nothing can be recorded on this machine; None if it can."""
     if sys.platform != "linux":
         return "file changes can only be recorded on Linux"
     return None if native() else strace_recorder.unavailable()
@@ -57,99 +58,59 @@ def record(
     command: Sequence[str],
     roots: Sequence[Path],
     out: Path,
-    env: Mapping[str, str] | None = None,
     user: str | None = None,
     timeout_seconds: float = 600,
     natively: bool | None = None,
-    acknowledged: int = 0,
-    begun: int = 0,
-    stdout: int | IO[bytes] | None = None,
-    stderr: int | IO[bytes] | None = None,
 ) -> Record:
     """Runs a command until it ends, with all processes and threads that it starts (a server too), and records what
-    they do below `roots`, which exist. `out` is made. What outlives the command by 10 s is killed.
+    they do below `roots`, which must exist. Creates the directory `out`. Processes that outlive the command by 10 s
+    are killed.
 
-    `user`: as whom it runs, where this process is root's. `natively`: False for strace; None: natively where that can
-    be had. `acknowledged`, `begun`: transactions before the command, of the record of a recovery.
-    Raises FileExistsError for an `out` that is there, RuntimeError where it can't be recorded, TimeoutError.
+    `user`: runs the command as this user; needs root. `natively`: False for strace; None for the native recorder if
+    there is one. Raises FileExistsError if `out` exists, RuntimeError if recording fails, TimeoutError.
     """
-    places = [root.resolve(strict=True) for root in roots]
+    roots = [root.resolve(strict=True) for root in roots]
     out.mkdir(parents=True)
-    nodes, known = base.scan(places)
-    base.copy(places, nodes, out / "base")
-    wanted = native() if natively is None else natively
-    words = [_program(command[0]), *command[1:]]
-    job = Job(words, dict(environment() if env is None else env), _identity(user), known, "", GRACE_NS)
-    if wanted:
-        job.events = str((out / "events").resolve())
-        status = _run(job, out, timeout_seconds, stdout, stderr)
-    else:
-        job.events = str((out / "strace").resolve())
-        status = _run(job, out, timeout_seconds, stdout, stderr, traced=True)
-        with (out / "strace").open(errors="replace") as lines:
-            write(
-                out / "events", sorted(strace_recorder.events(lines, places, nodes, Path.cwd()), key=lambda e: e.end)
-            )
-        (out / "strace").unlink()
-    header = Header(
-        VERSION,
-        [str(place) for place in places],
-        nodes,
-        "native" if wanted else "strace",
-        list(command),
-        status,
-        acknowledged,
-        begun,
-    )
+    nodes, known = tree.scan(roots)
+    tree.copy(roots, nodes, out / "base")
+    natively = native() if natively is None else natively
+    program = shutil.which(command[0])
+    if program is None:
+        raise RuntimeError(f"there is no program {command[0]}")
+    identity = None
+    if user is not None:
+        entry = pwd.getpwnam(user)
+        identity = entry.pw_uid, entry.pw_gid, os.getgrouplist(user, entry.pw_gid)
+    log = (out / ("events" if natively else "strace")).resolve()
+    words = [str(Path(program).absolute()), *command[1:]]
+    status = _run(Job(words, environment(), identity, known, str(log), natively), out, timeout_seconds)
+    if not natively:
+        with log.open(errors="replace") as lines:
+            events = strace_recorder.events(lines, roots, nodes, Path.cwd())
+            write(out / "events", sorted(events, key=lambda event: event.end))
+        log.unlink()
+    recorder = "native" if natively else "strace"
+    header = Header(VERSION, [str(root) for root in roots], nodes, recorder, list(command), status)
     (out / "record.json").write_bytes(msgspec.json.encode(header))
-    return _checked(out)
+    recording = Record.load(out)
+    if unseen := tree.unseen(recording):
+        recording = replace(recording, events=[*recording.events, *unseen])
+        write(out / "events", recording.events)
+    return recording
 
 
-def _checked(out: Path) -> Record:
-    """With what it has not seen."""
-    made = Record.load(out)
-    if missed := base.unseen(made):
-        made = replace(made, events=[*made.events, *missed])
-        write(out / "events", made.events)
-    return made
-
-
-def _program(name: str) -> str:
-    found = shutil.which(name)
-    if found is None:
-        raise RuntimeError(f"there is no program {name}")
-    return str(Path(found).absolute())
-
-
-def _identity(user: str | None) -> tuple[int, int, list[int]] | None:
-    if user is None:
-        return None
-    entry = pwd.getpwnam(user)
-    return entry.pw_uid, entry.pw_gid, os.getgrouplist(user, entry.pw_gid)
-
-
-def _run(
-    job: Job,
-    out: Path,
-    timeout_seconds: float,
-    stdout: int | IO[bytes] | None,
-    stderr: int | IO[bytes] | None,
-    traced: bool = False,
-) -> int | None:
-    """Has the recorder do it; returns the command's status, or its signal's number below 0."""
-    told, answer = out / "job", out / "answer"
-    told.write_bytes(msgspec.json.encode(job))
-    told.chmod(0o600)
-    words = [*interpreters.words(sys.executable, "dyno.crash.recorder"), str(told), str(answer)]
+def _run(job: Job, out: Path, timeout_seconds: float) -> int | None:
+    """Runs the recorder process. Returns the command's status, or minus its signal's number."""
+    request, answer = out / "job", out / "answer"
+    request.write_bytes(msgspec.json.encode(job))
+    request.chmod(0o600)
     parent = os.getpid()
     with nothing_left():
         try:
             done = subprocess.run(
-                [*words, *(["strace"] if traced else [])],
+                [*interpreters.words(sys.executable, "dyno.crash.recorder"), str(request), str(answer)],
                 timeout=timeout_seconds,
                 env=environment(),
-                stdout=stdout,
-                stderr=stderr,
                 start_new_session=True,
                 preexec_fn=lambda: die_with_parent(parent),
             )
@@ -157,22 +118,25 @@ def _run(
             raise TimeoutError(f"{Path(job.command[0]).name} was not done after {timeout_seconds:g} s") from None
     if not answer.exists():
         raise RuntimeError(f"the recorder ended with status {done.returncode}")
-    said = msgspec.json.decode(answer.read_bytes(), type=int | str | None)
-    told.unlink()
+    status = msgspec.json.decode(answer.read_bytes(), type=int | str | None)
+    request.unlink()
     answer.unlink()
-    if isinstance(said, str):
-        raise RuntimeError(said)
-    return said
+    if isinstance(status, str):
+        raise RuntimeError(status)
+    return status
 
 
-def _main(told: str, answer: str, *how: str) -> None:
-    job = msgspec.json.decode(Path(told).read_bytes(), type=Job)
-    said: int | str | None
+def main(request: str, answer: str) -> None:
+    """Runs the job in the file `request`. Writes the command's status, or an error, to the file `answer`."""
+    job = msgspec.json.decode(Path(request).read_bytes(), type=Job)
+    status: int | str | None
     try:
-        said = strace_recorder.run(job.command, job.environment, job.identity, job.events) if how else _trace(job)
+        status = (
+            _trace(job) if job.native else strace_recorder.run(job.command, job.environment, job.identity, job.events)
+        )
     except (OSError, RuntimeError) as error:
-        said = str(error)
-    Path(answer).write_bytes(msgspec.json.encode(said))
+        status = str(error)
+    Path(answer).write_bytes(msgspec.json.encode(status))
 
 
 def _trace(job: Job) -> int | None:
@@ -180,8 +144,8 @@ def _trace(job: Job) -> int | None:
 
     variables = [os.fsencode(f"{name}={value}") for name, value in job.environment.items()]
     words = [os.fsencode(word) for word in job.command]
-    return _native.trace(words, variables, job.identity, job.known, job.events, job.grace_ns)
+    return _native.trace(words, variables, job.identity, job.known, job.events, GRACE_NS)
 
 
 if __name__ == "__main__":
-    _main(*sys.argv[1:])
+    main(*sys.argv[1:])

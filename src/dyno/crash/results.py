@@ -1,5 +1,6 @@
-"""The file of what was crashed: a line of JSON that says what was asked for, and one for each row as it is done, each
-flushed to the device. One that was interrupted has the rows until then, and can be read.
+"""Result file of `dyno crash`: a line of JSON with the request, and one for each row as soon as it is done.
+
+Each line is flushed to the device, so that the file of an interrupted command has all finished rows.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class Fault(TypedDict):
 
 
 class CrashResult(TypedDict):
-    """See `crash.rows.Row`, and docs/crash.md."""
+    """A row, as `rows.CrashRow.data` returns it and docs/crash.md documents it."""
 
     engine: Text
     tier: Text
@@ -53,9 +54,9 @@ class CrashResult(TypedDict):
     notes: Texts
 
 
-def create(path: Path, asked: Mapping[str, Any], replace: bool = False) -> None:
-    """A new file without rows. Raises UsageError where one is there that is not to be replaced, or is none of
-    these."""
+def create(path: Path, request: Mapping[str, Any], replace: bool = False) -> None:
+    """Creates a file without rows. Raises UsageError if it exists, unless `replace` is true and it is a result
+    file."""
     if path.exists():
         if not replace:
             raise UsageError(f"{path} exists: --overwrite replaces it, -o names another")
@@ -64,11 +65,11 @@ def create(path: Path, asked: Mapping[str, Any], replace: bool = False) -> None:
         path.write_bytes(b"")
     except OSError as error:
         raise UsageError(f"can't write {path}: {error.strerror}") from None
-    append(path, {"kind": KIND, "schema": SCHEMA, "dyno": __version__, **asked})
+    append(path, {"kind": KIND, "schema": SCHEMA, "dyno": __version__, **request})
 
 
 def append(path: Path, line: Mapping[str, Any]) -> None:
-    """Raises OSError."""
+    """Appends a line and flushes it. Raises OSError."""
     with path.open("ab") as file:
         file.write(json.dumps(line, separators=(",", ":")).encode() + b"\n")
         file.flush()
@@ -76,20 +77,17 @@ def append(path: Path, line: Mapping[str, Any]) -> None:
 
 
 def load(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """What was asked for, and the rows. A last line that was never ended is passed over. Raises UsageError."""
+    """Returns the request and the rows, without an unfinished last line. Raises UsageError."""
     try:
-        # Not all of another file, which may be large, before it is known to be one.
-        found = map(parsed, lines(path))
-        header = next(found, None)
+        # Lazily: another kind of file may be large.
+        documents = map(parsed, lines(path))
+        header = next(documents, None)
         if not isinstance(header, dict) or header.get("kind") != KIND:
-            raise ValueError("it does not begin as one")
+            raise ValueError("its first line is not that of one")
         if header.get("schema") != SCHEMA:
             schema = sanitize(str(header.get("schema")), 80, "")
             raise UsageError(f"{path} is of schema {schema}; this Dyno reads {SCHEMA}")
-        return header, [typed(line, CrashResult) for line in found if _kind(line) == "row"]
+        rows = [line for line in documents if isinstance(line, dict) and line.get("kind") == "row"]
+        return header, [typed(row, CrashResult) for row in rows]
     except ValueError as error:
-        raise UsageError(f"{path} is no file of `dyno crash`: {error}") from None
-
-
-def _kind(line: object) -> object:
-    return line.get("kind") if isinstance(line, dict) else None
+        raise UsageError(f"{path} is not a result file of `dyno crash`: {error}") from None

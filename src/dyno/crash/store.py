@@ -1,7 +1,4 @@
-"""One store that is to crash: what both processes are told of it, the one that commits and the one that judges.
-
-Nothing is decided here of when it crashes.
-"""
+"""A store that is crashed: how to open it, and the judgement of what it holds after a crash."""
 
 from __future__ import annotations
 
@@ -17,11 +14,15 @@ from dyno.contracts.model import Refused, Tier, Value
 from dyno.contracts.suite import History, Job
 
 CLIENTS = 1
+OK, LOST, TORN, CORRUPT, REFUSED, CRASH, HANG = "ok", "lost", "torn", "corrupt", "refused", "crash", "hang"
+"""Outcomes of a crash; docs/crash.md explains them."""
+PROMISES = {Tier.VOLATILE: (), Tier.PROCESS: ("killed",), Tier.POWER: ("killed", "cut")}
+"""Crashes that an acknowledged commit survives, by tier."""
 
 
 @dataclass(frozen=True)
 class Target:
-    """An engine at a tier, through a suite's port, as plain data: it goes from one process to another as JSON."""
+    """An engine at a tier, through a suite's port, as plain data that is passed between processes as JSON."""
 
     suite: str
     engine: str
@@ -35,10 +36,10 @@ class Target:
 
     @property
     def spec(self) -> EngineSpec:
-        """As it is through the port of the suite."""
-        found = registry.through(registry.suite(self.suite), registry.engine(self.engine))
-        assert found is not None
-        return found
+        """The engine's declaration, reduced to the suite's port."""
+        spec = registry.through(registry.suite(self.suite), registry.engine(self.engine))
+        assert spec is not None
+        return spec
 
     def history(self, home: Path = Path()) -> History:
         proof = registry.suite(self.suite).proof
@@ -52,20 +53,59 @@ class Target:
 
     @contextmanager
     def open(self, home: Path, stop: bool = False) -> Iterator[tuple[Engine, Server | None]]:
-        """The engine with its store below `home`, by the adapter's own options, and its server, which is ended
-        without any ado unless it is to be stopped."""
+        """Opens the engine's store below `home`, and starts its server if it has one. The server is killed at the
+        end; with `stop` it is shut down in order."""
         spec, options = self.spec, self.spec.resolve(self.options)
-        with ExitStack() as open_:
+        with ExitStack() as stack:
             server: Server | None = None
             if spec.server is not None and (
                 server := spec.server(home / "server", Tier(self.tier), options, CLIENTS)
             ):
                 if not server.own:
-                    raise Refused("it is your own server, which is not for Dyno to crash")
-                open_.callback(server.close)
+                    raise Refused("it is your own server, which Dyno doesn't crash")
+                stack.callback(server.close)
                 server.start()
                 if stop:
-                    open_.callback(server.stop)
-            place = home / "store"
-            place.mkdir(parents=True, exist_ok=True)
-            yield open_.enter_context(closing(self._job(home, server).open(place))), server
+                    stack.callback(server.stop)
+            directory = home / "store"
+            directory.mkdir(parents=True, exist_ok=True)
+            yield stack.enter_context(closing(self._job(home, server).open(directory))), server
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """Outcome of one crash of one store."""
+
+    outcome: str
+    why: str = ""
+    held: int | None = None
+    """Number of transactions in the store, if it holds exactly the first so many."""
+    lost: int = 0
+    """Number of acknowledged transactions that are missing."""
+
+    @property
+    def sound(self) -> bool:
+        return self.outcome == OK
+
+
+def judge(history: History, contents: Mapping[str, Any], acknowledged: int, begun: int) -> Judgement:
+    """Judges the contents of a store: they must be the state after c transactions, acknowledged <= c <= begun."""
+    held = next((count for count in range(begun, -1, -1) if history.state(count) == contents), None)
+    if held is None:
+        return Judgement(TORN, _difference(history, contents, acknowledged, begun))
+    if held < acknowledged:
+        lost = acknowledged - held
+        return Judgement(LOST, f"{lost} of {acknowledged} acknowledged commits are not there", held, lost)
+    return Judgement(OK, held=held)
+
+
+def _difference(history: History, contents: Mapping[str, Any], acknowledged: int, begun: int) -> str:
+    """Describes how the contents differ from the most similar state."""
+    differing: dict[int, list[str]] = {}
+    for count in range(begun, max(0, acknowledged - 20) - 1, -1):
+        state = history.state(count)
+        differing[count] = sorted(name for name in {*state, *contents} if state.get(name) != contents.get(name))
+    nearest = min(differing, key=lambda count: (len(differing[count]), -count))
+    names = differing[nearest]
+    shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+    return f"it holds no state that ever existed; nearest is the one after {nearest} commits, except for {shown}"

@@ -1,5 +1,8 @@
-"""Records by strace, where the native recorder can't be had: slower, and it can't see stores into a mapping, nor data
-that the kernel copies from file to file; where there are any, the record says so."""
+"""Recorder by strace, for machines without the native one (aarch64, musl, or an installation without Rust).
+
+It is slower. It sees neither stores into mappings nor data that the kernel copies from file to file; the record then
+says so.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ import subprocess
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from dyno.crash.record import (
     Create,
@@ -27,7 +31,6 @@ from dyno.crash.record import (
     Unseen,
     Write,
 )
-from dyno.crash.tracked_files import Paths, Place
 from dyno.selftest import trace
 from dyno.selftest.trace import Call
 
@@ -42,47 +45,43 @@ _RENAMES = ("rename", "renameat", "renameat2")
 _LINKS = ("link", "linkat", "symlink", "symlinkat")
 _NAMES = (*_RENAMES, *_LINKS, "unlink", "unlinkat", "rmdir", "mkdir", "mkdirat", "mknod", "mknodat")
 _FORKS = ("clone", "clone3", "fork", "vfork")
-_TABLES = ("dup", "dup2", "dup3", "fcntl", "close", "lseek", "chdir", "fchdir")
-_ASKS = ("access", "faccessat", "faccessat2")
+_DESCRIPTORS = ("dup", "dup2", "dup3", "fcntl", "close", "lseek", "chdir", "fchdir")
+_MARKS = ("access", "faccessat", "faccessat2")
 _CALLS = (
     *(*_OPENS, *_READS, *_WRITES, *_COPIES, *_SIZES, *_FLUSHES, *_NAMES),
-    *(*_FORKS, *_TABLES, *_ASKS, *_REFUSED, "mmap", "mprotect"),
+    *(*_FORKS, *_DESCRIPTORS, *_MARKS, *_REFUSED, "mmap", "mprotect"),
 )
-_LONGEST = 1 << 26
-"""Bytes of a write that are shown at most."""
+MOST_WRITE_BYTES = 1 << 26
+"""Bytes of one write that strace shows."""
+MOST_LINKS = 16
+"""Symbolic links followed in one path."""
 _DESCRIPTOR = re.compile(r"^(-?\d+)(?:<([^>]*)>)?")
 _TEXT = re.compile(r'"((?:[^"\\]|\\.)*)"')
 _BASES = re.compile(r'iov_base="((?:[^"\\]|\\.)*)"')
+_PATH = re.compile(r'(?:(?:AT_FDCWD|\d+)<([^>]*)>, )?"((?:[^"\\]|\\.)*)"')
 _MARK = re.compile(r'"/dyno-mark/(\d+)/(begin|end)"')
 _INJECTED = re.compile(r"^\d+ +(\w+)\(.*\(INJECTED\)$")
 
+Place = tuple[int, str]
+"""Number of a directory, and a name in it."""
+Kind = Literal["file", "directory", "symlink"]
+
 
 def unavailable() -> str | None:
-    """Why strace can't be used here; None where it can."""
+    """Returns why strace can't be used on this machine; None if it can."""
     return trace.unavailable()
 
 
 def run(
     command: Sequence[str], environment: Mapping[str, str], identity: tuple[int, int, list[int]] | None, out: str
 ) -> int:
-    """Has strace write to `out` what the command does. Returns its status, or its signal's number below 0."""
+    """Runs a command under strace, whose lines go to `out`. Returns its status, or minus its signal's number."""
     tracer = shutil.which("strace")
     if tracer is None:
         raise RuntimeError("strace is not installed")
     calls = ",".join("?" + call for call in _CALLS)
-    words = [
-        tracer,
-        "-f",
-        "-y",
-        "-qq",
-        "-s",
-        str(_LONGEST),
-        "--seccomp-bpf",
-        "-e",
-        f"trace={calls}",
-        "-e",
-        "signal=none",
-    ]
+    words = [tracer, "-f", "-y", "-qq", "-s", str(MOST_WRITE_BYTES), "--seccomp-bpf"]
+    words += ["-e", f"trace={calls}", "-e", "signal=none"]
     for call in _REFUSED:
         words += ["-e", f"inject=?{call}:error=ENOSYS"]
     if identity is not None:
@@ -91,20 +90,77 @@ def run(
 
 
 def events(lines: Iterable[str], roots: Sequence[Path], nodes: Sequence[Node], cwd: Path) -> Iterator[Event]:
-    """What strace's lines say. `cwd`: that of the command when it was begun."""
-    kept = [line.rstrip("\n") for line in lines]
-    refused = [(at, found[1]) for at, line in enumerate(kept) if (found := _INJECTED.match(line))]
-    watch = _Watch(roots, nodes, cwd)
-    for at, name in refused:
-        yield Refused(2 * at + 1, 2 * at + 2, 0, name)
-    every = list(trace.calls(kept))
-    watch.families(every)
-    for call in every:
-        yield from watch.seen(call)
+    """Yields the events in strace's lines. `cwd`: working directory of the command at its start."""
+    stripped = [line.rstrip("\n") for line in lines]
+    for at, line in enumerate(stripped):
+        if match := _INJECTED.match(line):
+            yield Refused(2 * at + 1, 2 * at + 2, 0, match[1])
+    calls = list(trace.calls(stripped))
+    follower = _Follower(roots, nodes, cwd, calls)
+    for call in calls:
+        yield from follower.events(call)
+
+
+class _Names:
+    """Names, kinds and sizes of the files below the roots."""
+
+    def __init__(self, roots: Sequence[Path], nodes: Sequence[Node]) -> None:
+        self._roots = {str(root): number for number, root in enumerate(roots)}
+        self.names: dict[Place, int] = {}
+        self.sizes: dict[int, int] = {}
+        self._kinds: dict[int, tuple[str, str]] = {}
+        for node in nodes:
+            if node.kind != "link":
+                self._kinds[node.number] = node.kind, node.target
+                self.sizes[node.number] = node.size
+            if node.parent >= 0:
+                self.names[node.parent, node.name] = node.number
+        self._next = max((node.number for node in nodes), default=-1) + 1
+
+    def add(self, place: Place, kind: str, target: str) -> int:
+        """Adds a new file. Returns its number."""
+        number, self._next = self._next, self._next + 1
+        self.names[place] = number
+        self.sizes[number] = 0
+        self._kinds[number] = kind, target
+        return number
+
+    def number(self, path: str, follow: bool = True) -> int | None:
+        """Returns the number of a file, directory or root; None for a path elsewhere."""
+        path = os.path.normpath(path)
+        if path in self._roots:
+            return self._roots[path]
+        place = self.place(path, follow)
+        return self.names.get(place) if place is not None else None
+
+    def place(self, path: str, follow: bool = False, links: int = MOST_LINKS) -> Place | None:
+        """Returns directory and name of a path below a root. `follow`: resolve a symbolic link at the end."""
+        parent_path, name = os.path.split(os.path.normpath(path))
+        if not parent_path or parent_path == path or not links:
+            return None
+        parent = self._directory(parent_path, links)
+        if parent is None:
+            return None
+        number = self.names.get((parent, name))
+        kind, target = self._kinds.get(number, ("", "")) if number is not None else ("", "")
+        if follow and kind == "symlink":
+            return self.place(os.path.join(parent_path, target), True, links - 1)  # noqa: PTH118
+        return parent, name
+
+    def _directory(self, path: str, links: int) -> int | None:
+        if path in self._roots:
+            return self._roots[path]
+        place = self.place(path, True, links - 1)
+        if place is not None:
+            number = self.names.get(place)
+            return number if number is not None and self._kinds[number][0] == "directory" else None
+        # A symbolic link outside the roots may lead into one.
+        real = os.path.realpath(path)
+        return self._directory(real, links - 1) if real != path and links else None
 
 
 @dataclass
-class _Opened:
+class _OpenFile:
     """An open file, which several descriptors may share."""
 
     flags: str
@@ -113,241 +169,226 @@ class _Opened:
 
 @dataclass
 class _Process:
-    table: dict[int, _Opened] = field(default_factory=dict)
+    files: dict[int, _OpenFile] = field(default_factory=dict)
     cwd: str = "/"
 
 
-class _Watch:
-    """Follows the calls in the order in which they ended."""
+class _Follower:
+    """Follows calls in the order of their ends."""
 
-    def __init__(self, roots: Sequence[Path], nodes: Sequence[Node], cwd: Path) -> None:
-        self._paths = Paths(roots, nodes)
+    def __init__(self, roots: Sequence[Path], nodes: Sequence[Node], cwd: Path, calls: Iterable[Call]) -> None:
+        self._names = _Names(roots, nodes)
         self._cwd = str(cwd)
-        self._parents: dict[int, tuple[int, bool]] = {}
+        self._parents = {c.result: (c.pid, "CLONE_FILES" in c.arguments) for c in calls if c.name in _FORKS}
         self._processes: dict[int, _Process] = {}
-
-    def families(self, every: Iterable[Call]) -> None:
-        """Who has whose descriptors."""
-        for call in every:
-            if call.name in _FORKS:
-                self._parents[call.result] = call.pid, "CLONE_FILES" in call.arguments
 
     def _process(self, pid: int) -> _Process:
         if pid not in self._processes:
             if pid not in self._parents:
                 self._processes[pid] = _Process({}, self._cwd)
             else:
-                parent, shares = self._parents[pid]
-                above = self._process(parent)
-                self._processes[pid] = above if shares else _Process(dict(above.table), above.cwd)
+                parent_pid, shares = self._parents[pid]
+                parent = self._process(parent_pid)
+                self._processes[pid] = parent if shares else _Process(dict(parent.files), parent.cwd)
         return self._processes[pid]
 
-    def seen(self, call: Call) -> Iterator[Event]:
+    def events(self, call: Call) -> Iterator[Event]:
+        moments = 2 * call.began + 1, 2 * call.ended + 2, call.pid
         if call.name in _FORKS:
-            # From here on the tables are two.
+            # Copies the parent's descriptors as they are now.
             self._process(call.result)
-        elif call.name in _ASKS:
-            if found := _MARK.search(call.arguments):
-                yield Mark(*self._moments(call), int(found[1]), "begin" if found[2] == "begin" else "end")
+        elif call.name in _MARKS:
+            if match := _MARK.search(call.arguments):
+                yield Mark(*moments, int(match[1]), "begin" if match[2] == "begin" else "end")
         elif call.name in _OPENS:
-            yield from self._open(call)
-        elif call.name in (*_READS, *_TABLES):
-            self._table(call)
+            yield from self._open(call, moments)
+        elif call.name in (*_READS, *_DESCRIPTORS):
+            self._change_descriptor(call)
         elif call.name in _WRITES:
-            yield from self._write(call)
+            yield from self._write(call, moments)
         elif call.name in _NAMES:
-            yield from self._name(call)
+            yield from self._name(call, moments)
         elif call.name in _SIZES:
-            yield from self._resize(call)
+            yield from self._resize(call, moments)
         elif call.name in _FLUSHES:
-            yield from self._flush(call)
+            yield from self._flush(call, moments)
         elif call.name in (*_COPIES, "mmap"):
-            yield from self._unseen(call)
+            yield from self._unseen(call, moments)
 
-    def _moments(self, call: Call) -> tuple[int, int, int]:
-        return 2 * call.began + 1, 2 * call.ended + 2, call.pid
-
-    # -- descriptors -------------------------------------------------------------------------------------------
-
-    def _file(self, call: Call, argument: str | None = None) -> tuple[int, int | None]:
-        """The descriptor that comes first, and the number of its file, if it is ours."""
-        found = _DESCRIPTOR.match(call.arguments if argument is None else argument)
-        if found is None:
+    def _descriptor(self, call: Call) -> tuple[int, int | None]:
+        """Returns the call's first descriptor, and the number of its file if that is below a root."""
+        match = _DESCRIPTOR.match(call.arguments)
+        if match is None:
             return -1, None
-        return int(found[1]), self._paths.number(_unescaped(found[2]).decode(errors="replace")) if found[2] else None
+        return int(match[1]), self._names.number(_text(match[2])) if match[2] else None
 
-    def _table(self, call: Call) -> None:
+    def _paths(self, call: Call) -> list[str]:
+        """Returns the absolute paths among the arguments."""
+        paths = []
+        for match in _PATH.finditer(call.arguments):
+            directory = _text(match[1]) if match[1] else self._process(call.pid).cwd
+            paths.append(os.path.join(directory, _text(match[2])))  # noqa: PTH118
+        return paths or [""]
+
+    def _change_descriptor(self, call: Call) -> None:
         process = self._process(call.pid)
-        number, _ = self._file(call)
-        opened = process.table.get(number)
+        number, _ = self._descriptor(call)
+        file = process.files.get(number)
         if call.name in ("dup", "dup2", "dup3") or (call.name == "fcntl" and "F_DUPFD" in call.arguments):
-            if opened is not None:
-                process.table[call.result] = opened
+            if file is not None:
+                process.files[call.result] = file
             else:
-                process.table.pop(call.result, None)
+                process.files.pop(call.result, None)
         elif call.name == "close":
-            process.table.pop(number, None)
+            process.files.pop(number, None)
         elif call.name == "chdir":
-            process.cwd = self._named(call)[0]
+            process.cwd = self._paths(call)[0]
         elif call.name == "fchdir":
-            found = _DESCRIPTOR.match(call.arguments)
-            process.cwd = _unescaped(found[2]).decode() if found and found[2] else process.cwd
-        elif opened is not None and call.name == "lseek":
-            opened.position = call.result
-        elif opened is not None and call.name in _READS:
-            opened.position += call.result
+            match = _DESCRIPTOR.match(call.arguments)
+            process.cwd = _text(match[2]) if match and match[2] else process.cwd
+        elif file is not None and call.name == "lseek":
+            file.position = call.result
+        elif file is not None and call.name in _READS:
+            file.position += call.result
 
-    def _open(self, call: Call) -> Iterator[Event]:
+    def _open(self, call: Call, moments: tuple[int, int, int]) -> Iterator[Event]:
         flags = "O_CREAT|O_TRUNC" if call.name == "creat" else call.arguments.rpartition('", ')[2]
-        self._process(call.pid).table[call.result] = _Opened(flags)
-        path = self._named(call)[0]
+        self._process(call.pid).files[call.result] = _OpenFile(flags)
+        path = self._paths(call)[0]
         if "O_TMPFILE" in flags:
-            if self._paths.place(path + "/x") is not None:
-                yield Unseen(*self._moments(call), "open", "strace does not tell a file without a name")
+            if self._names.place(path + "/x") is not None:
+                yield Unseen(*moments, "open", "strace does not show a file without a name")
             return
-        number = self._paths.number(path)
-        place = self._paths.place(path, follow=True)
+        number = self._names.number(path)
+        place = self._names.place(path, follow=True)
         if number is None and place is not None and "O_CREAT" in flags:
-            yield self._create(call, place, "file", _mode(flags))
+            yield self._create(moments, place, "file", _mode(flags))
         elif number is not None and "O_TRUNC" in flags:
-            self._paths.sizes[number] = 0
-            yield Resize(*self._moments(call), number, 0, "open")
+            self._names.sizes[number] = 0
+            yield Resize(*moments, number, 0, "open")
 
-    def _create(self, call: Call, place: Place, kind: str, mode: int, target: str = "") -> Create:
-        number = self._paths.add(place, kind, target)
-        told = {"file": "file", "directory": "directory", "symlink": "symlink"}[kind]
-        return Create(*self._moments(call), number, *place, told, mode, os.geteuid(), os.getegid(), target)  # type: ignore[arg-type]
+    def _create(self, moments: tuple[int, int, int], place: Place, kind: Kind, mode: int, target: str = "") -> Create:
+        number = self._names.add(place, kind, target)
+        return Create(*moments, number, *place, kind, mode, os.geteuid(), os.getegid(), target)
 
-    # -- bytes -------------------------------------------------------------------------------------------------
-
-    def _write(self, call: Call) -> Iterator[Event]:
-        descriptor, number = self._file(call)
+    def _write(self, call: Call, moments: tuple[int, int, int]) -> Iterator[Event]:
+        descriptor, number = self._descriptor(call)
         if number is None or not call.result:
             return
-        opened = self._process(call.pid).table.get(descriptor)
-        if opened is None:
-            yield Unseen(*self._moments(call), call.name, "strace does not tell how the file was opened")
+        file = self._process(call.pid).files.get(descriptor)
+        if file is None:
+            yield Unseen(*moments, call.name, "strace does not show how the file was opened")
             return
         parts = _BASES.findall(call.arguments) if "v" in call.name else _TEXT.findall(call.arguments)[:1]
         data = b"".join(map(_unescaped, parts))[: call.result]
         if len(data) != call.result:
-            yield Unseen(*self._moments(call), call.name, "strace does not tell all that it wrote")
+            yield Unseen(*moments, call.name, "strace does not show all that it wrote")
         rest = call.arguments.rpartition('"')[2].split(", ")
         flags = rest.pop() if call.name == "pwritev2" else ""
         offset = int(rest[-1]) if call.name.startswith("pwrite") else -1
         moves = offset < 0
-        if "O_APPEND" in opened.flags or "RWF_APPEND" in flags:
-            offset = self._paths.sizes[number]
+        sizes = self._names.sizes
+        if "O_APPEND" in file.flags or "RWF_APPEND" in flags:
+            offset = sizes[number]
         elif moves:
-            offset = opened.position
+            offset = file.position
         if moves:
-            opened.position = offset + len(data)
-        self._paths.sizes[number] = max(self._paths.sizes[number], offset + len(data))
-        durable = bool(re.search(r"\bO_D?SYNC\b", opened.flags) or re.search(r"\bRWF_D?SYNC\b", flags))
-        yield Write(*self._moments(call), number, offset, data, call.name, durable)
+            file.position = offset + len(data)
+        sizes[number] = max(sizes[number], offset + len(data))
+        durable = bool(re.search(r"\bO_D?SYNC\b", file.flags) or re.search(r"\bRWF_D?SYNC\b", flags))
+        yield Write(*moments, number, offset, data, call.name, durable)
 
-    def _resize(self, call: Call) -> Iterator[Event]:
-        words = call.arguments.split(", ")
-        number = self._paths.number(self._named(call)[0]) if call.name == "truncate" else self._file(call)[1]
+    def _resize(self, call: Call, moments: tuple[int, int, int]) -> Iterator[Event]:
+        words, sizes = call.arguments.split(", "), self._names.sizes
+        is_path = call.name == "truncate"
+        number = self._names.number(self._paths(call)[0]) if is_path else self._descriptor(call)[1]
         if number is None:
             return
-        before = self._paths.sizes[number]
         if call.name != "fallocate":
-            self._paths.sizes[number] = int(words[-1])
-            yield Resize(*self._moments(call), number, int(words[-1]), call.name)
+            sizes[number] = int(words[-1])
+            yield Resize(*moments, number, int(words[-1]), call.name)
             return
-        start, stop = int(words[-2]), int(words[-2]) + int(words[-1])
-        mode = words[-3]
+        mode, start, end = words[-3], int(words[-2]), int(words[-2]) + int(words[-1])
         if "COLLAPSE" in mode or "INSERT" in mode or "UNSHARE" in mode:
-            yield Unseen(*self._moments(call), "fallocate", "it moves what is behind")
-        if "KEEP_SIZE" not in mode and stop > before:
-            self._paths.sizes[number] = stop
-            yield Resize(*self._moments(call), number, stop, "fallocate")
-        if ("PUNCH_HOLE" in mode or "ZERO_RANGE" in mode) and start < (end := min(stop, self._paths.sizes[number])):
-            yield Write(*self._moments(call), number, start, bytes(end - start), "fallocate")
+            yield Unseen(*moments, "fallocate", "it moves the bytes behind")
+        if "KEEP_SIZE" not in mode and end > sizes[number]:
+            sizes[number] = end
+            yield Resize(*moments, number, end, "fallocate")
+        if ("PUNCH_HOLE" in mode or "ZERO_RANGE" in mode) and start < (end := min(end, sizes[number])):
+            yield Write(*moments, number, start, bytes(end - start), "fallocate")
 
-    def _unseen(self, call: Call) -> Iterator[Event]:
+    def _unseen(self, call: Call, moments: tuple[int, int, int]) -> Iterator[Event]:
+        why = "strace does not show what it copied"
         if call.name == "mmap":
-            ours = "PROT_WRITE" in call.arguments and "MAP_SHARED" in call.arguments
-            why = "strace does not tell what is stored in a mapping"
-        else:
-            ours, why = True, "strace does not tell what it copied"
-        # The first descriptor of sendfile is written, and the last of the others.
-        told = re.findall(r"\d+<([^>]*)>", call.arguments)
-        path = told[0 if call.name == "sendfile" else -1] if told else ""
-        if ours and self._paths.number(_unescaped(path).decode(errors="replace")) is not None:
-            yield Unseen(*self._moments(call), call.name, why)
+            if "PROT_WRITE" not in call.arguments or "MAP_SHARED" not in call.arguments:
+                return
+            why = "strace does not show what is stored in a mapping"
+        # sendfile writes to its first descriptor, the others to their last.
+        paths = re.findall(r"\d+<([^>]*)>", call.arguments)
+        path = paths[0 if call.name == "sendfile" else -1] if paths else ""
+        if self._names.number(_text(path)) is not None:
+            yield Unseen(*moments, call.name, why)
 
-    def _flush(self, call: Call) -> Iterator[Event]:
+    def _flush(self, call: Call, moments: tuple[int, int, int]) -> Iterator[Event]:
         if call.name in ("sync", "syncfs"):
-            yield Flush(*self._moments(call), call.name, None)
-            return
-        # A mapping that is written is told as unseen; one that is not has nothing to flush.
-        number = None if call.name == "msync" else self._file(call)[1]
-        if number is not None and call.name == "sync_file_range":
-            yield Hint(*self._moments(call), call.name, number)
-        elif number is not None:
-            yield Flush(*self._moments(call), call.name, number)
+            yield Flush(*moments, call.name, None)
+        # A writable mapping is Unseen already, and another one has nothing for msync to flush.
+        elif call.name != "msync" and (number := self._descriptor(call)[1]) is not None:
+            yield (Hint if call.name == "sync_file_range" else Flush)(*moments, call.name, number)
 
-    # -- names -------------------------------------------------------------------------------------------------
-
-    def _named(self, call: Call) -> list[str]:
-        """The paths among the arguments, absolute."""
-        found = []
-        for match in re.finditer(r'(?:(?:AT_FDCWD|\d+)<([^>]*)>, )?"((?:[^"\\]|\\.)*)"', call.arguments):
-            above = _unescaped(match[1]).decode(errors="replace") if match[1] else self._process(call.pid).cwd
-            found.append(os.path.join(above, _unescaped(match[2]).decode(errors="replace")))  # noqa: PTH118
-        return found or [""]
-
-    def _name(self, call: Call) -> Iterator[Event]:
-        paths, moments = self._named(call), self._moments(call)
+    def _name(self, call: Call, moments: tuple[int, int, int]) -> Iterator[Event]:
+        paths, names = self._paths(call), self._names
         if call.name in _RENAMES:
-            yield from self._rename(call, paths)
+            yield from self._rename(call, moments, paths)
         elif call.name.startswith("link"):
-            number, place = self._paths.number(paths[0], follow=False), self._paths.place(paths[1])
+            number, place = names.number(paths[0], follow=False), names.place(paths[1])
             if place is not None and number is None:
-                yield Unseen(*moments, "link", "strace does not tell what came from outside")
+                yield Unseen(*moments, "link", "strace does not show a file from outside")
             elif place is not None and number is not None:
-                self._paths.names[place] = number
+                names.names[place] = number
                 yield Link(*moments, number, *place)
         elif call.name.startswith("symlink"):
-            place, target = self._paths.place(paths[-1]), _unescaped(_TEXT.findall(call.arguments)[0]).decode()
+            place, target = names.place(paths[-1]), _text(_TEXT.findall(call.arguments)[0])
             if place is not None:
-                yield self._create(call, place, "symlink", 0o777, target)
-        elif (place := self._paths.place(paths[0])) is None:
+                yield self._create(moments, place, "symlink", 0o777, target)
+        elif (place := names.place(paths[0])) is None:
             return
         elif call.name.startswith("mkdir"):
-            yield self._create(call, place, "directory", _mode(call.arguments))
+            yield self._create(moments, place, "directory", _mode(call.arguments))
         elif call.name.startswith("mknod"):
             if "S_IFREG" in call.arguments or "S_IF" not in call.arguments:
-                yield self._create(call, place, "file", _mode(call.arguments.rpartition("|")[2]))
-        elif (number := self._paths.names.pop(place, None)) is not None:
-            directory = call.name == "rmdir" or "AT_REMOVEDIR" in call.arguments
-            yield Unlink(*moments, number, *place, "rmdir" if directory else "unlink")
+                yield self._create(moments, place, "file", _mode(call.arguments.rpartition("|")[2]))
+        elif (number := names.names.pop(place, None)) is not None:
+            is_directory = call.name == "rmdir" or "AT_REMOVEDIR" in call.arguments
+            yield Unlink(*moments, number, *place, "rmdir" if is_directory else "unlink")
 
-    def _rename(self, call: Call, paths: list[str]) -> Iterator[Event]:
-        moments, known = self._moments(call), self._paths
-        old, new = known.place(paths[0]), known.place(paths[-1])
-        number = known.names.get(old) if old is not None else None
+    def _rename(self, call: Call, moments: tuple[int, int, int], paths: list[str]) -> Iterator[Event]:
+        names = self._names.names
+        old, new = self._names.place(paths[0]), self._names.place(paths[-1])
+        number = names.get(old) if old is not None else None
         if "RENAME_EXCHANGE" in call.arguments or "RENAME_WHITEOUT" in call.arguments:
             yield Unseen(*moments, "rename", "it exchanges names")
-        elif old is not None and number is not None and new is not None:
-            if known.names.get(new) != number:
-                del known.names[old]
-                known.names[new] = number
-                yield Rename(*moments, number, *old, *new)
         elif old is not None and number is not None:
-            del known.names[old]
-            yield Unlink(*moments, number, *old, "rename")
+            if new is None:
+                del names[old]
+                yield Unlink(*moments, number, *old, "rename")
+            elif names.get(new) != number:
+                del names[old]
+                names[new] = number
+                yield Rename(*moments, number, *old, *new)
         elif new is not None:
-            yield Unseen(*moments, "rename", "strace does not tell what came from outside")
+            yield Unseen(*moments, "rename", "strace does not show a file from outside")
 
 
 def _mode(arguments: str) -> int:
-    """The last octal number, as a usual mask leaves it."""
-    found = re.findall(r"\b0[0-7]{1,4}\b", arguments)
-    return (int(found[-1], 8) if found else 0o644) & ~0o022
+    """Returns the last octal number, under the usual umask."""
+    numbers = re.findall(r"\b0[0-7]{1,4}\b", arguments)
+    return (int(numbers[-1], 8) if numbers else 0o644) & ~0o022
 
 
 def _unescaped(text: str) -> bytes:
     return text.encode("latin-1", "replace").decode("unicode_escape").encode("latin-1")
+
+
+def _text(text: str) -> str:
+    return _unescaped(text).decode(errors="replace")

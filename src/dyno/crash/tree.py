@@ -1,0 +1,154 @@
+"""Files and names below the roots: as they are on disk, as a record changes them, and whether both agree."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Literal
+
+from dyno.crash.record import NEVER, Create, Event, Link, Node, Record, Rename, Resize, Unlink, Unseen, Write
+
+Known = tuple[int, int, int, int, bytes]
+"""A name, for the native recorder: device, inode, number, number of the directory (-1 for a root), name."""
+
+
+def scan(roots: Sequence[Path]) -> tuple[list[Node], list[Known]]:
+    """Lists what is below the roots, directories before what is in them. Skips sockets, pipes and devices."""
+    nodes: list[Node] = []
+    known: list[Known] = []
+    numbers: dict[tuple[int, int], int] = {}
+
+    def add(path: Path, number: int, parent: int) -> None:
+        status = path.lstat()
+        kind, inode = _kind(status.st_mode), (status.st_dev, status.st_ino)
+        if kind is None:
+            return
+        name = path.name if parent >= 0 else ""
+        is_link = kind == "file" and inode in numbers
+        number = numbers.setdefault(inode, number)
+        size = status.st_size if kind == "file" else 0
+        target = str(path.readlink()) if kind == "symlink" else ""
+        mode = stat.S_IMODE(status.st_mode)
+        nodes.append(
+            Node(number, parent, name, "link" if is_link else kind, mode, status.st_uid, status.st_gid, size, target)
+        )
+        known.append((*inode, number, parent, os.fsencode(name)))
+        if kind == "directory":
+            for entry in sorted(path.iterdir()):
+                add(entry, len(roots) + len(nodes), number)
+
+    for number, root in enumerate(roots):
+        add(root, number, -1)
+    return nodes, known
+
+
+def _kind(mode: int) -> Literal["file", "directory", "symlink"] | None:
+    if stat.S_ISREG(mode):
+        return "file"
+    if stat.S_ISDIR(mode):
+        return "directory"
+    return "symlink" if stat.S_ISLNK(mode) else None
+
+
+def copy(roots: Sequence[Path], nodes: Iterable[Node], to: Path) -> None:
+    """Copies the contents of every file, named by its number."""
+    to.mkdir(parents=True)
+    paths: dict[int, Path] = {}
+    for node in nodes:
+        path = roots[node.number] if node.parent < 0 else paths[node.parent] / node.name
+        paths[node.number] = path
+        if node.kind == "file":
+            shutil.copyfile(path, to / str(node.number))
+
+
+class Tree:
+    """Names below the roots, as events change them."""
+
+    def __init__(self, record: Record) -> None:
+        self.nodes: dict[int, Node] = {}
+        self.names: dict[tuple[int, str], int] = {}
+        for node in record.header.nodes:
+            if node.kind != "link":
+                self.nodes[node.number] = node
+            if node.parent >= 0:
+                self.names[node.parent, node.name] = node.number
+
+    def apply(self, event: Event) -> None:
+        if isinstance(event, Create):
+            self.nodes[event.file] = Node(
+                event.file, event.parent, event.name, event.kind, event.mode, event.uid, event.gid, 0, event.target
+            )
+            if event.parent >= 0:
+                self.names[event.parent, event.name] = event.file
+        elif isinstance(event, Link):
+            self.names[event.parent, event.name] = event.file
+        elif isinstance(event, Rename):
+            self.names.pop((event.parent, event.name), None)
+            self.names[event.new_parent, event.new_name] = event.file
+        elif isinstance(event, Unlink):
+            self.names.pop((event.parent, event.name), None)
+
+    def paths(self, roots: int = 1) -> dict[str, Node]:
+        """Returns nodes by path below the root, or below the number of the root if there are several. Directories
+        come before what is in them."""
+        children: dict[int, list[tuple[str, int]]] = {}
+        for (parent, name), number in self.names.items():
+            children.setdefault(parent, []).append((name, number))
+        paths: dict[str, Node] = {}
+        pending = [("" if roots == 1 else f"{root}/", root) for root in range(roots)]
+        if roots > 1:
+            paths.update({str(root): self.nodes[root] for root in range(roots)})
+        while pending:
+            prefix, parent = pending.pop()
+            for name, number in children.get(parent, ()):
+                node = paths[prefix + name] = self.nodes[number]
+                if node.kind == "directory":
+                    pending.append((f"{prefix}{name}/", number))
+        return paths
+
+
+def replayed(record: Record) -> tuple[dict[str, Node], dict[int, bytearray]]:
+    """Returns the names, and the contents of changed files, after all events that ended."""
+    tree, contents = Tree(record), dict[int, bytearray]()
+    for event in record.events:
+        if event.end == NEVER:
+            continue
+        tree.apply(event)
+        if isinstance(event, Write | Resize):
+            if event.file not in contents:
+                contents[event.file] = bytearray(record.first(event.file))
+            data = contents[event.file]
+            end = event.size if isinstance(event, Resize) else event.offset + len(event.data)
+            data.extend(bytes(max(0, end - len(data))))
+            if isinstance(event, Resize):
+                del data[event.size :]
+            else:
+                data[event.offset : end] = event.data
+    return tree.paths(len(record.roots)), contents
+
+
+def unseen(record: Record) -> list[Unseen]:
+    """Compares the files on disk with the replayed record. A difference is a change that the recorder didn't see."""
+    names, contents = replayed(record)
+    unfinished = {event.file for event in record.events if isinstance(event, Write) and event.end == NEVER}
+    roots = record.roots
+    actual: dict[str, Path] = {}
+    for number, root in enumerate(roots):
+        for path in root.rglob("*"):
+            name = path.relative_to(root).as_posix()
+            if _kind(path.lstat().st_mode):
+                actual[name if len(roots) == 1 else f"{number}/{name}"] = path
+    different = {name for name in names.keys() ^ actual.keys() if not (len(roots) > 1 and name.isdigit())}
+    for name in names.keys() & actual.keys():
+        node, path = names[name], actual[name]
+        if _kind(path.lstat().st_mode) != node.kind:
+            different.add(name)
+        elif node.kind == "file" and node.number not in unfinished:
+            expected = contents[node.number] if node.number in contents else record.first(node.number)
+            if path.read_bytes() != expected:
+                different.add(name)
+    why = "what is in {} at the end is not what was recorded"
+    return [Unseen(NEVER, NEVER, 0, "unknown", why.format(name)) for name in sorted(different)]
