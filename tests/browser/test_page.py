@@ -68,7 +68,7 @@ def drawn(page: Any, name: str, engines: Sequence[str] = (*ENGINES, "brief")) ->
         .locator("svg .role-mark path")
         .evaluate_all("marks => marks.flatMap(mark => [mark.getAttribute('fill'), mark.getAttribute('stroke')])")
     )
-    scale = theme.colours(engines)
+    scale = theme.scale(engines, "color")
     return {engine for engine, colour in zip(scale["domain"], scale["range"], strict=True) if colour in marks}
 
 

@@ -258,4 +258,4 @@ def test_of_very_many_ratios_those_against_the_best_are_kept(monkeypatch: pytest
 
 def test_a_brief_curve_has_points_of_the_whole_one() -> None:
     """Without histograms there is none of either."""
-    assert latency.brief(a_sweep()) == latency.records(a_sweep()) == []
+    assert latency.brief(a_sweep()) == latency.CHART.records(a_sweep()) == []

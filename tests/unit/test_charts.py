@@ -8,7 +8,7 @@ Runs are read from one real run file; where figures matter they are put in.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from itertools import combinations, pairwise, permutations
 from typing import Any
@@ -25,9 +25,8 @@ from dyno.contracts.histogram import Recorder
 from dyno.contracts.sample import Sample
 from dyno.contracts.suite import Axis, Curve
 from dyno.report import charts
-from dyno.report.charts import FIXED, latency, theme, units
-from dyno.report.charts.chart import Chart, Record
-from dyno.report.charts.rows import panels
+from dyno.report.charts import FIXED, latency, theme, vega
+from dyno.report.charts.chart import Chart, Record, panels
 from dyno.report.export import documents
 from dyno.report.tables import heading, sweeps, wording
 from dyno.results import Attempt, Run
@@ -671,11 +670,11 @@ def test_a_phase_of_a_second_has_no_series(run: Run) -> None:
 # -- units ----------------------------------------------------------------------------------------------------
 
 
-def written(write: Callable[[str], str], *values: float) -> list[str]:
+def written(kind: str, *values: float) -> list[str]:
     """What Vega makes of the expression."""
     spec = {
         "data": {"values": [{"v": value} for value in values]},
-        "transform": [{"calculate": write("datum.v"), "as": "text"}],
+        "transform": [{"calculate": vega.figure(kind, "datum.v"), "as": "text"}],
         "mark": "text",
         "encoding": {"text": {"field": "text"}},
     }
@@ -683,16 +682,16 @@ def written(write: Callable[[str], str], *values: float) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("write", "figures"),
+    ("kind", "figures"),
     [
-        (units.rate, {0: "0", 0.5: "0.5", 12.34: "12.3", 999.4: "999", 999.9: "1 k", 1.67e6: "1.67 M", 2e9: "2 G"}),
-        (units.duration, {7: "7 ns", 999.9: "1 µs", 1_234: "1.23 µs", 5e6: "5 ms", 2.5e9: "2.5 s", 1e11: "100 s"}),
-        (units.size, {100: "100 B", 1024: "1 KiB", 9.39 * 2**20: "9.39 MiB", 2**31: "2 GiB"}),
-        (units.ratio, {0.5: "× 0.5", 1: "× 1", 6.667: "× 6.67"}),
+        ("rate", {0: "0", 0.5: "0.5", 12.34: "12.3", 999.4: "999", 999.9: "1 k", 1.67e6: "1.67 M", 2e9: "2 G"}),
+        ("ns", {7: "7 ns", 999.9: "1 µs", 1_234: "1.23 µs", 5e6: "5 ms", 2.5e9: "2.5 s", 1e11: "100 s"}),
+        ("bytes", {100: "100 B", 1024: "1 KiB", 9.39 * 2**20: "9.39 MiB", 2**31: "2 GiB"}),
+        ("factor", {0.5: "× 0.5", 1: "× 1", 6.667: "× 6.67"}),
     ],
 )
-def test_figures_are_written_as_people_read_them(write: Callable[[str], str], figures: Mapping[float, str]) -> None:
-    assert written(write, *figures) == list(figures.values())
+def test_figures_are_written_as_people_read_them(kind: str, figures: Mapping[float, str]) -> None:
+    assert written(kind, *figures) == list(figures.values())
 
 
 # -- theme ----------------------------------------------------------------------------------------------------
@@ -753,13 +752,15 @@ def test_colours_differ_for_all_kinds_of_sight(sight: str, first_five: float, al
 
 def test_no_two_of_many_engines_look_the_same() -> None:
     engines = [f"engine-{at}" for at in range(40)]
-    for scale in (theme.shapes, theme.dashes):
-        looks = list(zip(theme.colours(engines)["range"], map(str, scale(engines)["range"]), strict=True))
+    for channel in ("shape", "strokeDash"):
+        looks = list(
+            zip(theme.scale(engines, "color")["range"], map(str, theme.scale(engines, channel)["range"]), strict=True)
+        )
         assert len(set(looks)) == len(looks)
 
 
 def look(engines: Sequence[str]) -> dict[str, str]:
-    scale = theme.colours(engines)
+    scale = theme.scale(engines, "color")
     return dict(zip(scale["domain"], scale["range"], strict=True))
 
 
@@ -784,7 +785,7 @@ def test_who_has_a_colour_that_two_wish_for_does_not_hang_on_the_order() -> None
 
 def test_an_engine_has_one_colour_in_all_charts(run: Run) -> None:
     shown = drawable(run)
-    scale = theme.colours(heading.engines(shown))
+    scale = theme.scale(heading.engines(shown), "color")
     colour = dict(zip(scale["domain"], scale["range"], strict=True))
     for chart in charts.of(shown):
         # Their colours are those of verdicts, of parts, and of the lines that a suite wants.

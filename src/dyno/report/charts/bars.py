@@ -1,129 +1,272 @@
-"""Rows of a group, one under the other: horizontal bars, and what stands at the left and at the right of a row."""
+"""Charts with a row for each engine, its name at the left and its figure at the right: throughput, size on disk, and
+the parts of a latency."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
-from dyno.report.charts import clipping, theme, units
+from dyno.report.charts import theme, vega
+from dyno.report.charts.chart import ENGINE, REMARKS, TRIALS, Chart, Column, Record, remarks, rows, valid_rows
+from dyno.report.tables.table import ranked_by_bandwidth
+from dyno.results import Run
+from dyno.stats.metric import BANDWIDTH
+from dyno.stats.summary import CellSummary
 
 STEP = 32
 SCALE = {"type": "band", "paddingInner": 0.5, "paddingOuter": 0.25}
 PART = "split(datum.label, '\\t')"
-KNOWN = [{"filter": "!datum.floor && isValid(datum.low)"}]
+LEFT = {"labelExpr": f"{PART}[0]", "labelLimit": 240}
+"""Axis of the rows' names."""
+# As an axis, so that the layout makes room for the remarks.
+RIGHT = {
+    "orient": "right",
+    "labelExpr": f"{PART}[1] + ({PART}[2] ? ' · ' + {PART}[2] : '')",
+    "labelPadding": 10,
+    "labelLimit": 380,
+}
+"""Axis of the rows' figures and remarks."""
+INTERVAL = "!datum.floor && isValid(datum.low)"
+BYTES = "B/s"
+SIZE_DOUBTS = ("few", "partial", "attempts", "unsettled")
+"""Doubts that concern a size; the others concern times."""
 
 
-def spec(
-    engines: Sequence[str], field: str, title: str, write: Callable[[str], str], tooltip: Sequence[dict[str, str]]
-) -> dict[str, Any]:
-    """Bars of `field`, with its figure beside each. A row without one shows its record's `instead`; a floor's figure
-    is written and not drawn: the others could not be told apart beside it."""
-    value = f"datum['{field}']"
-    bar = {
-        "transform": [{"filter": f"!datum.floor && isValid({value})"}],
-        "mark": "bar",
-        "encoding": {
-            "y": left(),
-            "x": {
-                "field": field,
-                "type": "quantitative",
-                "scale": units.FROM_ZERO,
-                "axis": {"title": title, "labelExpr": write("datum.value"), "tickCount": units.TICKS},
-            },
-            "color": {"field": "engine", "type": "nominal", "scale": theme.colours(engines), "legend": None},
-            "tooltip": units.tooltip([{"field": "row", "title": "engine"}, *tooltip]),
-            "description": {"field": "spoken"},
-        },
-    }
-    reach = f"{write('datum.low')} + ' – ' + {write('datum.high')}"
+def y(axis: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Encoding of a chart's rows; without labels by default."""
+    opacity = {"condition": {"test": "indexof(datum.label, '(floor)') >= 0", "value": 0.7}, "value": 1}
+    common = {"title": None, "domain": False, "ticks": False, "labelOverlap": False, "labelOpacity": opacity}
+    return vega.nominal("line", sort=None, scale=SCALE, axis=axis and {**common, **axis})
+
+
+def by_row(transform: Sequence[dict[str, Any]], layers: Sequence[dict[str, Any]], figure: str) -> dict[str, Any]:
+    """Specification of a chart with a row for each record, in the records' order. Records need `row`, the name."""
+    # One text for each row, with what stands at its left and at its right.
+    line = {"calculate": f"datum.row + '\\t' + datum['{figure}'] + '\\t' + datum.remarks", "as": "line"}
+    # Invisible marks of all records: those that other layers filter out keep their rows.
+    every = vega.layer(vega.mark("tick", opacity=0), {"y": y(RIGHT)})
     return {
         "data": {"name": "records"},
         "height": {"step": STEP},
-        "transform": [
-            {"calculate": "datum.engine + (datum.floor ? ' (floor)' : '')", "as": "row"},
-            {"calculate": f"isValid({value}) ? {write(value)} : datum.instead", "as": "figure"},
-            {"calculate": units.either("datum.low", reach), "as": "reach"},
-            *clipping.outermost(f"datum.floor ? null : {value}"),
-            *clipping.cut(),
-            line("figure"),
-            units.spoken("datum.row", "datum.figure", units.literal(title)),
-        ],
-        **rows(bar),
+        "transform": [*transform, line],
+        "resolve": {"axis": {"y": "independent"}},
+        "layer": [every, *layers],
     }
 
 
-def rows(*layers: dict[str, Any]) -> dict[str, Any]:
-    """The layers of a chart with a row for each record, in the records' order."""
-    # The rows of all records, drawn or not: what a layer filters out keeps its place.
-    every = {"mark": {"type": "tick", "opacity": 0, "aria": False}, "encoding": {"y": right()}}
-    return {"resolve": {"axis": {"y": "independent"}}, "layer": [every, *layers]}
-
-
-def line(figure: str) -> dict[str, str]:
-    """A transform that joins what a row has at its left and at its right: one text, which is another for each row."""
-    return {"calculate": f"datum.row + '\\t' + datum['{figure}'] + '\\t' + datum.remarks", "as": "line"}
-
-
-def left() -> dict[str, Any]:
-    """The rows' names."""
-    return _y({"labelExpr": f"{PART}[0]", "labelLimit": 240})
-
-
-def right() -> dict[str, Any]:
-    """The rows' figures, and remarks after them: as an axis, for which the layout makes room."""
-    text = f"{PART}[1] + ({PART}[2] ? ' · ' + {PART}[2] : '')"
-    return _y({"orient": "right", "labelExpr": text, "labelPadding": 10, "labelLimit": 380})
-
-
-def hidden() -> dict[str, Any]:
-    """The same rows, for further layers."""
-    return _y(None)
-
-
-def _y(axis: dict[str, Any] | None) -> dict[str, Any]:
-    opacity = {"condition": {"test": "indexof(datum.label, '(floor)') >= 0", "value": 0.7}, "value": 1}
-    common = {"title": None, "domain": False, "ticks": False, "labelOverlap": False, "labelOpacity": opacity}
-    drawn = axis and {**common, **axis}
-    return {"field": "line", "type": "nominal", "sort": None, "scale": SCALE, "axis": drawn}
-
-
-def each(field: str) -> dict[str, Any]:
-    """A layer with a dot below the bar for each value of `field`, a list; not for those beyond the axis."""
-    within = f"isValid(datum.{field}) && datum.{field} >= datum.start && datum.{field} <= datum.end"
-    return {
-        "transform": [
-            {"filter": f"!datum.floor && isArray(datum.{field})"},
-            {"flatten": [field]},
-            {"filter": within},
-        ],
-        "mark": {"type": "point", "filled": True, "aria": False, "style": "trial", "size": 14, "opacity": 0.7},
-        "encoding": {
-            "y": {**hidden(), "bandPosition": 1.2},
-            "x": {"field": field, "type": "quantitative"},
-        },
+def spec(
+    engines: Sequence[str], field: str, title: str, kind: str, tooltip: Sequence[dict[str, str]]
+) -> dict[str, Any]:
+    """Bars of `field`. A row without a figure shows its record's `instead`. A floor's figure is written and not
+    drawn: beside its bar the others would all look alike."""
+    value = f"datum['{field}']"
+    axis = {"title": title, "labelExpr": vega.figure(kind, "datum.value"), "tickCount": vega.TICKS}
+    bar = {
+        "y": y(LEFT),
+        "x": vega.quantity(field, scale=vega.FROM_ZERO, axis=axis),
+        "color": vega.nominal("engine", scale=theme.scale(engines, "color"), legend=None),
+        "tooltip": [*vega.tooltip({"row": "engine"}), *tooltip],
+        "description": {"field": "spoken"},
     }
+    texts = {
+        "row": "datum.engine + (datum.floor ? ' (floor)' : '')",
+        "figure": f"isValid({value}) ? {vega.figure(kind, value)} : datum.instead",
+        "reach": vega.interval_text(kind, "datum.low", "datum.high"),
+    }
+    clipped = [*vega.outermost(f"datum.floor ? null : {value}"), *vega.clip()]
+    spoken = vega.spoken("datum.row", "datum.figure", vega.literal(title))
+    layers = [vega.layer("bar", bar, f"!datum.floor && isValid({value})")]
+    return by_row([*vega.calculate(texts), *clipped, spoken], layers, "figure")
 
 
-def interval() -> list[dict[str, Any]]:
-    """Layers that draw from `low` to `high`, where there is an interval."""
-    ends = {"x": {"field": "from", "type": "quantitative"}, "x2": {"field": "to"}}
-    caps = [
-        {
-            "transform": [*KNOWN, {"filter": f"!datum.{cut}"}],
-            "mark": {"type": "tick", "aria": False, "style": "cap", "size": 9, "thickness": 1.5},
-            "encoding": {"y": hidden(), "x": {"field": end, "type": "quantitative"}},
-        }
-        for end, cut in (("from", "less"), ("to", "more"))
-    ]
+def throughputs(run: Run) -> list[Record]:
+    summaries = (row.summary for row, _ in rows(run))
+    return [{**record, "each": _each(summary)} for record, summary in zip(brief(run), summaries, strict=True)]
+
+
+def brief(run: Run) -> list[Record]:
+    """Throughputs without the figures of single trials."""
     return [
         {
-            "transform": KNOWN,
-            "mark": {"type": "rule", "aria": False, "style": "interval"},
-            "encoding": {"y": hidden(), **ends},
-        },
-        *caps,
-        *(
-            {**arrow, "transform": KNOWN + arrow["transform"]}
-            for arrow in clipping.arrows({"y": hidden()}, style="cut")
-        ),
+            **record,
+            **_figure(row.summary),
+            "client_cpu_ns": row.summary.client_cpu_ns,
+            "server_cpu_ns": row.summary.server_cpu_ns,
+            "trials": len(row.summary.samples),
+            "instead": "" if row.summary.valid else (row.summary.why or "not measured").split(":", 1)[0],
+            "why": row.summary.why,
+        }
+        for row, record in rows(run)
     ]
+
+
+def _each(summary: CellSummary) -> list[float]:
+    """The figure of each trial. Floors have none, since their bars are not drawn."""
+    moved = ranked_by_bandwidth(summary)
+    figures = [sample.bytes_per_second if moved else sample.per_second for sample in summary.samples]
+    return [] if summary.cell.floor else [float(f"{figure:.4g}") for figure in figures if figure is not None]
+
+
+def _figure(summary: CellSummary) -> Record:
+    """The bandwidth if rows are ranked by it, else the throughput."""
+    moved = ranked_by_bandwidth(summary)
+    estimate = summary.bandwidth if moved else summary.throughput
+    # A row without a figure has the unit of its phase.
+    by_bytes = moved or (estimate is None and summary.about.metric == BANDWIDTH.name)
+    unit, write = (BYTES, "bandwidth") if by_bytes else (f"{summary.unit}/s", "rate")
+    figures = {"median": None, "low": None, "high": None} if estimate is None else asdict(estimate)
+    return {"throughput": figures.pop("median"), **figures, "unit": unit, "write": write}
+
+
+def throughput_spec(engines: Sequence[str], unit: str) -> dict[str, Any]:
+    title, kind = (BANDWIDTH.title, "bandwidth") if f"{unit}/s" == BYTES else (f"{unit}/s", "rate")
+    tooltip = {"figure": title, "reach": "95 % interval", "trials": "trials", "remarks": "remarks"}
+    whole = spec(engines, "throughput", title, kind, vega.tooltip(tooltip))
+    ends = {"x": vega.quantity("from"), "x2": {"field": "to"}}
+    caps = [
+        vega.layer(
+            vega.mark("tick", style="cap", size=9, thickness=1.5),
+            {"y": y(), "x": vega.quantity(end)},
+            INTERVAL,
+            f"!datum.{cut}",
+        )
+        for end, cut in (("from", "less"), ("to", "more"))
+    ]
+    # A dot below the bar for each trial within the axis.
+    trials = {
+        "transform": [
+            {"filter": "!datum.floor && isArray(datum.each)"},
+            {"flatten": ["each"]},
+            {"filter": "isValid(datum.each) && datum.each >= datum.start && datum.each <= datum.end"},
+        ],
+        "mark": vega.mark("point", filled=True, style="trial", size=14, opacity=0.7),
+        "encoding": {"y": {**y(), "bandPosition": 1.2}, "x": vega.quantity("each")},
+    }
+    whole["layer"] += [
+        vega.layer(vega.mark("rule", style="interval"), {"y": y(), **ends}, INTERVAL),
+        *caps,
+        *vega.arrows({"y": y()}, "x", INTERVAL, style="cut"),
+        trials,
+    ]
+    return whole
+
+
+THROUGHPUT = Chart(
+    name="throughput",
+    title="Throughput",
+    reading="Items per second of all clients together, or bytes per second in phases compared by bandwidth: the"
+    " median over trials with its 95 % interval. Longer is better. A floor is a null engine, which does nothing: its"
+    " figure is the most that the harness can measure. Each dot is a trial.",
+    needs="a phase with a valid figure",
+    columns=(
+        ENGINE,
+        Column("throughput", "median a second", "own"),
+        Column("low", "95 % from", "own"),
+        Column("high", "95 % to", "own"),
+        Column("unit", "unit"),
+        Column("client_cpu_ns", "client CPU for each", "ns"),
+        Column("server_cpu_ns", "server CPU for each", "ns"),
+        TRIALS,
+        REMARKS,
+        Column("why", "why no number"),
+    ),
+    records=throughputs,
+    spec=throughput_spec,
+    brief=brief,
+)
+
+
+def sizes(run: Run) -> list[Record]:
+    """Of engines that keep files, the smallest first."""
+    records = [
+        {
+            **record,
+            "remarks": remarks(row, SIZE_DOUBTS),
+            "bytes_on_disk": row.summary.bytes_on_disk,
+            "write_amplification": row.summary.write_amplification,
+            "instead": "",
+        }
+        for row, record in valid_rows(run)
+        if row.summary.bytes_on_disk is not None
+    ]
+    groups: dict[str, list[Record]] = {}
+    for record in records:
+        groups.setdefault(repr((record["phase"], record["tier"], record["params"])), []).append(record)
+    return [one for group in groups.values() for one in sorted(group, key=lambda one: one["bytes_on_disk"])]
+
+
+def size_spec(engines: Sequence[str], unit: str) -> dict[str, Any]:
+    amplification = {"field": "write_amplification", "title": "write amplification", "format": ".3~r"}
+    tooltip = [*vega.tooltip({"figure": "on disk"}), amplification, *vega.tooltip({"remarks": "remarks"})]
+    whole = spec(engines, "bytes_on_disk", "on disk", "bytes", tooltip)
+    # Ticks are round in powers of ten and not of two; the figures stand beside the bars.
+    whole["layer"][1]["encoding"]["x"]["axis"] |= {"labels": False}
+    return whole
+
+
+SIZE = Chart(
+    name="size",
+    title="Size on disk",
+    reading="Blocks that the engine's files take on the file system after the phase, once background work has"
+    " settled: the median over trials. Shorter is better. Write amplification: bytes written to the device per byte"
+    " stored.",
+    needs="engines that keep files",
+    columns=(
+        ENGINE,
+        Column("bytes_on_disk", "on disk", "bytes"),
+        Column("write_amplification", "write amplification", "ratio"),
+        REMARKS,
+    ),
+    records=sizes,
+    spec=size_spec,
+)
+
+
+def parts(run: Run) -> list[Record]:
+    """A record for each row: parallel lists, which the specification flattens, and the figures of the table."""
+    records = []
+    for row, record in valid_rows(run):
+        medians = {name: times["p50"] for name, times in row.summary.latency_by_part_ns.items()}
+        if known := {name: ns for name, ns in medians.items() if ns is not None}:
+            text = ", ".join(f"{name} {ns:,} ns" for name, ns in known.items())
+            figures = {"whole": row.summary.latency_ns["p50"], "told": text, "instead": ""}
+            records.append({**record, **figures, "part": list(known), "ns": list(known.values())})
+    return records
+
+
+def parts_spec(engines: Sequence[str], unit: str) -> dict[str, Any]:
+    legend = {"title": None, "orient": "top", "columns": 6, "symbolOpacity": 1}
+    axis = {"title": "p50 of each part", "labelExpr": vega.figure("ns", "datum.value"), "tickCount": vega.TICKS}
+    titles = {"row": "engine", "part": "part", "part figure": "p50", "remarks": "remarks"}
+    bar = {
+        "transform": [
+            {"flatten": ["part", "ns"]},
+            {"window": [{"op": "row_number", "as": "place"}], "groupby": ["row"]},
+            *vega.calculate({"part figure": vega.figure("ns", "datum.ns")}),
+            vega.spoken("datum.row", "datum.part", "datum['part figure']"),
+        ],
+        "mark": "bar",
+        "encoding": {
+            "y": y(LEFT),
+            "x": vega.quantity("ns", stack="zero", scale=vega.FROM_ZERO, axis=axis),
+            "color": vega.nominal("part", sort=None, scale={"range": list(theme.PALETTE)}, legend=legend),
+            "order": {"field": "place"},
+            "tooltip": vega.tooltip(titles),
+            "description": {"field": "spoken"},
+        },
+    }
+    whole = vega.known("datum.whole", vega.figure("ns", "datum.whole"))
+    return by_row(vega.calculate({"row": "datum.engine", "figure": whole}), [bar], "figure")
+
+
+PARTS = Chart(
+    name="parts",
+    title="Parts of the latency",
+    reading="The median of each named part of an operation's latency, one after the other, and at the right the"
+    " median of the whole. Medians of parts need not add up to it.",
+    needs="a suite that reports the parts of a latency",
+    columns=(ENGINE, Column("whole", "p50", "ns"), Column("told", "p50 of each part"), REMARKS),
+    records=parts,
+    spec=parts_spec,
+)

@@ -1,66 +1,90 @@
-"""A sheet of charts as SVG or PNG, without a browser."""
+"""Draws Vega-Lite specifications as SVG or PNG by the library vl-convert, without a browser."""
 
 from __future__ import annotations
 
 import re
+import resource
 from typing import Any
 
 from dyno.contracts.model import UsageError
-from dyno.report.charts import theme, vega
+from dyno.host import installation
+from dyno.report.charts import theme
 
 NARROWEST, CRAMPED = 120, 260
-"""Of a panel without its axes, in pixels: where it is alone in its line, and where it is not."""
+"""Least width of a panel without its axes, in pixels: alone in its line, and beside others."""
 TRIES = 5
+GIB = 1 << 30
+ADDRESS_SPACE = 66 * GIB
+"""Address space that vl-convert's V8 reserves at start. With 38 GiB it aborts the process; 67 GiB are enough."""
+
+
+def load(purpose: str) -> Any:
+    """Returns the module vl_convert. Raises UsageError, beginning with `purpose` if the module is missing."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit != resource.RLIM_INFINITY and limit < ADDRESS_SPACE:
+        raise UsageError(
+            f"charts need {ADDRESS_SPACE // GIB} GiB of address space, and the limit is {limit / GIB:.1f} GiB:"
+            " raise it by `ulimit -v unlimited`"
+        )
+    try:
+        import vl_convert
+    except ModuleNotFoundError:
+        raise UsageError(f"{purpose}: {installation.extra('report')}") from None
+    except ImportError as error:
+        raise UsageError(f"vl-convert can't be loaded: {' '.join(str(error).split())}") from None
+    return vl_convert
 
 
 def svg(sheet: dict[str, Any], width: int, dark: bool = False) -> str:
-    """Exactly so many pixels wide: its panels are, by what the axes and the figures beside them leave; in fewer
-    columns where that is too little. Raises UsageError for a width that leaves too little even then."""
+    """Draws a sheet exactly `width` pixels wide. Its panels share what axes and figures leave; if that is too little,
+    it gets fewer columns. Raises UsageError if even one column is too wide."""
     (grid,) = sheet["vconcat"]
     for columns in range(grid["columns"], 0, -1):
-        drawn, wanted = _fitted({**sheet, "vconcat": [{**grid, "columns": columns}]}, width, columns, dark)
+        drawn, needed = _fitted({**sheet, "vconcat": [{**grid, "columns": columns}]}, width, columns, dark)
         if drawn is not None:
             return drawn
-    raise UsageError(f"--width {width} is too narrow for this chart, which takes {wanted} at least")
-
-
-def _fitted(sheet: dict[str, Any], width: int, columns: int, dark: bool) -> tuple[str | None, int]:
-    """None where the panels would be too narrow; and the width in which they would not."""
-    narrowest = NARROWEST if columns == 1 else CRAMPED
-    panel, right = max(narrowest, width // columns - 200), 0
-    # Of many panels those with the longest texts tell first, as a rule the right width: a picture takes its time.
-    tried = _widest(sheet, columns)
-    for _ in range(TRIES):
-        drawn = _svg(tried, panel, dark, right)
-        taken = _width(drawn) - right
-        wanted = taken + (narrowest - panel) * columns
-        rest = width - taken
-        if rest == right and tried is sheet:
-            return drawn, wanted
-        # Downwards too, or it would come out too wide.
-        panel, right, tried = panel + rest // columns, rest % columns, sheet
-        if panel < narrowest:
-            break
-    return None, wanted
-
-
-def _widest(sheet: dict[str, Any], columns: int) -> dict[str, Any]:
-    """The sheet with one panel in each column: the one whose records have most to say."""
-    (grid,) = sheet["vconcat"]
-    if len(grid["concat"]) <= 2 * columns:
-        return sheet
-    lines = [grid["concat"][at::columns] for at in range(columns)]
-    return {**sheet, "vconcat": [{**grid, "concat": [max(each, key=_said) for each in lines]}]}
-
-
-def _said(view: dict[str, Any]) -> int:
-    records = view["data"]["values"]
-    return max(sum(len(str(value)) for value in record.values() if not isinstance(value, list)) for record in records)
+    raise UsageError(f"--width {width} is too narrow for this chart: it needs at least {needed}")
 
 
 def png(drawn: str, scale: float) -> bytes:
     content: bytes = _library().svg_to_png(drawn, scale=scale)
     return content
+
+
+def _fitted(sheet: dict[str, Any], width: int, columns: int, dark: bool) -> tuple[str | None, int]:
+    """Returns the drawing, None if its panels would be too narrow, and the width that it needs."""
+    narrowest = NARROWEST if columns == 1 else CRAMPED
+    panel, right = max(narrowest, width // columns - 200), 0
+    # Drawing takes long. The panels with the longest texts usually give the right width already.
+    trial = _widest(sheet, columns)
+    for _ in range(TRIES):
+        drawn = _svg(trial, panel, dark, right)
+        match = re.search(r'<svg[^>]* width="(\d+)', drawn)
+        assert match, "an SVG has a width"
+        taken = int(match[1]) - right
+        needed = taken + (narrowest - panel) * columns
+        rest = width - taken
+        if rest == right and trial is sheet:
+            return drawn, needed
+        # Rounded down, also below zero: the drawing must not be too wide.
+        panel, right, trial = panel + rest // columns, rest % columns, sheet
+        if panel < narrowest:
+            break
+    return None, needed
+
+
+def _widest(sheet: dict[str, Any], columns: int) -> dict[str, Any]:
+    """The sheet with one panel in each column: the one with the longest record."""
+    (grid,) = sheet["vconcat"]
+    if len(grid["concat"]) <= 2 * columns:
+        return sheet
+
+    def length(view: dict[str, Any]) -> int:
+        records = view["data"]["values"]
+        return max(sum(len(str(v)) for v in record.values() if not isinstance(v, list)) for record in records)
+
+    panels = [max(grid["concat"][at::columns], key=length) for at in range(columns)]
+    return {**sheet, "vconcat": [{**grid, "concat": panels}]}
 
 
 def _svg(sheet: dict[str, Any], panel: int, dark: bool, right: int) -> str:
@@ -72,11 +96,5 @@ def _svg(sheet: dict[str, Any], panel: int, dark: bool, right: int) -> str:
     return drawn
 
 
-def _width(drawn: str) -> int:
-    found = re.search(r'<svg[^>]* width="(\d+)', drawn)
-    assert found, "an SVG has a width"
-    return int(found.group(1))
-
-
 def _library() -> Any:
-    return vega.load("pictures need vl-convert-python")
+    return load("pictures need vl-convert-python")

@@ -1,29 +1,39 @@
-"""Charts of a run as pictures: what of the run is shown, and the picture of it."""
+"""Charts of a run as pictures that can be sent alone: the chosen panels on a sheet, with the run, the machine and the
+doubts. `charts.draw` draws the sheet."""
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from dyno.contracts.model import UsageError
 from dyno.contracts.settings import unknown
-from dyno.report import charts as every
-from dyno.report.charts import draw, ratios, sheet, sweep
-from dyno.report.charts.chart import Chart, Record
-from dyno.report.charts.rows import Panel, panels, place, rows
-from dyno.report.tables import display_limits
+from dyno.report import charts
+from dyno.report.charts import draw, ratios, sweep, vega
+from dyno.report.charts.chart import Chart, Panel, Record, panels, place, rows, unit_of
+from dyno.report.tables import display_limits, heading, row_titles, wording
+from dyno.report.tables.notes import caveats
 from dyno.report.tables.table import BY, Row
 from dyno.results import Run
 from dyno.stats.compare import Table, check_baseline
+from dyno.stats.doubts import MEANINGS
 
 ONE, SEVERAL = 800, 1160
 """Width in pixels of a single panel, and of a grid of them."""
+TITLE, SUBTITLE, REMARK = 18, 12, 11
+"""Font sizes in pixels."""
+LETTER = 0.56
+"""Width of a letter as a share of its font size, rather too wide: a long line would widen the sheet."""
+MARGIN, AXIS = 24, 80
+NARROWEST = 460
+"""Least width of a panel with its axes, if there are several in a line."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """What of a run is to be shown: all of it by default."""
+    """The part of a run to show: by default all of it."""
 
     phases: Sequence[str] = ()
     tier: str | None = None
@@ -38,18 +48,18 @@ class Choice:
             (not self.phases or record["phase"].partition(BY)[0] in self.phases)
             and self.tier in (None, record["tier"])
             and (not self.engines or record["engine"] in self.engines)
-            # One that does not vary has the value that was asked for, or that would have been refused.
+            # A parameter that does not vary has the chosen value: `check` refuses others.
             and all(str(varying[name]) in values for name, values in self.params.items() if name in varying)
         )
 
 
 class Drawing(NamedTuple):
-    """A picture that is yet to be drawn. The run, which may be large, need not be there any more."""
+    """A picture to draw. It does not refer to the run, which may be large."""
 
     file: str
-    """The chart's name as that of a file."""
+    """The chart's name as a file name."""
     spec: dict[str, Any]
-    """Of Vega-Lite."""
+    """Vega-Lite specification without a config."""
     width: int
 
     def svg(self, dark: bool = False) -> str:
@@ -57,122 +67,181 @@ class Drawing(NamedTuple):
 
 
 def chart(run: Run, name: str, by: str | None = None) -> Chart:
-    """`by`: the metric or the fact of a sweep. Raises UsageError."""
-    found = {chart.name: chart for chart in every.of(run, by)}
+    """`by`: the metric or fact of a sweep. Raises UsageError."""
+    by_name = {chart.name: chart for chart in charts.of(run, by)}
     parameter = name.removeprefix(sweep.PREFIX)
-    swept = parameter in run.cells[0].params and name == sweep.name_of(parameter)
-    if swept:
-        # Also of one value: what it takes for the chart is then said.
-        found.setdefault(name, sweep.chart(run, parameter, by))
-    elif name not in found:
-        raise UsageError(unknown(f"{run.path}: chart", name, found))
-    if by is not None and not swept:
-        raise UsageError(f"--metric is for sweeps, and {name} is none")
-    return found[name]
+    is_sweep = parameter in run.cells[0].params and name == sweep.name_of(parameter)
+    if is_sweep:
+        # Also with one value: the error then says that it takes several.
+        by_name.setdefault(name, sweep.chart(run, parameter, by))
+    elif name not in by_name:
+        raise UsageError(unknown(f"{run.path}: chart", name, by_name))
+    if by is not None and not is_sweep:
+        raise UsageError(f"--metric is for sweeps: {name} is not a sweep")
+    return by_name[name]
 
 
 def drawings(run: Run, choice: Choice, width: int | None = None) -> list[Drawing]:
-    """Of every chart that has something to draw. Raises UsageError where none has."""
-    made = [
-        _made(run, chart, choice, found, width) for chart in every.of(run) if (found := _chosen(run, chart, choice))
+    """Drawings of all charts that have something to show. Raises UsageError if none has."""
+    pictures = [
+        _drawing(run, chart, choice, panels, width)
+        for chart in charts.of(run)
+        if (panels := _panels(run, chart, choice))
     ]
-    if not made:
+    if not pictures:
         raise UsageError(f"{run.path} has nothing of what was chosen for any chart")
-    return made
+    return pictures
+
+
+def drawing(run: Run, chart: Chart, choice: Choice, width: int | None = None) -> Drawing:
+    """Drawing of one chart. Raises UsageError if it has nothing to show."""
+    chosen = _panels(run, chart, choice)
+    if not chosen:
+        some = "of what was chosen " if _panels(run, chart, Choice()) else ""
+        raise UsageError(f"{run.path} has nothing {some}for the chart {chart.name}, which takes {chart.needs}")
+    return _drawing(run, chart, choice, chosen, width)
 
 
 def check(run: Run, choice: Choice) -> Choice:
-    """The same, with each engine as tables call it, and the baseline as it was asked for. Raises UsageError for what
+    """The choice with engines as tables call them and the baseline as in the plan. Raises UsageError for names that
     the run does not have."""
-    called = {name: cell.label for cell in run.cells for name in (cell.asked, cell.label)}
+    labels = {name: cell.label for cell in run.cells for name in (cell.asked, cell.label)}
     tiers = list(dict.fromkeys(cell.tier_name for cell in run.cells if cell.tier_name))
     values = {name: list(dict.fromkeys(str(cell.params[name]) for cell in run.cells)) for name in run.cells[0].params}
-    given = (
+    chosen = (
         *(("phase", phase, run.plan["phases"]) for phase in choice.phases),
         *(("tier", tier, tiers) for tier in [choice.tier] if tier is not None),
-        *(("engine", engine, called) for engine in choice.engines),
+        *(("engine", engine, labels) for engine in choice.engines),
         *(("parameter", name, values) for name in choice.params),
-        *((f"{name} of", value, values.get(name, ())) for name, asked in choice.params.items() for value in asked),
+        *((f"{name} of", value, values.get(name, ())) for name, given in choice.params.items() for value in given),
     )
-    for what, word, names in given:
-        if word not in names:
-            raise UsageError(unknown(f"{run.path}: {what}", word, dict.fromkeys(names)))
-    engines = [called[engine] for engine in choice.engines]
+    for what, name, names in chosen:
+        if name not in names:
+            raise UsageError(unknown(f"{run.path}: {what}", name, dict.fromkeys(names)))
+    engines = [labels[engine] for engine in choice.engines]
     return replace(choice, engines=engines, baseline=check_baseline(run, choice.baseline))
 
 
-def _chosen(run: Run, chart: Chart, choice: Choice) -> list[Panel]:
-    """The panels to be drawn; none where there is nothing to draw in any."""
+def _panels(run: Run, chart: Chart, choice: Choice) -> list[Panel]:
+    """The panels with something to draw."""
 
     def baseline(table: Table) -> str | None:
-        # The best of those that were chosen.
-        wanted = (row.cell.asked for row, _ in table.rows if row.cell.label in choice.engines)
-        return choice.baseline or next(wanted, None)
+        # By default the best of the chosen engines.
+        chosen = (row.cell.asked for row, _ in table.rows if row.cell.label in choice.engines)
+        return choice.baseline or next(chosen, None)
 
     if chart.name == "ratios":
-        found = panels(chart, filter(choice.has, ratios.against(run, baseline)))
+        records: Iterator[Record] = filter(choice.has, ratios.against(run, baseline))
     else:
-        found = panels(chart, _needed(run, chart, choice) if chart.some else chart.chosen(run, choice.has))
-    return [panel for panel in found if any(not record["floor"] for record in panel.records)]
+        records = _records(run, chart, choice)
+    return [panel for panel in panels(chart, records) if any(not record["floor"] for record in panel.records)]
 
 
-def _needed(run: Run, chart: Chart, choice: Choice) -> Iterator[Record]:
-    """Of panels for which there is no room, the first record alone: only their number is said."""
-    known: set[tuple[object, ...]] = set()
+def _records(run: Run, chart: Chart, choice: Choice) -> Iterator[Record]:
+    """The chosen records. Where computing them is slow, panels beyond the limit get their first record only: they are
+    counted and not drawn."""
+    places: set[tuple[object, ...]] = set()
 
-    def wanted(record: Record) -> bool:
-        return choice.has(record) and (len(known) <= display_limits.PANELS or place(chart, record) not in known)
+    def selector(record: Record) -> bool:
+        return choice.has(record) and (
+            not chart.select or len(places) <= display_limits.PANELS or place(chart, record) not in places
+        )
 
-    # Those of one panel come one after the other.
-    for record in chart.chosen(run, wanted):
-        known.add(place(chart, record))
+    # Records of one panel follow each other.
+    for record in chart.selected(run, selector):
+        places.add(place(chart, record))
         yield record
-
-
-def _few(chart: Chart, found: Sequence[Panel]) -> tuple[list[Panel], list[str]]:
-    """What a picture has room for, and what is to be said of the rest."""
-    many = len(found) > display_limits.PANELS or sum(len(panel.records) for panel in found) > display_limits.MARKS
-    most = display_limits.FEW_PANELS if many else display_limits.PANELS
-    shown, said = display_limits.first(found, most, "panels", "--phase, --tier and -p choose others")
-    widest = max(len(_engines(panel)) for panel in shown)
-    cut = []
-    for panel in shown:
-        engines = set(_engines(panel)[: display_limits.ROWS])
-        records = [record for record in panel.records if record["engine"] in engines]
-        cut.append(Panel(panel.phase, panel.tier, panel.params, records))
-    if widest > display_limits.ROWS:
-        # Where a chart shows all values of a parameter there is no best.
-        which = "first" if chart.spans else "best"
-        said = f"{said} The {which} {display_limits.ROWS} of up to {widest:,} engines in a panel: -e chooses others."
-        said = said.strip()
-    return cut, [said] if said else []
 
 
 def _engines(panel: Panel) -> list[str]:
     return list(dict.fromkeys(record["engine"] for record in panel.records))
 
 
-def drawing(run: Run, chart: Chart, choice: Choice, width: int | None = None) -> Drawing:
-    """Of one chart. Raises UsageError where there is nothing to draw."""
-    found = _chosen(run, chart, choice)
-    if not found:
-        some = "of what was chosen " if _chosen(run, chart, Choice()) else ""
-        raise UsageError(f"{run.path} has nothing {some}for the chart {chart.name}, which takes {chart.needs}")
-    return _made(run, chart, choice, found, width)
+def _drawing(run: Run, chart: Chart, choice: Choice, every: Sequence[Panel], width: int | None) -> Drawing:
+    many = len(every) > display_limits.PANELS or sum(len(panel.records) for panel in every) > display_limits.MARKS
+    most = display_limits.FEW_PANELS if many else display_limits.PANELS
+    shown, left_out = display_limits.first(every, most, "panels", "--phase, --tier and -p choose others")
+    widest = max(len(_engines(panel)) for panel in shown)
+    cut = []
+    for panel in shown:
+        engines = set(_engines(panel)[: display_limits.ROWS])
+        cut.append(replace(panel, records=[record for record in panel.records if record["engine"] in engines]))
+    if widest > display_limits.ROWS:
+        # Across all values of a parameter no engine is the best.
+        which = "first" if chart.spans else "best"
+        rest = f"The {which} {display_limits.ROWS} of up to {widest:,} engines in a panel: -e chooses others."
+        left_out = f"{left_out} {rest}".strip()
+    pixels = width or (ONE if len(cut) == 1 else SEVERAL)
+    return Drawing(chart.file, _sheet(run, chart, choice, cut, pixels, left_out), pixels)
 
 
-def _made(run: Run, chart: Chart, choice: Choice, found: Sequence[Panel], width: int | None) -> Drawing:
-    found, said = _few(chart, found)
-    wide = width or (ONE if len(found) == 1 else SEVERAL)
-    return Drawing(chart.file, sheet.spec(run, chart, found, _shown(run, chart, found, choice), wide, said), wide)
+def _sheet(
+    run: Run, chart: Chart, choice: Choice, panels: Sequence[Panel], width: int, left_out: str
+) -> dict[str, Any]:
+    """Specification of a sheet `width` pixels wide; the width of its panels is set by the config. `left_out`: a
+    sentence about what it does not show."""
+    facts = [_facts(panel) for panel in panels]
+    # Facts that tell panels apart are in the panels' titles, the others in the sheet's.
+    varying = [name for name in facts[0] if any(other.get(name) != facts[0][name] for other in facts)]
+    titles = [row_titles.named(*(fact[name] for name in varying if name in fact)) for fact in facts]
+    same = row_titles.named(*(text for name, text in facts[0].items() if name not in varying))
+    engines = heading.engines(run)
+    # Of the group: panels with longer names of engines would otherwise have their titles elsewhere.
+    views = [
+        {
+            **chart.spec(engines, unit_of(panel.records[0])),
+            **({"title": {"text": title, "frame": "group"}} if title else {}),
+        }
+        for panel, title in zip(panels, titles, strict=True)
+    ]
+    shown = {record["engine"] for panel in panels for record in panel.records}
+    _limit_legends(views, [engine for engine in engines if engine in shown], width)
+    views = [{**view, "data": {"values": panel.records}} for view, panel in zip(views, panels, strict=True)]
+    columns = max(1, min(len(panels), width // NARROWEST))
+    grid: dict[str, Any] = {"concat": views, "columns": columns, "spacing": {"row": 32, "column": 40}}
+    notes = [
+        *([left_out] if left_out else []),
+        *_sentences(run, chart, panels, titles),
+        *_doubts(_rows(run, chart, choice, panels)),
+    ]
+    if len(notes) > display_limits.NOTES:
+        rest = f"And {len(notes) - display_limits.NOTES:,} more remarks: `dyno show` has all."
+        notes = [*notes[: display_limits.NOTES], rest]
+    if notes:
+        style = {"orient": "bottom", "anchor": "start", "fontSize": REMARK, "fontWeight": 400, "lineHeight": 15}
+        grid["title"] = {"text": _wrapped(notes, width, REMARK), "offset": 16, "style": "remark", **style}
+    interval = f", of ratios {wording.LEVEL}" if any("ratio" in r for panel in panels for r in panel.records) else ""
+    trials = f"{heading.trials(run)}{interval}; {heading.length(run)}; seed {run.plan['seed']}"
+    machine = "; ".join(filter(None, (heading.machine(run), heading.maker(run))))
+    about = [f"{run.plan['suite']}: {heading.fixed(run)}", trials, machine]
+    title = f"{chart.title}: {same}" if same else chart.title
+    subtitle = _wrapped(about, width, SUBTITLE)
+    return {"title": {"text": title, "fontSize": TITLE, "subtitle": subtitle, "offset": 18}, "vconcat": [grid]}
 
 
-def _shown(run: Run, chart: Chart, found: Sequence[Panel], choice: Choice) -> list[Row]:
-    """The rows that the panels are of, those without a number too."""
-    floors = any(record["floor"] for panel in found for record in panel.records)
-    places = {place(chart, record) for panel in found for record in panel.records}
-    engines = {record["engine"] for panel in found for record in panel.records}
-    cut = any(len(_engines(panel)) == display_limits.ROWS for panel in found)
+def _facts(panel: Panel) -> dict[str, str]:
+    """What may tell a panel from others."""
+    facts = {"phase": panel.phase, "tier": row_titles.tier(panel.tier)}
+    facts |= {name: f"{name}={value}" for name, value in panel.params.items()}
+    first = panel.records[0]
+    return {**facts, **({"baseline": f"{first['by']} against {first['baseline']}"} if "baseline" in first else {})}
+
+
+def _limit_legends(spec: Any, engines: Sequence[str], width: int) -> None:
+    """Limits a specification's legends to these engines. Colours do not change."""
+    for part in spec.values() if isinstance(spec, dict) else spec if isinstance(spec, list) else ():
+        _limit_legends(part, engines, width)
+    if isinstance(spec, dict) and spec.get("field") == "engine" and spec.get("legend"):
+        columns = vega.legend_columns(engines, width - MARGIN - AXIS)
+        spec["legend"] = {**spec["legend"], "values": list(engines), "columns": columns}
+
+
+def _rows(run: Run, chart: Chart, choice: Choice, panels: Sequence[Panel]) -> list[Row]:
+    """The rows of the panels, also those without a figure."""
+    records = [record for panel in panels for record in panel.records]
+    floors = any(record["floor"] for record in records)
+    places, engines = {place(chart, record) for record in records}, {record["engine"] for record in records}
+    cut = any(len(_engines(panel)) == display_limits.ROWS for panel in panels)
     return [
         row
         for row, record in rows(run)
@@ -181,3 +250,37 @@ def _shown(run: Run, chart: Chart, found: Sequence[Panel], choice: Choice) -> li
         and place(chart, record) in places
         and (not cut or record["engine"] in engines)
     ]
+
+
+def _doubts(rows: Sequence[Row]) -> list[str]:
+    """A line for each doubt and caveat with the rows that have it, and for each row without a number."""
+    by_doubt: dict[str, dict[str, None]] = {}
+    for row in rows:
+        for doubt in row.doubts:
+            by_doubt.setdefault(MEANINGS[doubt.code], {})[row.name] = None
+    valid = {row.name for row in rows if row.summary.valid}
+    doubts = (
+        f"{meaning} ({'all' if len(names) > 2 and valid <= set(names) else ', '.join(names)})"
+        for meaning, names in by_doubt.items()
+    )
+    missing = (f"no number for {r.name} in {r.summary.phase}: {r.summary.why}" for r in rows if not r.summary.valid)
+    return [*doubts, *caveats(rows), *dict.fromkeys(missing)]
+
+
+def _sentences(run: Run, chart: Chart, panels: Sequence[Panel], titles: Sequence[str]) -> list[str]:
+    """What the chart says of its panels, with the panel's title if it has one."""
+    by_place: dict[str, list[Record]] = {}
+    for sentence in chart.says(run):
+        by_place.setdefault(repr((sentence["phase"], sentence["tier"], sentence["params"])), []).append(sentence)
+    lines = []
+    for panel, title in zip(panels, titles, strict=True):
+        shown = {record["engine"] for record in panel.records}
+        for sentence in by_place.get(repr((panel.phase, panel.tier, panel.params)), ()):
+            if shown >= set(sentence["engines"]):
+                lines.append(f"{title}: {sentence['text']}" if title else sentence["text"])
+    return lines
+
+
+def _wrapped(lines: Sequence[str], width: int, size: int) -> list[str]:
+    letters = int((width - MARGIN) / (size * LETTER))
+    return [part for line in lines for part in textwrap.wrap(line, letters)]

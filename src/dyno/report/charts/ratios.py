@@ -1,167 +1,135 @@
-"""Every engine against a baseline: ratios with their intervals, and the verdicts."""
+"""The chart of ratios: every engine against a baseline, with intervals and verdicts."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from dyno.report.charts import bars, clipping, theme, units
-from dyno.report.charts.chart import Chart, Column, Record
-from dyno.report.charts.rows import common, measured
+from dyno.report.charts import bars, theme, vega
+from dyno.report.charts.chart import ENGINE, REMARKS, Chart, Column, Record, common, valid_rows
 from dyno.report.tables import display_limits, wording
 from dyno.report.tables.table import reported, varying
 from dyno.results import Run
 from dyno.stats import compare
 from dyno.stats.compare import Comparison, Table
 
-# Nine ticks in each power of ten are too many. The scale's own labels are empty where it has many of them.
-FEWER = f"datum.label === '' || test(/^[0.]*[4689]0*$/, datum.value) ? '' : {units.ratio('datum.value')}"
+# A logarithmic scale leaves some of its labels empty; of nine ticks per power of ten these still drop 4, 6, 8 and 9.
+TICK_TEXT = (
+    f"datum.label === '' || test(/^[0.]*[4689]0*$/, datum.value) ? '' : {vega.figure('factor', 'datum.value')}"
+)
 
 
 def records(run: Run) -> list[Record]:
-    """Of every engine against every other; where that would be too many, against the best of each place. Those of one
-    `baseline` make a picture."""
+    """Ratios of every engine to every other. If those are too many, to the best of each place only."""
     if not has_all(run):
         return against(run, lambda table: None)
     best = {(id(table.rows[0][0].cell), table.phase) for table in compare.tables(run)}
 
-    def group(pair: Comparison) -> str:
-        """Those against the best of each place stand on one axis; and so do all others against one engine."""
+    def axis(pair: Comparison) -> str:
+        """Ratios to the best of each place share an axis; so do all ratios to one other engine."""
         return "" if (id(pair.baseline), pair.phase) in best else pair.baseline.label
 
-    return _records(run, compare.pairs(run), group)
+    return _records(run, compare.pairs(run), axis)
 
 
 def has_all(run: Run) -> bool:
-    """Whether each engine is a baseline for the others: their number is the square of that of the engines."""
+    """Whether every engine can be the baseline: the number of ratios is the square of the number of engines."""
     return sum(len(table.rows) * (len(table.rows) - 1) for table in compare.tables(run)) <= display_limits.RATIOS
 
 
 def against(run: Run, baseline: Callable[[Table], str | None]) -> list[Record]:
-    """Of every engine against one of its table, None for the best; nothing of a table that does not have it."""
-    pairs = (found for each in compare.tables(run) for found in compare.against(each, baseline(each)))
+    """Ratios to one engine of each table, None for the best. Tables without that engine have none."""
+    pairs = (pair for table in compare.tables(run) for pair in compare.against(table, baseline(table)))
     return _records(run, pairs, lambda pair: "")
 
 
-def _records(run: Run, pairs: Iterable[Comparison], group: Callable[[Comparison], str]) -> list[Record]:
-    """`group`: of the pairs that stand on one axis."""
+def _records(run: Run, pairs: Iterable[Comparison], axis: Callable[[Comparison], str]) -> list[Record]:
+    """`axis`: key of the pairs that share an axis. Each record has its `least` and `most` ratio."""
     changing = varying(run)
-    rows = {(id(row.summary.cell), row.summary.phase): row for row, _ in measured(run)}
-    found, groups = [], []
+    rows = {(id(row.summary.cell), row.summary.phase): row for row, _ in valid_rows(run)}
+    records = []
+    ratios: dict[str, list[float]] = {}
     for pair in pairs:
-        groups.append(group(pair))
         verdict = pair.verdict
-        row = rows[id(pair.engine), pair.phase]
-        other = rows[id(pair.baseline), pair.phase]
+        row, other = rows[id(pair.engine), pair.phase], rows[id(pair.baseline), pair.phase]
         mine, base = (", ".join(doubt.short for doubt in each.doubts) for each in (row, other))
         tool = reported(row.summary) if row.summary.reported_by else ""
-        found.append(
-            {
-                **common(pair.engine, row.place, changing),
-                "baseline": pair.baseline.label,
-                "by": pair.metric.title,
-                "ratio": verdict.ratio,
-                "low": verdict.low,
-                "high": verdict.high,
-                "kind": verdict.kind,
-                "verdict": wording.verdict(verdict),
-                "blocks": verdict.blocks,
-                "remarks": ", ".join(filter(None, [tool, mine, base and f"baseline: {base}"])),
-            }
-        )
-    return _on_one_axis(found, groups)
-
-
-def _on_one_axis(found: Sequence[Record], groups: Sequence[str]) -> list[Record]:
-    """With `least` and `most`: the ratios that its axis has room for, the same for all records of a group."""
-    points: dict[str, list[float]] = {}
-    for record, group in zip(found, groups, strict=True):
-        points.setdefault(group, [1.0]).extend([record["ratio"]] if record["ratio"] is not None else [])
-    ends = {group: {"least": min(known), "most": max(known)} for group, known in points.items()}
-    return [{**record, **ends[group]} for record, group in zip(found, groups, strict=True)]
+        on_axis = ratios.setdefault(axis(pair), [1.0])
+        if verdict.ratio is not None:
+            on_axis.append(verdict.ratio)
+        record = {
+            **common(pair.engine, row.place, changing),
+            "baseline": pair.baseline.label,
+            "by": pair.metric.title,
+            "ratio": verdict.ratio,
+            "low": verdict.low,
+            "high": verdict.high,
+            "kind": verdict.kind,
+            "verdict": wording.verdict(verdict),
+            "blocks": verdict.blocks,
+            "remarks": ", ".join(filter(None, [tool, mine, base and f"baseline: {base}"])),
+        }
+        records.append((record, on_axis))
+    ends = {id(on_axis): {"least": min(on_axis), "most": max(on_axis)} for on_axis in ratios.values()}
+    return [{**record, **ends[id(on_axis)]} for record, on_axis in records]
 
 
 def spec(engines: Sequence[str], unit: str) -> dict[str, Any]:
-    """Of the records of one baseline."""
-    reach = f"{units.ratio('datum.low')} + ' – ' + {units.ratio('datum.high')}"
-    tooltip = [
-        {"field": "engine", "title": "engine"},
-        {"field": "baseline", "title": "baseline"},
-        {"field": "by", "title": "compared by"},
-        {"field": "figure", "title": "ratio"},
-        {"field": "reach", "title": f"{wording.LEVEL} interval"},
-        {"field": "verdict", "title": "verdict"},
-        {"field": "blocks", "title": "samples"},
-        {"field": "remarks", "title": "remarks"},
-    ]
+    """Specification for the ratios to one baseline."""
     axis = {
         "title": "speed as a multiple of the baseline's",
-        "labelExpr": FEWER,
+        "labelExpr": TICK_TEXT,
         "grid": False,
         "tickCount": 8,
         "labelOverlap": "greedy",
         "labelSeparation": 6,
     }
     x = {"type": "quantitative", "scale": {"type": "log", "nice": False, "padding": 16}, "axis": axis}
-    kinds = list(theme.VERDICTS)
     colours, shapes = (
-        {"field": "kind", "type": "nominal", "legend": None, "scale": {"domain": kinds, "range": list(looks)}}
+        vega.nominal("kind", legend=None, scale={"domain": list(theme.VERDICTS), "range": list(looks)})
         for looks in zip(*theme.VERDICTS.values(), strict=True)
     )
-    known = [{"filter": "isValid(datum.ratio)"}]
-    reaching = {"y": bars.left(), "x": {**x, "field": "from"}, "x2": {"field": "to"}, "color": colours}
-    whole = [
-        {
-            "mark": {"type": "tick", "aria": False, "opacity": 0},
-            "encoding": {"y": bars.hidden(), "x": {**x, "field": end}},
-        }
-        for end in ("start", "end")
-    ]
-    at = {
-        "y": bars.hidden(),
+    titles = {"engine": "engine", "baseline": "baseline", "by": "compared by", "figure": "ratio"}
+    titles |= {"reach": f"{wording.LEVEL} interval", "verdict": "verdict", "blocks": "samples", "remarks": "remarks"}
+    point = {
+        "y": bars.y(),
         "x": {**x, "field": "ratio"},
         "color": colours,
         "shape": shapes,
-        "tooltip": tooltip,
+        "tooltip": vega.tooltip(titles),
         "description": {"field": "spoken"},
     }
-    return {
-        "data": {"name": "records"},
-        "height": {"step": bars.STEP},
-        "transform": [
-            {"calculate": "datum.engine", "as": "row"},
-            {"calculate": units.either("datum.ratio", units.ratio("datum.ratio")), "as": "figure"},
-            {"calculate": units.either("datum.low", reach), "as": "reach"},
-            *clipping.cut(log=True),
-            bars.line("verdict"),
-            units.spoken("datum.engine + ' against ' + datum.baseline", "datum.figure", "datum.verdict"),
-        ],
-        **bars.rows(
-            *whole,
-            {"mark": {"type": "rule", "aria": False, "style": "one"}, "encoding": {"x": {**x, "datum": 1}}},
-            {
-                "transform": known,
-                "mark": {"type": "rule", "aria": False, "strokeWidth": 3, "strokeCap": "round"},
-                "encoding": reaching,
-            },
-            {
-                "transform": known,
-                "mark": {"type": "point", "filled": True, "size": 120, "opacity": 1},
-                "encoding": at,
-            },
-            *clipping.arrows({"y": bars.hidden(), "color": colours}),
-        ),
+    interval = {"y": bars.y(bars.LEFT), "x": {**x, "field": "from"}, "x2": {"field": "to"}, "color": colours}
+    # Invisible ends of the axis, the same in all panels.
+    ends = [
+        vega.layer(vega.mark("tick", opacity=0), {"y": bars.y(), "x": {**x, "field": end}})
+        for end in ("start", "end")
+    ]
+    layers = [
+        *ends,
+        vega.layer(vega.mark("rule", style="one"), {"x": {**x, "datum": 1}}),
+        vega.layer(vega.mark("rule", strokeWidth=3, strokeCap="round"), interval, "isValid(datum.ratio)"),
+        vega.layer({"type": "point", "filled": True, "size": 120, "opacity": 1}, point, "isValid(datum.ratio)"),
+        *vega.arrows({"y": bars.y(), "color": colours}, "x"),
+    ]
+    texts = {
+        "row": "datum.engine",
+        "figure": vega.known("datum.ratio", vega.figure("factor", "datum.ratio")),
+        "reach": vega.interval_text("factor", "datum.low", "datum.high"),
     }
+    spoken = vega.spoken("datum.engine + ' against ' + datum.baseline", "datum.figure", "datum.verdict")
+    return bars.by_row([*vega.calculate(texts), *vega.clip(log=True), spoken], layers, "verdict")
 
 
 CHART = Chart(
     name="ratios",
     title="Ratios",
     reading="The speed of each engine as a multiple of the baseline's: the median of the ratios of the blocks, with"
-    f" its {wording.LEVEL} interval, on a scale of factors. An interval that does not reach × 1 is a difference.",
+    f" its {wording.LEVEL} interval, on a logarithmic scale. If the interval does not include × 1, there is a"
+    " difference.",
     needs="two engines at one tier, with the same parameters and three blocks in common",
     columns=(
-        Column("engine", "engine"),
+        ENGINE,
         Column("baseline", "baseline"),
         Column("by", "compared by"),
         Column("ratio", "ratio", "ratio"),
@@ -169,7 +137,7 @@ CHART = Chart(
         Column("high", f"{wording.LEVEL} to", "ratio"),
         Column("verdict", "verdict"),
         Column("blocks", "samples", "count"),
-        Column("remarks", "remarks"),
+        REMARKS,
     ),
     records=records,
     spec=spec,

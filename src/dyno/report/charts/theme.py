@@ -1,4 +1,4 @@
-"""How charts look: colours, shapes and fonts, in light and dark. No chart has a colour that is not from here.
+"""How charts look: colours, shapes and fonts, light and dark. All colours of charts come from here.
 
 One palette serves both backgrounds: each colour has a contrast of at least 3:1 against either, and the first five
 differ clearly to the colour-blind. Colour is never alone: an engine has its name beside it, or a shape and a dash.
@@ -12,17 +12,17 @@ from typing import Any
 
 FONT = "system-ui, sans-serif"
 LIGHT, DARK = "#ffffff", "#16191f"
-"""Backgrounds, for which the palette was chosen."""
+"""Backgrounds; the palette contrasts with both."""
 PADDING = 14
 PALETTE = (
     *("#2c84d1", "#b08f0b", "#16792c", "#dc6e8f", "#845884", "#6e4dd1"),
     *("#d13742", "#bb4db0", "#8479fd", "#bb7958", "#b084bb"),
 )
 SALT = 290571
-"""Chosen so that few engines that are compared with each other wish for the same colour."""
+"""Chosen so that few engines that are often compared hash to the same colour."""
 SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right", "triangle-left")
 DASHES = ((1, 0), (6, 2), (2, 2), (8, 2, 2, 2), (12, 3), (4, 4), (1, 3), (10, 2, 2, 2, 2, 2), (3, 1))
-# What each kind of verdict looks like.
+LOOKS: dict[str, Sequence[Any]] = {"color": PALETTE, "shape": SHAPES, "strokeDash": [list(dash) for dash in DASHES]}
 VERDICTS = {
     "faster": ("#2c84d1", "triangle-right"),
     "slower": ("#c75b12", "triangle-left"),
@@ -32,49 +32,37 @@ VERDICTS = {
 
 
 def looks(engines: Iterable[str]) -> dict[str, int]:
-    """A number for each name, of which its colour, its shape and its dash come: by the name alone, so that it is the
-    same in every run, chart and page. Of names that wish for the same, the first of the alphabet has it, and the
-    others what nobody wishes for; where there are more names than colours, the rest share them out again."""
-    found: dict[str, int] = {}
+    """A number for each name, which picks its colour, shape and dash. It depends on the name alone, so that an engine
+    looks the same in every run, chart and page. Of names that hash to the same colour the first by alphabet gets it,
+    the others get free ones; when the palette is used up, the remaining names share it again."""
+    numbers: dict[str, int] = {}
     left, before = sorted(set(engines)), 0
     while left:
-        given: dict[int, str] = {}
+        assigned: dict[int, str] = {}
         for name in left:
-            given.setdefault(_wish(name), name)
-        has = set(given.values())
+            assigned.setdefault(_hash(name), name)
+        done = set(assigned.values())
         for name in left:
-            if name not in has and len(given) < len(PALETTE):
-                steps = ((_wish(name) + step) % len(PALETTE) for step in range(len(PALETTE)))
-                given[next(at for at in steps if at not in given)] = name
-        found |= {name: before + at for at, name in given.items()}
-        left, before = [name for name in left if name not in found], before + len(PALETTE)
-    return found
+            if name not in done and len(assigned) < len(PALETTE):
+                colours = ((_hash(name) + step) % len(PALETTE) for step in range(len(PALETTE)))
+                assigned[next(colour for colour in colours if colour not in assigned)] = name
+        numbers |= {name: before + colour for colour, name in assigned.items()}
+        left, before = [name for name in left if name not in numbers], before + len(PALETTE)
+    return numbers
 
 
-def _wish(name: str) -> int:
+def _hash(name: str) -> int:
     return zlib.crc32(f"{SALT}:{name}".encode(errors="replace")) % len(PALETTE)
 
 
-def _over(engines: Sequence[str], values: Sequence[Any]) -> dict[str, Any]:
-    """A scale that gives each engine its value, by its name, over and over."""
-    found = looks(engines)
-    return {"domain": list(engines), "range": [values[found[name] % len(values)] for name in engines]}
-
-
-def colours(engines: Sequence[str]) -> dict[str, Any]:
-    return _over(engines, PALETTE)
-
-
-def shapes(engines: Sequence[str]) -> dict[str, Any]:
-    return _over(engines, SHAPES)
-
-
-def dashes(engines: Sequence[str]) -> dict[str, Any]:
-    return _over(engines, [list(dash) for dash in DASHES])
+def scale(engines: Sequence[str], channel: str) -> dict[str, Any]:
+    """Scale that gives each engine its "color", "shape" or "strokeDash" by its name."""
+    values, numbers = LOOKS[channel], looks(engines)
+    return {"domain": list(engines), "range": [values[numbers[name] % len(values)] for name in engines]}
 
 
 def config(dark: bool = False) -> dict[str, Any]:
-    """A Vega-Lite config. Its background is transparent: what is under the chart decides."""
+    """A Vega-Lite config with a transparent background."""
     text, dim, grid = ("#e6e8eb", "#9aa3ae", "#2e343d") if dark else ("#1f2328", "#59636e", "#e3e6ea")
     labels = {"labelColor": text, "titleColor": dim, "labelFontSize": 12, "titleFontSize": 12}
     return {
@@ -110,7 +98,7 @@ def config(dark: bool = False) -> dict[str, Any]:
         "rule": {"color": text},
         "style": {
             "remark": {"fill": dim, "fontSize": 11},
-            # The interval is seen on its bar and beside it.
+            # Visible both on the bar and beside it.
             "interval": {"stroke": text, "strokeWidth": 1.5},
             "cap": {"stroke": text, "strokeWidth": 1.5},
             "cut": {"color": text},

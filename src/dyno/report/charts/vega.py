@@ -1,30 +1,151 @@
-"""Loads vl-convert, the charting library, and refuses to where it would abort the process."""
+"""Building blocks of Vega-Lite specifications: figures as text, encodings, layers, clipped intervals.
+
+Every chart is put together from these. `dyno.report.tables.units` writes the same figures in Python.
+"""
 
 from __future__ import annotations
 
-import resource
+import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dyno.contracts.model import UsageError
-from dyno.host import installation
+from dyno.report.charts import theme
 
-GIB = 1 << 30
-ADDRESS_SPACE = 66 * GIB
-"""What its V8 reserves when it starts, without using it: with 38 GiB it aborts with a native stack, 67 are enough."""
+Json = dict[str, Any]
+DIGITS = "'.3~r'"
+TICKS = 5
+FROM_ZERO = {"zero": True, "nice": TICKS}
+"""A scale from zero to a tick."""
+DECADES = [10**power for power in range(13)]
+"""Ticks of a logarithmic axis of ns."""
+SCALES: dict[str, tuple[tuple[float, str], ...]] = {
+    "rate": ((1e9, " G"), (1e6, " M"), (1e3, " k"), (1, "")),
+    "bandwidth": ((1e9, " GB/s"), (1e6, " MB/s"), (1e3, " kB/s"), (1, " B/s")),
+    "ns": ((1e9, " s"), (1e6, " ms"), (1e3, " µs"), (1, " ns")),
+    "bytes": ((2**40, " TiB"), (2**30, " GiB"), (2**20, " MiB"), (2**10, " KiB"), (1, " B")),
+}
+FORMATS = {
+    "ratio": "format({}, '.2f')",
+    "factor": f"('× ' + format({{}}, {DIGITS}))",
+    "count": "format({}, ',.12~r')",
+}
+MOST_COLUMNS = 6
+LETTER, SYMBOL = 7, 40
+"""Estimated width of a letter and of a symbol in a legend, in pixels, rather too wide than too narrow."""
+BEYOND_FACTOR, BEYOND_SHARE = 2.0, 0.25
+"""How far an interval may reach beyond the outermost points: a factor on a logarithmic axis, else a share of what the
+points span or of the largest. A single wide interval would otherwise squash all points."""
 
 
-def load(purpose: str) -> Any:
-    """Returns the module. Raises UsageError, which begins with `purpose` if it is missing."""
-    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
-    if limit != resource.RLIM_INFINITY and limit < ADDRESS_SPACE:
-        raise UsageError(
-            f"charts need {ADDRESS_SPACE // GIB} GiB of address space, and the limit is {limit / GIB:.1f} GiB:"
-            " raise it by `ulimit -v unlimited`"
+def figure(kind: str, value: str) -> str:
+    """Vega expression for the text of a number, as '813 k', '1.2 µs' or '9.39 MiB'. `value`: an expression."""
+    if kind in FORMATS:
+        return FORMATS[kind].format(value)
+    *upper, (_, last) = SCALES[kind]
+    # From 0.9995 on: 999.6 would be rounded to '1000 k' instead of '1 M'.
+    cases = [
+        f"{value} >= {size * 0.9995:.10g} ? format({value} / {size:.10g}, {DIGITS}) + '{unit}' : "
+        for size, unit in upper
+    ]
+    return f"({''.join(cases)}format({value}, {DIGITS}) + '{last}')"
+
+
+def literal(text: str) -> str:
+    """A string literal of a Vega expression. Text from a run file must pass through here."""
+    return json.dumps(text)
+
+
+def known(value: str, text: str) -> str:
+    """Vega expression: `text` if the value is known, else a dash."""
+    return f"(isValid({value}) ? {text} : '–')"
+
+
+def interval_text(kind: str, low: str, high: str) -> str:
+    """Vega expression for an interval, a dash without one."""
+    return known(low, f"{figure(kind, low)} + ' – ' + {figure(kind, high)}")
+
+
+def calculate(fields: Mapping[str, str]) -> list[Json]:
+    """Transforms that add a field for each expression."""
+    return [{"calculate": expression, "as": name} for name, expression in fields.items()]
+
+
+def spoken(*parts: str) -> Json:
+    """Transform that adds `spoken`: what a screen reader says of a mark. Remarks come last."""
+    return {"calculate": " + ', ' + ".join(parts) + " + (datum.remarks ? ', ' + datum.remarks : '')", "as": "spoken"}
+
+
+def tooltip(titles: Mapping[str, str]) -> list[Json]:
+    """Encoding of a tooltip, from titles by field."""
+    # Vega-Lite turns titles into an expression and escapes quotation marks in it, but not backslashes.
+    return [{"field": field, "title": title.replace("\\", "\\\\")} for field, title in titles.items()]
+
+
+def quantity(field: str, **more: Any) -> Json:
+    return {"field": field, "type": "quantitative", **more}
+
+
+def nominal(field: str, **more: Any) -> Json:
+    return {"field": field, "type": "nominal", **more}
+
+
+def mark(kind: str, **look: Any) -> Json:
+    """A mark that screen readers pass over."""
+    return {"type": kind, "aria": False, **look}
+
+
+def layer(look: str | Json, encoding: Json, *filters: str) -> Json:
+    """A layer of the records that pass the filters."""
+    drawn = {"mark": look, "encoding": encoding}
+    return {"transform": [{"filter": test} for test in filters], **drawn} if filters else drawn
+
+
+def by_engine(engines: Sequence[str], channel: str, symbol: int = 80) -> Json:
+    """Encoding that tells engines apart by "color", "shape" or "strokeDash", with a legend above the chart whose
+    symbols take `symbol` square pixels. Vega-Lite merges the legends of a chart's channels into one."""
+    legend = {"title": None, "orient": "top", "columns": legend_columns(engines, 560), "symbolLimit": 0}
+    legend |= {"symbolOpacity": 1, "symbolSize": symbol}
+    return nominal("engine", scale=theme.scale(engines, channel), legend=legend)
+
+
+def legend_columns(engines: Sequence[str], width: int) -> int:
+    """Number of columns of a legend in `width` pixels."""
+    longest = max((len(engine) for engine in engines), default=0) * LETTER + SYMBOL
+    return max(1, min(MOST_COLUMNS, width // longest))
+
+
+def outermost(point: str) -> list[Json]:
+    """Transforms that give each record the `least` and `most` of an expression over all records."""
+    ends = [{"op": op, "field": "point", "as": name} for op, name in (("min", "least"), ("max", "most"))]
+    return [*calculate({"point": point}), {"joinaggregate": ends}]
+
+
+def clip(log: bool = False, low: str = "low", high: str = "high") -> list[Json]:
+    """Transforms that clip each record's interval to `from` and `to`, say by `less` and `more` on which side it was
+    clipped, and by `start` and `end` how far the axis may reach. They need `least` and `most`."""
+    room = f"max(datum.most - datum.least, abs(datum.most)) * {BEYOND_SHARE}"
+    valid = f"isValid(datum.{low}) && isValid(datum.{high})"
+    return calculate(
+        {
+            "start": f"datum.least / {BEYOND_FACTOR}" if log else f"datum.least - {room}",
+            "end": f"datum.most * {BEYOND_FACTOR}" if log else f"datum.most + {room}",
+            "less": f"{valid} && datum.{low} < datum.start",
+            "more": f"{valid} && datum.{high} > datum.end",
+            "from": f"{valid} ? max(datum.{low}, datum.start) : null",
+            "to": f"{valid} ? min(datum.{high}, datum.end) : null",
+        }
+    )
+
+
+def arrows(encoding: Json, channel: str, *filters: str, **look: Any) -> list[Json]:
+    """Layers of arrows at the clipped ends of intervals. `encoding`: of the other channels."""
+    shapes = {"x": ("triangle-left", "triangle-right"), "y": ("triangle-down", "triangle-up")}[channel]
+    return [
+        layer(
+            mark("point", filled=True, opacity=1, size=70, shape=shape, **look),
+            {**encoding, channel: quantity(end)},
+            *filters,
+            f"datum.{side}",
         )
-    try:
-        import vl_convert
-    except ModuleNotFoundError:
-        raise UsageError(f"{purpose}: {installation.extra('report')}") from None
-    except ImportError as error:
-        raise UsageError(f"vl-convert can't be loaded: {' '.join(str(error).split())}") from None
-    return vl_convert
+        for side, end, shape in zip(("less", "more"), ("from", "to"), shapes, strict=True)
+    ]

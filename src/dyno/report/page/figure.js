@@ -5,7 +5,7 @@ const CONCAT_MARGIN = 104;
 const LEAST_WIDTH = 280;
 // Below it names and figures stand above a row's bar, and not beside it.
 const BESIDE_WIDTH = 600;
-// Of a legend, in pixels: a letter, and a symbol with what stands around it. As charts/curves.py has them.
+// Estimated width of a letter and of a symbol in a legend, in pixels: the same as in charts/vega.py.
 const [LETTER, SYMBOL, MOST_COLUMNS] = [7, 40, 6];
 
 /** Has the labels take of the width too, where there is one picture. Said to Vega: Vega-Lite would warn that it does

@@ -11,7 +11,7 @@ from typing import Any
 
 from dyno.contracts.model import UsageError
 from dyno.host import installation
-from dyno.report.charts import vega
+from dyno.report.charts import draw
 from dyno.report.page.bundle import script
 from dyno.report.tables import row_titles, units
 
@@ -50,7 +50,7 @@ def template(name: str, source: Callable[[str], str] = text) -> Any:
 
 def library() -> str:
     """The charting library. Raises UsageError where vl-convert is missing."""
-    return script(vega.load(NEEDS))
+    return script(draw.load(NEEDS))
 
 
 def program(*texts: str) -> str:

@@ -64,7 +64,7 @@ def pictures(run: Run, names: Mapping[str, str] | None = None) -> list[Picture]:
 
 def looks(run: Run) -> dict[str, str]:
     """The colour of each engine."""
-    colours = theme.colours(heading.engines(run))
+    colours = theme.scale(heading.engines(run), "color")
     return dict(zip(colours["domain"], colours["range"], strict=True))
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from dyno.report.charts import theme, vega
+from dyno.report.charts import draw, theme
 from dyno.report.charts.chart import Chart, Record, unit_of
 from dyno.report.tables import display_limits, heading
 from dyno.results import Run
@@ -33,7 +33,7 @@ def chosen(run: Run, charts: Sequence[Chart], told: Mapping[str, Any]) -> list[t
     for chart in charts:
         here = partial(_here, at=at, spans=chart.spans)
         brief = told["brief"] and chart.brief
-        records = list(chart.chosen(run, here) if brief else filter(here, _unpacked(told["records"][chart.name])))
+        records = list(chart.selected(run, here) if brief else filter(here, _unpacked(told["records"][chart.name])))
         shown = _first([record for record in records if record.get("baseline", best) == best])
         found += [(chart, shown)] if shown else []
     return found
@@ -67,7 +67,7 @@ def _first(records: Sequence[Record]) -> list[Record]:
 
 
 def _drawn(chart: Chart, engines: Sequence[str], records: Sequence[Record]) -> str:
-    vl_convert = vega.load("the report needs vl-convert; install it by")
+    vl_convert = draw.load("the report needs vl-convert; install it by")
 
     spec = chart.spec(engines, unit_of(records[0]))
     parts = spec.get("vconcat")

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from dyno.report.charts import theme, units
+from dyno.report.charts import theme, vega
 from dyno.report.site.data import BYTES
 from dyno.stats.metric import RESPONSE
 
@@ -27,12 +27,12 @@ Spec = dict[str, Any]
 def specs(found: Iterable[str], machines: Sequence[str]) -> dict[str, Spec]:
     """By unit of the rows, and for a history of times. A machine has one colour in all of them."""
     rates = {
-        unit: _spec("bandwidth", units.bandwidth("datum.value"), machines)
+        unit: _spec("bandwidth", vega.figure("bandwidth", "datum.value"), machines)
         if unit == BYTES
-        else _spec(f"{unit}/s", units.rate("datum.value"), machines)
+        else _spec(f"{unit}/s", vega.figure("rate", "datum.value"), machines)
         for unit in found
     }
-    return {**rates, TIME: _spec(RESPONSE.title, units.duration("datum.value"), machines)}
+    return {**rates, TIME: _spec(RESPONSE.title, vega.figure("ns", "datum.value"), machines)}
 
 
 def _spec(title: str, label: str, machines: Sequence[str]) -> Spec:
@@ -41,7 +41,9 @@ def _spec(title: str, label: str, machines: Sequence[str]) -> Spec:
     median = {"field": "median", **y, "axis": {"title": title, "labelExpr": label, "tickCount": 6}}
     legend = {"orient": "top", "direction": "vertical", "title": None, "symbolOpacity": 1}
     machine = {"field": "machine", "type": "nominal", "legend": legend}
-    colour, shape = ({**machine, "scale": scale} for scale in (theme.colours(machines), theme.shapes(machines)))
+    colour, shape = (
+        {**machine, "scale": scale} for scale in (theme.scale(machines, "color"), theme.scale(machines, "shape"))
+    )
     return {
         "data": {"name": "records"},
         "height": 320,
