@@ -15,6 +15,7 @@ from needed import require
 from dyno import registry
 from dyno.contracts.model import Wrong
 from dyno.contracts.suite import Report
+from dyno.suites.oltp import SysbenchTables
 from dyno.suites.oltp.conformance import (
     CHECKS,
     STATEMENTS,
@@ -24,7 +25,6 @@ from dyno.suites.oltp.conformance import (
     check_rows,
     check_statements,
 )
-from dyno.suites.oltp.port import SysbenchTables
 
 PORT = "transactions"
 SPECS = [spec.through(PORT) for spec in registry.engines() if PORT in spec.ports]

@@ -19,11 +19,9 @@ from shell import COMMAND, Shell, is_one_line
 from dyno import http
 from dyno.contracts.model import UsageError
 from dyno.engines.s3 import server_nginx
-from dyno.http.options import Options
-from dyno.http.record import MOMENTS
-from dyno.http.redirects import after
-from dyno.http.repeated import repeated, summary
-from dyno.http.stages import STAGES, Moments, fine, stages
+from dyno.http.client import MOMENTS
+from dyno.http.options import Options, redirected
+from dyno.http.stages import STAGES, Moments, fine, repeated, stages, summary
 
 # Those of the article's record: Cloud Mercato, New HTTP benchmark tool: pycurlb.
 ARTICLE = """
@@ -311,17 +309,25 @@ def test_a_status_is_a_failure_only_where_that_is_asked_for(server: Scripted) ->
         ("http://example.org/", {"http2": True, "http1_1": True}, "--http1.1 and --http2 exclude each other"),
         ("http://example.org/", {"head": True, "data": "x"}, "exclude each other"),
         *(
-            ("http://example.org/", {"resolve": [text]}, "--resolve .* wants to be like example.org:443:127.0.0.1")
+            (
+                "http://example.org/",
+                {"resolve": [text]},
+                "--resolve: expected an address like example.org:443:127.0.0.1",
+            )
             for text in ("", "a", "a:b:127.0.0.1", "a:80", "a:80:", "a b:80:127.0.0.1", "-a", "[::1]:x:::1")
         ),
         *(
-            ("http://example.org/", {"connect_to": [text]}, "--connect-to .* wants to be like example.org:443:")
+            (
+                "http://example.org/",
+                {"connect_to": [text]},
+                "--connect-to: expected an address like example.org:443:",
+            )
             for text in ("", "a:80", "a:80:b:c", "a:80:b:80:c")
         ),
-        ("http://example.org/", {"max_time": 0}, "--max-time wants seconds"),
-        ("http://example.org/", {"max_redirs": -1}, "--max-redirs wants"),
+        ("http://example.org/", {"max_time": 0}, "--max-time: expected seconds .* got 0"),
+        ("http://example.org/", {"max_redirs": -1}, "--max-redirs: expected .* got -1"),
         ("http://example.org/", {"cacert": Path("/nonexistent")}, "there is no file"),
-        ("http://example.org/", {"header": ["A: b\r\nC: d"]}, "no line ends"),
+        ("http://example.org/", {"header": ["A: b\r\nC: d"]}, "line ends and zero bytes"),
         ("http://example.org/", {"max_tim": 5}, "did you mean max_time"),
     ],
 )
@@ -388,13 +394,13 @@ def test_a_stage_too_short_for_the_clock_is_named() -> None:
 
 def test_after_a_redirect_no_other_host_is_sent_a_secret() -> None:
     asked = Options(data="x", user="u:p", cookie="c=1", header=["Authorization: secret", "X-Own: yes"])
-    same = after(asked, 302, "http://a/1", "http://a:80/2")
+    same = redirected(asked, 302, "http://a/1", "http://a:80/2")
     assert (same.method, same.user, same.cookie, len(same.header)) == ("GET", "u:p", "c=1", 2)
-    other = after(asked, 307, "http://a/1", "https://a/2")
+    other = redirected(asked, 307, "http://a/1", "https://a/2")
     assert (other.method, other.user, other.cookie, list(other.header)) == ("POST", None, None, ["X-Own: yes"])
     named = Options(header=["Host: a.example"])
-    assert after(named, 302, "http://a/", "http://a:81/").header == ["Host: a.example"]
-    assert after(named, 302, "http://a/", "http://b/").header == []
+    assert redirected(named, 302, "http://a/", "http://a:81/").header == ["Host: a.example"]
+    assert redirected(named, 302, "http://a/", "http://b/").header == []
 
 
 def test_a_percentile_that_no_value_lies_beyond_is_null() -> None:

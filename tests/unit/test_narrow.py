@@ -25,7 +25,7 @@ from dyno import published, registry
 from dyno.cli import dyno
 from dyno.cli.console import PIPE_WIDTH
 from dyno.contracts.sample import Sample
-from dyno.http.record import STAGES
+from dyno.http.stages import STAGES
 from dyno.report.about import crashes, machine, plan_preview, tiers, waterfall
 from dyno.report.replicate import replica
 from dyno.report.tables import grid

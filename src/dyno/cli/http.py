@@ -103,7 +103,7 @@ def command(url: str, data: tuple[str, ...], count: int, keep: bool, human: bool
     # Not at the top: who only asks for help doesn't need it.
     from dyno.http import Client, Options
     from dyno.http.options import checked
-    from dyno.http.repeated import repeated
+    from dyno.http.stages import repeated
     from dyno.report.about import waterfall
 
     checked(url)

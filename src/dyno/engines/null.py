@@ -11,7 +11,7 @@ from pathlib import Path
 from dyno.contracts.engine import Engine, EngineSpec, PortSpec
 from dyno.contracts.model import Caveat, Tier, Value
 from dyno.suites.arrays.port import Change, Chunk
-from dyno.suites.http.port import RequestOptions, Target
+from dyno.suites.http import RequestOptions, Target
 from dyno.suites.records.port import Key, Record
 from dyno.suites.series.port import Buckets, SampleBatch, Samples
 

@@ -1,10 +1,10 @@
-"""One HTTP request by libcurl, timed part by part: `request` and `Client`. No command line, and no suite.
+"""One HTTP request by libcurl, with the time of each of its stages: `request` and `Client`.
 
     >>> from dyno import http
     >>> http.request("https://example.org/", location=True)["stages"]
 
-The options are curl's own, by their long names: see `dyno.http.options.Options`. The record has curl's names for its
-times: see `dyno.http.record`. Cloud Mercato, "New HTTP benchmark tool: pycurlb".
+Options are named like curl's long options: see `dyno.http.options.Options`. Times in a record are named like those of
+curl: see `dyno.http.client.record`. After Cloud Mercato, "New HTTP benchmark tool: pycurlb".
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["Client", "Options", "request"]
 
 
 def __getattr__(name: str) -> Any:
-    """What makes requests is imported when it is asked for: lists of suites need the stages' names alone."""
+    """Imports the client on demand: a list of suites needs only the names of stages."""
     if name == "Client":
         from dyno.http.client import Client
 
@@ -32,9 +32,9 @@ def __getattr__(name: str) -> Any:
 
 
 def request(url: str, **options: Any) -> dict[str, Any]:
-    """One request on a connection of its own. A request that failed is a record, too, with its `error`.
+    """Makes one request on a connection of its own; returns its record, which has an `error` if it failed.
 
-    Raises UsageError for what is no address and no option, and where pycurl is not installed.
+    Raises UsageError for a malformed URL, an unknown or invalid option, and if pycurl is not installed.
     """
     from dyno.http.client import Client
     from dyno.http.options import Options

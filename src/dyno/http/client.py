@@ -1,31 +1,48 @@
-"""Makes requests, one after the other, each redirect as a hop of its own. Nothing is worked out of the times here."""
+"""Makes one request after the other, each redirect as a hop of its own, and records what libcurl reports of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import monotonic, perf_counter_ns, sleep
 from typing import IO, Any
 
 from dyno.contracts.model import UsageError
 from dyno.http import curl
-from dyno.http.encoding import ascii_url, percent_encoded, raw
-from dyno.http.options import Options, checked
-from dyno.http.record import Hop, told, whole
-from dyno.http.redirects import after
-from dyno.http.stages import Moments
+from dyno.http.options import CONNECT_SECONDS, Options, ascii_url, checked, percent_encoded, redirected
+from dyno.http.stages import COARSE, MICRO, STAGES, Moments, fine, stages
 from dyno.text.passwords import mask_password
 
-NOT_CONNECTED = 7
-"""libcurl's own number for it."""
 LOOK_SECONDS, NO_SOCKET_SECONDS = 0.2, 0.001
-SLACK = 10_000
-"""In µs: by as much libcurl's clock may differ from this process's."""
+SLACK_US = 10_000
+"""Largest difference between libcurl's clock and this process's."""
+MOMENTS = ("namelookup", "connect", "appconnect", "pretransfer", "posttransfer", "starttransfer")
+
+
+@dataclass(frozen=True)
+class Hop:
+    """One request, and its response or error."""
+
+    url: str
+    method: str
+    at: Moments
+    secure: bool
+    fresh: bool
+    """Whether it made a connection, or failed before it had one."""
+    info: Mapping[str, Any]
+    """See `curl.information`."""
+    error: str | None = None
+    exitcode: int = 0
+
+    @property
+    def stages_us(self) -> dict[str, int | None]:
+        return stages(self.at, self.secure, self.fresh, self.exitcode != 0)
 
 
 class Client:
-    """Requests with the same options. Its connections are kept from one to the next, and closed with it.
+    """Makes requests with the same options. Keeps its connections for further requests until it is closed.
 
     `stopped` is called at least every LOOK_SECONDS during a request; if it returns true, a KeyboardInterrupt ends
     the request.
@@ -34,10 +51,9 @@ class Client:
     def __init__(self, options: Options, stopped: Callable[[], bool] = lambda: False) -> None:
         self._options, self._stopped = options, stopped
         self._c = curl.pycurl()
-        self._versions = curl.versions()
         self._output: IO[bytes] | None = None
-        self._unwritten: OSError | None = None
-        self._handle = curl.handle(options, self._take)
+        self._write_error: OSError | None = None
+        self._handle = curl.handle(options, self._write)
         # It keeps the connections. The handle's own `perform` can't be interrupted during a TLS handshake.
         self._multi = self._c.CurlMulti()
 
@@ -49,29 +65,37 @@ class Client:
         self._multi.close()
 
     def request(self, url: str, fresh: bool = False) -> dict[str, Any]:
-        """One request, with its redirects where they are to be followed. `fresh`: on a new connection.
+        """Makes a request and follows its redirects if the options say so; returns its record. `fresh`: on a new
+        connection.
 
-        Raises UsageError for what is no address, and for a file that can't be written.
+        Raises UsageError for a malformed URL, and for a file that can't be read or written.
         """
         url = checked(url)
-        with self._kept(self._options.output):
-            return whole(self._hops(url, fresh), self._options)
+        with nullcontext() if self._options.output is None else self._writing(self._options.output):
+            return record(self._hops(url, fresh), self._options)
 
     @contextmanager
-    def _kept(self, path: Path | None) -> Iterator[None]:
-        """Where the body goes. Raises UsageError where it can't be written there."""
-        if path is None:
-            yield
-            return
+    def _writing(self, path: Path) -> Iterator[None]:
+        """Writes bodies to the file."""
         try:
             with path.open("wb") as self._output:
                 yield
-                if self._unwritten is not None:
-                    raise self._unwritten
+                if self._write_error is not None:
+                    raise self._write_error
         except OSError as error:
             raise UsageError(f"can't write {path}: {error.strerror}") from None
         finally:
-            self._output = self._unwritten = None
+            self._output = self._write_error = None
+
+    def _write(self, piece: bytes) -> int:
+        if self._output is None:
+            return len(piece)
+        try:
+            return self._output.write(piece)
+        except OSError as error:
+            # libcurl can't pass it on. It ends the request, because not every byte was written.
+            self._write_error = error
+            return 0
 
     def _hops(self, url: str, fresh: bool) -> list[Hop]:
         options, hops = self._options, list[Hop]()
@@ -79,44 +103,43 @@ class Client:
         while True:
             left = None if deadline is None else deadline - monotonic()
             if self._output is not None and hops and self._output.seekable() and self._output.tell():
-                # The body of a redirect is not what was asked for. A device keeps none.
+                # Only the last hop's body is kept. A device such as /dev/null has no position.
                 self._output.seek(0)
                 self._output.truncate()
             hops.append(self._hop(url, options, left, fresh and not hops))
-            there = hops[-1].told["redirect_url"]
-            if hops[-1].error is not None or not there or not options.location:
+            target = hops[-1].info["redirect_url"]
+            if hops[-1].error is not None or not target or not options.location:
                 return hops
             if len(hops) > options.max_redirs:
-                hops[-1] = _too_many(hops[-1], options)
+                why = f"Maximum ({options.max_redirs}) redirects followed"
+                hops[-1] = replace(hops[-1], error=why, exitcode=curl.TOO_MANY_REDIRECTS)
                 return hops
             with suppress(ValueError):
-                # If it is no host name, libcurl says so.
-                there = ascii_url(there)
-            options, url = after(options, hops[-1].told["http_code"], url, there), there
+                # libcurl reports an invalid host.
+                target = ascii_url(target)
+            options, url = redirected(options, hops[-1].info["http_code"], url, target), target
 
     def _hop(self, url: str, options: Options, left: float | None, fresh: bool) -> Hop:
-        c, made = self._c, self._handle
-        made.setopt(c.FRESH_CONNECT, int(fresh))
-        # 0 would be for ever.
-        made.setopt(c.TIMEOUT_MS, 0 if left is None else max(round(1e3 * left), 1))
-        began = perf_counter_ns()
-        with _sent(c, made, options, url):
-            exitcode, error = self._performed()
-        took = (perf_counter_ns() - began) // 1_000
-        at, about = curl.moments(made), told(c, made, self._versions)
-        if at.total > took + SLACK:
-            # It ended before it began: libcurl tells its times from the machine's start, then.
-            at = Moments(None, 0, 0, 0, 0, 0, took)
+        c, handle = self._c, self._handle
+        handle.setopt(c.FRESH_CONNECT, int(fresh))
+        # 0 means without a timeout.
+        handle.setopt(c.TIMEOUT_MS, 0 if left is None else max(round(1e3 * left), 1))
+        start = perf_counter_ns()
+        with _prepared(c, handle, options, url):
+            exitcode, error = self._perform()
+        elapsed_us = (perf_counter_ns() - start) // 1_000
+        at, info = curl.moments(handle), curl.information(handle)
+        if at.total > elapsed_us + SLACK_US:
+            # For a request that ended before it began, libcurl reports times since the machine's start.
+            at = Moments(None, 0, 0, 0, 0, 0, elapsed_us)
         if exitcode:
-            at = _reached(at, exitcode, about)
-        # What failed before it had a connection made none.
-        new = about["num_connects"] > 0 or not at.pretransfer
-        secure = url.lower().startswith("https:")
-        return Hop(url, options.method, at, secure, new, about, error, exitcode)
+            at = _reached(at, exitcode, info)
+        new = info["num_connects"] > 0 or not at.pretransfer
+        return Hop(url, options.method, at, url.lower().startswith("https:"), new, info, error, exitcode)
 
-    def _performed(self) -> tuple[int, str | None]:
-        """Makes the request that the handle is set to. Returns libcurl's error number and message; 0 and None if it
-        succeeded. Raises KeyboardInterrupt."""
+    def _perform(self) -> tuple[int, str | None]:
+        """Makes the request that the handle is prepared for. Returns libcurl's error number and message; 0 and None
+        if it succeeded. Raises KeyboardInterrupt."""
         self._multi.add_handle(self._handle)
         try:
             while True:
@@ -124,90 +147,126 @@ class Client:
                 _, succeeded, failed = self._multi.info_read()
                 if succeeded:
                     return 0, None
-                for _, number, why in failed:
-                    return number, mask_password(" ".join(str(why).split()) or f"libcurl's error {number}")
+                for _, number, message in failed:
+                    return number, mask_password(" ".join(str(message).split()) or f"libcurl's error {number}")
                 if self._stopped():
                     raise KeyboardInterrupt
-                self._wait()
+                # Until libcurl has something to do, or for LOOK_SECONDS.
+                timeout_ms = self._multi.timeout()
+                seconds = LOOK_SECONDS if timeout_ms < 0 else min(timeout_ms / 1e3, LOOK_SECONDS)
+                with suppress(self._c.error):
+                    # Without a socket, select returns at once. A signal interrupts it.
+                    if self._multi.select(seconds) < 0:
+                        sleep(min(seconds, NO_SOCKET_SECONDS))
         finally:
             self._multi.remove_handle(self._handle)
 
-    def _wait(self) -> None:
-        """Returns when libcurl has something to do, and after LOOK_SECONDS at the latest."""
-        timeout_ms = self._multi.timeout()
-        seconds = LOOK_SECONDS if timeout_ms < 0 else min(timeout_ms / 1e3, LOOK_SECONDS)
-        with suppress(self._c.error):
-            # A signal interrupts it; without a socket, it returns at once.
-            if self._multi.select(seconds) < 0:
-                sleep(min(seconds, NO_SOCKET_SECONDS))
 
-    def _take(self, piece: bytes) -> int:
-        if self._output is None:
-            return len(piece)
+@contextmanager
+def _prepared(c: Any, handle: Any, options: Options, url: str) -> Iterator[None]:
+    """Prepares a handle, which may have been used before, for a request. Raises UsageError for an unreadable file."""
+    data: bytes | None = curl.encoded(options.data)
+    handle.unsetopt(c.CUSTOMREQUEST)
+    handle.setopt(c.HTTPGET, 1)
+    # An empty list would leave the headers of the request before.
+    handle.unsetopt(c.HTTPHEADER)
+    if options.header:
+        handle.setopt(c.HTTPHEADER, curl.encoded(list(options.header)))
+    if options.get and data is not None:
+        url += ("&" if "?" in url else "?") + percent_encoded(data)
+    elif data is not None:
+        handle.setopt(c.POST, 1)
+        handle.setopt(c.POSTFIELDSIZE_LARGE, len(data))
+        handle.setopt(c.COPYPOSTFIELDS, data)
+    file: IO[bytes] | None = None
+    if options.upload_file is not None:
         try:
-            return self._output.write(piece)
+            file = options.upload_file.open("rb")
         except OSError as error:
-            # libcurl has no way to hand it on: it ends the request, as not all was taken.
-            self._unwritten = error
-            return 0
-
-
-class _sent:
-    """What is to be sent, on a handle that is used again: of the request before nothing is left."""
-
-    def __init__(self, c: Any, made: Any, options: Options, url: str) -> None:
-        self._file: IO[bytes] | None = None
-        data: bytes | None = raw(options.data)
-        made.unsetopt(c.CUSTOMREQUEST)
-        made.setopt(c.HTTPGET, 1)
-        # An empty list would leave the headers of the request before.
-        made.unsetopt(c.HTTPHEADER)
-        if options.header:
-            made.setopt(c.HTTPHEADER, raw(list(options.header)))
-        if options.get and data is not None:
-            url += ("&" if "?" in url else "?") + percent_encoded(data)
-        elif data is not None:
-            made.setopt(c.POST, 1)
-            made.setopt(c.POSTFIELDSIZE_LARGE, len(data))
-            made.setopt(c.COPYPOSTFIELDS, data)
-        if options.upload_file is not None:
-            try:
-                self._file = options.upload_file.open("rb")
-            except OSError as error:
-                raise UsageError(f"can't read {options.upload_file}: {error.strerror}") from None
-            made.setopt(c.UPLOAD, 1)
-            made.setopt(c.READDATA, self._file)
-            made.setopt(c.INFILESIZE_LARGE, options.upload_file.stat().st_size)
+            raise UsageError(f"can't read {options.upload_file}: {error.strerror}") from None
+        handle.setopt(c.UPLOAD, 1)
+        handle.setopt(c.READDATA, file)
+        handle.setopt(c.INFILESIZE_LARGE, options.upload_file.stat().st_size)
+    with nullcontext() if file is None else file:
         if options.head:
-            made.setopt(c.NOBODY, 1)
+            handle.setopt(c.NOBODY, 1)
         if options.request is not None:
-            made.setopt(c.CUSTOMREQUEST, raw(options.request))
+            handle.setopt(c.CUSTOMREQUEST, curl.encoded(options.request))
         for option, value in ((c.USERPWD, options.user), (c.COOKIE, options.cookie)):
             if value is None:
-                made.unsetopt(option)
+                handle.unsetopt(option)
             else:
-                made.setopt(option, raw(value))
-        made.setopt(c.URL, raw(url))
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, *_: object) -> None:
-        if self._file is not None:
-            with suppress(OSError):
-                self._file.close()
+                handle.setopt(option, curl.encoded(value))
+        handle.setopt(c.URL, curl.encoded(url))
+        yield
 
 
-def _reached(at: Moments, exitcode: int, about: Mapping[str, Any]) -> Moments:
-    """The moments of a request that failed: libcurl tells when it ended for some that it did not come to."""
-    if not about["request_size"]:
+def _reached(at: Moments, exitcode: int, info: Mapping[str, Any]) -> Moments:
+    """Returns the moments of a failed request without those that it did not reach, where libcurl reports its end."""
+    if not info["request_size"]:
         at = at._replace(pretransfer=0, posttransfer=0)
-    if not about["header_size"] and not about["size_download"]:
+    if not info["header_size"] and not info["size_download"]:
         at = at._replace(starttransfer=0)
-    # Where nobody listens, it does not tell how long the name took.
-    return at._replace(namelookup=at.namelookup or None) if exitcode == NOT_CONNECTED else at
+    # If the connection is refused, libcurl doesn't report how long the lookup took.
+    return at._replace(namelookup=at.namelookup or None) if exitcode == curl.COULD_NOT_CONNECT else at
 
 
-def _too_many(hop: Hop, options: Options) -> Hop:
-    why = f"Maximum ({options.max_redirs}) redirects followed"
-    return Hop(hop.url, hop.method, hop.at, hop.secure, hop.fresh, hop.told, why, curl.TOO_MANY_REDIRECTS)
+# -- records --------------------------------------------------------------------------------------------------
+
+
+def record(hops: Sequence[Hop], options: Options) -> dict[str, Any]:
+    """Returns the record of a request by curl's names: the last hop's, with the times of all hops together.
+
+    Times are in seconds, sizes in bytes. None stands for what is unknown or did not happen, never 0 or -1. Like curl,
+    a moment of a request with redirects is the sum of the hops' moments.
+    """
+    last, stages_us = hops[-1], [hop.stages_us for hop in hops]
+    total = sum(hop.at.total for hop in hops) / MICRO
+    known = {name: [us for part in stages_us if (us := part[name]) is not None] for name in STAGES}
+    fields: dict[str, Any] = {
+        **last.info,
+        "method": last.method,
+        "scheme": "https" if last.secure else "http",
+        "compressed": options.compressed,
+        "connect_timeout": options.connect_timeout or CONNECT_SECONDS,
+        "max_time": options.max_time,
+        "error": last.error,
+        "exitcode": last.exitcode,
+        **{name: sum(hop.info[name] for hop in hops) for name in ("header_size", "num_connects", "request_size")},
+        "redirect_count": len(hops) - 1,
+        "redirect_time": sum(hop.at.total for hop in hops[:-1]) / MICRO if len(hops) > 1 else None,
+        "redirect_url": last.info["redirect_url"] and mask_password(last.info["redirect_url"]),
+        "ssl_verifyresult": last.info["ssl_verifyresult"] if last.secure else None,
+        **{f"{name}_time": _moment(hops, name) for name in MOMENTS},
+        "total_time": total,
+        **{f"speed_{way}": last.info[f"size_{way}"] / total if total else None for way in ("download", "upload")},
+        "stages": _seconds({name: sum(values) if values else None for name, values in known.items()}),
+        "hops": [
+            {
+                "url": mask_password(hop.url),
+                "method": hop.method,
+                **{name: hop.info[name] for name in ("http_code", "http_version", "primary_ip", "primary_port")},
+                "reused": not hop.fresh,
+                "total_time": hop.at.total / MICRO,
+                "stages": _seconds(hop.stages_us),
+            }
+            for hop in hops
+        ],
+        "doubts": [f"{COARSE}: {', '.join(short)}"] if (short := fine(stages_us)) else [],
+    }
+    return dict(sorted(fields.items()))
+
+
+def _moment(hops: Sequence[Hop], name: str) -> float | None:
+    """Returns the sum of the hops' moments in seconds; None if no hop reached it."""
+    connecting = name in ("namelookup", "connect", "appconnect")
+    moments = [
+        getattr(hop.at, name) or 0
+        for hop in hops
+        if (hop.fresh or not connecting) and (hop.secure or name != "appconnect")
+    ]
+    return sum(moments) / MICRO if any(moments) else None
+
+
+def _seconds(us: Mapping[str, int | None]) -> dict[str, float | None]:
+    return {name: None if value is None else value / MICRO for name, value in us.items()}

@@ -1,6 +1,6 @@
-"""libcurl by pycurl: a handle that is set as the options say, and what it tells. Loaded when a request is made.
+"""libcurl by pycurl: handles with the options of a request, and the information that they report about it.
 
-No redirect is followed by libcurl itself: see `redirects`.
+libcurl itself follows no redirects: see `dyno.http.client`. pycurl is imported when a request is made.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from typing import Any
 from dyno.contracts.model import UsageError
 from dyno.contracts.settings import format_value
 from dyno.host import installation
-from dyno.http.encoding import ascii_url, raw
-from dyno.http.options import CONNECT_SECONDS, Options
+from dyno.http.options import CONNECT_SECONDS, Options, ascii_url
 from dyno.http.stages import Moments
 from dyno.text.passwords import mask_password
 
@@ -25,10 +24,9 @@ BUNDLES = (
     "/etc/ssl/ca-bundle.pem",
     "/etc/ssl/cert.pem",
 )
-"""Where systems have their certificates: pycurl's wheels bring a libcurl that does not know."""
-TOO_MANY_REDIRECTS = 47
-"""libcurl's own number for it."""
-HTTP_VERSIONS = {10: "1.0", 11: "1.1", 20: "2", 30: "3"}
+"""Usual places of a system's certificates, which the libcurl in pycurl's wheels doesn't know."""
+COULD_NOT_CONNECT, TOO_MANY_REDIRECTS = 7, 47
+"""libcurl's error numbers."""
 
 
 def pycurl() -> ModuleType:
@@ -37,23 +35,12 @@ def pycurl() -> ModuleType:
         import pycurl as module
     except ImportError:
         raise UsageError(f"requests need pycurl: {installation.extra('http')}") from None
-    found: ModuleType = module
-    return found
-
-
-def versions() -> dict[int, str]:
-    """libcurl's constants for versions of HTTP, as curl writes them."""
-    c = pycurl()
-    return {
-        c.CURL_HTTP_VERSION_1_0: "1.0",
-        c.CURL_HTTP_VERSION_1_1: "1.1",
-        c.CURL_HTTP_VERSION_2_0: "2",
-        c.CURL_HTTP_VERSION_3: "3",
-    }
+    imported: ModuleType = module
+    return imported
 
 
 def certificates() -> str | None:
-    """The file of this machine's certificates: what curl's own variables name, or where systems keep it."""
+    """Returns this machine's file of certificates: the one that curl's variables name, or the system's."""
     import ssl
 
     named = [os.environ.get(name, "") for name in ("CURL_CA_BUNDLE", "SSL_CERT_FILE")]
@@ -61,30 +48,20 @@ def certificates() -> str | None:
     return next((path for path in (*named, usual, *BUNDLES) if path and Path(path).is_file()), None)
 
 
-def handle(options: Options, take: Callable[[bytes], object]) -> Any:
-    """A handle for such requests. `take` is given the body, piece by piece."""
+def handle(options: Options, write: Callable[[bytes], object]) -> Any:
+    """Returns a handle for requests with these options. `write` is called with each piece of a body."""
     c = pycurl()
-    made = c.Curl()
-    made.setopt(c.NOSIGNAL, 1)
-    made.setopt(c.PROTOCOLS, c.PROTO_HTTP | c.PROTO_HTTPS)
-    made.setopt(c.FOLLOWLOCATION, 0)
-    made.setopt(c.WRITEFUNCTION, take)
-    made.setopt(c.TCP_NODELAY, 1)
-    # A name is resolved for every connection.
-    made.setopt(c.DNS_CACHE_TIMEOUT, 0)
-    made.setopt(c.CONNECTTIMEOUT_MS, round(1e3 * (options.connect_timeout or CONNECT_SECONDS)))
-    made.setopt(c.USERAGENT, raw(options.user_agent or f"dyno {c.version.split()[1]}"))
-    for name, value in _texts(c, options):
-        if value not in (None, False, ()):
-            made.setopt(name, raw(value))
-    _choose(c, made, options)
-    _secure(c, made, options)
-    return made
-
-
-def _texts(c: ModuleType, options: Options) -> list[tuple[int, Any]]:
-    """Those that libcurl takes as they are."""
-    return [
+    tls = c.SSLVERSION_TLSv1_3 if options.tlsv1_3 else c.SSLVERSION_TLSv1_2 if options.tlsv1_2 else None
+    settings = (
+        (c.NOSIGNAL, 1),
+        (c.PROTOCOLS, c.PROTO_HTTP | c.PROTO_HTTPS),
+        (c.FOLLOWLOCATION, 0),
+        (c.WRITEFUNCTION, write),
+        (c.TCP_NODELAY, 1),
+        # Every connection resolves the name again.
+        (c.DNS_CACHE_TIMEOUT, 0),
+        (c.CONNECTTIMEOUT_MS, round(1e3 * (options.connect_timeout or CONNECT_SECONDS))),
+        (c.USERAGENT, options.user_agent or f"dyno {c.version.split()[1]}"),
         (c.REFERER, options.referer),
         (c.RANGE, options.range),
         (c.PROXY, options.proxy and _proxy(options.proxy)),
@@ -93,10 +70,40 @@ def _texts(c: ModuleType, options: Options) -> list[tuple[int, Any]]:
         (c.RESOLVE, list(options.resolve) or None),
         (c.CONNECT_TO, list(options.connect_to) or None),
         (c.UNIX_SOCKET_PATH, options.unix_socket),
-        (c.MAXFILESIZE_LARGE, options.max_filesize),
-        (c.MAX_RECV_SPEED_LARGE, options.limit_rate),
-        (c.FAILONERROR, options.fail and 1),
-    ]
+        (c.MAXFILESIZE_LARGE, options.max_filesize or None),
+        (c.MAX_RECV_SPEED_LARGE, options.limit_rate or None),
+        (c.FAILONERROR, int(options.fail)),
+        (
+            c.IPRESOLVE,
+            c.IPRESOLVE_V4 if options.ipv4 else c.IPRESOLVE_V6 if options.ipv6 else c.IPRESOLVE_WHATEVER,
+        ),
+        (c.ACCEPT_ENCODING, "" if options.compressed else None),
+        (c.SSL_VERIFYPEER, 0 if options.insecure else 1),
+        (c.SSL_VERIFYHOST, 0 if options.insecure else 2),
+        (c.CAINFO, options.cacert or certificates()),
+        (c.SSLCERT, options.cert),
+        (c.SSLKEY, options.key),
+        (c.SSLVERSION, tls),
+    )
+    handle = c.Curl()
+    for option, value in settings:
+        if value is not None:
+            handle.setopt(option, encoded(value))
+    versions = {
+        "http1_0": c.CURL_HTTP_VERSION_1_0,
+        "http1_1": c.CURL_HTTP_VERSION_1_1,
+        "http2": c.CURL_HTTP_VERSION_2_0,
+        "http2_prior_knowledge": c.CURL_HTTP_VERSION_2_PRIOR_KNOWLEDGE,
+        "http3": c.CURL_HTTP_VERSION_3,
+        "http3_only": c.CURL_HTTP_VERSION_3ONLY,
+    }
+    for name, constant in versions.items():
+        if getattr(options, name):
+            try:
+                handle.setopt(c.HTTP_VERSION, constant)
+            except c.error:
+                raise UsageError(f"this libcurl has no {name.split('_')[0]}: {c.version}") from None
+    return handle
 
 
 def _proxy(url: str) -> str:
@@ -106,52 +113,83 @@ def _proxy(url: str) -> str:
         raise UsageError(f"--proxy {format_value(mask_password(url))} is no address: {error}") from None
 
 
-def _choose(c: ModuleType, made: Any, options: Options) -> None:
-    family = c.IPRESOLVE_V4 if options.ipv4 else c.IPRESOLVE_V6 if options.ipv6 else c.IPRESOLVE_WHATEVER
-    made.setopt(c.IPRESOLVE, family)
-    if options.compressed:
-        made.setopt(c.ACCEPT_ENCODING, "")
-    wanted = {
-        "http1_0": c.CURL_HTTP_VERSION_1_0,
-        "http1_1": c.CURL_HTTP_VERSION_1_1,
-        "http2": c.CURL_HTTP_VERSION_2_0,
-        "http2_prior_knowledge": c.CURL_HTTP_VERSION_2_PRIOR_KNOWLEDGE,
-        "http3": c.CURL_HTTP_VERSION_3,
-        "http3_only": c.CURL_HTTP_VERSION_3ONLY,
-    }
-    for name, constant in wanted.items():
-        if getattr(options, name):
-            try:
-                made.setopt(c.HTTP_VERSION, constant)
-            except c.error:
-                raise UsageError(f"this libcurl has no {name.split('_')[0]}: {c.version}") from None
+def encoded(value: Any) -> Any:
+    """Returns a value for libcurl: text as UTF-8 (or as the bytes of the command line), paths as the system encodes
+    them, lists item by item, and anything else unchanged."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "surrogateescape")
+    if isinstance(value, Path):
+        return os.fsencode(value)
+    return [encoded(item) for item in value] if isinstance(value, list) else value
 
 
-def _secure(c: ModuleType, made: Any, options: Options) -> None:
-    made.setopt(c.SSL_VERIFYPEER, 0 if options.insecure else 1)
-    made.setopt(c.SSL_VERIFYHOST, 0 if options.insecure else 2)
-    if (bundle := options.cacert or certificates()) is not None:
-        made.setopt(c.CAINFO, os.fsencode(bundle))
-    if options.cert is not None:
-        made.setopt(c.SSLCERT, os.fsencode(options.cert))
-    if options.key is not None:
-        made.setopt(c.SSLKEY, os.fsencode(options.key))
-    if options.tlsv1_3 or options.tlsv1_2:
-        made.setopt(c.SSLVERSION, c.SSLVERSION_TLSv1_3 if options.tlsv1_3 else c.SSLVERSION_TLSv1_2)
+# -- what a handle reports about its last request ---------------------------------------------------------------
 
 
-def moments(made: Any) -> Moments:
-    """Of its last request, by libcurl's own clock."""
-    c, told = pycurl(), made.getinfo
-    pretransfer = told(c.PRETRANSFER_TIME_T)
-    # Since libcurl 8.10.
-    sent = getattr(c, "POSTTRANSFER_TIME_T", None)
-    return Moments(
-        told(c.NAMELOOKUP_TIME_T),
-        told(c.CONNECT_TIME_T),
-        told(c.APPCONNECT_TIME_T),
-        pretransfer,
-        pretransfer if sent is None else told(sent),
-        told(c.STARTTRANSFER_TIME_T),
-        told(c.TOTAL_TIME_T),
+def times(c: ModuleType) -> tuple[int, ...]:
+    """Returns libcurl's constants for the fields of `Moments`, in their order. POSTTRANSFER exists since libcurl
+    8.10."""
+    return (
+        c.NAMELOOKUP_TIME_T,
+        c.CONNECT_TIME_T,
+        c.APPCONNECT_TIME_T,
+        c.PRETRANSFER_TIME_T,
+        getattr(c, "POSTTRANSFER_TIME_T", c.PRETRANSFER_TIME_T),
+        c.STARTTRANSFER_TIME_T,
+        c.TOTAL_TIME_T,
     )
+
+
+def moments(handle: Any) -> Moments:
+    return Moments(*map(handle.getinfo, times(pycurl())))
+
+
+def information(handle: Any) -> dict[str, Any]:
+    """Returns everything but the times, by curl's names."""
+    c, get, get_bytes = pycurl(), handle.getinfo, handle.getinfo_raw
+    versions = {
+        c.CURL_HTTP_VERSION_1_0: "1.0",
+        c.CURL_HTTP_VERSION_1_1: "1.1",
+        c.CURL_HTTP_VERSION_2_0: "2",
+        c.CURL_HTTP_VERSION_3: "3",
+    }
+    try:
+        url = _text(get_bytes(c.EFFECTIVE_URL))
+    except c.error:
+        # libcurl did not start the request.
+        url = None
+    return {
+        "content_length_download": _not_negative(get(c.CONTENT_LENGTH_DOWNLOAD_T)),
+        "content_length_upload": _not_negative(get(c.CONTENT_LENGTH_UPLOAD_T)),
+        "content_type": _text(get_bytes(c.CONTENT_TYPE)),
+        "effective_url": mask_password(url) if url else None,
+        "header_size": get(c.HEADER_SIZE),
+        "http_code": get(c.HTTP_CODE) or None,
+        "http_connectcode": get(c.HTTP_CONNECTCODE) or None,
+        "http_version": versions.get(get(c.INFO_HTTP_VERSION)),
+        "httpauth_avail": get(c.HTTPAUTH_AVAIL),
+        "local_ip": get(c.LOCAL_IP) or None,
+        "local_port": _not_negative(get(c.LOCAL_PORT)) or None,
+        "num_connects": get(c.NUM_CONNECTS),
+        "os_errno": get(c.OS_ERRNO) or None,
+        "primary_ip": get(c.PRIMARY_IP) or None,
+        "primary_port": _not_negative(get(c.PRIMARY_PORT)) or None,
+        "proxyauth_avail": get(c.PROXYAUTH_AVAIL),
+        "redirect_url": _text(get_bytes(c.REDIRECT_URL)),
+        "request_size": get(c.REQUEST_SIZE),
+        "size_download": get(c.SIZE_DOWNLOAD_T),
+        "size_upload": get(c.SIZE_UPLOAD_T),
+        "ssl_engines": get(c.SSL_ENGINES),
+        "ssl_verifyresult": get(c.SSL_VERIFYRESULT),
+        # Since libcurl 8.7. With a proxy, the first stages are those of the connection to it.
+        "used_proxy": bool(get(c.USED_PROXY)) if hasattr(c, "USED_PROXY") else None,
+    }
+
+
+def _text(received: bytes | None) -> str | None:
+    """Text from a server. Bytes that are not UTF-8 are shown as escapes, such as \\xe9."""
+    return None if received is None else received.decode("utf-8", "backslashreplace")
+
+
+def _not_negative(number: int) -> int | None:
+    return None if number < 0 else number

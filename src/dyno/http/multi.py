@@ -1,7 +1,7 @@
-"""Many requests under way at once in one process, by libcurl's multi interface: see `dyno.contracts.suite.InFlight`.
+"""Many requests in flight in one process, by libcurl's multi interface: see `dyno.contracts.suite.InFlight`.
 
-Which sockets are ready is told by epoll, as libcurl asks for it (`M_SOCKETFUNCTION`): ten thousand of them cost no
-more than those of them that have something to say. libcurl's documentation, "libcurl-multi", section MULTI_SOCKET.
+libcurl says which sockets to watch (`M_SOCKETFUNCTION`), and epoll which of them are ready. So ten thousand idle
+sockets cost nothing. See the section MULTI_SOCKET in libcurl's documentation of libcurl-multi.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import hashlib
 import select
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from time import perf_counter_ns as now
 from typing import Any, NamedTuple
 
@@ -17,33 +18,34 @@ from dyno.http import curl
 from dyno.http.options import Options
 
 AWAKE_NS = 200_000
-"""A sleep wakes late: for so long before a moment one looks at the clock."""
+"""A sleep wakes up late, so the last part of a wait polls the clock."""
 LONGEST_SECONDS = 1.0
 SELECTABLE = 1024
-"""No descriptor from here on may be given to select()."""
+"""select() accepts only descriptors below this."""
 ERROR_FROM = 400
 KEPT_BYTES = 16 << 10
-"""A body that is expected to be no larger is kept, and looked at when the clock stands still."""
+"""Bodies of up to this size are kept, and hashed while the clock stands still."""
 DIGEST = hashlib.sha256
 
 
 class Response(NamedTuple):
-    """What a request was answered, and when: the moments of `dyno.http.stages.Moments`, in µs."""
+    """A response with a status under 400."""
 
     status: int
     size: int
     digest: bytes | None
-    """Of the body, where it was not kept."""
+    """Digest of the body, or None and the body itself."""
     body: bytes | None
     connects: int
     moments: tuple[int, int, int, int, int, int, int]
+    """See `dyno.http.stages.Moments`."""
 
 
 class RequestFailed(Exception):
     """libcurl's message and error number."""
 
-    def __init__(self, why: str, number: int) -> None:
-        super().__init__(f"{why} (curl {number})")
+    def __init__(self, message: str, number: int) -> None:
+        super().__init__(f"{message} (curl {number})")
         self.number = number
 
 
@@ -51,52 +53,49 @@ class StatusError(Exception):
     """A status of 400 or more."""
 
 
-class Way:
-    """See `dyno.contracts.suite.InFlight`; an argument is an address. `fresh`: each request has a connection of its
-    own, and a whole TLS handshake. `keeps`: bodies are small, and kept."""
+class CurlRequester:
+    """See `dyno.contracts.suite.InFlight`; an argument is a URL.
+
+    `fresh`: each request has a connection of its own, and a complete TLS handshake. `keeps`: bodies are small, and
+    kept until they are checked.
+    """
 
     def __init__(self, options: Options, places: int, fresh: bool, keeps: bool) -> None:
         c = self._c = curl.pycurl()
-        self._epoll, self._known = select.epoll(), dict[int, int]()
+        self._epoll, self._watched = select.epoll(), dict[int, int]()
+        """Watched events by descriptor."""
         self._wake: int | None = None
+        """Moment at which libcurl wants to be called, whatever the sockets do."""
         self._running = 0
         self.codes = Counter[int]()
         self._multi = c.CurlMulti()
-        self._multi.setopt(c.M_SOCKETFUNCTION, self._socket)
-        self._multi.setopt(c.M_TIMERFUNCTION, self._timer)
+        self._multi.setopt(c.M_SOCKETFUNCTION, self._watch)
+        self._multi.setopt(c.M_TIMERFUNCTION, self._set_timer)
         self._multi.setopt(c.M_MAXCONNECTS, places)
         self._multi.setopt(c.M_PIPELINING, c.PIPE_MULTIPLEX)
-        self._times = (
-            c.NAMELOOKUP_TIME_T,
-            c.CONNECT_TIME_T,
-            c.APPCONNECT_TIME_T,
-            c.PRETRANSFER_TIME_T,
-            getattr(c, "POSTTRANSFER_TIME_T", c.PRETRANSFER_TIME_T),
-            c.STARTTRANSFER_TIME_T,
-            c.TOTAL_TIME_T,
-        )
-        self._handles = [self._made(place, options, fresh, keeps) for place in range(places)]
+        self._times = curl.times(c)
+        self._handles = [self._handle(place, options, fresh, keeps) for place in range(places)]
         self._urls: list[Any] = [None] * places
 
-    def _made(self, place: int, options: Options, fresh: bool, keeps: bool) -> Any:
+    def _handle(self, place: int, options: Options, fresh: bool, keeps: bool) -> Any:
         c = self._c
-        made = curl.handle(options, len)
-        made.place, made.keeps, made.pieces = place, keeps, []
+        handle = curl.handle(options, len)
+        handle.place, handle.keeps, handle.pieces = place, keeps, []
         if keeps:
-            made.setopt(c.WRITEFUNCTION, made.pieces.append)
+            handle.setopt(c.WRITEFUNCTION, handle.pieces.append)
         else:
             # Fewer and larger pieces.
-            made.setopt(c.BUFFERSIZE, 512 << 10)
-        made.setopt(c.FRESH_CONNECT, int(fresh))
-        made.setopt(c.FORBID_REUSE, int(fresh))
-        made.setopt(c.SSL_SESSIONID_CACHE, int(not fresh))
-        # A second stream waits for the first one's connection, where there can be streams.
-        made.setopt(c.PIPEWAIT, int(not fresh and (options.http2 or options.http3)))
+            handle.setopt(c.BUFFERSIZE, 512 << 10)
+        handle.setopt(c.FRESH_CONNECT, int(fresh))
+        handle.setopt(c.FORBID_REUSE, int(fresh))
+        handle.setopt(c.SSL_SESSIONID_CACHE, int(not fresh))
+        # With HTTP/2 and 3, a request waits for the connection of an earlier one and becomes a stream of it.
+        handle.setopt(c.PIPEWAIT, int(not fresh and (options.http2 or options.http3)))
         if options.max_time is not None:
-            made.setopt(c.TIMEOUT_MS, round(1e3 * options.max_time))
-        return made
+            handle.setopt(c.TIMEOUT_MS, round(1e3 * options.max_time))
+        return handle
 
-    # -- see UnderWay ---------------------------------------------------------------------------------------
+    # -- see InFlight ---------------------------------------------------------------------------------------
 
     def begin(self, place: int, argument: Any) -> None:
         handle = self._handles[place]
@@ -106,17 +105,22 @@ class Way:
 
     def ended(self, wait_ns: int) -> Sequence[tuple[int, Any]]:
         until = now() + wait_ns
-        timeout = self._c.SOCKET_TIMEOUT
+        c = self._c
         while True:
             moment = now()
             running = self._running
             if self._wake is not None and self._wake <= moment:
                 self._wake = None
-                _, running = self._multi.socket_action(timeout, 0)
+                _, running = self._multi.socket_action(c.SOCKET_TIMEOUT, 0)
             for descriptor, events in self._ready(min(until, self._wake or until), running):
-                _, running = self._multi.socket_action(descriptor, _events(events))
+                bits = (
+                    (c.CSELECT_IN if events & (select.EPOLLIN | select.EPOLLHUP) else 0)
+                    | (c.CSELECT_OUT if events & select.EPOLLOUT else 0)
+                    | (c.CSELECT_ERR if events & select.EPOLLERR else 0)
+                )
+                _, running = self._multi.socket_action(descriptor, bits)
             if running < self._running:
-                return self._told()
+                return self._answers()
             if now() >= until:
                 return ()
 
@@ -126,10 +130,10 @@ class Way:
         self._multi.close()
         self._epoll.close()
 
-    # -- what another protocol over HTTP has in another way ---------------------------------------------------
+    # -- replaced by subclasses for other protocols over HTTP -------------------------------------------------
 
     def _ask(self, handle: Any, argument: Any) -> None:
-        """Has the handle make that request."""
+        """Prepares the handle for a request."""
         if self._urls[handle.place] is not argument:
             handle.setopt(self._c.URL, argument)
             self._urls[handle.place] = argument
@@ -137,64 +141,10 @@ class Way:
             handle.digest = DIGEST()
             handle.setopt(self._c.WRITEFUNCTION, handle.digest.update)
 
-    # -- the event loop -------------------------------------------------------------------------------------
-
-    def _ready(self, until: int, running: int) -> list[tuple[int, int]]:
-        """The sockets that have something to say; waits for the first of them until then, at the longest."""
-        if running < self._running:
-            return self._epoll.poll(0)
-        left = until - now()
-        if left > LONGEST_SECONDS * 1e9:
-            return self._epoll.poll(LONGEST_SECONDS)
-        if left <= AWAKE_NS:
-            return self._epoll.poll(0)
-        if self._epoll.fileno() >= SELECTABLE:
-            return self._epoll.poll((left - AWAKE_NS) / 1e9)
-        # To the µs, where epoll waits whole ms.
-        select.select([self._epoll], [], [], (left - AWAKE_NS) / 1e9)
-        return self._epoll.poll(0)
-
-    def _socket(self, what: int, descriptor: int, multi: Any, data: Any) -> None:
-        """libcurl says what it wants to be told of a socket."""
-        c = self._c
-        if what == c.POLL_REMOVE:
-            if self._known.pop(descriptor, None) is not None:
-                try:
-                    self._epoll.unregister(descriptor)
-                except OSError:
-                    # It is closed.
-                    pass
-            return
-        wanted = (select.EPOLLIN if what & c.POLL_IN else 0) | (select.EPOLLOUT if what & c.POLL_OUT else 0)
-        known = self._known.get(descriptor)
-        if known is None:
-            self._epoll.register(descriptor, wanted)
-        elif known != wanted:
-            self._epoll.modify(descriptor, wanted)
-        self._known[descriptor] = wanted
-
-    def _timer(self, timeout_ms: int) -> None:
-        """libcurl says when it wants to be called, whatever the sockets say."""
-        self._wake = None if timeout_ms < 0 else now() + timeout_ms * 1_000_000
-
-    def _told(self) -> list[tuple[int, Any]]:
-        found = list[tuple[int, Any]]()
-        left = 1
-        while left:
-            left, good, bad = self._multi.info_read()
-            for handle in good:
-                found.append((handle.place, self._response(handle)))
-                self._multi.remove_handle(handle)
-            for handle, number, why in bad:
-                found.append((handle.place, RequestFailed(why or "failed", number)))
-                handle.pieces.clear()
-                self._multi.remove_handle(handle)
-        self._running -= len(found)
-        return found
-
     def _response(self, handle: Any) -> Any:
-        c, told = self._c, handle.getinfo
-        status = told(c.HTTP_CODE)
+        """Returns the answer of a request that has ended without an error of libcurl."""
+        c, get = self._c, handle.getinfo
+        status = get(c.HTTP_CODE)
         self.codes[status] += 1
         body = digest = None
         if handle.keeps:
@@ -202,18 +152,57 @@ class Way:
             handle.pieces.clear()
             size = len(body)
         else:
-            digest, size = handle.digest.digest(), int(told(c.SIZE_DOWNLOAD_T))
+            digest, size = handle.digest.digest(), int(get(c.SIZE_DOWNLOAD_T))
         if status >= ERROR_FROM:
             return StatusError(f"HTTP {status}")
-        times = tuple(map(told, self._times))
-        return Response(status, size, digest, body, told(c.NUM_CONNECTS), times)
+        return Response(status, size, digest, body, get(c.NUM_CONNECTS), tuple(map(get, self._times)))
 
+    # -- the event loop -------------------------------------------------------------------------------------
 
-def _events(ready: int) -> int:
-    """epoll's word for what is ready, as libcurl's."""
-    c = curl.pycurl()
-    return (
-        (c.CSELECT_IN if ready & (select.EPOLLIN | select.EPOLLHUP) else 0)
-        | (c.CSELECT_OUT if ready & select.EPOLLOUT else 0)
-        | (c.CSELECT_ERR if ready & select.EPOLLERR else 0)
-    )
+    def _ready(self, until: int, running: int) -> list[tuple[int, int]]:
+        """Returns the sockets that are ready, after waiting for the first one up to the moment `until`."""
+        left = until - now()
+        if running < self._running or left <= AWAKE_NS:
+            return self._epoll.poll(0)
+        if left > LONGEST_SECONDS * 1e9:
+            return self._epoll.poll(LONGEST_SECONDS)
+        if self._epoll.fileno() >= SELECTABLE:
+            return self._epoll.poll((left - AWAKE_NS) / 1e9)
+        # select waits to the µs, epoll only whole ms.
+        select.select([self._epoll], [], [], (left - AWAKE_NS) / 1e9)
+        return self._epoll.poll(0)
+
+    def _watch(self, events: int, descriptor: int, multi: Any, data: Any) -> None:
+        """Called by libcurl with the events of a socket that it waits for."""
+        c, watched = self._c, self._watched.get(descriptor)
+        if events == c.POLL_REMOVE:
+            if self._watched.pop(descriptor, None) is not None:
+                # The socket may be closed.
+                with suppress(OSError):
+                    self._epoll.unregister(descriptor)
+            return
+        bits = (select.EPOLLIN if events & c.POLL_IN else 0) | (select.EPOLLOUT if events & c.POLL_OUT else 0)
+        if watched is None:
+            self._epoll.register(descriptor, bits)
+        elif watched != bits:
+            self._epoll.modify(descriptor, bits)
+        self._watched[descriptor] = bits
+
+    def _set_timer(self, timeout_ms: int) -> None:
+        self._wake = None if timeout_ms < 0 else now() + timeout_ms * 1_000_000
+
+    def _answers(self) -> list[tuple[int, Any]]:
+        """Returns the places of requests that have ended, with their answers."""
+        answers = list[tuple[int, Any]]()
+        left = 1
+        while left:
+            left, succeeded, failed = self._multi.info_read()
+            for handle in succeeded:
+                answers.append((handle.place, self._response(handle)))
+                self._multi.remove_handle(handle)
+            for handle, number, message in failed:
+                answers.append((handle.place, RequestFailed(message or "failed", number)))
+                handle.pieces.clear()
+                self._multi.remove_handle(handle)
+        self._running -= len(answers)
+        return answers

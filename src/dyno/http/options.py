@@ -1,44 +1,53 @@
-"""What a request is to be, by the long names of curl's own options. libcurl may not be named here."""
+"""Options of a request, named like curl's long options; URLs in ASCII; and the options of the request that follows a
+redirect. Uses no libcurl."""
 
 from __future__ import annotations
 
 import re
+import string
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from dyno.contracts.model import UsageError
 from dyno.contracts.settings import format_value, unknown
-from dyno.http.encoding import ascii_url
 
-SCHEMES = ("http", "https")
+PORTS = {"http": 80, "https": 443}
+"""Default port by supported scheme."""
 VERSIONS = ("http1_0", "http1_1", "http2", "http2_prior_knowledge", "http3", "http3_only")
-"""Those that exclude each other."""
+EXCLUSIVE = (VERSIONS, ("ipv4", "ipv6"), ("head", "data"), ("head", "upload_file"), ("data", "upload_file"))
 REDIRECTS, MOST_REDIRECTS = 50, 1_000
-"""curl's own default, and the most: each hop is kept."""
+"""curl's default, and the limit: each hop is kept in memory."""
 CONNECT_SECONDS = 300.0
-"""libcurl's own default."""
+"""libcurl's default."""
 MOST_SECONDS = 1e6
 _HOST, _PORT = r"(?:\[[^\]]+\]|[^:\s]+)", r"\d{1,5}"
-PLACES = (
+ADDRESSES = (
     ("resolve", re.compile(rf"-{_HOST}:{_PORT}|\+?{_HOST}:{_PORT}:\S+"), "example.org:443:127.0.0.1"),
     ("connect_to", re.compile(rf"{_HOST}?:(?:{_PORT})?:{_HOST}?:(?:{_PORT})?"), "example.org:443:127.0.0.1:8443"),
 )
-"""Options that say where to go, what they want, and an example: of others libcurl would begin nothing."""
+"""Options with addresses, their form, and an example: libcurl doesn't start a request with a malformed one."""
+PRIVATE = ("authorization", "cookie")
+"""Headers that are not sent to another origin: another host, port or scheme."""
+REWRITTEN = (301, 302, 303)
+"""Statuses after which a POST becomes a GET."""
+AMBIGUOUS = "ßẞς\u200c\u200d"
+"""IDNA 2003, which Python's library has, maps these to other hosts than IDNA 2008, which curl follows."""
+_URL = re.compile(r"([\w+.-]*://)?(?:([^/?#]*)@)?([^/?#]*)(.*)", re.DOTALL)
 
 
 @dataclass(frozen=True)
 class Options:
-    """A request. Field by field curl's option of that name; times in seconds."""
+    """A request. Each field is curl's option of that name; times are in seconds."""
 
     request: str | None = None
-    """The method; None: GET, or what `data`, `head` and `upload_file` ask for."""
+    """The method. None: GET, or the method that `data`, `head` or `upload_file` implies."""
     header: Sequence[str] = ()
     data: bytes | str | None = None
     get: bool = False
-    """`data` is put behind a question mark in the address."""
+    """Whether `data` is appended to the URL's query."""
     head: bool = False
     upload_file: Path | None = None
     user: str | None = None
@@ -63,7 +72,7 @@ class Options:
     connect_timeout: float | None = None
     max_filesize: int | None = None
     limit_rate: int | None = None
-    """Bytes a second."""
+    """Bytes per second."""
     range: str | None = None
     user_agent: str | None = None
     referer: str | None = None
@@ -75,44 +84,46 @@ class Options:
     connect_to: Sequence[str] = ()
     unix_socket: Path | None = None
     fail: bool = False
-    """A status of 400 or more is an error."""
+    """Whether a status of 400 or more is an error."""
     output: Path | None = None
-    """Where the body goes; None: nowhere."""
+    """File for the body; None discards it."""
 
     @classmethod
-    def of(cls, given: dict[str, Any]) -> Options:
-        """Raises UsageError for a name that is none, and for what excludes each other."""
+    def of(cls, values: dict[str, Any]) -> Options:
+        """Raises UsageError for an unknown name, an invalid value, and options that exclude each other."""
         names = [field.name for field in fields(cls)]
-        for name in given:
+        for name in values:
             if name not in names:
                 raise UsageError(unknown("option", name, names))
-        found = cls(**given)
-        found.check()
-        return found
+        options = cls(**values)
+        options.check()
+        return options
 
     def check(self) -> None:
-        """Raises UsageError."""
-        for names in (VERSIONS, ("ipv4", "ipv6"), ("head", "data"), ("head", "upload_file"), ("data", "upload_file")):
+        """Raises UsageError for an invalid value, and for options that exclude each other."""
+        for names in EXCLUSIVE:
             both = [name for name in names if getattr(self, name) not in (False, None)]
             if len(both) > 1 and not self.get:
                 raise UsageError(f"{_flag(both[0])} and {_flag(both[1])} exclude each other")
         for name in ("max_time", "connect_timeout"):
             value = getattr(self, name)
             if value is not None and not 0 < value <= MOST_SECONDS:
-                raise UsageError(f"{_flag(name)} wants seconds over 0 and up to {MOST_SECONDS:,.0f}")
+                raise UsageError(f"{_flag(name)}: expected seconds over 0 and up to {MOST_SECONDS:,.0f}, got {value}")
         if not 0 <= self.max_redirs <= MOST_REDIRECTS:
-            raise UsageError(f"--max-redirs wants a whole number from 0 to {MOST_REDIRECTS:,}")
+            raise UsageError(
+                f"--max-redirs: expected a whole number from 0 to {MOST_REDIRECTS:,}, got {self.max_redirs}"
+            )
         for name in ("cacert", "cert", "key", "upload_file"):
             path = getattr(self, name)
             if path is not None and not Path(path).is_file():
                 raise UsageError(f"{_flag(name)}: there is no file {format_value(path)}")
-        for name, wanted, like in PLACES:
+        for name, form, example in ADDRESSES:
             for text in getattr(self, name):
-                if not wanted.fullmatch(text):
-                    raise UsageError(f"{_flag(name)} {format_value(text)} wants to be like {like}")
+                if not form.fullmatch(text):
+                    raise UsageError(f"{_flag(name)}: expected an address like {example}, got {text!r}")
         texts = (self.request, self.user_agent, self.referer, self.cookie, *self.header)
         if any(text is not None and ("\n" in text or "\r" in text or "\0" in text) for text in texts):
-            raise UsageError("what goes into a request's head has no line ends and no zero bytes")
+            raise UsageError("line ends and zero bytes can't be sent in the head of a request")
 
     @property
     def method(self) -> str:
@@ -125,23 +136,81 @@ class Options:
         return "GET" if self.data is None or self.get else "POST"
 
 
+def _flag(name: str) -> str:
+    return "--" + {"http1_0": "http1.0", "http1_1": "http1.1"}.get(name, name).replace("_", "-")
+
+
+def redirected(options: Options, status: int, source: str, target: str) -> Options:
+    """Returns the options of the request that follows a redirect from the URL `source` to `target`.
+
+    As `curl -L` sends it: another method after some statuses unless --request sets it, and no credentials for another
+    origin. See --location, --location-trusted and --request in curl's manual.
+    """
+    following = options
+    posts = options.data is not None and not options.get
+    if (status in REWRITTEN and posts) or (status == 303 and options.upload_file is not None):
+        following = replace(following, data=None, upload_file=None)
+    if options.get:
+        # The data is in the URL that redirected.
+        following = replace(following, data=None, get=False)
+    before, after = _origin(source), _origin(target)
+    if before != after:
+        # A Host header is for one host, on any port.
+        dropped = PRIVATE if before[1] == after[1] else (*PRIVATE, "host")
+        header = [line for line in options.header if line.partition(":")[0].strip().lower() not in dropped]
+        following = replace(following, user=None, cookie=None, header=header)
+    return following
+
+
+def _origin(url: str) -> tuple[str, str | None, int | None]:
+    parts = urlsplit(url)
+    return parts.scheme, parts.hostname, parts.port or PORTS.get(parts.scheme)
+
+
+# -- URLs -----------------------------------------------------------------------------------------------------
+
+
 def checked(url: str) -> str:
-    """The URL in ASCII, with http:// before it if it names no scheme, as curl does. Raises UsageError."""
+    """Returns the URL in ASCII, and like curl adds http:// if it has no scheme. Raises UsageError."""
     whole = url if "://" in url else f"http://{url}"
     try:
         parts = urlsplit(whole)
         parts.port  # noqa: B018
-    except ValueError as error:
-        raise UsageError(f"{format_value(url)} is no address: {error}") from None
-    if parts.scheme.lower() not in SCHEMES:
-        raise UsageError(f"{format_value(url)}: scheme {parts.scheme} is not HTTP's; there are: {', '.join(SCHEMES)}")
-    if not parts.hostname or any(ord(letter) <= 32 for letter in whole):
-        raise UsageError(f"{format_value(url)} is no address; it wants to be like https://example.org/path")
-    try:
+        if parts.scheme.lower() not in PORTS:
+            raise UsageError(f"{format_value(url)}: scheme {parts.scheme}: expected one of {', '.join(PORTS)}")
+        if not parts.hostname or any(ord(letter) <= 32 for letter in whole):
+            raise ValueError("expected a URL like https://example.org/path")
         return ascii_url(whole)
     except ValueError as error:
         raise UsageError(f"{format_value(url)} is no address: {error}") from None
 
 
-def _flag(name: str) -> str:
-    return "--" + {"http1_0": "http1.0", "http1_1": "http1.1"}.get(name, name).replace("_", "-")
+def ascii_url(url: str) -> str:
+    """Returns the URL with its host in IDNA form and the rest percent-encoded. Raises ValueError for an invalid host.
+
+    libcurl can't encode hosts here: the one in pycurl's wheels is built without libidn2.
+    """
+    if url.isascii():
+        return url
+    parts = _URL.fullmatch(url)
+    assert parts is not None
+    scheme, user, address, rest = parts.groups(default="")
+    host, colon, port = (address, "", "") if address.isascii() else address.partition(":")
+    if letters := [letter for letter in AMBIGUOUS if letter in host]:
+        names = ", ".join(f"U+{ord(letter):04X}" for letter in letters)
+        raise ValueError(f"standards disagree about {names} in a host name; give its form that begins with xn--")
+    try:
+        host = host if host.isascii() else host.encode("idna").decode()
+    except UnicodeError:
+        raise ValueError("its host is not a valid domain name") from None
+    at = f"{percent_encoded(user)}@" if parts[2] is not None else ""
+    encoded = f"{scheme}{at}{host}{colon}{port}{percent_encoded(rest)}"
+    if not encoded.isascii():
+        raise ValueError("only its host, user, path and query may have letters outside ASCII")
+    return encoded
+
+
+def percent_encoded(text: str | bytes) -> str:
+    """Returns the text with each byte outside ASCII percent-encoded, and the rest unchanged."""
+    data = text if isinstance(text, bytes) else text.encode(errors="surrogateescape")
+    return quote(data, safe=string.printable)

@@ -1,34 +1,44 @@
-"""The stages of a request, of the moments that libcurl tells. Nothing is asked of libcurl here.
+"""Stages of HTTP requests, computed from libcurl's times, and their percentiles over many requests.
 
-    lookup    the name is resolved                            namelookup
-    tcp       the connection is made                          connect - namelookup
-    tls       the handshake; none without TLS                 appconnect - connect
-    send      the request is made and sent                    posttransfer - the one before
+    lookup    name resolution                                 namelookup
+    tcp       TCP connection                                  connect - namelookup
+    tls       TLS handshake; None without TLS                 appconnect - connect
+    send      building and sending the request                posttransfer - end of the previous stage
     wait      until the first byte of the response            starttransfer - posttransfer
     transfer  from the first byte to the last                 total - starttransfer
 
-Together they are the total. On a connection that was there before, the first three are None: nothing of the kind was
-done. libcurl's documentation, "curl_easy_getinfo", section TIMES.
+The stages add up to the total. On a reused connection the first three are None. See the section TIMES in libcurl's
+documentation of curl_easy_getinfo.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 STAGES = ("lookup", "tcp", "tls", "send", "wait", "transfer")
-CONNECTING = STAGES[:3]
-TICK_US = 1
-"""What libcurl's clock tells apart."""
-FINE_US = 10 * TICK_US
-"""A stage that is shorter is known to no better than 10 %."""
+FINE_US = 10
+"""libcurl's times are whole µs, so a shorter stage has an error of more than 10 %."""
 MICRO = 1e6
 COARSE = f"under {FINE_US} µs, too fine for libcurl's clock, which has whole µs"
 
+PERCENTILES = {"p50": 50.0, "p90": 90.0, "p95": 95.0, "p99": 99.0, "p999": 99.9}
+TIMES = (
+    "namelookup_time",
+    "connect_time",
+    "appconnect_time",
+    "pretransfer_time",
+    "starttransfer_time",
+    "redirect_time",
+    "total_time",
+    "speed_download",
+)
+"""Fields of a record, besides its stages, that are summarised over many requests."""
+
 
 class Moments(NamedTuple):
-    """In µs from the start of a request, as libcurl tells them: 0 for what was not reached, None for what it does not
-    tell."""
+    """libcurl's times in µs from the start of a request: 0 if not reached, None if libcurl doesn't report it."""
 
     namelookup: int | None
     connect: int
@@ -40,9 +50,11 @@ class Moments(NamedTuple):
 
 
 def stages(at: Moments, secure: bool, fresh: bool, failed: bool = False) -> dict[str, int | None]:
-    """Each stage's time in µs; None for what was not done. Of a request that failed, the stage in which it did lasts
-    until then."""
-    marks = {
+    """Returns the duration of each stage in µs; None for a stage that did not happen.
+
+    `secure`: with TLS; `fresh`: on a new connection. The stage in which a request failed lasts until the end.
+    """
+    ends = {
         "lookup": at.namelookup if fresh else None,
         "tcp": at.connect if fresh else None,
         "tls": at.appconnect if fresh and secure else None,
@@ -50,21 +62,71 @@ def stages(at: Moments, secure: bool, fresh: bool, failed: bool = False) -> dict
         "wait": at.starttransfer,
         "transfer": at.total,
     }
-    found: dict[str, int | None] = dict.fromkeys(STAGES)
+    durations: dict[str, int | None] = dict.fromkeys(STAGES)
     before = 0
-    for name, mark in marks.items():
-        if mark is None:
+    for name, end in ends.items():
+        if end is None:
             continue
-        if failed and not mark:
-            found[name] = at.total - before
+        if failed and not end:
+            durations[name] = at.total - before
             break
-        # A response may begin before all of the request is sent.
-        reached = min(max(mark, before), at.total)
-        found[name], before = reached - before, reached
-    return found
+        # A response may begin before the whole request is sent.
+        end = min(max(end, before), at.total)
+        durations[name], before = end - before, end
+    return durations
 
 
-def fine(spent: Iterable[Mapping[str, int | None]]) -> list[str]:
-    """The stages that libcurl's clock is too coarse for, in their order."""
-    short = {name for one in spent for name, us in one.items() if us is not None and us < FINE_US}
+def fine(requests: Iterable[Mapping[str, int | None]]) -> list[str]:
+    """Returns the stages that were too short for libcurl's clock in any of the requests."""
+    short = {name for stages in requests for name, us in stages.items() if us is not None and us < FINE_US}
     return [name for name in STAGES if name in short]
+
+
+# -- many requests ------------------------------------------------------------------------------------------
+
+
+def repeated(records: Iterable[Mapping[str, Any]], url: str) -> dict[str, Any]:
+    """Returns percentiles in seconds over the requests that succeeded, and the errors of the others with their
+    counts."""
+    values: dict[str, list[float]] = {name: [] for name in (*TIMES, *STAGES)}
+    codes, errors = Counter[str](), Counter[str]()
+    succeeded = reused = 0
+    for record in records:
+        if record["error"] is not None:
+            errors[record["error"]] += 1
+            continue
+        succeeded += 1
+        codes[str(record["http_code"])] += 1
+        reused += record["num_connects"] == 0
+        for name, seconds in {**{name: record[name] for name in TIMES}, **record["stages"]}.items():
+            if seconds is not None:
+                values[name].append(seconds)
+    short = {name: sum(seconds < FINE_US / MICRO for seconds in values[name]) for name in STAGES}
+    count = succeeded + errors.total()
+    named = ", ".join(f"{name} of {times:,} requests" for name, times in short.items() if times)
+    return {
+        "url": url,
+        "count": count,
+        "failed": errors.total(),
+        "errors": dict(errors),
+        "http_codes": dict(codes),
+        "reused": reused,
+        **{name: summary(values[name]) for name in TIMES},
+        "stages": {name: summary(values[name]) for name in STAGES},
+        "doubts": [f"{COARSE}: {named}, of {count:,}"] if named else [],
+    }
+
+
+def summary(values: Sequence[float]) -> dict[str, float | int | None] | None:
+    """Returns count, minimum, mean, maximum and percentiles by the nearest rank; None without values.
+
+    A percentile beyond which no value lies is None: it would be the maximum.
+    """
+    if not values:
+        return None
+    ordered, count = sorted(values), len(values)
+    percentiles = {
+        name: ordered[min(max(int(at * count / 100 + 0.5), 1), count) - 1] if (100 - at) * count >= 99.999 else None
+        for name, at in PERCENTILES.items()
+    }
+    return {"count": count, "min": ordered[0], "mean": sum(values) / count, "max": ordered[-1], **percentiles}

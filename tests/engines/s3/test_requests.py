@@ -15,8 +15,8 @@ from dyno import registry
 from dyno.contracts.equality import same
 from dyno.contracts.model import Refused, Value, Wrong
 from dyno.contracts.suite import Job
+from dyno.suites.http import RequestOptions, Requests
 from dyno.suites.http.conformance import CHECKS, digest_of, request_all
-from dyno.suites.http.port import RequestOptions, Requests
 
 SUITE = registry.suite("http")
 NGINX = [

@@ -9,7 +9,7 @@ from dyno.contracts.suite import Report
 from dyno.engines.mysql.innodb import InnoDB
 from dyno.engines.sysbench import program
 from dyno.engines.sysbench.database_tests import Sysbench
-from dyno.suites.oltp.port import Load, SysbenchTables
+from dyno.suites.oltp import Load, SysbenchTables
 
 WHY = "pgbench is a tool for PostgreSQL alone"
 
@@ -20,7 +20,7 @@ def missing(options: Mapping[str, Value]) -> str | None:
 
 
 class Transactions:
-    """See `dyno.suites.oltp.port.Transactions`."""
+    """See `dyno.suites.oltp.Transactions`."""
 
     def __init__(self, engine: InnoDB) -> None:
         self._connection = engine.connect()

@@ -11,7 +11,7 @@ from dyno.engines.postgresql.server import places
 from dyno.engines.sysbench import program as sysbench
 from dyno.engines.sysbench.database_tests import Sysbench, fill_pgbench, run_pgbench
 from dyno.servers.process import program
-from dyno.suites.oltp.port import Load, SysbenchTables
+from dyno.suites.oltp import Load, SysbenchTables
 
 PGBENCH = "pgbench"
 
@@ -24,7 +24,7 @@ def missing(options: Mapping[str, Value]) -> str | None:
 
 
 class Transactions:
-    """See `dyno.suites.oltp.port.Transactions`."""
+    """See `dyno.suites.oltp.Transactions`."""
 
     def __init__(self, engine: Postgres) -> None:
         self._connection = engine.connect()

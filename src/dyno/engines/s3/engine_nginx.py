@@ -15,7 +15,7 @@ from dyno.contracts.model import Caveat, Refused, Tier, Value
 from dyno.contracts.settings import Setting, boolean, integer
 from dyno.engines.s3.server_nginx import KIND, Nginx, missing, version
 from dyno.servers import program_option
-from dyno.suites.http.port import RequestOptions, Target
+from dyno.suites.http import RequestOptions, Target
 
 if TYPE_CHECKING:
     from dyno.http.options import Options

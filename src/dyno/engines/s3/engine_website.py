@@ -10,7 +10,7 @@ from dyno.contracts.engine import EngineSpec, PortSpec, Server
 from dyno.contracts.model import Caveat, Tier, UsageError, Value
 from dyno.contracts.settings import Setting, boolean
 from dyno.servers.user_server import URL, UserServer
-from dyno.suites.http.port import RequestOptions, Target
+from dyno.suites.http import RequestOptions, Target
 
 if TYPE_CHECKING:
     from dyno.http.options import Options

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from dyno.contracts.model import Refused
 from dyno.http.options import Options
-from dyno.suites.http.port import Requester, RequestOptions, Target
+from dyno.suites.http import Requester, RequestOptions, Target
 
 SPARE = 200
 """Files that are open beside connections."""
@@ -25,7 +25,7 @@ class Web(Protocol):
 
 
 class Requests:
-    """See `dyno.suites.http.port.Requests`."""
+    """See `dyno.suites.http.Requests`."""
 
     def __init__(self, engine: Any, how: RequestOptions) -> None:
         self._engine: Web = engine
@@ -36,10 +36,10 @@ class Requests:
         return self._engine.publish(bodies)
 
     def asking(self, places: int, fresh: bool) -> Requester:
-        from dyno.http.multi import Way
+        from dyno.http.multi import CurlRequester
 
         may_open(places + SPARE)
-        return Way(self._options, places, fresh, keeps=not self._how.large)
+        return CurlRequester(self._options, places, fresh, keeps=not self._how.large)
 
     def close(self) -> None:
         pass

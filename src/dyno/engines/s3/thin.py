@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import quote, unquote_plus, urlencode
 
 from dyno.engines.s3.buckets import Access
-from dyno.http.multi import Way
+from dyno.http.multi import CurlRequester
 from dyno.http.options import Options
 from dyno.suites.objectstore.dataset import DIGEST
 from dyno.suites.objectstore.port import NoObject, StoreError, StoreRequest, StoreResponse, Throttled
@@ -65,7 +65,7 @@ class Source:
         return 0
 
 
-class Thin(Way):
+class Thin(CurlRequester):
     """See `dyno.suites.objectstore.port.Requester`."""
 
     def __init__(self, at: Access, places: int, fresh: bool, keeps: bool, patience: float) -> None:

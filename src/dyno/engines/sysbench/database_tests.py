@@ -12,7 +12,7 @@ from dyno.contracts.settings import format_value
 from dyno.contracts.suite import Report
 from dyno.engines.sysbench import program as sysbench
 from dyno.engines.sysbench.program import number
-from dyno.suites.oltp.port import Load, SysbenchTables
+from dyno.suites.oltp import Load, SysbenchTables
 
 SECOND_NS = sysbench.SECOND_NS
 IGNORED = "an error that sysbench passes over (a deadlock, say), after which it begins the transaction again"

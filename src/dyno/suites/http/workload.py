@@ -15,9 +15,8 @@ from dyno.contracts.suite import Failure, Operations, Work
 from dyno.http.multi import KEPT_BYTES
 from dyno.http.stages import STAGES, Moments, stages
 from dyno.suites._shared.store import OnStore
-from dyno.suites.http import FRESH, KEPT
+from dyno.suites.http import FRESH, KEPT, Requester, RequestOptions, Requests, Target
 from dyno.suites.http.conformance import CHECKS, check_body, check_connection, digest_of, request_all
-from dyno.suites.http.port import Requester, RequestOptions, Requests, Target
 
 SLICE = 500
 NEW_CONNECTIONS = 0.05

@@ -10,7 +10,7 @@ from dyno.contracts.equality import difference, same
 from dyno.contracts.model import Absent, Tier, Wrong
 from dyno.contracts.suite import Report
 from dyno.suites._shared.tool import plausible
-from dyno.suites.oltp.port import Load, SysbenchTables, Transactions
+from dyno.suites.oltp import Load, SysbenchTables, Transactions
 
 Opened = Callable[[str], AbstractContextManager[Transactions]]
 Check = Callable[[Opened, Tier | None], None]

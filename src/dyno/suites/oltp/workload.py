@@ -7,9 +7,8 @@ from typing import Any
 from dyno.contracts.model import Phase, Refused
 from dyno.contracts.suite import Report
 from dyno.suites._shared.tool import ToolWorkload
-from dyno.suites.oltp import TOOL_RUNS
+from dyno.suites.oltp import TOOL_RUNS, Load, SysbenchTables, Transactions
 from dyno.suites.oltp.conformance import CHECKS, check_balances, check_rows, check_statements
-from dyno.suites.oltp.port import Load, SysbenchTables, Transactions
 
 WARM_NS = 2 * 10**9
 """Duration of the untimed run before a hot phase."""
