@@ -221,7 +221,7 @@ def test_a_run_without_parts_has_no_table_by_place(shell: Shell) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["-e", "website"], "needs an address"),
+        (["-e", "website"], "needs a URL"),
         (["-e", "website:url=ftp://x/"], "scheme ftp"),
         (["-e", "nginx:tls=yes+h2c=yes"], "leave tls or h2c out"),
         (["-e", "nginx", "--clients", "2"], "nginx"),

@@ -1,4 +1,4 @@
-"""The port `bucket` on each engine that has it, and what a user's own store shows where it can't be used."""
+"""The port `bucket` on each engine, and the messages of a user's store that can't be used."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ENGINES: list[tuple[str, dict[str, Value]]] = [
 KEY, SECRET = "AKIDYNOTESTKEY", "geheimesgeheimnis"
 
 
-def job(name: str, home: Path, given: Mapping[str, Value], server: Any = None, tier: Tier | None = None) -> Job:
+def job_of(name: str, home: Path, given: Mapping[str, Value], server: Any = None, tier: Tier | None = None) -> Job:
     spec = registry.through(SUITE, registry.engine(name))
     assert spec is not None
     require(spec if name != "s3" else registry.engine("versitygw"))
@@ -45,11 +45,11 @@ def job(name: str, home: Path, given: Mapping[str, Value], server: Any = None, t
 
 
 @contextmanager
-def opened(made: Job, large: bool = False) -> Iterator[Callable[[str], Any]]:
+def opened(job: Job, large: bool = False) -> Iterator[Callable[[str], Any]]:
     @contextmanager
     def port(store: str) -> Iterator[Any]:
-        (made.home / store).mkdir(exist_ok=True)
-        with closing(made.open(made.home / store)) as engine, closing(made.port(engine, large, 60.0)) as bucket:
+        (job.home / store).mkdir(exist_ok=True)
+        with closing(job.open(job.home / store)) as engine, closing(job.port(engine, large, 60.0)) as bucket:
             yield bucket
 
     yield port
@@ -58,14 +58,14 @@ def opened(made: Job, large: bool = False) -> Iterator[Callable[[str], Any]]:
 @pytest.fixture
 def home(work: Path) -> Path:
     work.mkdir(exist_ok=True)
-    made = work / "home"
-    made.mkdir()
-    return made
+    home = work / "home"
+    home.mkdir()
+    return home
 
 
 @pytest.mark.parametrize(("name", "given"), ENGINES, ids=str)
 def test_each_engine_conforms(home: Path, name: str, given: dict[str, Value]) -> None:
-    made = job(name, home, given)
+    made = job_of(name, home, given)
     if made.server is not None:
         made.server.start()
     try:
@@ -79,13 +79,13 @@ def test_each_engine_conforms(home: Path, name: str, given: dict[str, Value]) ->
 
 
 def test_a_directory_conforms_at_tier_power(home: Path) -> None:
-    with opened(job("directory", home, {}, tier=Tier.POWER)) as port:
+    with opened(job_of("directory", home, {}, tier=Tier.POWER)) as port:
         for check in CHECKS.values():
             check(port, Tier.POWER)
 
 
 def test_a_body_that_is_another_does_not_conform(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = job("directory", home, {})
+    made = job_of("directory", home, {})
     with opened(made) as port:
         read = Path.write_bytes
         monkeypatch.setattr(Path, "write_bytes", lambda path, body: read(path, bytes(body)[:-1] + b"?"))
@@ -112,14 +112,14 @@ def error(code: str) -> bytes:
 
 
 ANSWERS = [
-    ("InvalidAccessKeyId", "403 Forbidden", "access key is not known"),
-    ("SignatureDoesNotMatch", "403 Forbidden", "secret key is not"),
+    ("InvalidAccessKeyId", "403 Forbidden", "access key"),
+    ("SignatureDoesNotMatch", "403 Forbidden", "secret key"),
     ("AuthorizationHeaderMalformed", "400 Bad Request", "region"),
     ("RequestTimeTooSkewed", "403 Forbidden", "clock"),
-    ("AccessDenied", "403 Forbidden", "another's"),
-    ("NoSuchBucket", "404 Not Found", "no such bucket"),
-    (None, "404 Not Found", "is no S3"),
-    (None, "200 OK", "is no S3"),
+    ("AccessDenied", "403 Forbidden", "another owner"),
+    ("NoSuchBucket", "404 Not Found", "bucket does not exist"),
+    (None, "404 Not Found", "is not an S3 server"),
+    (None, "200 OK", "is not an S3 server"),
 ]
 
 
@@ -133,7 +133,7 @@ def test_what_is_wrong_is_one_line_without_a_key(
         scripted(bucket=answer, **{"bucket/": answer}) as server,
         pytest.raises(Refused, match=said) as caught,
     ):
-        job("s3", home, {"url": server.url, "bucket": "bucket"}, _foreign(server.url)).open(home)
+        job_of("s3", home, {"url": server.url, "bucket": "bucket"}, _foreign(server.url)).open(home)
     told = str(caught.value)
     assert "\n" not in told and KEY not in told and SECRET not in told
 
@@ -164,10 +164,10 @@ def test_where_a_bucket_is_elsewhere_its_region_is_told_and_not_silently_taken(
 
         server.answers = {"/bucket": answered}
         given: dict[str, Value] = {"url": server.url, "bucket": "bucket"}
-        with pytest.raises(Refused, match="region us-east-1 is not the bucket's, which is eu-west-7"):
-            job("s3", home, given, _foreign(server.url)).open(home)
+        with pytest.raises(Refused, match="in eu-west-7, not in us-east-1: set its region"):
+            job_of("s3", home, given, _foreign(server.url)).open(home)
         # By its right region it is opened.
-        job("s3", home, {**given, "region": "eu-west-7"}, _foreign(server.url)).open(home).close()
+        job_of("s3", home, {**given, "region": "eu-west-7"}, _foreign(server.url)).open(home).close()
 
 
 def _foreign(url: str) -> Any:
@@ -182,11 +182,11 @@ def test_without_keys_and_without_a_server_it_is_one_line(
     with scripted() as server:
         gone = server.url
     with pytest.raises(Refused, match="can't connect"):
-        job("s3", home, {"url": gone, "bucket": "bucket"}, _foreign(gone)).open(home)
+        job_of("s3", home, {"url": gone, "bucket": "bucket"}, _foreign(gone)).open(home)
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
     with pytest.raises(Refused, match="no keys"):
-        job("s3", home, {"url": gone, "bucket": "bucket"}, _foreign(gone)).open(home)
+        job_of("s3", home, {"url": gone, "bucket": "bucket"}, _foreign(gone)).open(home)
 
 
 @pytest.mark.parametrize("client", ["boto3", "thin"])
@@ -204,7 +204,7 @@ def test_a_server_is_held_against_the_certificates_that_the_aws_tools_have(
         listing.write_bytes(b"<ListBucketResult><Name>bucket</Name></ListBucketResult>")
         listing.chmod(0o644)
         url = server.address.url
-        made = job("s3", home, {"url": url, "bucket": "bucket", "client": client}, _foreign(url))
+        made = job_of("s3", home, {"url": url, "bucket": "bucket", "client": client}, _foreign(url))
         with pytest.raises(Refused, match="can't connect"):
             made.open(home)
         monkeypatch.setenv("AWS_CA_BUNDLE", str(server.certificate))
@@ -247,7 +247,7 @@ class TestOnARealServer:
             mine.put_object(Bucket=name, Key=key, Body=b"x")
         mine.create_multipart_upload(Bucket=name, Key=left)
         given: dict[str, Value] = {"url": right.address.url, "bucket": name, "client": client}
-        made = job("s3", home, given, _foreign(right.address.url))
+        made = job_of("s3", home, given, _foreign(right.address.url))
         with opened(made) as port:
             for check in CHECKS.values():
                 check(port, None)
@@ -266,7 +266,7 @@ class TestOnARealServer:
         left = f"dyno-{_machine(home)}-4194305-0123abcd"
         mine.create_bucket(Bucket=left)
         mine.put_object(Bucket=left, Key="a", Body=b"x")
-        made = job("s3", home, {"url": right.address.url, "client": "thin"}, _foreign(right.address.url))
+        made = job_of("s3", home, {"url": right.address.url, "client": "thin"}, _foreign(right.address.url))
         with opened(made) as port:
             CHECKS["objects"](port, None)
         names = {each["Name"] for each in mine.list_buckets()["Buckets"]}
@@ -277,9 +277,9 @@ class TestOnARealServer:
     @pytest.mark.parametrize(
         ("access", "secret", "region", "said"),
         [
-            (KEY, SECRET, "", "access key is not known"),
-            ("dyno", SECRET, "", "secret key is not that"),
-            ("dyno", "", "eu-north-9", "region eu-north-9 is not the bucket's"),
+            (KEY, SECRET, "", "access key"),
+            ("dyno", SECRET, "", "secret key"),
+            ("dyno", "", "eu-north-9", "not in eu-north-9"),
         ],
     )
     def test_wrong_keys_and_a_wrong_region_are_one_line(
@@ -297,7 +297,7 @@ class TestOnARealServer:
             monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", secret)
         given: dict[str, Value] = {"url": right.address.url, "region": region}
         with pytest.raises(Refused, match=said) as caught:
-            job("s3", home, given, _foreign(right.address.url)).open(home)
+            job_of("s3", home, given, _foreign(right.address.url)).open(home)
         told = str(caught.value)
         assert "\n" not in told and SECRET not in told and right.address.password not in told and KEY not in told
 
@@ -306,8 +306,8 @@ class TestOnARealServer:
 
         then = botocore.auth.get_current_datetime() - timedelta(hours=3)
         monkeypatch.setattr(botocore.auth, "get_current_datetime", lambda *_, **__: then)
-        with pytest.raises(Refused, match="clock is too far from the server's"):
-            job("s3", home, {"url": right.address.url}, _foreign(right.address.url)).open(home)
+        with pytest.raises(Refused, match="clock"):
+            job_of("s3", home, {"url": right.address.url}, _foreign(right.address.url)).open(home)
 
 
 @pytest.mark.parametrize(
@@ -329,7 +329,7 @@ def test_system_calls_prove_each_tier(place: Path, name: str, tier: Tier) -> Non
 
 @pytest.mark.parametrize("name", ["versitygw", "minio"])
 def test_a_server_that_was_killed_has_all_that_it_acknowledged(home: Path, name: str) -> None:
-    made = job(name, home, {"client": "thin"})
+    made = job_of(name, home, {"client": "thin"})
     server: Any = made.server
     keys = [f"a/{at}" for at in range(60)]
     with closing(server), opened(made) as port:
@@ -373,7 +373,7 @@ def test_what_is_throttled_is_no_failure(
 ) -> None:
     listing = b"<ListBucketResult><Name>bucket</Name></ListBucketResult>"
     with scripted(bucket=whole(listing)) as server:
-        made = job("s3", home, {"url": server.url, "bucket": "bucket", "client": client}, _foreign(server.url))
+        made = job_of("s3", home, {"url": server.url, "bucket": "bucket", "client": client}, _foreign(server.url))
         with opened(made) as port, port("store") as bucket, closing(bucket.asking(1, False)) as asking:
             prefix = next(iter((home / "store").glob("namespace"))).read_text().replace("_", "-")
             server.answers = {**server.answers, f"/bucket/{prefix}/a": whole(error(code), status)}

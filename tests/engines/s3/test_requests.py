@@ -1,4 +1,4 @@
-"""The port `requests` on nginx, which Dyno starts, and on servers of a user's own that do as they are told."""
+"""The port `requests` on nginx, which Dyno starts, and on scripted servers as the user's own."""
 
 from __future__ import annotations
 
@@ -29,11 +29,10 @@ NGINX = [
 
 @contextmanager
 def opened(name: str, home: Path, given: Mapping[str, Value], how: RequestOptions) -> Iterator[Callable[[str], Any]]:
-    """What opens the port on one server."""
+    """Starts a server; yields a function that opens the port on a store of a given name."""
     spec = registry.through(SUITE, registry.engine(name))
     assert spec is not None
     options = spec.resolve(given)
-    # With these: without an address there is nobody to ask.
     if lacking := spec.lacking(options):
         unavailable(f"engine {name} {lacking}")
     assert spec.server is not None
@@ -46,8 +45,8 @@ def opened(name: str, home: Path, given: Mapping[str, Value], how: RequestOption
         @contextmanager
         def port(store: str) -> Iterator[Requests]:
             (home / store).mkdir(exist_ok=True)
-            with closing(job.open(home / store)) as engine, closing(job.port(engine, how)) as made:
-                yield made
+            with closing(job.open(home / store)) as engine, closing(job.port(engine, how)) as requests:
+                yield requests
 
         yield port
 
@@ -55,13 +54,13 @@ def opened(name: str, home: Path, given: Mapping[str, Value], how: RequestOption
 @pytest.fixture
 def home(work: Path) -> Path:
     work.mkdir(exist_ok=True)
-    made = work / "home"
-    made.mkdir()
-    return made
+    home = work / "home"
+    home.mkdir()
+    return home
 
 
 @pytest.mark.parametrize(("options", "version"), NGINX, ids=str)
-def test_nginx_gives_what_was_published(home: Path, options: dict[str, Value], version: str) -> None:
+def test_nginx_serves_what_was_published(home: Path, options: dict[str, Value], version: str) -> None:
     with opened("nginx", home, options, RequestOptions(version)) as port:
         for check in CHECKS.values():
             check(port, None)
@@ -70,34 +69,34 @@ def test_nginx_gives_what_was_published(home: Path, options: dict[str, Value], v
             check(port, None)
 
 
-def test_nginx_without_tls_speaks_one_version(home: Path) -> None:
+def test_nginx_without_tls_serves_one_version(home: Path) -> None:
     with (
         opened("nginx", home, {}, RequestOptions("2")) as port,
-        pytest.raises(Refused, match="h2c and protocol=2 go together"),
+        pytest.raises(Refused, match="protocol=2 with h2c"),
         port("store"),
     ):
         pass
 
 
-def test_on_connections_that_are_kept_none_is_made_anew(home: Path) -> None:
-    with opened("nginx", home, {}, RequestOptions()) as port, port("store") as asked:
-        (target,) = asked.publish([b"body"])
-        with closing(asked.asking(4, False)) as asking:
-            answers = request_all(asking, 4, [target.url] * 100)
+def test_connections_are_reused(home: Path) -> None:
+    with opened("nginx", home, {}, RequestOptions()) as port, port("store") as requests:
+        (target,) = requests.publish([b"body"])
+        with closing(requests.asking(4, False)) as requester:
+            answers = request_all(requester, 4, [target.url] * 100)
         assert 1 <= sum(answer.connects for answer in answers) <= 4
-        assert asking.codes == {200: 100}
+        assert requester.codes == {200: 100}
 
 
-def test_many_are_under_way_at_once(home: Path) -> None:
-    """Ten times as many as a select(2) could wait for."""
-    with opened("nginx", home, {}, RequestOptions()) as port, port("store") as asked:
-        (target,) = asked.publish([b"body"])
-        with closing(asked.asking(3_000, False)) as asking:
-            answers = request_all(asking, 3_000, [target.url] * 3_000)
+def test_thousands_of_requests_are_in_flight(home: Path) -> None:
+    """More than select(2) could wait for."""
+    with opened("nginx", home, {}, RequestOptions()) as port, port("store") as requests:
+        (target,) = requests.publish([b"body"])
+        with closing(requests.asking(3_000, False)) as requester:
+            answers = request_all(requester, 3_000, [target.url] * 3_000)
     assert [digest_of(target, answer) for answer in answers] == [target.digest] * 3_000
 
 
-# -- a server of a user's own --------------------------------------------------------------------------------------
+# -- the user's own server -----------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -107,9 +106,9 @@ def server() -> Iterator[Scripted]:
         other=whole(b"other"),
         busy=whole(b"", "503 Service Unavailable"),
         cut=cut,
-    ) as made:
-        made.answers = {**made.answers, "/stalled": made.stall}
-        yield made
+    ) as server:
+        server.answers = {**server.answers, "/stalled": server.stall}
+        yield server
 
 
 @pytest.fixture(autouse=True)
@@ -118,31 +117,31 @@ def _direct(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-def test_addresses_of_ones_own_are_asked(home: Path, server: Scripted) -> None:
+def test_the_users_own_urls_are_requested(home: Path, server: Scripted) -> None:
     urls = f"{server.url}/page {server.url}/other"
     with opened("website", home, {"url": urls}, RequestOptions()) as port:
         for check in CHECKS.values():
             check(port, None)
-        with port("store") as asked:
-            assert [target.url for target in asked.publish([])] == urls.split()
+        with port("store") as requests:
+            assert [target.url for target in requests.publish([])] == urls.split()
 
 
-@pytest.mark.parametrize(("path", "said"), [("busy", "HTTP 503"), ("cut", "curl 18"), ("stalled", "curl 28")])
-def test_what_fails_is_an_error_and_no_response(home: Path, server: Scripted, path: str, said: str) -> None:
+@pytest.mark.parametrize(("path", "message"), [("busy", "HTTP 503"), ("cut", "curl 18"), ("stalled", "curl 28")])
+def test_a_failure_is_an_error_and_not_a_response(home: Path, server: Scripted, path: str, message: str) -> None:
     how = RequestOptions(max_time=0.5 if path == "stalled" else 60)
-    with opened("website", home, {"url": f"{server.url}/{path}"}, how) as port, port("store") as asked:
-        (target,) = asked.publish([])
-        with closing(asked.asking(2, True)) as asking:
-            answers = request_all(asking, 2, [target.url] * 3)
-    assert all(isinstance(answer, Exception) and said in str(answer) for answer in answers)
-    wrong, why = (Wrong, "a request failed") if path == "cut" else (Refused, said)
-    with pytest.raises(wrong, match=why):
+    with opened("website", home, {"url": f"{server.url}/{path}"}, how) as port, port("store") as requests:
+        (target,) = requests.publish([])
+        with closing(requests.asking(2, True)) as requester:
+            answers = request_all(requester, 2, [target.url] * 3)
+    assert all(isinstance(answer, Exception) and message in str(answer) for answer in answers)
+    error, expected = (Wrong, "a request failed") if path == "cut" else (Refused, message)
+    with pytest.raises(error, match=expected):
         digest_of(target, answers[0])
 
 
-def test_a_body_that_is_another_does_not_conform(home: Path) -> None:
-    class Forging:
-        """Publishes one body and says that it is another."""
+def test_a_wrong_body_does_not_conform(home: Path) -> None:
+    class WrongDigests:
+        """Publishes bodies with wrong digests."""
 
         def __init__(self, inner: Requests) -> None:
             self._inner = inner
@@ -156,11 +155,11 @@ def test_a_body_that_is_another_does_not_conform(home: Path) -> None:
     with opened("nginx", home, {}, RequestOptions()) as port:
 
         @contextmanager
-        def forged(store: str) -> Iterator[Any]:
+        def wrong(store: str) -> Iterator[Any]:
             with port(store) as inner:
-                yield Forging(inner)
+                yield WrongDigests(inner)
 
         for name, check in CHECKS.items():
             with pytest.raises(Wrong):
-                check(forged, None)
+                check(wrong, None)
             assert same(name in CHECKS, True)

@@ -1,106 +1,105 @@
-"""Objects of an S3 API through boto3, as its users have it. It waits for each request: several are threads."""
+"""The port `bucket` by S3's API. The option `client` selects boto3, as its users have it, or `thin`."""
 
 from __future__ import annotations
 
 from time import perf_counter_ns as now
-from typing import Any
 
 from dyno.engines.s3 import buckets
-from dyno.engines.s3.http_requests import SPARE, may_open
-from dyno.engines.s3.pool import Pool
-from dyno.engines.s3.thin import Thin, error_of
+from dyno.engines.s3.http_requests import allow_open_files
+from dyno.engines.s3.thin import ThinRequester, error_of
 from dyno.suites.objectstore.dataset import DIGEST
-from dyno.suites.objectstore.port import Requester, StoreRequest, StoreResponse
+from dyno.suites.objectstore.port import Requester, StoreRequest, StoreResponse, ThreadedRequester
 
 PIECE_BYTES = 1 << 20
 
 
 class Objects:
-    """See `dyno.suites.objectstore.port.Bucket`: by whichever client was asked for."""
+    """See `dyno.suites.objectstore.port.Bucket`."""
 
-    def __init__(self, engine: Any, large: bool, patience: float) -> None:
-        self._store: buckets.Store = engine
-        self._large, self._patience = large, patience
+    def __init__(self, engine: buckets.Store, large: bool, patience: float) -> None:
+        self._store, self._large, self._patience = engine, large, patience
 
     def asking(self, places: int, fresh: bool) -> Requester:
-        may_open(places + SPARE)
+        allow_open_files(places)
         if self._store.options["client"] == "thin":
-            return Thin(self._store.at, places, fresh, not self._large, self._patience)
-        return _Boto(self._store.at, places, self._large, self._patience)
+            return ThinRequester(self._store.at, places, fresh, not self._large, self._patience)
+        return BotoRequester(self._store.at, places, self._large, self._patience)
 
     def close(self) -> None:
-        pass
+        return None
 
 
-class _Boto(Pool):
+class BotoRequester(ThreadedRequester):
+    """boto3 waits for each request, so requests in flight are threads."""
+
     def __init__(self, at: buckets.Access, places: int, large: bool, patience: float) -> None:
         self._at, self._large = at, large
-        self._client = buckets.made(
+        self._client = buckets.create_client(
             buckets.session_of(at), at.endpoint, at.region, places, patience, authority=at.authority
         )
-        super().__init__(self._made, places)
+        super().__init__(self._respond, places)
 
-    def _made(self, ask: StoreRequest) -> StoreResponse:
+    def _respond(self, request: StoreRequest) -> StoreResponse:
         from botocore.exceptions import ClientError
 
+        client, where = self._client, {"Bucket": self._at.bucket, "Key": self._at.prefix + request.key}
+        response, start = StoreResponse(), now()
         try:
-            return self._ask(ask)
+            match request.verb:
+                case "get":
+                    return self._get(request, where, start)
+                case "put":
+                    client.put_object(**where, Body=bytes(request.body))
+                case "head":
+                    response = StoreResponse(client.head_object(**where)["ContentLength"])
+                case "list":
+                    response = self._list(request)
+                case "copy":
+                    source = {"Bucket": self._at.bucket, "Key": self._at.prefix + request.other}
+                    client.copy_object(**where, CopySource=source)
+                case "delete":
+                    client.delete_object(**where)
+                case _:
+                    response = StoreResponse(tag=self._multipart(request, where))
         except ClientError as error:
-            told = error.response
-            raise error_of(told["ResponseMetadata"]["HTTPStatusCode"], str(told["Error"].get("Code", ""))) from None
+            parsed = error.response
+            raise error_of(
+                parsed["ResponseMetadata"]["HTTPStatusCode"], str(parsed["Error"].get("Code", ""))
+            ) from None
+        return response._replace(total_ns=now() - start)
 
-    def _ask(self, ask: StoreRequest) -> StoreResponse:
-        client, start = self._client, now()
-        where = {"Bucket": self._at.bucket, "Key": self._at.prefix + ask.key}
-        if ask.verb == "get":
-            return self._get(ask, where, start)
-        answer = StoreResponse()
-        if ask.verb == "put":
-            client.put_object(**where, Body=bytes(ask.body))
-        elif ask.verb == "head":
-            answer = StoreResponse(client.head_object(**where)["ContentLength"])
-        elif ask.verb == "list":
-            answer = self._list(ask)
-        elif ask.verb == "copy":
-            source = {"Bucket": self._at.bucket, "Key": self._at.prefix + ask.other}
-            client.copy_object(**where, CopySource=source)
-        elif ask.verb == "delete":
-            client.delete_object(**where)
-        else:
-            answer = StoreResponse(tag=self._of_parts(ask, where))
-        return answer._replace(total_ns=now() - start)
-
-    def _get(self, ask: StoreRequest, where: dict[str, str], start: int) -> StoreResponse:
-        if ask.start is not None:
-            where["Range"] = f"bytes={ask.start}-{ask.end - 1}"
-        told = self._client.get_object(**where)["Body"]
+    def _get(self, request: StoreRequest, where: dict[str, str], start: int) -> StoreResponse:
+        if request.start is not None:
+            where["Range"] = f"bytes={request.start}-{request.end - 1}"
+        stream = self._client.get_object(**where)["Body"]
         first = now() - start
         if not self._large:
-            body = told.read()
+            body = stream.read()
             return StoreResponse(len(body), None, body, first, now() - start)
         digest, size = DIGEST(), 0
-        while piece := told.read(PIECE_BYTES):
+        while piece := stream.read(PIECE_BYTES):
             digest.update(piece)
             size += len(piece)
         return StoreResponse(size, digest.digest(), None, first, now() - start)
 
-    def _list(self, ask: StoreRequest) -> StoreResponse:
+    def _list(self, request: StoreRequest) -> StoreResponse:
         prefix = self._at.prefix
-        after = {"StartAfter": prefix + ask.other} if ask.other else {}
-        told = self._client.list_objects_v2(
-            Bucket=self._at.bucket, Prefix=prefix + ask.key, MaxKeys=ask.number, **after
+        after = {"StartAfter": prefix + request.other} if request.other else {}
+        listing = self._client.list_objects_v2(
+            Bucket=self._at.bucket, Prefix=prefix + request.key, MaxKeys=request.number, **after
         )
-        return StoreResponse(names=lambda: [each["Key"][len(prefix) :] for each in told.get("Contents", ())])
+        return StoreResponse(names=lambda: [each["Key"][len(prefix) :] for each in listing.get("Contents", ())])
 
-    def _of_parts(self, ask: StoreRequest, where: dict[str, str]) -> str:
-        client, upload = self._client, ask.upload
-        if ask.verb == "open":
+    def _multipart(self, request: StoreRequest, where: dict[str, str]) -> str:
+        client, upload = self._client, request.upload
+        if request.verb == "open":
             return str(client.create_multipart_upload(**where)["UploadId"])
-        if ask.verb == "part":
-            part = client.upload_part(**where, UploadId=upload, PartNumber=ask.number, Body=bytes(ask.body))
+        if request.verb == "part":
+            body = bytes(request.body)
+            part = client.upload_part(**where, UploadId=upload, PartNumber=request.number, Body=body)
             return str(part["ETag"])
-        if ask.verb == "join":
-            parts = [{"PartNumber": number, "ETag": tag} for number, tag in enumerate(ask.tags, 1)]
+        if request.verb == "join":
+            parts = [{"PartNumber": number, "ETag": tag} for number, tag in enumerate(request.tags, 1)]
             client.complete_multipart_upload(**where, UploadId=upload, MultipartUpload={"Parts": parts})
         else:
             client.abort_multipart_upload(**where, UploadId=upload)

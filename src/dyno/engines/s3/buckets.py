@@ -1,5 +1,5 @@
-"""A bucket of an S3 API: whose it is, what Dyno made in it, and what is wrong where it can't be used. How objects are
-asked for may not be put here.
+"""The bucket of a store by S3's API: creates, sweeps and removes it, and explains why it can't be used. Requests of
+objects don't belong here.
 
 boto3 documentation, "Credentials" and "Error handling"; Amazon Web Services, Amazon S3 API Reference, "Error
 Responses".
@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from dyno.contracts.engine import Engine
 from dyno.contracts.model import Refused, Value
 from dyno.contracts.settings import Setting, choice
 from dyno.host.versions import version
@@ -20,23 +21,28 @@ from dyno.servers import namespace
 from dyno.text.passwords import mask_password
 
 CLIENTS = ("boto3", "thin")
-CLIENT = Setting("client", choice(*CLIENTS), CLIENTS[0], "boto3, or thin: libcurl, which signs by itself")
+CLIENT = Setting("client", choice(*CLIENTS), CLIENTS[0], "boto3, or thin: libcurl, which signs requests itself")
 REGION = "us-east-1"
-ADMIN_SECONDS, FULL = 20, 1_000
+ADMIN_SECONDS = 20
+"""Timeout of the requests that create and remove buckets."""
+DELETED = 1_000
+"""Maximum number of objects in a request that deletes them."""
 KEYS = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a profile of ~/.aws"
-WHY = {
-    "InvalidAccessKeyId": f"the access key is not known there: {KEYS}",
-    # versitygw's word for it.
-    "XAdminUserNotFound": f"the access key is not known there: {KEYS}",
-    "SignatureDoesNotMatch": f"the secret key is not that of the access key, or the region is another: {KEYS}",
-    "InvalidToken": "the session token is not valid there",
+REASONS = {
+    "InvalidAccessKeyId": f"the server doesn't know the access key: {KEYS}",
+    # The code of versitygw.
+    "XAdminUserNotFound": f"the server doesn't know the access key: {KEYS}",
+    "SignatureDoesNotMatch": f"the secret key doesn't match the access key, or the region is wrong: {KEYS}",
+    "InvalidToken": "the server rejects the session token",
     "ExpiredToken": "the session token has expired",
-    "RequestTimeTooSkewed": "this machine's clock is too far from the server's: set it",
-    "AccessDenied": "the bucket is another's, or these keys may not use it",
-    "AllAccessDisabled": "the bucket is another's, or these keys may not use it",
-    "BucketAlreadyExists": "the bucket is another's",
-    "NoSuchBucket": "there is no such bucket; where none is named, Dyno makes one of its own",
+    "RequestTimeTooSkewed": "this machine's clock differs too much from the server's: set it",
+    "AccessDenied": "the bucket has another owner, or these keys may not use it",
+    "AllAccessDisabled": "the bucket has another owner, or these keys may not use it",
+    "BucketAlreadyExists": "the bucket has another owner",
+    "NoSuchBucket": "the bucket does not exist; without bucket=NAME Dyno creates one",
 }
+NO_KEYS = f"no keys found: {KEYS}"
+NO_S3_BODY = "something else than S3's XML"
 WRONG_REGION = (
     "AuthorizationHeaderMalformed",
     "PermanentRedirect",
@@ -49,7 +55,7 @@ WRONG_REGION = (
 
 @dataclass(frozen=True)
 class Access:
-    """Where a bucket is, and who asks. What is secret is not shown."""
+    """A bucket, its server and the keys. Keys are left out of its repr."""
 
     endpoint: str
     region: str
@@ -58,33 +64,34 @@ class Access:
     token: str = field(repr=False)
     bucket: str
     prefix: str
-    """Of all names that are Dyno's; none in a bucket of its own."""
+    """The prefix of all of Dyno's keys; empty in a bucket that Dyno created."""
     own: bool
+    """True if Dyno started the server."""
     authority: str | None = None
-    """A file of certificates, where the AWS tools' configuration names one."""
+    """File of CA certificates, if the AWS tools' configuration names one."""
 
 
-class Store:
-    """See `dyno.contracts.engine.Engine`, but for its version, settings, files and caveats: a bucket of its own, or
-    a prefix in one that a user named. Opened again, it is the same."""
+class Store(Engine):
+    """Base of the engines: a bucket that Dyno creates, or a prefix in a bucket that the user named. A home that is
+    opened again has the same bucket and prefix."""
 
     def __init__(self, home: Path, options: Mapping[str, Value], server: Any) -> None:
         self.options, self.server = options, server
         self._name = name_of(namespace.of(home))
         self.client, self.at = _connected(self._name, options, server)
-        # Before boto3's own, which would ask again in the region that is told, and say nothing of it.
-        self.client.meta.events.register_first("needs-retry.s3", self._of_its_region)
-        with self.plainly():
+        # Before boto3's own handler, which would silently retry in the right region.
+        self.client.meta.events.register_first("needs-retry.s3", self._check_region)
+        with self.explained_errors():
             if not server.own:
                 self._sweep()
             if not self.at.prefix:
-                self._make()
+                self._create()
             elif "Name" not in self.client.list_objects_v2(Bucket=self.at.bucket, MaxKeys=1):
-                raise self._no_s3("nothing of S3's")
+                raise self._not_s3(NO_S3_BODY)
 
-    # -- Dyno's own -----------------------------------------------------------------------------------------
+    # -- creating and removing ------------------------------------------------------------------------------
 
-    def _make(self) -> None:
+    def _create(self) -> None:
         from botocore.exceptions import ClientError
 
         with suppress(ClientError):
@@ -95,104 +102,104 @@ class Store:
         self.client.create_bucket(Bucket=self.at.bucket, **where)
 
     def _sweep(self) -> None:
-        """What runs of this machine left that are no more."""
+        """Removes what dead runs of this machine left behind."""
         from botocore.exceptions import ClientError
 
         if self.at.prefix:
-            told = self._pages("list_objects_v2", "CommonPrefixes", Prefix="dyno-", Delimiter="/")
-            names = {each["Prefix"].rstrip("/") for each in told}
+            prefixes = self._pages("list_objects_v2", "CommonPrefixes", Prefix="dyno-", Delimiter="/")
+            names = {each["Prefix"].rstrip("/") for each in prefixes}
             names |= {each["Key"].partition("/")[0] for each in self._pages("list_multipart_uploads", "Uploads")}
             for name in _abandoned(names):
                 self._empty(self.at.bucket, f"{name}/")
             return
         buckets: list[dict[str, str]] = []
-        # Who may use a bucket may not always see all.
+        # Keys that may use a bucket may not be allowed to list all.
         with suppress(ClientError):
-            told = self.client.list_buckets()
-            if "Buckets" not in told:
-                raise self._no_s3("nothing of S3's")
-            buckets = told["Buckets"]
+            listing = self.client.list_buckets()
+            if "Buckets" not in listing:
+                raise self._not_s3(NO_S3_BODY)
+            buckets = listing["Buckets"]
         for name in _abandoned(each["Name"] for each in buckets):
             self._empty(name, "")
             self.client.delete_bucket(Bucket=name)
 
     def remove(self) -> None:
-        """All that is Dyno's."""
+        """Deletes the bucket, or everything under the prefix."""
         self._empty(self.at.bucket, self.at.prefix)
         if not self.at.prefix:
             self.client.delete_bucket(Bucket=self.at.bucket)
 
     def _empty(self, bucket: str, prefix: str) -> None:
-        # Of a bucket that Dyno made, all; of any other, what is below a name of Dyno's.
+        # A safeguard: either the prefix or the whole bucket must be Dyno's.
         if not (prefix or bucket).startswith("dyno-"):
-            raise ValueError(f"{bucket}/{prefix} is not Dyno's")
+            raise ValueError(f"{bucket}/{prefix} was not created by Dyno")
         for each in self._pages("list_multipart_uploads", "Uploads", bucket):
             if each["Key"].startswith(prefix):
                 self.client.abort_multipart_upload(Bucket=bucket, Key=each["Key"], UploadId=each["UploadId"])
-        keys: list[dict[str, str]] = []
-        for each in self._pages("list_objects_v2", "Contents", bucket, Prefix=prefix):
-            keys.append({"Key": each["Key"]})
-        for start in range(0, len(keys), FULL):
-            given = {"Objects": keys[start : start + FULL], "Quiet": True}
-            told = self.client.delete_objects(Bucket=bucket, Delete=given)
-            if errors := told.get("Errors"):
-                raise Refused(f"can't delete what Dyno made in {bucket}: {errors[0].get('Code')}")
+        keys = [{"Key": each["Key"]} for each in self._pages("list_objects_v2", "Contents", bucket, Prefix=prefix)]
+        for start in range(0, len(keys), DELETED):
+            objects = {"Objects": keys[start : start + DELETED], "Quiet": True}
+            if errors := self.client.delete_objects(Bucket=bucket, Delete=objects).get("Errors"):
+                raise Refused(f"can't delete Dyno's objects in {bucket}: {errors[0].get('Code')}")
 
-    def _pages(self, call: str, what: str, bucket: str = "", **given: str) -> Iterator[Mapping[str, Any]]:
-        pages = self.client.get_paginator(call).paginate(Bucket=bucket or self.at.bucket, **given)
-        for page in pages:
-            yield from page.get(what) or ()
+    def _pages(self, call: str, field: str, bucket: str = "", **arguments: str) -> Iterator[Mapping[str, Any]]:
+        for page in self.client.get_paginator(call).paginate(Bucket=bucket or self.at.bucket, **arguments):
+            yield from page.get(field) or ()
 
-    # -- what is wrong --------------------------------------------------------------------------------------
+    # -- errors ---------------------------------------------------------------------------------------------
 
     @contextmanager
-    def plainly(self) -> Iterator[None]:
-        """What a library raises, as one line in which no key stands."""
-        from botocore import exceptions as known
+    def explained_errors(self) -> Iterator[None]:
+        """Replaces exceptions of boto3 by Refused, with one line that contains no key."""
+        from botocore import exceptions
         from botocore.parsers import ResponseParserError
 
         try:
             yield
-        except known.ClientError as error:
+        except exceptions.ClientError as error:
             raise self._refused(error.response) from None
-        except (known.NoCredentialsError, known.PartialCredentialsError, known.CredentialRetrievalError):
-            raise Refused(f"there are no keys for it: {KEYS}") from None
+        except (
+            exceptions.NoCredentialsError,
+            exceptions.PartialCredentialsError,
+            exceptions.CredentialRetrievalError,
+        ):
+            raise Refused(NO_KEYS) from None
         except ResponseParserError:
-            raise self._no_s3("nothing of S3's") from None
-        except (known.HTTPClientError, known.ConnectionError) as error:
+            raise self._not_s3(NO_S3_BODY) from None
+        except (exceptions.HTTPClientError, exceptions.ConnectionError) as error:
             raise Refused(f"can't connect to {mask_password(self.at.endpoint)}: {type(error).__name__}") from None
 
-    def _of_its_region(self, response: tuple[Any, Mapping[str, Any]] | None, **_: Any) -> None:
-        """See botocore's event `needs-retry`: of an answer, its parsed form is the second."""
-        told = response[1] if response else {}
-        if error := told.get("Error"):
-            where = told["ResponseMetadata"]["HTTPHeaders"].get("x-amz-bucket-region") or error.get("Region")
-            if error.get("Code") in WRONG_REGION or (where and where != self.at.region):
-                raise self._refused({"Error": {"Code": WRONG_REGION[0], "Region": where}})
+    def _check_region(self, response: tuple[Any, Mapping[str, Any]] | None, **_: Any) -> None:
+        """Raises Refused if the bucket is in another region. A handler of botocore's event `needs-retry`: the
+        second part of the response is the parsed one."""
+        parsed = response[1] if response else {}
+        if error := parsed.get("Error"):
+            region = parsed["ResponseMetadata"]["HTTPHeaders"].get("x-amz-bucket-region") or error.get("Region")
+            if error.get("Code") in WRONG_REGION or (region and region != self.at.region):
+                raise self._refused({"Error": {"Code": WRONG_REGION[0], "Region": region}})
 
     def _refused(self, response: Mapping[str, Any]) -> Refused:
-        told = response.get("Error", {})
-        code, status = str(told.get("Code", "")), response.get("ResponseMetadata", {}).get("HTTPStatusCode")
+        error = response.get("Error", {})
+        code, status = str(error.get("Code", "")), response.get("ResponseMetadata", {}).get("HTTPStatusCode")
         if code in WRONG_REGION:
-            right = f", which is {told['Region']}" if told.get("Region") else ""
-            return Refused(
-                f"the region {self.at.region} is not the bucket's{right}: name it with region= or AWS_REGION"
-            )
-        if code in WHY:
-            return Refused(f"{WHY[code]} ({code})")
+            right = f"in {error['Region']}, " if error.get("Region") else ""
+            return Refused(f"the bucket is {right}not in {self.at.region}: set its region with region= or AWS_REGION")
+        if code in REASONS:
+            return Refused(f"{REASONS[code]} ({code})")
         if status == 403 and code in ("403", "Forbidden"):
-            return Refused(WHY["AccessDenied"])
+            return Refused(REASONS["AccessDenied"])
         if not code.isalpha():
-            return self._no_s3(f"HTTP {status}")
-        return Refused(f"it answered {code} (HTTP {status})")
+            return self._not_s3(f"HTTP {status}")
+        return Refused(f"the server answered {code} (HTTP {status})")
 
-    def _no_s3(self, said: str) -> Refused:
-        return Refused(f"{mask_password(self.at.endpoint)} is no S3: it answered {said}")
+    def _not_s3(self, answer: str) -> Refused:
+        return Refused(f"{mask_password(self.at.endpoint)} is not an S3 server: it answered {answer}")
 
     def close(self) -> None:
         self.client.close()
 
     def clients(self) -> str:
+        """Returns the versions of the client libraries."""
         from dyno.http import curl
 
         boto = f"boto3 {version('boto3')}"
@@ -200,7 +207,7 @@ class Store:
 
 
 def name_of(store: str) -> str:
-    """The store's name as a name of a bucket."""
+    """Returns a store's name as a valid name of a bucket."""
     return store.replace("_", "-")
 
 
@@ -209,7 +216,7 @@ def _abandoned(names: Iterable[str]) -> list[str]:
 
 
 def _connected(name: str, options: Mapping[str, Value], server: Any) -> tuple[Any, Access]:
-    """The client of boto3 that makes and removes buckets, and where it goes."""
+    """Returns boto3's client that creates and removes buckets, and the bucket's access."""
     import boto3
     from botocore.exceptions import BotoCoreError
 
@@ -222,29 +229,29 @@ def _connected(name: str, options: Mapping[str, Value], server: Any) -> tuple[An
         except BotoCoreError as error:
             raise Refused(f"{error}") from None
         endpoint, region = server.url or None, str(options["region"]) or session.region_name or REGION
-    found = session.get_credentials()
-    if found is None:
-        raise Refused(f"there are no keys for it: {KEYS}")
-    frozen = found.get_frozen_credentials()
-    # The session below boto3's has what boto3 has no word for: AWS_CA_BUNDLE, or ca_bundle of a profile.
+    credentials = session.get_credentials()
+    if credentials is None:
+        raise Refused(NO_KEYS)
+    frozen = credentials.get_frozen_credentials()
+    # AWS_CA_BUNDLE, or ca_bundle of a profile: boto3 has no public name for it.
     authority = None if server.own else session._session.get_config_variable("ca_bundle")
-    client = made(session, endpoint, region, 1, ADMIN_SECONDS, retries=4, authority=authority)
-    named = "" if server.own else str(options["bucket"])
+    client = create_client(session, endpoint, region, 1, ADMIN_SECONDS, retries=4, authority=authority)
+    bucket = "" if server.own else str(options["bucket"])
     at = Access(
         client.meta.endpoint_url,
         region,
         frozen.access_key,
         frozen.secret_key,
         frozen.token or "",
-        named or name,
-        f"{name}/" if named else "",
+        bucket or name,
+        f"{name}/" if bucket else "",
         server.own,
         authority,
     )
     return client, at
 
 
-def made(
+def create_client(
     session: Any,
     endpoint: str | None,
     region: str,
@@ -253,7 +260,7 @@ def made(
     retries: int = 0,
     authority: str | None = None,
 ) -> Any:
-    """A client of boto3. What it does by itself for a request is its own default, but that it makes none again."""
+    """Returns a client of boto3 with its default settings, except for the number of retries."""
     from botocore.config import Config
 
     config = Config(
@@ -262,9 +269,9 @@ def made(
         max_pool_connections=connections,
         connect_timeout=patience,
         read_timeout=patience,
-        # A name of a bucket before that of the host is one that has to be looked up.
+        # A bucket's name in the host name would have to be resolved.
         s3={"addressing_style": "path"},
-        # Of a server on this machine no proxy is asked.
+        # No proxy for a server on this machine.
         proxies={} if endpoint and "127.0.0.1" in endpoint else None,
     )
     return session.client("s3", endpoint_url=endpoint, config=config, verify=authority)

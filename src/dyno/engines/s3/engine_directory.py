@@ -1,7 +1,7 @@
-"""A directory of files as an object store: what the file system does for an object, without server and HTTP.
+"""A directory of files as an object store: the file system's share of the work, without server and HTTP.
 
-An object is a file; it is written beside its place and moved there, so that nobody sees half of one. A name is its
-path, its segments quoted as in an address.
+An object is a file. It is written to another directory and renamed, so that it is never seen in part. A key is the
+path, with each segment quoted as in a URL.
 """
 
 from __future__ import annotations
@@ -13,36 +13,31 @@ from pathlib import Path
 from time import perf_counter_ns as now
 from urllib.parse import quote, unquote
 
-from dyno.contracts.engine import EngineSpec, PortSpec
+from dyno.contracts.engine import Engine, EngineSpec, PortSpec
 from dyno.contracts.model import Caveat, Tier, Value
-from dyno.engines.s3.pool import Pool
+from dyno.engines.arraystores.flushing import fsync
 from dyno.host import tree
-from dyno.suites.objectstore.port import NoObject, StoreRequest, StoreResponse
+from dyno.suites.objectstore.port import NoObject, StoreRequest, StoreResponse, ThreadedRequester
 
 FOLDER, FILE = "%d", "%f"
-"""Which end the name of a directory and of a file, and no quoted one."""
+"""Endings of the names of directories and of files, which no quoted segment has."""
 PIECE_BYTES = 1 << 20
 FSYNC = "fsync"
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
-    # Written to a file that has its name: with the kernel.
+    # The file is written and has its final name: the kernel has both.
     Tier.PROCESS: {FSYNC: False},
-    # The file before it has its name, and then the directory that the name is in.
+    # The file is flushed before it is renamed, and its directory afterwards.
     Tier.POWER: {FSYNC: True},
 }
 
 
-class Directory:
-    """See `dyno.contracts.engine.Engine`."""
-
+class Directory(Engine):
     def __init__(self, home: Path, tier: Tier | None, options: Mapping[str, Value]) -> None:
         self._tier = tier or Tier.PROCESS
         self.fsync = self._tier is Tier.POWER
         self.root, self.beside = home / "objects", home / "beside"
         for each in (self.root, self.beside):
             each.mkdir(exist_ok=True)
-
-    def close(self) -> None:
-        pass
 
     def version(self) -> str:
         return f"{os.uname().sysname} {os.uname().release}"
@@ -54,7 +49,7 @@ class Directory:
         return tree.files(self.root)
 
     def caveats(self) -> Iterable[Caveat]:
-        yield Caveat("no-server", "is files in a directory: no request goes anywhere, and nobody is asked for keys")
+        yield Caveat("no-server", "is files in a directory: no request is sent anywhere, and no keys are checked")
 
 
 class Objects:
@@ -67,7 +62,7 @@ class Objects:
         self._verbs = {
             "put": self._put,
             "get": self._get,
-            "head": lambda ask: StoreResponse(self._path(ask.key).stat().st_size),
+            "head": lambda request: StoreResponse(self._path(request.key).stat().st_size),
             "list": self._list,
             "copy": self._copy,
             "delete": self._delete,
@@ -77,14 +72,14 @@ class Objects:
             "drop": self._drop,
         }
 
-    def asking(self, places: int, fresh: bool) -> Pool:
-        return Pool(self._do, places)
+    def asking(self, places: int, fresh: bool) -> ThreadedRequester:
+        return ThreadedRequester(self._respond, places)
 
-    def _do(self, ask: StoreRequest) -> StoreResponse:
+    def _respond(self, request: StoreRequest) -> StoreResponse:
         try:
-            return self._verbs[ask.verb](ask)
+            return self._verbs[request.verb](request)
         except FileNotFoundError:
-            raise NoObject(ask.key) from None
+            raise NoObject(request.key) from None
 
     def _path(self, key: str) -> Path:
         return self._engine.root / _quoted(key)
@@ -92,34 +87,34 @@ class Objects:
     def _new(self) -> Path:
         return self._engine.beside / os.urandom(8).hex()
 
-    def _place(self, made: Path, key: str) -> None:
-        """What was made becomes the object."""
+    def _rename(self, new: Path, key: str) -> None:
+        """Makes a written file the object of that key."""
         path = self._path(key)
         if self._engine.fsync:
-            _flush(made)
+            fsync(new)
         try:
-            made.replace(path)
+            new.replace(path)
         except FileNotFoundError:
             path.parent.mkdir(parents=True, exist_ok=True)
-            made.replace(path)
+            new.replace(path)
             if self._engine.fsync:
-                # Of new directories, the names are in those above.
+                # The names of new directories are in their parents.
                 for above in path.parent.relative_to(self._engine.root.parent).parents:
-                    _flush(self._engine.root.parent / above)
+                    fsync(self._engine.root.parent / above)
         if self._engine.fsync:
-            _flush(path.parent)
+            fsync(path.parent)
 
-    def _put(self, ask: StoreRequest) -> StoreResponse:
-        made = self._new()
-        made.write_bytes(ask.body)
-        self._place(made, ask.key)
+    def _put(self, request: StoreRequest) -> StoreResponse:
+        new = self._new()
+        new.write_bytes(request.body)
+        self._rename(new, request.key)
         return StoreResponse()
 
-    def _get(self, ask: StoreRequest) -> StoreResponse:
+    def _get(self, request: StoreRequest) -> StoreResponse:
         start = now()
-        with self._path(ask.key).open("rb", buffering=0) as file:
-            left = ask.end - ask.start if ask.start is not None else os.fstat(file.fileno()).st_size
-            file.seek(ask.start or 0)
+        with self._path(request.key).open("rb", buffering=0) as file:
+            left = request.end - request.start if request.start is not None else os.fstat(file.fileno()).st_size
+            file.seek(request.start or 0)
             if not self._large:
                 body = file.read(left)
                 end = now() - start
@@ -132,9 +127,9 @@ class Objects:
         total = now() - start
         return StoreResponse(size, digest.digest(), None, first or total, total)
 
-    def _list(self, ask: StoreRequest) -> StoreResponse:
-        found = sorted(self._below(ask.key), key=str.encode)
-        names = [key for key in found if key > ask.other][: ask.number]
+    def _list(self, request: StoreRequest) -> StoreResponse:
+        keys = sorted(self._below(request.key), key=str.encode)
+        names = [key for key in keys if key > request.other][: request.number]
         return StoreResponse(names=lambda: names)
 
     def _below(self, prefix: str) -> Iterator[str]:
@@ -146,40 +141,40 @@ class Objects:
                 if key.startswith(prefix):
                     yield key
 
-    def _copy(self, ask: StoreRequest) -> StoreResponse:
-        made = self._new()
-        shutil.copyfile(self._path(ask.other), made)
-        self._place(made, ask.key)
+    def _copy(self, request: StoreRequest) -> StoreResponse:
+        new = self._new()
+        shutil.copyfile(self._path(request.other), new)
+        self._rename(new, request.key)
         return StoreResponse()
 
-    def _delete(self, ask: StoreRequest) -> StoreResponse:
-        path = self._path(ask.key)
+    def _delete(self, request: StoreRequest) -> StoreResponse:
+        path = self._path(request.key)
         path.unlink(missing_ok=True)
         if self._engine.fsync and path.parent.exists():
-            _flush(path.parent)
+            fsync(path.parent)
         return StoreResponse()
 
-    def _open(self, ask: StoreRequest) -> StoreResponse:
-        made = self._new()
-        made.mkdir()
-        return StoreResponse(tag=made.name)
+    def _open(self, request: StoreRequest) -> StoreResponse:
+        new = self._new()
+        new.mkdir()
+        return StoreResponse(tag=new.name)
 
-    def _part(self, ask: StoreRequest) -> StoreResponse:
-        (self._engine.beside / ask.upload / str(ask.number)).write_bytes(ask.body)
-        return StoreResponse(tag=str(ask.number))
+    def _part(self, request: StoreRequest) -> StoreResponse:
+        (self._engine.beside / request.upload / str(request.number)).write_bytes(request.body)
+        return StoreResponse(tag=str(request.number))
 
-    def _join(self, ask: StoreRequest) -> StoreResponse:
-        made, parts = self._new(), self._engine.beside / ask.upload
-        with made.open("wb") as whole:
-            for tag in ask.tags:
+    def _join(self, request: StoreRequest) -> StoreResponse:
+        new, parts = self._new(), self._engine.beside / request.upload
+        with new.open("wb") as whole:
+            for tag in request.tags:
                 with (parts / tag).open("rb") as part:
                     shutil.copyfileobj(part, whole, PIECE_BYTES)
-        self._place(made, ask.key)
+        self._rename(new, request.key)
         shutil.rmtree(parts)
         return StoreResponse()
 
-    def _drop(self, ask: StoreRequest) -> StoreResponse:
-        shutil.rmtree(self._engine.beside / ask.upload)
+    def _drop(self, request: StoreRequest) -> StoreResponse:
+        shutil.rmtree(self._engine.beside / request.upload)
         return StoreResponse()
 
     def close(self) -> None:
@@ -191,20 +186,11 @@ def _quoted(key: str) -> str:
     return "/".join([*(f"{folder}{FOLDER}" for folder in folders), f"{name}{FILE}"])
 
 
-def _flush(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 ENGINE = EngineSpec(
     name="directory",
-    title="A directory of files, without a server: what object stores over files stand on",
+    title="A directory of files, without a server: what object stores over files are built on",
     opener=Directory,
     ports={"bucket": PortSpec(Objects)},
     tiers=TIERS,
     default_tier=Tier.PROCESS,
-    clients="one",
 )

@@ -1,7 +1,5 @@
-"""nginx, which Dyno starts, with static files: a server for the suite http that needs no network.
-
-It listens to this machine's own address, so that what is measured is the server, the client and the kernel between
-them, and no line.
+"""nginx with static files, started by Dyno: a server for the suite `http` on the loopback address. So the suite
+measures the server, the client and the kernel, and no network.
 """
 
 from __future__ import annotations
@@ -10,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dyno.contracts.engine import EngineSpec, PortSpec, Server
+from dyno.contracts.engine import Engine, EngineSpec, PortSpec, Server
 from dyno.contracts.model import Caveat, Refused, Tier, Value
 from dyno.contracts.settings import Setting, boolean, integer
 from dyno.engines.s3.server_nginx import KIND, Nginx, missing, version
@@ -28,12 +26,12 @@ def serve(home: Path, tier: Tier | None, options: Mapping[str, Value], clients: 
 
 def needs(options: Mapping[str, Value]) -> str | None:
     if options["tls"] and options["h2c"]:
-        return "h2c is HTTP/2 without TLS: leave tls or h2c out"
+        return "h2c is HTTP/2 without TLS: set only one of tls and h2c"
     return missing(bool(options["tls"]), program_option.given(options))
 
 
-class Files:
-    """See `dyno.contracts.engine.Engine`, and `dyno.engines.s3.http_requests.Web`."""
+class Files(Engine):
+    """See also `dyno.engines.s3.http_requests.Web`."""
 
     def __init__(self, home: Path, tier: Tier | None, options: Mapping[str, Value], server: Any) -> None:
         self._options, self._server = options, server
@@ -41,10 +39,10 @@ class Files:
     def options(self, how: RequestOptions) -> Options:
         tls = bool(self._options["tls"])
         if not tls and bool(self._options["h2c"]) is not (how.version == "2"):
-            raise Refused("without TLS, option h2c and protocol=2 go together: it speaks one version alone")
-        from dyno.engines.s3 import http_requests
+            raise Refused("without TLS it serves one version only: use protocol=2 with h2c, and protocol=1.1 without")
+        from dyno.engines.s3.http_requests import options_for
 
-        return http_requests.by(how.version, tls, cacert=self._server.certificate if tls else None, noproxy="*")
+        return options_for(how.version, tls, cacert=self._server.certificate if tls else None, noproxy="*")
 
     def publish(self, bodies: Sequence[bytes]) -> Sequence[Target]:
         return [self._put(at, body) for at, body in enumerate(bodies)]
@@ -56,9 +54,6 @@ class Files:
         file.write_bytes(body)
         file.chmod(0o644)
         return Target(f"{self._server.address.url}/{file.name}", len(body), sha256(body).digest())
-
-    def close(self) -> None:
-        pass
 
     def version(self) -> str:
         from dyno.http import curl
@@ -79,7 +74,9 @@ class Files:
         return sorted(self._server.root.iterdir())
 
     def caveats(self) -> Iterable[Caveat]:
-        yield Caveat("loopback", "is on the client's machine: no line is between them, and they share its cores")
+        from dyno.engines.s3.http_requests import LOOPBACK
+
+        yield LOOPBACK
 
 
 ENGINE = EngineSpec(
@@ -87,19 +84,17 @@ ENGINE = EngineSpec(
     title="nginx with static files, which Dyno starts (nginx; client libcurl by pycurl)",
     opener=Files,
     ports={"requests": PortSpec("dyno.engines.s3.http_requests:Requests")},
-    # It is only read.
+    # It stores nothing.
     tiers={},
     modules=("pycurl",),
     requires=("pycurl>=7.45.7",),
     packages=("nginx-light", "openssl"),
     options=(
-        Setting("tls", boolean, False, "by TLS, with a certificate of its own"),
-        Setting("h2c", boolean, False, "by HTTP/2 without TLS, which a client must know beforehand: for protocol=2"),
-        Setting("workers", integer(1, 1_024), 1, "processes that answer"),
+        Setting("tls", boolean, False, "serve by TLS, with a self-signed certificate"),
+        Setting("h2c", boolean, False, "serve HTTP/2 without TLS, which can't be negotiated: for protocol=2"),
+        Setting("workers", integer(1, 1_024), 1, "worker processes"),
         KIND.setting,
     ),
     server=serve,
     needs=needs,
-    clients="one",
-    by_default=True,
 )

@@ -1,8 +1,8 @@
-"""A user's own object store, by its S3 API: Amazon's, or any other by its address. Keys come from where the AWS tools
-have them, and are kept nowhere.
+"""The user's own object store by S3's API: Amazon's, or any other by its URL. Keys come from the configuration of the
+AWS tools, and are never stored.
 
-Without a bucket's name Dyno makes one of its own, and removes it. In a bucket that was named it has names of its own,
-and touches nothing else.
+Without the name of a bucket Dyno creates one and removes it. In a named bucket all of Dyno's keys have a prefix, and
+nothing else is touched.
 """
 
 from __future__ import annotations
@@ -30,26 +30,24 @@ def serve(home: Path, tier: Tier | None, options: Mapping[str, Value], clients: 
 
 
 def needs(options: Mapping[str, Value]) -> str | None:
-    place = str(options[URL]) or configured(str(options["profile"]))
-    # No client of S3's looks for them there.
-    if "@" in urlsplit(place).netloc:
-        return f"has keys in its address, where they would not be used: {buckets.KEYS}"
-    if place or options["bucket"]:
+    url = str(options[URL]) or configured(str(options["profile"]))
+    if "@" in urlsplit(url).netloc:
+        return f"ignores keys in its URL: {buckets.KEYS}"
+    if url or options["bucket"]:
         return None
-    return "needs to be told where: -e s3:url=https://… for a server of yours, or s3:bucket=NAME for one of Amazon's"
+    return "needs a server or a bucket: -e s3:url=https://… for your own server, or s3:bucket=NAME for Amazon's"
 
 
 def configured(profile: str) -> str:
-    """The address that the AWS tools would go to, where that is not Amazon's own; empty where it is. Looked up
-    without their library, which is slow to import. AWS SDKs and Tools Reference Guide, "Service-specific
-    endpoints"."""
+    """Returns the URL that the AWS tools would use; empty for Amazon's own. Looked up without their library, which is
+    slow to import. AWS SDKs and Tools Reference Guide, "Service-specific endpoints"."""
     if os.environ.get("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "").lower() == "true":
         return ""
-    if found := next(filter(None, map(os.environ.get, ENDPOINTS)), None):
-        return found
+    if url := next(filter(None, map(os.environ.get, ENDPOINTS)), None):
+        return url
     config = Path(os.environ.get("AWS_CONFIG_FILE", "~/.aws/config")).expanduser()
     with suppress(OSError):
-        # Few have one, and a parser takes longer to load than most engines' declarations.
+        # Most users have none, and importing the parser takes longer than importing most declarations.
         if not config.exists():
             return ""
     from configparser import ConfigParser
@@ -63,34 +61,29 @@ def configured(profile: str) -> str:
 
 
 class Store(buckets.Store):
-    """See `dyno.contracts.engine.Engine`."""
-
     def __init__(self, home: Path, tier: Tier | None, options: Mapping[str, Value], server: Any) -> None:
         super().__init__(home, options, server)
 
     def version(self) -> str:
-        with self.plainly():
-            told = self.client.list_objects_v2(Bucket=self.at.bucket, Prefix=self.at.prefix, MaxKeys=1)
-        heads = told["ResponseMetadata"]["HTTPHeaders"]
-        return f"{heads.get('server') or 'a server that does not tell its name'} ({self.clients()})"
+        with self.explained_errors():
+            listing = self.client.list_objects_v2(Bucket=self.at.bucket, Prefix=self.at.prefix, MaxKeys=1)
+        server = listing["ResponseMetadata"]["HTTPHeaders"].get("server")
+        return f"{server or 'an unknown server'} ({self.clients()})"
 
     def settings(self) -> Mapping[str, Value | None]:
         tls = self.at.endpoint.startswith("https:")
         return {"client": self.options["client"], "region": self.at.region, "transport": "url", "tls": tls}
 
-    def files(self) -> Iterable[Path]:
-        return ()
-
     def caveats(self) -> Iterable[Caveat]:
-        yield Caveat("yours", "is your own store: how it keeps what it acknowledges is not known here")
+        yield Caveat("yours", "is your own store: Dyno does not know how durable an acknowledged write is")
 
 
 def removal(name: str, options: Mapping[str, Value]) -> str:
     own = buckets.name_of(name)
     words = ["rm", "--recursive", f"s3://{options['bucket']}/{own}/"] if options["bucket"] else ["rb", "--force"]
     flags = {"--endpoint-url": options[URL], "--profile": options["profile"]}
-    given = [word for flag, value in flags.items() if value for word in (flag, str(value))]
-    return shlex.join(["aws", "s3", *words, *([] if options["bucket"] else [f"s3://{own}"]), *given])
+    arguments = [word for flag, value in flags.items() if value for word in (flag, str(value))]
+    return shlex.join(["aws", "s3", *words, *([] if options["bucket"] else [f"s3://{own}"]), *arguments])
 
 
 def remove(home: Path, options: Mapping[str, Value], server: Any) -> None:
@@ -112,14 +105,13 @@ ENGINE = EngineSpec(
     options=(
         user_server.setting("https", "http"),
         buckets.CLIENT,
-        Setting("bucket", str, "", "a bucket of yours, in which Dyno has names of its own; none: Dyno makes one"),
-        Setting("region", str, "", "its region; none: as the AWS tools have it"),
-        Setting("profile", str, "", "of the AWS tools' configuration"),
+        Setting("bucket", str, "", "your bucket, in which Dyno uses a prefix; empty: Dyno creates a bucket"),
+        Setting("region", str, "", "its region; empty: as configured for the AWS tools"),
+        Setting("profile", str, "", "profile of the AWS tools' configuration"),
     ),
     server=serve,
     remove=remove,
     removal=removal,
     needs=needs,
-    clients="one",
     by_default=False,
 )

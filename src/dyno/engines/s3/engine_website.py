@@ -1,4 +1,4 @@
-"""Servers of a user's own, by their addresses: the suite http asks them for what they have."""
+"""The user's own web servers, by their URLs. The suite `http` requests what they serve."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dyno.contracts.engine import EngineSpec, PortSpec, Server
+from dyno.contracts.engine import Engine, EngineSpec, PortSpec, Server
 from dyno.contracts.model import Caveat, Tier, UsageError, Value
 from dyno.contracts.settings import Setting, boolean
 from dyno.servers.user_server import URL, UserServer
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 def addresses(text: str) -> Value:
-    """One or several, with blanks between them."""
+    """Parser of one or more URLs, separated by blanks."""
     for url in text.split():
-        # Only where there is one: the default, which is looked at whenever this file is read, has none.
+        # Imported here: the default, which is parsed whenever this file is imported, has no URL.
         from dyno.http.options import checked
 
         try:
@@ -30,15 +30,15 @@ def addresses(text: str) -> Value:
 
 
 def needs(options: Mapping[str, Value]) -> str | None:
-    return None if options[URL] else "needs an address: -e website:url=https://example.org/"
+    return None if options[URL] else "needs a URL: -e website:url=https://example.org/"
 
 
 def serve(home: Path, tier: Tier | None, options: Mapping[str, Value], clients: int) -> Server:
     return UserServer(str(options[URL]))
 
 
-class Site:
-    """See `dyno.contracts.engine.Engine`, and `dyno.engines.s3.http_requests.Web`."""
+class Site(Engine):
+    """See also `dyno.engines.s3.http_requests.Web`."""
 
     def __init__(self, home: Path, tier: Tier | None, options: Mapping[str, Value], server: Any) -> None:
         from dyno.http.options import checked
@@ -47,16 +47,13 @@ class Site:
         self._urls = [checked(url) for url in str(options[URL]).split()]
 
     def options(self, how: RequestOptions) -> Options:
-        from dyno.engines.s3 import http_requests
+        from dyno.engines.s3.http_requests import options_for
 
         secure = all(url.lower().startswith("https:") for url in self._urls)
-        return http_requests.by(how.version, secure, insecure=bool(self._options["insecure"]))
+        return options_for(how.version, secure, insecure=bool(self._options["insecure"]))
 
     def publish(self, bodies: Sequence[bytes]) -> Sequence[Target]:
         return [Target(url, None, None) for url in self._urls]
-
-    def close(self) -> None:
-        pass
 
     def version(self) -> str:
         from dyno.http import curl
@@ -69,12 +66,9 @@ class Site:
         tls = "some" if len(encrypted) > 1 else True in encrypted
         return {"insecure": self._options["insecure"], "transport": URL, "tls": tls}
 
-    def files(self) -> Iterable[Path]:
-        return ()
-
     def caveats(self) -> Iterable[Caveat]:
         if self._options["insecure"]:
-            yield Caveat("insecure", "takes any certificate")
+            yield Caveat("insecure", "accepts any certificate")
 
 
 ENGINE = EngineSpec(
@@ -86,13 +80,10 @@ ENGINE = EngineSpec(
     modules=("pycurl",),
     requires=("pycurl>=7.45.7",),
     options=(
-        Setting(
-            URL, addresses, "", "what is asked for: addresses, blanks between them; or env:NAME, file:PATH", True
-        ),
-        Setting("insecure", boolean, False, "take any certificate"),
+        Setting(URL, addresses, "", "URLs to request, separated by blanks; or env:NAME or file:PATH", True),
+        Setting("insecure", boolean, False, "accept any certificate"),
     ),
     server=serve,
     needs=needs,
-    clients="one",
     by_default=False,
 )

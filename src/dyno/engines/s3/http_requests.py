@@ -1,4 +1,4 @@
-"""What asks servers by HTTP, through libcurl: the port `requests`. Which server it is may not be put here."""
+"""The port `requests` through libcurl, for any engine that is a web server."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
-from dyno.contracts.model import Refused
+from dyno.contracts.model import Caveat, Refused
 from dyno.http.options import Options
 from dyno.suites.http import Requester, RequestOptions, Target
 
 SPARE = 200
-"""Files that are open beside connections."""
+"""Number of files that are open besides connections."""
+LOOPBACK = Caveat("loopback", "is on the client's machine: no network is between them, and they share its cores")
 
 
 class Web(Protocol):
-    """An engine that is asked."""
+    """An engine whose server is requested."""
 
-    def options(self, how: RequestOptions) -> Options:
-        """How requests are made of it."""
+    def options(self, how: RequestOptions) -> Options: ...
 
     def publish(self, bodies: Sequence[bytes]) -> Sequence[Target]: ...
 
@@ -28,33 +28,31 @@ class Requests:
     """See `dyno.suites.http.Requests`."""
 
     def __init__(self, engine: Any, how: RequestOptions) -> None:
-        self._engine: Web = engine
-        self._how = how
+        self._how, self.publish = how, engine.publish
         self._options = replace(engine.options(how), max_time=how.max_time)
-
-    def publish(self, bodies: Sequence[bytes]) -> Sequence[Target]:
-        return self._engine.publish(bodies)
 
     def asking(self, places: int, fresh: bool) -> Requester:
         from dyno.http.multi import CurlRequester
 
-        may_open(places + SPARE)
+        allow_open_files(places)
         return CurlRequester(self._options, places, fresh, keeps=not self._how.large)
 
     def close(self) -> None:
-        pass
+        return None
 
 
-def may_open(count: int) -> None:
-    """Raises this process's limit of open files, as far as it may. Raises Refused where that is not enough."""
+def allow_open_files(connections: int) -> None:
+    """Raises this process's limit of open files for that many connections. Raises Refused if the hard limit is
+    lower."""
+    count = connections + SPARE
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != resource.RLIM_INFINITY and soft < count:
         if hard != resource.RLIM_INFINITY and hard < count:
-            raise Refused(f"{count:,} files open at once are wanted, and {hard:,} are allowed: see ulimit -Hn")
+            raise Refused(f"needs {count:,} open files, and the limit is {hard:,}: raise it (ulimit -Hn)")
         resource.setrlimit(resource.RLIMIT_NOFILE, (count, hard))
 
 
-def by(version: str, secure: bool, **others: Any) -> Options:
-    """Options of a version of HTTP: without TLS nobody asks whether the server has the second."""
+def options_for(version: str, secure: bool, **others: Any) -> Options:
+    """Options for a version of HTTP. Without TLS version 2 can't be negotiated, so it is used without asking."""
     two = version == "2"
     return Options(http1_1=not two, http2=two and secure, http2_prior_knowledge=two and not secure, **others)

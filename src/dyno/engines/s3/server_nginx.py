@@ -1,7 +1,7 @@
-"""nginx, with a directory of static files, reached by a port of this machine's own: anybody here may ask for them, as
-all that they have is random bytes.
+"""nginx with a directory of static files, on a local port. All users of the machine can read them: they are random
+bytes.
 
-No configuration file of the machine is read. What is said beside a directive is why; the rest is its default.
+The machine's configuration of nginx is not used. Comments say why a directive differs from the default.
 F5, Inc., nginx documentation, "Core functionality", ngx_http_core_module, ngx_http_ssl_module and ngx_http_v2_module.
 """
 
@@ -17,11 +17,11 @@ from dyno.servers import loopback, program_option
 from dyno.servers.process import Process, Served, directory, program, unprivileged
 
 INSTALL = "dyno install nginx"
-CONFIGURED, ROOT = "nginx.conf", "files"
+CONFIG_FILE, ROOT = "nginx.conf", "files"
 CERTIFICATE, KEY = "certificate.pem", "key.pem"
 DESCRIPTORS = 21_000
-"""Of a worker: more connections than a client has."""
-# Where its errors go could not be said on its command line before that.
+"""Limit of a worker's open files: more than a client has connections."""
+# The option -e, for errors, is new in 1.19.5.
 KIND = program_option.Kind("nginx server", r"nginx/(\d[\d.]*)", ("-v",), least="1.19.5")
 CONFIG = """
 daemon off;
@@ -31,12 +31,12 @@ worker_processes {workers};
 worker_rlimit_nofile {descriptors};
 events {{ worker_connections {connections}; }}
 http {{
-    # A line for each request.
+    # It would write a line for each request.
     access_log off;
-    # What is kept is kept: the default is 1000 requests, and a minute.
+    # By default a connection is closed after 1000 requests or a minute.
     keepalive_requests 1000000000;
     keepalive_timeout 1h;
-    # The defaults are nginx's of Debian's own configuration.
+    # As in Debian's configuration.
     sendfile on;
     tcp_nopush on;
     default_type application/octet-stream;
@@ -46,7 +46,7 @@ http {{
     uwsgi_temp_path uwsgi;
     scgi_temp_path scgi;
     server {{
-        # As many as come at once wait for the worker.
+        # All connections that arrive at once wait for the worker.
         listen {host}:{port} backlog=65535{listen};
         {secure}
         root {root};
@@ -56,13 +56,12 @@ http {{
 
 
 def missing(tls: bool = False, path: str = "") -> str | None:
-    """What is not here, with the command that installs it; None where all is. `path`: of a program of the user's
-    choice."""
+    """Returns what is missing, with the remedy, or None. `path`: of a program that the user named."""
     if path and (why := KIND.wrong(path)):
         return why
     if not path and program("nginx") is None:
         return f"needs nginx: {INSTALL}"
-    return "needs openssl, which makes its certificate" if tls and program("openssl") is None else None
+    return "needs openssl, to create its certificate" if tls and program("openssl") is None else None
 
 
 def version(path: str) -> str:
@@ -70,12 +69,12 @@ def version(path: str) -> str:
 
 
 class Nginx(Served):
-    """See `dyno.contracts.engine.Server`. `tls`: with a certificate of its own; by HTTP/2 too, which without it has
-    to be asked for: then it speaks nothing else (`plain2`). `path` is that of another program."""
+    """`tls`: with a self-signed certificate, HTTP/1.1 and 2; `plain2`: HTTP/2 without TLS, and nothing else; `path`:
+    of a program that the user named."""
 
     def __init__(self, home: Path, tls: bool, workers: int, plain2: bool = False, path: str = "") -> None:
-        found = path or program("nginx")
-        if found is None or missing(tls, path):
+        command = path or program("nginx")
+        if command is None or missing(tls, path):
             raise Refused(f"{missing(tls, path)}")
         self._home, self._tls, self._workers, self._plain2 = home, tls, workers, plain2
         self.root, self.certificate = home / ROOT, home / CERTIFICATE
@@ -83,11 +82,11 @@ class Nginx(Served):
         self.address = loopback.Address(address.host, address.port, secure=tls)
         self._user = unprivileged("www-data", "nginx")
         self._process = Process(
-            [found, "-p", str(home), "-c", str(home / CONFIGURED), "-e", "stderr"],
+            [command, "-p", str(home), "-c", str(home / CONFIG_FILE), "-e", "stderr"],
             home,
             lambda: loopback.listens(self.address),
             self._user,
-            # Its workers would outlive it.
+            # After SIGKILL its workers would outlive it.
             orphaned=signal.SIGTERM,
         )
 
@@ -97,7 +96,7 @@ class Nginx(Served):
         self.root.chmod(0o755)
         if self._tls and not self.certificate.exists():
             self._certify()
-        (self._home / CONFIGURED).write_text(self._configuration())
+        (self._home / CONFIG_FILE).write_text(self._configuration())
         self._process.start()
 
     def _configuration(self) -> str:
@@ -115,17 +114,17 @@ class Nginx(Served):
         )
 
     def _certify(self) -> None:
-        """A certificate that it signs itself, for the address that it listens to."""
+        """Creates a self-signed certificate for the server's address."""
         key = self._home / KEY
         words = ["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "30"]
         names = ["-subj", "/CN=dyno", "-addext", f"subjectAltName=IP:{self.address.host}"]
-        made = subprocess.run(
+        openssl = subprocess.run(
             [program("openssl") or "openssl", *words, *names, "-keyout", str(key), "-out", str(self.certificate)],
             capture_output=True,
             text=True,
         )
-        if made.returncode:
-            raise Refused(f"openssl made no certificate: {made.stderr.strip()[-200:]}")
+        if openssl.returncode:
+            raise Refused(f"openssl could not create a certificate: {openssl.stderr.strip()[-200:]}")
         if self._user is not None:
             shutil.chown(key, self._user.pw_uid, self._user.pw_gid)
         key.chmod(0o600)

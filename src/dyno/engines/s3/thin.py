@@ -1,7 +1,7 @@
-"""Objects of an S3 API through libcurl, which signs requests by itself (AWS Signature Version 4): what a server can
-do with as little of a client as there is. Many are under way at once in one process.
+"""S3 requests through libcurl, which signs them itself (AWS Signature Version 4): the thinnest possible client, with
+many requests in flight in one process.
 
-Bodies are not in the signature (UNSIGNED-PAYLOAD). curl's documentation, "CURLOPT_AWS_SIGV4"; Amazon Web Services,
+Signatures don't cover bodies (UNSIGNED-PAYLOAD). curl's documentation, "CURLOPT_AWS_SIGV4"; Amazon Web Services,
 Amazon S3 API Reference.
 """
 
@@ -23,9 +23,10 @@ from dyno.suites.objectstore.port import NoObject, StoreError, StoreRequest, Sto
 
 SAFE = "/~-._"
 NAME, CODE, UPLOAD = (re.compile(rf"<{name}>([^<]*)</{name}>".encode()) for name in ("Key", "Code", "UploadId"))
-SAID_BYTES = 4_096
-OTHER_FROM = 300
-"""The bucket is elsewhere: nothing was done."""
+ERROR_BYTES = 4_096
+"""Beginning of a body that is kept, in case it is an error."""
+ERROR_FROM = 300
+"""A redirect is an error too: the bucket is elsewhere, and nothing was done."""
 ENCODED = b"<EncodingType>url</EncodingType>"
 THROTTLES = ("SlowDown", "SlowDownRead", "SlowDownWrite", "TooManyRequests", "RequestLimitExceeded")
 READS, WRITES = ("get", "head", "list"), ("put", "part", "copy")
@@ -33,25 +34,26 @@ UNSIGNED = "x-amz-content-sha256: UNSIGNED-PAYLOAD"
 
 
 class Sink:
-    """What takes a body that is too large to be kept, and what is said in it where it is an error."""
+    """Receives a body that is too large to keep: its digest, and its beginning."""
 
     def __init__(self) -> None:
-        self.digest, self.said = DIGEST(), b""
+        self.digest, self.beginning = DIGEST(), b""
 
     def __call__(self, piece: bytes) -> None:
         self.digest.update(piece)
-        if len(self.said) < SAID_BYTES:
-            self.said += piece[:SAID_BYTES]
+        if len(self.beginning) < ERROR_BYTES:
+            self.beginning += piece[:ERROR_BYTES]
 
 
 class Source:
-    """What a request's body is read from, piece by piece."""
+    """The body of a request, which libcurl reads in pieces."""
 
     def __init__(self) -> None:
         self.body: Any = memoryview(b"")
         self.at = 0
 
-    def take(self, body: Any) -> int:
+    def replace(self, body: Any) -> int:
+        """Returns the number of bytes."""
         self.body, self.at = memoryview(body), 0
         return len(self.body)
 
@@ -65,7 +67,7 @@ class Source:
         return 0
 
 
-class Thin(CurlRequester):
+class ThinRequester(CurlRequester):
     """See `dyno.suites.objectstore.port.Requester`."""
 
     def __init__(self, at: Access, places: int, fresh: bool, keeps: bool, patience: float) -> None:
@@ -83,44 +85,43 @@ class Thin(CurlRequester):
         handle.setopt(c.USERNAME, self._at.access)
         handle.setopt(c.PASSWORD, self._at.secret)
         handle.setopt(c.UPLOAD_BUFFERSIZE, 512 << 10)
-        handle.source, handle.heads, handle.ask, handle.verb = Source(), [], None, ""
+        handle.source, handle.headers, handle.request, handle.verb = Source(), [], None, ""
         handle.setopt(c.READFUNCTION, handle.source.read)
         handle.setopt(c.SEEKFUNCTION, handle.source.seek)
-        handle.setopt(c.HEADERFUNCTION, handle.heads.append)
+        handle.setopt(c.HEADERFUNCTION, handle.headers.append)
 
     # -- a request ------------------------------------------------------------------------------------------
 
     def _ask(self, handle: Any, argument: Any) -> None:
-        ask: StoreRequest = argument
+        request: StoreRequest = argument
         c = self._c
-        if handle.verb != ask.verb:
-            self._turn(handle, ask.verb)
-        handle.ask = ask
-        handle.heads.clear()
-        handle.setopt(c.URL, self._url(ask))
-        if ask.verb in WRITES:
-            handle.setopt(c.INFILESIZE_LARGE, handle.source.take(ask.body))
-        elif ask.verb in ("open", "join"):
-            handle.setopt(c.POSTFIELDS, _joined(ask) if ask.verb == "join" else b"")
-        if ask.verb == "copy":
-            source = quote(f"/{self._at.bucket}/{self._at.prefix}{ask.other}", SAFE)
-            self._headers(handle, f"x-amz-copy-source: {source}")
-        elif ask.start is not None:
-            self._headers(handle, f"Range: bytes={ask.start}-{ask.end - 1}")
-        elif handle.ranged:
-            self._headers(handle)
-        if ask.verb == "get" and not self._keeps:
+        if handle.verb != request.verb:
+            self._set_verb(handle, request.verb)
+        handle.request = request
+        handle.headers.clear()
+        handle.setopt(c.URL, self._url(request))
+        if request.verb in WRITES:
+            handle.setopt(c.INFILESIZE_LARGE, handle.source.replace(request.body))
+        elif request.verb in ("open", "join"):
+            handle.setopt(c.POSTFIELDS, _list_of_parts(request) if request.verb == "join" else b"")
+        if request.verb == "copy":
+            source = quote(f"/{self._at.bucket}/{self._at.prefix}{request.other}", SAFE)
+            self._set_headers(handle, f"x-amz-copy-source: {source}")
+        elif request.start is not None:
+            self._set_headers(handle, f"Range: bytes={request.start}-{request.end - 1}")
+        elif handle.has_own_headers:
+            self._set_headers(handle)
+        if request.verb == "get" and not self._keeps:
             handle.digest = Sink()
             handle.setopt(c.WRITEFUNCTION, handle.digest)
 
-    def _headers(self, handle: Any, *more: str) -> None:
-        """A header without a value is not sent."""
+    def _set_headers(self, handle: Any, *more: str) -> None:
+        # libcurl leaves out a header without a value.
         token = [f"x-amz-security-token: {self._at.token}"] if self._at.token else []
         handle.setopt(self._c.HTTPHEADER, [UNSIGNED, "Expect:", "Content-Type:", *token, *more])
-        handle.ranged = bool(more)
+        handle.has_own_headers = bool(more)
 
-    def _turn(self, handle: Any, verb: str) -> None:
-        """The handle makes another kind of request than before."""
+    def _set_verb(self, handle: Any, verb: str) -> None:
         c = self._c
         handle.verb = verb
         handle.setopt(c.HTTPGET, 1)
@@ -133,82 +134,77 @@ class Thin(CurlRequester):
             handle.setopt(c.CUSTOMREQUEST, "DELETE")
         elif verb in ("open", "join"):
             handle.setopt(c.POST, 1)
-        self._headers(handle)
+        self._set_headers(handle)
         if verb != "get" or self._keeps:
             handle.setopt(c.WRITEFUNCTION, handle.pieces.append)
 
-    def _url(self, ask: StoreRequest) -> str:
+    def _url(self, request: StoreRequest) -> str:
         prefix = self._at.prefix
-        if ask.verb == "list":
+        if request.verb == "list":
             query = {
                 "encoding-type": "url",
                 "list-type": "2",
-                "max-keys": str(ask.number),
-                "prefix": prefix + ask.key,
+                "max-keys": str(request.number),
+                "prefix": prefix + request.key,
             }
-            if ask.other:
-                query["start-after"] = prefix + ask.other
+            if request.other:
+                query["start-after"] = prefix + request.other
             return f"{self._root}?{urlencode(sorted(query.items()), quote_via=quote, safe='~-._')}"
-        path = f"{self._root}/{quote(prefix + ask.key, SAFE)}"
-        if ask.verb == "open":
+        path = f"{self._root}/{quote(prefix + request.key, SAFE)}"
+        if request.verb == "open":
             return f"{path}?uploads="
-        if ask.verb == "part":
-            return f"{path}?partNumber={ask.number}&uploadId={quote(ask.upload, SAFE)}"
-        return f"{path}?uploadId={quote(ask.upload, SAFE)}" if ask.upload else path
+        if request.verb == "part":
+            return f"{path}?partNumber={request.number}&uploadId={quote(request.upload, SAFE)}"
+        return f"{path}?uploadId={quote(request.upload, SAFE)}" if request.upload else path
 
-    # -- and its answer -------------------------------------------------------------------------------------
+    # -- its response ---------------------------------------------------------------------------------------
 
     def _response(self, handle: Any) -> Any:
-        c, told, ask = self._c, handle.getinfo, handle.ask
-        status = told(c.HTTP_CODE)
+        c, info, request = self._c, handle.getinfo, handle.request
+        status = info(c.HTTP_CODE)
         self.codes[status] += 1
-        kept = b"".join(handle.pieces)
+        body = b"".join(handle.pieces)
         handle.pieces.clear()
-        sunk = handle.digest if ask.verb == "get" and not self._keeps else None
-        if status >= OTHER_FROM:
-            return _error(status, kept if sunk is None else sunk.said)
-        if ask.verb in ("copy", "join") and (code := CODE.search(kept)):
-            # Which has begun to answer before it knows.
-            return _error(status, code[0])
-        first, total = told(c.STARTTRANSFER_TIME_T) * 1_000, told(c.TOTAL_TIME_T) * 1_000
-        if sunk is not None:
-            return StoreResponse(int(told(c.SIZE_DOWNLOAD_T)), sunk.digest.digest(), None, first, total)
-        if ask.verb == "get":
-            return StoreResponse(len(kept), None, kept, first, total)
-        size = int(told(c.CONTENT_LENGTH_DOWNLOAD_T)) if ask.verb == "head" else 0
-        names = partial(_names, kept, len(self._at.prefix)) if ask.verb == "list" else None
-        return StoreResponse(size, None, None, first, total, names, _tag(ask, handle.heads, kept))
+        sink = handle.digest if request.verb == "get" and not self._keeps else None
+        # A copy or join starts its response before it knows the outcome, so its body may be an error.
+        if status >= ERROR_FROM or (request.verb in ("copy", "join") and CODE.search(body)):
+            code = CODE.search(body if sink is None else sink.beginning)
+            return error_of(status, code[1].decode(errors="replace") if code else "")
+        first, total = info(c.STARTTRANSFER_TIME_T) * 1_000, info(c.TOTAL_TIME_T) * 1_000
+        if sink is not None:
+            return StoreResponse(int(info(c.SIZE_DOWNLOAD_T)), sink.digest.digest(), None, first, total)
+        if request.verb == "get":
+            return StoreResponse(len(body), None, body, first, total)
+        size = int(info(c.CONTENT_LENGTH_DOWNLOAD_T)) if request.verb == "head" else 0
+        names = partial(_names, body, len(self._at.prefix)) if request.verb == "list" else None
+        return StoreResponse(size, None, None, first, total, names, _tag(request, handle.headers, body))
 
 
 def _names(body: bytes, cut: int) -> Sequence[str]:
-    names = [unescape(found.decode()) for found in NAME.findall(body)]
-    # Not every server writes them as it was asked to.
+    names = [unescape(name.decode()) for name in NAME.findall(body)]
+    # Not every server encodes names as requested.
     return [(unquote_plus(name) if ENCODED in body else name)[cut:] for name in names]
 
 
-def _tag(ask: StoreRequest, heads: Sequence[bytes], body: bytes) -> str:
-    if ask.verb == "open":
-        found = UPLOAD.search(body)
-        return unescape(found[1].decode()) if found else ""
-    if ask.verb == "part":
-        return next((head[5:].strip().decode() for head in heads if head[:5].lower() == b"etag:"), "")
+def _tag(request: StoreRequest, headers: Sequence[bytes], body: bytes) -> str:
+    if request.verb == "open":
+        match = UPLOAD.search(body)
+        return unescape(match[1].decode()) if match else ""
+    if request.verb == "part":
+        return next((header[5:].strip().decode() for header in headers if header[:5].lower() == b"etag:"), "")
     return ""
 
 
-def _joined(ask: StoreRequest) -> bytes:
+def _list_of_parts(request: StoreRequest) -> bytes:
     parts = "".join(
-        f"<Part><PartNumber>{number}</PartNumber><ETag>{tag}</ETag></Part>" for number, tag in enumerate(ask.tags, 1)
+        f"<Part><PartNumber>{number}</PartNumber><ETag>{tag}</ETag></Part>"
+        for number, tag in enumerate(request.tags, 1)
     )
     return f"<CompleteMultipartUpload>{parts}</CompleteMultipartUpload>".encode()
 
 
-def _error(status: int, said: bytes) -> Exception:
-    found = CODE.search(said)
-    return error_of(status, found[1].decode(errors="replace") if found else "")
-
-
 def error_of(status: int, code: str) -> Exception:
-    """What an answer of that status, with that code of S3's, is."""
+    """Returns the exception for a response's status and S3 error code."""
     if status == 429 or (status == 503 and code in THROTTLES):
         return Throttled(f"HTTP {status} {code}".strip())
     if status == 404 and code in ("", "404", "NoSuchKey"):

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import Any, NamedTuple, Protocol
 
 from dyno.contracts.suite import InFlight
 
 Body = bytes | memoryview
+MAX_WAIT_SECONDS = 1e6
+"""Longest wait for a response: a queue rejects a much longer one."""
 
 
 class StoreRequest(NamedTuple):
@@ -66,6 +71,53 @@ class Requester(InFlight, Protocol):
     """Keeps several requests in flight. An argument is a `StoreRequest`."""
 
     def close(self) -> None: ...
+
+
+class ThreadedRequester:
+    """A `Requester` for a client that waits for each response: a thread per place, and none for a single place.
+
+    `respond` makes a request and returns the response; if it raises, the exception is the answer.
+    """
+
+    def __init__(self, respond: Callable[[StoreRequest], StoreResponse], places: int) -> None:
+        self._respond = respond
+        self._done: SimpleQueue[tuple[int, Any]] = SimpleQueue()
+        self._requests: list[SimpleQueue[Any]] = [SimpleQueue() for _ in range(places if places > 1 else 0)]
+        self._threads = [
+            Thread(target=self._serve, args=(place,), daemon=True) for place in range(len(self._requests))
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def begin(self, place: int, argument: Any) -> None:
+        if self._requests:
+            self._requests[place].put(argument)
+        else:
+            self._done.put((place, self._answer(argument)))
+
+    def ended(self, wait_ns: int) -> Sequence[tuple[int, Any]]:
+        done: list[tuple[int, Any]] = []
+        with suppress(Empty):
+            done.append(self._done.get(timeout=min(wait_ns / 1e9, MAX_WAIT_SECONDS)))
+            while True:
+                done.append(self._done.get_nowait())
+        return done
+
+    def _answer(self, request: StoreRequest) -> StoreResponse | Exception:
+        try:
+            return self._respond(request)
+        except Exception as error:
+            return error
+
+    def _serve(self, place: int) -> None:
+        while (request := self._requests[place].get()) is not None:
+            self._done.put((place, self._answer(request)))
+
+    def close(self) -> None:
+        for requests in self._requests:
+            requests.put(None)
+        for thread in self._threads:
+            thread.join()
 
 
 class Bucket(Protocol):

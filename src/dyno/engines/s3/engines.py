@@ -1,0 +1,192 @@
+"""S3 servers that Dyno starts on a directory: MinIO, which stores objects in its own format, and versitygw, which
+stores each object as a file.
+
+A server listens on a local port, and only Dyno has its keys: they are in the environment of its process, where other
+users can't see them. Comments say why a setting differs from the default. MinIO, Inc., MinIO documentation, "Settings
+and Configurations"; Versity Software, Inc., versitygw documentation, "POSIX backend" and "Global options".
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from dyno.contracts.engine import EngineSpec, PortSpec, Server
+from dyno.contracts.model import Caveat, Refused, Tier, Value
+from dyno.contracts.programs import GoModule, Program
+from dyno.engines.s3 import buckets
+from dyno.engines.s3.http_requests import LOOPBACK
+from dyno.host import tree
+from dyno.servers import loopback, program_option
+from dyno.servers.process import Process, Served, directory
+
+MINIO_PROGRAM = Program(
+    "minio",
+    "20260212",
+    GoModule(
+        path="github.com/minio/minio",
+        version="v0.0.0-20260212201848-7aac2a2c5b7c",
+        sum="h1:/qdoYujxF5MBLDMVLeiYJ/7fBa1HikX39Dvzb9Ji8pA=",
+        least="1.24",
+    ),
+)
+VERSITYGW_PROGRAM = Program(
+    "versitygw",
+    "1.8.0",
+    GoModule(
+        path="github.com/versity/versitygw",
+        version="v1.8.0",
+        sum="h1:au+wI+aybno/STsQiSm35Uu6Q6iK5MWReQxgO6SEMFc=",
+        package="./cmd/versitygw",
+        least="1.25",
+    ),
+)
+
+
+class S3Server(Served):
+    """A server with the keys of its address, on the directory `data`."""
+
+    program: Program
+    kind: program_option.Kind
+    ready: str
+    """Path of the health check."""
+    region = buckets.REGION
+
+    def __init__(self, home: Path, path: str = "") -> None:
+        program = path or program_option.verified(self.program)
+        if program is None or self.missing(path):
+            raise Refused(f"{self.missing(path)}")
+        self._home, self.data = home, home / "data"
+        self.address = loopback.own(home)
+        self._process = Process(
+            [program], home, lambda: loopback.says(self.address, self.ready), environment=self.environment()
+        )
+
+    @classmethod
+    def missing(cls, path: str) -> str | None:
+        """What is missing, with the remedy. `path`: of a program that the user named."""
+        if path:
+            return cls.kind.wrong(path)
+        name = cls.program.name
+        return None if program_option.found(cls.program) else f"needs {name}: dyno install {name}"
+
+    def environment(self) -> dict[str, str]:
+        raise NotImplementedError
+
+    def arguments(self) -> list[str]:
+        """Returns the program's arguments. The data directory exists."""
+        raise NotImplementedError
+
+    def start(self) -> None:
+        directory(self._home, None)
+        self.data.mkdir(exist_ok=True)
+        self._process.command[1:] = self.arguments()
+        self._process.start()
+
+
+class Minio(S3Server):
+    program, ready = MINIO_PROGRAM, "/minio/health/ready"
+    kind = program_option.Kind("MinIO server", r"minio version (\S+)")
+
+    def environment(self) -> dict[str, str]:
+        return {
+            "MINIO_ROOT_USER": self.address.user,
+            "MINIO_ROOT_PASSWORD": self.address.password,
+            "MINIO_REGION": self.region,
+            # Nobody else uses it.
+            "MINIO_BROWSER": "off",
+            "MINIO_UPDATE": "off",
+            # It scans all objects at intervals, which would hit some phases and not others.
+            "MINIO_SCANNER_SPEED": "slowest",
+        }
+
+    def arguments(self) -> list[str]:
+        (self._home / "certs").mkdir(exist_ok=True)
+        listen = ["--address", f"{self.address.host}:{self.address.port}", "--certs-dir", "certs"]
+        return ["server", "--quiet", *listen, "data"]
+
+
+class Versitygw(S3Server):
+    """Metadata of an object is in the file's extended attributes, or in a directory beside the data if the file
+    system has none."""
+
+    program, ready = VERSITYGW_PROGRAM, "/health"
+    kind = program_option.Kind("versitygw server", r"Version\s*: (\S+)")
+
+    def environment(self) -> dict[str, str]:
+        return {"ROOT_ACCESS_KEY": self.address.user, "ROOT_SECRET_KEY": self.address.password}
+
+    def arguments(self) -> list[str]:
+        # By default each request has a connection of its own.
+        arguments = ["--quiet", "--keep-alive", "--health", self.ready, "--region", self.region]
+        arguments += ["--port", f"{self.address.host}:{self.address.port}", "posix"]
+        try:
+            os.setxattr(self.data, "user.dyno", b"1")
+            os.removexattr(self.data, "user.dyno")
+        except OSError:
+            (self._home / "beside").mkdir(exist_ok=True)
+            arguments += ["--sidecar", "beside"]
+        return [*arguments, "data"]
+
+
+class Store(buckets.Store):
+    """A bucket of a server that Dyno started."""
+
+    def __init__(
+        self, cls: type[S3Server], flushes: str, home: Path, tier: Tier, options: Mapping[str, Value], server: Any
+    ) -> None:
+        super().__init__(home, options, server)
+        self._class, self._flushes = cls, flushes
+
+    def version(self) -> str:
+        program = self._class.program
+        version = self._class.kind.version_of(program, program_option.given(self.options))
+        return f"{program.name} {version} ({self.clients()})"
+
+    def settings(self) -> Mapping[str, Value | None]:
+        client = {"client": self.options["client"], "region": self.at.region, "transport": "loopback"}
+        return {"flushes": self._flushes, **client}
+
+    def files(self) -> Iterable[Path]:
+        return tree.files(self.server.data)
+
+    def caveats(self) -> Iterable[Caveat]:
+        yield LOOPBACK
+        if self._flushes == "contents":
+            yield Caveat(
+                "names-not-flushed", "flushes an object's content, more than tier process asks for, but not its name"
+            )
+
+
+def _declare(cls: type[S3Server], title: str, flushes: str) -> EngineSpec:
+    def serve(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) -> Server:
+        return cls(home, program_option.given(options))
+
+    return EngineSpec(
+        name=cls.program.name,
+        title=title,
+        opener=partial(Store, cls, flushes),
+        ports={"bucket": PortSpec("dyno.engines.s3.boto:Objects")},
+        tiers={Tier.PROCESS: {"flushes": flushes}},
+        default_tier=Tier.PROCESS,
+        modules=("boto3", "pycurl"),
+        requires=("boto3>=1.36", "pycurl>=7.45.7"),
+        programs=(cls.program,),
+        options=(buckets.CLIENT, cls.kind.setting),
+        server=serve,
+        needs=lambda options: cls.missing(program_option.given(options)),
+        by_default=False,
+    )
+
+
+# MinIO flushes the content of an object, but not the directory with its name, so it does not provide tier `power`.
+MINIO = _declare(Minio, "MinIO on one directory, which Dyno starts (boto3, or libcurl)", "contents")
+# versitygw never flushes. What it acknowledges is in a file under its final name, with its attributes.
+VERSITYGW = _declare(
+    Versitygw,
+    "versitygw 1.8, an S3 server over a directory of files, which Dyno starts (boto3, or libcurl)",
+    "none",
+)
