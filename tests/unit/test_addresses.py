@@ -1,4 +1,4 @@
-"""An address may stand in a variable or in a file of one's own, and what is wrong with that is said without it."""
+"""Addresses are read from variables and files; error messages don't contain them."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ import pytest
 
 from dyno.contracts.model import UsageError
 from dyno.servers import user_server
-from dyno.text.addresses import resolve_address
+from dyno.text.passwords import resolve_address
 
 ADDRESS = "redis://me:s3cret@h/0"
 
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    found = tmp_path / "address"
-    found.touch(0o600)
-    found.write_text(f"{ADDRESS}\r\n# a second line\n")
-    return found
+    path = tmp_path / "address"
+    path.touch(0o600)
+    path.write_text(f"{ADDRESS}\r\n# a second line\n")
+    return path
 
 
 def test_the_first_line_of_a_file_is_an_address(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -32,14 +32,14 @@ def test_the_first_line_of_a_file_is_an_address(file: Path, monkeypatch: pytest.
     assert resolve_address("file:link") == ADDRESS
 
 
-def test_a_variable_is_taken_out_of_the_environment_and_is_known_for_good(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_variable_is_removed_from_the_environment_and_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DYNO_TEST_ADDRESS", ADDRESS)
     assert resolve_address("env:DYNO_TEST_ADDRESS") == resolve_address("env:DYNO_TEST_ADDRESS") == ADDRESS
     assert "DYNO_TEST_ADDRESS" not in os.environ
 
 
 @pytest.mark.parametrize("text", [ADDRESS, "", "env", "unix:///run/redis.sock?db=0"])
-def test_anything_else_is_an_address_itself(text: str) -> None:
+def test_any_other_text_is_an_address_itself(text: str) -> None:
     assert resolve_address(text) == text
 
 
@@ -58,27 +58,27 @@ def spoil(file: Path, how: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("how", "said"),
+    ("how", "message"),
     [
         ("missing", "can't read {}: No such file or directory"),
         ("folder", "can't read {}: Is a directory"),
-        # And nobody waits for who might write to it.
-        ("pipe", "{} is no regular file"),
-        ("empty", "the first line of {} is empty; it is to be the address"),
+        # Opening it doesn't wait for a writer.
+        ("pipe", "{} is not a regular file"),
+        ("empty", "the first line of {} is empty; expected an address"),
         *(
             (mode, "others may read {0}, which has an address: chmod 600 {0}")
             for mode in ("640", "604", "620", "777")
         ),
     ],
 )
-def test_a_file_that_is_none_or_not_ones_own_is_refused(file: Path, how: str, said: str) -> None:
+def test_a_missing_or_public_file_is_refused(file: Path, how: str, message: str) -> None:
     spoil(file, how)
-    with pytest.raises(ValueError, match=f"^{re.escape(said.format(file))}$"):
+    with pytest.raises(ValueError, match=f"^{re.escape(message.format(file))}$"):
         resolve_address(f"file:{file}")
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("env:DYNO_TEST_EMPTY", "the environment variable DYNO_TEST_EMPTY is empty"),
         ("env:DYNO_TEST_NO_ADDRESS", "the environment variable DYNO_TEST_NO_ADDRESS is not set"),
@@ -89,10 +89,10 @@ def test_a_file_that_is_none_or_not_ones_own_is_refused(file: Path, how: str, sa
         ("mysql://me:s3cret", "is no address; in a password / ? # : @ are written %2F %3F %23 %3A %40"),
     ],
 )
-def test_what_is_wrong_with_an_option_is_said_without_the_address(
-    file: Path, monkeypatch: pytest.MonkeyPatch, text: str, said: str
+def test_error_messages_do_not_have_the_address(
+    file: Path, monkeypatch: pytest.MonkeyPatch, text: str, message: str
 ) -> None:
     monkeypatch.setenv("DYNO_TEST_EMPTY", "")
     with pytest.raises(UsageError) as refused:
         user_server.setting("mysql").read(text.format(file), "engine mysql: option")
-    assert str(refused.value) == f"engine mysql: option url: {said}"
+    assert str(refused.value) == f"engine mysql: option url: {message}"

@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 
 from dyno.contracts import quantities
 from dyno.contracts.model import UsageError, Value
-from dyno.text import addresses
-from dyno.text.passwords import mask_argument
+from dyno.text.passwords import mask_argument, resolve_address
 from dyno.text.sanitize import sanitize
 
 SHOWN = 80
@@ -44,7 +43,7 @@ class Setting(NamedTuple):
         if isinstance(text, bool):
             text = "yes" if text else "no"
         try:
-            return self.parse(addresses.resolve_address(str(text)) if self.address else str(text))
+            return self.parse(resolve_address(str(text)) if self.address else str(text))
         except ValueError as error:
             said = "" if self.address else f"={format_value(text)}"
             raise UsageError(f"{owner} {self.name}{said}: {error}") from None
