@@ -1,8 +1,7 @@
-"""Finds suites and engines: ours by looking in their folders, plug-ins' by entry point.
+"""Finds suites and engines: Dyno's own in their packages, plug-ins by entry point.
 
-The only place that knows what there is. It imports a declaration when it is asked for by name, and never an
-engine's library: those are imported by an engine's opener, inside a worker. A plug-in that can't be imported is
-reported with its error and hides nobody else.
+A declaration is imported when it is asked for by name. That imports no engine's library: an engine's opener does,
+inside a worker. A plug-in that can't be imported is reported with its error and doesn't affect the others.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import cache
-from itertools import chain
 from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
@@ -33,157 +31,148 @@ from dyno.text.sanitize import is_unsafe, sanitize
 
 GROUPS = {"engine": "dyno.engines", "suite": "dyno.suites"}
 KINDS: dict[str, type] = {"engine": EngineSpec, "suite": Suite}
-_OURS = tuple(f"{package}." for package in GROUPS.values())
 MEMBER, MEMBERS = "engine_", "engines"
 INFO = (".dist-info", ".egg-info")
-"""Directories in which a distribution says what it is."""
+"""Endings of directories with the metadata of a distribution."""
 
 
 @cache
 def _sources(kind: str) -> dict[str, str]:
-    """Name to 'module:attribute', ours first: a plug-in can't take the name of one of ours."""
-    found = own(kind)
-    for name, value in _plugins(GROUPS[kind]):
-        found.setdefault(name, value)
-    return found
+    """Returns name to 'module:attribute'. A plug-in can't replace a suite or engine of Dyno's."""
+    return {**dict(_plugins(GROUPS[kind])), **own(kind)}
 
 
 def own(kind: str) -> dict[str, str]:
-    """Name to 'module:attribute' of the engines or suites that come with Dyno."""
-    package = dyno.engines if kind == "engine" else dyno.suites
-    return dict(_declarations(package, kind.upper()))
-
-
-def _declarations(package: ModuleType, attribute: str) -> Iterator[tuple[str, str]]:
-    """Name and 'module:attribute' of each of our suites or engines.
+    """Returns name to 'module:attribute' of the engines or suites that come with Dyno.
 
     A family of engines is a package with a module `engine_NAME` per engine, or a module `engines` with several: its
     `ENGINES` in `__init__.py` has their names, and NAME is declared as an attribute of that name in capitals. Any
-    other module or package is named after the one suite or engine that it declares."""
-    for found in pkgutil.iter_modules(package.__path__):
-        if found.name.startswith("_"):
+    other module or package is named after the one suite or engine that it declares.
+    """
+    package, attribute = (dyno.engines if kind == "engine" else dyno.suites), kind.upper()
+    sources: dict[str, str] = {}
+    for entry in pkgutil.iter_modules(package.__path__):
+        if entry.name.startswith("_"):
             continue
-        module = f"{package.__name__}.{found.name}"
-        within = pkgutil.iter_modules([f"{path}/{found.name}" for path in package.__path__]) if found.ispkg else ()
-        members = [each.name for each in within if each.name.startswith(MEMBER) or each.name == MEMBERS]
+        module = f"{package.__name__}.{entry.name}"
+        inside = pkgutil.iter_modules([f"{path}/{entry.name}" for path in package.__path__]) if entry.ispkg else ()
+        members = [inner.name for inner in inside if inner.name.startswith(MEMBER) or inner.name == MEMBERS]
         if not members:
-            yield found.name, f"{module}:{attribute}"
+            sources[entry.name] = f"{module}:{attribute}"
         for member in members:
             if member == MEMBERS:
                 names = importlib.import_module(module).ENGINES
-                yield from ((name, f"{module}.{MEMBERS}:{name.upper()}") for name in names)
+                sources |= {name: f"{module}.{MEMBERS}:{name.upper()}" for name in names}
             else:
-                yield member.removeprefix(MEMBER), f"{module}.{member}:{attribute}"
+                sources[member.removeprefix(MEMBER)] = f"{module}.{member}:{attribute}"
+    return sources
 
 
 def _plugins(group: str) -> Iterable[tuple[str, str]]:
-    """Name and 'module:attribute' of each entry point. That there are none is found out by a look at the files where
-    there would be some: to import what reads them takes longer than most commands, and few have plug-ins."""
-    if not any(group.encode() in text for text in _declared(tuple(sys.path))):
+    """Returns name and 'module:attribute' of each entry point, the first of a name last.
+
+    Searches the files for the name of the group first: importing `importlib.metadata` takes longer than most
+    commands, and few installations have plug-ins.
+    """
+    if not any(group.encode() in text for text in _entry_points(tuple(sys.path))):
         return ()
     from importlib.metadata import entry_points
 
-    return [(entry.name, entry.value) for entry in entry_points(group=group)]
+    return [(entry.name, entry.value) for entry in entry_points(group=group)][::-1]
 
 
 @cache
-def _declared(path: tuple[str, ...]) -> list[bytes]:
-    """The entry points of every distribution that is installed there, as they are written. Of an archive on the path
-    all groups, as only the library looks inside."""
-    found = list[bytes]()
-    for place in map(Path, path):
-        if place.is_file():
+def _entry_points(path: tuple[str, ...]) -> list[bytes]:
+    """Returns the text of every entry_points.txt on the path. An archive counts as having every group."""
+    texts = list[bytes]()
+    for directory in map(Path, path):
+        if directory.is_file():
             return [" ".join(GROUPS.values()).encode()]
-        with suppress(OSError), os.scandir(place) as entries:
+        with suppress(OSError), os.scandir(directory) as entries:
             for entry in entries:
                 if entry.name.endswith(INFO):
                     with suppress(OSError):
-                        found.append(Path(entry.path, "entry_points.txt").read_bytes())
-    return found
+                        texts.append(Path(entry.path, "entry_points.txt").read_bytes())
+    return texts
 
 
 def names(kind: str) -> list[str]:
-    """Of all engines or suites, in order, whether or not they can be imported: nothing is."""
+    """Returns the names of all engines or suites, sorted, without importing any."""
     return sorted(_sources(kind))
 
 
 def _load(kind: str, name: str) -> Any:
     known = _sources(kind)
     if name not in known:
-        kin = _kin(name) if kind == "engine" else []
+        # No engine is called 'zodb', but the titles of several have that word.
+        titles = {spec.name: spec.title.lower().replace("'s", "") for spec in engines()} if kind == "engine" else {}
+        kin = [other for other, title in titles.items() if name.lower() in re.findall(r"[\w.]+", title)]
         raise UsageError(unknown(kind, name, known, kin))
     module, _, attribute = known[name].partition(":")
     where = sanitize(f"{kind} {name} ({known[name]})", keep="")
     try:
-        found = getattr(importlib.import_module(module), attribute)
-        if found.name != name:
-            raise ValueError(f"it calls itself {found.name}; the names must be the same")
+        declaration = getattr(importlib.import_module(module), attribute)
+        if declaration.name != name:
+            raise ValueError(f"it calls itself {declaration.name}; the names must be the same")
     except KeyboardInterrupt:
         raise
     except BaseException as error:
-        raise UsageError(f"{where} can't be imported: {_named(error)}") from error
+        raise UsageError(f"{where} can't be imported: {_described(error)}") from error
+    # Tests check types and texts of Dyno's own, whose number would make every start slower.
+    plugin = not module.startswith(tuple(f"{package}." for package in GROUPS.values()))
     try:
-        if not module.startswith(_OURS):
-            # Our own are checked by a test: they are many, and this is where a start spends its time.
-            check_types(found, kind)
+        if plugin:
+            check_types(declaration, kind)
         if kind == "engine":
-            found.check(_ports())
-        if not module.startswith(_OURS):
-            check_texts(where, found, kind)
+            declaration.check(_ports())
+        if plugin:
+            check_texts(where, declaration, kind)
     except UsageError as error:
         line = str(error)
         raise UsageError(line if line.startswith(where) else sanitize(f"{where}: {line}", keep="")) from None
     except Exception as error:
-        raise UsageError(f"{where} is no {KINDS[kind].__name__}: {_named(error)}") from None
-    return found
+        raise UsageError(f"{where} is no {KINDS[kind].__name__}: {_described(error)}") from None
+    return declaration
 
 
-def _named(error: BaseException) -> str:
+def _described(error: BaseException) -> str:
     return f"{type(error).__name__}: {sanitize(' '.join(exception_text(error).split()))}"
 
 
-def check_types(found: Any, kind: str) -> None:
+def check_types(declaration: Any, kind: str) -> None:
     """Raises UsageError for the first field of a declaration that is missing or of another type."""
-    if kind == "engine" and not isinstance(found, EngineSpec):
-        raise UsageError(f"it is a {type(found).__name__}, expected an EngineSpec")
-    for line in type_errors(found, KINDS[kind]):
+    if kind == "engine" and not isinstance(declaration, EngineSpec):
+        raise UsageError(f"it is a {type(declaration).__name__}, expected an EngineSpec")
+    for line in type_errors(declaration, KINDS[kind]):
         raise UsageError(line)
 
 
-def check_texts(where: str, found: Any, kind: str) -> None:
-    """What a declaration says is shown as it stands. Raises UsageError."""
-    parts = {"": found} if kind == "engine" else {name: getattr(found, name, ()) for name in Suite.__annotations__}
-    for field, shown in chain.from_iterable(is_unsafe(part, name) for name, part in parts.items()):
-        raise UsageError(f"{where}: {field}: {shown:.80} is not one line of text that can be shown")
-
-
-def _kin(word: str) -> list[str]:
-    """The engines whose titles have it for a word: no engine is called 'zodb', and several are of it."""
-    wanted = word.lower()
-    return [spec.name for spec in engines() if wanted in re.findall(r"[\w.]+", spec.title.lower().replace("'s", ""))]
+def check_texts(where: str, declaration: Any, kind: str) -> None:
+    """Raises UsageError for a text in a declaration that is not one printable line."""
+    parts = {name: getattr(declaration, name, ()) for name in Suite.__annotations__}
+    for name, part in ({"": declaration} if kind == "engine" else parts).items():
+        for field, text in is_unsafe(part, name):
+            raise UsageError(f"{where}: {field}: {text:.80} is not one line of text that can be shown")
 
 
 @cache
 def _ports() -> tuple[str, ...]:
-    """All that there are: each is some suite's."""
+    """Returns the ports of all suites, which are all ports there are."""
     return tuple(dict.fromkeys(port for suite in suites() for port in suite.ports))
 
 
 def prepare(name: str) -> None:
-    """Finds out what there is, and imports what trials of a suite need: its declaration, and its package's module
-    `workload` if it has one. Processes that are forked from this one need not do it again. No engine is imported.
-    """
+    """Finds all declarations; imports the suite and the module `workload` of its package, but no engine. Processes
+    forked from this one have them."""
     for kind in GROUPS:
         _sources(kind)
-    # An engine's declaration is held to them.
+    # Checks of an engine's declaration use the ports.
     _ports()
-    try:
+    # A module that fails is reported by the trial that needs it.
+    with suppress(Exception, SystemExit):
         module = f"{type(suite(name)).__module__}.workload"
         if importlib.util.find_spec(module) is not None:
             importlib.import_module(module)
-    except (Exception, SystemExit):
-        # The trial that needs it reports what is wrong with it.
-        return
 
 
 def conformance(suite: Suite) -> ModuleType | None:
@@ -199,31 +188,28 @@ def conformance(suite: Suite) -> ModuleType | None:
 
 @cache
 def engine(name: str) -> EngineSpec:
-    """The declaration of one engine. Raises UsageError, with the nearest name, for an unknown one."""
+    """Returns an engine's declaration. Raises UsageError for an unknown engine, with the nearest name."""
     return cast(EngineSpec, _load("engine", name))
 
 
 @cache
 def suite(name: str) -> Suite:
-    """One suite. Raises UsageError, with the nearest name, for an unknown one."""
+    """Returns a suite. Raises UsageError for an unknown one, with the nearest name."""
     return cast(Suite, _load("suite", name))
 
 
 def engines() -> Iterator[EngineSpec]:
-    """Every engine that can be imported, in order of name."""
-    return (spec for name in names("engine") if isinstance(spec := attempt("engine", name), EngineSpec))
+    """Yields every engine that can be imported, in the order of names."""
+    return (spec for name in names("engine") if not isinstance(spec := attempt("engine", name), str))
 
 
 def suites() -> Iterator[Suite]:
-    """Every suite that can be imported, in order of name."""
-    for name in names("suite"):
-        found = attempt("suite", name)
-        if not isinstance(found, str):
-            yield found
+    """Yields every suite that can be imported, in the order of names."""
+    return (suite for name in names("suite") if not isinstance(suite := attempt("suite", name), str))
 
 
 def attempt(kind: str, name: str) -> Any:
-    """The declaration, or the one line that says why it can't be had."""
+    """Returns the declaration, or a line with the reason why it can't be imported."""
     try:
         return engine(name) if kind == "engine" else suite(name)
     except UsageError as error:
@@ -231,22 +217,22 @@ def attempt(kind: str, name: str) -> Any:
 
 
 def broken() -> list[str]:
-    """One line for each engine or suite that can't be imported."""
-    found = (attempt(kind, name) for kind in GROUPS for name in names(kind))
-    return [line for line in found if isinstance(line, str)]
+    """Returns a line for each engine or suite that can't be imported."""
+    attempts = (attempt(kind, name) for kind in GROUPS for name in names(kind))
+    return [line for line in attempts if isinstance(line, str)]
 
 
 def runs_here(name: str) -> bool:
-    """Whether there is such an engine and nothing that it needs is missing."""
-    found = attempt("engine", name)
-    return isinstance(found, EngineSpec) and not found.lacking()
+    """Returns whether the engine can be imported and lacks nothing that it needs."""
+    spec = attempt("engine", name)
+    return not isinstance(spec, str) and not spec.lacking()
 
 
-def engines_for(wanted: Suite) -> list[EngineSpec]:
-    """The engines that implement one of the suite's ports, each as it is through that port."""
-    return [spec for each in engines() if (spec := through(wanted, each)) is not None]
+def engines_for(suite: Suite) -> list[EngineSpec]:
+    """Returns the engines that implement one of the suite's ports, each reduced to that port."""
+    return [spec for each in engines() if (spec := through(suite, each)) is not None]
 
 
-def through(wanted: Suite, spec: EngineSpec) -> EngineSpec | None:
-    """The engine as it is through the first of the suite's ports that it implements; None where it has none."""
-    return next((spec.through(port) for port in wanted.ports if port in spec.ports), None)
+def through(suite: Suite, spec: EngineSpec) -> EngineSpec | None:
+    """Returns the engine reduced to the first of the suite's ports that it implements; None if it has none."""
+    return next((spec.through(port) for port in suite.ports if port in spec.ports), None)

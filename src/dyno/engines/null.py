@@ -7,10 +7,11 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from typing import Any
 
 from dyno.contracts.engine import Engine, EngineSpec, PortSpec
 from dyno.contracts.model import Caveat, Tier, Value
-from dyno.suites.arrays.port import Change, Chunk
+from dyno.suites.arrays.port import Chunk
 from dyno.suites.http import RequestOptions, Target
 from dyno.suites.records.port import Key, Record
 from dyno.suites.series.port import Buckets, SampleBatch, Samples
@@ -30,14 +31,22 @@ class Null(Engine):
         yield Caveat("floor", "does nothing: the harness's own cost, which is inside every other figure")
 
 
+def nothing(self: object, argument: object = None) -> None:
+    """Method without an effect."""
+
+
+def itself(self: Any, argument: object = None) -> Any:
+    """Method that returns the port, which is its own reader, requester, column and frame."""
+    return self
+
+
 class NullPort:
     """Base of the ports. Takes any arguments."""
 
     def __init__(self, engine: Null, *arguments: object) -> None:
         pass
 
-    def close(self) -> None:
-        pass
+    close = nothing
 
 
 class Synthetic(NullPort):
@@ -50,14 +59,10 @@ class Synthetic(NullPort):
 class Records(NullPort):
     """The `records` port: takes every record and has none."""
 
+    reader, get = itself, nothing
+
     def reading(self) -> AbstractContextManager[Records]:
         return nullcontext(self)
-
-    def reader(self) -> Records:
-        return self
-
-    def get(self, key: Key) -> Record | None:
-        return None
 
     def get_many(self, keys: Sequence[Key]) -> list[Record | None]:
         return []
@@ -81,14 +86,13 @@ class Records(NullPort):
 class Objects(NullPort):
     """The `objects` port, without a database."""
 
-    database = None
-
-    def forget(self) -> None:
-        pass
+    database, forget = None, nothing
 
 
 class Arrays(NullPort):
-    """The `arrays` port: takes every chunk and has none. It is also its own empty column and frame."""
+    """The `arrays` port: takes every chunk and has none."""
+
+    frame, __getitem__, update = itself, itself, nothing
 
     def writing(self, rows: int) -> AbstractContextManager[Callable[[Chunk], None]]:
         return nullcontext(lambda chunk: None)
@@ -102,40 +106,23 @@ class Arrays(NullPort):
     def slice(self, rows: range) -> Chunk:
         return {}
 
-    def frame(self, columns: Sequence[str]) -> Arrays:
-        return self
-
-    def __getitem__(self, column: str) -> Arrays:
-        return self
-
-    def update(self, change: Change) -> None:
-        pass
-
 
 class Compute(NullPort):
     """The `compute` port: its operations do nothing."""
 
-    def load(self, arrays: Mapping[str, object]) -> None:
-        pass
+    load, threads = nothing, nothing
 
     def operation(self, name: str) -> Callable[[object], object]:
         return bool
-
-    def threads(self) -> int | None:
-        return None
 
 
 class Series(NullPort):
     """The `series` port: takes every sample and has none."""
 
+    insert, settle = nothing, nothing
+
     def __init__(self, engine: Null, names: Sequence[str]) -> None:
         self._samples = Samples((), (), (), ())
-
-    def insert(self, batch: SampleBatch) -> None:
-        pass
-
-    def settle(self) -> None:
-        pass
 
     def seen(self, pv: int, ts: int) -> bool:
         return True
@@ -159,7 +146,7 @@ class Series(NullPort):
 class Requests(NullPort):
     """The `requests` port: sends nothing and has every response at once."""
 
-    def __init__(self, engine: Null, how: RequestOptions) -> None:
+    def __init__(self, engine: Null, options: RequestOptions) -> None:
         self.codes = dict[int, int]()
         self._begun: list[tuple[int, None]] = []
 
@@ -169,7 +156,7 @@ class Requests(NullPort):
     def asking(self, places: int, fresh: bool) -> Requests:
         return self
 
-    def begin(self, place: int, argument: str) -> None:
+    def begin(self, place: int, argument: object) -> None:
         self._begun.append((place, None))
 
     def ended(self, wait_ns: int) -> Sequence[tuple[int, None]]:
@@ -184,9 +171,6 @@ class Bucket(Requests):
 
     def __init__(self, engine: Null, large: bool, patience: float) -> None:
         self._begun = []
-
-    def begin(self, place: int, argument: object) -> None:
-        self._begun.append((place, None))
 
 
 ENGINE = EngineSpec(

@@ -73,12 +73,12 @@ ENGINE = EngineSpec(
     opener=ChDB,
     ports={
         "arrays": PortSpec(
-            "dyno.engines.chdb.arrays:Arrays",
+            "dyno.engines.chdb.tables:Arrays",
             gaps=(
                 Gap("atomicity", "unsupported", "each chunk is an insert of its own, and there are no transactions"),
             ),
         ),
-        "series": PortSpec("dyno.engines.chdb.series:Series"),
+        "series": PortSpec("dyno.engines.chdb.tables:Series"),
     },
     tiers=TIERS,
     default_tier=Tier.PROCESS,

@@ -83,14 +83,14 @@ ENGINE = EngineSpec(
         # On single records a second thread only receives messages: docs/engines.md has the cost.
         "records": PortSpec("dyno.engines.duckdb.records:opened", caveats=(COLUMNS,), options=_threads(1)),
         "arrays": PortSpec(
-            "dyno.engines.duckdb.arrays:Arrays",
+            "dyno.engines.duckdb.tables:Arrays",
             modules=arrays.MODULES,
             requires=arrays.REQUIRES,
             clients="one",
             options=_threads(0),
         ),
         "series": PortSpec(
-            "dyno.engines.duckdb.series:Series",
+            "dyno.engines.duckdb.tables:Series",
             modules=series.MODULES,
             requires=series.REQUIRES,
             clients="one",

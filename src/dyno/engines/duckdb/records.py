@@ -13,8 +13,8 @@ from typing import Any
 from dyno.contracts.cleanup import transaction
 from dyno.engines.duckdb import DuckDB
 from dyno.suites.records.encoding import identity
-from dyno.suites.records.port import INDEXES, Key, Reader, Record
-from dyno.suites.records.sql import FIELDS, batches, record, replace_in_transaction, table_port
+from dyno.suites.records.port import INDEXES, Key, Record
+from dyno.suites.records.sql import FIELDS, SqlReader, Statements, batches, record, replace_in_transaction, table_port
 
 # Rows per statement: far faster than a statement for each.
 BATCH = 20_000
@@ -23,44 +23,31 @@ VERBS = {"insert": "INSERT", "upsert": "INSERT OR REPLACE"}
 
 RECORDS = f"SELECT {FIELDS} FROM records"
 # The row comparison is what the query means; the bare `name >= ?` lets DuckDB skip whole row groups.
-SCAN = f"{RECORDS} WHERE name >= $1 AND (name, location) >= ($1, $2) ORDER BY name, location LIMIT $3"
+STATEMENTS = Statements()
+STATEMENTS.scan = f"{RECORDS} WHERE name >= $1 AND (name, location) >= ($1, $2) ORDER BY name, location LIMIT $3"
 WANTED = "(SELECT unnest($1) AS wanted)"
 GET_MANY = f"{RECORDS} JOIN {WANTED} ON key = wanted"
 DELETE_MANY = f"DELETE FROM records USING {WANTED} WHERE key = wanted"
 
 
-class TableReader(Reader):
+class TableReader(SqlReader):
     """Reads on one cursor, inside or outside of a transaction, by statements that are parsed once."""
 
     def __init__(self, cursor: Any, many: Callable[[list[Key]], dict[Key, Record]]) -> None:
-        self._cursor, self._many = cursor, many
-        self._get = parsed(cursor, f"{RECORDS} WHERE key = ?")
+        self._cursor = cursor
+        super().__init__(cursor.execute, STATEMENTS)
+        self._many_keys = many
+        self._get = self.prepared(f"{RECORDS} WHERE key = ?")
+
+    def prepared(self, statement: str) -> Any:
+        return parsed(self._cursor, statement)
 
     def get(self, key: Key) -> Record | None:
         row = self._cursor.execute(self._get, (identity(*key),)).fetchone()
         return None if row is None else record(row)
 
     def get_many(self, keys: Sequence[Key]) -> list[Record | None]:
-        if len(keys) == 1:
-            return super().get_many(keys)
-        return list(map(self._many(list(keys)).get, keys))
-
-    def finder(self, index: str) -> Callable[[str], Record | None]:
-        execute, statement = self._cursor.execute, parsed(self._cursor, f"{RECORDS} WHERE {index} = ?")
-
-        def find(value: str) -> Record | None:
-            row = execute(statement, (value,)).fetchone()
-            return None if row is None else record(row)
-
-        return find
-
-    def scanner(self, count: int) -> Callable[[Key], list[Record]]:
-        execute, statement = self._cursor.execute, parsed(self._cursor, SCAN)
-
-        def scan(key: Key) -> list[Record]:
-            return [record(row) for row in execute(statement, (*key, count)).fetchall()]
-
-        return scan
+        return [self.get(keys[0])] if len(keys) == 1 else list(map(self._many_keys(list(keys)).get, keys))
 
 
 class Table:

@@ -155,9 +155,9 @@ ENGINE = EngineSpec(
     ports={
         "records": PortSpec("dyno.engines.sqlite.records:Records", caveats=(COLUMNS,)),
         "arrays": PortSpec(
-            "dyno.engines.sqlite.arrays:Arrays", modules=("pandas",), requires=("pandas>=2.0",), clients="one"
+            "dyno.engines.sqlite.tables:Arrays", modules=("pandas",), requires=("pandas>=2.0",), clients="one"
         ),
-        "series": PortSpec("dyno.engines.sqlite.series:Series", clients="one"),
+        "series": PortSpec("dyno.engines.sqlite.tables:Series", clients="one"),
         "compute": PortSpec(
             "dyno.engines.sqlite.compute:Compute", clients="one", tiers={}, gaps=gaps(), caveats=(DOUBLES,)
         ),

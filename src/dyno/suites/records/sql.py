@@ -52,6 +52,10 @@ class SqlReader(Reader):
     ) -> None:
         self._execute, self._statements, self._indexed, self._many = execute, statements, indexed, many
 
+    def prepared(self, statement: str) -> Any:
+        """Returns what `execute` takes for this statement."""
+        return statement
+
     def get(self, key: Key) -> Record | None:
         row = self._execute(self._statements.get, key).fetchone()
         return None if row is None else record(row)
@@ -63,7 +67,7 @@ class SqlReader(Reader):
         return [records.get(key) for key in keys]
 
     def finder(self, index: str) -> Callable[[str], Record | None]:
-        execute, statement = self._execute, self._statements.find(self._indexed.get(index, index))
+        execute, statement = self._execute, self.prepared(self._statements.find(self._indexed.get(index, index)))
 
         def find(indexed: str) -> Record | None:
             row = execute(statement, (indexed,)).fetchone()
@@ -72,7 +76,7 @@ class SqlReader(Reader):
         return find
 
     def scanner(self, count: int) -> Callable[[Key], list[Record]]:
-        execute, statement = self._execute, self._statements.scan
+        execute, statement = self._execute, self.prepared(self._statements.scan)
 
         def scan(key: Key) -> list[Record]:
             return [record(row) for row in execute(statement, (*key, count)).fetchall()]

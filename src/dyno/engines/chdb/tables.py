@@ -1,21 +1,69 @@
-"""chDB through the port `series`: a ReplacingMergeTree, whose merges keep the last row of a key.
-
-Until a merge, FINAL selects it. Names of variables are a dictionary-encoded column.
-"""
+"""chDB through the ports `arrays` and `series`: MergeTree tables."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from dyno.engines.chdb import ChDB
+from dyno.suites.arrays import columns as array_columns
+from dyno.suites.arrays import sql as array_sql
+from dyno.suites.arrays.port import KEY, NAMES, Change, Chunk
 from dyno.suites.series import port, samples
 from dyno.suites.series.port import FIELDS, Buckets, SampleBatch, Samples
 
-TABLE, WHOLE = "samples", "samples FINAL"
+ARRAY_TYPES = {"id": "UInt64", "double": "Float64", "flag": "Int8", "time": "DateTime('UTC')", "text": "String"}
+
+
+class Arrays(array_sql.SqlArrays):
+    """A MergeTree in the order of the rows' numbers."""
+
+    mean = "avg({})"
+    # stddevPop subtracts nearly equal numbers.
+    deviation = "stddevPopStable({})"
+
+    def __init__(self, engine: ChDB) -> None:
+        self._query = engine.query
+        self._query(
+            array_sql.create(ARRAY_TYPES, f" ENGINE = MergeTree ORDER BY {KEY} SETTINGS {engine.durable}", key=False)
+        )
+        self._insert = f"INSERT INTO {array_sql.TABLE} SELECT {', '.join(NAMES)} FROM Python(chunk)"
+
+    @contextmanager
+    def writing(self, rows: int) -> Iterator[Callable[[Chunk], None]]:
+        yield self._write
+
+    def _write(self, rows: Chunk) -> None:
+        # chDB finds the local variable by the name in the statement.
+        chunk = array_columns.table(rows)  # noqa: F841
+        self._query(self._insert)
+
+    def row(self, statement: str) -> Any:
+        return [column[0].as_py() for column in self._query(statement, "ArrowTable").columns]
+
+    def slice(self, rows: range) -> Chunk:
+        first, last = array_sql.numbers(rows)
+        return array_columns.of_table(self._query(array_sql.slice_of("{}").format(first, last), "ArrowTable"))
+
+    def frame(self, names: Sequence[str]) -> Any:
+        return self._query(array_sql.frame_of(names), "DataFrame")
+
+    def update(self, change: Change) -> None:
+        """A mutation, which rewrites whole columns of a part. The values of consecutive rows are array literals."""
+        values = ", ".join(
+            f"{name} = arrayElement({array.tolist()}, {KEY} - {change.start})"
+            for name, array in change.values.items()
+        )
+        self._query(
+            f"ALTER TABLE {array_sql.TABLE} UPDATE {values} WHERE {KEY} BETWEEN {change.start + 1} AND {change.stop}"
+        )
+
+
+SAMPLES, WHOLE = "samples", "samples FINAL"
 # Codecs as ClickHouse's documentation advises for time series.
-CREATE = (
-    f"CREATE TABLE IF NOT EXISTS {TABLE} (pv LowCardinality(String), ts Int64 CODEC(DoubleDelta, LZ4), "
+CREATE_SAMPLES = (
+    f"CREATE TABLE IF NOT EXISTS {SAMPLES} (pv LowCardinality(String), ts Int64 CODEC(DoubleDelta, LZ4), "
     "val Float64 CODEC(Gorilla, LZ4), stat Int16, sevr Int16) "
     "ENGINE = ReplacingMergeTree ORDER BY (pv, ts) SETTINGS {settings}"
 )
@@ -26,6 +74,9 @@ PIECE = 65_536
 
 
 class Series(port.Series):
+    """A ReplacingMergeTree, whose merges keep the last row of a key; until a merge, FINAL selects it. Names are a
+    dictionary-encoded column."""
+
     def __init__(self, engine: ChDB, names: Sequence[str]) -> None:
         import pyarrow
 
@@ -33,10 +84,10 @@ class Series(port.Series):
         # Names come as indices with a dictionary.
         self._query("SET output_format_arrow_low_cardinality_as_dictionary = 1")
         self._query("SET output_format_arrow_string_as_string = 1")
-        self._query(CREATE.format(settings=engine.durable))
+        self._query(CREATE_SAMPLES.format(settings=engine.durable))
         self._names, self._texts = names, pyarrow.array(names)
         self._at = {name: number for number, name in enumerate(names)}
-        self._insert = f"INSERT INTO {TABLE} SELECT {', '.join(FIELDS)} FROM Python(chunk)"
+        self._insert = f"INSERT INTO {SAMPLES} SELECT {', '.join(FIELDS)} FROM Python(chunk)"
 
     def insert(self, batch: SampleBatch) -> None:
         import pyarrow
@@ -46,7 +97,7 @@ class Series(port.Series):
         self._query(self._insert)
 
     def seen(self, pv: int, ts: int) -> bool:
-        return bool(self._columns(f"SELECT 1 FROM {TABLE} WHERE {self._of(pv)} AND ts = {ts} LIMIT 1"))
+        return bool(self._columns(f"SELECT 1 FROM {SAMPLES} WHERE {self._of(pv)} AND ts = {ts} LIMIT 1"))
 
     def _of(self, pv: int) -> str:
         return "pv = '{}'".format(self._names[pv].replace("\\", "\\\\").replace("'", "\\'"))
