@@ -238,7 +238,7 @@ class Collector:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def _save(self, path: Path) -> None:
-        from dyno.host.atomic_file import replace
+        from dyno.host.filesystem import replace
 
         tests = {name: {"time_ns": each.time_ns, "cpu_ns": each.cpu_ns} for name, each in self._found.items()}
         whole = {"schema": SCHEMA, **_origin(), "tests": tests}

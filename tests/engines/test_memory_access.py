@@ -15,7 +15,7 @@ from dyno import registry
 from dyno.contracts.engine import EngineSpec
 from dyno.contracts.model import Absent, Wrong
 from dyno.contracts.suite import Report
-from dyno.host.caches import Cache, caches
+from dyno.host.procfs import Cache, caches
 from dyno.suites.memory import BLOCKS, CHASE, TRIAD
 from dyno.suites.memory.workload import CHECKS, check_report
 

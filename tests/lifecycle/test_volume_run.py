@@ -122,7 +122,7 @@ def refused(shell: Shell, *more: object) -> str:
 
 def test_what_is_no_device_is_refused_before_anything_is_started(shell: Shell, tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"data")
-    assert "is no block device" in refused(shell, "-e", f"fio:destroy={tmp_path / 'file'}")
+    assert "is not a block device" in refused(shell, "-e", f"fio:destroy={tmp_path / 'file'}")
     assert "can't be opened" in refused(shell, "-e", f"fio:destroy={tmp_path / 'nothing'}")
     assert (tmp_path / "file").read_bytes() == b"data"
 

@@ -19,6 +19,7 @@ from dyno.cli.progress import NoProgress
 from dyno.contracts.model import UsageError
 from dyno.host import confine
 from dyno.host.confine import CannotConfine, Group, confined
+from dyno.host.procfs import Mount
 from dyno.options import RunRequest
 from dyno.runner import parent, plan
 
@@ -223,11 +224,10 @@ def test_in_version_2_the_group_is_made_where_the_controller_is_handed_down(
     (own / "cgroup.subtree_control").write_text("\n")
     (own.parent / "cgroup.subtree_control").write_text("cpu memory\n")
     (mount / "cgroup.subtree_control").write_text("cpu\n")
-    told = {
-        "mountinfo": [f"30 1 0:26 / {mount} rw shared:4 - cgroup2 cgroup2 rw"],
-        "cgroup": ["0::/user.slice/ours.scope"],
-    }
-    monkeypatch.setattr(confine, "read_lines", lambda file: told.get(file.name, []))
+    cgroup2 = Mount(str(mount), "0:26", "cgroup2", "cgroup2", ("rw",))
+    monkeypatch.setattr(confine, "mounts", lambda: [cgroup2])
+    lines = {"cgroup": ["0::/user.slice/ours.scope"]}
+    monkeypatch.setattr(confine, "read_lines", lambda file: lines.get(file.name, []))
     monkeypatch.setattr(confine, "PATIENCE_SECONDS", 0)
     with confined(LIMIT, record) as group:
         assert (group.path.parent, group.version, group.limit_bytes) == (own.parent, 2, LIMIT)

@@ -50,7 +50,7 @@ def test_a_copy_is_equal_has_the_same_holes_and_can_be_written_to(
     store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shares: bool
 ) -> None:
     if not shares:
-        monkeypatch.setattr(copies, "_cloned", lambda source, target: False)
+        monkeypatch.setattr(copies, "_clone", lambda source, target: False)
     before, blocks = contents(store), (store / "sparse").stat().st_blocks
     assert copies.seal(store, tmp_path / "kept" / "0")
     assert not store.exists()

@@ -61,12 +61,12 @@ def test_a_wake_up_is_half_of_what_a_round_trip_takes_longer(monkeypatch: pytest
     monkeypatch.setattr("dyno.host.wakeups.quota_cores", lambda root: None)
     kept: list[int] = []
     monkeypatch.setattr("dyno.host.wakeups.spinner", lambda core: kept.append(core) or core)
-    monkeypatch.setattr("dyno.host.wakeups.ended", lambda pids: kept.clear())
+    monkeypatch.setattr("dyno.host.wakeups.end", lambda pids: kept.clear())
     trips = {(False, True): 50_000, (True, True): 10_000, (False, False): 12_000, (True, False): 9_000}
     monkeypatch.setattr(
         "dyno.host.wakeups._round_trips", lambda mine, theirs, s: [trips[bool(kept), mine != theirs]] * 100
     )
-    found = wakeups._measured(1.0)
+    found = wakeups._measure(1.0)
     assert found["cost_ns"] == 20_000
     assert found["apart"] == {"p50_ns": 50_000, "p99_ns": 50_000, "awake_p50_ns": 10_000, "awake_p99_ns": 10_000}
     assert found["free"] == {"p50_ns": 12_000, "p99_ns": 12_000, "awake_p50_ns": 9_000, "awake_p99_ns": 9_000}
@@ -81,7 +81,7 @@ def test_what_can_not_be_compared_has_no_cost(monkeypatch: pytest.MonkeyPatch, h
     monkeypatch.setattr("dyno.host.wakeups.quota_cores", lambda root: 1.5 if how.startswith("a limit") else None)
     monkeypatch.setattr("dyno.host.wakeups.spinner", forbidden)
     monkeypatch.setattr("dyno.host.wakeups._round_trips", lambda mine, theirs, seconds: [40_000] * 100)
-    found = wakeups._measured(1.0)
+    found = wakeups._measure(1.0)
     assert found["cost_ns"] is None
     for where in ("apart", "free"):
         assert found[where] == {"p50_ns": 40_000, "p99_ns": 40_000, "awake_p50_ns": None, "awake_p99_ns": None}

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from dyno import results
 from dyno.contracts.model import UsageError
-from dyno.host.atomic_file import replace
+from dyno.host.filesystem import replace
 
 OUTPUT = ("-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
 KINDS = {

@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dyno.host.atomic_file import replace
+from dyno.host.filesystem import replace
 
 if TYPE_CHECKING:
     from dyno.contracts.sample import Cell

@@ -12,7 +12,7 @@ from dyno.contracts.engine import Engine, EngineSpec, Maintenance, PortSpec
 from dyno.contracts.model import Tier, Value
 from dyno.contracts.ordered_kv import Entry, KVReader, OrderedKV, Overlay, Pending, fill, overlay
 from dyno.contracts.settings import Setting, choice, integer
-from dyno.host.versions import version
+from dyno.host.installation import version
 
 MIB = 1 << 20
 

@@ -12,7 +12,7 @@ from dyno.contracts.engine import Engine, EngineSpec, Maintenance, PortSpec
 from dyno.contracts.model import Tier, Value
 from dyno.contracts.ordered_kv import Entry, OrderedKV
 from dyno.contracts.settings import Setting, boolean, integer
-from dyno.host.versions import version
+from dyno.host.installation import version
 from dyno.suites.series import sample_keys
 from dyno.suites.series.keyed import KeyedSeries
 

@@ -11,7 +11,7 @@ from typing import Any
 from dyno.contracts.engine import Engine, EngineSpec, PortSpec
 from dyno.contracts.model import Caveat, Tier, Value
 from dyno.contracts.ordered_kv import Entry, KVReader, OrderedKV, Overlay, Pending, overlay
-from dyno.host.versions import version
+from dyno.host.installation import version
 
 
 class Memory(Engine):

@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlsplit
 
 from dyno.contracts.engine import EngineSpec, PortSpec
 from dyno.contracts.model import Caveat, Refused, Tier, Value
-from dyno.host.versions import version
+from dyno.host.installation import version
 from dyno.servers import namespace, user_server
 from dyno.servers.user_server import URL, UserServer
 from dyno.suites.series import samples, sql

@@ -12,7 +12,7 @@ from dyno.contracts.engine import Engine, EngineSpec, Gap, Maintenance, PortSpec
 from dyno.contracts.model import Caveat, Refused, Tier, Value
 from dyno.contracts.ordered_kv import Entry, KVReader, OrderedKV, Overlay, Pending, fill, overlay
 from dyno.contracts.settings import Setting, choice, integer
-from dyno.host.versions import version
+from dyno.host.installation import version
 from dyno.servers import set_option
 from dyno.suites.series import sample_keys
 from dyno.suites.series.keyed import KeyedSeries

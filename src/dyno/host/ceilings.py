@@ -1,7 +1,6 @@
-"""What this machine can do at most, measured by itself and kept: flushes of the disk, bandwidth of the memory, and
-what one core computes. Kept for each machine and file system, in a directory that is given.
+"""Ceilings of this machine, measured and cached: flushes of the disk, memory bandwidth, and computing of one core.
 
-Nothing here may judge an engine: that is in `dyno.stats`. Unknown is None.
+They are cached for each machine and file system, in a given directory. None means unknown.
 """
 
 from __future__ import annotations
@@ -15,17 +14,19 @@ from pathlib import Path
 from platform import node
 from typing import Any
 
-from dyno.host.atomic_file import replace
-from dyno.host.filesystem import filesystem, flushes_ns
+from dyno.host.filesystem import filesystem, flushes_ns, replace
 
 SECONDS = 20.0
 TRIAD_DOUBLES, TRIAD_BYTES = 8 << 20, 24
-"""Elements of each array, which are 192 MiB together: more than caches hold. Of more threads each has its part."""
+"""Elements of each array, split among the threads: 192 MiB in all, more than caches hold. Bytes for each element."""
 PRIMES = 64_000
+PROBED = "probed"
+NAMES = ("flushes_per_second", "memory_bytes_per_second", "core_bytes_per_second", "core_events_per_second", PROBED)
+MOST = 1e18
 
 
 def probe(work: Path, seconds: float = SECONDS) -> dict[str, Any]:
-    """Takes so long, a quarter for each of these; None where it can't be measured.
+    """Measures for so long, a quarter of it for each figure.
 
     flushes_per_second        writes of 4 KiB in place, one after the other, each flushed (fdatasync), in `work`
     memory_bytes_per_second   the triad of STREAM, in as many threads as there are CPUs; 24 bytes for each element
@@ -34,59 +35,42 @@ def probe(work: Path, seconds: float = SECONDS) -> dict[str, Any]:
     probed                    the day
     """
     each_ns = round(seconds / 4 * 1e9)
-    found: dict[str, Any] = {"flushes_per_second": _flushes(work, each_ns)}
-    threads = len(os.sched_getaffinity(0))
-    try:
+    times_ns = flushes_ns(work, limit_ns=each_ns)
+    flushes = round(len(times_ns) / sum(times_ns) * 1e9, 1) if times_ns else None
+    figures: dict[str, Any] = {**dict.fromkeys(NAMES), "flushes_per_second": flushes}
+    with suppress(ImportError):
         import dyno._native
-    except ImportError:
-        found |= {"memory_bytes_per_second": None, "core_bytes_per_second": None, "core_events_per_second": None}
-    else:
-        for name, count in (("memory", threads), ("core", 1)):
-            length = TRIAD_DOUBLES // count
-            elapsed_ns, passes, _ = dyno._native.triad(count, length, each_ns)
-            found[f"{name}_bytes_per_second"] = round(sum(passes) * length * TRIAD_BYTES / elapsed_ns * 1e9)
+
+        for name, threads in (("memory", len(os.sched_getaffinity(0))), ("core", 1)):
+            length = TRIAD_DOUBLES // threads
+            elapsed_ns, passes, _ = dyno._native.triad(threads, length, each_ns)
+            figures[f"{name}_bytes_per_second"] = round(sum(passes) * length * TRIAD_BYTES / elapsed_ns * 1e9)
         elapsed_ns, latencies, _, _ = dyno._native.primes(1, PRIMES, each_ns, 0)
-        found["core_events_per_second"] = round(sum(map(len, latencies)) / elapsed_ns * 1e9, 1)
-    return {**found, PROBED: datetime.now(timezone.utc).date().isoformat()}
+        figures["core_events_per_second"] = round(sum(map(len, latencies)) / elapsed_ns * 1e9, 1)
+    return {**figures, PROBED: datetime.now(timezone.utc).date().isoformat()}
 
 
-def _flushes(work: Path, limit_ns: int) -> float | None:
-    taken = flushes_ns(work, limit_ns=limit_ns)
-    return round(len(taken) / sum(taken) * 1e9, 1) if taken else None
-
-
-PROBED = "probed"
-NAMES = (
-    "flushes_per_second",
-    "memory_bytes_per_second",
-    "core_bytes_per_second",
-    "core_events_per_second",
-    PROBED,
-)
-MOST = 1e18
-
-
-def keep(cache: Path, work: Path, found: dict[str, Any]) -> None:
-    """Raises OSError where it can't be kept."""
+def keep(cache: Path, work: Path, figures: dict[str, Any]) -> None:
+    """Caches the figures. Raises OSError."""
     file = _file(cache, work)
     file.parent.mkdir(parents=True, exist_ok=True)
-    replace(file, json.dumps(found).encode())
+    replace(file, json.dumps(figures).encode())
 
 
 def known(cache: Path, work: Path) -> dict[str, Any] | None:
-    """What was kept for this machine and the file system of `work`; None where nothing was, or nothing of use."""
+    """Returns the cached figures of this machine and the file system of `work`; None without valid ones."""
     with suppress(OSError, ValueError):
-        found = json.loads(_file(cache, work).read_text())
-        told = {name: found.get(name) for name in NAMES} if isinstance(found, dict) else {}
-        numbers = [value for name, value in told.items() if name != PROBED and value is not None]
-        right = all(type(value) in (int, float) and 0 < value < MOST for value in numbers)
-        if numbers and right and isinstance(told[PROBED], str):
-            return told
+        cached = json.loads(_file(cache, work).read_text())
+        figures = {name: cached.get(name) for name in NAMES} if isinstance(cached, dict) else {}
+        numbers = [value for name, value in figures.items() if name != PROBED and value is not None]
+        are_valid = all(type(value) in (int, float) and 0 < value < MOST for value in numbers)
+        if numbers and are_valid and isinstance(figures[PROBED], str):
+            return figures
     return None
 
 
 def _file(cache: Path, work: Path) -> Path:
-    """Its name tells of no machine."""
-    place = filesystem(work)
-    told = "\0".join([node(), *(str(place.get(name)) for name in ("mount_point", "type", "device", "total_bytes"))])
-    return cache / "ceilings" / f"{blake2s(told.encode(), digest_size=8).hexdigest()}.json"
+    """Hashes the machine and its file system, so that the name reveals neither."""
+    facts = filesystem(work)
+    parts = [node(), *(str(facts.get(name)) for name in ("mount_point", "type", "device", "total_bytes"))]
+    return cache / "ceilings" / f"{blake2s(chr(0).join(parts).encode(), digest_size=8).hexdigest()}.json"

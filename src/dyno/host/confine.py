@@ -1,7 +1,8 @@
-"""Control groups that confine processes to a limit of memory, page cache included, by version 2 or 1 of the kernel's.
+"""Control groups that limit the memory of processes, page cache included, by version 2 or 1 of the kernel's
+interface.
 
-In both the kernel takes page cache back before it kills anything: what a group reads from files may be larger than
-its limit, what it takes for itself may not. What others have brought into the page cache before is not counted.
+Under both versions the kernel reclaims page cache before it kills anything: a group may read files larger than its
+limit, but may not allocate more. Pages that others brought into the page cache before don't count.
 """
 
 from __future__ import annotations
@@ -15,90 +16,86 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dyno.host import trust
-from dyno.host.procfs import read_lines, read_text
+from dyno.host.procfs import mounts, read_lines, read_text
 
-# Not a name that anyone else would give: what a killed run left is removed by it.
+# Unusual, since groups with this prefix are removed after a killed run.
 PREFIX = "dyno-"
 PATIENCE_SECONDS = 5.0
 _PROCESSES = "cgroup.procs"
-_EXPLAINED = "run as root, or in a group that is yours: systemd-run --user --scope -p Delegate=yes dyno ..."
+_REMEDY = "run as root, or in a group that is yours: systemd-run --user --scope -p Delegate=yes dyno ..."
+_FILES = {
+    1: {
+        "limit": "memory.limit_in_bytes",
+        "swap": "memory.memsw.limit_in_bytes",
+        "used": "memory.usage_in_bytes",
+        "peak": "memory.max_usage_in_bytes",
+        "events": "memory.oom_control",
+    },
+    2: {
+        "limit": "memory.max",
+        "swap": "memory.swap.max",
+        "used": "memory.current",
+        "peak": "memory.peak",
+        "events": "memory.events",
+    },
+}
+"""Names of the files of each version."""
 
 
 class CannotConfine(Exception):
-    """No control group can be had; says why, and what would be right, in one line."""
-
-
-@dataclass(frozen=True)
-class _Names:
-    """Of a version's files."""
-
-    limit: str
-    swap: str
-    used: str
-    peak: str
-    events: str
-
-
-_NAMES = {
-    1: _Names(
-        "memory.limit_in_bytes",
-        "memory.memsw.limit_in_bytes",
-        "memory.usage_in_bytes",
-        "memory.max_usage_in_bytes",
-        "memory.oom_control",
-    ),
-    2: _Names("memory.max", "memory.swap.max", "memory.current", "memory.peak", "memory.events"),
-}
+    """No control group is available; says why, and what to do, in one line."""
 
 
 @dataclass(frozen=True)
 class Group:
-    """A control group of ours. What a process in it starts is in it, too."""
+    """A control group of Dyno's. Children of its processes belong to it too."""
 
     path: Path
     version: int
 
     def add(self, pid: int) -> None:
-        """Moves a process into it. What it has taken so far stays counted where it was."""
+        """Moves a process into the group. Memory that it has already stays counted in its old group."""
         try:
             (self.path / _PROCESSES).write_text(str(pid))
         except OSError as error:
-            raise CannotConfine(f"no process can be moved into {self.path}: {error.strerror}; {_EXPLAINED}") from None
+            raise CannotConfine(f"can't move a process into {self.path}: {error.strerror}; {_REMEDY}") from None
 
     @property
     def limit_bytes(self) -> int | None:
-        return self._number(_NAMES[self.version].limit)
+        return self._number("limit")
 
     @property
     def used_bytes(self) -> int | None:
-        return self._number(_NAMES[self.version].used)
+        return self._number("used")
 
     @property
     def peak_bytes(self) -> int | None:
-        """The most that was used; None on a kernel that does not tell."""
-        return self._number(_NAMES[self.version].peak)
+        """The most memory used so far; None if the kernel doesn't report it."""
+        return self._number("peak")
 
     @property
     def weighed(self) -> bool:
-        """Whether the kernel weighs it as a whole against what is in other groups, be that of idle priority."""
+        """Whether the kernel weighs the group's CPU time as a whole against other groups, even those of idle
+        priority."""
         return (self.path / "cpu.weight").exists()
 
     @property
     def killed(self) -> bool:
-        """Whether the kernel has killed one of its processes for want of memory."""
-        told = dict(line.split()[:2] for line in read_lines(self.path / _NAMES[self.version].events) if " " in line)
-        return int(told.get("oom_kill", 0)) > 0
+        """Whether the kernel killed one of the processes for exceeding the limit."""
+        lines = read_lines(self.path / _FILES[self.version]["events"])
+        events = dict(line.split()[:2] for line in lines if " " in line)
+        return int(events.get("oom_kill", 0)) > 0
 
-    def _number(self, name: str) -> int | None:
-        text = (read_text(self.path / name) or "").strip()
+    def _number(self, file: str) -> int | None:
+        text = (read_text(self.path / _FILES[self.version][file]) or "").strip()
         return int(text) if text.isdigit() else None
 
 
 @contextmanager
 def confined(limit_bytes: int, record: Path) -> Iterator[Group]:
-    """A group of its own with that limit, removed at the end. Its path stands in the file `record` meanwhile, for
-    `clear` to find what a killed run left. Raises Unconfined."""
-    group = _made(limit_bytes, record)
+    """Creates a group with that limit, and removes it at the end. The file `record` has its path meanwhile, so that
+    `clear` can remove the group of a killed run. Raises CannotConfine."""
+    group = _create(limit_bytes, record)
     try:
         yield group
     finally:
@@ -107,75 +104,70 @@ def confined(limit_bytes: int, record: Path) -> Iterator[Group]:
 
 
 def check(limit_bytes: int, place: Path) -> None:
-    """Tries it with a group in which nothing is, recorded in the directory `place`. Raises Unconfined."""
+    """Creates and removes an empty group, recorded in the directory `place`. Raises CannotConfine."""
     with confined(limit_bytes, place / "tried.group"):
         pass
 
 
 def clear(place: Path) -> None:
-    """Removes the groups that are recorded in a directory whose run is dead, with what is left in them."""
+    """Kills and removes the groups recorded in the directory of a dead run."""
     for record in place.glob("*.group"):
         path = Path((trust.read(record) or "").strip())
         if path.name.startswith(PREFIX) and (path / _PROCESSES).exists():
             _remove(path)
 
 
-def _made(limit_bytes: int, record: Path) -> Group:
-    why = "this kernel has no memory controller that a group of processes could be given"
+def _create(limit_bytes: int, record: Path) -> Group:
+    why = "this kernel has no memory controller for a group of processes"
     for parent, version in _parents():
         path = parent / f"{PREFIX}{os.getpid()}-{os.urandom(4).hex()}"
         try:
             trust.write(record, f"{path}\n")
             path.mkdir()
         except OSError as error:
-            why = f"no control group can be made in {parent}: {error.strerror}"
+            why = f"can't create a control group in {parent}: {error.strerror}"
             continue
-        group, names = Group(path, version), _NAMES[version]
+        group, files = Group(path, version), _FILES[version]
+        limit: int | None = None
         try:
-            (path / names.limit).write_text(str(limit_bytes))
+            (path / files["limit"]).write_text(str(limit_bytes))
             with suppress(OSError):
-                # What it may take for itself does not go into swap instead, where the kernel counts that.
-                (path / names.swap).write_text(str(limit_bytes if version == 1 else 0))
-            found = group.limit_bytes
+                # No swapping, if the kernel accounts swap.
+                (path / files["swap"]).write_text(str(limit_bytes if version == 1 else 0))
+            limit = group.limit_bytes
         except OSError as error:
-            found, why = None, f"{path / names.limit} can't be set: {error.strerror}"
-        if found is not None and found <= limit_bytes:
+            why = f"can't set {path / files['limit']}: {error.strerror}"
+        if limit is not None and limit <= limit_bytes:
             return group
         _remove(path)
     record.unlink(missing_ok=True)
-    raise CannotConfine(f"{why}; {_EXPLAINED}")
+    raise CannotConfine(f"{why}; {_REMEDY}")
 
 
 def _parents() -> Iterator[tuple[Path, int]]:
-    """Where a group may be made, the likeliest first."""
-    mounts = [line.split(" - ") for line in read_lines(Path("/proc/self/mountinfo")) if " - " in line]
+    """Yields directories that may accept a new group, the most likely first, each with the version."""
     own = [line.split(":", 2) for line in read_lines(Path("/proc/self/cgroup"))]
-    for mounted, kind in mounts:
-        filesystem, _, options = [*kind.split(), "", ""][:3]
-        mount = Path(mounted.split()[4])
-        if filesystem == "cgroup2":
-            for where in (path for _, names, path in own if not names):
-                yield from ((parent, 2) for parent in _of_two(mount, _below(mount, where)))
-        elif filesystem == "cgroup" and "memory" in options.split(","):
-            yield from ((_below(mount, path), 1) for _, names, path in own if "memory" in names.split(","))
-
-
-def _of_two(mount: Path, own: Path) -> Iterator[Path]:
-    """Of version 2: our own group, or the one above it, where that hands the memory controller down. One with
-    processes in it, as ours, can't, unless it is the uppermost."""
-    for parent in (own, own.parent):
-        if parent.is_relative_to(mount) and "memory" in (read_text(parent / "cgroup.subtree_control") or "").split():
-            yield parent
+    for mount in mounts():
+        point = Path(mount.point)
+        if mount.type == "cgroup2":
+            for group in (_below(point, path) for _, controllers, path in own if not controllers):
+                # A group with processes, such as ours, can't pass the controller on unless it is the uppermost.
+                for parent in (group, group.parent):
+                    controllers = (read_text(parent / "cgroup.subtree_control") or "").split()
+                    if parent.is_relative_to(point) and "memory" in controllers:
+                        yield parent, 2
+        elif mount.type == "cgroup" and "memory" in mount.options:
+            yield from ((_below(point, path), 1) for _, names, path in own if "memory" in names.split(","))
 
 
 def _below(mount: Path, path: str) -> Path:
-    """Of a container, whose mount begins at its own group, the mount itself."""
-    found = mount / path.strip("/")
-    return found if ".." not in found.parts and found.is_dir() else mount
+    """Returns the directory of a group. In a container, whose mount starts at its own group, that is the mount."""
+    directory = mount / path.strip("/")
+    return directory if ".." not in directory.parts and directory.is_dir() else mount
 
 
 def _remove(path: Path) -> None:
-    """With a kill of what is left in it: a group in which something is can't be removed."""
+    """Kills the group's processes, without which it can be removed."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while path.is_dir() and time.monotonic() < deadline:
         for pid in read_lines(path / _PROCESSES):

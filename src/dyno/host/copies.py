@@ -1,7 +1,4 @@
-"""Copies of a directory of files, as fast as the file system can: it may share the blocks until one of both writes.
-
-Holes stay holes. A copy is either whole and in its place, or not there.
-"""
+"""Copies of sealed directories. Blocks are shared with the original if the file system can; holes stay holes."""
 
 from __future__ import annotations
 
@@ -18,21 +15,21 @@ from dyno.host.filesystem import size_on_disk
 _FICLONE = 0x40049409
 _CHUNK = 1 << 30
 SPARE_BYTES = 1 << 30
-"""Of a file system, what no copy may take."""
+"""Free space that copies must leave."""
 WRITABLE = 0o222
 
 
 def seal(source: Path, target: Path) -> bool:
-    """Moves a directory to where it is only copied from, read-only; False where that can't be.
+    """Moves a directory to a place from where it is only copied, and makes it read-only.
 
-    It can't where it has other than files and directories, or where there is no room for copies of it.
+    Returns False, and does nothing, if it has anything but files and directories or if there is no room for copies.
     """
     paths = list(source.rglob("*"))
-    plain = all(path.is_dir() or (path.is_file() and not path.is_symlink()) for path in paths)
-    taken = size_on_disk(paths) or 0
+    is_plain = all(path.is_dir() or (path.is_file() and not path.is_symlink()) for path in paths)
+    size = size_on_disk(paths) or 0
     target.parent.mkdir(parents=True, exist_ok=True)
-    # Twice: the copy of this trial, and what the engine then makes of it.
-    if not plain or shutil.disk_usage(target.parent).free < 2 * taken + SPARE_BYTES:
+    # Twice: a trial's copy, and what the engine then writes of its own.
+    if not is_plain or shutil.disk_usage(target.parent).free < 2 * size + SPARE_BYTES:
         return False
     for path in paths:
         if path.is_file():
@@ -42,24 +39,20 @@ def seal(source: Path, target: Path) -> bool:
 
 
 def copy(source: Path, target: Path) -> None:
-    """Copies a sealed directory to one that is empty; its files can be written to."""
+    """Copies a sealed directory into an empty one. The copied files are writable."""
     for path in sorted(source.rglob("*")):
         at = target / path.relative_to(source)
         if path.is_dir():
             at.mkdir()
-        else:
-            _file(path, at)
+            continue
+        with path.open("rb") as original, at.open("xb") as copied:
+            if not _clone(original.fileno(), copied.fileno()):
+                _copy_extents(original.fileno(), copied.fileno())
+            os.fchmod(copied.fileno(), os.fstat(original.fileno()).st_mode | 0o200)
 
 
-def _file(source: Path, target: Path) -> None:
-    with source.open("rb") as whence, target.open("xb") as whither:
-        if not _cloned(whence.fileno(), whither.fileno()):
-            _extents(whence.fileno(), whither.fileno())
-        os.fchmod(whither.fileno(), os.fstat(whence.fileno()).st_mode | 0o200)
-
-
-def _cloned(source: int, target: int) -> bool:
-    """Whether the file system could share the blocks."""
+def _clone(source: int, target: int) -> bool:
+    """Shares the blocks. Returns False if the file system can't."""
     if sys.platform == "linux":
         with suppress(OSError):
             fcntl.ioctl(target, _FICLONE, source)
@@ -67,8 +60,8 @@ def _cloned(source: int, target: int) -> bool:
     return False
 
 
-def _extents(source: int, target: int) -> None:
-    """Only what is written, and the length."""
+def _copy_extents(source: int, target: int) -> None:
+    """Copies the data between holes, and the length."""
     size, at = os.fstat(source).st_size, 0
     while at < size:
         try:
@@ -76,25 +69,22 @@ def _extents(source: int, target: int) -> None:
         except OSError as error:
             if error.errno != errno.ENXIO:
                 raise
-            # Nothing but a hole up to the end.
+            # The rest of the file is a hole.
             break
         end = os.lseek(source, at, os.SEEK_HOLE)
-        _bytes(source, target, at, end)
+        while at < end and (done := _copy_bytes(source, target, at, min(end - at, _CHUNK))):
+            at += done
         at = end
     os.ftruncate(target, size)
 
 
-def _bytes(source: int, target: int, at: int, end: int) -> None:
-    while at < end:
-        count = min(end - at, _CHUNK)
-        try:
-            if sys.platform != "linux":
-                raise OSError(errno.ENOSYS, "")
-            done = os.copy_file_range(source, target, count, at, at)
-        except OSError as error:
-            if error.errno not in (errno.ENOSYS, errno.EXDEV, errno.EOPNOTSUPP, errno.EINVAL):
-                raise
-            done = os.pwrite(target, os.pread(source, min(count, 1 << 20), at), at)
-        if not done:
-            return
-        at += done
+def _copy_bytes(source: int, target: int, at: int, count: int) -> int:
+    """Copies at most `count` bytes. Returns how many."""
+    try:
+        if sys.platform != "linux":
+            raise OSError(errno.ENOSYS, "")
+        return os.copy_file_range(source, target, count, at, at)
+    except OSError as error:
+        if error.errno not in (errno.ENOSYS, errno.EXDEV, errno.EOPNOTSUPP, errno.EINVAL):
+            raise
+        return os.pwrite(target, os.pread(source, min(count, 1 << 20), at), at)

@@ -1,4 +1,4 @@
-"""Where Dyno keeps what it was told to get or to make, and what is wrong with a place. Nothing is made here."""
+"""Directories for Dyno's cache and state. This module creates none."""
 
 from __future__ import annotations
 
@@ -7,35 +7,34 @@ from contextlib import suppress
 from pathlib import Path
 
 HOMELESS = Path("/nonexistent")
-"""The home of a user who has none, as Debian calls it: nothing is there, and nothing can be made."""
+"""Debian's name for the home of a user without one."""
 
 
 def cache() -> Path:
-    """`dyno` in the user's cache directory: on a disk, where /tmp often is not.
+    """Returns `dyno` in the user's cache directory, which is on a disk, unlike many a /tmp.
 
-    That of root is in /var/cache: servers that refuse to run as root can't enter root's home.
+    For root it is in /var/cache: servers that refuse to run as root can't enter root's home.
     """
-    if named := os.environ.get("XDG_CACHE_HOME"):
-        return Path(named) / "dyno"
-    if os.geteuid() == 0:
-        return Path("/var/cache/dyno")
-    with suppress(RuntimeError):
-        return Path.home() / ".cache" / "dyno"
-    return HOMELESS / ".cache" / "dyno"
+    return _directory("XDG_CACHE_HOME", Path("/var/cache"), ".cache")
 
 
 def state() -> Path:
-    """`dyno` in the user's state directory: what Dyno must remember, and may not trust the cache to."""
-    if named := os.environ.get("XDG_STATE_HOME"):
+    """Returns `dyno` in the user's state directory, for data that may not be deleted like a cache."""
+    return _directory("XDG_STATE_HOME", Path("/var/lib"), ".local/state")
+
+
+def _directory(variable: str, of_root: Path, below_home: str) -> Path:
+    if named := os.environ.get(variable):
         return Path(named) / "dyno"
     if os.geteuid() == 0:
-        return Path("/var/lib/dyno")
+        return of_root / "dyno"
+    home = HOMELESS
     with suppress(RuntimeError):
-        return Path.home() / ".local" / "state" / "dyno"
-    return HOMELESS / ".local" / "state" / "dyno"
+        home = Path.home()
+    return home / below_home / "dyno"
 
 
 def trouble(error: OSError) -> str:
-    """What the system says is wrong, and with which file where it tells."""
-    said = error.strerror or str(error)
-    return f"{error.filename}: {said}" if error.filename else said
+    """Returns the system's message for an error, with the name of the file if it has one."""
+    message = error.strerror or str(error)
+    return f"{error.filename}: {message}" if error.filename else message

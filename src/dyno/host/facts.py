@@ -1,8 +1,7 @@
-"""Facts about the machine: recorded in every run file, shown by `dyno doctor`.
+"""Facts about the machine, as plain JSON data: recorded in every run file, shown by `dyno doctor`.
 
-Only facts stand here, as plain JSON-able data; what they mean for a measurement is said in
-`dyno.stats.machine`. Unknown is None. Nothing that names the machine or its users may be recorded. No file of
-/proc or /sys has to exist, and none may make this module raise.
+`dyno.stats.machine` says what they mean for a measurement. None means unknown. No fact may name the machine or its
+users. No file of /proc or /sys has to exist, and none may make this module raise.
 """
 
 from __future__ import annotations
@@ -17,19 +16,29 @@ from itertools import repeat
 from pathlib import Path
 from typing import Any
 
-from dyno.host.filesystem import ROOT, filesystem, fsync_ns, nearest_existing
-from dyno.host.kernel import Ticks, groups, quota_cores, swapped
-from dyno.host.procfs import difference, read_lines, read_text, to_float, to_int
+from dyno.host.filesystem import filesystem, fsync_ns, nearest_existing
+from dyno.host.procfs import (
+    ROOT,
+    Ticks,
+    cpu_list,
+    difference,
+    groups,
+    quota_cores,
+    read_lines,
+    read_text,
+    swapped,
+    to_float,
+    to_int,
+)
 
 __all__ = ["clock_cost_ns", "facts", "filesystem", "fsync_ns", "nearest_existing", "pressure"]
 
 
 def facts(work: Path, *, root: Path = ROOT) -> dict[str, Any]:
-    """What this machine is, as a nested dict of plain values; None is unknown.
+    """Returns facts about this machine as nested dicts; None means unknown.
 
-    `work` is where the engines' data will live; where it does not exist yet, its nearest existing parent
-    stands for it. Takes up to a second, on a device that is slow to flush. `root` is where /proc, /sys and
-    /etc are looked for.
+    `work`: directory for the engines' data, or its nearest parent that exists. `root`: where /proc, /sys and /etc
+    are. Takes up to a second if the device flushes slowly.
     """
     work = nearest_existing(work)
     memory = _memory(root)
@@ -59,7 +68,7 @@ def facts(work: Path, *, root: Path = ROOT) -> dict[str, Any]:
 def pressure(
     seconds: float, *, root: Path = ROOT, sleep: Callable[[float], None] = time.sleep
 ) -> dict[str, float | int | None]:
-    """What others did to this machine during the next `seconds`: steal, CPU time, and swapping.
+    """Measures for so many seconds what others take from this machine: steal, CPU time, and swapping.
 
     `others_busy_percent` is of all cores together, without this process (but with its running children).
     """
@@ -83,7 +92,7 @@ def pressure(
 
 
 def clock_cost_ns(*, batches: int = 21, calls: int = 2000) -> int:
-    """What one call of `time.perf_counter_ns` costs Python: the median of batches, the loop included."""
+    """Returns the cost of a call of `time.perf_counter_ns` in Python: the median over batches, with the loop."""
     clock = time.perf_counter_ns
     costs = []
     for _ in range(batches):
@@ -92,9 +101,6 @@ def clock_cost_ns(*, batches: int = 21, calls: int = 2000) -> int:
             clock()
         costs.append((clock() - start) / calls)
     return round(statistics.median(costs))
-
-
-# --- processor ----------------------------------------------------------------------------------------------
 
 
 def _cpu(root: Path) -> dict[str, Any]:
@@ -121,17 +127,11 @@ def _cpu(root: Path) -> dict[str, Any]:
 
 
 def _allowed_cores(root: Path) -> int | None:
-    """The cores that this process may run on: its affinity, which a cpuset narrows too."""
+    """Returns the number of cores that affinity and cpuset allow this process."""
     for line in read_lines(root / "proc/self/status"):
         if line.startswith("Cpus_allowed_list:"):
-            count = 0
-            for span in line.partition(":")[2].split(","):
-                low, _, high = span.partition("-")
-                first, last = to_int(low), to_int(high or low)
-                if first is None or last is None:
-                    return None
-                count += last - first + 1
-            return count
+            cpus = cpu_list(line.partition(":")[2])
+            return None if cpus is None else len(cpus)
     return None
 
 
@@ -148,26 +148,20 @@ def _turbo(cpus: Path) -> bool | None:
 
 
 def _virtualised(root: Path, info: dict[str, str]) -> bool | None:
-    """Only x86 tells by a processor flag; elsewhere silence proves nothing."""
+    """Returns whether this is a virtual machine. Only x86 has a processor flag for that."""
     if "flags" in info:
         return "hypervisor" in info["flags"].split()
     return True if read_text(root / "sys/hypervisor/type") else None
 
 
-# --- control groups -----------------------------------------------------------------------------------------
-
-
 def _memory_limit(root: Path, total: int | None) -> int | None:
-    """The tightest control group's limit; None where there is none (version 1 gives a huge number then)."""
+    """Returns the tightest control group's limit. Without one, version 1 has a huge number."""
     limits = []
     for group in groups(root, "memory"):
         limit = to_int(read_text(group / "memory.max") or read_text(group / "memory.limit_in_bytes"))
         if limit is not None and limit < (total or 2**60):
             limits.append(limit)
     return min(limits, default=None)
-
-
-# --- memory, load, and what others take ---------------------------------------------------------------------
 
 
 def _memory(root: Path) -> dict[str, int | None]:
@@ -191,29 +185,27 @@ def _load(root: Path) -> dict[str, float | None]:
 
 
 def _psi(root: Path) -> dict[str, dict[str, float | None]] | None:
-    """Pressure stall information: the share of the last 10 s in which some task, or all of them, waited."""
+    """Returns pressure stall information: the share of the last 10 s in which some tasks, or all, waited."""
     stalls: dict[str, dict[str, float | None]] = {}
     for what in ("cpu", "memory", "io"):
-        found = [re.match(r"(some|full) avg10=([\d.]+)", line) for line in read_lines(root / "proc/pressure" / what)]
-        if any(found):
-            stalls[what] = {f"{m[1]}_avg10_percent": to_float(m[2]) for m in found if m}
+        lines = read_lines(root / "proc/pressure" / what)
+        matches = [match for line in lines if (match := re.match(r"(some|full) avg10=([\d.]+)", line))]
+        if matches:
+            stalls[what] = {f"{match[1]}_avg10_percent": to_float(match[2]) for match in matches}
     return stalls or None
 
 
 def _percent(part: int, total: int) -> float | None:
-    # The counters are not read at one moment, and some of them may run backwards.
+    # The counters are read at different moments, and some may run backwards.
     return round(100 * min(max(0, part) / total, 1), 2) if total > 0 else None
 
 
 def _own_ticks(root: Path) -> int | None:
-    """This process's CPU time, in the ticks of /proc/stat."""
-    # The program's name stands in parentheses and may hold anything, a parenthesis too.
+    """Returns this process's CPU time in the ticks of /proc/stat."""
+    # The program's name is in parentheses and may contain anything, even a parenthesis.
     words = (read_text(root / "proc/self/stat") or "").rpartition(")")[2].split()
     own = [n for n in map(to_int, words[11:13]) if n is not None]
     return sum(own) if len(own) == 2 else None
-
-
-# --- software -----------------------------------------------------------------------------------------------
 
 
 def _os_name(root: Path) -> str | None:
@@ -226,7 +218,7 @@ def _os_name(root: Path) -> str | None:
 
 def _libc() -> str | None:
     try:
-        # The one that runs; platform.libc_ver() tells the oldest that the interpreter would accept.
+        # The version in use; platform.libc_ver() has the oldest that the interpreter accepts.
         name = os.confstr("CS_GNU_LIBC_VERSION")
     except (AttributeError, OSError, ValueError):
         name = None

@@ -1,7 +1,7 @@
-"""Facts about the file system that the engines' data will live on.
+"""File systems and files: facts about the one that holds the engines' data, flush times, sizes, and atomic writes.
 
-What they mean for a measurement is said in `dyno.stats.machine`, and may not be said here. Nothing that names
-a server or a user may be told: no address, no exported path, no name.
+`dyno.stats.machine` says what the facts mean for a measurement. No fact may name a server or a user: no address, no
+exported path, no name.
 """
 
 from __future__ import annotations
@@ -11,13 +11,12 @@ import re
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from dyno.host.procfs import read_lines, read_text
+from dyno.host.procfs import ROOT, Mount, mounts, read_text
 
-ROOT = Path("/")
 BLOCK_BYTES = 512
-"""Of `st_blocks`, whatever the file system's own blocks are."""
+"""Unit of `st_blocks`, whatever the block size of the file system."""
 
 _RAM_TYPES = frozenset(("tmpfs", "ramfs", "devtmpfs", "hugetlbfs"))
 # fmt: off
@@ -34,17 +33,8 @@ _PRIVATE_OPTIONS = frozenset((
 # fmt: on
 
 
-class _Mount(NamedTuple):
-    point: str
-    number: str
-    """Major and minor number of its device: '254:0'; major 0 where it has none of its own."""
-    type: str
-    source: str
-    options: tuple[str, ...]
-
-
 def filesystem(work: Path, *, root: Path = ROOT) -> dict[str, Any]:
-    """The file system that holds `work`, an existing directory; None is unknown. Writes nothing."""
+    """Returns facts about the file system of an existing directory; None means unknown. Writes nothing."""
     work = Path(os.path.realpath(work))
     mount = _mount_of(work, root)
     block = _block_device(mount, root) if mount else None
@@ -59,7 +49,7 @@ def filesystem(work: Path, *, root: Path = ROOT) -> dict[str, Any]:
         "mount_point": mount.point if mount else None,
         "type": mount.type if mount else None,
         "device": _device_name(mount.source) if mount else None,
-        "options": [o for o in mount.options if _public(o)] if mount else None,
+        "options": [option for option in mount.options if _is_public(option)] if mount else None,
         "ram_backed": _ram_backed(mount, block, root) if mount else None,
         "network": mount.type in _NETWORK_TYPES if mount else None,
         "rotational": None if rotational is None else rotational == "1",
@@ -70,45 +60,45 @@ def filesystem(work: Path, *, root: Path = ROOT) -> dict[str, Any]:
 
 
 def fsync_ns(work: Path, *, times: int = 20, limit_ns: int = 1_000_000_000) -> int | None:
-    """Median time of a 4 kB write in place with its fdatasync, in `work`; None where it can't be written.
+    """Returns the median time of a 4 kB write in place with its fdatasync; None if `work` is not writable.
 
-    Stops early after `limit_ns`, so that a slow device costs a second and not a minute. Its file is removed.
+    Stops early after `limit_ns`, so that a slow device takes a second and not a minute.
     """
     from statistics import median
 
-    taken = flushes_ns(work, times=times, limit_ns=limit_ns)
-    return round(median(taken)) if taken else None
+    times_ns = flushes_ns(work, times=times, limit_ns=limit_ns)
+    return round(median(times_ns)) if times_ns else None
 
 
 def flushes_ns(work: Path, *, limit_ns: int, times: int | None = None) -> list[int] | None:
-    """How long each 4 kB write in place took with its fdatasync, in `work`, one after the other for so long at most;
-    None where it can't be written. Its file is removed."""
+    """Times 4 kB writes in place, each with its fdatasync, one after the other until `limit_ns` is over. Returns None
+    if `work` is not writable. Removes its file."""
     from tempfile import NamedTemporaryFile
 
     sync: Callable[[int], None] = getattr(os, "fdatasync", os.fsync)
-    taken: list[int] = []
+    times_ns: list[int] = []
     spent = 0
     try:
-        # A named file: Btrfs does nothing to flush a file that has no name.
+        # Btrfs flushes nothing for a file without a name, so this one has a name.
         with NamedTemporaryFile(dir=work, prefix=".dyno-fsync-", buffering=0) as file:
             descriptor = file.fileno()
-            # Space is allocated and journalled before the clock starts: what is left to time is the flush.
+            # Allocate and journal the space first, so that only the flush is timed.
             os.pwrite(descriptor, os.urandom(4096), 0)
             os.fsync(descriptor)
-            while spent < limit_ns and (times is None or len(taken) < times):
+            while spent < limit_ns and (times is None or len(times_ns) < times):
                 block = os.urandom(4096)
                 start = time.perf_counter_ns()
                 os.pwrite(descriptor, block, 0)
                 sync(descriptor)
-                taken.append(time.perf_counter_ns() - start)
-                spent += taken[-1]
+                times_ns.append(time.perf_counter_ns() - start)
+                spent += times_ns[-1]
     except OSError:
         return None
-    return taken
+    return times_ns
 
 
 def nearest_existing(path: Path) -> Path:
-    """`path`, absolute and without symbolic links, or the nearest of its parents that exists."""
+    """Returns the path, absolute and without symbolic links, or its nearest parent that exists."""
     path = Path(os.path.realpath(path))
     for candidate in (path, *path.parents):
         try:
@@ -119,29 +109,26 @@ def nearest_existing(path: Path) -> Path:
     return ROOT
 
 
-def _mount_of(path: Path, root: Path) -> _Mount | None:
-    """The mount with the longest point above `path`; of two at one point, the later hides the earlier."""
-    best: _Mount | None = None
-    for line in read_lines(root / "proc/self/mountinfo"):
-        left, _, right = line.partition(" - ")
-        about, what = left.split(), right.split()
-        if len(about) < 6 or len(what) < 2:
-            continue
-        point = _unescaped(about[4])
-        if path.is_relative_to(point) and (best is None or len(point) >= len(best.point)):
-            options = dict.fromkeys(",".join([about[5], *what[2:3]]).split(","))
-            best = _Mount(point, about[2], what[0], _unescaped(what[1]), tuple(options))
-    return best
+def _mount_of(path: Path, root: Path) -> Mount | None:
+    above = [mount for mount in mounts(root) if path.is_relative_to(mount.point)]
+    # The last one of the longest: of two mounts at one point, the later hides the earlier.
+    return max(reversed(above), key=lambda mount: len(mount.point), default=None)
 
 
-def _block_device(mount: _Mount, root: Path) -> Path | None:
-    """Its disk's directory under /sys, the one with the `queue`; a partition's is found in its disk's."""
-    candidates = [root / "sys/dev/block" / mount.number]
-    if mount.source.startswith("/dev/"):
-        # Btrfs has a number that is no device's, and /dev/mapper holds links to dm-N.
-        name = Path(os.path.realpath(root / mount.source.lstrip("/"))).name
-        candidates.append(root / "sys/class/block" / name)
-    for candidate in candidates:
+def block_directories(number: str, source: str | None, root: Path) -> list[Path]:
+    """Returns where a block device may be under /sys, by its number and by what is mounted.
+
+    Btrfs has a number that is no device's, and /dev/mapper holds links to dm-N.
+    """
+    candidates = [root / "sys/dev/block" / number]
+    if source is not None and source.startswith("/dev/"):
+        candidates.append(root / "sys/class/block" / Path(os.path.realpath(root / source.lstrip("/"))).name)
+    return candidates
+
+
+def _block_device(mount: Mount, root: Path) -> Path | None:
+    """Returns the directory with the `queue` of the mount's disk under /sys. That of a partition is its disk's."""
+    for candidate in block_directories(mount.number, mount.source, root):
         device = Path(os.path.realpath(candidate))
         for directory in (device, device.parent):
             if (directory / "queue").is_dir():
@@ -149,8 +136,8 @@ def _block_device(mount: _Mount, root: Path) -> Path | None:
     return None
 
 
-def _ram_backed(mount: _Mount, block: Path | None, root: Path) -> bool | None:
-    """None where it can't be told: an overlay's or a user-space file system's store is not seen from here."""
+def _ram_backed(mount: Mount, block: Path | None, root: Path) -> bool | None:
+    """Returns None if unknown: the store below an overlay or a user-space file system is hidden."""
     if mount.type in _RAM_TYPES:
         return True
     if block is None:
@@ -163,27 +150,45 @@ def _ram_backed(mount: _Mount, block: Path | None, root: Path) -> bool | None:
 
 
 def _device_name(source: str) -> str | None:
-    """What is mounted, unless that would name a server or a user: host:/export, //host/share, user@host."""
+    """Returns what is mounted, unless that names a server or a user: host:/export, //host/share, user@host."""
     return None if re.search(r"[:@]|^//", source) and not source.startswith("/dev/") else source
 
 
-def _public(option: str) -> bool:
+def _is_public(option: str) -> bool:
     name, _, value = option.partition("=")
     return name not in _PRIVATE_OPTIONS and "/" not in value
 
 
-def _unescaped(text: str) -> str:
-    """mountinfo writes a blank in a name as \\040."""
-    return re.sub(r"\\([0-7]{3})", lambda m: chr(int(m[1], 8)), text)
-
-
 def size_on_disk(files: Iterable[Path]) -> int | None:
-    """Allocated blocks, in bytes: what a sparse or preallocated file takes, not its length. None without files."""
+    """Returns the allocated blocks in bytes, which a sparse or preallocated file's length is not. None without
+    files."""
     total = None
     for path in files:
         try:
             total = (total or 0) + path.stat().st_blocks * BLOCK_BYTES
         except FileNotFoundError:
-            # A file that the engine's compaction removed in between.
+            # An engine's compaction may remove files meanwhile.
             continue
     return total
+
+
+def files(*directories: Path) -> list[Path]:
+    """Lists the files below directories that may be missing or change meanwhile."""
+    # Path.rglob raises if a directory vanishes meanwhile.
+    return [Path(at, name) for directory in directories for at, _, names in os.walk(directory) for name in names]
+
+
+def replace(path: Path, content: bytes) -> None:
+    """Writes a file so that it has either its old or its new content, however the process ends.
+
+    `path` must not be a symbolic link. Raises OSError, and then leaves no temporary file.
+    """
+    part = path.with_name(f".dyno-{os.getpid()}.part")
+    # Opening an existing symbolic link of that name would write to its target.
+    part.unlink(missing_ok=True)
+    try:
+        with part.open("xb") as file:
+            file.write(content)
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)

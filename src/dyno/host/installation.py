@@ -1,4 +1,4 @@
-"""How Dyno itself was installed, and the command that adds packages of Python there. Nothing is installed here."""
+"""How Dyno was installed, the command that adds Python packages there, and versions of packages. Installs nothing."""
 
 from __future__ import annotations
 
@@ -15,58 +15,70 @@ from pathlib import Path
 
 DISTRIBUTION = "dyno-bench"
 UV_TOOL, PIPX, UV, VENV, SYSTEM, MANAGED = "uv tool", "pipx", "uv", "venv", "system", "managed"
-"""By `uv tool install`; by pipx; in an environment that uv made, which has no pip; in another; in the system's
-Python; and in one whose distributor forbids pip."""
-_RECEIPT, _METADATA, _CONFIGURED, _FORBIDS = (
+"""Installed by `uv tool install`; by pipx; into an environment of uv, which has no pip; into another environment;
+into the system's Python; into a system's Python whose distributor forbids pip."""
+_RECEIPT, _METADATA, _CONFIG, _FORBIDS = (
     *("uv-receipt.toml", "pipx_metadata.json", "pyvenv.cfg"),
     "EXTERNALLY-MANAGED",
 )
+_SOURCES = ("path", "directory", "editable", "url", "git")
+"""Keys of uv's receipt for packages that are not from a registry."""
 
-_PLACES = ("path", "directory", "editable", "url", "git")
-"""Whence it came, where not from a registry."""
+
+def version(distribution: str) -> str:
+    """Returns the version of an installed package: '2.1.0'. Raises ModuleNotFoundError."""
+    # Imports the standard library's mail and archive modules, so only here.
+    from importlib.metadata import version as installed_version
+
+    return installed_version(distribution)
 
 
 def how(prefix: Path, library: Path) -> str:
-    """Which of these it is, by what the installer left in the environment; `library`: of Python's own modules."""
+    """Returns one of the constants above, by what the installer left in the environment `prefix`. `library` has
+    Python's own modules."""
     if (prefix / _RECEIPT).is_file():
         return UV_TOOL
     if (prefix / _METADATA).is_file():
         return PIPX
-    if (prefix / _CONFIGURED).is_file():
-        made_by_uv = re.search(r"^uv\s*=", _text(prefix / _CONFIGURED), re.MULTILINE)
+    if (prefix / _CONFIG).is_file():
+        made_by_uv = re.search(r"^uv\s*=", _text(prefix / _CONFIG), re.MULTILINE)
         return UV if made_by_uv and not list((prefix / "bin").glob("pip")) else VENV
     return MANAGED if (library / _FORBIDS).is_file() else SYSTEM
 
 
 def command(requirements: Sequence[str], prefix: Path | None = None, library: Path | None = None) -> str:
-    """What adds them to where Dyno runs: `pip install lmdb`, `pipx inject dyno-bench lmdb`."""
-    at = prefix or Path(sys.prefix)
-    kind = how(at, library or Path(sysconfig.get_path("stdlib")))
+    """Returns the command that adds packages to Dyno's environment: `pip install lmdb`, `pipx inject dyno-bench
+    lmdb`."""
+    prefix = prefix or Path(sys.prefix)
+    kind = how(prefix, library or Path(sysconfig.get_path("stdlib")))
     if kind in (UV_TOOL, PIPX):
-        requirements = [each for one in requirements for each in _extra(one)]
+        requirements = [each for one in requirements for each in _expanded(one)]
     words = " ".join(map(shlex.quote, dict.fromkeys(requirements)))
     if kind == UV_TOOL:
-        # What it was given before is gone where it is not given again.
-        main, others = _received(at)
-        given = " ".join(f"--with {shlex.quote(each)}" for each in dict.fromkeys([*others, *requirements]))
-        return f"uv tool install {given} {shlex.quote(main)}"
+        # uv removes earlier additions that are not repeated.
+        main, others = _receipt(prefix)
+        additions = " ".join(f"--with {shlex.quote(each)}" for each in dict.fromkeys([*others, *requirements]))
+        return f"uv tool install {additions} {shlex.quote(main)}"
     if kind == PIPX:
-        return f"pipx inject {_injected(at)} {words}"
+        return f"pipx inject {_pipx_name(prefix)} {words}"
     if kind == UV:
-        return f"uv pip install --python {shlex.quote(str(at))} {words}"
+        return f"uv pip install --python {shlex.quote(str(prefix))} {words}"
     if kind == MANAGED:
         return f"python3 -m venv ~/dyno && ~/dyno/bin/pip install {DISTRIBUTION} {words}"
-    return f"{_pip(at)} install {words}"
+    # By its path if the shell would take another pip.
+    own, on_path = prefix / "bin" / "pip", shutil.which("pip")
+    same = on_path is not None and Path(on_path).parent.resolve() == own.parent.resolve()
+    return f"{'pip' if same or not own.exists() else shlex.quote(str(own))} install {words}"
 
 
 @cache
 def extra(name: str) -> str:
-    """What adds an extra of Dyno's own."""
+    """Returns the command that adds one of Dyno's own extras."""
     return command([f"{DISTRIBUTION}[{name}]"])
 
 
 def excluded(modules: Sequence[str], requirements: Sequence[str], version: str) -> str | None:
-    """The first requirement that would bring one of the modules, but isn't for Python `version` by its marker."""
+    """Returns the first requirement for one of the modules whose marker excludes Python `version`."""
     for requirement in requirements:
         if ";" in requirement:
             # Slow to import, and few requirements have a marker.
@@ -79,34 +91,27 @@ def excluded(modules: Sequence[str], requirements: Sequence[str], version: str) 
 
 
 def apart() -> bool:
-    """Whether it is in an environment that a tool looks after, which takes away what others put there."""
+    """Returns whether a tool manages Dyno's environment, and removes what others install there."""
     return how(Path(sys.prefix), Path(sysconfig.get_path("stdlib"))) in (UV_TOOL, PIPX)
 
 
-def _pip(prefix: Path) -> str:
-    """The one of that environment: by its path where the shell would take another."""
-    own, found = prefix / "bin" / "pip", shutil.which("pip")
-    same = found is not None and Path(found).parent.resolve() == own.parent.resolve()
-    return "pip" if same or not own.exists() else shlex.quote(str(own))
-
-
-def _extra(requirement: str) -> list[str]:
-    """An extra of Dyno's as what it stands for: to ask for Dyno once more would change nothing."""
-    found = re.fullmatch(rf"{DISTRIBUTION}\[([\w-]+)\]", requirement)
-    if found is None:
+def _expanded(requirement: str) -> list[str]:
+    """Returns the packages of one of Dyno's extras: these tools ignore a request to add Dyno itself."""
+    match = re.fullmatch(rf"{DISTRIBUTION}\[([\w-]+)\]", requirement)
+    if match is None:
         return [requirement]
-    mark = re.compile(rf"""extra\s*==\s*["']{found[1]}["']""")
-    # Slow to import, and wanted by few.
+    marker = re.compile(rf"""extra\s*==\s*["']{match[1]}["']""")
+    # Slow to import, and rarely needed.
     from importlib.metadata import requires
 
     with suppress(ModuleNotFoundError):
         declared = [each.partition(";") for each in requires(DISTRIBUTION) or ()]
-        return [name.strip() for name, _, where in declared if mark.search(where)] or [requirement]
+        return [name.strip() for name, _, where in declared if marker.search(where)] or [requirement]
     return [requirement]
 
 
-def _received(prefix: Path) -> tuple[str, list[str]]:
-    """Of uv's receipt: what Dyno was installed from, and what came with it."""
+def _receipt(prefix: Path) -> tuple[str, list[str]]:
+    """Returns what Dyno was installed from, and its additions, by uv's receipt."""
     if sys.version_info >= (3, 11):
         import tomllib
     else:
@@ -116,18 +121,18 @@ def _received(prefix: Path) -> tuple[str, list[str]]:
         for entry in tomllib.loads(_text(prefix / _RECEIPT))["tool"]["requirements"]:
             extras = f"[{','.join(entry['extras'])}]" if entry.get("extras") else ""
             if entry["name"] == DISTRIBUTION:
-                place = next((entry[key] for key in _PLACES if key in entry), DISTRIBUTION)
-                main = f"{place}{extras}"
+                source = next((entry[key] for key in _SOURCES if key in entry), DISTRIBUTION)
+                main = f"{source}{extras}"
             else:
                 others.append(f"{entry['name']}{extras}{entry.get('specifier', '')}")
     return main, others
 
 
-def _injected(prefix: Path) -> str:
-    """What pipx calls Dyno's environment."""
+def _pipx_name(prefix: Path) -> str:
+    """Returns pipx's name for Dyno's environment."""
     with suppress(ValueError, KeyError, TypeError):
-        told = json.loads(_text(prefix / _METADATA))["main_package"]
-        return shlex.quote(f"{told['package']}{told.get('suffix') or ''}")
+        package = json.loads(_text(prefix / _METADATA))["main_package"]
+        return shlex.quote(f"{package['package']}{package.get('suffix') or ''}")
     return DISTRIBUTION
 
 

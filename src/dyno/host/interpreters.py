@@ -1,7 +1,5 @@
-"""An interpreter of Python of an engine's own: where its environment is, and what can be imported there.
-
-How one is made may not be put here: that is `dyno.install`.
-"""
+"""Python environments of engines: their directory, interpreter, and importable modules. `dyno.install` creates
+them."""
 
 from __future__ import annotations
 
@@ -18,15 +16,15 @@ from pathlib import Path
 from dyno.host import directories
 
 MARK = "dyno-installed"
-"""A file in an environment that was made to its end."""
-LOOK = """
+"""File in a completely installed environment."""
+FIND_MISSING = """
 import importlib.util, json, sys
-def there(module):
+def importable(module):
     try:
         return importlib.util.find_spec(module) is not None
     except ModuleNotFoundError:
         return False
-print(json.dumps([module for module in sys.argv[1:] if not there(module)]))
+print(json.dumps([module for module in sys.argv[1:] if not importable(module)]))
 """
 START = "; ".join(
     (
@@ -38,33 +36,34 @@ START = "; ".join(
         "runpy.run_module(sys.argv[0], run_name='__main__', alter_sys=True)",
     )
 )
-"""Beside Dyno may be modules that are for this interpreter alone."""
+"""Code that runs a module of this Dyno. Removes its path again, since modules next to Dyno may suit only this
+interpreter."""
 
 
 def home(engine: str, version: str) -> Path:
-    """The directory of the engine's environment for Python `version` ('3.10'), whether or not it is there."""
+    """Returns the directory of the engine's environment for Python `version` ('3.10'), which may not exist."""
     return directories.cache() / "interpreters" / f"{engine}-{version}"
 
 
 def interpreter(engine: str, version: str) -> Path | None:
-    """The Python of that environment; None where it was not made, or what it was made from is gone."""
-    made = home(engine, version)
-    python = made / "bin" / "python"
+    """Returns the environment's Python; None if it isn't installed, or if the Python it links to is gone."""
+    environment = home(engine, version)
+    python = environment / "bin" / "python"
     with suppress(OSError):
-        return python if (made / MARK).exists() and python.exists() else None
+        return python if (environment / MARK).exists() and python.exists() else None
     return None
 
 
 def words(python: str, module: str, *options: str) -> list[str]:
-    """The command by which `python` runs a module of this Dyno's, and not of the one that its environment was made
-    by, which may be another by now, or gone."""
+    """Returns the command by which `python` runs a module of this Dyno, rather than of the Dyno that installed its
+    environment, which may be another version or gone."""
     if python == sys.executable:
         return [python, *options, "-m", module]
     return [python, *options, "-c", START, str(Path(__file__).parents[2]), module]
 
 
 def missing(modules: tuple[str, ...], python: Path | None = None) -> tuple[str, ...]:
-    """Those of the modules that `python` (None: this one) can't import, found without importing them."""
+    """Returns the modules that `python` (None: this interpreter) can't import, without importing them."""
     if python is None:
         return tuple(module for module in modules if not _importable(module))
     return _missing(modules, python)
@@ -72,29 +71,29 @@ def missing(modules: tuple[str, ...], python: Path | None = None) -> tuple[str, 
 
 @cache
 def _missing(modules: tuple[str, ...], python: Path) -> tuple[str, ...]:
-    # To start it takes longer than all else of `dyno list`: it is only asked what is not where pip puts it.
+    # Starting an interpreter would take most of the time of `dyno list`: look where pip installs first.
     if all(_installed(module, python.parents[1]) for module in modules):
         return ()
-    ran = subprocess.run([python, "-c", LOOK, *modules], capture_output=True, text=True)
-    return tuple(json.loads(ran.stdout)) if ran.returncode == 0 else modules
+    done = subprocess.run([python, "-c", FIND_MISSING, *modules], capture_output=True, text=True)
+    return tuple(json.loads(done.stdout)) if done.returncode == 0 else modules
 
 
 def look_again() -> None:
-    """Forgets what could be imported: something was installed."""
+    """Clears the caches of this module after an installation."""
     importlib.invalidate_caches()
     _find.cache_clear()
     _missing.cache_clear()
 
 
 def _installed(module: str, environment: Path) -> bool:
-    """Whether it is in the packages of that environment."""
+    """Returns whether the environment's site-packages have the module."""
     directories: Iterable[str] | None = [str(place) for place in environment.glob("lib/python*/site-packages")]
     parts = module.split(".")
     for depth in range(1, len(parts) + 1):
-        found = PathFinder.find_spec(".".join(parts[:depth]), list(directories or ()))
-        if found is None:
+        spec = PathFinder.find_spec(".".join(parts[:depth]), list(directories or ()))
+        if spec is None:
             return False
-        directories = found.submodule_search_locations
+        directories = spec.submodule_search_locations
     return True
 
 
@@ -102,14 +101,13 @@ def _importable(module: str) -> bool:
     try:
         _find(module)
     except Exception:
-        # The package that it would be a part of is imported for this, and may raise anything.
+        # Finding a submodule imports its package, which may raise anything.
         return False
     return True
 
 
 @cache
 def _find(module: str) -> None:
-    """Raises ModuleNotFoundError, which is not kept: in a notebook that goes on, it may be installed at any time."""
-    # Raises it, too, where the package that the module would be a part of is not there.
+    """Raises ModuleNotFoundError. Errors aren't cached: a running notebook may install the module at any time."""
     if importlib.util.find_spec(module) is None:
         raise ModuleNotFoundError(module)

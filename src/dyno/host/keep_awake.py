@@ -1,7 +1,6 @@
-"""Keeps cores awake: on each of them a process of idle priority, which computes whenever nobody else wants to.
+"""Keeps cores awake: a process of idle priority on each core computes whenever nothing else does.
 
-A core with nothing to do is put to sleep, and waking it takes time: see `dyno.host.wakeups`. Linux only. When it is
-done, and what it means for a figure, may not be said here.
+An idle core is put to sleep, and waking it takes time, see `dyno.host.wakeups`. Linux only.
 """
 
 from __future__ import annotations
@@ -17,9 +16,8 @@ from pathlib import Path
 
 import psutil
 
-from dyno.host.filesystem import ROOT
-from dyno.host.kernel import quota_cores
 from dyno.host.process import die_with_parent, environment
+from dyno.host.procfs import ROOT, quota_cores
 
 MODULE = "dyno.host.keep_awake"
 READY = "awake"
@@ -28,34 +26,34 @@ _AUTOGROUP, _TRIES, _PATIENCE_SECONDS = Path("/proc/self/autogroup"), 50, 0.1
 
 
 class CannotKeepAwake(Exception):
-    """Cores can't be kept awake, or no longer were; says why in one line."""
+    """Cores can't be kept awake, or no longer are; says why in one line."""
 
 
 def cores() -> list[int]:
-    """Those that this process may run on. Linux only."""
+    """Returns the cores that this process may run on. Linux only."""
     return sorted(os.sched_getaffinity(0))
 
 
 def check(root: Path = ROOT) -> None:
-    """Raises Asleep where it can't be done, or would harm what is measured."""
+    """Raises CannotKeepAwake if it is impossible, or would harm what is measured."""
     if sys.platform != "linux":
         raise CannotKeepAwake("only Linux has processes of idle priority")
-    quota, there = quota_cores(root), len(cores())
-    if quota is not None and quota < there:
+    quota, count = quota_cores(root), len(cores())
+    if quota is not None and quota < count:
         raise CannotKeepAwake(
-            f"a control group allows the CPU time of {quota:g} of {there} cores, and keeping them awake would use it"
+            f"a control group allows the CPU time of {quota:g} of {count} cores, and keeping them awake would use it"
             " up; lift the limit, or pin the container to whole cores (docker run --cpuset-cpus)"
         )
 
 
 class Keeper:
-    """The processes that keep the cores awake, one for each, and the one that they end with."""
+    """The processes that keep the cores awake, one for each core, and their parent."""
 
     def __init__(self, process: subprocess.Popen[str], wanted: int) -> None:
         self._process, self._wanted = process, wanted
 
     def pids(self) -> list[int]:
-        """Of the processes that keep a core awake each, and still do."""
+        """Returns the processes that still keep a core awake."""
         with suppress(psutil.Error):
             children = psutil.Process(self._process.pid).children()
             return [child.pid for child in children if child.status() != psutil.STATUS_ZOMBIE]
@@ -63,18 +61,18 @@ class Keeper:
 
     @property
     def ended(self) -> bool:
-        """Whether one of them is no more."""
+        """Whether one of the processes has ended."""
         return len(self.pids()) < self._wanted
 
     def check(self) -> None:
-        """Raises Asleep where one of them is no more."""
+        """Raises CannotKeepAwake if one of the processes has ended."""
         if self.ended:
             raise CannotKeepAwake(
-                "somebody has ended a process that did so; the trials before it count, and --resume goes on"
+                "a process that kept a core awake was killed; earlier trials count, and --resume continues the run"
             )
 
     def end(self) -> None:
-        """Returns when all are gone."""
+        """Ends all processes, and waits for them."""
         self._process.terminate()
         try:
             self._process.wait(ENDING_SECONDS)
@@ -85,20 +83,20 @@ class Keeper:
 
 @contextmanager
 def kept() -> Iterator[Keeper]:
-    """All cores of this process are kept awake in the block, however it is left: also by SIGKILL. Raises Asleep."""
+    """Keeps all cores of this process awake in the block, even if the process is killed. Raises CannotKeepAwake."""
     check()
-    keeper = _started()
+    keeper = _start()
     try:
         yield keeper
     finally:
         keeper.end()
 
 
-def _started() -> Keeper:
-    wanted = cores()
+def _start() -> Keeper:
+    own = cores()
     process = subprocess.Popen(
-        [sys.executable, "-m", MODULE, str(os.getpid()), *map(str, wanted)],
-        # Where nothing lies that could be imported by accident.
+        [sys.executable, "-m", MODULE, str(os.getpid()), *map(str, own)],
+        # A directory without modules that could be imported by accident.
         cwd="/",
         env=environment(),
         stdin=subprocess.DEVNULL,
@@ -106,13 +104,13 @@ def _started() -> Keeper:
         text=True,
         start_new_session=True,
     )
-    keeper = Keeper(process, len(wanted))
+    keeper = Keeper(process, len(own))
     try:
         assert process.stdout is not None
         with process.stdout:
-            told = process.stdout.readline().strip()
-        if told != READY:
-            raise CannotKeepAwake(told or f"{sys.executable} could not be started for it")
+            line = process.stdout.readline().strip()
+        if line != READY:
+            raise CannotKeepAwake(line or f"{sys.executable} could not be started for it")
     except BaseException:
         keeper.end()
         raise
@@ -120,7 +118,7 @@ def _started() -> Keeper:
 
 
 def spinner(core: int) -> int:
-    """A child of this process that keeps the core awake; its process. It ends with this one. Raises OSError."""
+    """Starts a child that keeps a core awake until this process ends. Returns its pid. Raises OSError."""
     parent = os.getpid()
     pid = os.fork()
     if not pid:
@@ -133,13 +131,13 @@ def spinner(core: int) -> int:
         os.sched_setaffinity(pid, {core})
         os.sched_setscheduler(pid, os.SCHED_IDLE, os.sched_param(0))
     except OSError:
-        ended([pid])
+        end([pid])
         raise
     return pid
 
 
 def _spin() -> None:
-    """Never returns. The native module's loop leaves most of a core's units to its other hardware thread."""
+    """Never returns. The native loop leaves most of the core's units to its other hardware thread."""
     try:
         import dyno._native
     except ImportError:
@@ -148,8 +146,8 @@ def _spin() -> None:
     dyno._native.spin()
 
 
-def ended(pids: Iterable[int]) -> None:
-    """Kills these children of this process, and waits for them."""
+def end(pids: Iterable[int]) -> None:
+    """Kills children of this process, and waits for them."""
     for pid in pids:
         with suppress(ProcessLookupError, ChildProcessError):
             os.kill(pid, signal.SIGKILL)
@@ -157,16 +155,15 @@ def ended(pids: Iterable[int]) -> None:
 
 
 def _step_back() -> None:
-    """Where the kernel weighs sessions against each other (autogroup, see sched(7)), idle priority is one within a
-    session: this one, which has nothing else in it, takes the least weight. Raises OSError.
-    """
+    """Gives this session, which has nothing else in it, the least weight. Idle priority counts only within a session
+    if the kernel weighs sessions against each other (autogroup, see sched(7)). Raises OSError."""
     for left in reversed(range(_TRIES)):
         try:
             _AUTOGROUP.write_text("19")
         except FileNotFoundError:
             return
         except BlockingIOError:
-            # One change in a tenth of a second is let pass, whoever asks.
+            # The kernel allows one change of any session in a tenth of a second.
             if not left:
                 raise
             time.sleep(_PATIENCE_SECONDS)
@@ -175,20 +172,20 @@ def _step_back() -> None:
 
 
 def main(words: Sequence[str]) -> None:
-    """What the processes end with: has them, until its parent dies, it is asked to end, or one of them has ended."""
-    parent, *wanted = map(int, words)
+    """Parent of the processes: keeps them until its own parent dies, it is terminated, or one of them ends."""
+    parent, *own = map(int, words)
     die_with_parent(parent)
     pids: list[int] = []
     try:
         _step_back()
-        pids += map(spinner, wanted)
+        pids += map(spinner, own)
         signal.signal(signal.SIGTERM, lambda *_: sys.exit())
         print(READY, flush=True)
         os.wait()
     except OSError as error:
         print(f"a process of idle priority is not allowed here ({error.strerror})", flush=True)
     finally:
-        ended(pids)
+        end(pids)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""How Dyno's processes hang together."""
+"""Life and death of child processes: they die with their parent, and none is left behind."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 
 def die_with_parent(parent: int) -> None:
-    """Asks the kernel for SIGKILL when the process `parent` dies, so that no engine outlives a killed run.
+    """Has the kernel kill this process when the process `parent` dies, so that no engine outlives a killed run.
 
-    Only Linux has it; elsewhere a killed run leaves its trial to end by itself.
+    Linux only; elsewhere the trial of a killed run ends by itself.
     """
     if sys.platform == "linux":
         from ctypes import CDLL
 
         CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        # It may have died before the kernel was asked.
+        # The parent may have died before the call.
         if os.getppid() != parent:
             os._exit(1)
 
 
 def adopt_orphans() -> None:
-    """Has the kernel make what this process's descendants leave behind its own children. Only Linux can."""
+    """Makes orphans among this process's descendants its own children. Linux only."""
     if sys.platform == "linux":
         from ctypes import CDLL
 
@@ -40,14 +40,14 @@ def adopt_orphans() -> None:
 
 
 def environment() -> dict[str, str]:
-    """For an interpreter that is started in another directory: no path is relative to this one, and text is UTF-8
+    """Returns the environment for an interpreter started in another directory: with absolute paths, and UTF-8
     whatever the locale."""
     paths = [str(Path(p).absolute()) for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "PYTHONUTF8": "1"}
 
 
 def running(pid: int) -> bool:
-    """Whether there is such a process that has not ended: one that has stays until its parent waits for it."""
+    """Returns whether a process is running. A zombie is not."""
     import psutil
 
     try:
@@ -58,10 +58,10 @@ def running(pid: int) -> bool:
 
 @contextmanager
 def nothing_left() -> Iterator[None]:
-    """Kills whatever was started in the block and is still there at its end, however far it has gone.
+    """Kills all processes started in the block that are still running at its end.
 
-    Orphans are adopted, so that one which took a session of its own is found too. What a process that was there
-    before has started since, a server perhaps, is left alone.
+    Orphans are adopted, so that processes in sessions of their own are found too. Children of a process that was
+    there before the block, perhaps a server, are left alone.
     """
     import psutil
 
@@ -71,19 +71,18 @@ def nothing_left() -> Iterator[None]:
     try:
         yield
     finally:
-        now = here.children(recursive=True)
-        left = [process for process in now if process not in before and not _belongs(process, before)]
+        after = here.children(recursive=True)
+        left = [process for process in after if process not in before and not _has_ancestor(process, before)]
         for process in left:
-            # One that has become another user's is not ours to end.
+            # A process that changed its user can't be killed.
             with suppress(psutil.Error):
                 process.kill()
         psutil.wait_procs(left, timeout=5)
 
 
-def _belongs(process: psutil.Process, owners: set[psutil.Process]) -> bool:
-    """Whether one of `owners` is among the process's ancestors."""
+def _has_ancestor(process: psutil.Process, candidates: set[psutil.Process]) -> bool:
     import psutil
 
     with suppress(psutil.NoSuchProcess):
-        return any(parent in owners for parent in process.parents())
+        return any(parent in candidates for parent in process.parents())
     return False

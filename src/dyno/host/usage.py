@@ -1,7 +1,6 @@
-"""What processes, and the device below them, have used so far: counters, whose differences are taken.
+"""Resources used so far by processes and by a block device: counters, for differences.
 
-Only counters stand here. When they are read and what they mean for a sample may not be decided here, and no
-limit is held here: that is `dyno.runner.resources`. Unknown is None, and nothing here raises for what it finds.
+Limits are in `dyno.runner.resources`. None means unknown, and no function raises for what it reads.
 """
 
 from __future__ import annotations
@@ -18,42 +17,42 @@ from time import process_time_ns, thread_time_ns
 
 import psutil
 
-from dyno.host.filesystem import ROOT, filesystem, nearest_existing
-from dyno.host.procfs import difference, read_lines, read_text, to_int
+from dyno.host.filesystem import block_directories, filesystem, nearest_existing
+from dyno.host.procfs import ROOT, difference, read_lines, read_text, to_int
 
 _TICK_NS = 10**9 // os.sysconf("SC_CLK_TCK")
-# The kernel's "sector" is this whatever the device's own is (Documentation/block/stat.rst).
+# The kernel's "sector", whatever the sector size of the device (Documentation/block/stat.rst).
 _SECTOR_BYTES = 512
-_LOOKS = 5
-"""At a tree of processes, where one of them goes meanwhile: a server's, of a client that has just left."""
+_TRIES = 5
+"""Tries to read a tree of processes while one of them ends, such as a server's process of a client that just left."""
 
 
 @dataclass(frozen=True)
 class Usage:
-    """What some processes have used since they started, or (a difference) between two moments."""
+    """Resources used by processes since they started, or (as a difference) between two moments."""
 
     user_ns: int | None
     system_ns: int | None
     voluntary_switches: int | None
-    """How often they gave up their core, to wait."""
+    """How often they gave up their core to wait."""
     involuntary_switches: int | None
     """How often their core was given to another."""
     major_faults: int | None
     """Page faults that had to wait for a device."""
     asked_bytes: int | None
-    """Read by system calls, from wherever (rchar of /proc/PID/io): the page cache, pipes and /proc too. Not
-    what is read through a mapped file, or by recv(2) from a socket."""
+    """Read by system calls from anything (rchar of /proc/PID/io): the page cache, pipes and /proc too, but not
+    through a mapped file or by recv(2)."""
     read_bytes: int | None
-    """Read from the device on their behalf: page faults of mapped files and readahead are in it."""
+    """Read from the device for them, including page faults of mapped files and readahead."""
     written_bytes: int | None
-    """To be sent to the device: counted when a page is dirtied, not when it is flushed, and less the pages
-    that were dropped before that. These are taken off whoever drops them: it can be negative."""
+    """To be written to the device: counted when a page is dirtied, not when it is flushed. Dirty pages that a process
+    drops are subtracted from its own count, which can become negative."""
 
     def __sub__(self, earlier: Usage) -> Usage:
-        """What was used since `earlier`.
+        """Returns the use since `earlier`.
 
-        None where either is None, and where a counter that only grows has shrunk: a thread or a process has
-        ended in between, and its count went with it.
+        None if either is None, or if a counter that only grows has shrunk, because a thread or process ended and took
+        its count along.
         """
         gained = {f.name: difference(getattr(earlier, f.name), getattr(self, f.name)) for f in fields(Usage)}
         for name, gain in gained.items():
@@ -62,7 +61,7 @@ class Usage:
         return Usage(**gained)
 
     def __add__(self, other: Usage) -> Usage:
-        """What both have used; None where either is None."""
+        """Returns the use of both; None if either is None."""
         pairs = {f.name: (getattr(self, f.name), getattr(other, f.name)) for f in fields(Usage)}
         return Usage(**{k: None if a is None or b is None else a + b for k, (a, b) in pairs.items()})
 
@@ -73,19 +72,19 @@ UNKNOWN = Usage(None, None, None, None, None, None, None, None)
 
 @dataclass(frozen=True)
 class Device:
-    """What everybody has read from, and written to, a block device since it appeared."""
+    """Bytes read from and written to a block device, by anyone, since it appeared."""
 
     read_bytes: int | None
     written_bytes: int | None
 
 
 def own() -> Usage:
-    """What this process has used, all its threads, the ended ones too. From getrusage(2) and /proc/self/io.
+    """Returns the use of this process with all its threads, ended ones too, by getrusage(2) and /proc/self/io.
 
-    CPU time is in steps of 1 µs. The kernel adds the input and output (not the CPU time) of a child to its
-    parent's when the child is waited for. Each call reads some 100 bytes, which the next one counts as asked.
+    CPU time is in steps of 1 µs. The kernel adds a child's input and output (not its CPU time) to its parent's when
+    the parent waits for it. Each call reads some 100 bytes, which the next call counts in asked_bytes.
     """
-    # Brings it up to date: see `of_thread_ns`.
+    # Updates the CPU time, see `of_thread_ns`.
     process_time_ns()
     used = resource.getrusage(resource.RUSAGE_SELF)
     return Usage(
@@ -99,71 +98,61 @@ def own() -> Usage:
 
 
 def of(pid: int, *, root: Path = ROOT) -> Usage:
-    """What another process has used, all its threads. From its stat, io and task/*/status in /proc.
+    """Returns the use of another process with all its threads, by its stat, io and task/*/status in /proc.
 
-    All None for a process that is gone. CPU time is in ticks, of 10 ms each as a rule, rounded down. Bytes are
-    None for another user's process, except to root. Context switches are those of the threads that still live.
+    All None for a process that is gone. CPU time is in ticks, mostly of 10 ms, rounded down. Bytes are None for
+    another user's process, except to root. Context switches are those of the living threads.
     """
     return _of(root / "proc" / str(pid), with_ended=False)
 
 
 def of_thread_ns() -> tuple[int, int]:
-    """User and system CPU time of the calling thread, in ns, in steps of 1 µs. From getrusage(2)."""
-    # The kernel brings a running thread's time up to date for this call, and else with its tick of some ms.
+    """Returns user and system CPU time of the calling thread, in steps of 1 µs, by getrusage(2)."""
+    # This call makes the kernel update a running thread's time, which its tick does only every few ms.
     thread_time_ns()
     used = resource.getrusage(resource.RUSAGE_THREAD)
     return _ns(used.ru_utime), _ns(used.ru_stime)
 
 
 def waits_of_thread() -> int:
-    """How often the calling thread gave up its core, to wait. From getrusage(2)."""
+    """Returns how often the calling thread gave up its core to wait, by getrusage(2)."""
     return resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw
 
 
 def of_tree(pids: Iterable[int]) -> Usage:
-    """What these processes and all their descendants have used, each counted once; as `of`, but that the CPU
-    time and faults of ended descendants stay in, if their parents waited for them.
+    """Returns the use of these processes and all their descendants, each counted once. Unlike `of` it includes CPU
+    time and faults of ended descendants, if their parents waited for them.
 
-    All None where one of `pids` is gone. A descendant that goes meanwhile is looked for at its parent, to which the
-    kernel adds its input and output.
+    All None if one of `pids` is gone. If a descendant ends meanwhile, the tree is read again: the kernel has added
+    the descendant's input and output to its parent's.
     """
-    asked = tuple(dict.fromkeys(pids))
-    for _ in range(_LOOKS):
-        used, missed = _tree(asked)
+    pids = tuple(dict.fromkeys(pids))
+    for _ in range(_TRIES):
+        usage, missed = NOTHING, False
+        # Parents before children, so that a child that ends meanwhile is missed rather than counted twice.
+        for pid in [*pids, *(pid for pid in with_descendants(pids) if pid not in pids)]:
+            part = _of(ROOT / "proc" / str(pid), with_ended=True)
+            if part != UNKNOWN or pid in pids:
+                usage += part
+            else:
+                missed = True
         if not missed:
             break
-    return used
-
-
-def _tree(asked: tuple[int, ...]) -> tuple[Usage, bool]:
-    """What they and their descendants have used, and whether one of these has gone while they were looked at."""
-    below: dict[int, None] = {}
-    for pid in asked:
-        with suppress(psutil.Error):
-            below |= dict.fromkeys(child.pid for child in psutil.Process(pid).children(recursive=True))
-    # Parents before children: a child that is waited for meanwhile is missed, and never counted twice.
-    used, missed = NOTHING, False
-    for pid in [*asked, *(pid for pid in below if pid not in asked)]:
-        part = _of(ROOT / "proc" / str(pid), with_ended=True)
-        if part != UNKNOWN or pid in asked:
-            used += part
-        else:
-            missed = True
-    return used, missed
+    return usage
 
 
 def with_descendants(pids: Iterable[int]) -> tuple[int, ...]:
-    """These processes and all that they have started, now."""
-    found: dict[int, None] = {}
+    """Returns these processes and all their descendants now."""
+    all_pids: dict[int, None] = {}
     for pid in pids:
-        found[pid] = None
+        all_pids[pid] = None
         with suppress(psutil.Error):
-            found |= dict.fromkeys(child.pid for child in psutil.Process(pid).children(recursive=True))
-    return tuple(found)
+            all_pids |= dict.fromkeys(child.pid for child in psutil.Process(pid).children(recursive=True))
+    return tuple(all_pids)
 
 
 def cpu_ns(pids: Iterable[int]) -> int:
-    """The CPU time of these very processes, in ticks as `of` tells them; nothing of one that is gone."""
+    """Returns the CPU time of these processes, in steps of a tick. A process that is gone counts 0."""
     ticks = 0
     for pid in pids:
         ticks += sum(to_int(word) or 0 for word in _words(ROOT / "proc" / str(pid))[11:13])
@@ -171,19 +160,19 @@ def cpu_ns(pids: Iterable[int]) -> int:
 
 
 def starved(*, root: Path = ROOT) -> bool:
-    """Whether another thread of this process would compute if it had a core: a machine that is busy may leave it
-    none. Only Linux tells."""
-    mine = str(get_native_id())
+    """Returns whether another thread of this process is ready to run, for which a busy machine may have no core.
+    Linux only."""
+    own = str(get_native_id())
     with suppress(OSError):
         tasks = (root / "proc/self/task").iterdir()
-        return any(_words(task)[:1] == ["R"] for task in tasks if task.name != mine)
+        return any(_words(task)[:1] == ["R"] for task in tasks if task.name != own)
     return False
 
 
 def peak_resident_bytes(pid: int, *, root: Path = ROOT) -> int | None:
-    """The most memory that a process ever had resident (VmHWM): the files it maps are in it.
+    """Returns the most memory that a process ever had resident (VmHWM), mapped files included.
 
-    None for one that is gone or a zombie.
+    None if it is gone or a zombie.
     """
     for line in read_lines(root / "proc" / str(pid) / "status"):
         if line.startswith("VmHWM:"):
@@ -193,27 +182,21 @@ def peak_resident_bytes(pid: int, *, root: Path = ROOT) -> int | None:
 
 
 def device(place: Path, *, root: Path = ROOT) -> Device:
-    """The counters of the block device (the partition, where it is one) that holds `place`, or that it is:
-    everybody's input and output, from its `stat` under /sys.
+    """Returns the counters of the block device or partition that holds `place`, or that `place` is, from its `stat`
+    under /sys.
 
-    None where no block device is seen below: in memory, over a network, on an overlay; and where the
-    device's counting is switched off. A file system that spans several devices counts as the one that its
-    mount names.
+    None without a block device (in memory, over a network, on an overlay), or if its counting is switched off. A file
+    system on several devices counts as the one that its mount names.
     """
     place = nearest_existing(place)
-    found = place.stat()
-    number = found.st_rdev if stat.S_ISBLK(found.st_mode) else found.st_dev
-    candidates = [root / "sys/dev/block" / f"{os.major(number)}:{os.minor(number)}"]
-    # The number of btrfs is no device's.
+    status = place.stat()
+    number = status.st_rdev if stat.S_ISBLK(status.st_mode) else status.st_dev
     source = filesystem(place, root=root)["device"]
-    if source is not None and source.startswith("/dev/"):
-        # /dev/mapper holds links to dm-N.
-        candidates.append(root / "sys/class/block" / Path(os.path.realpath(root / source.lstrip("/"))).name)
-    for block in candidates:
+    for block in block_directories(f"{os.major(number)}:{os.minor(number)}", source, root):
         words = (read_text(block / "stat") or "").split()
         if len(words) >= 7:
-            # With iostats off the counters stand still, which would look like an idle device. A partition's
-            # switch is its disk's, which is above it behind the link.
+            # With iostats off the counters stand still, as if the device were idle. A partition has the switch of its
+            # disk, whose directory is above.
             if "0" in (read_text(block / "queue/iostats"), read_text(block / "../queue/iostats")):
                 break
             read, written = to_int(words[2]), to_int(words[6])
@@ -224,15 +207,15 @@ def device(place: Path, *, root: Path = ROOT) -> Device:
 
 
 def _words(process: Path) -> list[str]:
-    """What proc_pid_stat(5) tells of a process or a thread after its name; nothing of one that is gone."""
-    # The name stands in parentheses and may hold anything, a parenthesis too.
+    """Returns the fields of proc_pid_stat(5) after the name; none if the process or thread is gone."""
+    # The name is in parentheses and may contain anything, even a parenthesis.
     return (read_text(process / "stat") or "").rpartition(")")[2].split()
 
 
 def _of(process: Path, *, with_ended: bool) -> Usage:
     switches = _switches(process)
     io = _io(process / "io")
-    # Last, since it is there as long as the process is: without it, what was read before may be half of it.
+    # Last: if it is still there, so was the process while the other files were read.
     words = _words(process)
     if not words:
         return UNKNOWN
@@ -240,7 +223,8 @@ def _of(process: Path, *, with_ended: bool) -> Usage:
     numbers += [None] * (15 - len(numbers))
     faults, ended_faults, user, system, ended_user, ended_system = (numbers[at] for at in (9, 10, 11, 12, 13, 14))
     if with_ended:
-        faults, user, system = _sum(faults, ended_faults), _sum(user, ended_user), _sum(system, ended_system)
+        pairs = ((faults, ended_faults), (user, ended_user), (system, ended_system))
+        faults, user, system = (None if a is None or b is None else a + b for a, b in pairs)
     return Usage(
         None if user is None else user * _TICK_NS,
         None if system is None else system * _TICK_NS,
@@ -251,33 +235,30 @@ def _of(process: Path, *, with_ended: bool) -> Usage:
 
 
 def _switches(process: Path) -> tuple[int | None, int | None]:
-    """Voluntary and involuntary context switches: the process's own status gives only its first thread's."""
+    """Returns voluntary and involuntary context switches of all threads; the process's own status has only those of
+    the first."""
     try:
         threads = list((process / "task").iterdir())
     except OSError:
         return None, None
-    found: dict[str, list[int]] = {"voluntary_ctxt_switches": [], "nonvoluntary_ctxt_switches": []}
+    by_name: dict[str, list[int]] = {"voluntary_ctxt_switches": [], "nonvoluntary_ctxt_switches": []}
     for thread in threads:
         for line in read_lines(thread / "status"):
             name, _, value = line.partition(":")
             number = to_int(value)
-            if name in found and number is not None:
-                found[name].append(number)
-    voluntary, involuntary = (sum(counts) if counts else None for counts in found.values())
+            if name in by_name and number is not None:
+                by_name[name].append(number)
+    voluntary, involuntary = (sum(counts) if counts else None for counts in by_name.values())
     return voluntary, involuntary
 
 
 def _io(file: Path) -> tuple[int | None, int | None, int | None]:
-    """Bytes asked for, read and written, as in `Usage`."""
+    """Returns asked_bytes, read_bytes and written_bytes of `Usage`."""
     counters = {name: to_int(value) for name, _, value in (line.partition(":") for line in read_lines(file))}
     written = difference(counters.get("cancelled_write_bytes"), counters.get("write_bytes"))
     return counters.get("rchar"), counters.get("read_bytes"), written
 
 
-def _sum(one: int | None, other: int | None) -> int | None:
-    return None if one is None or other is None else one + other
-
-
 def _ns(seconds: float) -> int:
-    """The kernel gives whole microseconds: more digits would be the float's."""
+    """Rounds to the kernel's whole microseconds; further digits are noise of the float."""
     return round(seconds * 1e6) * 1000

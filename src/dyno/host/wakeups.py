@@ -1,8 +1,8 @@
-"""What it costs to wake up a core that has been put to sleep: two processes send a byte to and fro, while cores may
-sleep and while they are kept awake. The difference is what waking them up took.
+"""Cost of waking up a sleeping core: two processes send a byte to and fro, while cores may sleep and while they are
+kept awake. The difference is the cost.
 
-In a virtual machine only the hypervisor can wake up a core, which takes tens of microseconds. Linux only. What that
-means for a measurement is said in `dyno.stats`.
+In a virtual machine only the hypervisor can wake a core, which takes tens of microseconds. Linux only. `dyno.stats`
+says what the cost means for a measurement.
 """
 
 from __future__ import annotations
@@ -17,33 +17,31 @@ from contextlib import contextmanager, suppress
 from time import perf_counter_ns as now
 from typing import Any
 
-from dyno.host.filesystem import ROOT
-from dyno.host.keep_awake import cores, ended, spinner
-from dyno.host.kernel import quota_cores
+from dyno.host.keep_awake import cores, end, spinner
 from dyno.host.process import die_with_parent, environment
-from dyno.host.procfs import read_text, to_int
+from dyno.host.procfs import ROOT, quota_cores, read_text, to_int
 
 MODULE = "dyno.host.wakeups"
 PATIENCE_SECONDS = 20.0
 _TURNS = 2
 _LEAST = 20
-"""Round trips without which there is no median."""
+"""Round trips needed for a median, and dropped at the start."""
 APART, FREE = "apart", "free"
 _WORK_NS = 30_000
-"""For which each computes before it sends, as a server and its client do. A hypervisor lets a core that would sleep
-for less time than that wait awake: what is timed would not be what servers meet."""
+"""Computing time before each send, like that of a server and its client. A hypervisor keeps a core awake that would
+sleep for less time than that, which would hide the cost that servers meet."""
 
 
 def wakeups(seconds: float) -> dict[str, Any] | None:
-    """What a wake-up costs here, from round trips for about `seconds` in all, a process to be started for them apart.
+    """Measures the cost of a wake-up by round trips for about `seconds`, plus the start of a process.
 
-    cost_ns   of one wake-up: half of what a round trip takes longer where cores sleep, by medians; of both placements
-              the larger. None where cores can't be kept awake for comparison
-    apart     round trips between two cores, a process pinned to each: p50_ns and p99_ns, and with both cores kept
-              awake awake_p50_ns and awake_p99_ns, without what either computes. None where there is one core
-    free      the same where the kernel places both processes, on either of these cores
+    cost_ns   of one wake-up: half the difference between the medians of round trips with sleeping and with awake
+    cores; the larger one of both placements. None if cores can't be kept awake for comparison apart     round trips
+    between two cores, with a process pinned to each, without the computing time: p50_ns and p99_ns, and with both
+    cores kept awake awake_p50_ns and awake_p99_ns. None with a single core free      the same with both processes
+    placed on either of these cores by the kernel
 
-    None where it can't be measured.
+    Returns None if it can't be measured.
     """
     if sys.platform != "linux":
         return None
@@ -52,57 +50,57 @@ def wakeups(seconds: float) -> dict[str, Any] | None:
         done = subprocess.run(
             words, cwd="/", env=environment(), stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE_SECONDS
         )
-        found: dict[str, Any] = json.loads(done.stdout)
-        return found
+        figures: dict[str, Any] = json.loads(done.stdout)
+        return figures
     return None
 
 
-def _measured(seconds: float) -> dict[str, Any]:
+def _measure(seconds: float) -> dict[str, Any]:
     pair = _pair(cores())
     placements = {FREE: (set(pair), set(pair))}
     if len(pair) > 1:
         placements[APART] = ({pair[0]}, {pair[1]})
     quota = quota_cores(ROOT)
-    may_stay = (False, True) if quota is None or quota >= len(pair) else (False,)
-    pieces = [(awake, where) for awake in may_stay for where in placements]
+    states = (False, True) if quota is None or quota >= len(pair) else (False,)
+    pieces = [(awake, where) for awake in states for where in placements]
     spans: dict[tuple[bool, str], list[int]] = {piece: [] for piece in pieces}
-    # In turns, so that what else the machine does hits both alike.
+    # In turns, so that other load of the machine affects both alike.
     for _ in range(_TURNS):
-        for awake in may_stay:
-            with _kept(pair if awake else ()) as possible:
+        for awake in states:
+            with _kept_awake(pair if awake else ()) as possible:
                 for where in placements if possible else ():
                     spans[awake, where] += _round_trips(*placements[where], seconds / _TURNS / len(pieces))
-    found = {where: _figures(spans[False, where], spans.get((True, where), [])) for where in placements}
+    figures = {where: _figures(spans[False, where], spans.get((True, where), [])) for where in placements}
     known = [
         (times["p50_ns"] - times["awake_p50_ns"]) // 2
-        for times in found.values()
+        for times in figures.values()
         if times["p50_ns"] is not None and times["awake_p50_ns"] is not None
     ]
-    return {"cost_ns": max(0, *known) if known else None, APART: found.get(APART), FREE: found[FREE]}
+    return {"cost_ns": max(0, *known) if known else None, APART: figures.get(APART), FREE: figures[FREE]}
 
 
-def _pair(there: Sequence[int]) -> list[int]:
-    """Two of these cores, or the one that there is; no two hardware threads of one, where others are to be had."""
-    first, *rest = there
+def _pair(cores: Sequence[int]) -> list[int]:
+    """Returns two of the cores, if possible not two hardware threads of one; or the only one."""
+    first, *rest = cores
     siblings = read_text(ROOT / f"sys/devices/system/cpu/cpu{first}/topology/thread_siblings_list") or ""
     near = {to_int(word) for span in siblings.split(",") for word in span.split("-")}
     return [first, *([core for core in rest if core not in near] or rest)[:1]]
 
 
 @contextmanager
-def _kept(pair: Sequence[int]) -> Iterator[bool]:
-    """These cores are kept awake in the block, where that is possible."""
+def _kept_awake(pair: Sequence[int]) -> Iterator[bool]:
+    """Keeps cores awake in the block. Yields whether that is possible."""
     pids: list[int] = []
     try:
         with suppress(OSError):
             pids += map(spinner, pair)
         yield len(pids) == len(pair)
     finally:
-        ended(pids)
+        end(pids)
 
 
 def _round_trips(mine: set[int], theirs: set[int], seconds: float) -> list[int]:
-    """How long round trips took, in ns, without the first few."""
+    """Returns the times of round trips in ns, without the first few."""
     here, there = socket.socketpair()
     parent = os.getpid()
     pid = os.fork()
@@ -111,26 +109,26 @@ def _round_trips(mine: set[int], theirs: set[int], seconds: float) -> list[int]:
             die_with_parent(parent)
             here.close()
             os.sched_setaffinity(0, theirs)
-            while told := os.read(there.fileno(), 1):
+            while byte := os.read(there.fileno(), 1):
                 _compute()
-                os.write(there.fileno(), told)
+                os.write(there.fileno(), byte)
         finally:
             os._exit(0)
     spans: list[int] = []
-    before, end = os.sched_getaffinity(0), now() + int(seconds * 1e9)
+    before, deadline = os.sched_getaffinity(0), now() + int(seconds * 1e9)
     with here, there:
         os.sched_setaffinity(0, mine)
-        while (begin := _compute()) < end:
+        while (begin := _compute()) < deadline:
             os.write(here.fileno(), b".")
             os.read(here.fileno(), 1)
             spans.append(max(now() - begin - _WORK_NS, 0))
         os.sched_setaffinity(0, before)
-    ended([pid])
+    end([pid])
     return spans[_LEAST:]
 
 
 def _compute() -> int:
-    """Keeps its core busy for a while; returns when it was over."""
+    """Computes for a while. Returns the end."""
     end = now() + _WORK_NS
     while (moment := now()) < end:
         pass
@@ -153,9 +151,8 @@ def _quantile(spans: Sequence[int], share: float) -> int | None:
 
 
 def main(words: Sequence[str]) -> None:
-    """Tells it as JSON."""
     die_with_parent(int(words[0]))
-    print(json.dumps(_measured(float(words[1]))))
+    print(json.dumps(_measure(float(words[1]))))
 
 
 if __name__ == "__main__":

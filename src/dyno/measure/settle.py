@@ -9,7 +9,7 @@ from pathlib import Path
 from stat import S_ISREG
 from time import monotonic_ns, sleep, time_ns
 
-from dyno.host import tree
+from dyno.host import filesystem
 from dyno.host.procfs import difference
 from dyno.host.usage import of_thread_ns, of_tree, own, starved
 
@@ -34,7 +34,7 @@ def rest(server: Iterable[int], home: Path) -> None:
     Else the phase would pay for the one before; and writing to a page that is already dirty is not counted.
     """
     settle(server, windows=1)
-    for path in tree.files(home):
+    for path in filesystem.files(home):
         with suppress(OSError):
             about = path.stat()
             known = about.st_dev, about.st_ino

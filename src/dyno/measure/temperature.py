@@ -9,7 +9,7 @@ from typing import Any
 
 from dyno.contracts.model import Absent, Phase
 from dyno.contracts.suite import Job, Workload
-from dyno.host import pagecache, tree
+from dyno.host import filesystem, pagecache
 from dyno.host.usage import Usage
 from dyno.measure.tally import Tally
 
@@ -39,7 +39,7 @@ def chill(workload: Workload, job: Job) -> Mapping[str, Any]:
 
 
 def _evicted(home: Path, others: Iterable[Path]) -> Mapping[str, Any]:
-    files = [path for path in (*tree.files(home), *others) if path.is_file()]
+    files = [path for path in (*filesystem.files(home), *others) if path.is_file()]
     how, residency = pagecache.evict(files, drop=None), pagecache.residency(files)
     if not _is_cold(residency.resident_bytes, residency.file_bytes):
         # Drop all caches of the machine only if needed: other work and the next trial's start suffer from it.

@@ -12,9 +12,8 @@ from pathlib import Path
 
 import psutil
 
-from dyno.host.filesystem import ROOT
 from dyno.host.keep_awake import CannotKeepAwake, cores, kept
-from dyno.host.kernel import Ticks
+from dyno.host.procfs import ROOT, Ticks
 from dyno.host.usage import cpu_ns
 from dyno.selftest import Verdict
 

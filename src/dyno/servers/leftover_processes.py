@@ -14,7 +14,7 @@ from pathlib import Path
 
 import psutil
 
-from dyno.host import tree, trust
+from dyno.host import filesystem, trust
 from dyno.host.process import running
 
 RECORD = "dyno-server.json"
@@ -51,7 +51,7 @@ def clear(root: Path) -> None:
 
 
 def _records(root: Path) -> list[Path]:
-    return [file for file in tree.files(root) if file.name == RECORD]
+    return [file for file in filesystem.files(root) if file.name == RECORD]
 
 
 def _of(file: Path) -> tuple[int | None, psutil.Process | None]:

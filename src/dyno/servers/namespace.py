@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from platform import node
 
-from dyno.host import tree
+from dyno.host import filesystem
 from dyno.host.process import running
 
 FILE = "namespace"
@@ -28,7 +28,7 @@ def of(home: Path) -> str:
 
 def stores(folder: Path) -> dict[str, Path]:
     """The homes of the stores in a directory and below, by their names. A file that was cut short names none."""
-    found = {path.read_text(): path.parent for path in tree.files(folder) if path.name == FILE}
+    found = {path.read_text(): path.parent for path in filesystem.files(folder) if path.name == FILE}
     return {name: home for name, home in found.items() if _NAME.fullmatch(name)}
 
 

@@ -10,7 +10,7 @@ from dyno.contracts.engine import Engine, EngineSpec, PortSpec
 from dyno.contracts.model import Caveat, Tier, Value
 from dyno.contracts.settings import Setting, choice, integer
 from dyno.engines.arraystores.chunked import ChunkedArrays
-from dyno.host.versions import version
+from dyno.host.installation import version
 from dyno.suites.arrays import columns
 from dyno.suites.arrays.port import NAMES, Change
 

@@ -14,7 +14,7 @@ from dyno.contracts.model import Caveat, Tier, Value
 from dyno.engines.arraystores.chunked import Appender
 from dyno.engines.arraystores.flushing import flush, replace
 from dyno.engines.arraystores.layouts import LAYOUT, RECORDS, WHOLE, NumpyArrays, dtypes
-from dyno.host.versions import version
+from dyno.host.installation import version
 from dyno.suites.arrays.port import Change, Chunk
 
 TIERS: Mapping[Tier, Mapping[str, Value]] = {

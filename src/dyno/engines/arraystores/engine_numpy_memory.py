@@ -13,7 +13,7 @@ from dyno.contracts.model import Caveat, Tier, Value
 from dyno.engines.arraystores import layouts
 from dyno.engines.arraystores.chunked import Appender
 from dyno.engines.arraystores.layouts import LAYOUT, NumpyArrays
-from dyno.host.versions import version
+from dyno.host.installation import version
 from dyno.suites.arrays.port import CHUNK_ROWS, Chunk
 from dyno.suites.series import port, samples
 from dyno.suites.series.port import Buckets, SampleBatch, Samples

@@ -11,8 +11,8 @@ from dyno.contracts.engine import Engine, EngineSpec, Maintenance, PortSpec
 from dyno.contracts.model import Tier, Value
 from dyno.contracts.settings import Setting, choice, integer
 from dyno.engines.arraystores.chunked import Appender, ChunkedArrays
-from dyno.host import tree
-from dyno.host.versions import version
+from dyno.host import filesystem
+from dyno.host.installation import version
 from dyno.suites.arrays import columns
 from dyno.suites.arrays.port import BY_NAME, CHUNK_ROWS, NAMES, Change, Chunk
 
@@ -70,7 +70,7 @@ class TileDB(Engine):
         return {"tile_rows": int(schema.domain.dim(0).tile), "compression": filters or "none"}
 
     def files(self) -> Iterable[Path]:
-        return tree.files(self._path)
+        return filesystem.files(self._path)
 
 
 class Column:

@@ -20,7 +20,7 @@ from dyno.engines.arraystores.chunked import Appender
 from dyno.engines.arraystores.layouts import LAYOUT, NumpyArrays
 from dyno.engines.zodb import databases, zeo_client
 from dyno.engines.zodb.server_zeo import ZEO
-from dyno.host.versions import version
+from dyno.host.installation import version
 from dyno.suites.arrays import columns
 from dyno.suites.arrays.port import Change, Chunk
 

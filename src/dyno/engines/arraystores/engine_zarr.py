@@ -11,8 +11,8 @@ from dyno.contracts.engine import Engine, EngineSpec, Maintenance, PortSpec
 from dyno.contracts.model import Caveat, Tier, Value
 from dyno.contracts.settings import Setting, choice, integer
 from dyno.engines.arraystores.chunked import ChunkedArrays
-from dyno.host import tree
-from dyno.host.versions import version
+from dyno.host import filesystem
+from dyno.host.installation import version
 from dyno.suites.arrays import columns
 from dyno.suites.arrays.port import CHUNK_ROWS, NAMES
 
@@ -72,7 +72,7 @@ class Zarr(Engine):
         }
 
     def files(self) -> Iterable[Path]:
-        return tree.files(self._path)
+        return filesystem.files(self._path)
 
     def caveats(self) -> Iterable[Caveat]:
         yield Caveat("no-transactions", IN_PLACE)

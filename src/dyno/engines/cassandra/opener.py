@@ -11,8 +11,8 @@ from typing import Any
 from dyno.contracts.engine import Server
 from dyno.contracts.model import Caveat, Refused, Tier, Value
 from dyno.engines.cassandra.server import Cassandra, connected
-from dyno.host import tree
-from dyno.host.versions import version
+from dyno.host import filesystem
+from dyno.host.installation import version
 from dyno.servers import loopback, namespace, set_option, user_server
 from dyno.servers.cluster import KEEPS
 from dyno.servers.user_server import URL, UserServer
@@ -124,7 +124,7 @@ class Cass:
         """Of its tables on all nodes. What is in memory is in their commit logs, and in none of these."""
         if not self.server.own:
             return ()
-        return tree.files(*(data / self.keyspace for data in self.server.data()))
+        return filesystem.files(*(data / self.keyspace for data in self.server.data()))
 
     def caveats(self) -> Iterable[Caveat]:
         yield Caveat("batches", "has no transaction over several variables: a batch of samples is many writes")

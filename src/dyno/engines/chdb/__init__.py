@@ -9,8 +9,8 @@ from typing import Any
 from dyno.contracts.engine import Engine, EngineSpec, Gap, Maintenance, PortSpec
 from dyno.contracts.model import Tier, Value
 from dyno.contracts.settings import Setting, integer
-from dyno.host import tree
-from dyno.host.versions import version
+from dyno.host import filesystem
+from dyno.host.installation import version
 
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
     # A part is written under another name, and renamed when it is complete.
@@ -64,7 +64,7 @@ class ChDB(Engine):
     def files(self) -> Iterable[Path]:
         """Files of the active parts only: merged parts stay for some minutes, and system tables lie beside them."""
         parts = self._value(f"SELECT path FROM system.parts WHERE active AND database = '{DATABASE}'")
-        return tree.files(*map(Path, parts.splitlines()))
+        return filesystem.files(*map(Path, parts.splitlines()))
 
 
 ENGINE = EngineSpec(

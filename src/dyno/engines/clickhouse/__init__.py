@@ -14,8 +14,8 @@ from dyno.contracts.engine import EngineSpec, Maintenance, PortSpec, Server
 from dyno.contracts.model import Caveat, Tier, Value
 from dyno.contracts.settings import Setting, integer
 from dyno.engines.clickhouse.server import KIND, PROFILE, ClickHouse, missing
-from dyno.host import tree
-from dyno.host.versions import version
+from dyno.host import filesystem
+from dyno.host.installation import version
 from dyno.servers import loopback, namespace, program_option, set_option, user_server
 from dyno.servers.user_server import URL, UserServer
 from dyno.suites.series import samples, sql
@@ -115,7 +115,7 @@ class Click:
             return ()
         asked = "SELECT path FROM system.parts WHERE active AND database = %(database)s"
         parts = self._client.execute(asked, {"database": self._database})
-        return tree.files(*(Path(part) for (part,) in parts))
+        return filesystem.files(*(Path(part) for (part,) in parts))
 
     def caveats(self) -> Iterable[Caveat]:
         if self._options[set_option.SET]:

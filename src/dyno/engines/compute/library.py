@@ -10,7 +10,7 @@ from typing import Any
 from dyno.contracts.engine import Engine, EngineSpec, PortSpec, Server
 from dyno.contracts.model import Absent, Tier, Value
 from dyno.contracts.settings import Setting, integer
-from dyno.host.versions import version
+from dyno.host.installation import version
 from dyno.suites.compute.port import GRID, Arrays, Compute, Operation, X, Y
 
 THREADS = Setting("threads", integer(0, 1024), 0, "threads that compute; 0 for the library's own default")

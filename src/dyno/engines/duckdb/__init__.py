@@ -10,7 +10,7 @@ from typing import Any
 from dyno.contracts.engine import Engine, EngineSpec, Maintenance, PortSpec
 from dyno.contracts.model import Tier, Value
 from dyno.contracts.settings import Setting, integer
-from dyno.host.versions import version
+from dyno.host.installation import version
 from dyno.suites.arrays import port as arrays
 from dyno.suites.records.port import COLUMNS
 from dyno.suites.series import port as series

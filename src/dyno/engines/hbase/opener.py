@@ -10,8 +10,8 @@ from typing import Any
 from dyno.contracts.engine import Server
 from dyno.contracts.model import Caveat, Tier, Value
 from dyno.engines.hbase.server import PROGRAM, HBase, connected
-from dyno.host import tree
-from dyno.host.versions import version
+from dyno.host import filesystem
+from dyno.host.installation import version
 from dyno.servers import loopback, namespace, set_option, user_server
 from dyno.servers.user_server import URL, UserServer
 
@@ -80,7 +80,7 @@ class Base:
 
     def files(self) -> Iterable[Path]:
         """Of its table. What is in memory is in the log, which all tables share, and in none of these."""
-        return tree.files(self.server.root / "data" / "default" / self.name) if self.server.own else ()
+        return filesystem.files(self.server.root / "data" / "default" / self.name) if self.server.own else ()
 
     def caveats(self) -> Iterable[Caveat]:
         yield Caveat("batches", "has no transaction over several rows: a batch of samples is many writes")

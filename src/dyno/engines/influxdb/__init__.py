@@ -19,8 +19,8 @@ from dyno.contracts.engine import EngineSpec, Maintenance, PortSpec, Server
 from dyno.contracts.model import Caveat, Tier, Value
 from dyno.contracts.settings import Setting, choice
 from dyno.engines.influxdb.server import KIND, OURS, InfluxDB, missing
-from dyno.host import tree
-from dyno.host.versions import version
+from dyno.host import filesystem
+from dyno.host.installation import version
 from dyno.servers import loopback, namespace, program_option, set_option, user_server
 from dyno.servers.user_server import URL, UserServer
 from dyno.suites.series import samples
@@ -135,11 +135,11 @@ class Influx:
             time.sleep(0.05)
 
     def _log(self) -> list[Path]:
-        return tree.files(self.server.wal / self.database)
+        return filesystem.files(self.server.wal / self.database)
 
     def files(self) -> Iterable[Path]:
         """Its log is among them: what is in it is nowhere else."""
-        return [*tree.files(self.server.data / self.database), *self._log()] if self.server.own else ()
+        return [*filesystem.files(self.server.data / self.database), *self._log()] if self.server.own else ()
 
     def caveats(self) -> Iterable[Caveat]:
         if self._options[set_option.SET]:

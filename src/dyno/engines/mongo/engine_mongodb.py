@@ -12,7 +12,7 @@ from dyno.contracts.model import Caveat, Refused, Tier, Value
 from dyno.contracts.settings import Setting, boolean, integer
 from dyno.engines.mongo import server_mongo
 from dyno.engines.mongo.server_mongodb import KIND, MongoDB, missing
-from dyno.host import tree
+from dyno.host import filesystem
 from dyno.servers import namespace, program_option, set_option, user_server
 from dyno.servers.user_server import URL, UserServer
 from dyno.suites.records.port import FIELDS
@@ -79,7 +79,7 @@ class Mongo:
         """Of its collection and indexes. The journal and the oplog are beside them, and those of other databases."""
         if not self._server.own:
             return ()
-        return [path for path in tree.files(self._server.data / self._name) if path.suffix == ".wt"]
+        return [path for path in filesystem.files(self._server.data / self._name) if path.suffix == ".wt"]
 
     def caveats(self) -> Iterable[Caveat]:
         if not self._options["transactions"]:

@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from dyno.contracts.cleanup import finally_
 from dyno.contracts.model import Refused
-from dyno.host.versions import version
+from dyno.host.installation import version
 from dyno.servers import user_server
 from dyno.text.passwords import mask_password
 

@@ -11,7 +11,7 @@ from dyno.contracts.engine import Engine, EngineSpec, Gap, Maintenance, PortSpec
 from dyno.contracts.model import Tier, Value
 from dyno.contracts.settings import Setting, boolean, choice, integer
 from dyno.engines.arraystores.flushing import flush
-from dyno.host.versions import version
+from dyno.host.installation import version
 from dyno.suites.arrays.port import CHUNK_ROWS
 
 TIERS: Mapping[Tier, Mapping[str, Value]] = {

@@ -13,7 +13,7 @@ from dyno.contracts.engine import Nodes, Server
 from dyno.contracts.model import Caveat, Refused, Tier, Value, strongest
 from dyno.engines.postgresql.server import PostgreSQL
 from dyno.engines.postgresql.standbys import Replicated
-from dyno.host.versions import version
+from dyno.host.installation import version
 from dyno.servers import namespace, program_option, set_option, user_server
 from dyno.servers.cluster import KEEPS
 from dyno.servers.user_server import URL, UserServer

@@ -20,8 +20,8 @@ from urllib.parse import parse_qs, urlsplit
 from dyno.contracts.engine import EngineSpec, Maintenance, PortSpec, Server
 from dyno.contracts.model import Caveat, Tier, Value
 from dyno.engines.questdb.server import OURS, PACKAGES, PROGRAM, QuestDB, missing
-from dyno.host import tree
-from dyno.host.versions import version
+from dyno.host import filesystem
+from dyno.host.installation import version
 from dyno.servers import loopback, namespace, set_option, user_server
 from dyno.servers.loopback import Address
 from dyno.servers.user_server import URL, UserServer
@@ -131,7 +131,7 @@ class Quest:
         """Of its table, and of the log of what has not been merged into it, or was a short while ago."""
         if not self.server.own:
             return ()
-        return tree.files(*self.server.data.glob(f"{self.table}~*"))
+        return filesystem.files(*self.server.data.glob(f"{self.table}~*"))
 
     def caveats(self) -> Iterable[Caveat]:
         if self._options[set_option.SET]:

@@ -18,7 +18,7 @@ from dyno.contracts.model import Caveat, Refused, Tier, Value, strongest
 from dyno.contracts.settings import Setting, choice
 from dyno.engines.redis.resp import CLIENTS, Client, connect, encrypted, library
 from dyno.engines.redis.server_redis import OURS, Program, Redis
-from dyno.host.versions import version
+from dyno.host.installation import version
 from dyno.servers import namespace, program_option, set_option, user_server
 from dyno.servers.user_server import URL, UserServer
 

@@ -16,7 +16,7 @@ from typing import Any
 from dyno.contracts.engine import Engine
 from dyno.contracts.model import Refused, Value
 from dyno.contracts.settings import Setting, choice
-from dyno.host.versions import version
+from dyno.host.installation import version
 from dyno.servers import namespace
 from dyno.text.passwords import mask_password
 

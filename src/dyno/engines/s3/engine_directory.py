@@ -16,7 +16,7 @@ from urllib.parse import quote, unquote
 from dyno.contracts.engine import Engine, EngineSpec, PortSpec
 from dyno.contracts.model import Caveat, Tier, Value
 from dyno.engines.arraystores.flushing import fsync
-from dyno.host import tree
+from dyno.host import filesystem
 from dyno.suites.objectstore.port import NoObject, StoreRequest, StoreResponse, ThreadedRequester
 
 FOLDER, FILE = "%d", "%f"
@@ -46,7 +46,7 @@ class Directory(Engine):
         return {**TIERS[self._tier], "transport": "none"}
 
     def files(self) -> Iterable[Path]:
-        return tree.files(self.root)
+        return filesystem.files(self.root)
 
     def caveats(self) -> Iterable[Caveat]:
         yield Caveat("no-server", "is files in a directory: no request is sent anywhere, and no keys are checked")

@@ -19,7 +19,7 @@ from dyno.contracts.model import Caveat, Refused, Tier, Value
 from dyno.contracts.programs import GoModule, Program
 from dyno.engines.s3 import buckets
 from dyno.engines.s3.http_requests import LOOPBACK
-from dyno.host import tree
+from dyno.host import filesystem
 from dyno.servers import loopback, program_option
 from dyno.servers.process import Process, Served, directory
 
@@ -151,7 +151,7 @@ class Store(buckets.Store):
         return {"flushes": self._flushes, **client}
 
     def files(self) -> Iterable[Path]:
-        return tree.files(self.server.data)
+        return filesystem.files(self.server.data)
 
     def caveats(self) -> Iterable[Caveat]:
         yield LOOPBACK

@@ -23,8 +23,8 @@ from dyno.contracts.engine import EngineSpec, Gap, PortSpec, Server
 from dyno.contracts.model import Caveat, Tier, Value
 from dyno.contracts.settings import Setting, integer
 from dyno.engines.victoriametrics.server import KIND, OURS, VictoriaMetrics, missing, packaged
-from dyno.host import tree
-from dyno.host.versions import version
+from dyno.host import filesystem
+from dyno.host.installation import version
 from dyno.servers import loopback, namespace, program_option, set_option, user_server
 from dyno.servers.user_server import URL, UserServer
 from dyno.suites.series import samples
@@ -124,7 +124,7 @@ class Victoria:
             return ()
         made = json.loads(self._api.ask("/snapshot/create"))["snapshot"]
         self._api.ask(f"/snapshot/delete?snapshot={made}")
-        return tree.files(*(self.server.data / name for name in ("data", "indexdb")))
+        return filesystem.files(*(self.server.data / name for name in ("data", "indexdb")))
 
     def caveats(self) -> Iterable[Caveat]:
         if self._options[set_option.SET]:

@@ -12,8 +12,8 @@ from typing import Any
 from dyno.contracts.engine import Maintenance
 from dyno.contracts.model import Caveat, Value
 from dyno.contracts.settings import Setting, choice
-from dyno.host import tree
-from dyno.host.versions import version
+from dyno.host import filesystem
+from dyno.host.installation import version
 
 REQUIRES = ("ZODB>=6",)
 CONNECTIONS = 1_000
@@ -98,6 +98,6 @@ def files(*places: Path) -> Iterable[Path]:
 
 def _at(place: Path) -> Iterator[Path]:
     if place.is_dir():
-        yield from tree.files(place)
+        yield from filesystem.files(place)
     else:
         yield from place.parent.glob(f"{place.name}*")

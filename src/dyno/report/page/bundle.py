@@ -10,8 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from dyno.host.atomic_file import replace
 from dyno.host.directories import cache
+from dyno.host.filesystem import replace
 from dyno.report.export.free_memory import trim
 
 ENTRY = "window.vegaEmbed = vegaEmbed;"

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from dyno.contracts.model import UsageError
-from dyno.host.atomic_file import replace
+from dyno.host.filesystem import replace
 
 MARKER = ".dyno-site"
 """The manifest."""

@@ -12,7 +12,7 @@ from typing import Any
 from dyno.contracts.model import Fact, Phase, Wrong
 from dyno.contracts.suite import Report, Reported, Work
 from dyno.host import strain
-from dyno.host.frequency import mean_mhz
+from dyno.host.procfs import mean_mhz
 from dyno.suites._shared.store import OnStore
 
 ROUNDING = 0.02

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from dyno.contracts.model import Value
 from dyno.contracts.settings import closest_match
 from dyno.host import installation
-from dyno.host.versions import version
+from dyno.host.installation import version
 
 Compress = Callable[[bytes], bytes]
 

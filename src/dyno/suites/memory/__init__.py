@@ -16,7 +16,7 @@ BLOCKS = ("sequential-read", "sequential-write", "random-read", "random-write")
 """Each event accesses a block of the thread's own memory, word by word or in random order."""
 TRIAD, CHASE = "triad", "chase"
 CACHES = ("L1d", "L2", "L3")
-"""Data caches, as named by `dyno.host.caches`."""
+"""Data caches, as named by `dyno.host.procfs`."""
 LINE_BYTES, TRIAD_BYTES = 64, 24
 """Bytes of a node of the chase, and of an element of the triad: two doubles read and one written."""
 

@@ -10,7 +10,7 @@ from typing import Protocol
 from dyno.contracts.equality import same
 from dyno.contracts.model import Absent, Fact, Phase, Tier, Wrong
 from dyno.contracts.suite import Report
-from dyno.host.caches import Cache, caches
+from dyno.host.procfs import Cache, caches
 from dyno.suites._shared.tool import ToolWorkload, plausible
 from dyno.suites.memory import CACHES, CHASE, TRIAD
 

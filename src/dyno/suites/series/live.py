@@ -22,7 +22,7 @@ import numpy as np
 from dyno.contracts.model import Absent, Fact, Refused, Wrong
 from dyno.contracts.suite import Report
 from dyno.host import installation
-from dyno.host.versions import version
+from dyno.host.installation import version
 from dyno.servers import loopback
 from dyno.servers.process import Process
 from dyno.suites.series import ioc, samples, verify
