@@ -39,7 +39,7 @@ def by_dyno(url: str, inflight: int, seconds: float) -> Figure:
         RunRequest("http", [f"website:url={url}"], params=params, phases=["kept"], samples=1, duration=seconds)
     )
     with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="asking-") as place:
-        run = parent.execute(made, Path(place) / "r.json", Path(place) / "work", parent.NoProgress(), False, False)
+        run = parent.execute(made, Path(place) / "r.json", Path(place) / "work")
     (row,) = [row for row in summarize(run) if not row.cell.floor]
     assert row.valid and row.throughput is not None and row.client_cpu_ns is not None, row.why
     return row.throughput.median, row.client_cpu_ns

@@ -64,7 +64,7 @@ def main() -> int:
         RunRequest("objectstore", engines, params=params, phases=PHASES, samples=asked.samples, budget=asked.seconds)
     )
     with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="storing-") as place:
-        run = parent.execute(made, Path(place) / "r.json", Path(place) / "work", parent.NoProgress(), False, False)
+        run = parent.execute(made, Path(place) / "r.json", Path(place) / "work")
     rows = [row for row in summarize(run) if not row.cell.floor]
     boto, thin = (
         {(row.cell.params["inflight"], row.phase): row for row in rows if row.cell.options["client"] == client}
@@ -133,7 +133,7 @@ def _by_dyno(url: str, client: str, asked: argparse.Namespace, inflight: int) ->
         RunRequest("objectstore", [engine], params=params, phases=["get"], samples=1, duration=asked.seconds)
     )
     with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="storing-") as place:
-        run = parent.execute(made, Path(place) / "r.json", Path(place) / "work", parent.NoProgress(), False, False)
+        run = parent.execute(made, Path(place) / "r.json", Path(place) / "work")
     (row,) = [row for row in summarize(run) if not row.cell.floor]
     assert row.valid and row.throughput is not None and row.client_cpu_ns is not None, row.why
     return row.throughput.median, row.client_cpu_ns

@@ -86,7 +86,7 @@ class Bench:
             )
             self._runs += 1
             file = self.work / f"{self._runs}.json"
-            run = parent.execute(made, file, self.work, parent.NoProgress(), resume=False, overwrite=False)
+            run = parent.execute(made, file, self.work)
             row = next(row for row in summarize(run) if row.cell.engine == self.engine)
             if row.throughput is None or row.client_cpu_ns is None:
                 raise Failed(f"{self.engine}:client={client}: {row.why or 'told no CPU time'}")

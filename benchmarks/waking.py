@@ -60,7 +60,7 @@ def turn(engine: str, awake: bool, seconds: float, records: int) -> Turn:
     with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="waking-") as place:
         work = Path(place)
         work.chmod(0o755)
-        run = parent.execute(made, work / "run.json", work, parent.NoProgress(), resume=False, overwrite=False)
+        run = parent.execute(made, work / "run.json", work)
     row = next(row for row in summarize(run) if not row.cell.floor)
     if row.throughput is None or row.latency_ns["p50"] is None:
         raise UsageError(f"{engine}: {row.why}")

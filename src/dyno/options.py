@@ -81,9 +81,9 @@ class Option:
             raise UsageError(unknown(self.key, value, self.choices))
         if self.least is not None and not self.least <= value < math.inf:
             least = "50 MiB" if self.least == LEAST_MEMORY else f"{self.least:g}"
-            raise UsageError(f"{self.key} is out of range: expected {least} or more, got {value:g}")
+            raise UsageError(f"{self.key}: expected at least {least}, got {value:g}")
         if self.least is not None and value > self.most:
-            raise UsageError(f"{self.key} is out of range: expected at most {self.most:,}")
+            raise UsageError(f"{self.key}: expected at most {self.most:,}, got {value:g}")
 
 
 def option(kind: Kind, help: str, docs: str, default: Any = None, **more: Any) -> Any:

@@ -252,7 +252,7 @@ def test_only_a_report_is_replaced_unasked(shell: Shell, small: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["r.json", "-o", "r.json"], "is no report"),
+        (["r.json", "-o", "r.json"], "is not a report"),
         (["r.json", "-o", "r.json", "--overwrite"], "is a run file"),
         (["r.json", "-o", "./r.json", "--overwrite"], "is a run file"),
         (["r.json", "-o", "none/r.html"], "can't write none/r.html"),

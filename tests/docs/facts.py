@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from dyno import cli
+from dyno.cli import commands as cli
 
 # Dicts whose keys are names rather than keys of the format.
 MAPS = re.compile(

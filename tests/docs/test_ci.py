@@ -13,7 +13,7 @@ import pytest
 from facts import parse
 from pages import ROOT, blocks, named, read, sections
 
-from dyno.cli import check
+from dyno.cli import compare
 from dyno.runner import plan, plan_file
 from dyno.stats.estimate import center, two_sided
 from dyno.stats.gate import gate
@@ -94,7 +94,12 @@ def test_the_example_measures_its_plan_in_turns() -> None:
 
 
 def test_statuses_of_the_gate_are_documented() -> None:
-    assert set(named(sections(read("ci.md"))["What it says"])) == {"0", str(check.FAILED), "2", str(check.NOTHING)}
+    assert set(named(sections(read("ci.md"))["What it says"])) == {
+        "0",
+        str(compare.FAILED),
+        "2",
+        str(compare.NOTHING),
+    }
 
 
 @pytest.mark.parametrize(("rows", "reaches"), [(1, 1.5), (20, 2.5)])

@@ -13,7 +13,7 @@ import pytest
 from facts import differences, keys
 from pages import named, read, sections
 
-from dyno import cli
+from dyno.cli import commands as cli
 from dyno.report.charts.theme import VERDICTS
 from dyno.report.tables import comparison
 

@@ -23,7 +23,8 @@ from facts import command, differences, keys, parse
 from needed import unavailable
 from pages import ROOT, blocks, named, read, rows, sections
 
-from dyno import cli, registry
+from dyno import registry
+from dyno.cli import commands as cli
 from dyno.cli import run as cli_run
 from dyno.contracts.engine import EngineSpec, PortSpec
 from dyno.contracts.model import Value

@@ -206,7 +206,7 @@ def test_what_was_found_stands_in_the_list_and_in_what_is_run_later(shell: Shell
     assert "killed" not in shell.dyno("list", "engines").out
     crashed(shell, "sqlite", "--tier", "process", "--kills", "2", status=0)
     listed = shell.dyno("list", "engines").out
-    assert "Tiers that were crashed" in listed and "2 ok" in listed
+    assert "Tiers tested by dyno crash" in listed and "2 ok" in listed
     asked = ("records", "-e", "sqlite", "--tier", "process", "-p", "records=20", "--samples", "1")
     ended = shell.dyno("run", *asked, "-o", shell.file)
     assert ended.status == 0, ended

@@ -211,7 +211,7 @@ def nonsense(words: Sequence[str], status: Any, out: str, err: str) -> str | Non
         return "a traceback"
     if status == 2:
         *before, last = err.splitlines() or [""]
-        if not last.startswith("dyno: ") or any(not line.startswith("passed over: ") for line in before):
+        if not last.startswith("dyno: ") or any(not line.startswith("skipped: ") for line in before):
             return f"not one line: {err[:300]!r}"
     if harmful := HARMFUL.search(out.replace("\r\n", "\n") + err):
         return f"harmful: {harmful.group()!r}"

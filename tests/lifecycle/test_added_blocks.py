@@ -21,7 +21,7 @@ from dyno import results
 from dyno.options import RunRequest
 from dyno.results import Attempt, Run
 from dyno.runner import parent, plan, strategy
-from dyno.runner.parent import NoProgress
+from dyno.runner.parent import ProgressListener
 from dyno.runner.strategy import StopRule
 from dyno.stats.summary import unsure_floors, widest
 
@@ -31,7 +31,7 @@ from dyno.stats.summary import unsure_floors, widest
 MOST = strategy.FLOOR_MOST
 
 
-class Watching(NoProgress):
+class Watching(ProgressListener):
     """Keeps what it is told."""
 
     def __init__(self) -> None:

@@ -239,4 +239,4 @@ def test_a_plan_files_awake_is_true_or_false(shell: Shell) -> None:
     (shell.home / "plan.toml").write_text('suite = "records"\nawake = "yes"\n')
     status, _, err = shell.dyno("run", "plan.toml")
     assert status == 2 and is_one_line(err)
-    assert "awake = 'yes' has the wrong type; it wants true or false" in err
+    assert "awake: expected true or false, got 'yes'" in err

@@ -101,7 +101,7 @@ FAULTS = (
         "hanger",
         "timeout",
         plan={"timeout": 3, "retries": 0},
-        update="timeout in update: Dyno's own check of the answers was not done after 3 s: .*--timeout",
+        update="timeout in update: Dyno's own check of the answers took more than 3 s: .*--timeout",
     ),
     expected("hanger:where=close", "timeout", plan={"timeout": 3, "retries": 0}, rand_key=VALID),
     # Its result is out, and nobody waits for the end of its interpreter.
@@ -111,7 +111,7 @@ FAULTS = (
         "leaker",
         "out-of-memory",
         plan={"memory": 0.3, "retries": 0},
-        rand_key=r"out-of-memory in rand-key: took more than 0\.30 GiB of memory",
+        rand_key=r"out-of-memory in rand-key: used more than 0\.30 GiB of memory",
     ),
     expected(
         "leaker:how=raise",

@@ -129,4 +129,4 @@ def test_without_a_named_server_an_error_lists_the_servers(shell: Shell) -> None
         require(registry.engine(engine).through("transactions"))
     ended = shell.dyno("run", "oltp")
     assert ended.status == 2
-    assert ended.err.splitlines()[-1].startswith("dyno: suite oltp: none of its engines runs unless it is named: -e ")
+    assert ended.err.splitlines()[-1].startswith("dyno: suite oltp: its engines run only if named: -e ")

@@ -67,7 +67,7 @@ def assert_kept(shell: Shell, name: str) -> None:
 INTERRUPT = "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n"
 
 
-@pytest.mark.parametrize("module", ["click", "dyno.cli", "dyno.cli.show"])
+@pytest.mark.parametrize("module", ["click", "dyno.cli.commands", "dyno.cli.show"])
 def test_an_interruption_while_the_command_is_imported_is_one_line(shell: Shell, module: str) -> None:
     """The signal is sent by the import of a module, so that its moment is known."""
     on_import = f"""
@@ -233,23 +233,23 @@ def places(shell: Shell) -> Path:
 REFUSED = (
     # Run files.
     (RUN, "-", "-o -: a run file is appended to after every trial; name a file"),
-    (RUN, "/dev/null", "-o /dev/null: that is a device, and a run file is a regular file"),
-    ((*RUN, "--overwrite"), "pipe", "-o pipe: that is a pipe, and a run file is a regular file"),
-    ((*RUN, "--resume"), "folder", "-o folder: that is a directory, and a run file is a regular file"),
+    (RUN, "/dev/null", "-o /dev/null: a run file is a regular file, got a device"),
+    ((*RUN, "--overwrite"), "pipe", "-o pipe: a run file is a regular file, got a pipe"),
+    ((*RUN, "--resume"), "folder", "-o folder: a run file is a regular file, got a directory"),
     (RUN, "loop", "can't write loop: Too many levels of symbolic links"),
     (RUN, "/proc/x", "can't write /proc/x: No such file or directory"),
     (("replicate", "acid-2013"), "-", "-o -: a run file is appended to after every trial; name a file"),
     # What is shown of them.
-    (("show", "r.json", "--parquet"), "-", "--parquet wants -o FILE"),
+    (("show", "r.json", "--parquet"), "-", "--parquet needs -o FILE"),
     (("show", "r.json", "--csv"), "loop", "can't write loop: Too many levels of symbolic links"),
     (("show", "r.json", "--csv"), "/dev/full", "can't write /dev/full: No space left on device"),
     (("report", "r.json"), "folder/no/x", "can't write folder/no/x: No such file or directory"),
-    (("report", "r.json", "--open"), "-", "--open wants a file"),
-    (("report", "r.json", "--overwrite"), "link", "-o link: that is a run file, which is not replaced"),
+    (("report", "r.json", "--open"), "-", "--open needs a page in a file"),
+    (("report", "r.json", "--overwrite"), "link", "-o link: that is a run file, which is never replaced"),
     (("plot", "r.json", "--chart", "latency"), "loop.svg", "can't write loop.svg: Too many levels of symbolic links"),
-    (("plot", "r.json"), "-", "-o - is one picture and wants --chart NAME"),
+    (("plot", "r.json"), "-", "-o - is one picture: add --chart"),
     (("plot", "r.json"), "loop/", "can't create loop/: it exists and is not a directory"),
-    (("site", "r.json"), "-", "-o -: a site is a directory"),
+    (("site", "r.json"), "-", "-o: expected a directory, got -"),
     (("site", "r.json"), "away", "away exists and is not a directory"),
 )  # fmt: skip
 
@@ -341,7 +341,7 @@ def test_a_full_disk_stops_a_run_which_goes_on_when_there_is_room(
     assert (stopped.status, stopped.out) == (1, "")
     told = re.fullmatch(
         f"dyno: the run stopped: {file}: No space left on device; (\\d+) of \\d+ trials are kept in {file};"
-        f" the same command with -o {file} --resume goes on from there\n",
+        f" to continue, repeat the command with -o {file} --resume\n",
         stopped.err,
     )
     assert told and int(told[1]) > 1, stopped

@@ -346,7 +346,7 @@ def test_a_run_that_is_resumed_needs_the_password_again_and_the_file_has_it_not(
         ((SECRET, "wr0ng-Secret"), "password authentication failed"),
         (("/own", "/nowhere"), 'database "nowhere" does not exist'),
         (("postgresql://", "mysql://"), "wants an address that begins with postgresql:// or postgres://"),
-        (("/own", "/own+client"), "options are written postgresql:option=value"),
+        (("/own", "/own+client"), "expected postgresql:option=value"),
     ],
 )
 def test_what_is_wrong_with_an_address_is_said_without_the_password(

@@ -201,9 +201,9 @@ def test_a_tier_that_the_options_can_not_give_is_not_claimed(shell: Shell) -> No
         ("--tiers --tier strong", "tier strong is not known; there are: power, process, volatile"),
         ("--tiers --only clock", "--only and --tiers exclude each other"),
         ("--tiers --json --markdown", "--json and --markdown exclude each other"),
-        ("-e sqlite", "-e wants --tiers"),
-        ("--tier power", "--tier wants --tiers"),
-        ("--markdown", "--markdown wants --tiers"),
+        ("-e sqlite", "-e needs --tiers"),
+        ("--tier power", "--tier needs --tiers"),
+        ("--markdown", "--markdown needs --tiers"),
     ],
 )
 def test_what_can_not_be_asked_is_one_line(shell: Shell, asked: str, said: str) -> None:

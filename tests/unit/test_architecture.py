@@ -23,8 +23,8 @@ from shell import Shell
 
 import dyno
 from dyno import registry
-from dyno.cli import COMMANDS
-from dyno.cli import dyno as dyno_command
+from dyno.cli.commands import COMMANDS
+from dyno.cli.commands import dyno as dyno_command
 from dyno.crash import known_results
 
 ROOT = Path(dyno.__file__).parent
@@ -261,7 +261,7 @@ def test_the_parent_does_not_import_the_worker() -> None:
 
 def test_what_gets_things_is_used_by_its_command_alone() -> None:
     """Nothing is fetched while anything is measured, or looked at."""
-    others = modules("dyno", without=(*modules("dyno.install"), "dyno.cli.install"))
+    others = modules("dyno", without=(*modules("dyno.install"), "dyno.cli.engines"))
     assert bad(others, "dyno.install") == []
     assert bad(modules("dyno.install"), *RUNNING, "dyno.stats", "dyno.report", "dyno.registry", "dyno.suites") == []
 
@@ -286,7 +286,7 @@ def test_modules_are_imported_by_name_in_few_places() -> None:
                 if called in dynamic:
                     found.add(name)
     # A port's class may be declared by its place, and is imported in the worker.
-    assert found == {"dyno.registry", "dyno.cli", "dyno.contracts.declarations"}
+    assert found == {"dyno.registry", "dyno.cli.commands", "dyno.contracts.declarations"}
 
 
 @pytest.mark.parametrize("name", modules("dyno.engines", without=("dyno.engines",)))
@@ -409,7 +409,6 @@ def test_the_native_loop_names_no_engine() -> None:
 EXECUTE = """
 import json, sys
 from pathlib import Path
-from dyno.cli.progress import NoProgress
 from dyno.report.export.documents import as_data
 from dyno.runner import parent, plan
 from dyno.options import RunRequest
@@ -417,7 +416,7 @@ from dyno.options import RunRequest
 request = RunRequest(
     "records", engines={engines!r}, params={{"records": ["100"]}}, samples=1, phases=["rand-key"]
 )
-run = parent.execute(plan.make(request), Path("r.json"), Path("work"), NoProgress(), resume=False, overwrite=False)
+run = parent.execute(plan.make(request), Path("r.json"), Path("work"))
 cells = as_data(run)["cells"]
 print(json.dumps([[cell["engine"] for cell in cells if cell["valid"]], sorted(sys.modules)]))
 """

@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 from shell import DISK, FAULTY, Shell, is_one_line, small, wait_for
 
-from dyno.cli.progress import NoProgress
 from dyno.contracts.model import UsageError
 from dyno.host import confine
 from dyno.host.confine import CannotConfine, Group, confined
@@ -171,7 +170,7 @@ def test_a_trial_that_takes_more_than_it_is_confined_to_is_out_of_memory_and_say
     (attempt,) = shell.attempts("leaker")
     assert (attempt["outcome"], attempt["why"]) == (
         "out-of-memory",
-        "killed by the kernel: it was confined to 0.20 GiB of memory",
+        "killed by the kernel: confined to 0.20 GiB of memory",
     )
 
 
@@ -203,7 +202,7 @@ def test_where_there_is_no_controller_nothing_is_run_and_one_line_says_what_woul
     monkeypatch.setattr(confine, "_parents", lambda: iter(()))
     made = plan.make(RunRequest("records", ["memory"], confine=LIMIT, samples=1))
     with pytest.raises(UsageError) as raised:
-        parent.execute(made, tmp_path / "r.json", tmp_path / "work", NoProgress(), resume=False, overwrite=False)
+        parent.execute(made, tmp_path / "r.json", tmp_path / "work")
     assert is_one_line(f"{raised.value}\n") and "run as root, or in a group that is yours" in str(raised.value)
     assert not (tmp_path / "r.json").exists()
 

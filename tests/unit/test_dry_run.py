@@ -57,7 +57,7 @@ def test_it_is_told_where_a_run_starts_too(shell: Shell) -> None:
 def test_what_one_call_or_an_outside_tool_does_has_no_rate() -> None:
     archive = make(RunRequest("series", engines=["sqlite"], rate=["9"], phases=["extract-all-hot", "latest-hot"]))
     assert unpaced(archive) == f"{RATE}extract-all-hot (one call does it all): measured at full speed"
-    if registry.runs_here("fio"):
+    if not registry.engine("fio").lacking():
         disk = make(RunRequest("volume", engines=["fio"], rate=["9"]))
         assert "phases (an outside tool does the work)" in unpaced(disk)
 

@@ -44,9 +44,9 @@ def test_the_only_parameter_that_varies_need_not_be_named(extrapolate: Any) -> N
     ("words", "said"),
     [
         (("r.json", "--to", "mush=3"), "did you mean much?"),
-        (("r.json", "--to", "much=x"), "'x' is not a number"),
-        (("r.json", "--to", "much=0"), "'0' is not a number over 0"),
-        (("r.json", "--hold-out", "-1"), "'-1' is not a number over 0"),
+        (("r.json", "--to", "much=x"), "expected numbers above 0, got 'x'"),
+        (("r.json", "--to", "much=0"), "expected numbers above 0, got '0'"),
+        (("r.json", "--hold-out", "-1"), "expected numbers above 0, got '-1'"),
         (("one.json",), "no parameter has several values"),
         (("none.json",), "none.json"),
     ],

@@ -218,7 +218,7 @@ def test_the_body_goes_to_no_pipe_and_over_no_run_file(server: Scripted, shell: 
         ("pipe", "it is a pipe"),
         (".", "it is a directory"),
         ("none/there", "No such file"),
-        ("-", "standard output has the record"),
+        ("-", "the record goes to standard output"),
         ("r.json", "that is a run file"),
     ):
         status, out, err = shell.dyno("http", f"{server.url}/page", "-o", place)

@@ -155,7 +155,7 @@ def test_in_place_of_an_attempt_that_can_not_be_kept_is_said_so(written: tuple[P
         ended = _store(file, lock, replace(attempt, **bad))
     assert results.load(file).attempts == (ended,)
     assert (ended.outcome, ended.samples) == ("error", ())
-    assert ended.why and ended.why.startswith("its results can't be kept: ")
+    assert ended.why and ended.why.startswith("its results can't be stored: ")
 
 
 def test_nor_is_a_header(file: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 from rich.console import Console
 
-from dyno.cli import doctor as command
+from dyno.cli.doctor import doctor_command
 from dyno.contracts.model import UsageError
 from dyno.report.about.machine import render
 from dyno.stats.machine import Finding, machine_doubts
@@ -196,7 +196,7 @@ def doctor(monkeypatch: pytest.MonkeyPatch, facts: dict[str, Any], *arguments: s
     monkeypatch.setattr("dyno.host.facts.pressure", lambda seconds: facts["pressure"])
     monkeypatch.setattr("dyno.host.facts.facts", lambda work: facts)
     monkeypatch.setattr("dyno.cli.doctor.wakeups", lambda seconds: None)
-    return CliRunner().invoke(command.command, arguments, standalone_mode=False)
+    return CliRunner().invoke(doctor_command, arguments, standalone_mode=False)
 
 
 def test_doctor_gives_json(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from rich.console import Console
 from stats.madeup import a_cell, changed, of_rates, reads, recorded, written
 
 from dyno import published, registry
-from dyno.cli import dyno
+from dyno.cli.commands import dyno
 from dyno.cli.console import PIPE_WIDTH
 from dyno.contracts.sample import Sample
 from dyno.http.stages import STAGES

@@ -367,7 +367,7 @@ def asked(**given: Any) -> RunRequest:
     return RunRequest(**{"suite": "records", "engines": ("memory",), **given})
 
 
-RATE = "suite records: parameter rate={}: wants operations a second, 0.000001 to 1,000,000,000, or max"
+RATE = "suite records: parameter rate={}: expected operations per second, 0.000001 to 1,000,000,000, or max"
 CANNOT_BE = {
     "suite": (asked(suite="record"), "suite record is not known; did you mean records?"),
     "suite far off": (asked(suite="zodb"), "suite zodb is not known; there are: "),
@@ -382,11 +382,11 @@ CANNOT_BE = {
     ),
     "option without a value": (
         asked(engines=["sqlite:cache_mib"]),
-        "engine sqlite:cache_mib: options are written sqlite:option=value+option=value",
+        "engine sqlite:cache_mib: expected sqlite:option=value+option=value",
     ),
     "option without a name": (
         asked(engines=["sqlite:=3"]),
-        "engine sqlite:=3: options are written sqlite:option=value+option=value",
+        "engine sqlite:=3: expected sqlite:option=value+option=value",
     ),
     "bad value of an option": (
         asked(engines=["sqlite:cache_mib=lots"]),
@@ -429,7 +429,7 @@ CANNOT_BE = {
     "clients": (asked(clients=["0"]), "suite records: parameter clients=0: wants a whole number from 1 to 1024"),
     "clients that an engine can't serve": (
         asked(engines=["lmdb", "memory"], clients=["1", "2"]),
-        "engine memory serves one client, not 2; leave it out or ask for 1",
+        "engine memory serves one client, not 2: leave it out, or request 1",
     ),
     "rate of nothing": (asked(rate=["0"]), RATE.replace("{}", "0")),
     "rate below nothing": (asked(rate=["100", "-1"]), RATE.replace("{}", "-1")),
@@ -573,7 +573,7 @@ def test_a_plan_file_gives_the_same_plan_as_the_flags(write: Write) -> None:
 
 
 def test_a_plan_file_has_a_key_for_every_flag_that_shapes_a_plan() -> None:
-    from dyno.cli.run import command
+    from dyno.cli.run import run_command as command
 
     # Of the rest of the flags, none says what is measured. An address for all engines is their option `url` there.
     where = {"output", "resume", "overwrite", "blocks", "work", "all", "dry-run", "prices", "on"}
@@ -583,7 +583,7 @@ def test_a_plan_file_has_a_key_for_every_flag_that_shapes_a_plan() -> None:
 
 def overridden(file: Path, *flags: str) -> Plan:
     """The plan of `dyno run FILE` with these flags."""
-    from dyno.cli.run import command
+    from dyno.cli.run import run_command as command
     from dyno.cli.run_flags import request
 
     given = command.make_context("run", [str(file), *flags]).params
@@ -616,44 +616,50 @@ def test_a_flag_for_the_duration_replaces_the_files_budget_and_the_other_way_rou
 
 
 WRONG_FILES = {
-    "no suite": ("samples = 3", '{file}: suite is missing; say suite = "records"'),
+    "no suite": ("samples = 3", '{file}: suite is missing; add suite = "records"'),
     "not TOML": ("suite = ", "{file} is not TOML: "),
     "unknown key": ('suite = "records"\nsample = 3', "{file}: key sample is not known; did you mean samples?"),
     "string for a number": (
         'suite = "records"\nsamples = "3"',
-        "{file}: samples = '3' has the wrong type; it wants a whole number",
+        "{file}: samples: expected a whole number, got '3'",
     ),
     "fraction for a whole number": (
         'suite = "records"\nsamples = 2.5',
-        "{file}: samples = 2.5 has the wrong type; it wants a whole number",
+        "{file}: samples: expected a whole number, got 2.5",
     ),
     "yes for a number": (
         'suite = "records"\nseed = true',
-        "{file}: seed = True has the wrong type; it wants a whole number",
+        "{file}: seed: expected a whole number, got True",
     ),
     "string for a list": (
         'suite = "records"\nengine = "lmdb"',
-        "{file}: engine = 'lmdb' has the wrong type; it wants a list",
+        "{file}: engine: expected a list, got 'lmdb'",
     ),
     "list for a table": (
         'suite = "records"\nparam = [1]',
-        "{file}: param = [1] has the wrong type; it wants a table",
+        "{file}: param: expected a table, got [1]",
     ),
-    "number for a string": ("suite = 3", "{file}: suite = 3 has the wrong type; it wants a string"),
+    "number for a string": ("suite = 3", "{file}: suite: expected a string, got 3"),
     "date for seconds": (
         'suite = "records"\nbudget = 1979-05-27',
-        "{file}: budget = .* has the wrong type; it wants a whole number or a number",
+        "{file}: budget: expected a number or a string, got .*",
     ),
     "table for a rate": (
         'suite = "records"\nrate = { a = 1 }',
-        "{file}: rate = {'a': 1} has the wrong type; it wants a whole number or a number or a string or a list",
+        "{file}: rate: expected a number or a string or a list, got {'a': 1}",
     ),
-    "yes for a rate": ('suite = "records"\nrate = true', "{file}: rate = True has the wrong type; "),
-    "no rate": ('suite = "records"\nrate = [10, 0]', "suite records: parameter rate=0: wants operations a second"),
-    "word for a rate": ('suite = "records"\nrate = "abc"', "suite records: parameter rate=abc: wants operations"),
+    "yes for a rate": (
+        'suite = "records"\nrate = true',
+        "{file}: rate: expected a number or a string or a list, got True",
+    ),
+    "no rate": (
+        'suite = "records"\nrate = [10, 0]',
+        "suite records: parameter rate=0: expected operations per second",
+    ),
+    "word for a rate": ('suite = "records"\nrate = "abc"', "suite records: parameter rate=abc: expected operations"),
     "number for arrivals": (
         'suite = "records"\narrivals = 5',
-        "{file}: arrivals = 5 has the wrong type; it wants a string",
+        "{file}: arrivals: expected a string, got 5",
     ),
     "arrivals": ('suite = "records"\narrivals = "even"', "arrivals even is not known; "),
     "loop": ('suite = "records"\nloop = "pyton"', "loop pyton is not known; did you mean python?"),
@@ -667,7 +673,7 @@ WRONG_FILES = {
     ),
     "engine that is neither": (
         'suite = "records"\nengine = [{ nam = "lmdb" }]',
-        "{file}: engine {'nam': 'lmdb'} is neither a name nor a table with a name",
+        "{file}: engine: expected a name or a table with a name, got {'nam': 'lmdb'}",
     ),
     "engine": ('suite = "records"\nengine = [{ name = "sqlit" }]', "engine sqlit is not known; did you mean sqlite?"),
     "option": (
@@ -684,7 +690,7 @@ WRONG_FILES = {
     ),
     "nested value": (
         'suite = "records"\nparam = { records = { a = 1 } }',
-        "{file}: param: {'a': 1} is neither a text nor a number",
+        "{file}: param: expected a text or a number, got {'a': 1}",
     ),
 }
 
@@ -708,21 +714,21 @@ def test_a_plan_file_that_is_not_there_or_not_text_is_refused(tmp_path: Path) ->
 
 # With what each is told to be instead.
 OUT_OF_RANGE = {
-    "samples = 0": "samples is out of range: expected 1 or more",
-    "samples = -1": "samples is out of range: expected 1 or more",
-    "seed = -1": "seed is out of range: expected 0 or more",
-    "budget = 0": "budget is out of range: expected 0.01 or more",
-    "budget = inf": "budget is out of range: expected 0.01 or more",
-    "budget = nan": "budget is out of range: expected 0.01 or more",
-    "duration = 0": "duration is out of range: expected 0.01 or more",
-    "duration = inf": "duration is out of range: expected 0.01 or more",
-    "warmup = -1": "warmup is out of range: expected 0 or more",
-    "warmup = nan": "warmup is out of range: expected 0 or more",
-    "timeout = -5": "timeout is out of range: expected 1 or more",
-    "memory = 0": "memory is out of range: expected 50 MiB or more",
-    "retries = -1": "retries is out of range: expected 0 or more",
-    "until = 5\nwithin = 0": "within is out of range: expected 1 or more",
-    "until = 5\nwithin = inf": "within is out of range: expected 1 or more",
+    "samples = 0": "samples: expected at least 1",
+    "samples = -1": "samples: expected at least 1",
+    "seed = -1": "seed: expected at least 0",
+    "budget = 0": "budget: expected at least 0.01",
+    "budget = inf": "budget: expected at least 0.01",
+    "budget = nan": "budget: expected at least 0.01",
+    "duration = 0": "duration: expected at least 0.01",
+    "duration = inf": "duration: expected at least 0.01",
+    "warmup = -1": "warmup: expected at least 0",
+    "warmup = nan": "warmup: expected at least 0",
+    "timeout = -5": "timeout: expected at least 1",
+    "memory = 0": "memory: expected at least 50 MiB",
+    "retries = -1": "retries: expected at least 0",
+    "until = 5\nwithin = 0": "within: expected at least 1",
+    "until = 5\nwithin = inf": "within: expected at least 1",
     "until = 0": "until 0: wants a percentage over 0 and up to 100, such as 5%",
     "until = nan": "until nan: wants a percentage over 0 and up to 100, such as 5%",
     'until = "narrow"': "until narrow: wants a percentage over 0 and up to 100, such as 5%",
@@ -732,23 +738,23 @@ OUT_OF_RANGE = {
     "param = { clients = [] }": "suite records: parameter clients has no value",
     "rate = []": "{file}: rate: expected at least one value, got []",
     "clients = []": "{file}: clients: expected at least one value, got []",
-    "budget = 1e10": "budget is out of range: expected at most 1,000,000,000",
-    "timeout = 9223372036854775807": "timeout is out of range: expected at most 1,000,000,000",
-    "samples = 9223372036854775807": "samples is out of range: expected at most 1,000,000",
-    "retries = 9223372036854775807": "retries is out of range: expected at most 1,000",
-    "memory = 1e20": "memory is out of range: expected less than 8 EiB",
-    "memory = nan": "memory is out of range: expected less than 8 EiB",
-    "seed = 9223372036854775808": "{file}: seed: 9223372036854775808 is a number of more than 64 bits",
-    f"seed = 0x{'f' * 6000}": "{file}: seed: what was given is a number of more than 64 bits",
+    "budget = 1e10": "budget: expected at most 1,000,000,000",
+    "timeout = 9223372036854775807": "timeout: expected at most 1,000,000,000",
+    "samples = 9223372036854775807": "samples: expected at most 1,000,000",
+    "retries = 9223372036854775807": "retries: expected at most 1,000",
+    "memory = 1e20": "memory: expected less than 8 EiB",
+    "memory = nan": "memory: expected less than 8 EiB",
+    "seed = 9223372036854775808": "{file}: seed: expected a number of at most 64 bits, got 9223372036854775808",
+    f"seed = 0x{'f' * 6000}": "{file}: seed: expected a number of at most 64 bits, got what was given",
     f"seed = {'9' * 5000}": "{file} is not TOML: ",
     f"param = {{ records = {'[' * 5000}{']' * 5000} }}": "{file}: nested too deeply",
-    "param = { records = [1979-05-27] }": "{file}: param: datetime.date(1979, 5, 27) is neither a text nor a number",
-    f"param = {{ encoder = '{'x' * 60_000}' }}": "{file}: param: a text of 60,000 characters, of 50,000 at most",
+    "param = { records = [1979-05-27] }": "{file}: param: expected a text or a number, got datetime.date",
+    f"param = {{ encoder = '{'x' * 60_000}' }}": "{file}: param: expected a text of at most 50,000 characters",
     'param = { records = "9223372036854775808" }': (
         "suite records: parameter records=9223372036854775808: wants a whole number from 1 to 1000000000000"
     ),
     f"clients = {[*range(1, 1001)]}\nrate = {[*range(1, 102)]}": (
-        "suite records: 101,000 combinations of parameters, of 100,000 at most"
+        "suite records: 101,000 combinations of parameters: expected at most 100,000"
     ),
     "clients = [1, 2000]": "suite records: parameter clients=2000: wants a whole number from 1 to 1024",
 }

@@ -253,10 +253,10 @@ def test_a_picture_is_replaced(shell: Shell) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--chart", "latency"), "-o says what to write"),
+        (("--chart", "latency"), "-o is missing"),
         (("--chart", "latncy", "-o", "x.svg"), "r.json: chart latncy is not known; did you mean latency?"),
         (("-o", "x.svg"), "wants --chart NAME, one of throughput, ratios"),
-        (("--chart", "latency", "-o", "x.gif"), "-o x.gif: wants a name in .svg or .png"),
+        (("--chart", "latency", "-o", "x.gif"), "-o x.gif: expected a name in .svg or .png"),
         (("--chart", "latency", "--scale", "2", "-o", "x.svg"), "--scale is for PNG"),
         (("--chart", "latency", "--baseline", "lmdb", "-o", "x.svg"), "--baseline is for the chart ratios"),
         (("--chart", "latency", "--phase", "rand-kye", "-o", "x.svg"), "did you mean rand-key?"),
@@ -271,7 +271,7 @@ def test_a_picture_is_replaced(shell: Shell) -> None:
         (("--chart", "ratios", "--baseline", "lmbd", "-o", "x.svg"), "engine lmbd is not known; did you mean lmdb?"),
         (("--chart", "latency", "-p", "clinets=1", "-o", "x.svg"), "did you mean clients?"),
         (("--chart", "latency", "-p", "clients=9", "-o", "x.svg"), "clients of 9"),
-        (("--chart", "latency", "-p", "clients", "-o", "x.svg"), "-p clients: parameters are written NAME=VALUE"),
+        (("--chart", "latency", "-p", "clients", "-o", "x.svg"), "-p: expected NAME=VALUE[,VALUE...], got 'clients'"),
         (
             ("--chart", "series", "-o", "x.svg"),
             "nothing for the chart series, which takes phases of two seconds or more",
@@ -290,7 +290,7 @@ def test_a_picture_is_replaced(shell: Shell) -> None:
             "r.json: metric p9 is not known; did you mean p99?",
         ),
         (("--chart", "latency", "--metric", "p99", "-o", "x.svg"), "--metric is for sweeps"),
-        (("--metric", "p99", "-o", "charts/"), "--metric is for a sweep: --chart names it"),
+        (("--metric", "p99", "-o", "charts/"), "--metric needs --chart"),
         (
             ("--chart", "ratios", "--tier", "volatile", "-o", "x.svg"),
             "nothing of what was chosen for the chart ratios",

@@ -1,33 +1,56 @@
-"""`dyno compare`: engines within a run, or two runs, with a verdict on each."""
+"""`dyno compare`, `check`, `history` and `extrapolate`: verdicts on engines, on runs, and on growth."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
-from dyno import library
+from dyno import library, results
+from dyno.cli import files
 from dyno.cli.console import output
-from dyno.cli.flag_values import PATH
+from dyno.cli.flag_values import NAME, PATH
 from dyno.contracts.model import UsageError
-from dyno.contracts.settings import percent
-from dyno.report.tables import sections
+from dyno.contracts.settings import percent, unknown
+from dyno.report.formats import junit
+from dyno.report.tables import comparison, sections
+from dyno.report.tables import growth as growth_report
+from dyno.results import Run
+from dyno.stats import growth
+from dyno.stats.history import steps
 from dyno.stats.metric import metric
+from dyno.stats.sweep import swept
 from dyno.stats.verdict import MARGIN
+
+FAILED, NOTHING = 1, 3
+METRIC = click.option(
+    "--metric",
+    "by",
+    metavar="NAME",
+    help="Compare throughput (the default), cpu, p50, p99, p999, response-p50 or response-p99.",
+)
+EQUAL = click.option("--margin", metavar="PERCENT", help="Differences up to this count as equal. Default: 5%.")
+JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON, with a stable schema.")
+MARKDOWN = click.option("--markdown", "as_markdown", is_flag=True, help="Print Markdown tables.")
 
 
 @click.command(name="compare")
 @click.argument("before", type=PATH, metavar="RUN")
 @click.argument("after", type=PATH, metavar="[RUN2]", required=False)
-@click.option("--baseline", metavar="ENGINE", help="What the others are compared with. Default: the fastest of each.")
-@click.option("--halves", is_flag=True, help="The second half of RUN's blocks with the first: did the machine drift?")
-@click.option("--metric", "by", metavar="NAME", help="throughput, cpu, p50, p99, p999, response-p50 or response-p99.")
-@click.option("--margin", metavar="PERCENT", help="Rows whose difference is no larger are equal. Default: 5%.")
-@click.option("--json", "as_json", is_flag=True, help="JSON, with a stable schema.")
-@click.option("--markdown", "as_markdown", is_flag=True, help="Markdown tables.")
-def command(before: Path, after: Path | None, baseline: str | None, halves: bool, **given: Any) -> None:
+@click.option(
+    "--baseline", metavar="ENGINE", help="Compare the others with this engine. Default: the fastest of each."
+)
+@click.option(
+    "--halves", is_flag=True, help="Compare RUN's second half of blocks with its first: did the machine drift?"
+)
+@METRIC
+@EQUAL
+@JSON
+@MARKDOWN
+def compare_command(before: Path, after: Path | None, baseline: str | None, halves: bool, **flags: Any) -> None:
     """Compare engines within RUN, or RUN2 with RUN: ratios with intervals, and a verdict on each.
 
     \b
@@ -35,32 +58,88 @@ def command(before: Path, after: Path | None, baseline: str | None, halves: bool
     dyno compare r.json --baseline sqlite
     dyno compare before.json after.json
     """
-    by, margin = shared(given)
+    by, margin = _metric_and_margin(flags)
     if baseline is not None and (after is not None or halves):
         raise UsageError("--baseline is for engines within a run; of two runs the first one is the baseline")
     if halves and after is not None:
         raise UsageError("--halves is for one run")
-    found = library.compare(before, after, baseline=baseline, metric=by, margin=margin, halves=halves)
-    if given["as_json"]:
-        print(json.dumps(found.to_dict(), indent=2))
+    comparisons = library.compare(before, after, baseline=baseline, metric=by, margin=margin, halves=halves)
+    if flags["as_json"]:
+        print(json.dumps(comparisons.to_dict(), indent=2))
         return
-    if not found.sections:
+    if not comparisons.sections:
         raise UsageError(f"{before}: nothing to compare: no two engines have a number in a phase at the same tier")
-    show(found.sections, found.lines, given)
+    _print(comparisons.sections, comparisons.lines, flags["as_markdown"])
 
 
-def shared(given: dict[str, Any]) -> tuple[str | None, float]:
-    """What is compared, and the margin. Raises UsageError."""
-    if given["as_json"] and given["as_markdown"]:
+@click.command(name="check")
+@click.argument("run", type=PATH, metavar="RUN")
+@click.option("--against", "base", type=PATH, required=True, metavar="BASE", help="The earlier run.")
+@click.option("--margin", metavar="PERCENT", help="How much slower a row may be. Default: 5%.")
+@METRIC
+@click.option("--junit", "junit_path", type=NAME, metavar="FILE", help="Also write JUnit XML, a test case per row.")
+@click.option("--strict", is_flag=True, help="Fail also if a verdict is unclear.")
+@JSON
+@MARKDOWN
+def check_command(run: Path, base: Path, strict: bool, junit_path: str | None, **flags: Any) -> int:
+    """Exit with status 1 if RUN is shown to be slower than BASE by more than the margin, else with 0.
+
+    \b
+    dyno check after.json --against before.json
+    dyno check after.json --against before.json --margin 10% --strict
+    """
+    by, margin = _metric_and_margin(flags)
+    if junit_path is not None:
+        files.check(junit_path)
+    check = library.check(run, base, metric=by, margin=margin, strict=strict)
+    if junit_path is not None:
+        files.save(junit_path, junit.gated(check.to_dict(), strict).encode())
+    if flags["as_json"]:
+        print(json.dumps(check.to_dict(), indent=2))
+    else:
+        _print(check.sections, check.lines, flags["as_markdown"])
+    if not len(check) and not check.lost:
+        return NOTHING
+    return 0 if check.passed else FAILED
+
+
+@click.command(name="history")
+@click.argument("runs", type=PATH, metavar="RUN...", nargs=-1, required=True)
+@METRIC
+@EQUAL
+def history_command(runs: tuple[Path, ...], **flags: Any) -> None:
+    """Report in which of the run files RUN the speed of a row changed, and by how much.
+
+    \b
+    dyno history runs/*.json
+    """
+    by, margin = _metric_and_margin(flags)
+    loaded = [results.load(path) for path in dict.fromkeys(runs)]
+    changes = steps(loaded, None if by is None else metric(by), margin)
+    console = output()
+    sections.render(comparison.history(changes), console)
+    if changes:
+        console.print()
+    for line in comparison.history_lines(changes, len(loaded)):
+        console.print(line, soft_wrap=True)
+
+
+def _metric_and_margin(flags: dict[str, Any]) -> tuple[str | None, float]:
+    """The metric and the margin to compare by. Raises UsageError."""
+    if flags.get("as_json") and flags.get("as_markdown"):
         raise UsageError("--json and --markdown exclude each other")
-    if given["by"] is not None:
-        metric(given["by"])
-    return given["by"], MARGIN if given["margin"] is None else read_margin(given["margin"])
+    if flags["by"] is not None:
+        metric(flags["by"])
+    if flags["margin"] is None:
+        return flags["by"], MARGIN
+    try:
+        return flags["by"], percent(flags["margin"])
+    except ValueError as error:
+        raise UsageError(f"--margin {flags['margin']}: {error}") from None
 
 
-def show(parts: list[sections.Section], lines: list[str], given: dict[str, Any]) -> None:
-    """On a terminal, or as Markdown."""
-    if given["as_markdown"]:
+def _print(parts: list[sections.Section], lines: list[str], as_markdown: bool) -> None:
+    if as_markdown:
         print(sections.markdown(parts, lines), end="")
         return
     console = output()
@@ -70,8 +149,50 @@ def show(parts: list[sections.Section], lines: list[str], given: dict[str, Any])
         console.print(line, soft_wrap=True)
 
 
-def read_margin(text: str) -> float:
-    try:
-        return percent(text)
-    except ValueError as error:
-        raise UsageError(f"--margin {text}: {error}") from None
+@click.command(name="extrapolate")
+@click.argument("path", type=PATH, metavar="RUN")
+@click.option("--to", "wanted", metavar="PARAM=V[,V...]", help="Parameter, and values to forecast times for.")
+@click.option("--hold-out", "held", metavar="V[,V...]", help="Values left out of the fit, to compare it with.")
+@JSON
+def extrapolate_command(path: Path, wanted: str | None, held: str | None, as_json: bool) -> None:
+    """Report how the times in RUN grow with a parameter, and forecast other values.
+
+    \b
+    dyno extrapolate r.json --to half_hours=336,1440
+    dyno extrapolate r.json --to half_hours=1440 --hold-out 32
+    """
+    run = results.load(path)
+    name, _, values = (wanted or "").partition("=")
+    parameter = _parameter(run, name)
+    to = {value: f"{value:g}" for value in _numbers("--to", values)}
+    fits = growth.growths(run, parameter, _numbers("--hold-out", held or ""))
+    if not fits:
+        raise UsageError(f"{path}: no engine has completed a phase for several values of {parameter}")
+    if as_json:
+        print(json.dumps(growth_report.data(fits, parameter, to), indent=2))
+    else:
+        sections.render(growth_report.sections(fits, parameter, to), output())
+
+
+def _parameter(run: Run, name: str) -> str:
+    """The named parameter; without a name, the only one that varies. Raises UsageError."""
+    names = swept(run)
+    if not names:
+        raise UsageError(f"{run.path}: no parameter has several values that are numbers")
+    if name not in names and (name or len(names) > 1):
+        raise UsageError(unknown("--to: parameter", name, names))
+    return name or names[0]
+
+
+def _numbers(flag: str, text: str) -> Sequence[float]:
+    """The numbers in a list with commas, which may be empty. Raises UsageError."""
+    numbers = []
+    for part in text.split(",") if text else ():
+        try:
+            number = float(part.replace("_", ""))
+        except ValueError:
+            number = 0.0
+        if not 0 < number < float("inf"):
+            raise UsageError(f"{flag}: expected numbers above 0, got {part!r}")
+        numbers.append(number)
+    return numbers

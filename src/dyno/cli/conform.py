@@ -1,4 +1,4 @@
-"""`dyno conform`: checks the answers of one engine through all its ports. Parses and delegates."""
+"""`dyno conform`: checks the answers of one engine through all its ports."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from rich.padding import Padding
 from rich.text import Text
 
 from dyno import registry
-from dyno.cli import completion
-from dyno.cli.console import output, progress, tell
-from dyno.cli.flag_values import PATH
+from dyno.cli import flag_values
+from dyno.cli.console import output, print_note, progress
+from dyno.cli.flag_values import work_option
 from dyno.contracts.engine import EngineSpec
 from dyno.contracts.model import Tier, UsageError
 from dyno.runner import work_directory
@@ -29,19 +29,24 @@ FAILED, NOTHING = 1, 3
 
 
 @click.command(name="conform")
-@click.argument("engine", metavar="ENGINE", shell_complete=completion.ENGINE)
-@click.option("--tier", metavar="TIER", shell_complete=completion.TIER, help="Durability tier of its stores.")
+@click.argument("engine", metavar="ENGINE", shell_complete=flag_values.ENGINE)
+@click.option(
+    "--tier",
+    metavar="TIER",
+    shell_complete=flag_values.TIER,
+    help="Durability tier. Default: the engine's own.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the outcome of each check as JSON.")
-@click.option("--work", "root", type=PATH, metavar="DIR", help="Where its data live meanwhile.")
-def command(engine: str, tier: str | None, as_json: bool, root: Path | None) -> int:
-    """Check the answers of ENGINE by the conformance suites of all its ports.
+@work_option()
+def conform_command(engine: str, tier: str | None, as_json: bool, root: Path | None) -> int:
+    """Check the answers of ENGINE with the conformance suites of all its ports.
 
     ENGINE is a name, or NAME:OPTION=VALUE+OPTION=VALUE. A check passes, is a declared gap (unsupported, upstream or
     todo, with the reason), or fails. Exit status: 0, or 1 if a check failed, or 3 if none could be run.
     """
     ((_, row),) = split_engines([engine])
     spec = registry.engine(row.name)
-    # A port's options too: which of them apply is decided for each port.
+    # With the options of all ports: each port uses its own.
     of_ports = {option.name: option for port in spec.ports.values() for option in port.options}
     options = replace(spec, options=(*spec.options, *of_ports.values())).resolve(row.options)
     checked_tier = _tier(spec, row.tier or (None if tier is None else tier_named(tier)))
@@ -50,10 +55,10 @@ def command(engine: str, tier: str | None, as_json: bool, root: Path | None) -> 
     if checked_tier is not None and (why := spec.ask("refuse", checked_tier, options)):
         raise UsageError(f"engine {spec.name}: {why}")
     with (
-        work_directory.directory(root or work_directory.default_root(), tell) as place,
+        work_directory.directory(root or work_directory.default_root(), print_note) as work,
         progress().status(f"checking {spec.name}"),
     ):
-        results = list(conformance.results(spec, row.options, checked_tier, place.path))
+        results = list(conformance.results(spec, row.options, checked_tier, work.path))
     if as_json:
         checks = [asdict(result) for result in results]
         shown_tier = checked_tier and checked_tier.value

@@ -1,4 +1,4 @@
-"""`dyno crash`: kills engines and cuts their power, and looks for what was acknowledged. Parses and delegates."""
+"""`dyno crash`: kills engines and cuts their power, and checks that acknowledged writes survived."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 
 import click
 
-from dyno.cli import completion, files
-from dyno.cli.console import output, progress, tell
-from dyno.cli.flag_values import NAME, PATH, Quantity, split
+from dyno.cli import files, flag_values
+from dyno.cli.console import output, print_note, progress
+from dyno.cli.flag_values import PATH, Quantity, output_option, split, work_option
 from dyno.contracts import quantities
 from dyno.contracts.model import UsageError
 from dyno.contracts.value_types import MOST
@@ -22,78 +22,70 @@ from dyno.host.process import nothing_left
 from dyno.report.about import crashes
 from dyno.runner import work_directory
 
+COUNT = click.IntRange(0, 1_000_000)
+
 
 @click.command(name="crash")
-@click.argument("engines", nargs=-1, metavar="[ENGINE...]", shell_complete=completion.ENGINE)
-@click.option("--tier", metavar="TIER", help="This tier alone; else each that promises anything.")
-@click.option("--kills", type=click.IntRange(0, 1_000_000), default=20, show_default=True, help="SIGKILLs of each.")
+@click.argument("engines", nargs=-1, metavar="[ENGINE...]", shell_complete=flag_values.ENGINE)
+@click.option("--tier", metavar="TIER", help="Test only this tier. Default: each tier but volatile.")
+@click.option("--kills", type=COUNT, default=20, show_default=True, help="Number of SIGKILLs per engine and tier.")
 @click.option(
-    "--states",
-    type=click.IntRange(0, 1_000_000),
-    default=200,
+    "--states", type=COUNT, default=200, show_default=True, help="Number of states after a power cut (tier power)."
+)
+@click.option(
+    "--model",
+    type=click.Choice(MODELS),
+    default=MODELS[0],
     show_default=True,
-    help="States after a cut of power, of each at tier power.",
+    help="File system whose losses are simulated.",
 )
-@click.option(
-    "--model", type=click.Choice(MODELS), default=MODELS[0], show_default=True, help="What a file system may lose."
-)
-@click.option("--device", type=click.Choice(list(device.SYSTEMS)), help="Cut a disk with it too, as root.")
+@click.option("--device", type=click.Choice(list(device.SYSTEMS)), help="Also cut a disk of this file system (root).")
 @click.option(
     "--within",
     type=Quantity(quantities.seconds, 1),
     metavar="TIME",
-    help="Of slow engines fewer kills and states, so that all takes no longer than about this.",
+    help="Fewer kills and states of slow engines, so that the command takes about this long.",
 )
-@click.option("--seed", type=click.IntRange(0, MOST), default=1, show_default=True, help="Of all that is drawn.")
+@click.option("--seed", type=click.IntRange(0, MOST), default=1, show_default=True, help="Seed of random choices.")
 @click.option("--untraced", is_flag=True, help="Leave out the trace of system calls.")
-@click.option("-o", "--output", "path", type=NAME, metavar="FILE", help="Where the result goes as JSON.")
-@click.option("--overwrite", is_flag=True, help="Replace FILE where it is a result of this command.")
-@click.option("--keep", type=PATH, metavar="DIR", help="Where a store of each fault is kept.")
+@output_option("JSON file to write the results to.")
+@click.option("--overwrite", is_flag=True, help="Replace FILE if it is a result of this command.")
+@click.option("--keep", type=PATH, metavar="DIR", help="Directory to keep a store of each fault in.")
 @click.option("--markdown", "as_markdown", is_flag=True, help="Print a Markdown table.")
-@click.option("--work", "root", type=PATH, metavar="DIR", help="Where data live meanwhile.")
-def command(engines: tuple[str, ...], root: Path | None, **given: Any) -> int:
-    """Kill engines, cut their power, and look for what they had acknowledged.
+@work_option()
+def crash_command(engines: tuple[str, ...], root: Path | None, **flags: Any) -> int:
+    """Kill engines, cut their power, and check that acknowledged writes survived.
 
-    Each store is killed by SIGKILL at random moments; then its changes to its files are recorded, and it is opened in
-    the states that a cut of power may leave. Exit status: 0, or 1 if a tier was broken or an engine failed.
+    Each store is killed by SIGKILL at random moments. Then the changes to its files are recorded, and it is opened in
+    the states that a power cut may leave. Exit status: 0, or 1 if a tier was broken or an engine failed.
     """
-    wanted = claims(split(engines), given["tier"])
-    keep = None if given["keep"] is None else files.directory(str(given["keep"])).resolve()
-    asked = CrashRequest(
-        given["kills"],
-        given["states"],
-        given["model"],
-        given["seed"],
-        not given["untraced"],
-        keep,
-        given["device"],
-        given["within"],
-    )
-    if asked.device is not None:
-        if why := device.unavailable(asked.device):
+    tiers = claims(split(engines), flags["tier"])
+    keep = None if flags["keep"] is None else files.directory(str(flags["keep"])).resolve()
+    same = {name: flags[name] for name in ("seed", "kills", "states", "model", "device", "within")}
+    request = CrashRequest(**same, traced=not flags["untraced"], keep=keep)
+    if request.device is not None:
+        if why := device.unavailable(request.device):
             raise UsageError(why)
         device.isolate()
-    path = None if given["path"] is None else files.run_file(given["path"])
+    path = None if flags["path"] is None else files.run_file(flags["path"])
     if path is not None:
-        started = {"seed": asked.seed, "kills": asked.kills, "states": asked.states, "model": asked.model}
-        started |= {"device": asked.device, "within": asked.within}
-        results.create(path, {**started, "started": round(time.time())}, given["overwrite"])
-    found: list[CrashRow] = []
+        results.create(path, {**same, "started": round(time.time())}, flags["overwrite"])
+    finished: list[CrashRow] = []
     root = root or work_directory.default_root()
     with (
-        work_directory.directory(root, tell) as place,
-        work_directory.directory(work_directory.fast_root(root), tell) as fast,
+        work_directory.directory(root, print_note) as work,
+        work_directory.directory(work_directory.fast_root(root), print_note) as fast,
         nothing_left(),
         progress().status("") as status,
     ):
-        for row in rows(wanted, asked, place.path, fast.path, status.update):
-            found.append(row)
+        for row in rows(tiers, request, work.path, fast.path, status.update):
+            finished.append(row)
             known_results.keep(directories.cache(), row.data())
             if path is not None:
                 results.append(path, {"kind": "row", **row.data()})
-    told = [row.data() for row in found]
-    if given["as_markdown"]:
-        click.echo(crashes.markdown(told), nl=False)
+    data = [row.data() for row in finished]
+    if flags["as_markdown"]:
+        click.echo(crashes.markdown(data), nl=False)
     else:
-        crashes.render(told, output())
-    return 1 if any(row.verdict in WRONG for row in found) else 0
+        crashes.render(data, output())
+    return 1 if any(row.verdict in WRONG for row in finished) else 0

@@ -1,4 +1,4 @@
-"""Writes what a command makes to the file that the user named, or to standard output."""
+"""Writes a command's result to the file that the user named, or to standard output."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ KINDS = {
 
 
 def is_output(path: str) -> bool:
-    """Whether that is standard output: by the dash, as elsewhere; `./-` is a file of that name."""
+    """Whether the path means standard output. A file named `-` is `./-`."""
     return path in OUTPUT
 
 
 def check(path: str) -> None:
-    """Raises UsageError for what `save` can't write, as far as that can be known, and for what it is not to replace:
-    a run file, which can't be made again, and what is on a disk."""
+    """Raises UsageError if `save` can't write the file, as far as that is known beforehand, and if it would replace a
+    run file, which can't be made again."""
     if is_output(path):
         return
     kind = _kind(path)
@@ -37,16 +37,16 @@ def check(path: str) -> None:
         raise UsageError(f"can't write {path}: it is {KINDS[kind]}")
     try:
         if results.is_run_file(Path(path)):
-            raise UsageError(f"-o {path}: that is a run file, which is not replaced by what is shown of one")
+            raise UsageError(f"-o {path}: that is a run file, which is never replaced: name another file")
     except OSError as error:
         raise UsageError(f"can't write {path}: {error.strerror}") from None
-    if kind is None and not _real(path).parent.is_dir():
+    if kind is None and not _target(path).parent.is_dir():
         raise UsageError(f"can't write {path}: {os.strerror(errno.ENOENT)}")
 
 
 def check_own(path: str, head: bytes, what: str, hint: str) -> None:
-    """Raises UsageError for a file that Dyno did not make itself: one that does not begin with `head`. For names that
-    the user did not give: a link is not followed."""
+    """Raises UsageError for an existing file that does not begin with `head`, and so was not made by Dyno. For names
+    that the user did not give: a link is not followed."""
     if Path(path).is_symlink():
         raise UsageError(f"{path} is a link, which is not followed: remove it, or {hint}")
     if opening(path, len(head)) not in (None, head):
@@ -54,18 +54,18 @@ def check_own(path: str, head: bytes, what: str, hint: str) -> None:
     check(path)
 
 
-def writable(path: str) -> None:
-    """The same for what is written while it comes in. Raises UsageError."""
+def check_streamed(path: str) -> None:
+    """Raises UsageError if the file can't be written piece by piece."""
     if is_output(path):
-        raise UsageError("-o wants a file: standard output has the record")
+        raise UsageError("-o: expected a file, since the record goes to standard output")
     check(path)
     if _kind(path) == stat.S_IFIFO:
-        # Who opens one waits for a reader.
+        # Opening a pipe waits for a reader.
         raise UsageError(f"can't write {path}: it is {KINDS[stat.S_IFIFO]}")
 
 
 def save(path: str, content: bytes) -> None:
-    """The whole file or none of it, and says so. Raises UsageError as `check` does."""
+    """Writes the whole file or nothing, and prints its name. Raises UsageError as `check` does."""
     check(path)
     if is_output(path):
         sys.stdout.flush()
@@ -73,8 +73,8 @@ def save(path: str, content: bytes) -> None:
         return
     try:
         if _kind(path) in (None, stat.S_IFREG):
-            # A link stays one, and what it leads to is replaced.
-            replace(_real(path), content)
+            # A link stays, and its target is replaced.
+            replace(_target(path), content)
         else:
             Path(path).write_bytes(content)
     except OSError as error:
@@ -94,7 +94,7 @@ def directory(path: str) -> Path:
 
 
 def opening(path: str, count: int) -> bytes | None:
-    """The first bytes of a regular file; None where there is none. Raises UsageError for what can't be read."""
+    """The first bytes of a regular file; None if there is no such file. Raises UsageError if it can't be read."""
     if is_output(path) or _kind(path) != stat.S_IFREG:
         return None
     try:
@@ -105,17 +105,18 @@ def opening(path: str, count: int) -> bytes | None:
 
 
 def run_file(path: str) -> Path:
-    """Where a run file of that name is, or is to be: what a link leads to. Raises UsageError for what can be none."""
+    """The path of an existing or new run file; of a link, its target. Raises UsageError for what is not a regular
+    file."""
     if is_output(path):
         raise UsageError(f"-o {path}: a run file is appended to after every trial; name a file")
     kind = _kind(path)
     if kind not in (None, stat.S_IFREG):
-        raise UsageError(f"-o {path}: that is {KINDS.get(kind, 'something else')}, and a run file is a regular file")
-    return _real(path) if Path(path).is_symlink() else Path(path)
+        raise UsageError(f"-o {path}: a run file is a regular file, got {KINDS.get(kind, 'something else')}")
+    return _target(path) if Path(path).is_symlink() else Path(path)
 
 
-def _real(path: str) -> Path:
-    """What a link leads to in the end. Raises UsageError where the current directory is gone."""
+def _target(path: str) -> Path:
+    """The final target of a link. Raises UsageError, as when the current directory was removed."""
     try:
         return Path(os.path.realpath(path))
     except OSError as error:
@@ -123,7 +124,7 @@ def _real(path: str) -> Path:
 
 
 def _kind(path: str) -> int | None:
-    """As `stat.S_IFMT` tells it; None where nothing is there. Raises UsageError for what can't be looked at."""
+    """The type of a file, as of `stat.S_IFMT`; None if it does not exist. Raises UsageError."""
     try:
         return stat.S_IFMT(Path(path).stat().st_mode)
     except FileNotFoundError:

@@ -1,18 +1,23 @@
-"""Values of flags: lists, paths, and times and sizes as people write them."""
+"""Values of flags: paths, lists, times and sizes, and the names that the shell offers on the Tab key."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+from click.shell_completion import CompletionItem
 
-from dyno.contracts.model import UsageError
+from dyno.contracts.model import Tier, UsageError
+
+if TYPE_CHECKING:
+    from dyno.contracts.suite import Suite
 
 
 class Quantity(click.ParamType[float]):
-    """What `read` makes of the text, `least` or more."""
+    """A number with a unit, which `read` converts, of at least `least`."""
 
     name = "quantity"
 
@@ -21,17 +26,17 @@ class Quantity(click.ParamType[float]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         try:
-            found = self._read(str(value))
+            number = self._read(str(value))
         except ValueError as error:
             self.fail(f"{str(value)!r}: {error}", param, ctx)
-        if found < self._least:
-            self.fail(f"{found} is not in the range x>={self._least:g}", param, ctx)
-        return found
+        if number < self._least:
+            self.fail(f"expected at least {self._least:g}, got {number}", param, ctx)
+        return number
 
 
 class FilePath(click.Path):
-    """A path. An empty text, as of a shell variable that is not set, is none: neither a default nor the current
-    directory."""
+    """A path. Refuses an empty text, which comes from an unset shell variable: it means neither the default nor the
+    current directory."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if value == "":
@@ -40,7 +45,15 @@ class FilePath(click.Path):
 
 
 PATH, NAME = FilePath(path_type=Path), FilePath()
-"""As a Path, and as text: a dash or a slash at the end may have a meaning."""
+"""A path as a Path, and as text, of which a dash or a slash at the end has a meaning."""
+
+
+def output_option(help: str, metavar: str = "FILE", **more: Any) -> Callable[..., Any]:
+    return click.option("-o", "--output", "path", type=NAME, metavar=metavar, help=help, **more)
+
+
+def work_option() -> Callable[..., Any]:
+    return click.option("--work", "root", type=PATH, metavar="DIR", help="Directory for the engines' data.")
 
 
 def split(texts: Sequence[str]) -> list[str]:
@@ -49,11 +62,74 @@ def split(texts: Sequence[str]) -> list[str]:
 
 
 def params(texts: Sequence[str]) -> dict[str, list[str]]:
-    """'NAME=V1,V2' as a name and its values. Raises UsageError."""
-    found: dict[str, list[str]] = {}
+    """The values by name of texts 'NAME=V1,V2'. Raises UsageError."""
+    values_by_name: dict[str, list[str]] = {}
     for text in texts:
-        name, equals, values = text.partition("=")
-        if not equals or not split([values]):
-            raise UsageError(f"-p {text}: parameters are written NAME=VALUE[,VALUE...]")
-        found.setdefault(name.strip(), []).extend(split([values]))
-    return found
+        name, _, values = text.partition("=")
+        if not split([values]):
+            raise UsageError(f"-p: expected NAME=VALUE[,VALUE...], got {text!r}")
+        values_by_name.setdefault(name.strip(), []).extend(split([values]))
+    return values_by_name
+
+
+# -- completion ---------------------------------------------------------------------------------------------------
+# Here the registry is imported when Tab is pressed: it takes long.
+
+Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
+
+
+def _completer(names: Callable[[], Iterable[str]], several: bool = False, files: bool = False) -> Completer:
+    """Offers names, `several` of them separated by commas; and files too."""
+
+    def complete(context: click.Context, parameter: click.Parameter, text: str) -> list[CompletionItem]:
+        before, comma, last = text.rpartition(",") if several else ("", "", text)
+        try:
+            matches = sorted(name for name in names() if name.startswith(last))
+        except Exception:
+            # A command reports a plug-in that can't be imported; the Tab key does not.
+            matches = []
+        items = [CompletionItem(f"{before}{comma}{name}") for name in matches]
+        return [*items, CompletionItem(text, type="file")] if files else items
+
+    return complete
+
+
+def _names(kind: str) -> list[str]:
+    from dyno import registry
+
+    return registry.names(kind)
+
+
+def _suite() -> Suite:
+    """The suite in the command line: click can't parse a line that ends within a flag. Raises StopIteration."""
+    from dyno import registry
+
+    names = registry.names("suite")
+    return registry.suite(next(word for word in os.environ["COMP_WORDS"].split() if word in names))
+
+
+def _engines_of_suite() -> list[str]:
+    """The engines of the suite in the command line; without a suite, all engines."""
+    from dyno import registry
+
+    try:
+        return [spec.name for spec in registry.engines_for(_suite())]
+    except StopIteration:
+        return registry.names("engine")
+
+
+def _experiments() -> Iterable[str]:
+    from dyno import published
+
+    return published.names()
+
+
+SUITE = _completer(lambda: _names("suite"), files=True)
+ENGINE = _completer(lambda: _names("engine"))
+ENGINES = _completer(_engines_of_suite, several=True)
+PHASES = _completer(lambda: [phase.name for phase in _suite().phases], several=True)
+PRESET = _completer(lambda: _suite().presets)
+PARAMETER = _completer(lambda: [f"{setting.name}=" for setting in _suite().params])
+TIER = _completer(lambda: [tier.value for tier in Tier])
+EXPERIMENT = _completer(_experiments)
+LISTED = _completer(lambda: ["suites", "engines", *_names("suite"), *_names("engine")])

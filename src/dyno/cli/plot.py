@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import click
 
 from dyno import results
 from dyno.cli import files, flag_values
+from dyno.cli.flag_values import output_option
 from dyno.contracts.model import UsageError
 from dyno.report.charts import FIXED, draw, plot, sweep
 from dyno.report.charts.plot import Choice
@@ -16,47 +18,44 @@ from dyno.report.export.free_memory import trim
 
 SCALE = 2.0
 OPENING = "<!-- A chart of dyno -->\n"
-"""First line of an SVG file: only files that have it are replaced where their names were not given."""
+"""First line of an SVG file. In a directory, only files that have it are replaced."""
 NAMES = ", ".join([*(chart.name for chart in FIXED), sweep.CLIENTS, sweep.NAME])
+
+
+def _list_option(*words: str, metavar: str = "NAME[,...]", help: str) -> Callable[[Any], Any]:
+    return click.option(*words, multiple=True, metavar=metavar, help=help)
 
 
 @click.command(name="plot")
 @click.argument("run", type=flag_values.PATH, metavar="RUN")
-@click.option("--chart", "name", metavar="NAME", help=f"One of: {NAMES}; or one of the suite's own.")
-@click.option(
-    "-o",
-    "--output",
-    "path",
-    type=flag_values.NAME,
-    metavar="FILE|DIR/",
-    help="An .svg or .png to write, or - for an SVG on standard output; or a directory, for every chart as SVG.",
+@click.option("--chart", "name", metavar="NAME", help=f"One of {NAMES}, or one of the suite's own charts.")
+@output_option(
+    "An .svg or .png to write; -: an SVG on standard output; or a directory, for every chart as SVG.", "FILE|DIR/"
 )
-@click.option("--phase", "--phases", "phases", multiple=True, metavar="NAME[,...]", help="Only these phases.")
-@click.option("--tier", metavar="TIER", help="Only this tier.")
-@click.option("-p", "--param", "params", multiple=True, metavar="NAME=V1[,V2...]", help="Only these values.")
-@click.option(
-    "-e",
-    "--engine",
-    "engines",
-    multiple=True,
-    metavar="ENGINE[,...]",
-    help="Only these, as asked for or as tables call them.",
+@_list_option("--phase", "--phases", "phases", help="Draw only these phases.")
+@click.option("--tier", metavar="TIER", help="Draw only this tier.")
+@_list_option("-p", "--param", "params", metavar="NAME=V1[,V2...]", help="Draw only these values of a parameter.")
+@_list_option(
+    "-e", "--engine", "engines", metavar="ENGINE[,...]", help="Draw only these engines, by name or row title."
 )
-@click.option("--baseline", metavar="ENGINE", help="Of the ratios. Default: the best of each phase.")
-@click.option("--metric", "by", metavar="NAME", help="Of a sweep: a metric as of `dyno compare`, or a fact.")
-@click.option("--dark", is_flag=True, help="On a dark background.")
+@click.option("--baseline", metavar="ENGINE", help="Baseline of the chart ratios. Default: the best of each phase.")
+@click.option("--metric", "by", metavar="NAME", help="Quantity of a sweep: a metric of `dyno compare`, or a fact.")
+@click.option("--dark", is_flag=True, help="Use a dark background.")
 @click.option(
-    "--width", type=click.IntRange(300, 10_000), metavar="PX", help="Default: 800, or 1160 for several panels."
+    "--width",
+    type=click.IntRange(300, 10_000),
+    metavar="PX",
+    help="Width in pixels. Default: 800, or 1160 for several panels.",
 )
-@click.option("--scale", type=click.FloatRange(0.1, 10), help="Of a PNG: how many times as many pixels. Default: 2.")
-def command(
+@click.option("--scale", type=click.FloatRange(0.1, 10), help="Enlarge a PNG by this factor. Default: 2.")
+def plot_command(
     run: Path,
     name: str | None,
     path: str | None,
     by: str | None,
     width: int | None,
     scale: float | None,
-    **given: Any,
+    **flags: Any,
 ) -> None:
     """Draw a chart of the run file RUN, without a browser.
 
@@ -66,50 +65,39 @@ def command(
     dyno plot r.json -o charts/
     """
     if path is None:
-        raise UsageError("-o says what to write: -o x.svg or -o x.png with --chart, or -o charts/ for every chart")
-    if given["baseline"] and name not in (None, "ratios"):
-        raise UsageError(f"--baseline is for the chart ratios, and {name} has none")
+        raise UsageError("-o is missing: give -o x.svg or -o x.png with --chart, or -o charts/ for every chart")
+    if flags["baseline"] and name not in (None, "ratios"):
+        raise UsageError(f"--baseline is for the chart ratios, not for {name}")
     if by and not name:
-        raise UsageError("--metric is for a sweep: --chart names it")
-    phases, engines = (flag_values.split(given[name]) for name in ("phases", "engines"))
-    choice = Choice(phases, given["tier"], flag_values.params(given["params"]), engines, given["baseline"])
+        raise UsageError("--metric needs --chart, with the name of a sweep")
+    phases, engines = (flag_values.split(flags[each]) for each in ("phases", "engines"))
+    choice = Choice(phases, flags["tier"], flag_values.params(flags["params"]), engines, flags["baseline"])
     into_directory = path.endswith("/") or Path(path).is_dir()
     suffix = ".svg" if into_directory or files.is_output(path) else Path(path).suffix.lower()
-    _agree(path, suffix, into_directory or bool(name), scale)
+    if suffix not in (".svg", ".png"):
+        raise UsageError(f"-o {path}: expected a name in .svg or .png, or a directory with a / at its end")
+    if not into_directory and not name:
+        raise UsageError(f"-o {path} is one picture: add --chart with one of {NAMES}; or use -o DIR/ for all")
+    if scale is not None and suffix == ".svg":
+        raise UsageError("--scale is for PNG: an SVG has no pixels")
     if not into_directory:
         files.check(path)
-    made = _drawings(run, choice, name, by, width)
-    paths = {drawing.file: str(Path(path) / f"{drawing.file}.svg") if into_directory else path for drawing in made}
-    if Path(path).is_dir():
-        for file in paths.values():
-            files.check_own(file, OPENING.encode(), "a chart of dyno", "name another directory with -o")
-    # The run, of which a large one has no room beside what draws.
-    trim()
-    for drawing in made:
-        picture = drawing.svg(given["dark"])
-        if into_directory:
-            files.directory(path)
-        if suffix == ".svg":
-            files.save(paths[drawing.file], (OPENING + picture).encode())
-        else:
-            files.save(paths[drawing.file], draw.png(picture, scale or SCALE))
-
-
-def _drawings(run: Path, choice: Choice, name: str | None, by: str | None, width: int | None) -> list[plot.Drawing]:
     loaded = results.load(run)
     choice = plot.check(loaded, choice)
     if name is None:
-        return plot.drawings(loaded, choice, width)
-    return [plot.drawing(loaded, plot.chart(loaded, name, by), choice, width)]
-
-
-def _agree(path: str, suffix: str, named: bool, scale: float | None) -> None:
-    """Raises UsageError for flags that don't go together."""
-    if suffix not in (".svg", ".png"):
-        raise UsageError(f"-o {path}: wants a name in .svg or .png, or a directory, with a / at its end")
-    if not named:
-        raise UsageError(
-            f"-o {path} is one picture and wants --chart NAME, one of {NAMES}; -o DIR/ is for all of them"
-        )
-    if scale is not None and suffix == ".svg":
-        raise UsageError("--scale is for PNG: an SVG has no pixels")
+        drawings = plot.drawings(loaded, choice, width)
+    else:
+        drawings = [plot.drawing(loaded, plot.chart(loaded, name, by), choice, width)]
+    paths = {d.file: str(Path(path) / f"{d.file}.svg") if into_directory else path for d in drawings}
+    if Path(path).is_dir():
+        for file in paths.values():
+            files.check_own(file, OPENING.encode(), "a chart of dyno", "name another directory with -o")
+    # Frees the memory of a large run for the renderer.
+    del loaded
+    trim()
+    for drawing in drawings:
+        picture = drawing.svg(flags["dark"])
+        if into_directory:
+            files.directory(path)
+        content = (OPENING + picture).encode() if suffix == ".svg" else draw.png(picture, scale or SCALE)
+        files.save(paths[drawing.file], content)

@@ -1,4 +1,4 @@
-"""How a run is going: a bar on standard error if that is a terminal, and nothing otherwise."""
+"""Progress of a run: a bar on standard error if that is a terminal."""
 
 from __future__ import annotations
 
@@ -10,62 +10,59 @@ from typing import Any
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from dyno.cli.console import progress as progress_console
-from dyno.cli.console import tell
+from dyno.cli import console
 from dyno.contracts.model import Trial
 from dyno.contracts.sample import Cell
 from dyno.report.tables import row_titles
 from dyno.results import FLOOR_BLOCKS, Attempt, beside
-from dyno.runner.parent import NoProgress
+from dyno.runner.parent import ProgressListener
 from dyno.runner.plan import Plan
 from dyno.stats.machine import machine_doubts
 
 
-class Estimate:
-    """The time left: what each cell's trials took so far, for those that it still has to do."""
+class TimeLeft:
+    """Estimates the time left: the remaining trials of each cell, times the mean duration of its trials so far."""
 
     def __init__(self, planned: Mapping[int, int]) -> None:
-        self._left = dict(planned)
-        self._took: dict[int, list[float]] = defaultdict(list)
+        self.trials_left = dict(planned)
+        self._seconds: dict[int, list[float]] = defaultdict(list)
 
     def extend(self, cells: Iterable[int]) -> None:
-        """These have one more to do."""
+        """Adds a trial to each of the cells."""
         for cell in cells:
-            self._left[cell] += 1
-
-    def left(self, cell: int) -> int:
-        return self._left[cell]
+            self.trials_left[cell] += 1
 
     def add(self, attempt: Attempt) -> None:
-        self._took[attempt.cell].append(attempt.duration_ns / 1e9)
-        self._left[attempt.cell] = max(self._left[attempt.cell] - 1, 0)
+        """Counts a trial that has ended."""
+        self._seconds[attempt.cell].append(attempt.duration_ns / 1e9)
+        self.trials_left[attempt.cell] = max(self.trials_left[attempt.cell] - 1, 0)
 
-    def seconds_left(self) -> float | None:
-        """None until a trial has ended."""
-        if not self._took:
+    def seconds(self) -> float | None:
+        """None until a trial has ended. A cell without one is expected to take the mean of the others."""
+        if not self._seconds:
             return None
-        overall = fmean(fmean(times) for times in self._took.values())
-        means = {cell: fmean(times) for cell, times in self._took.items()}
-        return sum(count * means.get(cell, overall) for cell, count in self._left.items())
+        means = {cell: fmean(times) for cell, times in self._seconds.items()}
+        overall = fmean(means.values())
+        return sum(count * means.get(cell, overall) for cell, count in self.trials_left.items())
 
 
-class Plain(NoProgress):
-    """For who reads what is left on standard error afterwards."""
+class Plain(ProgressListener):
+    """Prints only what the user must know when the run has ended."""
 
-    def left(self, why: str) -> None:
-        tell(why)
+    def leftover(self, why: str) -> None:
+        console.print_note(why)
 
 
-class Display:
-    """A line with a bar, the trial and phase at work, and the time left."""
+class Display(ProgressListener):
+    """Shows a line with a bar, the current trial and phase, and the time left."""
 
     def __init__(self, bar: Progress) -> None:
         self._bar = bar
         self._task = bar.add_task("starting", total=None, left="")
-        self._what = ""
+        self._description = ""
         self._ranked: list[int] = []
         self._total = 0
-        self._estimate = Estimate({})
+        self._time_left = TimeLeft({})
 
     def begin(self, plan: Plan, done: Sequence[Attempt]) -> None:
         floors = min(plan.samples, FLOOR_BLOCKS)
@@ -74,64 +71,61 @@ class Display:
         for at, ended in Counter(cell for cell, _ in trials).items():
             planned[at] = max(planned[at], ended)
         self._ranked = [at for at, cell in enumerate(plan.cells) if not beside(plan.cells, cell)]
-        self._total, self._estimate = sum(planned.values()), Estimate(planned)
+        self._total, self._time_left = sum(planned.values()), TimeLeft(planned)
         for attempt in trials.values():
-            self._estimate.add(attempt)
+            self._time_left.add(attempt)
         self._bar.update(self._task, total=self._total, completed=len(trials))
 
-    def found(self, host: Mapping[str, Any]) -> None:
-        for finding in machine_doubts(host):
+    def machine(self, facts: Mapping[str, Any]) -> None:
+        for finding in machine_doubts(facts):
             if finding.severity != "ok":
                 self._bar.console.print(f"{finding.text}: {finding.remedy}", soft_wrap=True)
 
     def trial(self, cell: Cell, trial: Trial, attempt: int) -> None:
-        if attempt == 0 and not self._estimate.left(trial.cell):
-            # Of a null engine, which is not yet known well enough.
-            self._more([trial.cell])
+        if attempt == 0 and not self._time_left.trials_left[trial.cell]:
+            # A null engine whose interval is still wide.
+            self._extend([trial.cell])
         again = f", attempt {attempt + 1}" if attempt else ""
         row = row_titles.engine(cell.label, None if cell.follows else cell.tier)
-        self._what = f"{row}, block {trial.block + 1}{again}"
-        self._show(self._what)
+        self._description = f"{row}, block {trial.block + 1}{again}"
+        self._show(self._description)
 
     def phase(self, name: str) -> None:
-        self._show(f"{self._what}: {name}")
+        self._show(f"{self._description}: {name}")
 
     def ended(self, cell: Cell, attempt: Attempt) -> None:
         if attempt.outcome != "ok":
             self._bar.console.print(f"{cell.asked}, block {attempt.block + 1}: {attempt.outcome}: {attempt.why}")
         if attempt.attempt == 0:
-            self._estimate.add(attempt)
+            self._time_left.add(attempt)
             self._bar.advance(self._task)
 
     def extended(self, blocks: int, why: str) -> None:
-        self._more(self._ranked)
+        self._extend(self._ranked)
         self._bar.console.print(f"block {blocks}: {why}")
 
-    def left(self, why: str) -> None:
+    def leftover(self, why: str) -> None:
         self._bar.console.print(why, soft_wrap=True)
 
-    def _more(self, cells: Sequence[int]) -> None:
-        self._estimate.extend(cells)
+    def _extend(self, cells: Sequence[int]) -> None:
+        self._time_left.extend(cells)
         self._total += len(cells)
         self._bar.update(self._task, total=self._total)
 
-    def _show(self, what: str) -> None:
-        left = self._estimate.seconds_left()
-        text = "" if left is None else f"about {_clock(left)} left"
-        self._bar.update(self._task, description=what, left=text)
-
-
-def _clock(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+    def _show(self, description: str) -> None:
+        seconds, text = self._time_left.seconds(), ""
+        if seconds is not None:
+            minutes, rest = divmod(round(seconds), 60)
+            hours, minutes = divmod(minutes, 60)
+            text = f"about {hours}:{minutes:02}:{rest:02} left" if hours else f"about {minutes}:{rest:02} left"
+        self._bar.update(self._task, description=description, left=text)
 
 
 @contextmanager
-def observer() -> Iterator[Plain | Display]:
-    """Who is to be told: a display that goes away at the end, where there is a terminal for it."""
-    console = progress_console()
-    if not console.is_terminal:
+def observer() -> Iterator[ProgressListener]:
+    """The listener for a run: a display on a terminal, which disappears at the end."""
+    stderr = console.progress()
+    if not stderr.is_terminal:
         yield Plain()
         return
     columns = (
@@ -141,5 +135,5 @@ def observer() -> Iterator[Plain | Display]:
         TextColumn("{task.fields[left]}", markup=False),
         TextColumn("{task.description}", markup=False),
     )
-    with Progress(*columns, console=console, transient=True) as bar:
+    with Progress(*columns, console=stderr, transient=True) as bar:
         yield Display(bar)

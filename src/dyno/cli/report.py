@@ -1,17 +1,18 @@
-"""`dyno report`: run files as one HTML page that works by itself."""
+"""`dyno report` and `dyno site`: run files as one HTML page that works by itself, or as a static site."""
 
 from __future__ import annotations
 
 import sys
 import webbrowser
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
 
 from dyno import results
 from dyno.cli import files
-from dyno.cli.console import output
-from dyno.cli.flag_values import NAME, PATH
+from dyno.cli.console import output, progress
+from dyno.cli.flag_values import PATH, output_option
 from dyno.cli.show import PRICES
 from dyno.contracts.model import UsageError
 from dyno.report.page import card
@@ -20,33 +21,36 @@ from dyno.report.page.downloads import MOST_BYTES
 from dyno.report.tables import by_location, sections
 from dyno.stats.costs import read_prices
 
-HEAD = 4_000
-"""Bytes of a page in which its picture is named."""
-_PRINTED = "to print it, open it in a browser"
-_DRAWN = "for a picture, see `dyno plot`"
-_DATA = "for the figures, see `dyno show`"
-OTHERS = {
-    ".pdf": _PRINTED,
-    **dict.fromkeys((".png", ".svg", ".jpg", ".jpeg"), _DRAWN),
+HEAD_BYTES = 4_000
+"""Length of the start of a page, which names its preview picture."""
+_PRINT = "to print it, open it in a browser"
+_CHART = "for a picture, use `dyno plot`"
+_DATA = "for the figures, use `dyno show`"
+OTHER_ENDINGS = {
+    ".pdf": _PRINT,
+    **dict.fromkeys((".png", ".svg", ".jpg", ".jpeg"), _CHART),
     **dict.fromkeys((".csv", ".md", ".json", ".txt", ".tsv", ".xlsx"), _DATA),
 }
 
 
 @click.command(name="report")
 @click.argument("runs", nargs=-1, required=True, type=PATH, metavar="RUN...")
-@click.option("-o", "--output", "path", type=NAME, metavar="FILE.html", help="The page. -: standard output.")
-@click.option("--overwrite", is_flag=True, help="Replace FILE.html, whatever it is. A report is replaced anyway.")
+@output_option("Page to write. -: standard output. Default: the first RUN's name, in .html.", "FILE.html")
+@click.option("--overwrite", is_flag=True, help="Replace FILE.html even if it is not a report.")
 @click.option("--open", "show", is_flag=True, help="Open the page in the browser.")
 @click.option(
-    "--url", metavar="URL", help="Where the page will be: links to it then have a picture, a .png beside FILE.html."
+    "--url",
+    metavar="URL",
+    help="Address that the page will have: links to it show a preview, a .png written beside FILE.html.",
 )
 @click.option("--prices", "table", type=PATH, metavar="FILE", help=PRICES)
 @click.option(
     "--by",
     type=click.Choice(["place"]),
-    help="No page: a table of where from, where to, part by part. A place is called as its run file is.",
+    help="Print a table of requests by client's and server's place, part by part; write no page. A place is named as"
+    " its run file.",
 )
-def command(
+def report_command(
     runs: tuple[Path, ...],
     path: str | None,
     overwrite: bool,
@@ -55,7 +59,7 @@ def command(
     table: Path | None,
     by: str | None,
 ) -> None:
-    """Write one self-contained HTML page of the run files RUN.
+    """Write the run files RUN as one self-contained HTML page.
 
     \b
     dyno report r.json
@@ -64,23 +68,20 @@ def command(
     """
     if by is not None:
         if path is not None or show or url or table:
-            raise UsageError("--by prints a table, and no page: leave -o, --open, --url and --prices out")
+            raise UsageError("--by prints a table and writes no page: leave out -o, --open, --url and --prices")
         tables = by_location.sections([results.load(run) for run in runs])
         sections.render(tables, output(), aligned=False, blank_first=False)
         return
     page = path or str(runs[0].with_suffix(".html"))
-    if show and files.is_output(page):
-        raise UsageError("--open wants a file: leave -o - out")
-    if url and files.is_output(page):
-        raise UsageError("--url puts a picture beside the page: -o names a file")
-    _may_write(page, path is not None, overwrite)
-    _is_page(page)
+    if files.is_output(page) and (show or url):
+        raise UsageError(f"{'--open' if show else '--url'} needs a page in a file, got -o {page}")
+    _check_page(page, path is not None, overwrite)
     link, picture = card.link(url, Path(page).name) if url else None, str(Path(page).with_suffix(".png"))
     if link:
-        _may_draw(picture, page, link, overwrite)
-    found = None if table is None else read_prices(table)
+        _check_picture(picture, page, link, overwrite)
+    prices = None if table is None else read_prices(table)
     loaded = [results.load(run) for run in runs]
-    content = build(loaded, link=link, prices=found).encode()
+    content = build(loaded, link=link, prices=prices).encode()
     if link:
         files.save(picture, card.png(loaded[0]))
     files.save(page, content)
@@ -90,33 +91,68 @@ def command(
         if not run.complete:
             print(f"{run.path} is not complete; the page says so", file=sys.stderr)
     if show and not webbrowser.open(Path(page).absolute().as_uri()):
-        print("no browser was found to open it", file=sys.stderr)
+        print("can't open the page: no browser found", file=sys.stderr)
 
 
-def _is_page(page: str) -> None:
-    """Raises UsageError for a name that promises something else than a page."""
-    if (suffix := Path(page).suffix.lower()) in OTHERS:
-        raise UsageError(f"{page}: a report is one HTML page, not {suffix}: name a .html; {OTHERS[suffix]}")
-
-
-def _may_draw(picture: str, page: str, link: card.Link, overwrite: bool) -> None:
-    """Raises UsageError where another picture than the page's would be replaced."""
-    if Path(picture).is_symlink():
-        # Its name follows from the page's: nobody asked to write to what it leads to.
-        raise UsageError(f"{picture} is a link, which is not followed: remove it, or name another page with -o")
-    named = f'/{link.file}"'.encode()
-    if not overwrite and Path(picture).exists() and named not in (files.opening(page, HEAD) or b""):
+def _check_page(page: str, by_user: bool, overwrite: bool) -> None:
+    """Raises UsageError for a name that is not a page's, and if another file than a report would be replaced. A link
+    is followed only if the user named it."""
+    if not by_user and Path(page).is_symlink():
+        raise UsageError(f"{page} is a link: replace its target by -o {page}, or name another file")
+    if not overwrite and files.opening(page, len(OPENING)) not in (None, OPENING.encode()):
+        raise UsageError(f"{page} exists and is not a report: replace it by --overwrite, or name another file by -o")
+    files.check(page)
+    if (suffix := Path(page).suffix.lower()) in OTHER_ENDINGS:
         raise UsageError(
-            f"{picture} exists and is not the picture of {page}: --overwrite replaces it, -o names another"
+            f"{page}: a report is an HTML page: expected a name in .html, got {suffix}; {OTHER_ENDINGS[suffix]}"
+        )
+
+
+def _check_picture(picture: str, page: str, link: card.Link, overwrite: bool) -> None:
+    """Raises UsageError if another picture than the page's would be replaced."""
+    if Path(picture).is_symlink():
+        # The user did not name it: its name follows from the page's.
+        raise UsageError(f"{picture} is a link, which is not followed: remove it, or name another page by -o")
+    reference = f'/{link.file}"'.encode()
+    if not overwrite and Path(picture).exists() and reference not in (files.opening(page, HEAD_BYTES) or b""):
+        raise UsageError(
+            f"{picture} exists and is not the picture of {page}: replace it by --overwrite, or name another by -o"
         )
     files.check(picture)
 
 
-def _may_write(page: str, named: bool, overwrite: bool) -> None:
-    """Raises UsageError where something else than a report would be replaced. `named`: whether the user named the
-    page; if not, a link is not followed."""
-    if not named and Path(page).is_symlink():
-        raise UsageError(f"{page} is a link: -o {page} replaces what it leads to, another name leaves it alone")
-    if not overwrite and files.opening(page, len(OPENING)) not in (None, OPENING.encode()):
-        raise UsageError(f"{page} exists and is no report: --overwrite replaces it, -o names another")
-    files.check(page)
+@click.command(name="site")
+@click.argument("runs", nargs=-1, required=True, type=PATH, metavar="RUN|DIR...")
+@output_option("Directory to write the site to.", "DIR", required=True)
+@click.option(
+    "--url",
+    default="",
+    metavar="URL",
+    help="Address that the site will have: links to its pages show a preview.",
+)
+def site_command(runs: tuple[Path, ...], path: str, url: str) -> None:
+    """Write a static site of the run files RUN, and of those in and below each DIR.
+
+    \b
+    dyno site runs/ -o site/
+    dyno site before.json after.json -o site/
+    """
+    from dyno.report.site import build as site
+    from dyno.report.site import directory, find
+
+    if files.is_output(path):
+        raise UsageError(f"-o: expected a directory, got {path}")
+    address = url and f"{url.rstrip('/')}/"
+    if address:
+        card.check(address)
+    directory.check(Path(path))
+    pages = site.build(find.find(runs), lambda why: print(f"skipped: {why}", file=sys.stderr), address)
+
+    def with_progress() -> Iterator[tuple[str, str | bytes]]:
+        with progress().status("Reading the runs") as status:
+            for name, content in pages:
+                status.update(f"Written: {name}")
+                yield name, content
+
+    directory.write(Path(path), with_progress())
+    print(Path(path) / "index.html")

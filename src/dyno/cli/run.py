@@ -1,19 +1,20 @@
-"""`dyno run`: a suite or a plan file, from flags to a run file and its table."""
+"""`dyno run` and `dyno replicate`: from flags to a run file and its table."""
 
 from __future__ import annotations
 
 import sys
 from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import click
 
-from dyno import results
-from dyno.cli import completion, files
-from dyno.cli.console import output, tell
-from dyno.cli.flag_values import NAME, PATH
+from dyno import registry, results
+from dyno.cli import files, flag_values
+from dyno.cli.console import output, print_note
+from dyno.cli.flag_values import PATH, output_option, work_option
 from dyno.cli.progress import observer
 from dyno.cli.run_flags import request, run_flags
 from dyno.cli.show import PRICES
@@ -24,8 +25,10 @@ from dyno.report.about import plan_preview
 from dyno.report.tables import cost_table, sections, text
 from dyno.report.tables.table import groups
 from dyno.results import FLOOR_BLOCKS, Run, beside
-from dyno.runner import parent, plan, work_directory
+from dyno.runner import parent, plan, plan_file, work_directory
 from dyno.runner.plan import Plan, unpaced
+from dyno.runner.rows import lacking
+from dyno.runner.rows import split as split_entry
 from dyno.runner.strategy import StopRule, forecast_time
 from dyno.stats.costs import costs, read_prices
 from dyno.stats.summary import absences, unsure_floors, widest
@@ -33,36 +36,36 @@ from dyno.text.passwords import mask_argument
 
 FAILED, NOTHING = 1, 3
 PASSWORD_SHOWN = (
-    "dyno: warning: other users can read the password on this command line (ps): use url=env:NAME or url=file:PATH"
+    "warning: other users can read the password on this command line (ps): use url=env:NAME or url=file:PATH"
 )
+RESUME = click.option("--resume", is_flag=True, help="Continue an interrupted run in the run file.")
+OVERWRITE = click.option("--overwrite", is_flag=True, help="Replace the run file if it exists.")
 
 
 @click.command(name="run")
-@click.argument("what", metavar="SUITE|PLAN.toml", shell_complete=completion.SUITE)
+@click.argument("what", metavar="SUITE|PLAN.toml", shell_complete=flag_values.SUITE)
 @run_flags("engines")
 @click.option(
     "--on",
     metavar="ADDRESS",
-    help="Run them on your own server or cluster: tcp://scheduler:8786, spark://host:7077; or env:NAME, file:PATH.",
+    help="Your own server or cluster, for all engines: tcp://scheduler:8786, spark://host:7077, env:NAME, file:PATH.",
 )
 @run_flags(but=["engines"])
-@click.option("-o", "--output", "path", type=NAME, metavar="RUN", help="The run file.")
-@click.option("--resume", is_flag=True, help="Continue the run file where it was interrupted.")
-@click.option("--overwrite", is_flag=True, help="Replace the run file.")
+@output_option("Run file to write. Default: SUITE-DATE-TIME.json.", "RUN")
+@RESUME
+@OVERWRITE
 @click.option(
     "--blocks",
     "most",
     type=click.IntRange(1, MOST_SAMPLES),
     metavar="N",
-    help="Stop after so many blocks; --resume does the rest. To measure two versions in turns.",
+    help="Stop after N blocks; --resume runs the next ones. For measuring two versions in turns.",
 )
-@click.option(
-    "--all", "whole", is_flag=True, help="Print every table afterwards, with intervals, latencies and doubts."
-)
+@click.option("--all", "whole", is_flag=True, help="Print every table at the end: intervals, latencies and doubts.")
 @click.option("--prices", "table", type=PATH, metavar="FILE", help=PRICES)
-@click.option("--dry-run", "dry", is_flag=True, help="Print the plan and how long it measures, and run nothing.")
-@click.option("--work", "root", type=PATH, metavar="DIR", help="Where the engines' data live.")
-def command(
+@click.option("--dry-run", "dry", is_flag=True, help="Print the plan and its measuring time; run nothing.")
+@work_option()
+def run_command(
     what: str,
     path: str | None,
     resume: bool,
@@ -73,89 +76,127 @@ def command(
     root: Path | None,
     table: Path | None,
     on: str | None,
-    **given: Any,
+    **flags: Any,
 ) -> int:
-    """Measure engines doing the work of SUITE, or what a plan file says.
+    """Measure engines on the work of SUITE, or run a plan file.
 
     \b
     dyno run records
     dyno run records -e lmdb,sqlite:journal_mode=delete --tier power --samples 5 -o r.json
     dyno run records -e sqlite -p txn=1,100,all
     """
-    made, found = plan.make(request(what, given, on)), None if table is None else read_prices(table)
-    if any(mask_argument(word) != word for word in (*given["engines"], on or "")):
-        print(PASSWORD_SHOWN, file=sys.stderr)
+    run_plan, prices = plan.make(request(what, flags, on)), None if table is None else read_prices(table)
+    if any(mask_argument(word) != word for word in (*flags["engines"], on or "")):
+        print_note(PASSWORD_SHOWN)
     if dry:
-        plan_preview.render(made.suite, made.phases, made.cells, _sentence(made), output())
+        plan_preview.render(run_plan.suite, run_plan.phases, run_plan.cells, _forecast(run_plan), output())
         return 0
-    run = carry_out(made, path, root, resume, overwrite, most)
+    run = carry_out(run_plan, path, root, resume, overwrite, most)
     text.render(run, output(), whole=whole)
-    if found is not None:
-        sections.render([cost_table.section([(run, "", costs(run, found))], found)], output())
+    if prices is not None:
+        sections.render([cost_table.section([(run, "", costs(run, prices))], prices)], output())
     return status(run)
 
 
-def _sentence(made: Plan) -> str:
-    trials, seconds = forecast_time(made)
-    fewer = made.samples > FLOOR_BLOCKS and any(beside(made.cells, cell) for cell in made.cells)
-    said = plan_preview.told(trials, made.samples, len(made.phases), seconds, FLOOR_BLOCKS if fewer else None)
-    if made.until is not None and made.within is not None:
-        said += (
-            f"; further blocks follow until each interval is narrow, for {plan_preview.clock(made.within)} at most"
-        )
-    return f"{said}\n{lost}" if (lost := unpaced(made)) else said
+@click.command(name="replicate")
+@click.argument("experiment", required=False, shell_complete=flag_values.EXPERIMENT)
+@run_flags("samples", "preset", preset="Another size than the published one, such as quick.")
+@output_option("Run file to write. Default: SUITE-DATE-TIME.json.", "RUN")
+@RESUME
+@OVERWRITE
+@work_option()
+def replicate_command(
+    experiment: str | None,
+    preset: str | None,
+    samples: int | None,
+    path: str | None,
+    resume: bool,
+    overwrite: bool,
+    root: Path | None,
+) -> int:
+    """Run a published EXPERIMENT on this machine; without a name, list the experiments."""
+    from dyno import published
+    from dyno.report.replicate import replica
+
+    console = output()
+    if experiment is None:
+        replica.listing([published.experiment(name) for name in published.names()], console)
+        return 0
+    original = published.experiment(experiment)
+    run_request = plan_file.parse(original.sized(preset), original.name)
+    missing = lacking(registry.suite(run_request.suite), run_request.engines)
+    engines = [entry for entry in run_request.engines if split_entry(entry).asked not in missing]
+    if not engines:
+        raise UsageError(f"no engine of {original.name} can run here; `dyno list` says what to install")
+    run_request = replace(run_request, engines=engines, samples=samples or run_request.samples)
+    run = carry_out(plan.make(run_request), path, root, resume, overwrite)
+    replica.render(original, run, console, missing)
+    return status(run)
+
+
+def _forecast(run_plan: Plan) -> str:
+    """The number of trials and the longest measuring time, as a sentence."""
+    trials, seconds = forecast_time(run_plan)
+    fewer = run_plan.samples > FLOOR_BLOCKS and any(beside(run_plan.cells, cell) for cell in run_plan.cells)
+    sentence = plan_preview.told(
+        trials, run_plan.samples, len(run_plan.phases), seconds, FLOOR_BLOCKS if fewer else None
+    )
+    if run_plan.until is not None and run_plan.within is not None:
+        longest = plan_preview.clock(run_plan.within)
+        sentence += f"; further blocks follow until each interval is narrow, for {longest} at most"
+    return f"{sentence}\n{note}" if (note := unpaced(run_plan)) else sentence
 
 
 def carry_out(
-    made: Plan, path: str | None, root: Path | None, resume: bool, overwrite: bool, most: int | None = None
+    run_plan: Plan, path: str | None, root: Path | None, resume: bool, overwrite: bool, most: int | None = None
 ) -> Run:
-    """Executes the plan with a progress display, and says where the run file is. Raises UsageError."""
+    """Executes the plan with a progress display, and prints where the run file is. Raises UsageError."""
     if resume and overwrite:
         raise UsageError("--resume and --overwrite exclude each other")
     if resume and path is None:
         raise UsageError("--resume needs -o RUN, the file to continue")
     if sys.stderr.isatty():
-        tell(_sentence(made))
-    elif lost := unpaced(made):
-        # Not progress, but something asked for that will not be done.
-        tell(lost)
-    file = files.run_file(path or f"{made.suite}-{datetime.now():%Y%m%d-%H%M%S}.json")
+        print_note(_forecast(run_plan))
+    elif note := unpaced(run_plan):
+        # Not progress: the user requested a rate that has no effect.
+        print_note(note)
+    file = files.run_file(path or f"{run_plan.suite}-{datetime.now():%Y%m%d-%H%M%S}.json")
     try:
-        with observer() as watching:
-            judge, home = StopRule(widest, unsure_floors), root or work_directory.default_root()
-            run = parent.execute(made, file, home, watching, resume, overwrite, judge, most)
+        with observer() as listener:
+            rule, home = StopRule(widest, unsure_floors), root or work_directory.default_root()
+            run = parent.execute(run_plan, file, home, listener, resume, overwrite, rule, most)
     except KeyboardInterrupt:
-        if kept := _kept(file):
-            print(kept, file=sys.stderr)
+        if completed := _completed_trials(file):
+            print(completed, file=sys.stderr)
         raise
     except results.RunFileLost as error:
-        print(f"dyno: the run stopped: {trouble(error)}; what it measured is not kept there", file=sys.stderr)
+        print_note(f"the run stopped: {trouble(error)}; its results are lost")
         raise click.exceptions.Exit(FAILED) from None
     except OSError as error:
-        if kept := _kept(file):
-            print(f"dyno: the run stopped: {trouble(error)}; {kept}", file=sys.stderr)
+        if completed := _completed_trials(file):
+            print_note(f"the run stopped: {trouble(error)}; {completed}")
             raise click.exceptions.Exit(FAILED) from None
         raise UsageError(f"{trouble(error)}; nothing was measured") from None
-    if made.until is not None and run.ending == "time":
-        print(f"The time was up: {widest(run, made.until) or 'every interval is narrow enough'}", file=sys.stderr)
+    if run_plan.until is not None and run.ending == "time":
+        print(f"The time was up: {widest(run, run_plan.until) or 'all intervals are narrow'}", file=sys.stderr)
     print(f"Written to {file}", file=sys.stderr)
     return run
 
 
-def _kept(file: Path) -> str | None:
-    """What there is of a run that was stopped; None where no trial has ended."""
+def _completed_trials(file: Path) -> str | None:
+    """What the file of a stopped run has, and how to continue; None if no trial has ended."""
     with suppress(UsageError):
         ended, planned = results.load(file).progress
         if ended:
             return (
-                f"{ended} of {planned} trials are kept in {file}; the same command with -o {file} --resume goes on"
-                " from there"
+                f"{ended} of {planned} trials are kept in {file}; to continue, repeat the command with"
+                f" -o {file} --resume"
             )
     return None
 
 
 def status(run: Run) -> int:
-    """The exit status that the run deserves."""
+    """Exit status: 0 if all rows are valid, 1 if some are, 3 if none is."""
     rows = [row.summary for group in groups(run) for row in group.rows if not row.summary.cell.floor]
     valid = [row for row in rows if row.valid]
     if not valid and (rows or absences(run)):

@@ -1,4 +1,4 @@
-"""The flags of the run options, and the request that they make with a plan file."""
+"""The flags of the run options, and the run request made of them and a plan file."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 import click
 
 from dyno import registry
-from dyno.cli import completion
-from dyno.cli.flag_values import Quantity, params, split
+from dyno.cli import flag_values
+from dyno.cli.flag_values import Quantity, split
 from dyno.contracts.model import UsageError
 from dyno.options import OPTIONS, PARAMS, SIZE, SWITCH, WHOLE, Option, RunRequest
 from dyno.runner import plan_file
@@ -21,16 +21,16 @@ from dyno.runner.rows import placed
 F = TypeVar("F", bound=Callable[..., Any])
 METAVARS = {"time": "TIME", "size": "SIZE"}
 COMPLETIONS = {
-    "engines": completion.ENGINES,
-    "params": completion.PARAMETER,
-    "preset": completion.PRESET,
-    "tier": completion.TIER,
-    "phases": completion.PHASES,
+    "engines": flag_values.ENGINES,
+    "params": flag_values.PARAMETER,
+    "preset": flag_values.PRESET,
+    "tier": flag_values.TIER,
+    "phases": flag_values.PHASES,
 }
 
 
 def run_flags(*names: str, but: Sequence[str] = (), **helps: str) -> Callable[[F], F]:
-    """Adds the flags of the options with these names, or of all; `helps` replaces the help of some."""
+    """Adds the flags of the options with these names, or of all options `but` some. `helps`: other help texts."""
     rows = [each for each in OPTIONS if (each.name in names if names else each.name not in but)]
 
     def add(function: F) -> F:
@@ -57,7 +57,7 @@ def _flag(option: Option, help: str) -> Callable[[F], F]:
         *words,
         option.name,
         default=None,
-        # Of lists, those that have a short name may be repeated.
+        # Flags of lists may be repeated if they have a short name.
         multiple=(kind.several or kind is PARAMS) and bool(option.short),
         metavar=option.metavar or METAVARS.get(kind.words),
         shell_complete=COMPLETIONS.get(option.name),
@@ -67,11 +67,11 @@ def _flag(option: Option, help: str) -> Callable[[F], F]:
 
 
 def request(what: str, given: dict[str, Any], on: str | None = None) -> RunRequest:
-    """The request in the plan file, if `what` is one, overridden by the flags that were given. `on`: the address of a
-    server for all engines. Raises UsageError."""
+    """The request for a suite, or of a plan file overridden by flags. `on`: address of the user's server for all
+    engines. Raises UsageError."""
     base = plan_file.read(Path(what)) if what.endswith(".toml") else RunRequest(suite=what)
     values = {each.name: value for each in OPTIONS if (value := _value(each, given[each.name])) not in (None, [])}
-    # One overrides the other in the file, too.
+    # They exclude each other: a flag overrides the other one's key, too.
     if "duration" in values:
         base = replace(base, budget=None)
     if "budget" in values:
@@ -81,9 +81,9 @@ def request(what: str, given: dict[str, Any], on: str | None = None) -> RunReque
 
 
 def _value(option: Option, given: Any) -> Any:
-    """The value of the request's field: None or an empty list if the flag was not given. Raises UsageError."""
+    """The value for the field of RunRequest; None or an empty list if the flag was not given. Raises UsageError."""
     if option.kind is PARAMS:
-        return params(given)
+        return flag_values.params(given)
     if option.kind.several:
         texts = [given] if isinstance(given, str) else list(given or ())
         if texts and not split(texts):

@@ -1,4 +1,4 @@
-"""`dyno selftest`: proves on this machine that the measuring is right, or that tiers are. Parses and delegates."""
+"""`dyno selftest`: proves on this machine that the measuring is right, or that durability tiers are."""
 
 from __future__ import annotations
 
@@ -10,76 +10,71 @@ from typing import Any
 
 import click
 
-from dyno.cli.console import output, progress, tell
-from dyno.cli.flag_values import PATH, split
+from dyno.cli.console import output, print_note, progress
+from dyno.cli.flag_values import split, work_option
 from dyno.contracts.model import UsageError
 from dyno.report.about import tiers as tables
 from dyno.report.about.verdicts import line, summary
 from dyno.runner import work_directory
-from dyno.selftest import Check, Verdict, chosen, made
-from dyno.selftest.flushes import WRONG, Proof, claims, proofs
+from dyno.selftest import chosen, made
+from dyno.selftest.flushes import WRONG, claims, proofs
 
 
 @click.command(name="selftest")
-@click.option("--only", metavar="NAME[,NAME...]", help="Only these checks.")
-@click.option("--tiers", is_flag=True, help="Prove durability tiers instead, by the system calls of their commits.")
-@click.option(
-    "-e", "--engine", "engines", multiple=True, metavar="NAME[:OPT=VALUE+...]", help="Of --tiers: these engines."
-)
-@click.option("--tier", metavar="TIER", help="Of --tiers: this tier alone.")
+@click.option("--only", metavar="NAME[,NAME...]", help="Run only these checks.")
+@click.option("--tiers", is_flag=True, help="Prove durability tiers instead, by the system calls of commits.")
+@click.option("-e", "--engine", "engines", multiple=True, metavar="NAME[:OPT=VALUE+...]", help="With --tiers: these.")
+@click.option("--tier", metavar="TIER", help="With --tiers: only this tier.")
 @click.option("--json", "as_json", is_flag=True, help="Print verdicts and figures as JSON.")
-@click.option("--markdown", "as_markdown", is_flag=True, help="Of --tiers: a Markdown table.")
-@click.option("--work", "root", type=PATH, metavar="DIR", help="Where data live meanwhile.")
-def command(tiers: bool, root: Path | None, **given: Any) -> int:
+@click.option("--markdown", "as_markdown", is_flag=True, help="With --tiers: print a Markdown table.")
+@work_option()
+def selftest_command(tiers: bool, root: Path | None, **flags: Any) -> int:
     """Prove on this machine that the measuring is right, in about a minute.
 
-    Known faults and known costs go in, and must be found. With --tiers: that acknowledged writes are flushed as each
-    engine's tiers promise. Exit status: 0, or 1 if a check failed, a tier is broken or an engine crashed.
+    Measures known faults and known costs, which must show in the figures. With --tiers: checks that acknowledged
+    writes are flushed as each engine's tiers promise. Exit status: 0, or 1 if a check failed, a tier is broken or an
+    engine crashed.
     """
-    _refuse_mixed(tiers, given)
-    with work_directory.directory(root or work_directory.default_root(), tell) as place:
-        return _tiers(place.path, given) if tiers else _checks(place.path, given["only"], given["as_json"])
-
-
-def _refuse_mixed(tiers: bool, given: Mapping[str, Any]) -> None:
-    alone = {"only": "--only"} if tiers else {"engines": "-e", "tier": "--tier", "as_markdown": "--markdown"}
-    for name, flag in alone.items():
-        if given[name]:
-            raise UsageError(f"{flag} and --tiers exclude each other" if tiers else f"{flag} wants --tiers")
-    if given["as_json"] and given["as_markdown"]:
+    for name, flag in {"engines": "-e", "tier": "--tier", "as_markdown": "--markdown"}.items():
+        if flags[name] and not tiers:
+            raise UsageError(f"{flag} needs --tiers")
+    if flags["only"] and tiers:
+        raise UsageError("--only and --tiers exclude each other")
+    if flags["as_json"] and flags["as_markdown"]:
         raise UsageError("--json and --markdown exclude each other")
+    with work_directory.directory(root or work_directory.default_root(), print_note) as work:
+        return _tiers(work.path, flags) if tiers else _checks(work.path, flags["only"], flags["as_json"])
 
 
-def _checks(place: Path, only: str | None, as_json: bool) -> int:
-    wanted = chosen(split([only or ""]))
-    console, found = output(), list[tuple[Check, Verdict]]()
+def _checks(work: Path, only: str | None, as_json: bool) -> int:
+    checks, verdicts, console = chosen(split([only or ""])), [], output()
     with progress().status("") as status:
-        results = made(wanted, place)
-        for number, check in enumerate(wanted, 1):
-            status.update(f"{number} of {len(wanted)}, {check.name}: {check.guards}")
-            found.append(next(results))
+        results = made(checks, work)
+        for number, check in enumerate(checks, 1):
+            status.update(f"{number} of {len(checks)}, {check.name}: {check.guards}")
+            verdicts.append(next(results)[1])
             if not as_json:
-                line(*found[-1], console)
+                line(check, verdicts[-1], console)
     if as_json:
-        told = [{"name": c.name, "guards": c.guards, **asdict(v)} for c, v in found]
-        click.echo(json.dumps({"checks": told}, indent=2))
+        data = [{"name": c.name, "guards": c.guards, **asdict(v)} for c, v in zip(checks, verdicts, strict=True)]
+        click.echo(json.dumps({"checks": data}, indent=2))
     else:
-        summary([verdict for _, verdict in found], console)
-    return 1 if any(verdict.passed is False for _, verdict in found) else 0
+        summary(verdicts, console)
+    return 1 if any(verdict.passed is False for verdict in verdicts) else 0
 
 
-def _tiers(place: Path, given: Mapping[str, Any]) -> int:
-    wanted, found = claims(split(given["engines"]), given["tier"]), list[Proof]()
+def _tiers(work: Path, flags: Mapping[str, Any]) -> int:
+    tiers, results = claims(split(flags["engines"]), flags["tier"]), []
     with progress().status("") as status:
-        results = proofs(wanted, place)
-        for number, claim in enumerate(wanted, 1):
-            status.update(f"{number} of {len(wanted)}: {claim.engine}, tier {claim.tier.value}")
-            found.append(next(results))
-    told = [proof.data() for proof in found]
-    if given["as_json"]:
-        click.echo(json.dumps({"tiers": told}, indent=2))
-    elif given["as_markdown"]:
-        click.echo(tables.markdown(told), nl=False)
+        remaining = proofs(tiers, work)
+        for number, claim in enumerate(tiers, 1):
+            status.update(f"{number} of {len(tiers)}: {claim.engine}, tier {claim.tier.value}")
+            results.append(next(remaining))
+    data = [proof.data() for proof in results]
+    if flags["as_json"]:
+        click.echo(json.dumps({"tiers": data}, indent=2))
+    elif flags["as_markdown"]:
+        click.echo(tables.markdown(data), nl=False)
     else:
-        tables.render(told, output())
-    return 1 if any(proof.verdict in WRONG for proof in found) else 0
+        tables.render(data, output())
+    return 1 if any(proof.verdict in WRONG for proof in results) else 0

@@ -1,4 +1,4 @@
-"""`dyno show`: a run file as a table, or as JSON, CSV, Markdown or Parquet, on standard output or in a file."""
+"""`dyno show` and `dyno export`: a run file as tables, JSON, CSV, Markdown, Parquet, or another tool's format."""
 
 from __future__ import annotations
 
@@ -11,43 +11,32 @@ import click
 from dyno import results
 from dyno.cli import files
 from dyno.cli.console import output
-from dyno.cli.flag_values import NAME, PATH
+from dyno.cli.flag_values import PATH, output_option
 from dyno.contracts.model import UsageError
+from dyno.contracts.settings import unknown
 from dyno.report.export import data_tables, documents
+from dyno.report.formats import FORMATS
 from dyno.report.tables import cost_table, notes, sections, text
 from dyno.results import Run
 from dyno.stats.costs import Prices, costs, read_prices
 
 ENDINGS = {".json": "json", ".csv": "csv", ".md": "markdown", ".markdown": "markdown", ".parquet": "parquet"}
-ROWS = ("json", "csv", "parquet")
-PRICES = "What the rows cost, by a table of prices of yours (TOML)."
+PRICES = "Also print what the rows cost, by a table of your prices (TOML)."
 
 
 @click.command(name="show")
 @click.argument("run", type=PATH, metavar="RUN")
-@click.option("--json", "as_json", is_flag=True, help="JSON, with a stable schema.")
-@click.option("--csv", "as_csv", is_flag=True, help="CSV, a line for each cell and phase.")
-@click.option("--markdown", "as_markdown", is_flag=True, help="Markdown tables.")
-@click.option("--parquet", "as_parquet", is_flag=True, help="Parquet, the columns of the CSV. Wants -o.")
-@click.option("--all", "whole", is_flag=True, help="Every table, with intervals, latencies and doubts.")
-@click.option("--by-phase", is_flag=True, help="Tables by phase, also where the suite has one of its own.")
-@click.option(
-    "--failures",
-    "failures",
-    is_flag=True,
-    help="Failed attempts and operations: why, and what they printed last.",
-)
-@click.option("--samples", is_flag=True, help="A row for each sample: of JSON, CSV and Parquet.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, with a stable schema.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print CSV, a line for each cell and phase.")
+@click.option("--markdown", "as_markdown", is_flag=True, help="Print Markdown tables.")
+@click.option("--parquet", "as_parquet", is_flag=True, help="Write Parquet with the columns of the CSV; needs -o.")
+@click.option("--all", "whole", is_flag=True, help="Print every table: intervals, latencies and doubts.")
+@click.option("--by-phase", is_flag=True, help="Print tables by phase even if the suite has its own table.")
+@click.option("--failures", is_flag=True, help="Print failed attempts and operations, with reasons and last output.")
+@click.option("--samples", is_flag=True, help="Print a row for each sample (JSON, CSV and Parquet).")
 @click.option("--prices", "table", type=PATH, metavar="FILE", help=PRICES)
-@click.option(
-    "-o",
-    "--output",
-    "path",
-    type=NAME,
-    metavar="FILE",
-    help="A file to write instead; its ending says the form, where no flag does. -: standard output.",
-)
-def command(
+@output_option("File to write, in the format of its ending unless a flag names one. -: standard output.")
+def show_command(
     run: Path,
     samples: bool,
     whole: bool,
@@ -65,53 +54,76 @@ def command(
     dyno show r.json --samples -o samples.parquet
     dyno show r.json --prices prices.toml
     """
-    form = _form([name.removeprefix("as_") for name, given in flags.items() if given], path)
-    if samples and form not in ROWS:
-        raise UsageError("--samples wants --json, --csv or --parquet")
+    form = _format([name.removeprefix("as_") for name, given in flags.items() if given], path)
+    if samples and form not in ("json", "csv", "parquet"):
+        raise UsageError("--samples needs --json, --csv or --parquet")
     for flag, given in (("--by-phase", by_phase), ("--all", whole), ("--failures", failures)):
         if given and form is not None:
-            raise UsageError(f"{flag} is for the terminal: the other forms have all phases")
+            raise UsageError(f"{flag} is for the terminal: the other formats have all phases")
     if table is not None and (form not in (None, "json") or samples):
-        raise UsageError("--prices is for the terminal and for --json by cells")
-    found = None if table is None else read_prices(table)
+        raise UsageError("--prices is for the terminal and for --json without --samples")
+    prices = None if table is None else read_prices(table)
     if path is not None:
         files.check(path)
     loaded = results.load(run)
     if failures:
         sections.render(notes.failed_attempts(loaded), output())
     elif form is None:
-        charged = None if found is None else costs(loaded, found)
+        charges = None if prices is None else costs(loaded, prices)
         text.render(loaded, output(), by_phase, whole)
-        if found is not None and charged is not None:
-            sections.render([cost_table.section([(loaded, "", charged)], found)], output())
+        if prices is not None and charges is not None:
+            sections.render([cost_table.section([(loaded, "", charges)], prices)], output())
     elif path is None:
-        for piece in _pieces(loaded, form, samples, found):
+        for piece in _pieces(loaded, form, samples, prices):
             sys.stdout.write(piece)
     elif form == "parquet":
-        files.save(
-            path, data_tables.as_parquet((data_tables.samples if samples else data_tables.cells)(loaded), loaded)
-        )
+        rows = data_tables.samples(loaded) if samples else data_tables.cells(loaded)
+        files.save(path, data_tables.as_parquet(rows, loaded))
     else:
-        files.save(path, "".join(_pieces(loaded, form, samples, found)).encode())
+        files.save(path, "".join(_pieces(loaded, form, samples, prices)).encode())
 
 
-def _form(asked: list[str], path: str | None) -> str | None:
-    """None for the table on a terminal."""
-    if len(asked) > 1:
+def _format(flags: list[str], path: str | None) -> str | None:
+    """The format by flag or file name; None for tables on the terminal. Raises UsageError."""
+    if len(flags) > 1:
         raise UsageError("--json, --csv, --markdown and --parquet exclude each other")
-    form = asked[0] if asked else None
-    if form == "parquet" and (path is None or files.is_output(path)):
-        raise UsageError("--parquet wants -o FILE, the file to write: it is not for a terminal or a pipe")
-    if path is not None and form is None and not files.is_output(path):
-        form = ENDINGS.get(Path(path).suffix.lower())
+    form = flags[0] if flags else None
+    to_file = path is not None and not files.is_output(path)
+    if form == "parquet" and not to_file:
+        raise UsageError("--parquet needs -o FILE: it is not for a terminal or a pipe")
+    if form is None and to_file:
+        form = ENDINGS.get(Path(path or "").suffix.lower())
         if form is None:
-            raise UsageError(f"-o {path}: wants a name in .json, .csv, .md or .parquet, or a flag that says the form")
+            raise UsageError(f"-o {path}: expected a name in .json, .csv, .md or .parquet, or a flag for the format")
     return form
 
 
-def _pieces(run: Run, form: str, samples: bool, found: Prices | None) -> Iterable[str]:
+def _pieces(run: Run, form: str, samples: bool, prices: Prices | None) -> Iterable[str]:
+    """The text, in pieces: that of a large run is not held in memory at once."""
     if form == "markdown":
         return [documents.as_markdown(run)]
     if form == "csv":
         return [data_tables.as_csv((data_tables.samples if samples else data_tables.cells)(run))]
-    return data_tables.as_json(data_tables.samples(run), run) if samples else documents.as_json(run, found)
+    return data_tables.as_json(data_tables.samples(run), run) if samples else documents.as_json(run, prices)
+
+
+@click.command(name="export")
+@click.argument("run", type=PATH, metavar="RUN")
+@click.option("--format", "form", required=True, metavar="NAME", help=f"One of: {', '.join(FORMATS)}.")
+@output_option("File to write. Default, and -: standard output.")
+def export_command(run: Path, form: str, path: str | None) -> None:
+    """Write the run file RUN in the format of another tool.
+
+    \b
+    dyno export r.json --format junit -o junit.xml
+    dyno export r.json --format bmf
+    """
+    if form not in FORMATS:
+        raise UsageError(unknown("format", form, FORMATS))
+    if path is not None:
+        files.check(path)
+    exported = FORMATS[form].text(results.load(run))
+    if path is None:
+        sys.stdout.write(exported)
+    else:
+        files.save(path, exported.encode())

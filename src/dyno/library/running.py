@@ -13,7 +13,7 @@ from typing import ParamSpec
 from dyno.library.result import Result
 from dyno.options import RunRequest
 from dyno.runner import parent, plan, work_directory
-from dyno.runner.parent import NoProgress, ProgressListener
+from dyno.runner.parent import ProgressListener
 from dyno.runner.strategy import StopRule
 from dyno.stats.summary import unsure_floors, widest
 
@@ -61,6 +61,5 @@ def run(given: Arguments) -> Result:
     file = Path(given.path) if given.path is not None else Path(f"{made.suite}-{datetime.now():%Y%m%d-%H%M%S}.json")
     root = Path(given.work_dir) if given.work_dir is not None else work_directory.default_root()
     judge = StopRule(widest, unsure_floors)
-    observer = given.observer or NoProgress()
-    run = parent.execute(made, file, root, observer, given.resume, given.overwrite, judge, given.blocks)
+    run = parent.execute(made, file, root, given.observer, given.resume, given.overwrite, judge, given.blocks)
     return Result(run)

@@ -1,7 +1,5 @@
-"""Removes stores that a trial left on a user's own server, by a second worker.
-
-The trial's own worker removes them, unless it was killed or lost its connection. No engine is imported here.
-"""
+"""Removes stores that a trial left on a user's own server, in a second worker: the trial's own worker was killed, or
+lost its connection."""
 
 from __future__ import annotations
 
@@ -25,14 +23,14 @@ OUTPUT = ".removal"
 
 @dataclass
 class _Stores:
-    """The stores that are left, by name."""
+    """The stores not yet removed, by name."""
 
     commands: dict[str, str] = field(default_factory=dict)
-    """The commands by which a user removes them."""
+    """The command by which a user removes the store."""
     reasons: dict[str, str] = field(default_factory=dict)
     unreachable: bool = False
-    end_reason: str = "the process that was to remove it ended early"
-    """Printed for stores that have no reason of their own."""
+    end_reason: str = "the process that should remove it ended early"
+    """Printed for stores without a reason of their own."""
 
     def add(self, event: Mapping[str, Any]) -> None:
         name = str(event.get("name"))
@@ -49,15 +47,12 @@ class _Stores:
 def remove_stores(
     job: Mapping[str, Any], refused: bool, executable: str, pools: WorkerPools, secrets: tuple[str, ...]
 ) -> list[str]:
-    """Removes what a trial, whose worker has ended, left on a user's own server. Returns a line for each store that
-    stays, with the command that removes it.
-
-    `refused`: the trial was refused. If the server refuses this connection too, there is no store.
-    """
+    """Removes the stores of a trial whose worker has ended. Returns a line for each store that stays, with the
+    command that removes it. `refused`: the server refused the trial; if it refuses again, there is no store."""
     if not (names := namespace.stores(Path(job["home"]))):
         return []
     url = str(job["options"].get(URL, ""))
-    # Without an address, the worker finds out whether the server is the user's: Dyno's own has ended.
+    # Without an address, the worker determines whether the server is the user's: Dyno's own has ended.
     stores = _Stores(dict.fromkeys(names if url else (), ""))
     try:
         why = _listen(job, executable, pools, stores)
@@ -71,7 +66,7 @@ def remove_stores(
     for name, command in stores.commands.items():
         reason = " ".join(stores.reasons.get(name, why).split())
         how = f"; to remove it: {command}" if command else ""
-        # A refused trial may have ended before it had a store.
+        # A refused trial may have ended before it created a store.
         verb = "may stay" if refused else "stays"
         line = f"{name} {verb} on {mask_password(url) or 'your server'} ({reason}){how}"
         lines.append(sanitize(mask_secrets(line, secrets), keep=""))
@@ -79,7 +74,7 @@ def remove_stores(
 
 
 def _listen(job: Mapping[str, Any], executable: str, pools: WorkerPools, stores: _Stores) -> str:
-    """Has a worker remove the stores. Returns why it did not remove those that it has not reported."""
+    """Runs the worker. Returns the reason for stores that it has not reported."""
     home, deadline = Path(job["home"]), monotonic() + PATIENCE_SECONDS
     began = monotonic_ns()
     pools.ready(executable)

@@ -8,7 +8,7 @@ from dataclasses import fields, replace
 from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import dyno
 from dyno import results
@@ -32,64 +32,50 @@ SETTLED = ("ok", "wrong", "refused")
 PRESSURE_SECONDS, WAKEUP_SECONDS = 0.3, 0.15
 
 
-class ProgressListener(Protocol):
-    """Receives progress events."""
+class ProgressListener:
+    """Receives progress events. This one ignores all of them."""
 
-    def begin(self, plan: Plan, done: Sequence[Attempt]) -> None: ...
+    def begin(self, plan: Plan, done: Sequence[Attempt]) -> None:
+        """The run begins, or resumes after the attempts `done`."""
 
-    def found(self, host: Mapping[str, Any]) -> None:
-        """Receives the facts about the machine, before the first trial."""
+    def machine(self, facts: Mapping[str, Any]) -> None:
+        """The machine's facts were recorded, before the first trial."""
 
-    def trial(self, cell: Cell, trial: Trial, attempt: int) -> None: ...
+    def trial(self, cell: Cell, trial: Trial, attempt: int) -> None:
+        """An attempt at a trial begins."""
 
-    def phase(self, name: str) -> None: ...
+    def phase(self, name: str) -> None:
+        """The trial begins a phase."""
 
-    def ended(self, cell: Cell, attempt: Attempt) -> None: ...
+    def ended(self, cell: Cell, attempt: Attempt) -> None:
+        """The attempt has ended."""
 
     def extended(self, blocks: int, why: str) -> None:
         """A block is added to those of the plan; `why` names the wide intervals."""
 
-    def left(self, why: str) -> None:
+    def leftover(self, why: str) -> None:
         """Something of this run or of an earlier one can't be removed."""
-
-
-class NoProgress:
-    """Ignores all events."""
-
-    def begin(self, plan: Plan, done: Sequence[Attempt]) -> None: ...
-
-    def found(self, host: Mapping[str, Any]) -> None: ...
-
-    def trial(self, cell: Cell, trial: Trial, attempt: int) -> None: ...
-
-    def phase(self, name: str) -> None: ...
-
-    def ended(self, cell: Cell, attempt: Attempt) -> None: ...
-
-    def extended(self, blocks: int, why: str) -> None: ...
-
-    def left(self, why: str) -> None: ...
 
 
 def execute(
     plan: Plan,
     path: Path,
     root: Path,
-    observer: ProgressListener,
-    resume: bool,
-    overwrite: bool,
+    observer: ProgressListener | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
     stop_rule: StopRule | None = None,
     most: int | None = None,
 ) -> Run:
-    """Runs what is not yet in the run file, at most `most` blocks of it, and returns the run. Raises UsageError
-    before anything is started.
+    """Runs the trials that the run file does not have yet, of at most `most` blocks, and returns the run. Raises
+    UsageError before anything is started.
 
     After an interruption the file is readable and has every trial that ended; if none has ended, it is removed.
     """
-    rule = stop_rule or StopRule()
+    rule, observer = stop_rule or StopRule(), observer or ProgressListener()
     with (
-        _held(plan) as plan,
-        work_directory.directory(root, observer.left) as work,
+        _hold_resources(plan) as plan,
+        work_directory.directory(root, observer.leftover) as work,
         WorkerPools(plan.suite, work.path) as pools,
         results.Lock() as lock,
     ):
@@ -97,13 +83,13 @@ def execute(
         fresh = not (resume and path.exists())
         attempts = _open(plan, path, work.path, resume, overwrite, lock)
         observer.begin(plan, attempts)
-        worked, floors = 0, Floors(plan, path, rule.unsure)
+        worked, floors = 0, Floors(plan, path, rule)
         with _awake(plan) as still_awake, _run_file(path, fresh, attempts, lock):
-            observer.found(results.load(path).header["host"])
+            observer.machine(results.load(path).header["host"])
             store = partial(_store, path, lock)
             limit, datasets = plan.memory or default_limit(), Datasets(plan, work.path)
-            context = TrialContext(limit, pools, datasets, still_awake, observer.left)
-            for number in numbers(plan, path, observer, rule.wanting):
+            context = TrialContext(limit, pools, datasets, still_awake, observer.leftover)
+            for number in numbers(plan, path, rule, observer.extended):
                 before = len(attempts)
                 pools.renew()
                 for trial in floors.trials(number, attempts):
@@ -130,15 +116,15 @@ def _run_file(path: Path, fresh: bool, attempts: Sequence[Attempt], lock: result
 
 
 @contextmanager
-def _held(plan: Plan) -> Iterator[Plan]:
-    """The plan with the addresses of what the run holds during the block. Raises UsageError."""
+def _hold_resources(plan: Plan) -> Iterator[Plan]:
+    """Holds the plan's resources during the block. Yields the plan with their addresses. Raises UsageError."""
     with ExitStack() as stack:
-        held = {name: stack.enter_context(hold(name)) for name, hold in plan.holds.items()}
-        yield replace(plan, addresses={**plan.addresses, **held})
+        addresses = {name: stack.enter_context(hold(name)) for name, hold in plan.holds.items()}
+        yield replace(plan, addresses={**plan.addresses, **addresses})
 
 
 def _check_confinement(plan: Plan, home: Path) -> None:
-    """Raises UsageError if trials can't be confined, or the cores can't be kept awake, as planned."""
+    """Raises UsageError if trials can't be confined or cores can't be kept awake, as planned."""
     if plan.confine is not None:
         try:
             confine.check(plan.confine, home)
@@ -153,14 +139,14 @@ def _check_confinement(plan: Plan, home: Path) -> None:
             weighed = group.weighed
         if weighed:
             raise UsageError(
-                "awake and confine exclude each other here: the kernel weighs a trial's group as a whole against the"
-                " processes that keep the cores awake, which would take time from it"
+                "awake and confine exclude each other here: the kernel gives a trial's group as a whole no more time"
+                " than each process that keeps a core awake"
             )
 
 
 @contextmanager
 def _awake(plan: Plan) -> Iterator[Callable[[], None]]:
-    """Keeps the cores awake in the block, if planned. Yields a function that raises Asleep if they no longer are.
+    """Keeps the cores awake during the block, if planned. Yields a function that raises Asleep if one has slept.
     Raises UsageError."""
     if not plan.awake:
         yield lambda: None
@@ -173,7 +159,7 @@ def _awake(plan: Plan) -> Iterator[Callable[[], None]]:
 
 
 def _open(plan: Plan, path: Path, home: Path, resume: bool, overwrite: bool, lock: results.Lock) -> list[Attempt]:
-    """Opens or creates the run file and locks it. Returns the attempts that it has."""
+    """Opens or creates the run file, and locks it. Returns its attempts."""
     if not (resume and path.exists()):
         results.create(path, _header(plan, home), list(plan.cells), replace=overwrite, lock=lock)
         return []
@@ -201,6 +187,7 @@ def _header(plan: Plan, home: Path) -> dict[str, Any]:
 
 
 def _difference(plan: Plan, run: Run, path: Path) -> str | None:
+    """How the plan differs from the run file's; None if it doesn't."""
     if results.planned(path) != results.kept(plan.cells):
         return "other engines, tiers or parameters"
     old, new = run.plan, plan.data()
@@ -227,11 +214,11 @@ def _until_settled(
     for number in range(len(earlier), plan.retries + 1):
         observer.trial(cell, trial, number)
         with suppress(OSError):
-            # If this fails, the trial reports why.
+            # If it can't be repaired, the trial reports why.
             work.mend()
         home = work.path / f"trial-{trial.block}-{trial.cell}-{number}"
         attempt = run_trial(plan, cell, trial, number, home, context, observer.phase)
-        # Before it is stored: a trial during which a core slept is discarded.
+        # Raises before the attempt is stored: a trial during which a core slept is discarded.
         context.still_awake()
         attempt = store(attempt)
         attempts.append(attempt)
@@ -242,26 +229,15 @@ def _until_settled(
 
 
 def _store(path: Path, lock: results.Lock, attempt: Attempt) -> Attempt:
-    """Appends the attempt to the run file and returns it. If it can't be written, appends and returns an error
-    instead. Raises RunFileLost."""
+    """Appends the attempt to the run file and returns it. If its values can't be stored, an error takes its place.
+    Raises RunFileLost."""
     lock.check(path)
     try:
         results.append(path, attempt)
     except UsageError as error:
-        why = sanitize(f"its results can't be kept: {error}", keep="")
-        attempt = replace(
-            attempt,
-            outcome="error",
-            why=why,
-            samples=(),
-            version=None,
-            settings=None,
-            caveats=(),
-            resources={},
-            loop=None,
-            absent={},
-            facts={},
-            spent_ns={},
-        )
+        why = sanitize(f"its results can't be stored: {error}", keep="")
+        lost: dict[str, Any] = {"samples": (), "version": None, "settings": None, "caveats": (), "loop": None}
+        lost |= {name: {} for name in ("resources", "absent", "facts", "spent_ns")}
+        attempt = replace(attempt, outcome="error", why=why, **lost)
         results.append(path, attempt)
     return attempt

@@ -1,6 +1,6 @@
-"""The plan: what was asked for, made whole. Flags and plan files come in, cells and trials in shuffled order go out.
+"""Makes a plan of a run request: cells, and trials in shuffled order.
 
-It reads declarations by the registry; it starts nothing and measures nothing.
+Reads declarations through the registry; starts nothing and measures nothing.
 """
 
 from __future__ import annotations
@@ -28,74 +28,72 @@ from dyno.runner.rows import EngineRow, hidden, rows_of
 from dyno.text.passwords import secrets
 
 DEFAULT_PRESET = "quick"
-EVERY = "all"
-"""Of phases."""
+ALL_PHASES = "all"
 UNPACED, LEAST_RATE, MOST_RATE = "max", 1e-6, 1e9
 
 
 def _rate(text: str) -> Value:
-    try:
-        rate = math.inf if text == UNPACED else float(quantities.number(text))
-    except ValueError:
-        rate = 0.0
-    if text != UNPACED and not LEAST_RATE <= rate <= MOST_RATE:
-        raise ValueError(f"wants operations a second, {LEAST_RATE:f} to {MOST_RATE:,.0f}, or {UNPACED}")
     if text == UNPACED:
         return text
+    try:
+        rate = float(quantities.number(text))
+    except ValueError:
+        rate = 0.0
+    if not LEAST_RATE <= rate <= MOST_RATE:
+        raise ValueError(f"expected operations per second, {LEAST_RATE:f} to {MOST_RATE:,.0f}, or {UNPACED}")
     return int(rate) if rate.is_integer() else rate
 
 
-# Every suite has them, so no suite declares them.
 CLIENTS = Setting("clients", by_cpus(1, 1024), 1, "clients at work at the same time; cpus: as many as there are CPUs")
 RATE = Setting(
-    "rate", _rate, UNPACED, "operations a second that are due, of all clients together (an open loop); max: none is"
+    "rate", _rate, UNPACED, "operations per second of all clients together (an open loop); max: a closed loop"
 )
 GENERAL = {setting.name: setting for setting in (CLIENTS, RATE)}
-# Blocks before anybody looks how narrow the intervals are, and the seconds after which nobody waits any more.
+"""Parameters of every suite, which no suite declares."""
 UNTIL_BLOCKS, WITHIN = 6, 1800.0
-# The longest measuring of a null engine's phase.
+"""With `until`: blocks before the widths of intervals are judged, and default of the maximum seconds of the run."""
 FLOOR_SECONDS = 0.3
-# A trial's other work: opening, loading, checking.
+"""Longest measuring of a null engine's phase."""
 SPARE_SECONDS = 60.0
-NAMED = 6
-"""Phases; of more, it says how many they are."""
+"""Time for a trial's other work: opening, loading, checking."""
+MOST_LISTED = 6
+"""Phases listed by name in a message; more are counted."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan(PlanOptions):
-    """What will be run. Two plans that are equal make the same run."""
+    """What will be run. Equal plans make the same run."""
 
     suite: str
     phases: tuple[str, ...]
     cells: tuple[Cell, ...]
     declared: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
-    """What the suite says of its `phases`, its own table (`layout`) and `charts`, as plain JSON: they have places of
-    their own in the run file, of which reports know no suite."""
+    """The suite's declarations of its `phases`, its own table (`layout`) and `charts`, as plain JSON for the run
+    file's header: reports know no suite."""
     addresses: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
-    """Of users' own servers: as the cells have them, with what is secret hidden, to what they are. In no run file."""
+    """Addresses of users' own servers, by the form with masked secrets that cells have. Never in a run file."""
     holds: Mapping[str, Callable[[str], AbstractContextManager[str]]] = field(
         default_factory=dict, repr=False, compare=False
     )
-    """What a run holds for itself while it lasts, as the cells name it, each with what takes hold of it."""
+    """Resources that the run holds until its end, such as a device: context managers, by the option's value."""
     interpreters: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
-    """Of the engines that have one of their own: the path of the Python that their trials run in."""
+    """Path of the Python that trials run in, of engines with an interpreter of their own."""
 
     def interpreter(self, cell: Cell) -> str:
-        """The Python that the cell's trials run in."""
         return self.interpreters.get(cell.engine, sys.executable)
 
     def options(self, cell: Cell) -> dict[str, Value]:
-        """The cell's options as an engine needs them, with what is secret in them: not to be shown or kept."""
+        """The cell's options with unmasked addresses: not to be printed or stored."""
         return {name: self.addresses.get(str(value), value) for name, value in cell.options.items()}
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """What may stand in nothing that is shown or kept."""
+        """Texts that must be masked wherever they are printed or stored."""
         return tuple(secret for address in self.addresses.values() for secret in secrets(address))
 
     def pace(self, cell: Cell) -> dict[str, Any]:
-        """How long and how fast a cell's phases are measured: the fields of `pace.Pace`. A null engine's do not take
-        longer for being asked to: its operations are alike."""
+        """How long and how fast a cell's phases are measured: the fields of `pace.Pace`. Null engines are measured
+        briefly: their operations are alike."""
         rate, most = cell.params[RATE.name], FLOOR_SECONDS if beside(self.cells, cell) else math.inf
         return {
             "budget_ns": int(min(self.budget, most) * 1e9),
@@ -105,7 +103,7 @@ class Plan(PlanOptions):
             "arrivals": self.arrivals,
             "loop": self.loop,
             "seed": self.seed,
-            # So that a phase ends, with what is done and checked, before the trial is killed.
+            # Ends a phase, with the operations completed and checked so far, before the trial is killed.
             "check_ns": int(self.timeout / 2 * 1e9),
         }
 
@@ -116,40 +114,42 @@ class Plan(PlanOptions):
         return trials
 
     def data(self) -> dict[str, Any]:
-        """As it stands in the run file, where the cells have a place of their own."""
+        """The plan without its cells, for the run file's header."""
         options = {each.name: getattr(self, each.name) for each in fields(PlanOptions)}
         if self.least == 1:
-            # As in files of earlier versions, which can be resumed.
+            # Files of earlier versions lack it, and can be resumed.
             del options["least"]
         return {"suite": self.suite, "phases": list(self.phases), **options}
 
 
-def make(asked: RunRequest) -> Plan:
-    """Everything resolved. Raises UsageError for what is not known, can't be combined or can't run here."""
-    asked.check()
-    pick(asked.loop or "auto")
-    suite = registry.suite(asked.suite)
-    name = asked.preset or DEFAULT_PRESET
+def make(request: RunRequest) -> Plan:
+    """Resolves a request. Raises UsageError for unknown names, for options that exclude each other, and for engines
+    that can't run here."""
+    request.check()
+    pick(request.loop or "auto")
+    suite = registry.suite(request.suite)
+    name = request.preset or DEFAULT_PRESET
     if name not in suite.presets:
         raise UsageError(unknown(f"suite {suite.name}: preset", name, suite.presets))
     preset = suite.presets[name]
-    combinations = list(_combinations(suite, preset, asked))
-    rows = rows_of(suite, asked, max(int(params["clients"]) for params in combinations))
-    phases = _phases(suite, preset, asked.phases)
-    _check_used(suite, asked.params, phases)
-    until, within = _ending(asked, preset)
+    combinations = list(_combinations(suite, preset, request))
+    rows = rows_of(suite, request, max(int(params["clients"]) for params in combinations))
+    phases = _phases(suite, preset, request.phases)
+    _check_used(suite, request.params, phases)
+    until, within = _ending(request, preset)
+    samples = request.samples or (preset.samples if until is None else max(preset.samples, UNTIL_BLOCKS))
     if len(rows) * len(combinations) > MOST_CELLS:
-        raise UsageError(f"the plan has {len(rows) * len(combinations):,} cells, of {MOST_CELLS:,} at most")
+        raise UsageError(f"the plan has {len(rows) * len(combinations):,} cells: expected at most {MOST_CELLS:,}")
     addresses: dict[str, str] = {}
     rows = [row._replace(options=hidden(row.spec, row.options, addresses)) for row in rows]
     options: dict[str, Any] = {
         "budget": preset.budget,
-        **requested(asked),
-        "samples": _samples(asked, preset, until),
-        "timeout": _timeout(asked, preset, suite, rows, phases),
+        **requested(request),
+        "samples": samples,
+        "timeout": _timeout(request, preset, suite, rows, phases),
         "until": until,
         "within": within,
-        "least": preset.samples if asked.until is None and until is not None else 1,
+        "least": preset.samples if request.until is None and until is not None else 1,
     }
     return Plan(
         suite=suite.name,
@@ -176,59 +176,51 @@ def make(asked: RunRequest) -> Plan:
     )
 
 
-def _ending(asked: RunRequest, preset: Preset) -> tuple[float | None, float | None]:
-    """How narrow intervals are to be, and within how many seconds; None for both where blocks are counted. A preset's
-    own wish is for who says nothing of samples or times."""
-    if asked.until is not None:
-        return _until(asked.until), asked.within or WITHIN
-    said = (asked.samples, asked.budget, asked.duration, asked.warmup)
-    if preset.until is None or any(each is not None for each in said):
-        return None, None
-    return _until(preset.until), preset.within or WITHIN
-
-
-def _until(text: str | float) -> float:
+def _ending(request: RunRequest, preset: Preset) -> tuple[float | None, float | None]:
+    """The width of intervals at which the run ends, and its maximum seconds; None for both if the number of blocks is
+    fixed. A preset's width holds unless samples or times are requested."""
+    until, within = request.until, request.within
+    if until is None:
+        counted = (request.samples, request.budget, request.duration, request.warmup)
+        if preset.until is None or any(each is not None for each in counted):
+            return None, None
+        until, within = preset.until, preset.within
     try:
-        return percent(str(text))
+        return percent(str(until)), within or WITHIN
     except ValueError as error:
-        raise UsageError(f"until {text}: {error}") from None
-
-
-def _samples(asked: RunRequest, preset: Preset, until: float | None) -> int:
-    if asked.samples is not None:
-        return asked.samples
-    return preset.samples if until is None else max(preset.samples, UNTIL_BLOCKS)
+        raise UsageError(f"until {until}: {error}") from None
 
 
 def _timeout(
-    asked: RunRequest, preset: Preset, suite: Suite, rows: Sequence[EngineRow], phases: Sequence[str]
+    request: RunRequest, preset: Preset, suite: Suite, rows: Sequence[EngineRow], phases: Sequence[str]
 ) -> float:
-    """What was asked for, or the preset's, and more where phases are to last longer than the preset thought, or where
-    servers take their time to start: once, and again for each cold phase."""
-    if asked.timeout is not None:
-        return asked.timeout
-    wanted = (asked.duration or 0.0) + (asked.warmup or 0.0)
+    """The requested timeout, or the preset's, or more if phases last longer than the preset expects. A server's
+    starting time is added once, and again for each cold phase."""
+    if request.timeout is not None:
+        return request.timeout
+    phase_seconds = (request.duration or 0.0) + (request.warmup or 0.0)
     starts = 1 + sum(phase.temperature == "cold" for phase in suite.phases if phase.name in phases)
     starting = max((spec.ask("starting", spec.resolve(options)) for spec, options, *_ in rows), default=0.0)
-    return max(preset.timeout, (PATIENCE + 1) * len(phases) * wanted + SPARE_SECONDS) + starts * starting
+    return max(preset.timeout, (PATIENCE + 1) * len(phases) * phase_seconds + SPARE_SECONDS) + starts * starting
 
 
-def _phases(suite: Suite, preset: Preset, asked: Sequence[str]) -> tuple[str, ...]:
-    """In the suite's order. Each may be asked for by its alias."""
-    if EVERY in asked:
+def _phases(suite: Suite, preset: Preset, requested_names: Sequence[str]) -> tuple[str, ...]:
+    """The phases to measure, in the suite's order. A request may use aliases."""
+    if ALL_PHASES in requested_names:
         return tuple(phase.name for phase in suite.phases if phase.by_default)
     known = {name: phase.name for phase in suite.phases for name in (phase.name, phase.alias) if name}
-    for name in asked:
+    for name in requested_names:
         if name not in known:
             raise UsageError(unknown(f"suite {suite.name}: phase", name, known))
-    wanted = {known[name] for name in asked} or set(preset.phases)
-    return tuple(phase.name for phase in suite.phases if (phase.name in wanted if wanted else phase.by_default))
+    names = {known[name] for name in requested_names} or set(preset.phases)
+    return tuple(phase.name for phase in suite.phases if (phase.name in names if names else phase.by_default))
 
 
 def _check_used(suite: Suite, given: Mapping[str, Any], phases: Sequence[str]) -> None:
     """Raises UsageError for a given parameter that none of the phases uses: the run would seem to have varied it.
 
-    One value that is the default, or a preset's, is accepted: the command that repeats a run names every parameter.
+    A single value that is the default or a preset's is accepted: the command that repeats a run names every
+    parameter.
     """
     for setting in suite.params:
         if setting.name not in given or not setting.phases or set(setting.phases) & set(phases):
@@ -241,15 +233,15 @@ def _check_used(suite: Suite, given: Mapping[str, Any], phases: Sequence[str]) -
             )
 
 
-def _combinations(suite: Suite, preset: Preset, asked: RunRequest) -> Iterator[dict[str, Value]]:
-    """The product of all parameters' values, the last one named varying fastest."""
+def _combinations(suite: Suite, preset: Preset, request: RunRequest) -> Iterator[dict[str, Value]]:
+    """Yields each combination of the parameters' values; the last parameter varies fastest."""
     settings = {setting.name: setting for setting in suite.params} | GENERAL
-    given = dict(asked.params)
-    for name, values_asked in (("clients", asked.clients), ("rate", asked.rate)):
-        if values_asked:
+    given = dict(request.params)
+    for name, numbers in (("clients", request.clients), ("rate", request.rate)):
+        if numbers:
             if name in given:
                 raise UsageError(f"{name} is given twice: by --{name} and by -p {name}=")
-            given[name] = values_asked
+            given[name] = numbers
     for name in given:
         if name not in settings:
             raise UsageError(unknown(f"suite {suite.name}: parameter", name, settings))
@@ -257,31 +249,33 @@ def _combinations(suite: Suite, preset: Preset, asked: RunRequest) -> Iterator[d
     for name, setting in settings.items():
         if name in given and not given[name]:
             raise UsageError(f"suite {suite.name}: parameter {name} has no value")
-        usual = preset.params.get(name, setting.default)
-        wanted = given.get(name, usual if isinstance(usual, tuple) else (usual,))
-        # A preset's too: it may want what is not installed.
-        read = [setting.read(text, f"suite {suite.name}: parameter") for text in wanted]
-        values[name] = list(dict.fromkeys(read))
+        default = preset.params.get(name, setting.default)
+        texts = given.get(name, default if isinstance(default, tuple) else (default,))
+        # The preset's are checked, too: one may need a package that is not installed.
+        values[name] = list(dict.fromkeys(setting.read(text, f"suite {suite.name}: parameter") for text in texts))
     if (cells := math.prod(map(len, values.values()))) > MOST_CELLS:
-        raise UsageError(f"suite {suite.name}: {cells:,} combinations of parameters, of {MOST_CELLS:,} at most")
-    for chosen in product(*values.values()):
-        yield dict(zip(values, chosen, strict=True))
+        raise UsageError(f"suite {suite.name}: {cells:,} combinations of parameters: expected at most {MOST_CELLS:,}")
+    for combination in product(*values.values()):
+        yield dict(zip(values, combination, strict=True))
 
 
 def unpaced(plan: Plan) -> str:
-    """What a rate was asked of in vain, in a line; nothing where there is no such phase."""
-    paced = [cell for cell in plan.cells if cell.params[RATE.name] != UNPACED]
-    phases = [phase for phase in registry.suite(plan.suite).phases if phase.name in plan.phases]
-    tools = [phase.name for phase in phases if paced and phase.reported]
-    found = [p for p in phases if not p.reported and any(p.unpaced(cell.params) for cell in paced)]
-    said = [f"{_few(tools)} (an outside tool does the work)"] if tools else []
-    for why in dict.fromkeys(phase.one_call for phase in found):
-        names = _few([phase.alias or phase.name for phase in found if phase.one_call == why])
-        name, equals, _ = why.partition("=")
-        how = f"{why} makes each one call; -p {name}=1 paces them" if equals else "one call does it all"
-        said.append(f"{names} ({how})")
-    return f"The rate has no effect on {', nor on '.join(said)}: measured at full speed" if said else ""
-
-
-def _few(names: Sequence[str]) -> str:
-    return f"{len(names)} phases" if len(names) > NAMED else ", ".join(names)
+    """Names the phases on which the plan's rate has no effect, in a line; empty if there is none."""
+    paced_cells = [cell for cell in plan.cells if cell.params[RATE.name] != UNPACED]
+    phases = [phase for phase in registry.suite(plan.suite).phases if phase.name in plan.phases and paced_cells]
+    by_reason: dict[str, list[str]] = {}
+    for phase in phases:
+        if phase.reported:
+            by_reason.setdefault("an outside tool does the work", []).append(phase.name)
+    for phase in phases:
+        if not phase.reported and any(phase.unpaced(cell.params) for cell in paced_cells):
+            name, equals, _ = phase.one_call.partition("=")
+            reason = f"{phase.one_call} makes each one call; -p {name}=1 paces them"
+            if not equals:
+                reason = "one call does it all"
+            by_reason.setdefault(reason, []).append(phase.alias or phase.name)
+    parts = [
+        f"{f'{len(names)} phases' if len(names) > MOST_LISTED else ', '.join(names)} ({reason})"
+        for reason, names in by_reason.items()
+    ]
+    return f"The rate has no effect on {', nor on '.join(parts)}: measured at full speed" if parts else ""

@@ -33,29 +33,29 @@ TYPES = {
 
 
 def read(path: Path) -> RunRequest:
-    """The request in the file. Raises UsageError, in one line, with the nearest right name."""
+    """Reads a run request from a file. Raises UsageError."""
     try:
         data = tomllib.loads(text(path, MOST_BYTES))
     except RecursionError:
         raise UsageError(f"{path}: nested too deeply") from None
     except ValueError as error:
-        # Not TOML, not UTF-8, or a number of thousands of digits.
+        # Not TOML, not UTF-8, or a number with thousands of digits.
         raise UsageError(f"{path} is not TOML: {format_value(error)}") from None
     return parse(data, str(path))
 
 
 def parse(data: Mapping[str, Any], where: str) -> RunRequest:
-    """The request in a plan's table; `where` names the table in messages. Raises UsageError."""
+    """The run request in a plan's table. `where`: name of the table in messages. Raises UsageError."""
     if SUITE not in data:
-        raise UsageError(f'{where}: suite is missing; say suite = "records"')
+        raise UsageError(f'{where}: suite is missing; add suite = "records"')
     fields: dict[str, Any] = {}
     for key, value in data.items():
         if key != SUITE and key not in KEYS:
             raise UsageError(unknown(f"{where}: key", key, [SUITE, *KEYS]))
         types = (str,) if key == SUITE else KEYS[key].kind.types
         if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
-            wanted = " or ".join(TYPES[each] for each in types)
-            raise UsageError(f"{where}: {key} = {literal(value)} has the wrong type; it wants {wanted}")
+            wanted = " or ".join(TYPES[each] for each in types if each is not int or float not in types)
+            raise UsageError(f"{where}: {key}: expected {wanted}, got {literal(value)}")
         if key == SUITE:
             _check(f"{where}: {key}", value)
             fields[SUITE] = value
@@ -67,7 +67,7 @@ def parse(data: Mapping[str, Any], where: str) -> RunRequest:
 
 
 def _leaves(kind: Kind, value: Any) -> Iterator[Any]:
-    """The values under a key that must be texts or numbers."""
+    """Yields the texts and numbers in a key's value."""
     if kind is ENGINES:
         for entry in value:
             yield from entry.values() if isinstance(entry, dict) else [entry]
@@ -79,18 +79,18 @@ def _leaves(kind: Kind, value: Any) -> Iterator[Any]:
 
 
 def _check(where: str, value: Any) -> None:
-    """Raises UsageError for a date, a list in a list, and a number or a text that is too large."""
+    """Raises UsageError unless the value is a text or a number of an accepted size."""
     if not isinstance(value, (str, int, float)):
-        raise UsageError(f"{where}: {literal(value)} is neither a text nor a number")
+        raise UsageError(f"{where}: expected a text or a number, got {literal(value)}")
     if isinstance(value, str):
         if len(value) > MOST_TEXT:
-            raise UsageError(f"{where}: a text of {len(value):,} characters, of {MOST_TEXT:,} at most")
+            raise UsageError(f"{where}: expected a text of at most {MOST_TEXT:,} characters, got {len(value):,}")
     elif isinstance(value, int) and abs(value) > MOST:
-        raise UsageError(f"{where}: {literal(value)} is a number of more than 64 bits")
+        raise UsageError(f"{where}: expected a number of at most 64 bits, got {literal(value)}")
 
 
 def _value(where: str, option: Option, value: Any) -> Any:
-    """The value of the request's field. Raises UsageError."""
+    """The value for the field of RunRequest. Raises UsageError."""
     kind = option.kind
     if kind.read is not None and isinstance(value, str):
         try:
@@ -102,14 +102,14 @@ def _value(where: str, option: Option, value: Any) -> Any:
     if kind is ENGINES:
         for entry in value:
             if not isinstance(entry, str) and not (isinstance(entry, dict) and isinstance(entry.get("name"), str)):
-                raise UsageError(f"{where} {literal(entry)} is neither a name nor a table with a name")
+                raise UsageError(f"{where}: expected a name or a table with a name, got {literal(entry)}")
     elif kind in (COUNTS, RATES) and value == []:
         raise UsageError(f"{where}: expected at least one value, got []")
     return value
 
 
 def size(name: str, gib: float) -> int:
-    """Bytes. Raises UsageError for a size that can't be one."""
+    """Converts GiB to bytes. Raises UsageError for a size of more than 64 bits."""
     if not abs(gib * GIB) <= MOST:
-        raise UsageError(f"{name} is out of range: expected less than 8 EiB")
+        raise UsageError(f"{name}: expected less than 8 EiB, got {gib:g} GiB")
     return int(gib * GIB)

@@ -1,4 +1,4 @@
-"""Measures the memory of a trial's processes, and watches a trial's limits of memory and time."""
+"""Watches a trial's limits of memory and time."""
 
 from __future__ import annotations
 
@@ -15,14 +15,12 @@ from dyno.host.procfs import read_lines, read_text
 
 INTERVAL = 0.05
 SHARE, LONGEST = 0.01, 1.0
-"""Largest share of the time that the search for new processes may take, and seconds after which it is done anyway."""
+"""Largest share of the time spent on searching for new processes; and longest time between two searches, in s."""
 
 
 def anonymous_bytes(pids: Iterable[int]) -> int:
-    """Returns the anonymous memory of processes in bytes: what they allocated, without pages mapped from files.
-
-    Shared memory counts once, by the process that has most of it. A process that has ended has none.
-    """
+    """Returns the anonymous memory of processes, in bytes: without pages mapped from files. Shared memory counts
+    once, by the process that has the most."""
     own, shared = 0, 0
     for pid in pids:
         status = dict(line.partition(":")[::2] for line in read_lines(Path(f"/proc/{pid}/status")))
@@ -32,11 +30,8 @@ def anonymous_bytes(pids: Iterable[int]) -> int:
 
 
 def descendants(pid: int) -> Iterator[int]:
-    """Yields the children of a process, and theirs.
-
-    Reads the kernel's list of children if there is one: looking at every process of the machine disturbs the
-    measurement.
-    """
+    """Yields the children of a process, and theirs. Reads the kernel's list of children if there is one: reading
+    every process of the machine disturbs the measurement."""
     if not Path(f"/proc/self/task/{os.getpid()}/children").exists():
         with suppress(psutil.Error):
             yield from (child.pid for child in psutil.Process(pid).children(recursive=True))
@@ -70,8 +65,8 @@ class Watch:
         return "timeout" if monotonic() > self.deadline else None
 
     def _processes(self) -> list[int]:
-        """The descendants, as of the last search: in a server with hundreds of threads it takes milliseconds, which
-        are taken from the measurement."""
+        """The descendants as of the last search. With a server of hundreds of threads, a search takes milliseconds
+        from the measurement."""
         if monotonic() >= self._next_search:
             began = thread_time()
             self._descendants = list(descendants(self.pid))

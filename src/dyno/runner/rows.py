@@ -58,18 +58,20 @@ def rows_of(suite: Suite, request: RunRequest, clients: int) -> list[EngineRow]:
     """The requested engines, or else the suite's default ones, and a null engine for each of their tiers."""
     tier = None if request.tier is None else tier_named(request.tier)
     rows = _named(suite, request, tier) if request.engines else _default(suite, tier, clients)
-    _check_clients(rows, clients)
+    for row in rows:
+        if clients > 1 and row.spec.clients == "one":
+            raise UsageError(f"engine {row.spec.name} serves one client, not {clients}: leave it out, or request 1")
     if not rows:
         raise UsageError(f"suite {suite.name}: {_why_none(suite, tier)}")
     return rows + _floors(suite, rows)
 
 
 def _why_none(suite: Suite, tier: Tier | None) -> str:
-    """Why no engine runs by default."""
+    """Explains why no engine runs by default."""
     every = [spec for spec in registry.engines_for(suite) if not spec.floor]
     able = [spec for spec in every if not spec.lacking()]
     if able and not any(spec.by_default for spec in able):
-        return f"none of its engines runs unless it is named: -e {','.join(spec.name for spec in able)}"
+        return f"its engines run only if named: -e {','.join(spec.name for spec in able)}"
     named = [spec for spec in every if spec.name in suite.engines]
     if len(named) == 1 and (lacking := named[0].lacking()):
         return f"engine {named[0].name} {lacking}"
@@ -90,19 +92,12 @@ def _floors(suite: Suite, rows: Sequence[EngineRow]) -> list[EngineRow]:
 
 
 def _default(suite: Suite, tier: Tier | None, clients: int) -> list[EngineRow]:
-    """The engines that run without being named: installed, not null engines, able to give the tier and to serve the
-    clients. If the suite names its default engines, only those."""
+    """The engines that run without being named: installed, not null engines, with the tier, and able to serve the
+    clients. If the suite declares default engines, only those."""
     specs = [s for s in registry.engines_for(suite) if s.by_default and not s.floor and not s.lacking()]
     specs = [s for s in specs if not suite.engines or s.name in suite.engines]
     able = [s for s in specs if clients == 1 or s.clients != "one"]
     return [EngineRow(s, {}, tier or s.default_tier) for s in able if tier is None or tier in s.tiers]
-
-
-def _alternatives(suite: Suite, name: str) -> str:
-    """The suites of the engine, and the engines of the suite."""
-    others = [each.name for each in registry.suites() if registry.through(each, registry.engine(name)) is not None]
-    able = [spec.name for spec in registry.engines_for(suite)]
-    return f"it runs in {', '.join(others) or 'none'}; {suite.name} has {', '.join(able)}"
 
 
 def _named(suite: Suite, request: RunRequest, tier: Tier | None) -> list[EngineRow]:
@@ -111,7 +106,12 @@ def _named(suite: Suite, request: RunRequest, tier: Tier | None) -> list[EngineR
         name, options = named.name, named.options
         spec = registry.through(suite, registry.engine(name))
         if spec is None:
-            raise UsageError(f"engine {name} has no port of suite {suite.name}; {_alternatives(suite, name)}")
+            suites = [s.name for s in registry.suites() if registry.through(s, registry.engine(name)) is not None]
+            engines = ", ".join(each.name for each in registry.engines_for(suite))
+            raise UsageError(
+                f"engine {name} has no port of suite {suite.name}; it runs in {', '.join(suites) or 'none'};"
+                f" {suite.name} has {engines}"
+            )
         resolved = spec.resolve(options)
         if lacking := spec.lacking(resolved):
             raise UsageError(f"engine {name} {lacking}")
@@ -128,29 +128,29 @@ def _named(suite: Suite, request: RunRequest, tier: Tier | None) -> list[EngineR
 
 
 def _check_labels(rows: Sequence[EngineRow]) -> None:
-    """Raises UsageError if two rows have one label, or two labels name one row."""
+    """Raises UsageError if two rows have the same label, or two labels name the same row."""
     names: dict[str, tuple[EngineSpec, dict[str, Value]]] = {}
     labels: dict[str, str] = {}
     for row in rows:
         engine = Cell("", row.spec.name, row.options, None, {}).asked
         name = row.label or engine
         if names.setdefault(name, (row.spec, row.options)) != (row.spec, row.options):
-            raise UsageError(f"label {name} is given to two rows: each needs its own")
+            raise UsageError(f"label {name} is given to two rows: give each its own")
         if labels.setdefault(engine, name) != name:
             raise UsageError(f"{labels[engine]} and {name} are the same engine with the same options: leave one out")
 
 
 def placed(suite: Suite, entries: Sequence[Entry], address: str) -> list[Entry]:
-    """The entries on the user's own server or cluster at that address; without entries, all engines of the suite that
-    accept the address. Raises UsageError for an engine that takes no address, or if no engine accepts this one."""
+    """The entries with the address of the user's own server or cluster; without entries, all engines of the suite
+    that accept the address. Raises UsageError for an engine without addresses, or if no engine accepts this one."""
     with_url = [s for s in registry.engines_for(suite) if any(o.name == URL and o.address for o in s.options)]
     if entries:
         tables = [{**_split(entry)[1], "name": _split(entry)[0], URL: address} for entry in entries]
         for spec in (registry.through(suite, registry.engine(str(table["name"]))) for table in tables):
             if spec is not None and not any(setting.name == URL for setting in spec.options):
-                able = ", ".join(spec.name for spec in with_url) or "no engine does"
+                able = ", ".join(spec.name for spec in with_url) or "none"
                 raise UsageError(
-                    f"engine {spec.name} can't run on a server of yours; of suite {suite.name} can: {able}"
+                    f"engine {spec.name} can't run on a server of yours; of suite {suite.name}, these can: {able}"
                 )
         return list(tables)
     accepting = [spec for spec in with_url if _accepts(spec, address)]
@@ -184,7 +184,7 @@ def _check_tier(spec: EngineSpec, tier: Tier | None, options: Mapping[str, Value
     if tier is None:
         return
     if not spec.tiers:
-        raise UsageError(f"engine {spec.name} stores nothing here and has no tiers: leave the tier out")
+        raise UsageError(f"engine {spec.name} stores nothing in this suite and has no tiers: leave the tier out")
     if tier not in spec.tiers:
         gives = ", ".join(given.value for given in spec.tiers)
         raise UsageError(f"engine {spec.name} can't give tier {tier.value}; it gives: {gives}")
@@ -192,14 +192,8 @@ def _check_tier(spec: EngineSpec, tier: Tier | None, options: Mapping[str, Value
         raise UsageError(f"engine {spec.name}: {why}")
 
 
-def _check_clients(rows: Sequence[EngineRow], most: int) -> None:
-    for spec in (row.spec for row in rows):
-        if most > 1 and spec.clients == "one":
-            raise UsageError(f"engine {spec.name} serves one client, not {most}; leave it out or ask for 1")
-
-
 def split_engines(texts: Iterable[Entry]) -> Iterator[tuple[Entry, NamedRow]]:
-    """Yields each entry and its parsed form. Raises UsageError for an unknown engine, without any part of an
+    """Yields each entry and its parsed form. Raises UsageError for an unknown engine; the message has no part of an
     address."""
     address = False
     for text in texts:
@@ -209,8 +203,8 @@ def split_engines(texts: Iterable[Entry]) -> Iterator[tuple[Entry, NamedRow]]:
             if address:
                 # The text may be the rest of a password with a comma.
                 raise UsageError(
-                    "what follows the comma in an address is not an engine: a comma of its own is written %2C; or"
-                    " name the address by url=env:NAME, url=file:PATH or in a plan file"
+                    "expected an engine after the comma in an address: write a comma of the address as %2C; or"
+                    " give the address by url=env:NAME, url=file:PATH or in a plan file"
                 ) from None
             raise
         address = address or "://" in str(text)
@@ -231,9 +225,9 @@ def split(text: Entry) -> NamedRow:
     tier, label = options.pop(TIER, None), options.pop(LABEL, None)
     if label is not None and not _GOOD_LABEL.fullmatch(str(label)):
         shown = "the label" if len(str(label)) > 40 or "/" in str(label) else f"label {shlex.quote(str(label))}"
-        raise UsageError(f"engine {name}: {shown} must have 1 to 40 letters, digits, blanks or . _ -")
+        raise UsageError(f"engine {name}: {shown}: expected 1 to 40 letters, digits, blanks or . _ -")
     if label is not None and label != name and label in registry.names("engine"):
-        raise UsageError(f"engine {name}: label {label} is the name of another engine")
+        raise UsageError(f"engine {name}: label {label} is the name of another engine: choose another label")
     return NamedRow(name, options, None if tier is None else tier_named(str(tier)), label)
 
 
@@ -253,14 +247,14 @@ def _split(text: Entry) -> tuple[str, dict[str, Any]]:
     label, text = _label(text)
     name, colon, rest = text.partition(":")
     if _PLUS.search(rest):
-        raise UsageError(f"engine {name}: a + in an address is written %2B")
+        raise UsageError(f"engine {name}: write a + in an address as %2B")
     options: dict[str, Any] = {} if label is None else {LABEL: label}
     for part in rest.split("+") if colon else ():
         option, equals, value = part.partition("=")
         if not equals or not option:
-            raise UsageError(f"engine {mask_argument(text)}: options are written {name}:option=value+option=value")
+            raise UsageError(f"engine {mask_argument(text)}: expected {name}:option=value+option=value")
         if option.startswith(SET):
-            # One option has all settings.
+            # All settings are values of one option.
             options[SET[:-1]] = f"{options.get(SET[:-1], '')} {shlex.quote(f'{option[len(SET) :]}={value}')}".strip()
         else:
             options[option] = value

@@ -1,7 +1,7 @@
 """Decides which trials a run has: how many blocks, and which cells in each. Also forecasts how long they take.
 
-A null engine's cell has a trial in the first blocks, and in further ones while its interval is wide. The statistics
-are not done here: the callables of a `StopRule` return them.
+A null engine's cell has a trial in the first blocks, and in further ones while its interval is wide. The callables of
+a `StopRule` judge the widths.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from dyno import results
 from dyno.contracts.model import Trial
@@ -20,33 +20,26 @@ from dyno.runner.plan import Plan
 
 FLOOR_MOST = 9
 """Null engines stop after this many blocks, however wide their interval: on a busy machine it stays wide."""
-Wanting = Callable[[Run, float], str | None]
-"""Returns in words which intervals are wider than requested, None if none is."""
-Unsure = Callable[[Run], Collection[int]]
-"""Returns the numbers of the null engines' cells whose intervals are wide."""
 
 
 @dataclass(frozen=True)
 class StopRule:
     """Decides whether more samples are needed. The default never asks for more."""
 
-    wanting: Wanting = lambda run, until: None
-    unsure: Unsure = lambda run: ()
+    wanting: Callable[[Run, float], str | None] = lambda run, until: None
+    """Names the intervals that are wider than `until`; None if there are none."""
+    unsure: Callable[[Run], Collection[int]] = lambda run: ()
+    """Returns the numbers of the null engines' cells whose intervals are wide."""
 
 
-class BlockListener(Protocol):
-    """Receives an event when a block is added."""
-
-    def extended(self, blocks: int, why: str) -> None: ...
-
-
-def numbers(plan: Plan, path: Path, observer: BlockListener, wanting: Wanting) -> Iterator[int]:
-    """Yields the blocks to do: as many as planned; with `until`, until all intervals are narrow or the time is up."""
+def numbers(plan: Plan, path: Path, rule: StopRule, extended: Callable[[int, str], object]) -> Iterator[int]:
+    """Yields the numbers of the blocks to run: as planned; with `until`, until all intervals are narrow or the time
+    is up. `extended` is called before each further block, with the number of blocks and the wide intervals."""
     if plan.until is None or plan.within is None:
         yield from range(plan.samples)
         return
     began, longest = time.monotonic(), 0.0
-    # A block that was interrupted is completed first.
+    # Resuming completes an interrupted block first.
     least = max(plan.samples, results.load(path).blocks)
     for number in count():
         started = time.monotonic()
@@ -54,11 +47,11 @@ def numbers(plan: Plan, path: Path, observer: BlockListener, wanting: Wanting) -
             why = "time"
             break
         if number >= least:
-            wide = wanting(results.load(path), plan.until)
+            wide = rule.wanting(results.load(path), plan.until)
             if wide is None:
                 why = "narrow"
                 break
-            observer.extended(number + 1, wide)
+            extended(number + 1, wide)
         yield number
         longest = max(longest, time.monotonic() - started)
     if results.load(path).ending != why:
@@ -66,10 +59,10 @@ def numbers(plan: Plan, path: Path, observer: BlockListener, wanting: Wanting) -
 
 
 class Floors:
-    """The null engines' cells of each block: the same ones whether a run is resumed or not."""
+    """Chooses the null engines' cells of each block: the same ones whether a run is resumed or not."""
 
-    def __init__(self, plan: Plan, path: Path, unsure: Unsure) -> None:
-        self._plan, self._path, self._unsure = plan, path, unsure
+    def __init__(self, plan: Plan, path: Path, rule: StopRule) -> None:
+        self._plan, self._path, self._rule = plan, path, rule
         self._open = {at for at, cell in enumerate(plan.cells) if beside(plan.cells, cell)}
 
     def trials(self, number: int, attempts: Sequence[Attempt]) -> list[Trial]:
@@ -78,7 +71,7 @@ class Floors:
             self._open.clear()
         if number >= FLOOR_BLOCKS and self._open:
             before = tuple(attempt for attempt in attempts if attempt.block < number)
-            self._open &= set(self._unsure(replace(results.load(self._path), attempts=before)))
+            self._open &= set(self._rule.unsure(replace(results.load(self._path), attempts=before)))
         trials, cells = self._plan.block(number), self._plan.cells
         return [t for t in trials if t.cell in self._open or not beside(cells, cells[t.cell])]
 
@@ -87,7 +80,7 @@ class Forecast(NamedTuple):
     trials: int
     """Trials of engines, and the few of null engines."""
     seconds: float
-    """Longest time of measuring and warm-up. Starting, loading and checking are known only after the first block."""
+    """Longest time of measuring and warm-up, without starting, loading and checking."""
 
 
 def forecast_time(plan: Plan) -> Forecast:

@@ -1,4 +1,4 @@
-"""Executes one trial in a fresh process and reports how it ended, whatever the engine does to that process."""
+"""Executes one trial in a fresh process, and reports how it ended even if the engine kills or hangs that process."""
 
 from __future__ import annotations
 
@@ -42,10 +42,7 @@ CLOSING_TIME, CLOSED_TIME = 10.0, 2.0
 
 
 class Datasets:
-    """The sealed loaded stores of a run, one for each cell, in its work directory: see `OnStore`.
-
-    A worker seals its store; later trials of the cell start with a copy of it.
-    """
+    """The sealed loaded stores of a run, one for each cell: see `OnStore`. Later trials of a cell copy it."""
 
     def __init__(self, plan: Plan, home: Path) -> None:
         self._plan, self._home = plan, home / SEALED
@@ -72,7 +69,7 @@ class TrialContext:
     still_awake: Callable[[], None] = lambda: None
     """Raises if cores that should be kept awake no longer are."""
     warn: Callable[[str], object] = lambda line: None
-    """Called with a line for each thing that could not be removed."""
+    """Receives a line for each store that could not be removed."""
 
 
 def run_trial(
@@ -114,7 +111,7 @@ def run_trial(
     duration = monotonic_ns() - begin
     suffered = strain.since(before, strain.counters(), duration)
     if plan.awake:
-        # The processes that keep the cores awake wait for one whenever any other works: the stall says nothing.
+        # The processes that keep cores awake are stalled whenever another process works.
         suffered["cpu_stall_ns"] = None
     return Attempt(
         cell=trial.cell,
@@ -143,7 +140,7 @@ def run_trial(
 def _run_worker(
     plan: Plan, job: Mapping[str, Any], executable: str, context: TrialContext, report: TrialReport
 ) -> int:
-    """Has a worker do the job. Returns the most anonymous memory that was seen, in bytes."""
+    """Runs the job in a worker. Returns its peak of anonymous memory, in bytes."""
     home, limit, pools = Path(job["home"]), context.limit, context.pools
     try:
         pools.ready(executable)
@@ -166,7 +163,7 @@ def _run_worker(
     report.conclude(verdict, status, plan, limit)
     if killed and report.outcome == "crash":
         most = f"{(plan.confine or 0) / (1 << 30):.2f} GiB"
-        report.outcome, report.why = "out-of-memory", f"killed by the kernel: it was confined to {most} of memory"
+        report.outcome, report.why = "out-of-memory", f"killed by the kernel: confined to {most} of memory"
     return watch.peak_bytes
 
 
@@ -201,7 +198,7 @@ def _job(plan: Plan, cell: Cell, home: Path, sealed: Path) -> dict[str, Any]:
 def _listen(
     process: Process, channel: WorkerChannel, watch: Watch, report: TrialReport, timeout: float
 ) -> str | None:
-    """Reads the worker's events until it ends. Returns why it had to be killed, None if it had not."""
+    """Reads the worker's events until it ends. Returns why it was killed; None if it was not."""
     ended, trial = False, watch.deadline
     while not channel.over:
         try:
@@ -220,13 +217,13 @@ def _listen(
             if ended:
                 # A process that the worker left behind may hold the pipe open.
                 return None
-            # Read once more: it may have written between the read and the poll.
+            # Read once more: the worker may have written between the read and the poll.
             ended = process.poll() is not None
         watch.deadline = report.deadline(trial, timeout)
         if verdict := watch.verdict():
             end(process)
             return verdict
-    # The pipe is closed. An engine may hold up the end of the interpreter.
+    # The pipe is closed. An engine may delay the interpreter's exit.
     try:
         longest = CLOSING_TIME if report.outcome else CLOSED_TIME
         process.wait(min(longest, max(watch.deadline - monotonic(), 0.1)))
@@ -247,7 +244,7 @@ def _tail(output: Path, report: TrialReport) -> str | None:
 
 
 def _remove_home(home: Path, output: Path) -> None:
-    """Removes the trial's files. What can't be removed is reported with the run's own directory."""
+    """Removes the trial's files. Files that can't be removed are reported with the run's own directory."""
     unmount(home)
     with suppress(OSError):
         if not home.is_symlink():

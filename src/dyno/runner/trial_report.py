@@ -1,5 +1,4 @@
-"""What a worker reported of its trial, and how the trial ended. All text is sanitized here and has its secrets
-masked."""
+"""A worker's report of its trial, and the trial's outcome. All text is sanitized here, and its secrets are masked."""
 
 from __future__ import annotations
 
@@ -17,23 +16,23 @@ from dyno.runner.plan import Plan
 from dyno.text.passwords import mask_secrets
 from dyno.text.sanitize import sanitize
 
-WRONG_CLOCK = "the worker's clock disagrees with Dyno's, so that its timings are discarded: it is "
+WRONG_CLOCK = "the worker's clock disagrees with Dyno's; its timings are discarded: it is "
 CLOSED = "something other than Dyno closed the worker's pipe"
 SLACK_NS, ROUNDED_NS = 100_000_000, 1_000_000_000
-"""By how much times may be longer: another process measured them, or an outside tool rounded them."""
+"""Tolerance for times measured by another process, and for times rounded by an outside tool."""
 MOST_ITEMS = 1_000
-"""Items (which may be bytes) per ns of each client's time. Of operations, each of which is timed, it is one."""
+"""Plausible items (which may be bytes) per ns of each client. For operations, each of which is timed, it is one."""
 NUMBERS = ("operations", "items", "elapsed_ns", "busy_ns", "errors", "checked", "wall_ns", "due", "bytes")
 
 
 @dataclass
 class TrialReport:
-    """A trial so far."""
+    """The events of a trial so far, and its outcome."""
 
     on_phase: Callable[[str], None]
     began_ns: int
     secrets: tuple[str, ...] = ()
-    """Masked in every text of the worker's."""
+    """Masked in every text from the worker."""
     phase: str | None = None
     about: dict[str, Any] = field(default_factory=dict)
     samples: list[Sample] = field(default_factory=list)
@@ -56,13 +55,13 @@ class TrialReport:
         return self.loop is not None or self.phase is not None or bool(self.about) or self.outcome is not None
 
     def deadline(self, trial: float, timeout: float) -> float:
-        """When to kill the worker, in s on the monotonic clock: the deadline `trial`, extended by the time of checks.
-        A check may take as long as a whole trial."""
+        """When to kill the worker, in s on the monotonic clock: the deadline `trial` plus the time of checks. One
+        check may take as long as a whole trial."""
         since_ns = self.checking_since_ns
         return trial + self.check_ns / 1e9 if since_ns is None else since_ns / 1e9 + timeout
 
     def add(self, message: WorkerMessage) -> None:
-        """Adds an event of the worker's. Raises ProtocolError if it is malformed."""
+        """Adds an event. Raises ProtocolError if it is malformed."""
         try:
             self._add(dict(message.event), message)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -70,8 +69,7 @@ class TrialReport:
             raise ProtocolError(self.clean(why)) from None
 
     def clean(self, value: Any, keep: str = "") -> Any:
-        """A text, or the texts in a list or dict, on one line, sanitized and masked. `keep`: control characters that
-        stay."""
+        """Sanitizes and masks a text, or the texts in a list or dict. `keep`: control characters that stay."""
         if isinstance(value, dict):
             return {self.clean(name): self.clean(each, keep) for name, each in value.items()}
         if isinstance(value, list):
@@ -79,7 +77,7 @@ class TrialReport:
         return sanitize(mask_secrets(value, self.secrets), keep=keep) if isinstance(value, str) else value
 
     def clean_lines(self, text: str | None) -> str | None:
-        """The same for a text of several lines."""
+        """Sanitizes and masks a text of several lines."""
         cleaned: str | None = self.clean(text, "\n\t")
         return cleaned
 
@@ -108,20 +106,20 @@ class TrialReport:
             self.resources, self.spent_ns = event["resources"], event["spent_ns"]
 
     def _checked(self, data: dict[str, Any], message: WorkerMessage) -> Sample:
-        """The sample, void if its figures are impossible."""
+        """The sample; void if its figures are impossible."""
         lines = {name: self.clean_lines(data[name]) for name in ("first_error", "void")}
         names = {by: {self.clean(name): value for name, value in data[by].items()} for by in ("by_kind", "by_part")}
         read = sample(data | lines | names | {name: self.clean(data[name]) for name in ("facts", "reported_by")})
         passed_ns, since_start_ns = message.by_ns - self._phase_after_ns, message.by_ns - self.began_ns
         why = impossible(read, passed_ns, since_start_ns, os.cpu_count() or 1)
-        return read if why is None else replace(read, void=read.void or f"its figures can't be true: {why}")
+        return read if why is None else replace(read, void=read.void or f"impossible figures: {why}")
 
     def conclude(self, verdict: str | None, status: int, plan: Plan, limit: int) -> None:
         """Sets the outcome by the watch's verdict and the worker's exit status."""
         if verdict == "timeout":
             self.outcome, self.why = verdict, self._timed_out(plan.timeout)
         elif verdict == "out-of-memory":
-            self.outcome, self.why = verdict, f"took more than {limit / (1 << 30):.2f} GiB of memory"
+            self.outcome, self.why = verdict, f"used more than {limit / (1 << 30):.2f} GiB of memory"
         elif verdict is not None:
             self.outcome, self.why = "error", verdict
         elif self.outcome in (None, "ok") and status != 0:
@@ -131,11 +129,9 @@ class TrialReport:
 
     def _timed_out(self, timeout: float) -> str:
         if self.checking_since_ns is not None:
-            return (
-                f"Dyno's own check of the answers was not done after {timeout:g} s: use less data, or raise --timeout"
-            )
-        apart = f", {self.check_ns / 1e9:.0f} s of Dyno's own checks apart" if self.check_ns >= 1e9 else ""
-        return f"not done after {timeout:g} s{apart}"
+            return f"Dyno's own check of the answers took more than {timeout:g} s: use less data, or raise --timeout"
+        checks = f" and {self.check_ns / 1e9:.0f} s of Dyno's own checks" if self.check_ns >= 1e9 else ""
+        return f"not done after {timeout:g} s{checks}"
 
     def fail(self, error: OSError) -> None:
         """Records an error of this process, such as a directory that the engine has removed."""
@@ -144,19 +140,19 @@ class TrialReport:
 
 def _died(status: int) -> str:
     if status == -signal.SIGKILL:
-        return "killed by SIGKILL, perhaps by the kernel for want of memory"
+        return "killed by SIGKILL, perhaps by the kernel because memory was short"
     if status < 0:
         try:
             return f"killed by {signal.Signals(-status).name}"
         except ValueError:
-            # Only the first and the last real-time signal have names.
+            # Python names only the first and the last real-time signal.
             return f"killed by signal {-status}"
     return f"exited with status {status} before it was done"
 
 
 def impossible(sample: Sample, passed_ns: int, since_start_ns: int, cores: int) -> str | None:
-    """Why a sample can't be true; None if it can. `passed_ns`: time since the preparation of its phase;
-    `since_start_ns`: since the trial began."""
+    """Why a sample's figures are impossible; None if they are not. `passed_ns`: time since the preparation of its
+    phase; `since_start_ns`: since the trial began."""
     return next(_impossible(sample, passed_ns, since_start_ns, cores), None)
 
 
@@ -167,19 +163,19 @@ def _impossible(sample: Sample, passed_ns: int, since_start_ns: int, cores: int)
     elapsed_ns, wall_ns = sample.elapsed_ns, sample.wall_ns or 0
     clients_ns = max(elapsed_ns, 1) * sample.clients
     if wall_ns > passed_ns + SLACK_NS:
-        yield f"it took {_s(wall_ns)}, and only {_s(passed_ns)} went by"
+        yield f"it took {_s(wall_ns)}, but only {_s(passed_ns)} passed"
     if elapsed_ns > (wall_ns or passed_ns) + (SLACK_NS if sample.reported_by is None else ROUNDED_NS):
-        yield f"{_s(elapsed_ns)} were measured, and only {_s(wall_ns or passed_ns)} went by"
+        yield f"measured {_s(elapsed_ns)}, but only {_s(wall_ns or passed_ns)} passed"
     if sample.busy_ns > clients_ns + SLACK_NS:
-        yield f"{_s(sample.busy_ns)} were the engine's, of {_s(clients_ns)}"
+        yield f"the engine took {_s(sample.busy_ns)} of {_s(clients_ns)}"
     if sample.items > clients_ns * MOST_ITEMS:
         yield f"{sample.items:,} {sample.unit}s do not fit into {_s(elapsed_ns)}"
     if not sample.bulk and sample.reported_by is None and sample.operations > clients_ns:
         yield f"{sample.operations:,} operations do not fit into {_s(elapsed_ns)}"
-    # A server's processes come and go: the time of one that was missed before is counted when it ends.
+    # A server's processes come and go: the CPU time of an overlooked one counts when it ends.
     for process, used, ns in (("client", sample.client, passed_ns), ("server", sample.server, since_start_ns)):
         if _cpu_ns(used) > cores * (ns + SLACK_NS):
-            yield f"the {process} used {_s(_cpu_ns(used))} of CPU time, and {cores} cores have {_s(cores * ns)}"
+            yield f"the {process} used {_s(_cpu_ns(used))} of CPU time, but {cores} cores had {_s(cores * ns)}"
 
 
 def _cpu_ns(used: Mapping[str, int | None] | None) -> int:

@@ -18,7 +18,7 @@ def trials(work: Path, name: str, engines: Sequence[str], **asked: Any) -> Run:
     """A run of these engines, without a floor. Raises RuntimeError if a trial did not end well."""
     made = plan.make(RunRequest("selftest", engines=engines, **asked))
     made = replace(made, cells=tuple(cell for cell in made.cells if not cell.floor))
-    run = parent.execute(made, work / f"{name}.json", work, parent.NoProgress(), resume=False, overwrite=True)
+    run = parent.execute(made, work / f"{name}.json", work, overwrite=True)
     for attempt in run.final():
         if attempt.outcome != "ok":
             raise RuntimeError(f"a trial ended in {attempt.outcome}: {attempt.why}")

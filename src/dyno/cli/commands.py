@@ -1,0 +1,162 @@
+"""The table of commands, and the execution of one: its exit status, and errors as one line."""
+
+from __future__ import annotations
+
+import gc
+import os
+import resource
+import signal
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+import click
+
+from dyno import __version__
+from dyno.cli import INTERRUPTED, console, quit_at_once
+from dyno.contracts.model import UsageError
+from dyno.contracts.settings import closest_match
+from dyno.host.directories import trouble
+from dyno.text.passwords import mask_password, mask_secrets, secrets
+from dyno.text.sanitize import sanitize
+
+COMPLETION = "_DYNO_COMPLETE"
+"""Environment variable by which a shell requests completions, or its own script: click's convention."""
+FAILED, MISUSED = 1, 2
+ADDRESS_SPACE = 200 << 20
+WRITES_RUN_FILE = {"run", "replicate"}
+"""Commands whose result is in a file, too."""
+READS_ONLY = {"list", "show", "export", "plot", "compare", "check", "history", "extrapolate", "report", "site"}
+"""Commands that only read declarations or run files. A large run file makes millions of objects and next to no
+cycles; a collection after every 700 of them took a quarter of the time."""
+COLLECT_AFTER = 1_000_000
+COMMANDS = {
+    "run": ("run", "Measure engines on the work of SUITE, or run a plan file."),
+    "list": ("engines", "List suites and engines, with their tiers, options and parameters."),
+    "install": ("engines", "Install what engines need: Python packages, programs, an interpreter of their own."),
+    "doctor": ("doctor", "Describe this machine, how quiet it is, and what would spoil a measurement."),
+    "show": ("show", "Print the run file RUN, complete or not."),
+    "export": ("show", "Write the run file RUN in the format of another tool."),
+    "plot": ("plot", "Draw a chart of the run file RUN, without a browser."),
+    "compare": (
+        "compare",
+        "Compare engines within RUN, or RUN2 with RUN: ratios with intervals, and a verdict on each.",
+    ),
+    "check": (
+        "compare",
+        "Exit with status 1 if RUN is shown to be slower than BASE by more than the margin, else with 0.",
+    ),
+    "history": ("compare", "Report in which of the run files RUN the speed of a row changed, and by how much."),
+    "extrapolate": (
+        "compare",
+        "Report how the times in RUN grow with a parameter, and forecast other values.",
+    ),
+    "report": ("report", "Write the run files RUN as one self-contained HTML page."),
+    "site": ("report", "Write a static site of the run files RUN, and of those in and below each DIR."),
+    "replicate": ("run", "Run a published EXPERIMENT on this machine; without a name, list the experiments."),
+    "crash": ("crash", "Kill engines, cut their power, and check that acknowledged writes survived."),
+    "http": ("http", "Make one HTTP request, and report how long each of its parts took."),
+    "conform": ("conform", "Check the answers of ENGINE with the conformance suites of all its ports."),
+    "selftest": ("selftest", "Prove on this machine that the measuring is right, in about a minute."),
+}
+"""The module of each command, which has it as `NAME_command`, and its description. A command is imported when it
+runs, not to be listed."""
+
+
+class Commands(click.Group):
+    """Imports commands by name, and suggests the closest name for an unknown one."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module = __import__(f"dyno.cli.{COMMANDS[cmd_name][0]}", fromlist=["dyno"])
+        command: click.Command = getattr(module, f"{cmd_name}_command")
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, description) for name, (_, description) in COMMANDS.items()])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            raise UsageError(f"command {args[0]!r} is not known; {closest_match(args[0], COMMANDS)}")
+        return super().resolve_command(ctx, args)
+
+
+@click.group(
+    cls=Commands,
+    invoke_without_command=True,
+    no_args_is_help=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+)
+@click.version_option(__version__, message="dyno %(version)s")
+@click.pass_context
+def dyno(context: click.Context) -> None:
+    """A dynamometer for data engines: the same work, on your machine, with the doubt beside the number."""
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
+
+
+def execute(arguments: Sequence[str] | None) -> NoReturn:
+    """Runs a command and exits: 0 done, 1 something failed, 2 usage error in one line, 3 nothing measured."""
+    if request := os.environ.get(COMPLETION):
+        from click.shell_completion import shell_complete
+
+        sys.exit(shell_complete(dyno, {}, "dyno", COMPLETION, request))
+    console.prepare()
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    if {*words[:1]} & READS_ONLY:
+        gc.set_threshold(COLLECT_AFTER)
+    gc.enable()
+    status, line = _invoke(words)
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, quit_at_once)
+    if line is None and (why := console.write_error()):
+        line = f"can't write to standard output: {why}"
+        status = status or (FAILED if {*words[:1]} & WRITES_RUN_FILE else MISUSED)
+    if line is not None:
+        hidden = tuple(secret for word in words for secret in secrets(word))
+        print(f"dyno: {sanitize(mask_password(mask_secrets(line, hidden)), keep='')}", file=sys.stderr)
+    # The interpreter collects garbage once more at exit, from every object that is not frozen.
+    gc.freeze()
+    sys.exit(status)
+
+
+def _invoke(words: list[str]) -> tuple[int, str | None]:
+    """Runs the command. Returns its exit status, and the error as a line, if any."""
+    try:
+        # SIGTERM, and the SIGHUP of a closed terminal, end a run as Ctrl-C does: the trial is stopped and its
+        # directory removed. nohup(1) ignores SIGHUP.
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, signal.default_int_handler)
+        limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+        if limit != resource.RLIM_INFINITY and limit < ADDRESS_SPACE:
+            # With less, numpy's OpenBLAS aborts the process, or sends it a SIGINT.
+            raise UsageError(
+                f"the limit of address space is {limit >> 20} MiB, and dyno needs {ADDRESS_SPACE >> 20} MiB:"
+                " raise it by `ulimit -v`"
+            )
+        # `dyno.main` would exit with click's own statuses.
+        with dyno.make_context("dyno", [*words]) as context:
+            status = dyno.invoke(context)
+    except click.exceptions.Exit as end:
+        return end.exit_code, None
+    except UsageError as error:
+        return MISUSED, str(error)
+    except click.UsageError as error:
+        where = error.ctx.command_path if error.ctx else "dyno"
+        return MISUSED, f"{' '.join(error.format_message().split()).rstrip('.')}; see {where} --help"
+    except (click.Abort, KeyboardInterrupt):
+        return INTERRUPTED, "interrupted"
+    except OSError as error:
+        # Not a bug: a full disk, a directory that was removed, too many open files.
+        return MISUSED, trouble(error)
+    except MemoryError:
+        return MISUSED, "not enough memory"
+    return status if isinstance(status, int) else 0, None
