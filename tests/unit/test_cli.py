@@ -119,7 +119,7 @@ USAGE_ERRORS = (
     ),
     (("run", "records", "--samples", "many"), r"Invalid value for '--samples': 'many' is not a valid integer"),
     (("run", "records", "--budget", "0"), r"Invalid value for '--budget'"),
-    (("run", "records", "-e", "memory", "--rate", "0"), r"suite records: parameter rate=0: expected operations per se"),
+    (("run", "records", "-e", "memory", "--rate", "0"), r"suite records: parameter rate=0: expected operations "),
     (("run", "records", "-e", "memory", "--rate", "abc"), r"suite records: parameter rate=abc: expected operations "),
     (("run", "records", "-e", "memory", "--rate", "5", "-p", "rate=6"), r"rate is given twice: by --rate and by -p "),
     (("run", "records", "--duration", "0"), r"Invalid value for '--duration': expected at least 0\.01, got 0\.0"),
