@@ -31,9 +31,10 @@ from unittest.mock import patch
 import numpy as np
 
 from dyno import results
+from dyno.contracts.cell import Cell
 from dyno.contracts.histogram import Recorder
 from dyno.contracts.model import Caveat, Tier
-from dyno.contracts.sample import Cell, Sample
+from dyno.fields import Sample
 from dyno.report.tables.table import groups
 from dyno.results import Attempt, Run
 from dyno.stats.summary import summarize

@@ -1,4 +1,4 @@
-"""Writes the reference pages that follow from the tables in dyno.options; `--check` compares instead.
+"""Writes the reference pages that follow from the tables in dyno.options and dyno.fields; `--check` compares instead.
 
 Attribute docstrings describe the fields of a class.
 """
@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from pathlib import Path
 
+from dyno.fields import CELLS, FIELDS, JSON, SAMPLES, Field
 from dyno.options import OPTIONS, SWITCH, Option, PlanOptions
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
@@ -19,10 +20,17 @@ WRITTEN = "<!-- Written by tools/reference.py: change src/dyno/{0}.py and run `m
 TYPES = {
     "Amount": "number",
     "Annotated[float, Meta(gt=0, le=1)]": "number",
+    "Annotated[tuple[Point, ...], Meta(max_length=MOST_POINTS)]": "list",
+    "Change": "integer",
     "Count": "integer",
+    "Histogram": "string",
+    "Mapping[Text, Fact]": "object",
+    "Mapping[Text, Histogram | None]": "object",
     "None": "null",
     "Positive": "integer",
+    "Residency": "object",
     "Text": "string",
+    "Used": "object",
     "bool": "boolean",
 }
 OPTIONS_PAGE = """\
@@ -50,6 +58,28 @@ preset has, else the default. Engines, parameters, clients and rates are in its 
 
 {recorded}
 """
+FIELDS_PAGE = """\
+# Measured quantities
+
+{written}
+
+What one trial measures for one phase. A field is a key of `samples[]` in the [run file](run-file.md#trial-lines).
+Times are in ns and sizes in bytes. Unknown is null, never zero.
+
+Several clients work side by side; their values are merged as the table says. The values of a row's samples become one
+in `cells[]` of [`dyno show --json`](show-json.md) and in the [table of cells and phases](columns.md). A row that is
+not valid has null. A median is null if a sample lacks its value.
+
+## Fields
+
+{measured}
+
+## Columns
+
+The columns of these fields in [CSV and Parquet](columns.md).
+
+{columns}
+"""
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -72,6 +102,25 @@ def docstrings(kind: type) -> dict[str, tuple[str, str]]:
     return described
 
 
+def type_of(annotation: str) -> str:
+    """The type in JSON of an annotation."""
+    kind = annotation.removesuffix(" | None")
+    known = [TYPES[kind]] if kind in TYPES else [TYPES[part] for part in kind.split(" | ")]
+    return " or ".join([*known, *(["null"] if kind != annotation else [])])
+
+
+def measured(field: Field) -> Sequence[str]:
+    key = code(field.key if JSON in field.shown else "")
+    return code(field.name), type_of(field.type), field.unit, field.merge, field.summary, key, field.docs
+
+
+def columns(field: Field) -> Iterable[Sequence[str]]:
+    ours = {**field.columns_of(CELLS), **field.columns_of(SAMPLES)}
+    tables = ", ".join(name for name in (CELLS, SAMPLES) if name in field.shown)
+    if ours:
+        yield " ".join(map(code, ours)), next(iter(ours.values())), tables, code(field.name)
+
+
 def flags(option: Option) -> str:
     return code(option.short, option.flag, f"--no-{option.key}" if option.kind is SWITCH else "")
 
@@ -80,8 +129,7 @@ def recorded() -> Iterable[Sequence[str]]:
     described, options = docstrings(PlanOptions), {option.name: option for option in OPTIONS}
     for field in fields(PlanOptions):
         annotation, docs = described[field.name]
-        kinds = " or ".join(TYPES[part.strip()] for part in annotation.split(" | "))
-        yield code(f"plan.{field.name}"), kinds, docs.rstrip(".") or options[field.name].docs
+        yield code(f"plan.{field.name}"), type_of(annotation), docs.rstrip(".") or options[field.name].docs
 
 
 def pages() -> dict[str, str]:
@@ -89,8 +137,13 @@ def pages() -> dict[str, str]:
     rows = ([flags(o), code(o.key), code(o.name), o.kind.words, o.docs] for o in OPTIONS)
     options = table(["Flag", "Plan key", "In Python", "Value", "Meaning"], rows)
     header = table(["Field", "Type", "Meaning"], recorded())
+    head = ["Field", "Type", "Unit", "Of several clients", "Of several samples", "In `show --json`", "Meaning"]
+    names = table(["Columns", "Type", "Tables", "Field"], (row for each in FIELDS for row in columns(each)))
     return {
-        "run-options.md": OPTIONS_PAGE.format(written=WRITTEN.format("options"), options=options, recorded=header)
+        "run-options.md": OPTIONS_PAGE.format(written=WRITTEN.format("options"), options=options, recorded=header),
+        "measured-quantities.md": FIELDS_PAGE.format(
+            written=WRITTEN.format("fields"), measured=table(head, map(measured, FIELDS)), columns=names
+        ),
     }
 
 

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from dyno import results
+from dyno.contracts.cell import Cell
 from dyno.contracts.histogram import Recorder
 from dyno.contracts.model import Caveat, Tier
-from dyno.contracts.sample import Cell, Sample
+from dyno.fields import Sample
 from dyno.results import Attempt
 
 SECOND = 10**9

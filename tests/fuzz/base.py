@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from dyno import results
+from dyno.contracts.cell import Cell
 from dyno.contracts.histogram import Recorder
 from dyno.contracts.model import Caveat, Tier
-from dyno.contracts.sample import Cell, Sample
+from dyno.fields import Sample
 from dyno.results import Attempt
 
 DATA = Path(__file__).parents[1] / "data"

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from dyno import results
+from dyno.contracts.cell import Cell
 from dyno.contracts.histogram import Recorder
 from dyno.contracts.model import Caveat, Tier
-from dyno.contracts.sample import Cell, Sample
+from dyno.fields import Sample
 from dyno.results import Attempt, Run
 from dyno.stats.doubts import doubts
 from dyno.stats.summary import CellSummary, summarize

@@ -10,7 +10,7 @@ import pytest
 from madeup import Rates, a_cell, a_sample, an_attempt, changed, declared, heated, of_cells, of_rates, reads, recorded
 
 from dyno.contracts.model import Tier
-from dyno.contracts.sample import Sample
+from dyno.fields import Sample
 from dyno.report.tables import wording
 from dyno.results import Run
 from dyno.stats.answer import Answer, answers

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from madeup import a_cell, a_sample, an_attempt, of_rates, reads, recorded
 
+from dyno.contracts.cell import Cell
 from dyno.contracts.model import Tier, UsageError
-from dyno.contracts.sample import Cell
 from dyno.results import Attempt, Run
 from dyno.stats.metric import metric
 from dyno.stats.two_runs import OF_THE_MOMENT, Difference, between, differences, halves

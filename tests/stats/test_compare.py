@@ -12,8 +12,8 @@ import pytest
 from madeup import a_cell, a_sample, an_attempt, of_cells, of_rates, reads, recorded
 from noise import CONTAMINATED, EVEN, SLOWED, Noise
 
+from dyno.contracts.cell import Cell
 from dyno.contracts.model import Tier, UsageError
-from dyno.contracts.sample import Cell
 from dyno.results import Attempt, Run
 from dyno.stats.compare import Comparison, against, check_baseline, pairs, tables
 from dyno.stats.metric import metric

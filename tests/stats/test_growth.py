@@ -16,7 +16,8 @@ from madeup import SECOND, a_cell, a_sample, an_attempt, of_cells
 from rich.console import Console
 from scipy import stats
 
-from dyno.contracts.sample import Cell, Sample
+from dyno.contracts.cell import Cell
+from dyno.fields import Sample
 from dyno.report.tables import growth as report
 from dyno.report.tables import sections, units
 from dyno.results import Run

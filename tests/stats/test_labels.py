@@ -9,11 +9,11 @@ import pytest
 from madeup import a_cell, an_attempt, of_rates, written
 
 from dyno import results
+from dyno.contracts.cell import Cell
 from dyno.contracts.model import Caveat, Tier, UsageError
-from dyno.contracts.sample import Cell
 from dyno.report.charts import plot
 from dyno.report.page.build import build
-from dyno.results.labels import give
+from dyno.results.labels import set_labels
 from dyno.stats.compare import check_baseline
 
 
@@ -35,7 +35,7 @@ def test_a_row_is_called_by_the_product_that_answered() -> None:
         replace(an_attempt(), cell=at, version=version, caveats=(Caveat(code, "is another product"),))
         for at, (version, code) in enumerate(caveats)
     ]
-    give(cells, attempts)
+    set_labels(cells, attempts)
     assert [cell.label for cell in cells] == [
         "MariaDB 10.11.19 (as mysql)",
         "mariadb",

@@ -8,7 +8,7 @@ import pytest
 from madeup import a_cell, a_run, a_sample, an_attempt, changed, declared, of_rates, read_row, recorded
 
 from dyno.contracts.model import UsageError
-from dyno.contracts.sample import Sample
+from dyno.fields import Sample
 from dyno.results import Run
 from dyno.stats.answer import answers
 from dyno.stats.compare import pairs, tables
@@ -104,7 +104,7 @@ def of_two(**bytes_: int) -> Run:
 
 def test_bandwidth_is_bytes_a_second_of_rows_that_tell_them() -> None:
     few, many = summarize(of_two(few=1_000_000))
-    assert few.bandwidth and few.bandwidth.median == 1e8 and few.bytes == 100_000_000
+    assert few.bandwidth and few.bandwidth.median == 1e8 and few.figures["bytes"] == 100_000_000
     assert BANDWIDTH.speed(few.samples[0]) == 1e8 and not BANDWIDTH.inverse
     assert many.bandwidth is None and speeds(many, BANDWIDTH) == {}
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from madeup import a_cell, a_sample, an_attempt, of_cells, recorded
 from rich.console import Console
 
-from dyno.contracts.sample import Sample
+from dyno.fields import Sample
 from dyno.report.tables import notes, overview, sections, sweeps
 from dyno.report.tables.table import groups
 from dyno.results import Run

@@ -222,7 +222,7 @@ def test_what_looks_at_the_machine_is_a_leaf() -> None:
 
 def test_contracts_know_no_suite_and_no_engine() -> None:
     found = [found for name in modules("dyno.contracts") for found in IMPORTS[name]]
-    known = ("dyno.contracts", "dyno.host", "dyno.text", "dyno.native", "dyno._native")
+    known = ("dyno.contracts", "dyno.host", "dyno.text", "dyno._native")
     assert [str(f) for f in found if within(f.of, "dyno") and not within(f.of, *known)] == []
 
 
@@ -366,7 +366,7 @@ def test_modules_are_of_a_size_that_can_be_read() -> None:
     [
         (
             "dyno.measure.loop",
-            {"dyno.contracts.model", "dyno.contracts.suite", "dyno.host.usage", "dyno.native"},
+            {"dyno.contracts.model", "dyno.contracts.suite", "dyno.host.usage", "dyno.contracts.native"},
             {"closed", "paced", "_wait", "bulk"},
         ),
         # Of operations of which many are under way at once.

@@ -16,7 +16,7 @@ from shell import Shell
 from stats.madeup import a_cell, changed, of_rates
 
 from dyno.contracts.model import Tier
-from dyno.contracts.sample import Sample
+from dyno.fields import Sample
 from dyno.host import ceilings
 from dyno.report.export.markdown import as_markdown
 from dyno.report.page.build import build

@@ -22,8 +22,8 @@ from stats.madeup import changed
 
 from dyno import results
 from dyno.contracts.histogram import Recorder
-from dyno.contracts.sample import Sample
 from dyno.contracts.suite import Axis, Curve
+from dyno.fields import Sample
 from dyno.report import charts
 from dyno.report.charts import FIXED, latency, theme, vega
 from dyno.report.charts.chart import Chart, Record, panels

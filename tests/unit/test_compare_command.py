@@ -14,7 +14,7 @@ from shell import Shell, is_one_line
 from stats.madeup import a_cell, changed, of_rates, reads, written
 
 from dyno.contracts.model import Tier
-from dyno.contracts.sample import Sample
+from dyno.fields import Sample
 
 pytestmark = pytest.mark.usefixtures("processes")
 

@@ -17,8 +17,9 @@ from shell import Shell
 from stats.madeup import changed
 
 from dyno import published, results
+from dyno.contracts.cell import Cell
 from dyno.contracts.model import Tier, UsageError
-from dyno.contracts.sample import Cell, Sample
+from dyno.fields import Sample
 from dyno.report.export import data_tables, documents
 from dyno.report.page import build
 from dyno.report.replicate import replica

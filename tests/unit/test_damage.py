@@ -65,7 +65,7 @@ HEADER: tuple[tuple[str, Any, str], ...] = (
     ("plan.samples", 0, "plan.samples: expected `int` >= 1"),
     ("plan.seed", DELETED, "plan: object missing required field `seed`"),
     ("plan.phases", [], "plan.phases: expected `array` of length >= 1"),
-    ("plan.phases", ["mixed", "mixed"], "plan.phases: one is there twice"),
+    ("plan.phases", ["mixed", "mixed"], "plan.phases: a phase is listed twice"),
     ("plan.phases", [{}], "plan.phases[0]: expected `str`, got `object`"),
     ("plan.budget", -1, "plan.budget: expected `int` >= 0"),
     ("plan.budget", [1], "plan.budget: expected `int | float`, got `array`"),
@@ -88,7 +88,7 @@ HEADER: tuple[tuple[str, Any, str], ...] = (
     ("cells.0.tier", "safe", "cells[0].tier: invalid enum value 'safe'"),
     ("cells.0.options", {"a": [1]}, "cells[0].options[...]: expected `bool | int | float | str`, got `array`"),
     ("cells.0.options", {"a": None}, "cells[0].options[...]: expected `bool | int | float | str`, got `null`"),
-    ("cells.1.params.mix", DELETED, "cells[1].params: not those of the first cell"),
+    ("cells.1.params.mix", DELETED, "cells[1].params: not the parameters of the first cell"),
     ("cells.1.params.clients", 0, "cells[1].params.clients: expected a number of clients"),
     ("cells.1.params.clients", "many", "cells[1].params.clients: expected a number of clients"),
     ("cells.1.params.rate", -5, "cells[1].params.rate: expected operations a second, or max"),
@@ -111,7 +111,7 @@ TRIAL: tuple[tuple[str, Any, str], ...] = (
     ("absent", {"none": "why"}, "the phase none is not in the plan"),
     ("caveats", [{"code": 5, "text": "x"}], "caveats[0].code: expected `str`, got `int`"),
     ("samples.0.phase", "none", "the phase none is not in the plan"),
-    ("samples.0.phase", "mixed", "samples: two are of one phase"),
+    ("samples.0.phase", "mixed", "samples: two samples are of the same phase"),
     ("samples.0.items", -1, "samples[0].items: expected `int` >= 0"),
     ("samples.0.items", HUGE, f"samples[0].items: expected `int` <= {HUGE - 1}"),
     ("samples.0.items", 1.5, "samples[0].items: expected `int`, got `float`"),
@@ -127,7 +127,11 @@ TRIAL: tuple[tuple[str, Any, str], ...] = (
     ("samples.0.series", [{}], "samples[0].series[0]: object missing required field `from_ns`"),
     ("samples.0.series", [{**POINT, "interval_ns": 1}], "samples[0].series: more than 10000 intervals"),
     ("samples.0.series", [{**POINT, "interval_ns": 0}], "samples[0].series[0].interval_ns: expected `int` >= 1"),
-    (f"samples.{COLD}.residency.resident_bytes", 10**9, f"samples[{COLD}].residency: more is resident than there is"),
+    (
+        f"samples.{COLD}.residency.resident_bytes",
+        10**9,
+        f"samples[{COLD}].residency: resident_bytes exceeds file_bytes",
+    ),
 )
 
 

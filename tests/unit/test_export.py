@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import base64
 import csv
+import dataclasses
 import io
 import json
 import re
 import sys
 from collections.abc import Mapping
-from dataclasses import fields, replace
 from datetime import datetime
 from pathlib import Path
 from statistics import median
@@ -25,9 +25,9 @@ from hdrh.histogram import HdrHistogram
 from pyarrow import parquet
 from shell import TESTS, Shell, is_one_line
 
-from dyno import results
+from dyno import fields, results
 from dyno.contracts.model import UsageError
-from dyno.contracts.sample import Sample
+from dyno.fields import FIELDS, LATENCIES, USED, Sample
 from dyno.host import installation
 from dyno.host.usage import Usage
 from dyno.report.export import data_tables, documents, markdown
@@ -40,10 +40,10 @@ FILES = [TESTS / "data" / f"run-schema-{schema}.json" for schema in (1, 2)]
 NEW = FILES[-1]
 SQLITE = "sqlite:journal_mode=delete"
 TYPES = {
-    data_tables.TEXT: pyarrow.string(),
-    data_tables.INTEGER: pyarrow.int64(),
-    data_tables.NUMBER: pyarrow.float64(),
-    data_tables.BOOLEAN: pyarrow.bool_(),
+    fields.TEXT: pyarrow.string(),
+    fields.INTEGER: pyarrow.int64(),
+    fields.NUMBER: pyarrow.float64(),
+    fields.BOOLEAN: pyarrow.bool_(),
     data_tables.MOMENT: pyarrow.timestamp("us"),
     data_tables.CODES: pyarrow.list_(pyarrow.string()),
 }
@@ -71,8 +71,10 @@ def read(run: Run, name: str) -> list[dict[str, Any]]:
 
 def with_param(run: Run, name: str, *values: object) -> Run:
     """The run with these values of a parameter, in turn."""
-    cells = [replace(c, params={**c.params, name: values[at % len(values)]}) for at, c in enumerate(run.cells)]
-    return replace(run, cells=tuple(cells))
+    cells = [
+        dataclasses.replace(c, params={**c.params, name: values[at % len(values)]}) for at, c in enumerate(run.cells)
+    ]
+    return dataclasses.replace(run, cells=tuple(cells))
 
 
 def at_first(run: Run, engine: str, phase: str, **changed: Any) -> Run:
@@ -81,10 +83,10 @@ def at_first(run: Run, engine: str, phase: str, **changed: Any) -> Run:
 
     def sample(attempt: Attempt, found: Sample) -> Sample:
         ours = (attempt.cell, attempt.block, found.phase) == (of, 0, phase)
-        return replace(found, **changed) if ours else found
+        return dataclasses.replace(found, **changed) if ours else found
 
-    attempts = [replace(a, samples=tuple(sample(a, s) for s in a.samples)) for a in run.attempts]
-    return replace(run, attempts=tuple(attempts))
+    attempts = [dataclasses.replace(a, samples=tuple(sample(a, s) for s in a.samples)) for a in run.attempts]
+    return dataclasses.replace(run, attempts=tuple(attempts))
 
 
 # -- columns --------------------------------------------------------------------------------------------------
@@ -102,7 +104,7 @@ def test_columns_have_their_names_and_types_whatever_is_unknown(run: Run, name: 
 
 @pytest.mark.parametrize("name", TABLES)
 def test_a_run_of_which_nothing_was_measured_has_the_columns_too(new: Run, name: str) -> None:
-    nothing = replace(new, attempts=())
+    nothing = dataclasses.replace(new, attempts=())
     assert written(nothing, name).schema.equals(written(new, name).schema)
     head = next(csv.reader(io.StringIO(data_tables.as_csv(TABLES[name](nothing)))))
     assert head == written(new, name).schema.names
@@ -130,7 +132,7 @@ def test_a_parameter_has_the_type_that_suits_all_its_values(
 
 
 def test_what_processes_used_has_a_column_for_each_counter() -> None:
-    assert [f.name for f in fields(Usage)] == list(data_tables.USED)
+    assert [f.name for f in dataclasses.fields(Usage)] == list(USED)
 
 
 def documented(heading: str) -> dict[str, str]:
@@ -141,10 +143,15 @@ def documented(heading: str) -> dict[str, str]:
     return {name: kind.strip() for names, kind in lines for name in re.findall(r"`([^`]+)`", names)}
 
 
+def measured(table: str) -> dict[str, str]:
+    """Columns of a table that docs/measured-quantities.md has."""
+    return {column: kind for field in FIELDS for column, kind in field.columns_of(table).items()}
+
+
 def test_every_column_is_documented_with_its_type() -> None:
     assert documented("In both tables") == {**data_tables.NAMES, "param_*": "see below"}
-    assert documented("A row for each cell and phase") == data_tables.CELLS
-    assert documented("A row for each sample") == data_tables.SAMPLES
+    assert {**documented("A row for each cell and phase"), **measured(fields.CELLS)} == data_tables.CELLS
+    assert {**documented("A row for each sample"), **measured(fields.SAMPLES)} == data_tables.SAMPLES
 
 
 def test_what_goes_with_the_rows_is_documented(new: Run) -> None:
@@ -166,7 +173,7 @@ def test_rows_of_cells_are_those_of_the_json(run: Run) -> None:
         assert {name: row[name] for name in (*same, *more)} == {name: cell[name] for name in (*same, *more)}
         assert {name: row[f"throughput_{name}"] for name in ("median", "low", "high", "unit")} == cell["throughput"]
         for kind in ("latency", "response"):
-            assert {at: row[f"{kind}_{at}_ns"] for at in data_tables.LATENCIES} == cell[f"{kind}_ns"]
+            assert {at: row[f"{kind}_{at}_ns"] for at in LATENCIES} == cell[f"{kind}_ns"]
         assert {who: row[f"{who}_cpu_ns_per_item"] for who in ("client", "server")} == cell["cpu_ns_per_item"]
         assert {name: row[f"param_{name}"] for name in cell["params"]} == cell["params"]
         for remarks in ("caveats", "doubts"):
@@ -195,15 +202,13 @@ def test_rows_of_samples_are_those_of_the_run_file(run: Run) -> None:
             assert {name: row[name] for name in (*plain, *sizes)} == {n: getattr(sample, n) for n in (*plain, *sizes)}
             assert (row["valid"], row["why"], row["attempt"]) == (True, None, attempt.attempt)
             assert row["started"] == datetime.fromisoformat(attempt.started).replace(tzinfo=None)
-            assert [row[f"client_{name}"] for name in data_tables.USED] == [
-                (sample.client or {}).get(n) for n in data_tables.USED
-            ]
+            assert [row[f"client_{name}"] for name in USED] == [(sample.client or {}).get(n) for n in USED]
             assert row["server_user_ns"] is row["server_read_bytes"] is None
             assert row["device_read_bytes"] == (sample.device or {}).get("read_bytes")
             assert row["resident_bytes"] == (sample.residency or {}).get("resident_bytes")
             assert row["caveats"] == [caveat.code for caveat in attempt.caveats]
             if sample.histogram is None:
-                assert [row[f"latency_{at}_ns"] for at in data_tables.LATENCIES] == [None] * 6
+                assert [row[f"latency_{at}_ns"] for at in LATENCIES] == [None] * 6
             else:
                 decoded = HdrHistogram.decode(base64.b64encode(sample.histogram))
                 at = decoded.get_percentile_to_value_dict([50.0, 99.0, 99.9])
@@ -225,14 +230,14 @@ def test_samples_of_a_row_make_its_figures(run: Run) -> None:
 
 def test_a_server_and_lateness_have_their_columns(new: Run) -> None:
     histogram = next(s.histogram for a in new.attempts for s in a.samples if s.histogram)
-    used = {name: at for at, name in enumerate(data_tables.USED)}
+    used = {name: at for at, name in enumerate(USED)}
     found = at_first(new, SQLITE, "mixed", server=used, response=histogram, late=histogram)
     (row,) = (r for r in read(found, "samples") if r["server_read_bytes"] is not None)
-    assert [row[f"server_{name}"] for name in data_tables.USED] == list(range(len(data_tables.USED)))
+    assert [row[f"server_{name}"] for name in USED] == list(range(len(USED)))
     assert row["late_p50_ns"] == row["response_p50_ns"] is not None
 
 
-FIGURES = {at for at, kind in data_tables.SAMPLES.items() if kind in (data_tables.INTEGER, data_tables.NUMBER)} - {
+FIGURES = {at for at, kind in data_tables.SAMPLES.items() if kind in (fields.INTEGER, fields.NUMBER)} - {
     "block",
     "attempt",
 }
@@ -254,7 +259,14 @@ def test_a_row_that_is_not_valid_has_no_figure_and_says_why(new: Run) -> None:
 
 def test_a_sample_whose_trial_was_made_again_counts_for_nothing(new: Run) -> None:
     first = new.attempts[0]
-    again = replace(new, attempts=(replace(first, outcome="crash"), replace(first, attempt=1), *new.attempts[1:]))
+    again = dataclasses.replace(
+        new,
+        attempts=(
+            dataclasses.replace(first, outcome="crash"),
+            dataclasses.replace(first, attempt=1),
+            *new.attempts[1:],
+        ),
+    )
     rows = read(again, "samples")
     assert len(rows) == len(read(new, "samples")) + len(first.samples)
     bad = [row for row in rows if not row["valid"]]
@@ -271,7 +283,9 @@ def test_a_sample_whose_trial_was_made_again_counts_for_nothing(new: Run) -> Non
 )
 def test_what_a_column_cannot_hold_is_damage_in_one_line(new: Run, changed: Mapping[str, Any]) -> None:
     found = at_first(new, "lmdb", "mixed", **changed)
-    later = replace(new, attempts=(replace(new.attempts[0], started="later"), *new.attempts[1:]))
+    later = dataclasses.replace(
+        new, attempts=(dataclasses.replace(new.attempts[0], started="later"), *new.attempts[1:])
+    )
     for run in (found, later):
         with pytest.raises(UsageError, match=r"is damaged: \w+") as caught:
             read(run, "samples")
@@ -375,7 +389,7 @@ def test_markdown_says_whole_what_the_tables_cut(new: Run) -> None:
 
 def test_markdown_of_a_run_that_is_not_complete_says_so(new: Run) -> None:
     assert "Not complete" not in documents.as_markdown(new)
-    cut = documents.as_markdown(replace(new, attempts=new.attempts[:-1]))
+    cut = documents.as_markdown(dataclasses.replace(new, attempts=new.attempts[:-1]))
     assert f"**Not complete**: {len(new.attempts) - 1} of {len(new.attempts)} trials have ended" in cut
 
 

@@ -19,7 +19,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from shell import Ended, Shell
 from stats.madeup import a_cell, an_attempt, changed, of_rates, recorded, written
 
-from dyno.contracts.sample import Sample
+from dyno.fields import Sample
 from dyno.report.formats import FORMATS
 
 FAST, SLOW = [1000.0, 1010.0, 990.0, 1004.0], [500.0, 505.0, 495.0, 502.0]

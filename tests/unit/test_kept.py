@@ -12,8 +12,8 @@ import pytest
 from shell import TESTS, Shell, is_one_line, small
 
 from dyno import results
+from dyno.contracts.cell import Cell
 from dyno.contracts.model import UsageError
-from dyno.contracts.sample import Cell
 from dyno.results import Attempt
 from dyno.results.parse import MOST_BYTES, MOST_LINE
 from dyno.runner.parent import _store
@@ -142,7 +142,7 @@ def test_a_line_that_could_not_be_read_is_not_written(
     with pytest.raises(UsageError) as caught:
         results.append(file, replace(attempt, **changed()))
     line = str(caught.value)
-    assert line.startswith(f"can't write to {file} what could not be read again: {why}") and "\n" not in line
+    assert line.startswith(f"can't write to {file}, since it could not be read again: {why}") and "\n" not in line
     assert file.read_bytes() == before
     results.append(file, attempt)
     assert results.load(file).attempts == (attempt,)
@@ -167,7 +167,7 @@ def test_nor_is_a_header(file: Path) -> None:
         (run.header, replace(cell, options={"a": float("nan")})),
     )
     for header, one in made:
-        with pytest.raises(UsageError, match=r"^can't write to .* what could not be read again: "):
+        with pytest.raises(UsageError, match=r"^can't write to .*, since it could not be read again: "):
             results.create(file, header, [one])
         assert not file.exists()
 
@@ -175,15 +175,15 @@ def test_nor_is_a_header(file: Path) -> None:
 def test_text_that_could_do_harm_does_not_keep_a_run_from_being_resumed() -> None:
     cell = results.load(WHOLE).cells[0]
     evil = replace(cell, options={"a": EVIL, "b": "plain", "c": 1.5})
-    assert results.kept([cell]) == (cell,)
-    assert results.kept([evil]) == (replace(cell, options={"a": SHOWN, "b": "plain", "c": 1.5}),)
+    assert results.as_read([cell]) == (cell,)
+    assert results.as_read([evil]) == (replace(cell, options={"a": SHOWN, "b": "plain", "c": 1.5}),)
 
 
 @pytest.mark.parametrize("torn", [b"", b"{", b'{"kind":"trial"', b"x" * 100_000])
 def test_a_torn_line_is_cut_off_and_no_more(file: Path, torn: bytes) -> None:
     file.write_bytes(WHOLE.read_bytes() + torn)
-    results.mend(file)
+    results.cut_incomplete_line(file)
     assert file.read_bytes() == WHOLE.read_bytes()
     file.write_bytes(torn)
-    results.mend(file)
+    results.cut_incomplete_line(file)
     assert file.read_bytes() == b""

@@ -24,7 +24,7 @@ from stats.madeup import a_cell, changed, of_rates, reads, recorded, written
 from dyno import published, registry
 from dyno.cli.commands import dyno
 from dyno.cli.console import PIPE_WIDTH
-from dyno.contracts.sample import Sample
+from dyno.fields import Sample
 from dyno.http.stages import STAGES
 from dyno.report.about import crashes, machine, plan_preview, tiers, waterfall
 from dyno.report.replicate import replica

@@ -12,8 +12,8 @@ from rich.console import Console
 from shell import TESTS, Shell
 from stats.madeup import Rates, a_cell, of_rates
 
+from dyno.contracts.cell import Cell
 from dyno.contracts.model import Tier
-from dyno.contracts.sample import Cell
 from dyno.report.tables import overview, sections, text
 from dyno.results import Run
 

@@ -14,8 +14,9 @@ from rich.console import Console
 from stats.madeup import a_cell, changed, of_rates
 
 from dyno import published, registry
+from dyno.contracts.cell import Cell
 from dyno.contracts.model import UsageError
-from dyno.contracts.sample import Cell, Sample
+from dyno.fields import Sample
 from dyno.published import Experiment
 from dyno.report.replicate import replica
 from dyno.report.replicate.replica import best_of_means, typical

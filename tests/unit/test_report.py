@@ -26,7 +26,7 @@ from stats.madeup import changed
 from dyno import results
 from dyno.contracts.histogram import Recorder
 from dyno.contracts.model import Tier
-from dyno.contracts.sample import Sample
+from dyno.fields import LATENCIES, Sample
 from dyno.report.export import documents
 from dyno.report.page.results import results as on_page
 from dyno.report.tables import text, units
@@ -480,7 +480,7 @@ def test_json_has_the_figures_of_the_run(measured: Run) -> None:
 def test_latencies_grow_with_the_percentile_and_are_unknown_for_a_bulk_call(run: Run) -> None:
     found = plain(run)
     one = cell(found, "sqlite", "rand-key")["latency_ns"]
-    assert all(a <= b for a, b in pairwise(one[name] for name in documents.LATENCIES))
+    assert all(a <= b for a, b in pairwise(one[name] for name in LATENCIES))
     assert cell(found, "memory", "rand-key")["bytes_on_disk"] is None
     assert cell(found, "sqlite", "rand-key")["bytes_on_disk"] > 0
 

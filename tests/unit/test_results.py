@@ -21,9 +21,10 @@ from pyarrow import parquet
 from shell import TESTS, Ended, Shell, small
 
 from dyno import results
+from dyno.contracts.cell import Cell
 from dyno.contracts.histogram import DIGITS, HIGHEST, LOWEST, PERCENTILES, percentiles
 from dyno.contracts.model import Caveat, Tier, UsageError
-from dyno.contracts.sample import Cell, Sample
+from dyno.fields import Sample
 from dyno.measure.loop import native
 from dyno.results import Attempt, Run
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dyno.contracts.sample import Sample
+from dyno.fields import Sample
 from dyno.runner.trial_report import impossible
 
 MS, S = 10**6, 10**9

@@ -9,7 +9,7 @@ import pytest
 from stats.madeup import Rates, a_cell, a_sample, an_attempt, changed, heated, of_cells, of_rates, reads, recorded
 
 from dyno.contracts.model import Tier
-from dyno.contracts.sample import Sample
+from dyno.fields import Sample
 from dyno.report.tables import units, wording
 from dyno.results import Run
 from dyno.stats.verdict import Verdict

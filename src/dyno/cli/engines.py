@@ -7,10 +7,11 @@ from pathlib import Path
 import click
 from rich.text import Text
 
-from dyno import native, registry
+from dyno import registry
 from dyno.cli import flag_values
 from dyno.cli.console import output
 from dyno.cli.flag_values import PATH
+from dyno.contracts import native
 from dyno.contracts.model import UsageError
 from dyno.contracts.settings import unknown
 from dyno.crash import known_results

@@ -11,10 +11,10 @@ from typing import Any
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from dyno.cli import console
+from dyno.contracts.cell import Cell
 from dyno.contracts.model import Trial
-from dyno.contracts.sample import Cell
 from dyno.report.tables import row_titles
-from dyno.results import FLOOR_BLOCKS, Attempt, beside
+from dyno.results import FLOOR_BLOCKS, Attempt, is_reference
 from dyno.runner.parent import ProgressListener
 from dyno.runner.plan import Plan
 from dyno.stats.machine import machine_doubts
@@ -66,11 +66,13 @@ class Display(ProgressListener):
 
     def begin(self, plan: Plan, done: Sequence[Attempt]) -> None:
         floors = min(plan.samples, FLOOR_BLOCKS)
-        planned = {at: floors if beside(plan.cells, cell) else plan.samples for at, cell in enumerate(plan.cells)}
+        planned = {
+            at: floors if is_reference(plan.cells, cell) else plan.samples for at, cell in enumerate(plan.cells)
+        }
         trials = {(attempt.cell, attempt.block): attempt for attempt in done}
         for at, ended in Counter(cell for cell, _ in trials).items():
             planned[at] = max(planned[at], ended)
-        self._ranked = [at for at, cell in enumerate(plan.cells) if not beside(plan.cells, cell)]
+        self._ranked = [at for at, cell in enumerate(plan.cells) if not is_reference(plan.cells, cell)]
         self._total, self._time_left = sum(planned.values()), TimeLeft(planned)
         for attempt in trials.values():
             self._time_left.add(attempt)

@@ -24,7 +24,7 @@ from dyno.options import MOST_SAMPLES
 from dyno.report.about import plan_preview
 from dyno.report.tables import cost_table, sections, text
 from dyno.report.tables.table import groups
-from dyno.results import FLOOR_BLOCKS, Run, beside
+from dyno.results import FLOOR_BLOCKS, Run, is_reference
 from dyno.runner import parent, plan, plan_file, work_directory
 from dyno.runner.plan import Plan, unpaced
 from dyno.runner.rows import lacking
@@ -137,7 +137,7 @@ def replicate_command(
 def _forecast(run_plan: Plan) -> str:
     """The number of trials and the longest measuring time, as a sentence."""
     trials, seconds = forecast_time(run_plan)
-    fewer = run_plan.samples > FLOOR_BLOCKS and any(beside(run_plan.cells, cell) for cell in run_plan.cells)
+    fewer = run_plan.samples > FLOOR_BLOCKS and any(is_reference(run_plan.cells, cell) for cell in run_plan.cells)
     sentence = plan_preview.told(
         trials, run_plan.samples, len(run_plan.phases), seconds, FLOOR_BLOCKS if fewer else None
     )

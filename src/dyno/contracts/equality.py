@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dyno.contracts.model import Wrong
-from dyno.native import loaded
+from dyno.contracts.native import loaded
 
 _native = loaded()
 

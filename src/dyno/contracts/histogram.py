@@ -19,7 +19,7 @@ from hdrh.histogram import HdrHistogram
 from numpy.typing import NDArray
 from pyhdrh import decode
 
-from dyno.native import loaded
+from dyno.contracts.native import loaded
 
 _record = getattr(loaded(), "record", None)
 # Headers of the interchange format: cookie and length; cookie, length, offset, digits, lowest, highest and ratio.

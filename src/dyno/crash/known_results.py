@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from dyno.host.filesystem import replace
 
 if TYPE_CHECKING:
-    from dyno.contracts.sample import Cell
+    from dyno.contracts.cell import Cell
 
 TEXTS = ("engine", "tier", "verdict", "why", "model")
 OPTIONAL_TEXTS = ("version", "traced", "system")

@@ -6,15 +6,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from dyno.contracts.model import UsageError
 from dyno.host import installation
-from dyno.library.result import Result, loaded
 from dyno.report.tables import comparison, sections, wording
 from dyno.report.tables.sections import Section
 from dyno.report.tables.table import varying
-from dyno.results import Run
+from dyno.results import Run, load
 from dyno.stats import compare as one
 from dyno.stats import two_runs as two
 from dyno.stats.gate import gate
@@ -25,8 +24,16 @@ from dyno.stats.verdict import MARGIN, Verdict
 if TYPE_CHECKING:
     import pandas
 
-Given = Result | str | Path
 T = TypeVar("T")
+
+
+class HasRun(Protocol):
+    """A `dyno.Result`, whose module imports this one."""
+
+    _run: Run
+
+
+RunSource = HasRun | str | Path
 
 
 @dataclass(frozen=True)
@@ -144,8 +151,8 @@ class Check(Comparisons):
 
 
 def compare(
-    run: Given,
-    other: Given | None = None,
+    run: RunSource,
+    other: RunSource | None = None,
     *,
     baseline: str | None = None,
     metric: str | None = None,
@@ -160,20 +167,20 @@ def compare(
         raise UsageError("a baseline is for engines within a run; of two runs the first one is the baseline")
     if halves and other is not None:
         raise UsageError("halves are of one run")
-    before = loaded(run)
+    before = _run(run)
     if halves:
         return _between(*two.halves(before), by, margin)
-    return _within(before, baseline, by, margin) if other is None else _between(before, loaded(other), by, margin)
+    return _within(before, baseline, by, margin) if other is None else _between(before, _run(other), by, margin)
 
 
 def check(
-    run: Given, against: Given, *, metric: str | None = None, margin: float = MARGIN, strict: bool = False
+    run: RunSource, against: RunSource, *, metric: str | None = None, margin: float = MARGIN, strict: bool = False
 ) -> Check:
     """The gate of `dyno check`: fails if a row of `run` is shown slower than in `against` by more than the margin,
     has no number any more, or stands at a weaker tier since the user's server was changed; with `strict`, also if
     a row can't be told. Raises UsageError."""
     by = None if metric is None else named(metric)
-    before, after = loaded(against), loaded(run)
+    before, after = _run(against), _run(run)
     found = two.without_weakened(two.between(before, after, by, margin))
     judged = gate(found, margin)
     states = [row.state for row in judged]
@@ -196,6 +203,10 @@ def check(
     made.passed = passed
     made.lost = tuple(f"{row.cell.asked}, {row.phase}: {why}" for row, why in found.lost)
     return made
+
+
+def _run(source: RunSource) -> Run:
+    return load(Path(source)) if isinstance(source, (str, Path)) else source._run
 
 
 def _within(run: Run, baseline: str | None, by: Metric | None, margin: float) -> Comparisons:

@@ -186,10 +186,6 @@ def load(path: str | Path) -> Result:
     return Result(results.load(Path(path)))
 
 
-def loaded(given: Result | str | Path) -> results.Run:
-    return (given if isinstance(given, Result) else load(given))._run
-
-
 def _row(shown: Shown) -> Row:
     found = shown.summary
     return Row(

@@ -20,9 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dyno.contracts.model import UsageError
+from dyno.contracts.native import REMEDY, loaded
 from dyno.contracts.suite import Bulk, Failure
 from dyno.host.usage import of_thread_ns
-from dyno.native import REMEDY, loaded
 
 NAME, CLOCK = "python", "monotonic clock"
 AWAKE_NS = 200_000

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from time import monotonic_ns
@@ -13,8 +12,8 @@ from dyno.contracts.declarations import checked_values
 from dyno.contracts.histogram import Recorder
 from dyno.contracts.model import Phase, Wrong
 from dyno.contracts.pace import Pace
-from dyno.contracts.sample import Sample
 from dyno.contracts.suite import Job, Workload
+from dyno.fields import COUNTED, FIELDS, HISTOGRAMS, Sample
 from dyno.host.filesystem import size_on_disk
 from dyno.host.process import running
 from dyno.host.procfs import difference
@@ -78,8 +77,17 @@ def sampled(
     announce()
     void = tally.void or _verified(workload, phase, tally)
     spent.check_ns += tally.check_ns
+    measured = {name: getattr(tally, name) for name in COUNTED}
+    histograms = {each.name: _encoded(getattr(tally, each.tally)) for each in FIELDS if each.name in HISTOGRAMS}
     return Sample(
-        **_counted(phase, job, tally, void),
+        **{**measured, **histograms, "void": void},
+        phase=phase.name,
+        unit=phase.unit,
+        clients=job.clients,
+        threads=job.clients > 1 and job.spec.clients == "threads",
+        pause_cpu_ns=tally.pause_cpu_ns,
+        slowest_at_ns=None if tally.slowest is None else tally.slowest[1],
+        series=tally.points or tally.series.points(),
         temperature=reached(phase, tally, residency, served),
         residency=residency,
         client=asdict(tally.usage),
@@ -132,36 +140,8 @@ def _verified(workload: Workload, phase: Phase, tally: Tally) -> str | None:
     return None
 
 
-def _counted(phase: Phase, job: Job, tally: Tally, void: str | None) -> Mapping[str, Any]:
-    return {
-        "phase": phase.name,
-        "unit": phase.unit,
-        "operations": tally.operations,
-        "items": tally.items,
-        "elapsed_ns": tally.elapsed_ns,
-        "busy_ns": tally.busy_ns,
-        "errors": tally.errors,
-        "first_error": tally.first_error,
-        "ended_by": tally.ended_by,
-        "checked": tally.checked,
-        "clients": job.clients,
-        "threads": job.clients > 1 and job.spec.clients == "threads",
-        "wall_ns": tally.wall_ns,
-        "pause_cpu_ns": tally.pause_cpu_ns,
-        "due": tally.due,
-        "bytes": tally.bytes,
-        "reported_by": tally.reported_by,
-        "bulk": tally.bulk,
-        "histogram": tally.latency.encode(),
-        "slowest_at_ns": None if tally.slowest is None else tally.slowest[1],
-        "by_kind": {kind: recorder.encode() for kind, recorder in tally.by_kind.items()},
-        "by_part": {part: recorder.encode() for part, recorder in tally.by_part.items()},
-        "response": _encoded(tally.response),
-        "late": _encoded(tally.late),
-        "series": tally.points or tally.series.points(),
-        "void": void,
-    }
-
-
-def _encoded(recorder: Recorder | None) -> bytes | None:
+def _encoded(recorder: Recorder | dict[str, Recorder] | None) -> Any:
+    """A histogram, or a table of histograms by name."""
+    if isinstance(recorder, dict):
+        return {name: each.encode() for name, each in recorder.items()}
     return None if recorder is None else recorder.encode()

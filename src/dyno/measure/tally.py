@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dyno import fields
 from dyno.contracts.equality import positions
 from dyno.contracts.histogram import Recorder
 from dyno.contracts.model import Fact, Wrong
 from dyno.contracts.suite import Failure
+from dyno.fields import FIELDS, Counted
 from dyno.host.usage import NOTHING, Usage
 from dyno.measure.loop import Times
 from dyno.measure.series import Series
@@ -20,6 +22,10 @@ from dyno.measure.series import Series
 Good = slice | NDArray[np.bool_]
 """Selects the operations that succeeded."""
 ALL = slice(None)
+START = {
+    **dict.fromkeys(("operations", "items", "elapsed_ns", "busy_ns", "wall_ns", "errors", "checked"), 0),
+    "ended_by": "count",
+}
 
 
 def succeeded(answers: Sequence[Any], failures: int) -> Good:
@@ -34,54 +40,47 @@ def succeeded(answers: Sequence[Any], failures: int) -> Good:
     return good
 
 
-@dataclass
-class Tally:
-    """Times in ns."""
+class Tally(Counted):
+    """What a client, or all of them together, did in a phase: the counts of a sample, and what becomes of it."""
 
-    operations: int = 0
-    items: int = 0
-    elapsed_ns: int = 0
-    """Of several clients: the longest."""
-    busy_ns: int = 0
-    """Of several clients: the sum."""
-    errors: int = 0
-    checked: int = 0
-    check_ns: int = 0
-    """Time that checks of answers took, outside of elapsed_ns. Of several clients: the longest."""
-    ended_by: str = "count"
-    first_error: str | None = None
-    void: str | None = None
-    bulk: bool = False
-    warm: bool = True
-    """Whether the untimed round that the phase asked for was done whole."""
-    latency: Recorder = field(default_factory=Recorder)
-    by_kind: dict[str, Recorder] = field(default_factory=dict)
-    slowest: tuple[int, int] | None = None
-    """Latency of the slowest operation, and when it began, counted from the start of the phase."""
-    response: Recorder | None = None
-    late: Recorder | None = None
-    series: Series = field(default_factory=Series)
-    paused: tuple[int, int] = (0, 0)
-    """User and system CPU time that the client's thread spent on inputs and checks."""
-    paused_waits: int = 0
-    """How often it gave up its core in pauses, to wait."""
-    usage: Usage = NOTHING
-    wall_ns: int = 0
-    """Of several clients: the longest."""
-    last_begun_ns: int = 0
-    """When this client's last operation began, counted from the start of the phase."""
-    due: int | None = None
-    """Operations that were due, of an open loop."""
-    pause_process_ns: int = 0
-    """CPU time of the whole process, and of the server, while the clock stood still."""
-    pause_server_ns: int = 0
-    bytes: int | None = None
-    by_part: dict[str, Recorder] = field(default_factory=dict)
-    reported_by: str | None = None
-    points: tuple[Mapping[str, int], ...] = ()
-    """The series that an outside tool told."""
-    facts: Mapping[str, Fact] = field(default_factory=dict)
-    """What an outside tool told beside."""
+    def __init__(
+        self,
+        *,
+        latency: Recorder | None = None,
+        by_kind: dict[str, Recorder] | None = None,
+        response: Recorder | None = None,
+        late: Recorder | None = None,
+        slowest: tuple[int, int] | None = None,
+        usage: Usage = NOTHING,
+        paused: tuple[int, int] = (0, 0),
+        warm: bool = True,
+        **counts: Any,
+    ) -> None:
+        super().__init__(**{**START, **counts})
+        self.latency = latency or Recorder()
+        self.by_kind = by_kind or {}
+        self.by_part: dict[str, Recorder] = {}
+        self.response, self.late = response, late
+        self.slowest = slowest
+        """Latency of the slowest operation, and when it began, counted from the start of the phase."""
+        self.series = Series()
+        self.usage = usage
+        self.warm = warm
+        """Whether the untimed round that the phase requested was done whole."""
+        self.check_ns = 0
+        """Time that checks of answers took, outside of elapsed_ns. Of several clients: the longest."""
+        self.paused = paused
+        """User and system CPU time that the client's thread spent on inputs and checks."""
+        self.paused_waits = 0
+        """How often it gave up its core in pauses, to wait."""
+        self.last_begun_ns = 0
+        """When this client's last operation began, counted from the start of the phase."""
+        self.pause_process_ns = self.pause_server_ns = 0
+        """CPU time of the whole process, and of the server, while the clock stood still."""
+        self.points: tuple[Mapping[str, int], ...] = ()
+        """The series that an outside tool reported."""
+        self.facts: Mapping[str, Fact] = {}
+        """Facts that an outside tool reported."""
 
     @property
     def pause_cpu_ns(self) -> int:
@@ -92,37 +91,16 @@ class Tally:
 
     def merge(self, other: Tally) -> None:
         """Takes in another client's tally, clients having run side by side."""
-        self.operations += other.operations
-        self.items += other.items
-        self.elapsed_ns = max(self.elapsed_ns, other.elapsed_ns)
-        self.busy_ns += other.busy_ns
-        self.errors += other.errors
-        self.checked += other.checked
+        for each in FIELDS:
+            if each.merge:
+                merged = _MERGES[each.merge](getattr(self, each.tally), getattr(other, each.tally))
+                setattr(self, each.tally, merged)
         self.check_ns = max(self.check_ns, other.check_ns)
-        # 'budget' and 'duration' exclude each other; 'count' gives way to all.
-        self.ended_by = max(self.ended_by, other.ended_by, key=("count", "budget", "duration", "checks").index)
-        self.first_error = self.first_error or other.first_error
-        self.void = self.void or other.void
-        self.bulk = self.bulk or other.bulk
         self.warm = self.warm and other.warm
-        self.latency.merge(other.latency)
-        self.slowest = max(filter(None, (self.slowest, other.slowest)), default=None)
-        for kind, recorder in other.by_kind.items():
-            self.by_kind.setdefault(kind, Recorder()).merge(recorder)
-        self.response = _merged(self.response, other.response)
-        self.late = _merged(self.late, other.late)
-        self.series.merge(other.series)
         self.paused = (self.paused[0] + other.paused[0], self.paused[1] + other.paused[1])
         self.paused_waits += other.paused_waits
-        self.usage = self.usage + other.usage
-        self.wall_ns = max(self.wall_ns, other.wall_ns)
-        self.due = _sum(self.due, other.due)
         self.pause_process_ns += other.pause_process_ns
         self.pause_server_ns += other.pause_server_ns
-        self.bytes = _sum(self.bytes, other.bytes)
-        for part, recorder in other.by_part.items():
-            self.by_part.setdefault(part, Recorder()).merge(recorder)
-        self.reported_by = self.reported_by or other.reported_by
 
     def count(self, elapsed_ns: int, busy_ns: int, failures: Sequence[Failure]) -> None:
         self.elapsed_ns += elapsed_ns
@@ -179,12 +157,31 @@ class Tally:
         self.late.add(late)
 
 
-def _sum(mine: int | None, other: int | None) -> int | None:
-    return other if mine is None else mine + (other or 0)
-
-
-def _merged(mine: Recorder | None, other: Recorder | None) -> Recorder | None:
+def _sum(mine: Any, other: Any) -> Any:
     if mine is None or other is None:
+        return other if mine is None else mine
+    return mine + other
+
+
+def _merged(mine: Any, other: Any) -> Any:
+    """Merges recorders, tables of recorders by name, or series; None if both are None."""
+    if isinstance(mine, dict):
+        for name, recorder in other.items():
+            mine.setdefault(name, Recorder()).merge(recorder)
+    elif mine is None or other is None:
         return mine or other
-    mine.merge(other)
+    else:
+        mine.merge(other)
     return mine
+
+
+_MERGES: Mapping[str, Callable[[Any, Any], Any]] = {
+    fields.SUM: _sum,
+    fields.LONGEST: lambda mine, other: max(mine or 0, other or 0),
+    fields.FIRST: lambda mine, other: mine or other,
+    fields.ANY: lambda mine, other: mine or other,
+    # 'budget' and 'duration' exclude each other; 'count' gives way to all.
+    fields.REASON: partial(max, key=("count", "budget", "duration", "checks").index),
+    fields.SLOWEST: lambda mine, other: max(filter(None, (mine, other)), default=None),
+    fields.TOGETHER: _merged,
+}

@@ -25,9 +25,9 @@ from dyno.contracts import declarations
 from dyno.contracts.declarations import InvalidValue, exception_text
 from dyno.contracts.model import Absent, Refused, Tier, Wrong
 from dyno.contracts.pace import Pace
-from dyno.contracts.sample import plain
 from dyno.contracts.suite import Job, Suite, Workload
 from dyno.contracts.worker_protocol import Reporter
+from dyno.fields import plain
 from dyno.host.process import die_with_parent
 from dyno.host.usage import of_tree, own, peak_resident_bytes
 from dyno.measure.clients import ENDED_CLIENTS

@@ -1,8 +1,8 @@
 """The run file: every trial's outcome and samples, and all that is needed to judge and to repeat them.
 
-Lines of JSON. The first describes the run (schema, plan, cells, machine); every later one is a trial, appended and
-flushed to the device as soon as it has ended. A last line that a killed process left torn is passed over, and cut
-off before the file is appended to. Docs: docs/run-file.md.
+Lines of JSON. The first describes the run (schema, plan, cells, machine). Each later line is a trial, appended and
+flushed to the device as soon as it has ended. A killed process may leave an incomplete last line: readers ignore it,
+and it is cut off before the next line is appended. Docs: docs/run-file.md.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from dyno.results.read import sample as sample
 from dyno.results.run import FLOOR_BLOCKS as FLOOR_BLOCKS
 from dyno.results.run import Attempt as Attempt
 from dyno.results.run import Run as Run
-from dyno.results.run import beside as beside
+from dyno.results.run import is_reference as is_reference
 from dyno.results.write import append as append
+from dyno.results.write import as_read as as_read
 from dyno.results.write import create as create
+from dyno.results.write import cut_incomplete_line as cut_incomplete_line
 from dyno.results.write import end as end
-from dyno.results.write import kept as kept
-from dyno.results.write import mend as mend

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict, get_type_h
 
 from msgspec import Meta
 
+from dyno.contracts.cell import Cell
 from dyno.contracts.decoded_types import Amount, Count, Fact, Percent, Text
-from dyno.contracts.sample import Cell
 from dyno.options import PlanOptions
 
 MOST_CELLS, MOST_PHASES = 100_000, 1_000

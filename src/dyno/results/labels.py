@@ -7,23 +7,23 @@ import re
 from collections.abc import Iterable, Sequence
 from urllib.parse import urlsplit
 
+from dyno.contracts.cell import Cell
 from dyno.contracts.model import STAND_IN_PREFIX
-from dyno.contracts.sample import Cell
 from dyno.results.run import Attempt
 
 URL = "url"
 PROGRAM = "program"
-"""The option that names another program of the same server: its version says more than where it is."""
+"""The option that names another program of the same server: the label has its version rather than its path."""
 
 
-def give(cells: Sequence[Cell], attempts: Sequence[Attempt]) -> None:
-    """Sets the label of those that need one."""
+def set_labels(cells: Sequence[Cell], attempts: Sequence[Attempt]) -> None:
+    """Sets the labels of cells whose engine name alone is not enough."""
     versions = {each.cell: number for each in attempts if (number := _number(each.version))}
-    told: dict[str, dict[str, str]] = {}
+    by_engine: dict[str, dict[str, str]] = {}
     for at, cell in enumerate(cells):
         if not cell.floor and at in versions:
-            told.setdefault(cell.engine, {})[cell.asked] = versions[at]
-    several = {engine for engine, of in told.items() if len(set(of.values())) > 1}
+            by_engine.setdefault(cell.engine, {})[cell.asked] = versions[at]
+    several = {engine for engine, of in by_engine.items() if len(set(of.values())) > 1}
     several |= {cell.engine for cell in cells if PROGRAM in cell.options}
     named = {
         at: f"{cell.engine} {versions[at]}"
@@ -33,14 +33,14 @@ def give(cells: Sequence[Cell], attempts: Sequence[Attempt]) -> None:
     named = {at: name for at, name in named.items() if cells[at].name is None}
     short = {cells[at].asked: f"{name}{_options(cells[at], PROGRAM)}" for at, name in named.items()}
     for at, name in named.items():
-        # Of two programs of one version, where they are is all that tells them apart.
+        # Two programs of the same version can only be told apart by their paths.
         alone = list(short.values()).count(short[cells[at].asked]) == 1
         object.__setattr__(cells[at], "label", short[cells[at].asked] if alone else f"{name}{_options(cells[at])}")
-    _give_places([cell for at, cell in enumerate(cells) if cell.name is None and at not in named])
+    _set_places([cell for at, cell in enumerate(cells) if cell.name is None and at not in named])
 
 
-def _give_places(unnamed: Sequence[Cell]) -> None:
-    """'postgresql at db.example:5432/shop' in place of a whole address, if that tells the row from all others."""
+def _set_places(unnamed: Sequence[Cell]) -> None:
+    """Shortens a whole address to 'postgresql at db.example:5432/shop' if no other row has the same label."""
     short = {cell.asked: place for cell in unnamed if (place := _place(cell))}
     for cell in unnamed:
         place = short.get(cell.asked)
@@ -49,7 +49,7 @@ def _give_places(unnamed: Sequence[Cell]) -> None:
 
 
 def _place(cell: Cell) -> str | None:
-    """Without user, password and query. None if the row has no address that can be read."""
+    """The address without user, password and query; None if the row has no valid address."""
     text = str(cell.options.get(URL, ""))
     try:
         address = urlsplit(text)
@@ -73,11 +73,11 @@ def _other_products(cells: Sequence[Cell], attempts: Iterable[Attempt]) -> dict[
 
 
 def _options(cell: Cell, without: str = "") -> str:
-    given = {name: value for name, value in cell.options.items() if name != without}
-    return Cell("", "", given, None, {}).asked
+    options = {name: value for name, value in cell.options.items() if name != without}
+    return Cell("", "", options, None, {}).asked
 
 
 def _number(version: str | None) -> str | None:
     """'15.18' of 'PostgreSQL 15.18 (psycopg 3.2.1, libpq 17.5)'."""
-    found = re.search(r"(?<!\S)v?(\d\S*)", (version or "").partition("(")[0])
-    return found[1] if found else None
+    match = re.search(r"(?<!\S)v?(\d\S*)", (version or "").partition("(")[0])
+    return match[1] if match else None

@@ -1,8 +1,7 @@
-"""The lines of a run file, each as JSON that has one meaning: no key twice, no number that is none, nothing without
-an end. What the values are of may not be put here.
+"""Parses the lines of a run file as strict JSON: no duplicate keys, no NaN or infinity, limited sizes.
 
-A line that Dyno wrote is decoded natively. It is one that reads back to itself, byte by byte: of a key that is there
-twice, only one is left. Any other is looked at again, more slowly, key by key.
+A line that Dyno wrote is decoded by msgspec, and encodes to the same bytes again. If it doesn't, it may have a
+duplicate key, of which only one is left: then Python's slower decoder checks each key.
 """
 
 from __future__ import annotations
@@ -17,30 +16,29 @@ from typing import Any
 import msgspec
 
 from dyno.contracts.model import UsageError
-from dyno.contracts.sample import HISTOGRAMS
 from dyno.contracts.value_types import MOST_HISTOGRAM, MOST_TEXT
+from dyno.fields import HISTOGRAMS
 from dyno.text.safe_read import MIB, opened
 from dyno.text.sanitize import MOST, sanitize
 
 OPENING = b'{"kind":"run"'
-"""How Dyno begins a run file."""
+"""First bytes of a run file that Dyno wrote."""
 _BEGINNING = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"kind"\s*:\s*"run"')
 _BEGINNING_BYTES = 1 << 16
 MOST_BYTES, MOST_LINE = 2048 * MIB, 64 * MIB
-"""Of a run file, and of a line of it."""
+"""Largest size of a run file, and of one of its lines."""
 SEVERAL_LINES = frozenset({"why", "output", "first_error", "void", "absent"})
-"""Texts that may have line breaks."""
-_OF_ALL = HISTOGRAMS | {"absent"}
-"""Names of tables, too, whose keys are others' names."""
+"""Keys whose text may have line breaks."""
+_WITH_NAMES = HISTOGRAMS | {"absent"}
+"""Keys of tables by name, whose texts are treated like the table's own."""
 DIGITS = 20
-"""Of a whole number: more than 64 bits have."""
+"""Most digits of a whole number: 64 bits have fewer."""
 
 _decode, _encode = msgspec.json.Decoder().decode, msgspec.json.Encoder().encode
 
 
 def is_run_file(path: Path) -> bool:
-    """Returns whether a regular file begins like a run file, whatever its white space and the order of its keys.
-    Raises OSError."""
+    """Whether a regular file begins like a run file, with any white space and order of keys. Raises OSError."""
     if not path.is_file():
         return False
     with path.open("rb") as file:
@@ -58,7 +56,7 @@ def is_run_file(path: Path) -> bool:
 
 
 def lines(path: Path) -> Iterator[bytes]:
-    """Each whole line, without its break: what a kill tore at the end is none. Raises UsageError."""
+    """Yields each complete line without its line break; an incomplete last line is skipped. Raises UsageError."""
     with opened(path, MOST_BYTES) as file:
         number = 1
         while (line := file.readline(MOST_LINE)).endswith(b"\n"):
@@ -69,40 +67,39 @@ def lines(path: Path) -> Iterator[bytes]:
 
 
 def damaged(path: Path, why: object, line: int | None = None) -> UsageError:
-    """For what can't be made sense of."""
+    """The error for a file with invalid content."""
     where = "" if line is None else f" in line {line}"
     return UsageError(f"{path} is damaged{where}: {why}")
 
 
 def parsed(line: bytes) -> Any:
-    """What the line says; text in it can do no harm to who reads it. Raises ValueError."""
+    """The JSON of a line, with sanitized text. Raises ValueError."""
     try:
-        found = _natively(line)
-        if found is None:
-            found = _strictly(line)
+        data = _decoded(line)
+        if data is None:
+            data = _strictly_decoded(line)
         plain = line.isascii() and b"\\" not in line and b"\x7f" not in line
-        return found if plain else cleaned(found)
+        return data if plain else cleaned(data)
     except RecursionError:
         raise ValueError("nested too deeply") from None
 
 
-def _natively(line: bytes) -> Any:
-    """None for a line that is not what Dyno would write."""
+def _decoded(line: bytes) -> Any:
+    """None for a line that Dyno would write differently."""
     try:
-        found = _decode(line)
+        data = _decode(line)
     except (msgspec.DecodeError, ValueError):
-        # Half a character, which an escape may name and older versions wrote, is refused too.
+        # msgspec also refuses lone surrogates, which older versions of Dyno wrote.
         return None
-    return found if _encode(found) == line else None
+    return data if _encode(data) == line else None
 
 
-def _strictly(line: bytes) -> Any:
-    """Raises ValueError."""
+def _strictly_decoded(line: bytes) -> Any:
     try:
         return json.loads(
             line.decode(),
-            object_pairs_hook=_once,
-            parse_int=_whole,
+            object_pairs_hook=_object,
+            parse_int=_integer,
             parse_float=_finite,
             parse_constant=_finite,
         )
@@ -112,16 +109,16 @@ def _strictly(line: bytes) -> Any:
         raise ValueError(f"not UTF-8 from byte {error.start} on") from None
 
 
-def _once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+def _object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    data = dict(pairs)
+    if len(data) < len(pairs):
         names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"the key {json.dumps(sanitize(twice, most=80))} is there twice")
-    return found
+        duplicate = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the key {json.dumps(sanitize(duplicate, most=80))} is there twice")
+    return data
 
 
-def _whole(digits: str) -> int:
+def _integer(digits: str) -> int:
     if len(digits) > DIGITS:
         raise ValueError(f"a number of {len(digits)} digits")
     return int(digits)
@@ -134,19 +131,19 @@ def _finite(text: str) -> float:
     return number
 
 
-def cleaned(found: Any, name: str = "") -> Any:
-    """The same with every text made harmless, keys too, and cut where it is longer than any that is wanted."""
-    if isinstance(found, str):
+def cleaned(data: Any, name: str = "") -> Any:
+    """The data with all texts sanitized and cut to the longest allowed length, keys included."""
+    if isinstance(data, str):
         if name in HISTOGRAMS:
-            return sanitize(found, MOST_HISTOGRAM + 1)
-        return _fit(found, "\n\t" if name in SEVERAL_LINES else "")
-    if isinstance(found, list):
-        return [cleaned(value, name) for value in found]
-    if isinstance(found, dict):
-        return {_fit(key): cleaned(value, name if name in _OF_ALL else key) for key, value in found.items()}
-    return found
+            return sanitize(data, MOST_HISTOGRAM + 1)
+        return _fit(data, "\n\t" if name in SEVERAL_LINES else "")
+    if isinstance(data, list):
+        return [cleaned(value, name) for value in data]
+    if isinstance(data, dict):
+        return {_fit(key): cleaned(value, name if name in _WITH_NAMES else key) for key, value in data.items()}
+    return data
 
 
 def _fit(text: str, keep: str = "") -> str:
-    # Not to what was kept of one that was cut where it entered: the mark is a part of it.
+    # Text that was cut when the worker reported it ends with a mark, and may be longer by that.
     return sanitize(text, MOST if len(text) > MOST_TEXT else MOST_TEXT, keep)

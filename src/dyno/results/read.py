@@ -1,5 +1,5 @@
-"""Reads a run file, so that nobody has to ask afterwards: what is loaded is of the right types, within its limits,
-and of one piece. A histogram alone is decoded only when it is looked at."""
+"""Reads a run file and checks it: loaded values have the declared types, are within their limits, and fit together.
+Histograms are decoded later, when they are needed."""
 
 from __future__ import annotations
 
@@ -11,28 +11,30 @@ from typing import Any
 
 import msgspec
 
+from dyno.contracts.cell import Cell
 from dyno.contracts.model import UsageError
-from dyno.contracts.sample import Cell, Sample
 from dyno.contracts.value_types import MOST_POINTS, MOST_TEXT
-from dyno.results import labels, tiers
+from dyno.fields import Sample
 from dyno.results.header import End, Header
+from dyno.results.labels import set_labels
 from dyno.results.parse import cleaned, damaged, lines, parsed
-from dyno.results.run import Attempt, Run
+from dyno.results.run import Attempt, Run, apply_server_tiers
 from dyno.text.sanitize import sanitize
 
 SCHEMA = 3
 READABLE = (1, 2, 3)
-_ALIKE = ("outcome", "version", "settings", "caveats", "loop", "absent")
-_ALIKE_OF_SAMPLES = ("phase", "unit", "ended_by", "temperature")
+# Fields that many trials of an engine have in common.
+_COMMON = ("outcome", "version", "settings", "caveats", "loop", "absent")
+_COMMON_OF_SAMPLES = ("phase", "unit", "ended_by", "temperature")
 _OFTEN_EMPTY = ("by_kind", "by_part", "facts")
 _EMPTY: Mapping[str, Any] = {}
-# Years that are dates in every zone.
+# Years that are dates in every time zone.
 FIRST_YEAR, LAST_YEAR = 1900, 9900
 
 
 def load(path: Path) -> Run:
-    """Reads a run file. Raises UsageError, in one line, for anything that is not one."""
-    # Nothing of it is garbage, of which there is more to be looked through with every trial.
+    """Reads a run file. Raises UsageError, in one line, for any other file."""
+    # Loading creates no garbage, but collections would walk through all trials again and again.
     collecting = gc.isenabled()
     gc.disable()
     try:
@@ -43,55 +45,55 @@ def load(path: Path) -> Run:
 
 
 def _loaded(path: Path) -> Run:
-    found = lines(path)
-    header, cells = opening(path, next(found, b""))
-    attempts, phases, ending, once = [], frozenset(header["plan"]["phases"]), None, _keeper()
-    for number, line in enumerate(found, 2):
+    remaining = lines(path)
+    header, cells = opening(path, next(remaining, b""))
+    attempts, phases, ending, shared = [], frozenset(header["plan"]["phases"]), None, _interned()
+    for number, line in enumerate(remaining, 2):
         try:
             data = parsed(line)
             if not isinstance(data, dict):
                 raise ValueError("not an object")
-            # One that is followed by further lines ended a run that was gone on with.
+            # An end that is followed by further lines was that of a run that was resumed.
             ending = typed(data, End)["why"] if data.get("kind") == "end" else None
             if data.get("kind") == "trial":
-                attempts.append(_lean(attempt(data, len(cells), phases), once))
+                attempts.append(_shrunk(attempt(data, len(cells), phases), shared))
         except ValueError as error:
             raise damaged(path, error, number) from None
-    tiers.follow(cells, attempts)
-    labels.give(cells, attempts)
+    apply_server_tiers(cells, attempts)
+    set_labels(cells, attempts)
     return Run(path, header, cells, tuple(attempts), ending)
 
 
-def _keeper() -> Callable[[Any], Any]:
-    """Gives of values that are equal always the same one."""
+def _interned() -> Callable[[Any], Any]:
+    """A function that returns the same object for equal values."""
     known: dict[bytes, Any] = {}
     encode = msgspec.json.Encoder().encode
     return lambda value: known.setdefault(encode(value), value)
 
 
-def _lean(found: Attempt, once: Callable[[Any], Any]) -> Attempt:
-    """The same, without what many trials of an engine have alike: a run may have a hundred thousand of them."""
-    for name in _ALIKE:
-        object.__setattr__(found, name, once(getattr(found, name)))
+def _shrunk(attempt: Attempt, shared: Callable[[Any], Any]) -> Attempt:
+    """Shares equal values between attempts, since a run may have 100,000 of them."""
+    for name in _COMMON:
+        object.__setattr__(attempt, name, shared(getattr(attempt, name)))
     for name in ("facts", "spent_ns"):
-        if not getattr(found, name):
-            object.__setattr__(found, name, _EMPTY)
-    for each in found.samples:
-        for name in _ALIKE_OF_SAMPLES:
-            object.__setattr__(each, name, once(getattr(each, name)))
+        if not getattr(attempt, name):
+            object.__setattr__(attempt, name, _EMPTY)
+    for each in attempt.samples:
+        for name in _COMMON_OF_SAMPLES:
+            setattr(each, name, shared(getattr(each, name)))
         for name in _OFTEN_EMPTY:
             if not getattr(each, name):
-                object.__setattr__(each, name, _EMPTY)
-    return found
+                setattr(each, name, _EMPTY)
+    return attempt
 
 
 def planned(path: Path) -> tuple[Cell, ...]:
-    """The cells as the plan has them, whatever tier its trials found. Raises UsageError."""
+    """The cells as planned, without the tiers that trials found. Raises UsageError."""
     return opening(path, next(lines(path), b""))[1]
 
 
 def opening(path: Path, line: bytes) -> tuple[Header, tuple[Cell, ...]]:
-    """What the first line of the file says. Raises UsageError."""
+    """The header and the cells of the file's first line. Raises UsageError."""
     try:
         data = parsed(line)
     except ValueError as error:
@@ -110,73 +112,73 @@ def opening(path: Path, line: bytes) -> tuple[Header, tuple[Cell, ...]]:
 
 
 def begun(data: Mapping[str, Any]) -> tuple[Header, tuple[Cell, ...]]:
-    """The header and the cells of a first line's JSON. Raises ValueError."""
-    found: dict[str, Any] = typed(data, Header)
-    cells: tuple[Cell, ...] = found.pop("cells")
-    # An earlier version let cores sleep, without saying so.
-    found["plan"].setdefault("awake", False)
-    if len(set(found["plan"]["phases"])) < len(found["plan"]["phases"]):
-        raise ValueError("plan.phases: one is there twice")
+    """The header and the cells from the JSON of a first line. Raises ValueError."""
+    header: dict[str, Any] = typed(data, Header)
+    cells: tuple[Cell, ...] = header.pop("cells")
+    # Earlier versions let cores sleep, and files of these lack the key.
+    header["plan"].setdefault("awake", False)
+    if len(set(header["plan"]["phases"])) < len(header["plan"]["phases"]):
+        raise ValueError("plan.phases: a phase is listed twice")
     for at, cell in enumerate(cells):
         if cell.params.keys() != cells[0].params.keys():
-            raise ValueError(f"cells[{at}].params: not those of the first cell")
+            raise ValueError(f"cells[{at}].params: not the parameters of the first cell")
         clients, rate = cell.params.get("clients", 1), cell.params.get("rate", "max")
         if type(clients) is not int or clients < 1:
             raise ValueError(f"cells[{at}].params.clients: expected a number of clients")
         if rate != "max" and not (type(rate) in (int, float) and float(rate) > 0):
             raise ValueError(f"cells[{at}].params.rate: expected operations a second, or max")
-    if (created := found.get("created")) is not None:
-        _moment("created", created, zone=False)
-    return found, cells
+    if (created := header.get("created")) is not None:
+        _check_moment("created", created, zone=False)
+    return header, cells
 
 
 def attempt(data: Mapping[str, Any], cells: int, phases: Collection[str]) -> Attempt:
-    """An attempt from its JSON, of a run of so many cells and these phases. Raises ValueError."""
-    found: Attempt = typed(data, Attempt)
-    if any(len(text) > MOST_TEXT for caveat in found.caveats for text in (caveat.code, caveat.text)):
-        # Engines' declarations have caveats, too, and know no decoder.
-        found = typed(cleaned(data), Attempt)
-    if found.cell >= cells:
-        raise ValueError(f"cell: {found.cell} of {cells}, counted from 0")
-    _moment("started", found.started, zone=True)
-    measured = [sample.phase for sample in found.samples]
-    for name in (*measured, *found.absent):
+    """An attempt from its JSON, in a run of `cells` cells and these phases. Raises ValueError."""
+    attempt: Attempt = typed(data, Attempt)
+    if any(len(text) > MOST_TEXT for caveat in attempt.caveats for text in (caveat.code, caveat.text)):
+        # The decoder does not check their length: engines declare caveats too, without importing msgspec.
+        attempt = typed(cleaned(data), Attempt)
+    if attempt.cell >= cells:
+        raise ValueError(f"cell: {attempt.cell} of {cells}, counted from 0")
+    _check_moment("started", attempt.started, zone=True)
+    measured = [sample.phase for sample in attempt.samples]
+    for name in (*measured, *attempt.absent):
         if name not in phases:
             raise ValueError(f"the phase {_short(name)} is not in the plan")
     if len(set(measured)) < len(measured):
-        raise ValueError("samples: two are of one phase")
-    for at, one in enumerate(found.samples):
-        _sound(one, f"samples[{at}].")
-    return found
+        raise ValueError("samples: two samples are of the same phase")
+    for at, each in enumerate(attempt.samples):
+        _check_sample(each, f"samples[{at}].")
+    return attempt
 
 
 def sample(data: Mapping[str, Any]) -> Sample:
-    """A sample from its JSON; fields of a later schema are passed over. Raises ValueError."""
-    found: Sample = typed(data, Sample)
-    _sound(found)
-    return found
+    """A sample from its JSON; fields of a later schema are ignored. Raises ValueError."""
+    sample: Sample = typed(data, Sample)
+    _check_sample(sample)
+    return sample
 
 
-def _sound(found: Sample, where: str = "") -> None:
-    """Raises ValueError for figures that can't be true together."""
-    if found.errors > found.operations:
-        raise ValueError(f"{where}errors: {found.errors} of {found.operations} operations")
-    about = found.residency
-    if about is not None and (about["resident_bytes"] or 0) > about["file_bytes"]:
-        raise ValueError(f"{where}residency: more is resident than there is")
-    if found.series:
-        interval = found.series[0]["interval_ns"]
-        if max(point["from_ns"] for point in found.series) // interval >= MOST_POINTS:
+def _check_sample(sample: Sample, where: str = "") -> None:
+    """Raises ValueError for figures that contradict each other."""
+    if sample.errors > sample.operations:
+        raise ValueError(f"{where}errors: {sample.errors} of {sample.operations} operations")
+    residency = sample.residency
+    if residency is not None and (residency["resident_bytes"] or 0) > residency["file_bytes"]:
+        raise ValueError(f"{where}residency: resident_bytes exceeds file_bytes")
+    if sample.series:
+        interval = sample.series[0]["interval_ns"]
+        if max(point["from_ns"] for point in sample.series) // interval >= MOST_POINTS:
             raise ValueError(f"{where}series: more than {MOST_POINTS} intervals")
 
 
-def _moment(where: str, text: str, zone: bool) -> None:
-    """Raises ValueError for what is no date and time, or has no zone where it needs one."""
+def _check_moment(where: str, text: str, zone: bool) -> None:
+    """Raises ValueError for text that is no date and time, or lacks a zone that it needs."""
     try:
-        found = datetime.fromisoformat(text)
+        moment = datetime.fromisoformat(text)
     except ValueError:
-        found = None
-    if found is None or not FIRST_YEAR <= found.year <= LAST_YEAR or (zone and found.tzinfo is None):
+        moment = None
+    if moment is None or not FIRST_YEAR <= moment.year <= LAST_YEAR or (zone and moment.tzinfo is None):
         raise ValueError(f"{where}: expected a date and a time by ISO 8601{', with its zone' * zone}")
 
 
@@ -185,12 +187,12 @@ def _short(value: object) -> str:
 
 
 def typed(data: Any, kind: Any) -> Any:
-    """The data as it is declared; what is not declared is passed over. Raises ValueError, with where and what."""
+    """Converts JSON to a declared type; undeclared keys are ignored. Raises ValueError, which says where and what."""
     try:
         try:
             return msgspec.convert(data, kind)
         except msgspec.ValidationError:
-            # A text may be too long.
+            # Perhaps only a text is too long.
             return msgspec.convert(cleaned(data), kind)
     except RecursionError:
         raise ValueError("nested too deeply") from None

@@ -1,28 +1,28 @@
-"""A run, and one attempt at a trial of it: what a run file has, in memory. How it is read and written may not be put
-here."""
+"""A run and the attempts at its trials, in memory."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from dyno.contracts.cell import Cell
 from dyno.contracts.decoded_types import Count, Fact, Loop, Resources, Strain, Text
-from dyno.contracts.model import Caveat, Phase, Tier
-from dyno.contracts.sample import Cell, Sample
+from dyno.contracts.model import Caveat, Phase, Tier, weakest
+from dyno.fields import Sample
 from dyno.results.header import Header
 
 FLOOR_BLOCKS = 3
-"""In so many blocks each null engine has a trial; in further ones only as long as its interval is wide."""
+"""Blocks in which every null engine has a trial. Later blocks repeat it only while its interval is wide."""
 _PHASE = frozenset(known.name for known in fields(Phase))
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One execution of a trial: how it ended, and what it measured up to there."""
+    """One execution of a trial: its outcome, and what it measured until it ended."""
 
     cell: Count
     block: Count
@@ -32,7 +32,7 @@ class Attempt:
     'error'."""
     why: Text | None
     phase: Text | None
-    """Where it ended, for an outcome other than 'ok'."""
+    """The phase in which it ended, for an outcome other than 'ok'."""
     samples: tuple[Sample, ...]
     started: Text
     """UTC, ISO 8601."""
@@ -41,33 +41,33 @@ class Attempt:
     settings: Mapping[Text, Fact] | None
     caveats: tuple[Caveat, ...]
     resources: Resources
-    """`client` and `server`: what their processes used in the whole trial; and `peak_anonymous_bytes`."""
+    """Usage of the whole trial: `client`, `server` and `peak_anonymous_bytes`."""
     output: Text | None
-    """The end of what the trial printed; kept only where it did not end well."""
+    """The end of the trial's output, if its outcome is not 'ok'."""
     loop: Loop | None = None
-    """Which loop measured, by which clock, and what it costs: see `measure.loop.about`."""
+    """Name, clock and cost of the measuring loop: see `measure.loop.about`."""
     absent: Mapping[Text, Text] = field(default_factory=dict)
-    """Phases that make no sense for the engine, and why."""
+    """Phases that make no sense for the engine, each with the reason."""
     facts: Mapping[Text, Fact] = field(default_factory=dict)
-    """What the suite tells of the trial as a whole, by name."""
+    """The suite's facts about the whole trial, by name."""
     spent_ns: Mapping[Text, Count] = field(default_factory=dict)
-    """Where the worker's time went, by part: see docs/run-file.md."""
+    """The worker's time by part: see docs/run-file.md."""
     tier: Tier | None = None
-    """What the settings of a user's own server give; None for any other engine, and if nobody can read them."""
+    """The tier that the settings of a user's own server provide. None for other engines, and if it can't be read."""
     strain: Strain = field(default_factory=dict)
-    """What the machine suffered during the trial: see `host.strain.since`."""
+    """Load of the machine during the trial: see `host.strain.since`."""
 
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """A run file, read. It is equal to itself alone, and so can be a key."""
+    """A loaded run file. Compared by identity, so that it can be a key."""
 
     path: Path
     header: Header
     cells: tuple[Cell, ...]
     attempts: tuple[Attempt, ...]
     ending: str | None = None
-    """Of a run that adds blocks until its intervals are narrow, and has ended: 'narrow' or 'time'."""
+    """Why an ended run with `until` added no further block: 'narrow' or 'time'. None for other runs."""
 
     @property
     def plan(self) -> Mapping[str, Any]:
@@ -76,17 +76,17 @@ class Run:
 
     @cached_property
     def phases(self) -> Mapping[str, Phase]:
-        """What the suite says of the phases of the plan; of a run file that does not tell, as good as nothing."""
-        told = {found["name"]: found for found in self.header.get("phases") or ()}
-        return {name: _phase(name, told.get(name, {})) for name in self.plan["phases"]}
+        """The suite's declarations of the plan's phases; defaults if the run file lacks them."""
+        declared = {phase["name"]: phase for phase in self.header.get("phases") or ()}
+        return {name: _phase(name, declared.get(name, {})) for name in self.plan["phases"]}
 
     def final(self) -> list[Attempt]:
-        """The last attempt of every trial that has ended."""
+        """The last attempt at every trial that has ended."""
         return list({(a.cell, a.block): a for a in self.attempts}.values())
 
     @cached_property
     def blocks(self) -> int:
-        """How many there are to be: as many as were planned, or were begun where their number was left open."""
+        """The planned number of blocks; with `until`, those that have begun if they are more."""
         planned = int(self.plan["samples"])
         if self.plan.get("until") is None:
             return planned
@@ -101,23 +101,39 @@ class Run:
         return all(ended[at] >= self.trials(at) for at in range(len(self.cells)))
 
     def trials(self, cell: int) -> int:
-        """How many a cell is to have: one in each block, and fewer of a null engine's."""
-        return min(self.blocks, FLOOR_BLOCKS) if beside(self.cells, self.cells[cell]) else self.blocks
+        """The number of trials of a cell: one in each block, fewer for a null engine."""
+        return min(self.blocks, FLOOR_BLOCKS) if is_reference(self.cells, self.cells[cell]) else self.blocks
 
     @property
     def progress(self) -> tuple[int, int]:
-        """The number of trials that have ended, and of those that there are to be."""
+        """The number of trials that have ended, and of all trials."""
         ended = Counter(attempt.cell for attempt in self.final())
         return ended.total(), sum(max(self.trials(at), ended[at]) for at in range(len(self.cells)))
 
 
-def beside(cells: Iterable[Cell], cell: Cell) -> bool:
-    """Whether it is a null engine's, in a run of others: its figure is wanted for theirs, and not for itself."""
+def is_reference(cells: Iterable[Cell], cell: Cell) -> bool:
+    """Whether the cell is a null engine's in a run of other engines: it only shows the harness's cost."""
     return cell.floor and not all(other.floor for other in cells)
 
 
 def _phase(name: str, data: Mapping[str, Any]) -> Phase:
-    """Fields of a later schema are passed over."""
+    # Ignores fields of a later schema.
     values = {key: value for key, value in data.items() if key in _PHASE}
     values = {"title": name, "unit": "op", "writes": False, **values, "name": name}
     return Phase(**{**values, "parts": tuple(values.get("parts", ()))})
+
+
+def apply_server_tiers(cells: Sequence[Cell], attempts: Iterable[Attempt]) -> None:
+    """Sets the tier of each cell that follows its server: the weakest tier of its trials. A null engine moves along
+    if no other cell is left at its tier."""
+    tiers: dict[int, Tier] = {}
+    for each in attempts:
+        if each.tier is not None and cells[each.cell].follows:
+            tiers[each.cell] = weakest((tiers.get(each.cell, each.tier), each.tier))
+    by_planned = {cells[at].tier: tier for at, tier in tiers.items()}
+    for at, tier in tiers.items():
+        object.__setattr__(cells[at], "tier", tier)
+    left = {cell.tier for cell in cells if not cell.floor}
+    for cell in cells:
+        if cell.floor and cell.tier not in left and cell.tier in by_planned:
+            object.__setattr__(cell, "tier", by_planned[cell.tier])

@@ -1,4 +1,4 @@
-"""Writes a run file, line by line, each flushed to the device; and nothing that could not be read again."""
+"""Writes a run file line by line. Each line is checked by reading it first, and flushed to the device."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from dyno.contracts.cell import Cell
 from dyno.contracts.model import UsageError
-from dyno.contracts.sample import Cell, Sample, plain
+from dyno.fields import Sample, plain
 from dyno.results import read
 from dyno.results.lock import Lock
 from dyno.results.parse import MOST_LINE, is_run_file, parsed
@@ -25,8 +26,8 @@ BLOCK = 1 << 16
 def create(
     path: Path, header: Mapping[str, Any], cells: Collection[Cell], replace: bool = False, lock: Lock | None = None
 ) -> None:
-    """Writes a new run file with no trials, which `lock` then holds. Raises UsageError if it is there and may not be
-    replaced, or another process is writing to it."""
+    """Writes a new run file without trials and locks it with `lock`. Raises UsageError if the file exists and may not
+    be replaced, or another process is writing to it."""
     if lock is None:
         with Lock() as lock:
             return create(path, header, cells, replace, lock)
@@ -39,7 +40,7 @@ def create(
         if replace:
             _check_replaced(path)
             lock.take(path)
-            # The old one is there until the new one is.
+            # The old file stays until the new one is complete.
             part = path.with_name(f".dyno-{os.getpid()}.part")
             part.unlink(missing_ok=True)
             _begin(part, line, lock)
@@ -53,22 +54,21 @@ def create(
         raise UsageError(f"can't write {path}: {error.strerror}") from None
 
 
-def kept(cells: Collection[Cell]) -> tuple[Cell, ...]:
-    """As they are once they were written and read: text that could do harm is not what it was."""
+def as_read(cells: Collection[Cell]) -> tuple[Cell, ...]:
+    """The cells as a run file returns them, with sanitized text."""
     line = json.dumps(list(cells), default=_plain).encode()
     try:
-        found: tuple[Cell, ...] = read.typed(parsed(line), tuple[Cell, ...])
+        return tuple(read.typed(parsed(line), tuple[Cell, ...]))
     except ValueError:
-        # They are in no run file.
+        # No run file can contain them.
         return tuple(cells)
-    return found
 
 
 def _begin(path: Path, line: bytes, lock: Lock) -> None:
-    """A new file with that line, locked; none, if it can't be written."""
+    """Creates a locked file with that line. If it can't be written, the file is removed."""
     with path.open("xb") as file:
         try:
-            # Before it has its final name, so that nobody else can lock it first.
+            # Locked before it gets its final name, so that no other process can lock it first.
             lock.add(path, os.dup(file.fileno()))
             _write(file, line)
         except OSError:
@@ -77,14 +77,14 @@ def _begin(path: Path, line: bytes, lock: Lock) -> None:
 
 
 def _check_replaced(path: Path) -> None:
-    """What is not a run file, be it one that was killed in its first line, is refused by its reading."""
+    """Raises UsageError for a file that is not a run file, or has an incomplete first line."""
     if path.exists() and not is_run_file(path):
         read.load(path)
 
 
 def append(path: Path, attempt: Attempt) -> None:
-    """Adds one attempt, flushed to the device. Raises OSError; and UsageError, adding nothing, for one that could not
-    be read again."""
+    """Appends an attempt, flushed to the device. Raises UsageError, and appends nothing, if the attempt could not be
+    read again; raises OSError."""
     line = _encoded(path, {"kind": "trial", **_plain(attempt)})
     with path.open("rb") as file:
         cells, phases = _plan(path, file.readline(MOST_LINE).rstrip(b"\n"))
@@ -97,19 +97,19 @@ def append(path: Path, attempt: Attempt) -> None:
 
 @lru_cache(maxsize=1)
 def _plan(path: Path, line: bytes) -> tuple[int, frozenset[str]]:
-    """The number of cells and the phases, by the first line."""
+    """The number of cells and the phases, from the first line."""
     header, cells = read.opening(path, line)
     return len(cells), frozenset(header["plan"]["phases"])
 
 
 def end(path: Path, why: str) -> None:
-    """Says why no further block was added. Raises OSError."""
+    """Appends the reason why no further block was added. Raises OSError."""
     _add(path, _encoded(path, {"kind": "end", "why": why}))
 
 
 def _add(path: Path, line: bytes) -> None:
     try:
-        # One that was taken away is not made anew: it would have no header.
+        # If the file was removed, it is not created again: it would lack a header.
         with open(path, "ab", opener=lambda name, flags: os.open(name, flags & ~os.O_CREAT)) as file:
             _write(file, line)
     except OSError as error:
@@ -118,7 +118,7 @@ def _add(path: Path, line: bytes) -> None:
 
 
 def _encoded(path: Path, line: Mapping[str, Any]) -> bytes:
-    """Raises UsageError for what is no JSON: an engine's plug-in may tell anything."""
+    """Raises UsageError for values that JSON can't hold: a plug-in may report any."""
     try:
         encoded = json.dumps(line, separators=(",", ":"), allow_nan=False, default=_plain).encode()
     except (TypeError, ValueError, RecursionError) as error:
@@ -128,17 +128,17 @@ def _encoded(path: Path, line: Mapping[str, Any]) -> bytes:
     return encoded
 
 
-def _plain(found: Any) -> dict[str, Any]:
-    """A cell, an attempt or a part of it."""
-    if isinstance(found, Sample):
-        return plain(found)
-    if not is_dataclass(found):
-        raise TypeError(f"{type(found).__name__} is not JSON")
-    return {field.name: getattr(found, field.name) for field in fields(found)}
+def _plain(value: Any) -> dict[str, Any]:
+    """The fields of a cell, an attempt or a part of it."""
+    if isinstance(value, Sample):
+        return plain(value)
+    if not is_dataclass(value):
+        raise TypeError(f"{type(value).__name__} is not JSON")
+    return {field.name: getattr(value, field.name) for field in fields(value)}
 
 
 def _unreadable(path: Path, why: object) -> UsageError:
-    return UsageError(f"can't write to {path} what could not be read again: {why}")
+    return UsageError(f"can't write to {path}, since it could not be read again: {why}")
 
 
 def _write(file: BinaryIO, line: bytes) -> None:
@@ -147,23 +147,17 @@ def _write(file: BinaryIO, line: bytes) -> None:
     os.fsync(file.fileno())
 
 
-def mend(path: Path) -> None:
-    """Cuts off a torn last line, so that the next one starts on a line of its own. Raises UsageError for a file that
-    can't be written: before there is something to write."""
+def cut_incomplete_line(path: Path) -> None:
+    """Cuts off an incomplete last line, so that the next line can be appended. Raises UsageError if the file can't
+    be written."""
     try:
         with path.open("r+b") as file:
-            file.truncate(_whole(file))
+            end = file.seek(0, os.SEEK_END)
+            newline = -1
+            while end and newline < 0:
+                begin = max(end - BLOCK, 0)
+                file.seek(begin)
+                newline, end = file.read(end - begin).rfind(b"\n"), begin
+            file.truncate(end + newline + 1)
     except OSError as error:
         raise UsageError(f"can't write {path}: {error.strerror}") from None
-
-
-def _whole(file: BinaryIO) -> int:
-    """The length of its whole lines, looked for from its end."""
-    at = file.seek(0, os.SEEK_END)
-    while at:
-        begin = max(at - BLOCK, 0)
-        file.seek(begin)
-        found, at = file.read(at - begin).rfind(b"\n"), begin
-        if found >= 0:
-            return begin + found + 1
-    return 0

@@ -12,8 +12,8 @@ from typing import Any
 
 import dyno
 from dyno import results
+from dyno.contracts.cell import Cell
 from dyno.contracts.model import Trial, UsageError
-from dyno.contracts.sample import Cell
 from dyno.crash import known_results
 from dyno.host import ceilings, confine, directories, facts, keep_awake
 from dyno.host.wakeups import wakeups
@@ -167,7 +167,7 @@ def _open(plan: Plan, path: Path, home: Path, resume: bool, overwrite: bool, loc
     run = results.load(path)
     if why := _difference(plan, run, path):
         raise UsageError(f"{path} can't be resumed: it was made by another plan ({why})")
-    results.mend(path)
+    results.cut_incomplete_line(path)
     return list(run.attempts)
 
 
@@ -188,7 +188,7 @@ def _header(plan: Plan, home: Path) -> dict[str, Any]:
 
 def _difference(plan: Plan, run: Run, path: Path) -> str | None:
     """How the plan differs from the run file's; None if it doesn't."""
-    if results.planned(path) != results.kept(plan.cells):
+    if results.planned(path) != results.as_read(plan.cells):
         return "other engines, tiers or parameters"
     old, new = run.plan, plan.data()
     # A file of an earlier version lacks the options that came later.

@@ -16,14 +16,14 @@ from typing import Any
 
 from dyno import registry
 from dyno.contracts import quantities
+from dyno.contracts.cell import Cell
 from dyno.contracts.model import Preset, Trial, UsageError, Value
 from dyno.contracts.pace import PATIENCE
-from dyno.contracts.sample import Cell
 from dyno.contracts.settings import Setting, by_cpus, percent, unknown
 from dyno.contracts.suite import Suite
 from dyno.measure.loop import pick
 from dyno.options import PlanOptions, RunRequest, requested
-from dyno.results import MOST_CELLS, beside
+from dyno.results import MOST_CELLS, is_reference
 from dyno.runner.rows import EngineRow, hidden, rows_of
 from dyno.text.passwords import secrets
 
@@ -94,7 +94,7 @@ class Plan(PlanOptions):
     def pace(self, cell: Cell) -> dict[str, Any]:
         """How long and how fast a cell's phases are measured: the fields of `pace.Pace`. Null engines are measured
         briefly: their operations are alike."""
-        rate, most = cell.params[RATE.name], FLOOR_SECONDS if beside(self.cells, cell) else math.inf
+        rate, most = cell.params[RATE.name], FLOOR_SECONDS if is_reference(self.cells, cell) else math.inf
         return {
             "budget_ns": int(min(self.budget, most) * 1e9),
             "duration_ns": None if self.duration is None else int(min(self.duration, most) * 1e9),

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from dyno import registry
+from dyno.contracts.cell import Cell
 from dyno.contracts.engine import TIER, EngineSpec
 from dyno.contracts.model import Tier, UsageError, Value, weakest
-from dyno.contracts.sample import Cell
 from dyno.contracts.settings import unknown
 from dyno.contracts.suite import Suite
 from dyno.options import RunRequest

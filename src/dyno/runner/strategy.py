@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from dyno import results
 from dyno.contracts.model import Trial
-from dyno.results import FLOOR_BLOCKS, Attempt, Run, beside
+from dyno.results import FLOOR_BLOCKS, Attempt, Run, is_reference
 from dyno.runner.plan import Plan
 
 FLOOR_MOST = 9
@@ -63,7 +63,7 @@ class Floors:
 
     def __init__(self, plan: Plan, path: Path, rule: StopRule) -> None:
         self._plan, self._path, self._rule = plan, path, rule
-        self._open = {at for at, cell in enumerate(plan.cells) if beside(plan.cells, cell)}
+        self._open = {at for at, cell in enumerate(plan.cells) if is_reference(plan.cells, cell)}
 
     def trials(self, number: int, attempts: Sequence[Attempt]) -> list[Trial]:
         """Returns the block's trials. A cell that is left out of a block is left out of all later ones."""
@@ -73,7 +73,7 @@ class Floors:
             before = tuple(attempt for attempt in attempts if attempt.block < number)
             self._open &= set(self._rule.unsure(replace(results.load(self._path), attempts=before)))
         trials, cells = self._plan.block(number), self._plan.cells
-        return [t for t in trials if t.cell in self._open or not beside(cells, cells[t.cell])]
+        return [t for t in trials if t.cell in self._open or not is_reference(cells, cells[t.cell])]
 
 
 class Forecast(NamedTuple):
@@ -87,7 +87,7 @@ def forecast_time(plan: Plan) -> Forecast:
     """Forecasts a run that stops after its planned blocks."""
     trials, total = 0, 0.0
     for cell in plan.cells:
-        blocks = min(plan.samples, FLOOR_BLOCKS) if beside(plan.cells, cell) else plan.samples
+        blocks = min(plan.samples, FLOOR_BLOCKS) if is_reference(plan.cells, cell) else plan.samples
         pace = plan.pace(cell)
         each = pace["warmup_ns"] + (pace["budget_ns"] if pace["duration_ns"] is None else pace["duration_ns"])
         trials += blocks

@@ -14,8 +14,8 @@ from pathlib import Path
 from time import monotonic, monotonic_ns
 from typing import Any
 
+from dyno.contracts.cell import Cell
 from dyno.contracts.model import Caveat, Tier, Trial
-from dyno.contracts.sample import Cell
 from dyno.contracts.worker_protocol import ClockMismatch, ProtocolError, WorkerChannel
 from dyno.host import strain
 from dyno.host.confine import CannotConfine, Group, confined

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dyno.contracts.declarations import exception_text
-from dyno.contracts.sample import Sample
 from dyno.contracts.worker_protocol import ProtocolError, WorkerMessage
+from dyno.fields import Sample
 from dyno.results import sample
 from dyno.runner.plan import Plan
 from dyno.text.passwords import mask_secrets

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from dyno import registry
+from dyno.contracts.cell import Cell
 from dyno.contracts.engine import EngineSpec
 from dyno.contracts.model import Tier, UsageError, Value
-from dyno.contracts.sample import Cell
 from dyno.contracts.settings import closest_match, unknown
 from dyno.contracts.suite import Suite
 from dyno.host import interpreters

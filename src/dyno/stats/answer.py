@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from itertools import groupby
 from statistics import fmean
 
+from dyno.contracts.cell import Cell
 from dyno.contracts.model import TIERS, Tier
-from dyno.contracts.sample import Cell
 from dyno.results import Run
 from dyno.stats.compare import Comparison, Table, across, against, paired, tables
 from dyno.stats.metric import Metric

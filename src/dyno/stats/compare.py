@@ -15,8 +15,8 @@ from functools import cached_property
 from itertools import groupby
 from statistics import median
 
+from dyno.contracts.cell import Cell
 from dyno.contracts.model import TIERS, Tier, UsageError
-from dyno.contracts.sample import Cell
 from dyno.contracts.settings import unknown
 from dyno.results import Run
 from dyno.stats.estimate import center

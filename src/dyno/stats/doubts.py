@@ -10,8 +10,8 @@ from typing import Any
 
 from dyno.contracts.histogram import percentiles
 from dyno.contracts.model import Tier
-from dyno.contracts.sample import Sample
-from dyno.results import FLOOR_BLOCKS, Run, beside
+from dyno.fields import Sample
+from dyno.results import FLOOR_BLOCKS, Run, is_reference
 from dyno.stats.estimate import FEWEST_TRIALS
 from dyno.stats.machine import FASTEST_FLUSH_NS, STRAINS, Finding, cores, machine_doubts, strained
 from dyno.stats.summary import MOST_FAILED, CellSummary
@@ -122,8 +122,8 @@ def _trials(row: CellSummary, run: Run) -> Iterator[Doubt]:
         return
     # A trial in which every operation failed has a sample and no throughput.
     have, planned = sum(s.items > 0 for s in row.samples), run.blocks
-    if beside(run.cells, row.cell):
-        # A floor beside other engines has only as many trials as its interval needs.
+    if is_reference(run.cells, row.cell):
+        # A null engine among other engines has only as many trials as its interval needs.
         planned = max(min(planned, FLOOR_BLOCKS), len({attempt.block for attempt in row.attempts}))
     if have < FEWEST_TRIALS:
         yield _doubt("few", f"{have} trial{'s' * (have != 1)}", have=have, needed=FEWEST_TRIALS)

@@ -16,8 +16,9 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from dyno.contracts.cell import Cell
 from dyno.contracts.model import Fact
-from dyno.contracts.sample import Cell, Sample
+from dyno.fields import Sample
 from dyno.published.findings import FAILS, Claim, Finding
 from dyno.results import Run
 from dyno.stats.compare import paired

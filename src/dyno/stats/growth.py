@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from dyno.contracts.sample import Cell
+from dyno.contracts.cell import Cell
 from dyno.results import Run
 from dyno.stats.estimate import two_sided
 from dyno.stats.summary import CellSummary, summarize

@@ -12,7 +12,7 @@ from statistics import median
 from typing import Any, Literal, NamedTuple
 
 from dyno.contracts.model import Tier
-from dyno.contracts.sample import Sample
+from dyno.fields import Sample
 from dyno.results import Run
 from dyno.stats.summary import CellSummary, summarize
 

@@ -8,8 +8,8 @@ from statistics import median
 
 from dyno.contracts.histogram import percentiles
 from dyno.contracts.model import UsageError
-from dyno.contracts.sample import Sample
 from dyno.contracts.settings import unknown
+from dyno.fields import Sample
 from dyno.stats.estimate import Estimate, estimate
 from dyno.stats.summary import CellSummary, client_cpu_ns, server_cpu_ns
 

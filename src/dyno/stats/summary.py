@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from statistics import fmean, median
 from typing import Any, Concatenate, ParamSpec, TypeVar
 from weakref import WeakKeyDictionary
 
+from dyno import fields
+from dyno.contracts.cell import Cell
 from dyno.contracts.histogram import percentiles
 from dyno.contracts.model import Caveat, Fact, Phase
-from dyno.contracts.sample import Cell, Sample
+from dyno.fields import FIELDS, Sample
 from dyno.results import Attempt, Run, damaged
 from dyno.stats.estimate import Estimate, estimate
 
@@ -69,15 +71,10 @@ class CellSummary:
     throughput: Estimate | None
     bandwidth: Estimate | None
     """Bytes per second; None if the suite doesn't count bytes."""
+    figures: Mapping[str, Any]
+    """Summaries of the measured quantities, by their name in dyno.fields."""
     items: int | None
     elapsed_ns: int | None
-    bytes: int | None
-    """Bytes moved by the operations of one trial."""
-    wall_ns: int | None
-    """From the first call to the last return, with Dyno's pauses."""
-    pause_cpu_ns: int | None
-    due: int | None
-    """Operations that were due; None in a closed loop."""
     offered_per_second: float | None
     """Operations that were due, and that succeeded, per second of the wall clock; None in a closed loop."""
     served_per_second: float | None
@@ -90,7 +87,6 @@ class CellSummary:
     """From when an operation was due; all None in a closed loop."""
     late_ns: dict[str, int | None]
     """Lateness of the harness itself; all None in a closed loop."""
-    operations: int | None
     bytes_on_disk: int | None
     temperature: str
     """'lukewarm' if one trial was; 'none' if the phase requests none."""
@@ -168,14 +164,22 @@ def _summary(cell: Cell, attempts: tuple[Attempt, ...], declared: Phase) -> Cell
     described = () if why is not None and why.startswith("void") else tuple(every)
     rates = [rate for sample in counted if (rate := sample.per_second) is not None]
     about = next((a for a in last if a.version is not None), None)
-    sizes = [s.bytes_on_disk for s in counted if s.bytes_on_disk is not None]
+    figures = {
+        each.name: _SUMMARIES[each.summary]([getattr(s, each.name) for s in counted])
+        for each in FIELDS
+        if each.summary in _SUMMARIES
+    }
+    figures |= {
+        "reported_by": " and ".join(sorted({s.reported_by for s in every if s.reported_by is not None})) or None,
+        "by_kind": _percentiles_of_each(declared.kinds, [s.by_kind for s in counted]),
+        "by_part": _percentiles_of_each(declared.parts, [s.by_part for s in described]),
+    }
     caveats = about.caveats if about else ()
-    tools = {sample.reported_by for sample in every if sample.reported_by is not None}
     return CellSummary(
         cell=cell,
         phase=phase,
         about=declared,
-        reported_by=" and ".join(sorted(tools)) or None,
+        reported_by=figures["reported_by"],
         valid=why is None,
         why=why,
         samples=counted,
@@ -183,31 +187,21 @@ def _summary(cell: Cell, attempts: tuple[Attempt, ...], declared: Phase) -> Cell
         unit=every[0].unit if every else "op",
         throughput=estimate(rates) if rates else None,
         bandwidth=_known([s.bytes_per_second for s in counted if s.per_second is not None]),
-        items=int(median(s.items for s in counted)) if counted else None,
-        elapsed_ns=int(median(s.elapsed_ns for s in counted)) if counted else None,
-        bytes=_whole([s.bytes for s in counted]),
-        wall_ns=_whole([s.wall_ns for s in counted]),
-        pause_cpu_ns=_whole([s.pause_cpu_ns for s in counted]),
-        due=_whole([s.due for s in counted]),
+        figures=figures,
+        items=figures["items"],
+        elapsed_ns=figures["elapsed_ns"],
         offered_per_second=_middle([_on_the_wall(s, s.due) for s in counted]),
         served_per_second=_middle([_on_the_wall(s, s.operations - s.errors) for s in counted]),
-        latency_ns=percentiles(s.histogram for s in counted),
-        latency_by_kind_ns={
-            kind: percentiles(s.by_kind.get(kind) for s in counted)
-            for kind in _ordered(declared.kinds, {kind for s in counted for kind in s.by_kind})
-        },
-        latency_by_part_ns={
-            part: percentiles(s.by_part.get(part) for s in described)
-            for part in _ordered(declared.parts, {part for s in described for part in s.by_part})
-        },
-        response_ns=percentiles(s.response for s in counted),
-        late_ns=percentiles(s.late for s in counted),
-        operations=sum(s.operations for s in counted) if counted else None,
-        bytes_on_disk=int(median(sizes)) if sizes else None,
-        temperature=_temperature(counted),
-        resident_percent=_resident_percent(counted),
-        client=_used([s.client for s in counted]),
-        server=_used([s.server for s in counted]),
+        latency_ns=figures["histogram"],
+        latency_by_kind_ns=figures["by_kind"],
+        latency_by_part_ns=figures["by_part"],
+        response_ns=figures["response"],
+        late_ns=figures["late"],
+        bytes_on_disk=figures["bytes_on_disk"],
+        temperature=figures["temperature"],
+        resident_percent=figures["residency"],
+        client=figures["client"],
+        server=figures["server"],
         client_cpu_ns=_middle([client_cpu_ns(s) for s in counted if s.items > 0]),
         server_cpu_ns=_middle([server_cpu_ns(s) for s in counted if s.items > 0]),
         write_amplification=_write_amplification(counted),
@@ -220,13 +214,8 @@ def _summary(cell: Cell, attempts: tuple[Attempt, ...], declared: Phase) -> Cell
     )
 
 
-def _temperature(samples: Sequence[Sample]) -> str:
-    temperatures = {sample.temperature for sample in samples}
-    return "lukewarm" if len(temperatures) > 1 else next(iter(temperatures), "none")
-
-
-def _resident_percent(samples: Sequence[Sample]) -> float | None:
-    known = [sample.residency for sample in samples if sample.residency]
+def _resident_percent(residencies: Sequence[Mapping[str, Any] | None]) -> float | None:
+    known = [each for each in residencies if each]
     if not known or any(not r["file_bytes"] or r["resident_bytes"] is None for r in known):
         return None
     return max(float(r["resident_bytes"] / r["file_bytes"] * 100) for r in known)
@@ -239,6 +228,20 @@ def _used(usages: Sequence[Mapping[str, int | None] | None]) -> dict[str, int | 
         return None
     columns = {name: [value for usage in known if (value := usage.get(name)) is not None] for name in known[0]}
     return {name: int(median(of)) if len(of) == len(known) else None for name, of in columns.items()}
+
+
+_SUMMARIES: Mapping[str, Callable[[list[Any]], Any]] = {
+    fields.TOTAL: lambda values: sum(values) if values else None,
+    fields.MEDIAN: lambda values: int(median(values)) if values and None not in values else None,
+    fields.MEDIAN_OF_KNOWN: lambda values: (
+        int(median(known)) if (known := [value for value in values if value is not None]) else None
+    ),
+    fields.PERCENTILES: percentiles,
+    fields.MEDIANS: _used,
+    fields.WORST_SHARE: _resident_percent,
+    fields.EACH: lambda values: [list(value) for value in values],
+    fields.AGREED: lambda values: "lukewarm" if len(set(values)) > 1 else next(iter(values), "none"),
+}
 
 
 def client_cpu_ns(sample: Sample) -> float | None:
@@ -270,20 +273,19 @@ def _write_amplification(samples: Sequence[Sample]) -> float | None:
     return float(median(ratios)) if ratios and len(ratios) == len(pairs) else None
 
 
-def _ordered(declared: Iterable[str], names: Collection[str]) -> list[str]:
-    """Names in the suite's order; those that it doesn't declare last."""
-    return [*(name for name in declared if name in names), *sorted(set(names) - set(declared))]
+def _percentiles_of_each(
+    declared: Iterable[str], tables: Sequence[Mapping[str, bytes | None]]
+) -> dict[str, dict[str, int | None]]:
+    """Percentiles by name, in the suite's order; names that it doesn't declare last."""
+    names = {name for table in tables for name in table}
+    ordered = [*(name for name in declared if name in names), *sorted(names - set(declared))]
+    return {name: percentiles(table.get(name) for table in tables) for name in ordered}
 
 
 def _known(rates: Sequence[float | None]) -> Estimate | None:
     """None if any rate is unknown, or nothing moved."""
     known = [rate for rate in rates if rate]
     return estimate(known) if known and len(known) == len(rates) else None
-
-
-def _whole(figures: Sequence[int | None]) -> int | None:
-    middle = _middle(figures)
-    return None if middle is None else int(middle)
 
 
 def _on_the_wall(sample: Sample, operations: int | None) -> float | None:

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from itertools import combinations
 from statistics import median
 
+from dyno.contracts.cell import Cell
 from dyno.contracts.model import Tier
-from dyno.contracts.sample import Cell
 from dyno.results import Run
 from dyno.stats.compare import Table, compared, tables
 from dyno.stats.metric import THROUGHPUT, Metric

@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from dyno.contracts.sample import Cell
+from dyno.contracts.cell import Cell
 from dyno.report.tables import grid
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dyno.contracts.sample import Cell
+from dyno.contracts.cell import Cell
 from dyno.report.tables.table import Row, groups, reported, varying
 from dyno.results import Run
 from dyno.stats.doubts import MEANINGS

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from statistics import median
 from typing import Any
 
-from dyno.contracts.sample import Sample
+from dyno.fields import Sample
 from dyno.report.charts import vega
 from dyno.report.charts.chart import ENGINE, REMARKS, Chart, Column, Record, Selector, valid_rows
 from dyno.results import Run

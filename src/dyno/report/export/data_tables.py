@@ -15,9 +15,10 @@ from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from typing import Any
 
+from dyno import fields
 from dyno.contracts.histogram import percentiles
 from dyno.contracts.model import Caveat, UsageError
-from dyno.contracts.sample import Sample
+from dyno.fields import BOOLEAN, FIELDS, HISTOGRAMS, INTEGER, NUMBER, TEXT, Sample
 from dyno.host import installation
 from dyno.report.export import json_stream
 from dyno.report.tables.table import Row, groups
@@ -26,69 +27,58 @@ from dyno.stats.doubts import machine
 from dyno.stats.summary import client_cpu_ns, server_cpu_ns
 
 SCHEMA = 1
-LATENCIES = ("p50", "p90", "p95", "p99", "p999", "max")
-USED = (
-    *("user_ns", "system_ns", "voluntary_switches", "involuntary_switches", "major_faults"),
-    *("asked_bytes", "read_bytes", "written_bytes"),
-)
 CPU = ("client_cpu_ns_per_item", "server_cpu_ns_per_item")
-WALL = ("wall_ns", "pause_cpu_ns", "due")
-TEXT, INTEGER, NUMBER, BOOLEAN, MOMENT, CODES = "text", "integer", "number", "boolean", "moment", "codes"
+MOMENT, CODES = "moment", "codes"
 Columns = dict[str, str]
+ORDER = (
+    *("operations", "items", "errors", "elapsed_ns", "busy_ns", "per_second", "unit", "bytes", "bytes_per_second"),
+    *("reported_by", "wall_ns", "pause_cpu_ns", "due", "offered", "cpu", "bulk", "ended_by", "histogram", "response"),
+    *("late", "temperature", "residency", "bytes_on_disk", "written_bytes", "payload_bytes", "write_amplification"),
+    *("client", "server", "device"),
+)
+"""Order of the measured and computed quantities in both tables. Quantities that it lacks follow."""
+# Columns of quantities that are computed from measured ones.
+COMPUTED_OF_CELLS: Mapping[str, Columns] = {
+    "per_second": {
+        **dict.fromkeys(("throughput_median", "throughput_low", "throughput_high"), NUMBER),
+        "throughput_unit": TEXT,
+        "metric": TEXT,
+    },
+    "bytes_per_second": dict.fromkeys(("bandwidth_median", "bandwidth_low", "bandwidth_high"), NUMBER),
+    "offered": dict.fromkeys(("offered_per_second", "served_per_second"), NUMBER),
+    "cpu": dict.fromkeys(CPU, NUMBER),
+    "write_amplification": {"write_amplification": NUMBER},
+}
+COMPUTED_OF_SAMPLES: Mapping[str, Columns] = {
+    "per_second": {"per_second": NUMBER},
+    "bytes_per_second": {"bytes_per_second": NUMBER},
+    "cpu": dict.fromkeys(CPU, NUMBER),
+}
 
 
-def _each(kind: str, *names: str) -> Columns:
-    return dict.fromkeys(names, kind)
+def _columns(table: str, computed: Mapping[str, Columns]) -> Columns:
+    """Columns of the measured quantities that the table shows, and of computed ones, in their order."""
+    known = {**{each.name: each.columns_of(table) for each in FIELDS}, **computed}
+    return {column: kind for name in dict.fromkeys((*ORDER, *known)) for column, kind in known.get(name, {}).items()}
 
 
-def _times(*names: str) -> Columns:
-    return _each(INTEGER, *(f"{name}_{at}_ns" for name in names for at in LATENCIES))
-
-
-# The parameters stand between what names a row and what was found.
-NAMES: Columns = {**_each(TEXT, "suite", "engine", "phase", "tier"), "floor": BOOLEAN, "awake": BOOLEAN}
+# The parameters stand between these and the figures.
+NAMES: Columns = {**dict.fromkeys(("suite", "engine", "phase", "tier"), TEXT), "floor": BOOLEAN, "awake": BOOLEAN}
+REMARKS: Columns = {"version": TEXT, "caveats": CODES, "doubts": CODES}
 CELLS: Columns = {
     "valid": BOOLEAN,
     "why": TEXT,
-    **_each(INTEGER, "samples", "operations", "items", "elapsed_ns"),
-    **_each(NUMBER, "throughput_median", "throughput_low", "throughput_high"),
-    "throughput_unit": TEXT,
-    "metric": TEXT,
-    "bytes": INTEGER,
-    **_each(NUMBER, "bandwidth_median", "bandwidth_low", "bandwidth_high"),
-    "reported_by": TEXT,
-    **_each(INTEGER, *WALL),
-    **_each(NUMBER, "offered_per_second", "served_per_second"),
-    **_each(NUMBER, *CPU),
-    **_times("latency", "response"),
-    "temperature": TEXT,
-    "bytes_on_disk": INTEGER,
-    "write_amplification": NUMBER,
-    "version": TEXT,
-    **_each(CODES, "caveats", "doubts"),
+    "samples": INTEGER,
+    **_columns(fields.CELLS, COMPUTED_OF_CELLS),
+    **REMARKS,
 }
 SAMPLES: Columns = {
-    **_each(INTEGER, "block", "attempt"),
+    **dict.fromkeys(("block", "attempt"), INTEGER),
     "started": MOMENT,
     "valid": BOOLEAN,
     "why": TEXT,
-    **_each(INTEGER, "operations", "items", "errors", "elapsed_ns", "busy_ns"),
-    "per_second": NUMBER,
-    "unit": TEXT,
-    "bytes": INTEGER,
-    "bytes_per_second": NUMBER,
-    "reported_by": TEXT,
-    **_each(INTEGER, *WALL),
-    **_each(NUMBER, *CPU),
-    "bulk": BOOLEAN,
-    "ended_by": TEXT,
-    **_times("latency", "response", "late"),
-    "temperature": TEXT,
-    **_each(INTEGER, "file_bytes", "resident_bytes", "bytes_on_disk", "written_bytes", "payload_bytes"),
-    **_each(INTEGER, *(f"{who}_{name}" for who in ("client", "server") for name in USED)),
-    **_each(INTEGER, "device_read_bytes", "device_written_bytes"),
-    "version": TEXT,
-    **_each(CODES, "caveats", "doubts"),
+    **_columns(fields.SAMPLES, COMPUTED_OF_SAMPLES),
+    **REMARKS,
 }
 
 
@@ -184,28 +174,22 @@ def _names(row: Row) -> dict[str, Any]:
 
 def _cell(row: Row) -> dict[str, Any]:
     summary, rate = row.summary, row.summary.throughput
-    measured = {"throughput": rate, "bandwidth": summary.bandwidth}
-    plain = ("bytes", "reported_by", *WALL, "offered_per_second", "served_per_second")
+    estimates = {"throughput": rate, "bandwidth": summary.bandwidth}
     return {
         "valid": summary.valid,
         "why": summary.why,
         "samples": len(summary.samples),
-        "operations": summary.operations,
-        "items": summary.items,
-        "elapsed_ns": summary.elapsed_ns,
+        **_figures(fields.CELLS, summary.figures),
         **{
-            f"{name}_{at}": value
-            for name, found in measured.items()
-            for at, value in (asdict(found).items() if found is not None else ())
+            f"{name}_{end}": value
+            for name, estimate in estimates.items()
+            for end, value in (asdict(estimate).items() if estimate is not None else ())
         },
         "throughput_unit": None if rate is None else f"{summary.unit}/s",
         "metric": summary.about.metric,
-        **{name: getattr(summary, name) for name in plain},
+        "offered_per_second": summary.offered_per_second,
+        "served_per_second": summary.served_per_second,
         **dict(zip(CPU, (summary.client_cpu_ns, summary.server_cpu_ns), strict=True)),
-        **_spread("latency", summary.latency_ns),
-        **_spread("response", summary.response_ns),
-        "temperature": summary.temperature,
-        "bytes_on_disk": summary.bytes_on_disk,
         "write_amplification": summary.write_amplification,
         "version": summary.version,
         "caveats": _codes(summary.caveats),
@@ -224,7 +208,7 @@ def _sample(row: Row, attempt: Attempt, sample: Sample) -> dict[str, Any]:
         "version": attempt.version,
         "caveats": _codes(attempt.caveats),
     }
-    return {**about, **_figures(sample)} if why is None else about
+    return {**about, **_measured(sample)} if why is None else about
 
 
 def _why(row: Row, attempt: Attempt, sample: Sample) -> str | None:
@@ -237,25 +221,22 @@ def _why(row: Row, attempt: Attempt, sample: Sample) -> str | None:
     return f"{attempt.outcome}: a later attempt took its place" if later else None
 
 
-def _figures(sample: Sample) -> dict[str, Any]:
-    plain = ("operations", "items", "errors", "elapsed_ns", "busy_ns", "per_second", "unit", "bulk", "ended_by")
-    moved = ("bytes", "bytes_per_second", "reported_by", *WALL)
-    sizes = ("temperature", "bytes_on_disk", "written_bytes", "payload_bytes")
-    used = {"client": sample.client, "server": sample.server, "device": sample.device}
+def _measured(sample: Sample) -> dict[str, Any]:
+    values = {each.name: getattr(sample, each.name) for each in FIELDS}
+    values |= {name: percentiles([values[name]]) for name in HISTOGRAMS if isinstance(values[name], bytes)}
     return {
-        **{name: getattr(sample, name) for name in (*plain, *moved, *sizes)},
+        **_figures(fields.SAMPLES, values),
+        "per_second": sample.per_second,
+        "bytes_per_second": sample.bytes_per_second,
         **dict(zip(CPU, (client_cpu_ns(sample), server_cpu_ns(sample)), strict=True)),
-        **_spread("latency", percentiles([sample.histogram])),
-        **_spread("response", percentiles([sample.response])),
-        **_spread("late", percentiles([sample.late])),
-        **(sample.residency or {}),
-        **{f"{who}_{name}": value for who, found in used.items() for name, value in (found or {}).items()},
         **{f"fact_{name}": value for name, value in sample.facts.items()},
     }
 
 
-def _spread(name: str, found: Mapping[str, int | None]) -> dict[str, int | None]:
-    return {f"{name}_{at}_ns": found[at] for at in LATENCIES}
+def _figures(table: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of the measured quantities that the table shows, by column."""
+    shown = (each for each in FIELDS if table in each.shown)
+    return {column: figure for each in shown for column, figure in each.figures(values[each.name]).items()}
 
 
 def _codes(caveats: Sequence[Caveat]) -> list[str]:

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
+from dyno.fields import FIELDS, JSON
 from dyno.report.export import data_tables, json_stream
-from dyno.report.export.data_tables import LATENCIES as LATENCIES
 from dyno.report.export.markdown import as_markdown as as_markdown
 from dyno.report.tables.table import Row, groups
 from dyno.results import Run
@@ -72,6 +72,7 @@ def _costs(run: Run, prices: Prices) -> list[dict[str, Any]]:
 def _cell(row: Row) -> dict[str, Any]:
     summary = row.summary
     found = summary.throughput
+    shown = {each.key: summary.figures[each.name] for each in FIELDS if JSON in each.shown}
     return {
         "suite": summary.cell.suite,
         "engine": summary.cell.asked,
@@ -83,30 +84,16 @@ def _cell(row: Row) -> dict[str, Any]:
         "valid": summary.valid,
         "why": summary.why,
         "samples": len(summary.samples),
-        "operations": summary.operations,
-        "items": summary.items,
-        "elapsed_ns": summary.elapsed_ns,
-        "wall_ns": summary.wall_ns,
-        "pause_cpu_ns": summary.pause_cpu_ns,
+        **{name: shown[name] for name in ("operations", "items", "elapsed_ns", "wall_ns", "pause_cpu_ns")},
         "throughput": None if found is None else {**asdict(found), "unit": f"{summary.unit}/s"},
         "metric": summary.about.metric,
-        "bytes": summary.bytes,
+        "bytes": shown["bytes"],
         "bandwidth": None if summary.bandwidth is None else {**asdict(summary.bandwidth), "unit": "B/s"},
-        "due": summary.due,
+        "due": shown["due"],
         "offered_per_second": summary.offered_per_second,
         "served_per_second": summary.served_per_second,
         "cpu_ns_per_item": {"client": summary.client_cpu_ns, "server": summary.server_cpu_ns},
-        "latency_ns": summary.latency_ns,
-        "latency_by_kind_ns": summary.latency_by_kind_ns,
-        "latency_by_part_ns": summary.latency_by_part_ns,
-        "response_ns": summary.response_ns,
-        "late_ns": summary.late_ns,
-        "series": [list(sample.series) for sample in summary.samples],
-        "temperature": summary.temperature,
-        "resident_percent": summary.resident_percent,
-        "client": summary.client,
-        "server": summary.server,
-        "bytes_on_disk": summary.bytes_on_disk,
+        **shown,
         "write_amplification": summary.write_amplification,
         "facts": summary.facts,
         "trial_facts": summary.trial_facts,

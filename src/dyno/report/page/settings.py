@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from dyno.contracts.sample import Cell
+from dyno.contracts.cell import Cell
 from dyno.report.tables import row_titles, units
 from dyno.results import Run
 

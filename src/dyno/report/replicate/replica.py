@@ -9,7 +9,7 @@ from statistics import mean, stdev
 from rich.console import Console
 from rich.text import Text
 
-from dyno.contracts.sample import Sample
+from dyno.fields import Sample
 from dyno.published import Curves, Experiment, Matrix, PublishedCurve, PublishedRow, Style
 from dyno.published.findings import Contender
 from dyno.report.replicate import findings

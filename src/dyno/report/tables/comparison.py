@@ -11,7 +11,7 @@ from itertools import groupby
 from statistics import median
 from typing import Any
 
-from dyno.contracts.sample import Cell
+from dyno.contracts.cell import Cell
 from dyno.report.tables import heading, row_titles, units, wording
 from dyno.report.tables.sections import Section
 from dyno.report.tables.table import bandwidth, costs, varying

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import median
 
+from dyno.contracts.cell import Cell
 from dyno.contracts.model import Tier, Value
-from dyno.contracts.sample import Cell
 from dyno.report.tables import row_titles, units
 from dyno.report.tables.display_limits import listed
 from dyno.report.tables.sections import Section, first_lines

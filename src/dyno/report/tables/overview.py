@@ -9,8 +9,8 @@ from itertools import groupby
 from statistics import fmean
 from urllib.parse import urlencode
 
+from dyno.contracts.cell import Cell
 from dyno.contracts.model import Tier
-from dyno.contracts.sample import Cell
 from dyno.report.tables import display_limits, row_titles, units, wording
 from dyno.report.tables.sections import Section
 from dyno.report.tables.table import Group, Row, costs, figure, groups, reported, varying

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
+from dyno.contracts.cell import Cell
 from dyno.contracts.model import TIERS, Fact, Tier
-from dyno.contracts.sample import Cell
 from dyno.report.tables import row_titles, units
 from dyno.report.tables.sections import REMARKS, Section
 from dyno.report.tables.table import Group, Row, varying

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from dyno.contracts.sample import Cell
+from dyno.contracts.cell import Cell
 from dyno.report.tables import row_titles, units
 from dyno.report.tables.display_limits import listed
 from dyno.report.tables.table import varying

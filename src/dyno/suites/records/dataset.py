@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dyno.native import loaded
+from dyno.contracts.native import loaded
 from dyno.suites.records.port import VERSION_DIGITS, Key, Record
 
 ABSENT = -1

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from dyno.native import loaded
+from dyno.contracts.native import loaded
 from dyno.suites.records.port import Record
 
 

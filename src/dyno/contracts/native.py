@@ -1,4 +1,4 @@
-"""The native module, and whether it was built. `built` imports nothing."""
+"""The native module, which may not have been built."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ REMEDY = "install a Rust toolchain (cargo) and install Dyno again"
 
 
 def built() -> bool:
+    """Whether the module exists. Does not import it."""
     return find_spec("dyno._native") is not None
 
 
 def loaded() -> Any:
     """The native module; None if it was not built."""
     try:
-        from dyno import _native
+        import dyno._native as native
     except ImportError:
         return None
-    return _native
+    return native

@@ -1,0 +1,349 @@
+"""The measured quantities: one row each.
+
+The sample, the merging of clients' tallies, the keys of `dyno show --json`, the columns of CSV and Parquet and
+docs/measured-quantities.md follow from this table.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, field, fields, replace
+from typing import Annotated, Any
+
+from msgspec import Meta
+
+from dyno.contracts.decoded_types import Change, Count, Fact, Histogram, Point, Positive, Residency, Text, Used
+from dyno.contracts.value_types import MOST_POINTS
+
+# How the values of clients that run side by side become one: see `measure.tally`.
+SUM, LONGEST, FIRST, ANY, REASON = "sum", "longest", "first", "any", "the strongest reason"
+SLOWEST, TOGETHER = "slowest", "together"
+# How the values of a row's samples become one: see `stats.summary`.
+TOTAL, MEDIAN, MEDIAN_OF_KNOWN, NAMES = "sum", "median", "median of the known", "all names"
+PERCENTILES, EACH_PERCENTILES = "percentiles together", "percentiles of each, together"
+MEDIANS, AGREED, WORST_SHARE, EACH = "median of each", "lukewarm if they differ", "worst share in percent", "each"
+# Where a quantity is shown: `dyno show --json`, and the tables of CSV and Parquet.
+JSON, CELLS, SAMPLES = "json", "cells", "samples"
+EVERYWHERE = (JSON, CELLS, SAMPLES)
+TEXT, INTEGER, NUMBER, BOOLEAN = "text", "integer", "number", "boolean"
+COLUMN_TYPES = {"Count": INTEGER, "Positive": INTEGER, "Change": INTEGER, "Text": TEXT, "bool": BOOLEAN}
+LATENCIES = ("p50", "p90", "p95", "p99", "p999", "max")
+USED = (
+    *("user_ns", "system_ns", "voluntary_switches", "involuntary_switches", "major_faults"),
+    *("asked_bytes", "read_bytes", "written_bytes"),
+)
+
+
+@dataclass(frozen=True)
+class Field:
+    """One measured quantity: a row of the table."""
+
+    docs: str
+    """The meaning in docs/measured-quantities.md."""
+    unit: str = ""
+    merge: str = ""
+    """How the values of several clients become one; empty: not measured by clients."""
+    summary: str = ""
+    """How the values of several samples become one; empty: they don't."""
+    shown: tuple[str, ...] = ()
+    columns: Mapping[str, str] = field(default_factory=dict)
+    """Columns for the parts of a value that is a table: key of the part by column."""
+    tally: str = ""
+    """Attribute of a client's Tally; empty: `name`."""
+    key: str = ""
+    """Key in `dyno show --json`; empty: `name`."""
+    name: str = ""
+    """Attribute of Sample, and key in the run file."""
+    type: str = ""
+    """Annotation of the attribute."""
+
+    def columns_of(self, table: str) -> dict[str, str]:
+        """Columns in a table of CSV and Parquet, with their types."""
+        if table not in self.shown:
+            return {}
+        return dict.fromkeys(self.columns, INTEGER) or {self.name: COLUMN_TYPES[self.type.partition(" | ")[0]]}
+
+    def figures(self, value: Any) -> dict[str, Any]:
+        """A value, by column."""
+        if not self.columns:
+            return {self.name: value}
+        return {column: value.get(part) for column, part in self.columns.items()} if value is not None else {}
+
+
+def measured(docs: str, default: Any = MISSING, factory: Any = MISSING, **more: Any) -> Any:
+    """A row of the table. Without a default, every sample of a run file must have it."""
+    row = {"field": Field(docs, **more)}
+    return (
+        field(metadata=row) if default is factory else field(default=default, default_factory=factory, metadata=row)
+    )
+
+
+def _latencies(stem: str) -> dict[str, str]:
+    return {f"{stem}_{part}_ns": part for part in LATENCIES}
+
+
+@dataclass(kw_only=True, slots=True)
+class Counted:
+    """What each client of a phase counts, and all of them together. Times are whole nanoseconds; unknown is None."""
+
+    operations: Count = measured(
+        "timed calls: operations, transactions, or 1 for each client and round of a bulk phase",
+        merge=SUM,
+        summary=TOTAL,
+        shown=EVERYWHERE,
+    )
+    items: Count = measured(
+        "what the throughput counts, in `unit`; failed operations are left out",
+        merge=SUM,
+        summary=MEDIAN,
+        shown=EVERYWHERE,
+    )
+    elapsed_ns: Count = measured(
+        "time inside the timed region, from the first call to the last return without Dyno's pauses; waiting for "
+        "operations that are due is included",
+        unit="ns",
+        merge=LONGEST,
+        summary=MEDIAN,
+        shown=EVERYWHERE,
+    )
+    busy_ns: Count = measured(
+        "time inside the engine's calls and transactions; the rest is the harness",
+        unit="ns",
+        merge=SUM,
+        shown=(SAMPLES,),
+    )
+    errors: Count = measured(
+        "operations that raised: in `operations`, but neither in `items` nor in the latencies",
+        merge=SUM,
+        shown=(SAMPLES,),
+    )
+    ended_by: Text = measured(
+        "why the phase ended: `count` (all operations were done), `budget`, `duration` or `checks` (the time for "
+        "checks of answers was over; every operation counted was checked)",
+        merge=REASON,
+        shown=(SAMPLES,),
+    )
+    checked: Count = measured("answers that were compared with the dataset", merge=SUM)
+    wall_ns: Count | None = measured(
+        "from the first call to the last return by the wall clock, with Dyno's pauses; null in a file that lacks it",
+        None,
+        unit="ns",
+        merge=LONGEST,
+        summary=MEDIAN,
+        shown=EVERYWHERE,
+    )
+    due: Count | None = measured(
+        "operations that were due in the measured time, done or not; null in a closed loop",
+        None,
+        merge=SUM,
+        summary=MEDIAN,
+        shown=EVERYWHERE,
+    )
+    bulk: bool = measured("whether the phase was one timed call over all items", False, merge=ANY, shown=(SAMPLES,))
+    bytes: Count | None = measured(
+        "bytes that the operations moved, from which the bandwidth follows; null if the suite doesn't count them",
+        None,
+        unit="bytes",
+        merge=SUM,
+        summary=MEDIAN,
+        shown=EVERYWHERE,
+    )
+    reported_by: Text | None = measured(
+        "the outside tool, with its version, that did and measured the work, which is in no ratio with what Dyno "
+        "timed; null for what Dyno timed itself",
+        None,
+        merge=FIRST,
+        summary=NAMES,
+        shown=EVERYWHERE,
+    )
+    first_error: Text | None = measured("the first exception", None, merge=FIRST)
+    void: Text | None = measured(
+        "the wrong answer for which the phase counts for nothing; null if every answer was right", None, merge=FIRST
+    )
+
+
+@dataclass(kw_only=True, slots=True)
+class Sample(Counted):
+    """What one trial measured for one phase."""
+
+    phase: Text = measured("the phase")
+    unit: Text = measured("what is counted: `key`, `op`", shown=(SAMPLES,))
+    clients: Positive = measured("clients at work", 1)
+    threads: bool = measured(
+        "whether several clients were threads of one process, which share the interpreter's lock", False
+    )
+    pause_cpu_ns: Count | None = measured(
+        "CPU time that the engine and its server used while Dyno had stopped the clock, which is in no figure",
+        None,
+        unit="ns",
+        summary=MEDIAN,
+        shown=EVERYWHERE,
+    )
+    histogram: Histogram | None = measured(
+        "service times of operations that succeeded, as are all other latencies: HdrHistogram's compressed "
+        "interchange format, as base64; null for a bulk phase",
+        None,
+        unit="ns",
+        merge=TOGETHER,
+        summary=PERCENTILES,
+        shown=EVERYWHERE,
+        columns=_latencies("latency"),
+        tally="latency",
+        key="latency_ns",
+    )
+    slowest_at_ns: Count | None = measured(
+        "when the slowest of these operations began, counted from the start of the phase; null if Dyno timed none",
+        None,
+        unit="ns",
+        merge=SLOWEST,
+        tally="slowest",
+    )
+    by_kind: Mapping[Text, Histogram | None] = measured(
+        "a histogram for each kind of operation; empty for a phase of one kind",
+        factory=dict,
+        unit="ns",
+        merge=TOGETHER,
+        summary=EACH_PERCENTILES,
+        shown=(JSON,),
+        key="latency_by_kind_ns",
+    )
+    by_part: Mapping[Text, Histogram | None] = measured(
+        "a histogram for each named part of the latencies; empty if operations have no parts",
+        factory=dict,
+        unit="ns",
+        merge=TOGETHER,
+        summary=EACH_PERCENTILES,
+        shown=(JSON,),
+        key="latency_by_part_ns",
+    )
+    response: Histogram | None = measured(
+        "response times, from when an operation was due: a histogram; null in a closed loop",
+        None,
+        unit="ns",
+        merge=TOGETHER,
+        summary=PERCENTILES,
+        shown=EVERYWHERE,
+        columns=_latencies("response"),
+        key="response_ns",
+    )
+    late: Histogram | None = measured(
+        "by how much later operations began than they would have, had Dyno never been late: a histogram; null in a "
+        "closed loop",
+        None,
+        unit="ns",
+        merge=TOGETHER,
+        summary=PERCENTILES,
+        shown=(JSON, SAMPLES),
+        columns=_latencies("late"),
+        key="late_ns",
+    )
+    series: Annotated[tuple[Point, ...], Meta(max_length=MOST_POINTS)] = measured(
+        "the phase over its measured time: a point for each interval in which an operation ended; empty for a bulk "
+        "phase, and if all ended in the first",
+        (),
+        merge=TOGETHER,
+        summary=EACH,
+        shown=(JSON,),
+    )
+    temperature: Text = measured(
+        "`hot` or `cold`: proven; `lukewarm`: not proven hot (or cold) as requested; `none`: neither was requested, "
+        "or it is a null engine's cold phase",
+        "none",
+        summary=AGREED,
+        shown=EVERYWHERE,
+    )
+    residency: Residency | None = measured(
+        "of a cold phase: data of the trial's files, how much of it was in the page cache after the eviction, and "
+        "how it was evicted",
+        None,
+        unit="bytes",
+        summary=WORST_SHARE,
+        shown=(JSON, SAMPLES),
+        columns={"file_bytes": "file_bytes", "resident_bytes": "resident_bytes"},
+        key="resident_percent",
+    )
+    client: Used | None = measured(
+        "what the clients' processes used during the phase; CPU time and waiting are without Dyno's pauses",
+        None,
+        merge=SUM,
+        summary=MEDIANS,
+        shown=(JSON, SAMPLES),
+        columns={f"client_{part}": part for part in USED},
+        tally="usage",
+    )
+    server: Used | None = measured(
+        "the same of the processes that serve the engine, and their descendants; null if there are none",
+        None,
+        summary=MEDIANS,
+        shown=(JSON, SAMPLES),
+        columns={f"server_{part}": part for part in USED},
+    )
+    device: Used | None = measured(
+        "read from and written to the block device of the work directory during the phase, by anybody",
+        None,
+        unit="bytes",
+        shown=(SAMPLES,),
+        columns={f"device_{part}": part for part in ("read_bytes", "written_bytes")},
+    )
+    bytes_on_disk: Count | None = measured(
+        "allocated bytes of the engine's files, once it had settled; null for an engine without files",
+        None,
+        unit="bytes",
+        summary=MEDIAN_OF_KNOWN,
+        shown=EVERYWHERE,
+    )
+    settled: bool | None = measured(
+        "whether the engine came to rest within 10 s after the phase; null for a phase that does not write", None
+    )
+    written_bytes: Change | None = measured(
+        "to be sent to the device by clients and server, from before the phase until the engine had settled",
+        None,
+        unit="bytes",
+        shown=(SAMPLES,),
+    )
+    payload_bytes: Count | None = measured(
+        "what an application gave to be stored in the phase's items; null if the suite doesn't count it",
+        None,
+        unit="bytes",
+        shown=(SAMPLES,),
+    )
+    facts: Mapping[Text, Fact] = measured(
+        "the suite's facts about the store after the phase, by name; empty for most suites", factory=dict
+    )
+
+    @property
+    def per_second(self) -> float | None:
+        """Items a second, all clients together; None if nothing was measured."""
+        if self.void or self.elapsed_ns <= 0 or self.items <= 0:
+            return None
+        return self.items / self.elapsed_ns * 1e9
+
+    @property
+    def bytes_per_second(self) -> float | None:
+        """Bandwidth, all clients together; None if bytes are not counted, or nothing was measured."""
+        if self.bytes is None or self.per_second is None:
+            return None
+        return self.bytes / self.elapsed_ns * 1e9
+
+
+FIELDS: tuple[Field, ...] = tuple(
+    replace(row, name=each.name, type=str(each.type), tally=row.tally or each.name, key=row.key or each.name)
+    for each in fields(Sample)
+    if isinstance(row := each.metadata.get("field"), Field)
+)
+COUNTED = frozenset(each.name for each in fields(Counted))
+HISTOGRAMS = frozenset(each.name for each in FIELDS if "Histogram" in each.type)
+"""Fields of a sample that are a histogram, or a table of histograms by name."""
+
+
+def plain(sample: Sample) -> dict[str, Any]:
+    """The fields of a sample as the run file has them: histograms in base64."""
+    values = {each.name: getattr(sample, each.name) for each in FIELDS}
+    return {**values, **{name: _text(values[name]) for name in HISTOGRAMS}}
+
+
+def _text(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _text(histogram) for name, histogram in value.items()}
+    return None if value is None else b64encode(value).decode()
