@@ -291,7 +291,7 @@ def test_a_device_that_gives_errors_is_told_of_and_the_run_goes_on(shell: Shell,
 
 
 def test_a_device_that_goes_read_only_is_told_of(place: Path) -> None:
-    from dyno.suites.volume.port import IO
+    from dyno.suites.volume import IO
 
     require_loop_devices()
     spec = registry.engine("fio")

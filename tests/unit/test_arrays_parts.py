@@ -19,8 +19,8 @@ from dyno.contracts.model import Wrong
 from dyno.contracts.suite import Failure, Operations
 from dyno.options import RunRequest
 from dyno.runner import plan
+from dyno.suites.arrays import PUBLISHED_ROWS
 from dyno.suites.arrays.dataset import ROW_BYTES, Dataset
-from dyno.suites.arrays.params import PUBLISHED_ROWS
 from dyno.suites.arrays.port import COLUMNS, IDS, NAMES, NUMERIC, Change
 from dyno.suites.arrays.reference import STATS, Reference
 from dyno.suites.arrays.work import UPDATED, ClientWork, Model, TrialState

@@ -14,7 +14,7 @@ from dyno import registry
 from dyno.contracts.model import Wrong
 from dyno.contracts.suite import Failure, Job
 from dyno.engines.null import Null
-from dyno.suites.compute import params
+from dyno.suites import compute as params
 from dyno.suites.compute.port import INPUTS, OPERATIONS
 from dyno.suites.compute.reference import Reference, generate, numbers, partners
 from dyno.suites.compute.workload import ComputeWorkload

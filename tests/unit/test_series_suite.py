@@ -14,10 +14,9 @@ from dyno import registry
 from dyno.contracts.equality import same
 from dyno.contracts.model import Wrong
 from dyno.contracts.suite import Bulk, Failure, Operations
-from dyno.suites.series import samples, verify
+from dyno.suites.series import SAMPLES, VARIABLES, samples, verify
 from dyno.suites.series.dataset import ArrivalPattern, Model, SyntheticDataset
 from dyno.suites.series.facility import GROUPS, HALF_HOUR, SECOND, START, Facility
-from dyno.suites.series.params import SAMPLES, VARIABLES
 from dyno.suites.series.port import SampleBatch, Samples
 from dyno.suites.series.samples import Digest
 from dyno.suites.series.work import MINUTE, ClientWork, TrialState, VisibilityTimes

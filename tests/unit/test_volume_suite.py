@@ -15,8 +15,7 @@ from dyno import registry
 from dyno.contracts.model import UsageError
 from dyno.engines.blockio import ddrun, fiorun
 from dyno.engines.blockio.fiorun import Target
-from dyno.suites.volume import steady
-from dyno.suites.volume.port import IO, Round
+from dyno.suites.volume import IO, Round, steady
 
 MS, SECOND = 10**6, 10**9
 BLOCK = 4096

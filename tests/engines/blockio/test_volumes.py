@@ -16,8 +16,8 @@ from dyno.contracts.engine import EngineSpec
 from dyno.contracts.model import Wrong
 from dyno.contracts.suite import Report
 from dyno.engines.blockio import engine_fio
+from dyno.suites.volume import IO, Volume
 from dyno.suites.volume.conformance import CHECKS, Opened
-from dyno.suites.volume.port import IO, Volume
 
 PORT = "volume"
 SPECS = [spec for spec in registry.engines() if PORT in spec.ports and not spec.floor]

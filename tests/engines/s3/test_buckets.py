@@ -19,8 +19,8 @@ from dyno.contracts.model import Refused, Tier, Value, Wrong
 from dyno.contracts.suite import Job
 from dyno.engines.s3 import server_nginx
 from dyno.selftest.flushes import COMMITS, PROVEN, claims, proofs
+from dyno.suites.objectstore import NoObject, StoreError, StoreRequest, Throttled
 from dyno.suites.objectstore.conformance import CHECKS, run_one
-from dyno.suites.objectstore.port import NoObject, StoreError, StoreRequest, Throttled
 from dyno.suites.objectstore.requests import run_all
 
 SUITE = registry.suite("objectstore")

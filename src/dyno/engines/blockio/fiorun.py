@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from dyno.contracts.suite import Report
-from dyno.suites.volume.port import IO, READ, WRITE, Enough, Round
+from dyno.suites.volume import IO, READ, WRITE, Enough, Round
 
 PROGRAM = "fio"
 KINDS = (READ, WRITE)

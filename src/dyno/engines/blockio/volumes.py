@@ -19,7 +19,7 @@ from dyno.contracts.suite import Report
 from dyno.engines.blockio import ddrun, fiorun
 from dyno.engines.blockio.fiorun import Target
 from dyno.host import blockdevice
-from dyno.suites.volume.port import IO, Enough
+from dyno.suites.volume import IO, Enough
 
 FILE, COPY = "volume", "dd"
 NULL = "null"
@@ -101,7 +101,7 @@ class Fio:
 
 
 class Volume:
-    """The port `volume`. See `dyno.suites.volume.port`."""
+    """The port `volume`. See `dyno.suites.volume`."""
 
     def __init__(self, engine: Fio) -> None:
         self._engine = engine

@@ -7,14 +7,14 @@ from time import perf_counter_ns as now
 from dyno.engines.s3 import buckets
 from dyno.engines.s3.http_requests import allow_open_files
 from dyno.engines.s3.thin import ThinRequester, error_of
+from dyno.suites.objectstore import Requester, StoreRequest, StoreResponse, ThreadedRequester
 from dyno.suites.objectstore.dataset import DIGEST
-from dyno.suites.objectstore.port import Requester, StoreRequest, StoreResponse, ThreadedRequester
 
 PIECE_BYTES = 1 << 20
 
 
 class Objects:
-    """See `dyno.suites.objectstore.port.Bucket`."""
+    """See `dyno.suites.objectstore.Bucket`."""
 
     def __init__(self, engine: buckets.Store, large: bool, patience: float) -> None:
         self._store, self._large, self._patience = engine, large, patience

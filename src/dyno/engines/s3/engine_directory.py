@@ -17,7 +17,7 @@ from dyno.contracts.engine import Engine, EngineSpec, PortSpec
 from dyno.contracts.model import Caveat, Tier, Value
 from dyno.engines.arraystores.flushing import fsync
 from dyno.host import filesystem
-from dyno.suites.objectstore.port import NoObject, StoreRequest, StoreResponse, ThreadedRequester
+from dyno.suites.objectstore import NoObject, StoreRequest, StoreResponse, ThreadedRequester
 
 FOLDER, FILE = "%d", "%f"
 """Endings of the names of directories and of files, which no quoted segment has."""
@@ -53,7 +53,7 @@ class Directory(Engine):
 
 
 class Objects:
-    """See `dyno.suites.objectstore.port.Bucket`."""
+    """See `dyno.suites.objectstore.Bucket`."""
 
     def __init__(self, engine: Directory, large: bool, patience: float) -> None:
         from dyno.suites.objectstore.dataset import DIGEST

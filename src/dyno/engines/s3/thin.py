@@ -18,8 +18,8 @@ from urllib.parse import quote, unquote_plus, urlencode
 from dyno.engines.s3.buckets import Access
 from dyno.http.multi import CurlRequester
 from dyno.http.options import Options
+from dyno.suites.objectstore import NoObject, StoreError, StoreRequest, StoreResponse, Throttled
 from dyno.suites.objectstore.dataset import DIGEST
-from dyno.suites.objectstore.port import NoObject, StoreError, StoreRequest, StoreResponse, Throttled
 
 SAFE = "/~-._"
 NAME, CODE, UPLOAD = (re.compile(rf"<{name}>([^<]*)</{name}>".encode()) for name in ("Key", "Code", "UploadId"))
@@ -68,7 +68,7 @@ class Source:
 
 
 class ThinRequester(CurlRequester):
-    """See `dyno.suites.objectstore.port.Requester`."""
+    """See `dyno.suites.objectstore.Requester`."""
 
     def __init__(self, at: Access, places: int, fresh: bool, keeps: bool, patience: float) -> None:
         noproxy, cacert = "*" if at.own else None, Path(at.authority) if at.authority else None

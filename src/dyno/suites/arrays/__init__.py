@@ -5,40 +5,115 @@ After Douglas Camata, Wendelin: core version 0.5 upgrade and performance tests, 
 
 from __future__ import annotations
 
-from dyno.contracts.suite import History, Job, Proof, Suite, Workload
-from dyno.suites.arrays.params import PARAMS, PHASES, PRESETS
+from dyno.contracts.declarations import deferred
+from dyno.contracts.model import Phase, Preset
+from dyno.contracts.settings import Setting, choice, integer
+from dyno.contracts.suite import Proof, Suite
+from dyno.suites.arrays.port import NUMERIC
 
+PUBLISHED_ROWS = 1_430_394
 
-def history(job: Job) -> History:
-    """See `dyno.contracts.suite.Proof`."""
-    from dyno.suites.arrays.history import ArraysHistory
+_HOT = ("read-sum-hot", "read-sum-pandas-hot")
 
-    return ArraysHistory(job)
+PARAMS = (
+    Setting("rows", integer(1, 2**32), PUBLISHED_ROWS, "rows of the table, 175 bytes each"),
+    Setting(
+        "column",
+        choice(*NUMERIC),
+        "quantity",
+        "column to sum up",
+        phases=("read-sum-cold", "read-sum-pandas-cold", *_HOT),
+    ),
+    Setting(
+        "repeats",
+        integer(1, 100_000),
+        5,
+        "sums of a hot phase, and of read-column-stats",
+        phases=(*_HOT, "read-column-stats"),
+    ),
+    Setting("slices", integer(1, 1_000_000), 200, "slices to read", phases=("read-slice",)),
+    Setting("slice_rows", integer(1, 65_536), 1_000, "rows of a slice", phases=("read-slice", "update-slice")),
+    Setting("appends", integer(1, 100_000), 1, "transactions in which append adds its rows", phases=("append",)),
+    Setting(
+        "updates",
+        integer(1, 1_000_000),
+        50,
+        "slices to update, a transaction each",
+        phases=("update-slice",),
+    ),
+)
+
+PRESETS = {
+    "quick": Preset({"rows": 50_000, "slices": 50, "updates": 10}, samples=3, budget=5, timeout=120),
+    "standard": Preset({"rows": PUBLISHED_ROWS}, samples=5, budget=120, timeout=1_800),
+    # 30 GiB: one and a half times the memory of a trial that is confined to 20.
+    "full": Preset({"rows": 184_000_000, "repeats": 2}, samples=3, budget=3_600, timeout=36_000),
+}
+
+APPENDED = 100
+"""Rows of the table per row that the phase `append` adds."""
+_SUM = "the sum: exactly for whole numbers, to a relative 1e-12 for floats"
+_STORE = "the sums of all numeric columns"
+
+PHASES = (
+    Phase("write", "write all rows, in one transaction", "row", True, checked=_STORE, metric="bandwidth"),
+    Phase("read-sum-cold", "sum a column up once, from the device", "sum", False, "cold", _SUM, metric="bandwidth"),
+    Phase("read-sum-hot", "sum a column up", "sum", False, "hot", _SUM, metric="bandwidth"),
+    Phase(
+        "read-sum-pandas-cold",
+        "sum a column up through a DataFrame, once, from the device",
+        *("sum", False, "cold", _SUM),
+        metric="bandwidth",
+    ),
+    Phase(
+        "read-sum-pandas-hot",
+        "sum a column up through a DataFrame",
+        *("sum", False, "hot", _SUM),
+        metric="bandwidth",
+    ),
+    Phase(
+        "read-slice",
+        "read all columns of consecutive rows, at random positions",
+        "slice",
+        False,
+        "hot",
+        "every value of every column",
+        metric="bandwidth",
+    ),
+    Phase(
+        "read-column-stats",
+        "mean and standard deviation of three columns",
+        "op",
+        False,
+        "hot",
+        "each mean to a relative 1e-12, each deviation to 1e-9",
+        metric="bandwidth",
+    ),
+    Phase("append", "add 1 % more rows at the end, in transactions", "row", True, checked=_STORE, metric="bandwidth"),
+    Phase(
+        "update-slice",
+        "replace two columns of consecutive rows",
+        "slice",
+        True,
+        checked=f"{_STORE}, and every value of a sample of the slices",
+        metric="bandwidth",
+    ),
+)
 
 
 class ArraysSuite(Suite):
-    """The declaration; the work is in `workload`."""
-
     name = "arrays"
     title = "a table of numbers and short texts, out of core: written, reduced and sliced, cold and hot"
     ports = ("arrays",)
-    params = PARAMS
-    presets = PRESETS
-    phases = PHASES
+    params, presets, phases = PARAMS, PRESETS, PHASES
     # Two phases, since engines append rows in another way than they update them.
     proof = Proof(
         "append",
         count="appends",
         params={"rows": 20_000, "slice_rows": 10},
-        history=history,
+        history=deferred("dyno.suites.arrays.history:ArraysHistory"),
         also=Proof("update-slice", count="updates"),
     )
-
-    def workload(self, job: Job) -> Workload:
-        # Imported here: the parent reads declarations without NumPy.
-        from dyno.suites.arrays.workload import ArraysWorkload
-
-        return ArraysWorkload(job)
 
 
 SUITE = ArraysSuite()

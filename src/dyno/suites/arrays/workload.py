@@ -10,9 +10,8 @@ import numpy as np
 from dyno.contracts.model import Absent, Fact, Phase
 from dyno.contracts.suite import Job, Work
 from dyno.suites._shared.store import OnStore
-from dyno.suites.arrays import conformance
+from dyno.suites.arrays import APPENDED, conformance
 from dyno.suites.arrays.dataset import ROW_BYTES, Dataset
-from dyno.suites.arrays.params import APPENDED
 from dyno.suites.arrays.port import NUMERIC
 from dyno.suites.arrays.work import CHECKED_UPDATES, UPDATED, ClientWork, Model, TrialState, bytes_of
 
@@ -122,3 +121,6 @@ class ArraysWorkload(OnStore):
     def facts(self, phase: Phase) -> Mapping[str, Fact]:
         """The size of the table as arrays, to compare its size on disk with."""
         return {} if self._job.spec.floor else {"array_bytes": self._model.rows * ROW_BYTES}
+
+
+WORKLOAD = ArraysWorkload

@@ -5,19 +5,71 @@ After Cloud Mercato, Benchmark floating point computations with Python.
 
 from __future__ import annotations
 
-from dyno.contracts.suite import Axis, Curve, Job, Suite, Workload
-from dyno.suites.compute.params import PARAMS, PHASES, PRESETS
+from dyno.contracts.model import Phase, Preset
+from dyno.contracts.settings import Setting, choice, integer
+from dyno.contracts.suite import Axis, Curve, Suite
+
+FIRST = "first-result"
+"""The phase for one-time work: importing libraries, starting clusters, compiling code, loading the numbers."""
+OPEN, LOAD, COMPUTE = "open", "load", "compute"
+"""The parts of its latency."""
+SINGLE, DOUBLE = "float32", "float64"
+
+PARAMS = (
+    Setting("size", integer(1, 10**10), 10_000, "numbers; rows of sum2d"),
+    Setting("dtype", choice(SINGLE, DOUBLE), SINGLE, "their type"),
+    Setting("columns", integer(1, 100), 3, "columns of sum2d", phases=("sum2d",)),
+    Setting(
+        "repeats",
+        integer(1, 100_000),
+        100,
+        "largest number of operations of a phase; fewer on large arrays",
+        phases=("avg", "max", "sin", "sum", "sum2d", "corr"),
+    ),
+)
+
+
+def steps(limit: int) -> tuple[int, ...]:
+    """The published sizes up to a limit: 100, 500, 1,000, 5,000 and so on."""
+    return tuple(step for power in range(2, 11) for step in (10**power, 5 * 10**power) if step <= limit)
+
+
+PRESETS = {
+    "quick": Preset({"size": (100, 10_000, 1_000_000)}, samples=3, budget=0.3, timeout=120),
+    "standard": Preset({"size": steps(10**7)}, samples=3, budget=0.5, timeout=300),
+    "full": Preset({"size": steps(10**9), "dtype": (SINGLE, DOUBLE)}, samples=5, budget=10, timeout=3_600),
+}
+
+_NEAR = "each to 1e-4 of itself of float32, to 1e-10 of float64"
+
+
+def _phase(name: str, title: str, checked: str) -> Phase:
+    return Phase(name, title, "op", False, checked=checked, metric="p50")
+
+
+PHASES = (
+    Phase(
+        FIRST,
+        "from nothing to the first average: the library imported, its cluster started, its code compiled",
+        *("start", False),
+        checked="the average",
+        parts=(OPEN, LOAD, COMPUTE),
+        metric="p50",
+    ),
+    _phase("avg", "the average", _NEAR),
+    _phase("max", "the largest", "exactly"),
+    _phase("sin", "the sine of each", "every one, to 1e-6 of float32, to 1e-14 of float64"),
+    _phase("sum", "the sum", _NEAR),
+    _phase("sum2d", "of a table with so many rows, the sum of each column", _NEAR),
+    _phase("corr", "the correlation of as many pairs", "to 1e-4 of float32, to 1e-9 of float64"),
+)
 
 
 class ComputeSuite(Suite):
-    """The declaration; the work is in `workload`."""
-
     name = "compute"
     title = "an average, a maximum, sines, sums and a correlation of N floats, from the interpreter to the cluster"
     ports = ("compute",)
-    params = PARAMS
-    presets = PRESETS
-    phases = PHASES
+    params, presets, phases = PARAMS, PRESETS, PHASES
     charts = (
         Curve(
             name="memory-share",
@@ -29,12 +81,6 @@ class ComputeSuite(Suite):
             y=Axis("fact", "memory_share", "share of the memory bandwidth", "ratio", "log"),
         ),
     )
-
-    def workload(self, job: Job) -> Workload:
-        # Imported here: the parent reads declarations without NumPy.
-        from dyno.suites.compute.workload import ComputeWorkload
-
-        return ComputeWorkload(job)
 
 
 SUITE = ComputeSuite()

@@ -8,7 +8,7 @@ from functools import partial
 from itertools import product
 
 from dyno.contracts.model import Tier
-from dyno.suites.compute.params import DOUBLE, SINGLE
+from dyno.suites.compute import DOUBLE, SINGLE
 from dyno.suites.compute.port import INPUTS, OPERATIONS, Compute
 from dyno.suites.compute.reference import Reference, generate
 

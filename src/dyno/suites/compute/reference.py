@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dyno.contracts.model import Wrong
-from dyno.suites.compute.params import SINGLE
+from dyno.suites.compute import SINGLE
 from dyno.suites.compute.port import GRID, X, Y
 
 CHUNK = 1 << 14

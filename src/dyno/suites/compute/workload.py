@@ -16,8 +16,7 @@ import numpy as np
 from dyno.contracts.engine import Engine
 from dyno.contracts.model import Absent, Fact, Phase
 from dyno.contracts.suite import Failure, Job, Operations, Work, Workload
-from dyno.suites.compute import conformance
-from dyno.suites.compute.params import COMPUTE, FIRST, LOAD, OPEN
+from dyno.suites.compute import COMPUTE, FIRST, LOAD, OPEN, conformance
 from dyno.suites.compute.port import INPUTS, OPERATIONS, Compute
 from dyno.suites.compute.reference import Reference, generate
 
@@ -221,3 +220,6 @@ class ComputeWorkload(Workload):
             rate = self._bytes(phase.name) / median(self._times) * 1e9
             facts["memory_share"] = rate / self._read_rate
         return facts
+
+
+WORKLOAD = ComputeWorkload

@@ -2,30 +2,271 @@
 
 from __future__ import annotations
 
-from types import MappingProxyType
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import Any, NamedTuple, Protocol
 
-from dyno.contracts.suite import Job, Proof, Suite, Workload
-from dyno.suites.objectstore.params import CHARTS, COPY, PARAMS, PHASES, PRESETS, PUT
+from dyno.contracts.model import Phase, Preset
+from dyno.contracts.settings import Setting, integer
+from dyno.contracts.suite import Axis, Curve, InFlight, Proof, Suite
+
+Body = bytes | memoryview
+MAX_WAIT_SECONDS = 1e6
+"""Longest wait for a response: a queue rejects a much longer one."""
+
+
+class StoreRequest(NamedTuple):
+    """One request of a bucket."""
+
+    verb: str
+    """'put', 'get', 'head', 'list', 'copy' or 'delete'; 'open', 'part', 'join' and 'drop' of an upload in parts."""
+    key: str
+    """The object's key; for a list, the prefix."""
+    body: Body = b""
+    start: int | None = None
+    """For a get, the first byte of a range; None requests the whole object."""
+    end: int = 0
+    """The first byte after the range."""
+    other: str = ""
+    """For a copy, the source's key; for a list, the key after which it starts."""
+    upload: str = ""
+    """For requests of an upload in parts, its name, as 'open' returned it."""
+    number: int = 0
+    """For a part, its number from 1 on; for a list, the maximum number of names."""
+    tags: tuple[str, ...] = ()
+    """For 'join', the tags of all parts in order."""
+
+
+class StoreResponse(NamedTuple):
+    """The answer to a request."""
+
+    size: int = 0
+    """Bytes of the received body; for 'head', of the object."""
+    digest: bytes | None = None
+    """SHA-256 of the received body, if the body is not kept."""
+    body: bytes | None = None
+    first_ns: int = 0
+    """From the start of the request to the first byte of the answer."""
+    total_ns: int = 0
+    """From the start of the request to the last byte of the answer."""
+    names: Callable[[], Sequence[str]] | None = None
+    """For a list, returns the keys in the received order."""
+    tag: str = ""
+    """For 'open', the upload's name; for 'part', the part's tag that 'join' needs."""
+
+
+class Throttled(Exception):
+    """The store refuses the request because it is overloaded: 429, or 503 SlowDown."""
+
+
+class NoObject(Exception):
+    """No object has that name."""
+
+
+class StoreError(Exception):
+    """Any other status of 300 or more, with its code."""
+
+
+class Requester(InFlight, Protocol):
+    """Keeps several requests in flight. An argument is a `StoreRequest`."""
+
+    def close(self) -> None: ...
+
+
+class ThreadedRequester:
+    """A `Requester` for a client that waits for each response: a thread per place, and none for a single place.
+
+    `respond` makes a request and returns the response; if it raises, the exception is the answer.
+    """
+
+    def __init__(self, respond: Callable[[StoreRequest], StoreResponse], places: int) -> None:
+        self._respond = respond
+        self._done: SimpleQueue[tuple[int, Any]] = SimpleQueue()
+        self._requests: list[SimpleQueue[Any]] = [SimpleQueue() for _ in range(places if places > 1 else 0)]
+        self._threads = [
+            Thread(target=self._serve, args=(place,), daemon=True) for place in range(len(self._requests))
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def begin(self, place: int, argument: Any) -> None:
+        if self._requests:
+            self._requests[place].put(argument)
+        else:
+            self._done.put((place, self._answer(argument)))
+
+    def ended(self, wait_ns: int) -> Sequence[tuple[int, Any]]:
+        done: list[tuple[int, Any]] = []
+        with suppress(Empty):
+            done.append(self._done.get(timeout=min(wait_ns / 1e9, MAX_WAIT_SECONDS)))
+            while True:
+                done.append(self._done.get_nowait())
+        return done
+
+    def _answer(self, request: StoreRequest) -> StoreResponse | Exception:
+        try:
+            return self._respond(request)
+        except Exception as error:
+            return error
+
+    def _serve(self, place: int) -> None:
+        while (request := self._requests[place].get()) is not None:
+            self._done.put((place, self._answer(request)))
+
+    def close(self) -> None:
+        for requests in self._requests:
+            requests.put(None)
+        for thread in self._threads:
+            thread.join()
+
+
+class Bucket(Protocol):
+    """Engines implement it as a class called with `(engine, large, patience)`.
+
+    `large`: bodies are too large to keep in memory until they are checked. `patience`: seconds after which a request
+    is an error. A bucket on a server lists only the names of its own store.
+    """
+
+    def asking(self, places: int, fresh: bool) -> Requester:
+        """A requester of up to `places` requests in flight. `fresh`: each on a new connection, if the client can."""
+
+    def close(self) -> None: ...
+
+
+MOST_UNDER_WAY = 2_000
+MOST_BYTES = 1 << 28
+"""Bytes that a phase moves at most, unless a few requests already move more."""
+FEW = 8
+TENTHS = 10
+PUT, HEAD, GET, RANGE, LIST, COPY = "put", "head", "get", "range-get", "list", "copy"
+MULTIPART, VISIBLE, BURST, COLD, DELETE = "multipart-put", "visible", "burst", "get-cold", "delete"
+# The number of requests of a burst is the parameter `burst`.
+NOT_BURST = (PUT, HEAD, GET, RANGE, LIST, COPY, MULTIPART, VISIBLE, COLD, DELETE)
+
+PARAMS = (
+    Setting("size", integer(1, 1_000_000_000), 1_000, "bytes of an object"),
+    Setting(
+        "inflight",
+        integer(1, MOST_UNDER_WAY),
+        1,
+        "requests under way at once, all from one process",
+        phases=NOT_BURST,
+    ),
+    Setting("objects", integer(1, 10_000_000), 200, "objects in the bucket: those of `size`, and others of 1 kB"),
+    Setting("targets", integer(1, 100_000), 50, "objects of `size`, which are requested"),
+    Setting("prefixes", integer(1, 10_000), 1, "prefixes over which the objects are spread"),
+    Setting("requests", integer(1), 500, "requests of a phase", phases=NOT_BURST),
+    Setting("range", integer(1, 100), 10, "percent of an object that range-get asks for", phases=(RANGE,)),
+    Setting("part", integer(1, 1_000_000_000), 5 << 20, "bytes of a part of multipart-put", phases=(MULTIPART,)),
+    Setting("burst", integer(1, MOST_UNDER_WAY), 50, "requests of a burst, all at once", phases=(BURST,)),
+    Setting("silence", integer(0, 3_600), 1, "seconds without a request before a burst", phases=(BURST,)),
+    Setting("patience", integer(1, 3_600), 60, "seconds after which a request is an error"),
+)
+
+PRESETS = {
+    "quick": Preset({"size": (1_000, 100_000), "inflight": (1, 8)}, samples=3, budget=0.5, timeout=120),
+    "standard": Preset(
+        {
+            "size": (1_000, 100_000, 10_000_000),
+            "inflight": (1, 8, 32),
+            "objects": (1_000, 10_000),
+            "targets": 20,
+            "requests": 2_000,
+            "burst": 500,
+        },
+        samples=3,
+        budget=1,
+        timeout=600,
+    ),
+    "full": Preset(
+        {
+            "size": (1_000, 100_000, 10_000_000, 1_000_000_000),
+            "inflight": (1, 8, 32, 128),
+            "objects": (1_000, 10_000, 100_000),
+            "prefixes": (1, 100),
+            "targets": 8,
+            "requests": 10_000,
+            "burst": 1_000,
+            "silence": 30,
+        },
+        samples=5,
+        budget=20,
+        timeout=7_200,
+    ),
+}
+
+PARTS = ("first-byte", "body")
+TENTH = tuple(f"tenth-{at + 1}" for at in range(TENTHS))
+_READ = "every body, by its size and digest"
+_WRITTEN = "a sample is read back, by size and digest, and the list of all"
+PHASES = (
+    Phase(PUT, "new objects", "object", True, checked=_WRITTEN, metric="bandwidth"),
+    Phase(HEAD, "the size of an object", "object", False, checked="every size"),
+    Phase(GET, "whole objects", "object", False, checked=_READ, parts=PARTS, metric="bandwidth"),
+    Phase(RANGE, "a piece of an object", "object", False, checked=_READ, parts=PARTS, metric="bandwidth"),
+    Phase(LIST, "up to 1,000 names of one prefix, from a random one on", "request", False, checked="every name"),
+    Phase(COPY, "an object to another name, by the store itself", "object", True, checked=_WRITTEN),
+    Phase(
+        MULTIPART,
+        "new objects in parts: one request to open, one for each part, one to join",
+        "object",
+        True,
+        checked=_WRITTEN,
+        metric="bandwidth",
+    ),
+    Phase(
+        VISIBLE,
+        "write, read, list, overwrite, read, delete, read and list one name",
+        "object",
+        True,
+        checked="each answer: stale ones are counted, and are not errors",
+    ),
+    Phase(
+        BURST,
+        "all requests at once after silence, each on a connection of its own",
+        "object",
+        False,
+        checked=_READ,
+        parts=TENTH,
+    ),
+    Phase(COLD, "whole objects, once each", "object", False, "cold", checked=_READ, parts=PARTS, metric="bandwidth"),
+    Phase(DELETE, "objects that are there", "object", True, checked="none is listed afterwards"),
+)
+
+CHARTS = (
+    Curve(
+        name="latency-by-size",
+        title="Latency by the size of an object",
+        reading="The median latency of a request, against the size of the object, both by powers of ten: the median"
+        " over trials, with its 95 % interval. Flat is a cost of the request, rising is a cost of its bytes.",
+        x=Axis("param", "size", "bytes of an object", "bytes", "log"),
+        y=Axis("metric", "p50", scale="log"),
+        line="inflight",
+        phases=(GET, PUT),
+    ),
+    Curve(
+        name="bandwidth-by-concurrency",
+        title="Bandwidth by requests under way",
+        reading="Bytes a second, all requests together, against how many are under way at once: the median over"
+        " trials, with its 95 % interval. Where a line stops rising, something is at its limit.",
+        x=Axis("param", "inflight", "requests under way", "count", "log"),
+        y=Axis("metric", "bandwidth", scale="log"),
+        line="size",
+        phases=(GET, PUT),
+    ),
+)
 
 
 class ObjectStoreSuite(Suite):
-    """See `dyno.contracts.suite.Suite`."""
-
     name = "objectstore"
     title = "object stores: latency, bandwidth, growth of a bucket, bursts"
     ports = ("bucket",)
     engines = ("directory",)
-    params = PARAMS
-    presets = MappingProxyType(PRESETS)
-    phases = PHASES
+    params, presets, phases = PARAMS, PRESETS, PHASES
     charts = CHARTS
     proof = Proof(PUT, "requests", {"objects": 1}, also=Proof(COPY, "requests"))
-
-    def workload(self, job: Job) -> Workload:
-        # The parent reads declarations without importing the workload.
-        from dyno.suites.objectstore.workload import ObjectStoreWorkload
-
-        return ObjectStoreWorkload(job)
 
 
 SUITE = ObjectStoreSuite()

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 from dyno.contracts.equality import same, shorten
 from dyno.contracts.model import Wrong
-from dyno.suites.objectstore import params as p
+from dyno.suites import objectstore as p
+from dyno.suites.objectstore import Body, Bucket, NoObject, Requester, StoreRequest, StoreResponse, Throttled
 from dyno.suites.objectstore.dataset import DIGEST
-from dyno.suites.objectstore.port import Body, Bucket, NoObject, Requester, StoreRequest, StoreResponse, Throttled
 
 PATIENCE_NS = 600_000_000_000
 RETRY_SECONDS, MAX_RETRIES = 0.05, 1_200

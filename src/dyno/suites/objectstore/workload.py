@@ -13,11 +13,11 @@ from dyno.contracts.engine import Engine
 from dyno.contracts.equality import same
 from dyno.contracts.model import Fact, Phase, Wrong
 from dyno.contracts.suite import Failure, Job, Operations, Work
+from dyno.suites import objectstore as p
 from dyno.suites._shared.store import OnStore
-from dyno.suites.objectstore import params as p
+from dyno.suites.objectstore import Bucket, Requester, StoreRequest, StoreResponse, Throttled
 from dyno.suites.objectstore.conformance import CHECKS
 from dyno.suites.objectstore.dataset import DIGEST, FILLER_BYTES, Bodies, Names
-from dyno.suites.objectstore.port import Bucket, Requester, StoreRequest, StoreResponse, Throttled
 from dyno.suites.objectstore.requests import (
     KEPT,
     STALE_CHECKS,
@@ -332,3 +332,6 @@ def _check_each(answers: Sequence[Any], is_right: Callable[[int, Any], bool], wh
                 raise Wrong(f"answer {at}: wrong {what}")
             count += 1
     return count
+
+
+WORKLOAD = ObjectStoreWorkload

@@ -6,39 +6,134 @@ After Mauro Giacchini and Robert Petkus, Performance tests of Hypertable, 2009.
 
 from __future__ import annotations
 
-from dyno.contracts.suite import History, Job, Proof, Suite, Workload
-from dyno.suites.series.params import PARAMS, PHASES, PRESETS
+from functools import partial
+from pathlib import Path
+
+from dyno.contracts.declarations import deferred
+from dyno.contracts.model import Phase, Preset, Value
+from dyno.contracts.settings import Setting, choice, integer
+from dyno.contracts.suite import Proof, Suite
+from dyno.suites.series.ioc import PERIODS
+
+VARIABLES, SAMPLES = 1_111, 1_600
+"""1,777,600 samples in half an hour, as published."""
+MILLION = 1_000_000
+
+PB = ".pb"
+"""Suffix of an Archiver Appliance's files."""
 
 
-def history(job: Job) -> History:
-    """See `dyno.contracts.suite.Proof`."""
-    from dyno.suites.series.history import SeriesHistory
+def archive(text: str) -> Value:
+    """Parses the path of a PB file, or of a directory with some in or below it; empty for none. Raises ValueError."""
+    path = Path(text)
+    if text and not (path.is_file() or (path.is_dir() and any(path.rglob(f"*{PB}")))):
+        raise ValueError(f"wants a file of an Archiver Appliance, or a directory with files *{PB} in or below it")
+    return str(path.resolve()) if text else ""
 
-    return SeriesHistory(job)
+
+def _scans(text: str) -> Value:
+    return int(str(choice(*map(str, PERIODS))(text)))
+
+
+_READS = ("extract-one", "extract-window", "extract-all", "latest", "downsample")
+_HOT = tuple(f"{name}-hot" for name in _READS)
+_WINDOWS = ("extract-window-cold", "extract-window-hot")
+_STORED = ("insert", *_HOT, *(f"{name}-cold" for name in _READS), "visible")
+"""The phases on the dataset; `live` has a store and variables of its own."""
+
+_stored = partial(Setting, phases=_STORED)
+_live = partial(Setting, phases=("live",))
+PARAMS = (
+    _stored("variables", integer(1, 1_000_000), VARIABLES, "process variables, in groups of 1, 10, 100 and the rest"),
+    _stored("per_half_hour", integer(1, 1_000_000), SAMPLES, "samples of each variable in half an hour"),
+    _stored("half_hours", integer(1, 1_000_000), 1, "half-hours of data: 336 are a week, 1440 a month of 30 days"),
+    _stored("batch", integer(1, 10_000_000), 10_000, "approximate samples of a batch: whole scans of all variables"),
+    _stored("late_ppm", integer(0, MILLION), 500, "samples of a million that arrive 1 to 20 batches late"),
+    _stored("resent_ppm", integer(0, MILLION), 200, "samples of a million that arrive a second time, as they were"),
+    _stored("corrected_ppm", integer(0, MILLION), 0, "samples of a million that arrive again with another value"),
+    _stored("archive", archive, "", "PB files of an EPICS Archiver Appliance to use rather than generated samples"),
+    Setting(
+        "reads", integer(1, 100_000), 10, "variables read in a hot phase: whole, by window or by minutes", phases=_HOT
+    ),
+    Setting("window_s", integer(1, 86_400), 300, "length of a window in seconds", phases=_WINDOWS),
+    Setting(
+        "kill_percent",
+        integer(0, 99),
+        0,
+        "percent of batches after which insert kills a node; 0: none",
+        phases=("insert",),
+    ),
+    _live("live_variables", integer(1, 100_000), 1_000, "process variables of live, which an IOC serves"),
+    _live("live_hz", _scans, 10, "changes of each per second: 1, 2, 5 or 10"),
+    _live("live_s", integer(1, 3_600), 10, "duration of live in seconds"),
+    _live("live_period_ms", integer(1, 60_000), 100, "minimum milliseconds between two batches of live"),
+    Setting(
+        "watched", integer(1, 100_000), 10, "batches whose time to become visible is measured", phases=("visible",)
+    ),
+)
+
+PRESETS = {
+    "quick": Preset({"variables": 50, "per_half_hour": 200, "batch": 500}, samples=3, budget=5, timeout=120),
+    "standard": Preset({"half_hours": 1}, samples=5, budget=300, timeout=3_600),
+    # A day.
+    "full": Preset({"half_hours": 48}, samples=3, budget=7_200, timeout=36_000),
+}
+
+_EXACT = "every field of every sample"
+_DIGEST = "count and digest over all fields of all samples"
+_MINUTES = "mean, minimum and maximum by the minute of one variable's last day"
+_MEANS = "times, minima and maxima exactly, means to 1e-12 of the largest value"
+
+
+def _whole(name: str, title: str, temperature: str) -> Phase:
+    """A phase that reads everything in one call."""
+    return Phase(name, title, "sample", False, temperature, _DIGEST, one_call="always")
+
+
+PHASES = (
+    Phase("insert", "insert all samples as they arrive, a batch at a time", "sample", True, checked=_DIGEST),
+    Phase("extract-one-cold", "all samples of one variable, from the device", "sample", False, "cold", _EXACT),
+    Phase("extract-one-hot", "all samples of one variable", "sample", False, "hot", _EXACT),
+    Phase("extract-window-cold", "a window of one variable, from the device", "sample", False, "cold", _EXACT),
+    Phase("extract-window-hot", "a window of one variable", "sample", False, "hot", _EXACT),
+    _whole("extract-all-cold", "every sample of every variable, from the device", "cold"),
+    _whole("extract-all-hot", "every sample of every variable", "hot"),
+    Phase("latest-cold", "the last sample of every variable, from the device", "op", False, "cold", _EXACT),
+    Phase("latest-hot", "the last sample of every variable", "op", False, "hot", _EXACT),
+    Phase("downsample-cold", f"{_MINUTES}, from the device", "op", False, "cold", _MEANS),
+    Phase("downsample-hot", _MINUTES, "op", False, "hot", _MEANS),
+    Phase(
+        "visible",
+        "insert a batch, and wait until its last sample can be read",
+        "op",
+        True,
+        checked=_DIGEST,
+        parts=("acknowledged", "readable"),
+    ),
+    Phase(
+        "live",
+        "archive the events of an IOC as they come",
+        "event",
+        True,
+        checked="number and digest of all events; missing numbers",
+        reported=True,
+        by_default=False,
+    ),
+)
 
 
 class SeriesSuite(Suite):
-    """See `dyno.contracts.suite.Suite`."""
-
     name = "series"
     title = "an archive of process variables: samples taken in and given back, as it grows"
     ports = ("series",)
-    params = PARAMS
-    presets = PRESETS
-    phases = PHASES
+    params, presets, phases = PARAMS, PRESETS, PHASES
     # Every batch is a transaction.
     proof = Proof(
         "insert",
         count="per_half_hour",
         params={"variables": 10, "batch": 10, "late_ppm": 0, "resent_ppm": 0},
-        history=history,
+        history=deferred("dyno.suites.series.history:SeriesHistory"),
     )
-
-    def workload(self, job: Job) -> Workload:
-        # The parent reads declarations without importing the dataset.
-        from dyno.suites.series.workload import SeriesWorkload
-
-        return SeriesWorkload(job)
 
 
 SUITE = SeriesSuite()

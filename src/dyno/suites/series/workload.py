@@ -160,3 +160,6 @@ class SeriesWorkload(OnStore):
     def trial_facts(self) -> Mapping[str, Fact]:
         left_out = getattr(self._dataset, "left_out", None)
         return {} if left_out is None else {"files_left_out": left_out}
+
+
+WORKLOAD = SeriesWorkload

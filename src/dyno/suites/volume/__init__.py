@@ -5,28 +5,255 @@ After Cloud Mercato, Do you warm up volumes ? and dd is not a benchmarking tool.
 
 from __future__ import annotations
 
-from dyno.contracts.suite import Job, Suite, Workload
-from dyno.suites.volume.params import LAYOUT, LOADED, PARAMS, PHASES, PRESETS
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from dyno.contracts.model import Phase, Preset, Value
+from dyno.contracts.settings import Setting, integer
+from dyno.contracts.suite import Axis, Column, Curve, Layout, Report, Suite
+
+READ, WRITE = "read", "write"
+
+
+class IO(NamedTuple):
+    """A job for the tool. Sizes in bytes."""
+
+    pattern: str
+    """In fio's terms: read, write, rw, randread, randwrite or randrw."""
+    block_size: int
+    size: int
+    """Of the file, or of the part of the device that is used, from its start."""
+    depth: int = 1
+    """Requests in flight per job."""
+    jobs: int = 1
+    read_percent: int = 100
+    """Share of reads in a mixed pattern."""
+    flush: bool = False
+    """Writes through the page cache, with fdatasync(2) after each."""
+    seed: int = 1
+
+    @property
+    def mixed(self) -> bool:
+        return self.pattern.endswith("rw")
+
+
+class Round(NamedTuple):
+    """One round of a longer job."""
+
+    ends_ns: int
+    """Time since the start of the job."""
+    lasts_ns: int
+    operations: int
+
+    @property
+    def per_second(self) -> float:
+        return self.operations / self.lasts_ns * 1e9
+
+
+Enough = Callable[[Sequence[Round]], bool]
+"""Called with the rounds so far: whether the job may end."""
+
+
+class Volume(Protocol):
+    """Engines implement it as a class called with `(engine)`."""
+
+    def place(self) -> Path:
+        """The device, or a file or directory on it: its traffic is the phase's."""
+
+    def fits(self, size: int) -> None:
+        """Raises Refused if the device is smaller. Writes nothing."""
+
+    def fresh(self, size: int) -> str:
+        """Brings the first `size` bytes into the state of never having been written, as far as possible. Returns how,
+        in words."""
+
+    def lay(self, size: int) -> None:
+        """Writes the first `size` bytes once and flushes them. Raises OSError."""
+
+    def verify(self, size: int) -> str | None:
+        """Writes the first `size` bytes and reads them back; returns what was read wrong, or None. Raises Refused if
+        the kernel or the file system refuses the way of access, and OSError for any other failure."""
+
+    def run(self, io: IO, limit_ns: int, round_ns: int, enough: Enough | None = None) -> Report:
+        """Runs a job for that long, or until it is `enough`. The report's series has a point per round of `round_ns`;
+        0 for none."""
+
+    def copy(self, how: str, block_size: int, size: int) -> Report:
+        """Runs dd, which writes zeros; `how`: 'plain', 'fdatasync' or 'direct'."""
+
+    def close(self) -> None:
+        return None
+
+
+KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
+SUFFIXES = {"k": KIB, "m": MIB, "g": GIB}
+SECTOR = 512
+
+
+def sectors(text: str) -> Value:
+    """Parser of bytes, with k, m or g for powers of 1,024: a multiple of 512."""
+    number, factor = (text[:-1], SUFFIXES[text[-1].lower()]) if text[-1:].lower() in SUFFIXES else (text, 1)
+    try:
+        size = int(number) * factor
+    except ValueError:
+        size = 0
+    if size < SECTOR or size % SECTOR or size > 1 << 62:
+        raise ValueError("wants bytes, a multiple of 512, such as 4096, 4k or 1m")
+    return size
+
+
+PARAMS = (
+    Setting("area", sectors, 256 * MIB, "bytes of the file, or of the device from its start, that are used"),
+    Setting("block_size", sectors, 4 * KIB, "bytes of a request: 4k, 1m"),
+    Setting("depth", integer(1, 4096), 1, "requests in flight of each job"),
+    Setting("jobs", integer(1, 256), 1, "processes that run the same job at the same time"),
+    Setting("mix", integer(1, 99), 70, "reads of the mixed phases, in percent", phases=("seq-mixed", "rand-mixed")),
+    Setting("warm", integer(1, 86_400), 10, "longest warm-up, in seconds", phases=("warm-up",)),
+)
+
+PRESETS = {
+    "quick": Preset(
+        {"area": 64 * MIB, "block_size": (4 * KIB, MIB), "depth": (1, 16), "warm": 5},
+        samples=3,
+        budget=1,
+        timeout=300,
+    ),
+    "standard": Preset(
+        {"area": GIB, "block_size": (4 * KIB, 64 * KIB, MIB), "depth": (1, 4, 16, 64), "warm": 60},
+        samples=5,
+        budget=10,
+        timeout=1_800,
+    ),
+    "full": Preset(
+        {
+            "area": 8 * GIB,
+            "block_size": (4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB, MIB),
+            "depth": (1, 2, 4, 8, 16, 32, 64),
+            "warm": 1_800,
+        },
+        samples=5,
+        budget=30,
+        timeout=14_400,
+    ),
+}
+
+COUNTED = "consistency of bytes, operations and histogram"
+PARTS = ("submission", "completion")
+MIXED = {READ: False, WRITE: True}
+
+
+def _phase(name: str, title: str, writes: bool, mixed: bool = False, metric: str = "throughput") -> Phase:
+    return Phase(
+        name,
+        title,
+        unit="op",
+        writes=writes,
+        checked=COUNTED,
+        kinds=MIXED if mixed else {},
+        parts=PARTS,
+        reported=True,
+        metric=metric,
+    )
+
+
+def _copy(name: str, title: str) -> Phase:
+    return Phase(name, title, "op", True, checked="how many bytes it wrote", reported=True, metric="bandwidth")
+
+
+UNWRITTEN, WARM_UP, FLUSH = "unwritten-read", "warm-up", "flush"
+PATTERNS = {
+    UNWRITTEN: "randread",
+    WARM_UP: "randwrite",
+    "seq-write": "write",
+    "seq-read": "read",
+    "seq-mixed": "rw",
+    "rand-write": "randwrite",
+    "rand-read": "randread",
+    "rand-mixed": "randrw",
+    FLUSH: "write",
+}
+COPIES = {"dd": "plain", "dd-fdatasync": "fdatasync", "dd-direct": "direct"}
+SINGLE = (FLUSH, *COPIES)
+"""Phases with one request at a time by nature."""
+
+PHASES = (
+    _phase(UNWRITTEN, "read blocks at random that were never written", writes=False),
+    _phase(WARM_UP, "write blocks at random that were never written, until the rate is steady", writes=True),
+    _phase("seq-write", "write in order", writes=True, metric="bandwidth"),
+    _phase("seq-read", "read in order", writes=False, metric="bandwidth"),
+    _phase("seq-mixed", "read and write in order", writes=True, mixed=True, metric="bandwidth"),
+    _phase("rand-write", "write at random", writes=True),
+    _phase("rand-read", "read at random", writes=False),
+    _phase("rand-mixed", "read and write at random", writes=True, mixed=True),
+    Phase(
+        FLUSH,
+        "write and fdatasync in turn, one request at a time",
+        unit="op",
+        writes=True,
+        checked=COUNTED,
+        parts=("writing", "flushing"),
+        reported=True,
+    ),
+    _copy("dd", "dd as people mostly run it: it ends when memory has the data"),
+    _copy("dd-fdatasync", "dd conv=fdatasync: flushed once, at the end"),
+    _copy("dd-direct", "dd oflag=direct: past the page cache, one request at a time"),
+)
+
+LAYOUT = Layout(
+    title="dd beside fio, writing in order; reads of unwritten and written blocks; the warm-up",
+    beside=True,
+    columns=(
+        Column("block", "param", "block_size"),
+        Column("depth", "param", "depth"),
+        Column("dd", "bandwidth", "dd"),
+        Column("dd flushed", "fact", "flushed_bytes_per_second", "bandwidth"),
+        Column("dd fdatasync", "bandwidth", "dd-fdatasync"),
+        Column("dd direct", "bandwidth", "dd-direct"),
+        Column("fio direct", "bandwidth", "seq-write"),
+        Column("unwritten/s", "rate", UNWRITTEN),
+        Column("written/s", "rate", "rand-read"),
+        Column("steady after", "fact", "steady_after_ns", "ns"),
+        Column("penalty %", "fact", "penalty_percent", "ratio"),
+    ),
+    legend=(
+        "dd: as people mostly run it. It ends when memory has the data, so it shows the speed of memory; dd flushed:"
+        " the same bytes over the time of dd and of an fdatasync after it",
+        "dd fdatasync: dd conv=fdatasync, flushed once at the end in the order and sizes of the page cache: the most"
+        " truthful use of dd, but one thread, only zeros, a new file, and a mean without latencies",
+        "dd direct: dd oflag=direct, past the page cache and one request at a time: the device's latency more than"
+        " its bandwidth",
+        "fio direct: past the page cache, `depth` requests in flight, random bytes, blocks that were written before,"
+        " for a set time. The volume's bandwidth is reached where more depth adds nothing",
+        "unwritten/s, written/s: random reads of blocks that were never written, and of others. The former may be"
+        " answered without the device",
+        "steady after, penalty: of the warm-up, random writes to blocks that were never written: when the rate became"
+        " steady by SNIA's test, and how much lower it was until each block had been written once",
+    ),
+)
+
+LOADED = Curve(
+    name="iops-latency",
+    title="IOPS against latency",
+    reading="99th percentile of the latency against requests per second: medians over trials with 95 % intervals."
+    " Each line is a block size, each point a queue depth. Where more depth moves a point up and no longer to the"
+    " right, the volume is saturated.",
+    x=Axis("metric", "throughput", "IOPS", scale="log"),
+    y=Axis("metric", "p99", scale="log"),
+    line="block_size",
+    point="depth",
+    phases=("rand-read", "rand-write", "rand-mixed", "seq-read", "seq-write", "seq-mixed"),
+)
 
 
 class VolumeSuite(Suite):
-    """The declaration; the work is in `workload`."""
-
     name = "volume"
     title = "a file or a device, read and written by fio; its warm-up, its flushes, and dd beside it"
     ports = ("volume",)
     engines = ("fio",)
-    params = PARAMS
-    presets = PRESETS
-    phases = PHASES
+    params, presets, phases = PARAMS, PRESETS, PHASES
     layout = LAYOUT
     charts = (LOADED,)
-
-    def workload(self, job: Job) -> Workload:
-        # Imported here: the parent needs only the declaration.
-        from dyno.suites.volume.workload import VolumeWorkload
-
-        return VolumeWorkload(job)
 
 
 SUITE = VolumeSuite()

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 
 from dyno.contracts.model import Tier, Wrong
 from dyno.contracts.suite import Report
-from dyno.suites.volume.port import IO, READ, WRITE, Volume
+from dyno.suites.volume import IO, READ, WRITE, Volume
 
 Opened = Callable[[str], AbstractContextManager[Volume]]
 Check = Callable[[Opened, Tier | None], None]

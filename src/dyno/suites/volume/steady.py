@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from statistics import linear_regression, mean
 
 from dyno.contracts.model import Fact
-from dyno.suites.volume.port import Round
+from dyno.suites.volume import Round
 
 WINDOW, RANGE, SLOPE = 5, 0.20, 0.10
 

@@ -13,10 +13,20 @@ from dyno.contracts.engine import Engine
 from dyno.contracts.model import Absent, Fact, Phase, Refused
 from dyno.contracts.suite import Job, Report, Reported, Work, Workload
 from dyno.suites._shared.store import brief
-from dyno.suites.volume import conformance, steady
+from dyno.suites.volume import (
+    COPIES,
+    FLUSH,
+    IO,
+    PATTERNS,
+    SINGLE,
+    UNWRITTEN,
+    WARM_UP,
+    Round,
+    Volume,
+    conformance,
+    steady,
+)
 from dyno.suites.volume.conformance import BRIEF, SIZE
-from dyno.suites.volume.params import COPIES, FLUSH, PATTERNS, SINGLE, UNWRITTEN, WARM_UP
-from dyno.suites.volume.port import IO, Round, Volume
 
 SECOND_NS = 1_000_000_000
 LEAST_ROUND_NS, ROUNDS = 250_000_000, 60
@@ -131,3 +141,6 @@ class VolumeWorkload(Workload):
     def facts(self, phase: Phase) -> Mapping[str, Fact]:
         fresh_by = self._fresh_by.get(phase.name)
         return {} if fresh_by is None else {"fresh_by": fresh_by}
+
+
+WORKLOAD = VolumeWorkload
