@@ -11,9 +11,16 @@ import pytest
 
 from dyno import registry
 from dyno.contracts.model import Wrong
-from dyno.suites.objectstore import NoObject, StoreError, StoreRequest, StoreResponse, Throttled
-from dyno.suites.objectstore.dataset import DIGEST, Bodies, Names
-from dyno.suites.objectstore.requests import STALE_CHECKS, ScriptRunner, VisibilityResult, run_all, visibility_script
+from dyno.suites.objectstore import DIGEST, NoObject, StoreError, StoreRequest, StoreResponse, Throttled
+from dyno.suites.objectstore.requests import (
+    STALE_CHECKS,
+    Bodies,
+    Names,
+    ScriptRunner,
+    VisibilityResult,
+    run_all,
+    visibility_script,
+)
 
 OLD, NEW = b"older", b"newer"
 

@@ -13,8 +13,7 @@ from dyno.contracts.model import Tier, Value
 from dyno.contracts.ordered_kv import Entry, OrderedKV
 from dyno.contracts.settings import Setting, boolean, integer
 from dyno.host.installation import version
-from dyno.suites.series import sample_keys
-from dyno.suites.series.keyed import KeyedSeries
+from dyno.suites.series import keyed
 
 GIB = 1 << 30
 # More than the possible number of clients; LMDB's default is 126.
@@ -108,7 +107,7 @@ class Keys(OrderedKV):
         return self._begin(write=True)
 
 
-class Series(KeyedSeries):
+class Series(keyed.KeyedSeries):
     """The `series` port."""
 
     def __init__(self, engine: Lmdb, names: Sequence[str]) -> None:
@@ -135,9 +134,9 @@ class Series(KeyedSeries):
         with self._begin() as txn:
             cursor = txn.cursor()
             for number in numbers:
-                after = sample_keys.KEY.pack(number + 1, 0)
+                after = keyed.KEY.pack(number + 1, 0)
                 exists = cursor.prev() if cursor.set_range(after) else cursor.last()
-                yield cursor.item() if exists and cursor.key().startswith(sample_keys.NUMBER.pack(number)) else None
+                yield cursor.item() if exists and cursor.key().startswith(keyed.NUMBER.pack(number)) else None
 
 
 def _entries(txn: Any, key: bytes) -> Iterator[Entry]:

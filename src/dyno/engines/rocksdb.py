@@ -14,8 +14,7 @@ from dyno.contracts.ordered_kv import Entry, KVReader, OrderedKV, Overlay, Pendi
 from dyno.contracts.settings import Setting, choice, integer
 from dyno.host.installation import version
 from dyno.servers import set_option
-from dyno.suites.series import sample_keys
-from dyno.suites.series.keyed import KeyedSeries
+from dyno.suites.series import keyed
 
 MIB = 1 << 20
 
@@ -164,7 +163,7 @@ class Reader:
         return (iterator.key(), iterator.value()) if iterator.valid() else None
 
 
-class Series(KeyedSeries):
+class Series(keyed.KeyedSeries):
     """The `series` port."""
 
     def __init__(self, engine: RocksDB, names: Sequence[str]) -> None:
@@ -189,8 +188,8 @@ class Series(KeyedSeries):
         """A seek for each variable: to the end of its times, backward."""
         iterator = self._db.iter()
         for number in numbers:
-            iterator.seek_for_prev(sample_keys.KEY.pack(number, sample_keys.MAX_TIME))
-            exists = iterator.valid() and iterator.key().startswith(sample_keys.NUMBER.pack(number))
+            iterator.seek_for_prev(keyed.KEY.pack(number, keyed.MAX_TIME))
+            exists = iterator.valid() and iterator.key().startswith(keyed.NUMBER.pack(number))
             yield (iterator.key(), iterator.value()) if exists else None
 
 

@@ -15,7 +15,7 @@ from dyno import registry
 from dyno.contracts.engine import EngineSpec
 from dyno.contracts.model import Wrong
 from dyno.contracts.suite import Report
-from dyno.engines.blockio import engine_fio
+from dyno.engines.blockio import engines
 from dyno.suites.volume import IO, Volume
 from dyno.suites.volume.conformance import CHECKS, Opened
 
@@ -56,14 +56,14 @@ def test_an_engine_passes_the_check(spec: EngineSpec, check: str, place: Path) -
 
 @pytest.mark.parametrize("given", GIVEN, ids=str)
 def test_fio_passes_the_check_with_each_ioengine(given: Mapping[str, Any], place: Path) -> None:
-    require(engine_fio.ENGINE)
-    CHECKS["integrity"](opened(engine_fio.ENGINE, place, **given), None)
-    CHECKS["reports"](opened(engine_fio.ENGINE, place, **given), None)
+    require(engines.FIO)
+    CHECKS["integrity"](opened(engines.FIO, place, **given), None)
+    CHECKS["reports"](opened(engines.FIO, place, **given), None)
 
 
 def test_every_option_is_tried_except_destroy() -> None:
     tried = {name for given in GIVEN for name in given}
-    assert tried == {option.name for option in engine_fio.ENGINE.options} - {"destroy"}
+    assert tried == {option.name for option in engines.FIO.options} - {"destroy"}
 
 
 # -- the checks -----------------------------------------------------------------------------------------------------

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from dyno.contracts.cleanup import undo_on_error
+from dyno.contracts.engine import Engine
 from dyno.suites.arrays import columns
 from dyno.suites.arrays.port import NAMES, Arrays, Change, Chunk
+
+ROWS = "rows"
+"""Attribute with the number of rows."""
 
 
 class Appender:
@@ -23,18 +27,33 @@ class Appender:
         self.rows += len(next(iter(chunk.values())))
 
 
-class ChunkedStore(Protocol):
-    """An engine with a resizable array for each column."""
+class GroupStore(Engine):
+    """An engine on a group of resizable arrays, one for each column, with the number of rows as an attribute."""
 
+    group: Any
     arrays: dict[str, Any]
 
-    @property
-    def rows(self) -> int: ...
+    def _open(self, create: Callable[[str, Any], object]) -> None:
+        """Opens the arrays. In a new group, `create` creates each, by its name and data type."""
+        if ROWS not in self.group.attrs:
+            for name in NAMES:
+                dtype = columns.dtype(name)
+                # HDF5 has no type for times, and Zarr's has no standard yet.
+                create(name, "i8" if dtype.kind == "M" else dtype)
+            self.group.attrs[ROWS] = 0
+        self.arrays = {name: self.group[name] for name in NAMES}
 
-    def resize(self, rows: int) -> None: ...
+    @property
+    def rows(self) -> int:
+        return int(self.group.attrs[ROWS])
+
+    def resize(self, rows: int) -> None:
+        for array in self.arrays.values():
+            array.resize((rows,))
 
     def commit(self, rows: int) -> None:
         """Stores the number of rows, which ends a transaction."""
+        self.group.attrs[ROWS] = rows
 
 
 class ChunkedArrays(Arrays):
@@ -57,7 +76,7 @@ class ChunkedArrays(Arrays):
 
     @contextmanager
     def writing(self, rows: int) -> Iterator[Callable[[Chunk], None]]:
-        engine: ChunkedStore = self._engine
+        engine: GroupStore = self._engine
         write, announced = Appender(self.rows, self._store), self.rows + rows
         with undo_on_error(lambda: engine.resize(self.rows)):
             engine.resize(announced)

@@ -4,60 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
-from dyno.contracts.engine import Engine, EngineSpec, PortSpec
+from dyno.contracts.engine import EngineSpec, PortSpec
 from dyno.contracts.model import Caveat, Tier, Value
 from dyno.contracts.settings import Setting, choice, integer
-from dyno.engines.arraystores.chunked import ChunkedArrays
+from dyno.engines.arraystores.chunked import ChunkedArrays, GroupStore
 from dyno.host.installation import version
-from dyno.suites.arrays import columns
 from dyno.suites.arrays.port import NAMES, Change
 
-ROWS = "rows"
-"""Attribute with the number of rows."""
 
-
-class HDF5(Engine):
+class HDF5(GroupStore):
     """The file. A commit writes it to the kernel; in between nothing protects it."""
 
     def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value]) -> None:
         import h5py
 
         self._path = home / "stock.h5"
-        self.file: Any = h5py.File(self._path, "a")
-        if ROWS not in self.file.attrs:
-            self._create(options)
-        self.arrays: dict[str, Any] = {name: self.file[name] for name in NAMES}
-
-    def _create(self, options: Mapping[str, Value]) -> None:
-        for name in NAMES:
-            dtype = columns.dtype(name)
-            self.file.create_dataset(
-                name,
-                shape=(0,),
-                maxshape=(None,),
-                chunks=(int(options["chunk_rows"]),),
-                # HDF5 has no type for times.
-                dtype="i8" if dtype.kind == "M" else dtype,
-                compression=None if options["compression"] == "none" else options["compression"],
+        self.group = h5py.File(self._path, "a")
+        compression = None if options["compression"] == "none" else options["compression"]
+        chunks = (int(options["chunk_rows"]),)
+        self._open(
+            lambda name, dtype: self.group.create_dataset(
+                name, shape=(0,), maxshape=(None,), chunks=chunks, dtype=dtype, compression=compression
             )
-        self.file.attrs[ROWS] = 0
-
-    def resize(self, rows: int) -> None:
-        for dataset in self.arrays.values():
-            dataset.resize((rows,))
-
-    @property
-    def rows(self) -> int:
-        return int(self.file.attrs[ROWS])
+        )
 
     def commit(self, rows: int) -> None:
-        self.file.attrs[ROWS] = rows
-        self.file.flush()
+        super().commit(rows)
+        self.group.flush()
 
     def close(self) -> None:
-        self.file.close()
+        self.group.close()
 
     def version(self) -> str:
         import h5py
@@ -69,7 +46,7 @@ class HDF5(Engine):
         return {
             "chunk_rows": int(dataset.chunks[0]),
             "compression": dataset.compression or "none",
-            "chunk_cache_bytes": int(self.file.id.get_access_plist().get_cache()[2]),
+            "chunk_cache_bytes": int(self.group.id.get_access_plist().get_cache()[2]),
         }
 
     def files(self) -> Iterable[Path]:
@@ -84,7 +61,7 @@ class Arrays(ChunkedArrays):
 
     def update(self, change: Change) -> None:
         super().update(change)
-        self._engine.file.flush()
+        self._engine.group.flush()
 
 
 ENGINE = EngineSpec(

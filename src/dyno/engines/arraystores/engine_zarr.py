@@ -5,23 +5,19 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
-from dyno.contracts.engine import Engine, EngineSpec, Maintenance, PortSpec
+from dyno.contracts.engine import EngineSpec, Maintenance, PortSpec
 from dyno.contracts.model import Caveat, Tier, Value
 from dyno.contracts.settings import Setting, choice, integer
-from dyno.engines.arraystores.chunked import ChunkedArrays
+from dyno.engines.arraystores.chunked import ChunkedArrays, GroupStore
 from dyno.host import filesystem
 from dyno.host.installation import version
-from dyno.suites.arrays import columns
 from dyno.suites.arrays.port import CHUNK_ROWS, NAMES
 
-ROWS = "rows"
-"""Attribute with the number of rows."""
 IN_PLACE = "has no transactions: a crash in the middle of an update leaves a part of it"
 
 
-class Zarr(Engine):
+class Zarr(GroupStore):
     """A group of arrays in a directory."""
 
     def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value]) -> None:
@@ -31,34 +27,14 @@ class Zarr(Engine):
         with warnings.catch_warnings():
             # Zarr warns that version 3 of its format has no standard for fixed-length text yet.
             warnings.simplefilter("ignore")
-            self.group: Any = zarr.open_group(self._path, mode="a")
-            if ROWS not in self.group.attrs:
-                self._create(options)
-            self.arrays: dict[str, Any] = {name: self.group[name] for name in NAMES}
-
-    def _create(self, options: Mapping[str, Value]) -> None:
-        for name in NAMES:
-            dtype = columns.dtype(name)
-            self.group.create_array(
-                name,
-                shape=(0,),
-                chunks=(int(options["chunk_rows"]),),
-                # Zarr's type for times has no standard yet.
-                dtype="i8" if dtype.kind == "M" else dtype,
-                compressors="auto" if options["compression"] == "zstd" else None,
+            self.group = zarr.open_group(self._path, mode="a")
+            compressors = "auto" if options["compression"] == "zstd" else None
+            chunks = (int(options["chunk_rows"]),)
+            self._open(
+                lambda name, dtype: self.group.create_array(
+                    name, shape=(0,), chunks=chunks, dtype=dtype, compressors=compressors
+                )
             )
-        self.group.attrs[ROWS] = 0
-
-    def resize(self, rows: int) -> None:
-        for array in self.arrays.values():
-            array.resize((rows,))
-
-    @property
-    def rows(self) -> int:
-        return int(self.group.attrs[ROWS])
-
-    def commit(self, rows: int) -> None:
-        self.group.attrs[ROWS] = rows
 
     def version(self) -> str:
         return f"Zarr {version('zarr')} (numcodecs {version('numcodecs')})"

@@ -1,1 +1,4 @@
 """Block devices and files by fio and dd."""
+
+ENGINES = ("fio", "fio_null")
+"""The engines that the module `engines` declares."""

@@ -7,8 +7,7 @@ from time import perf_counter_ns as now
 from dyno.engines.s3 import buckets
 from dyno.engines.s3.http_requests import allow_open_files
 from dyno.engines.s3.thin import ThinRequester, error_of
-from dyno.suites.objectstore import Requester, StoreRequest, StoreResponse, ThreadedRequester
-from dyno.suites.objectstore.dataset import DIGEST
+from dyno.suites.objectstore import DIGEST, Requester, StoreRequest, StoreResponse, ThreadedRequester
 
 PIECE_BYTES = 1 << 20
 

@@ -56,7 +56,7 @@ class Objects:
     """See `dyno.suites.objectstore.Bucket`."""
 
     def __init__(self, engine: Directory, large: bool, patience: float) -> None:
-        from dyno.suites.objectstore.dataset import DIGEST
+        from dyno.suites.objectstore import DIGEST
 
         self._engine, self._large, self._digest = engine, large, DIGEST
         self._verbs = {

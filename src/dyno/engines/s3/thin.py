@@ -18,8 +18,7 @@ from urllib.parse import quote, unquote_plus, urlencode
 from dyno.engines.s3.buckets import Access
 from dyno.http.multi import CurlRequester
 from dyno.http.options import Options
-from dyno.suites.objectstore import NoObject, StoreError, StoreRequest, StoreResponse, Throttled
-from dyno.suites.objectstore.dataset import DIGEST
+from dyno.suites.objectstore import DIGEST, NoObject, StoreError, StoreRequest, StoreResponse, Throttled
 
 SAFE = "/~-._"
 NAME, CODE, UPLOAD = (re.compile(rf"<{name}>([^<]*)</{name}>".encode()) for name in ("Key", "Code", "UploadId"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from queue import Empty, SimpleQueue
@@ -13,6 +14,7 @@ from dyno.contracts.settings import Setting, integer
 from dyno.contracts.suite import Axis, Curve, InFlight, Proof, Suite
 
 Body = bytes | memoryview
+DIGEST = hashlib.sha256
 MAX_WAIT_SECONDS = 1e6
 """Longest wait for a response: a queue rejects a much longer one."""
 

@@ -8,8 +8,7 @@ from typing import Any
 
 from dyno.contracts.equality import expect
 from dyno.contracts.model import Tier, Wrong
-from dyno.suites.objectstore import Bucket, NoObject, Requester, StoreRequest, StoreResponse
-from dyno.suites.objectstore.dataset import DIGEST
+from dyno.suites.objectstore import DIGEST, Bucket, NoObject, Requester, StoreRequest, StoreResponse
 from dyno.suites.objectstore.requests import ScriptRunner, digest_of, multipart_script, run_all
 
 Opened = Callable[[str], AbstractContextManager[Bucket]]

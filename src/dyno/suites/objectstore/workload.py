@@ -15,12 +15,14 @@ from dyno.contracts.model import Fact, Phase, Wrong
 from dyno.contracts.suite import Failure, Job, Operations, Work
 from dyno.suites import objectstore as p
 from dyno.suites._shared.store import OnStore
-from dyno.suites.objectstore import Bucket, Requester, StoreRequest, StoreResponse, Throttled
+from dyno.suites.objectstore import DIGEST, Bucket, Requester, StoreRequest, StoreResponse, Throttled
 from dyno.suites.objectstore.conformance import CHECKS
-from dyno.suites.objectstore.dataset import DIGEST, FILLER_BYTES, Bodies, Names
 from dyno.suites.objectstore.requests import (
+    FILLER_BYTES,
     KEPT,
     STALE_CHECKS,
+    Bodies,
+    Names,
     ScriptRunner,
     StartRecorder,
     billed,

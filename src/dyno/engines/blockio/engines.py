@@ -1,4 +1,4 @@
-"""The volume under fio and dd: a file in the trial's directory, or the user's block device.
+"""fio and dd on a volume: a file in the trial's directory, or the user's block device.
 
 A device is opened and checked once (`dyno.host.blockdevice`); its descriptor is passed on, and no path is opened
 again.
@@ -12,9 +12,12 @@ import shutil
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 
+from dyno.contracts.engine import Engine, EngineSpec, PortSpec
 from dyno.contracts.model import Caveat, Refused, Tier, UsageError, Value
+from dyno.contracts.settings import Setting, boolean, choice
 from dyno.contracts.suite import Report
 from dyno.engines.blockio import ddrun, fiorun
 from dyno.engines.blockio.fiorun import Target
@@ -43,7 +46,7 @@ def hold(device: str) -> Iterator[str]:
         raise UsageError(f"engine fio: {device} {busy}; nothing was written to it") from None
 
 
-class Fio:
+class Fio(Engine):
     """A new file, or the device."""
 
     def __init__(self, home: Path, tier: Tier | None, options: Mapping[str, Value], null: bool = False) -> None:
@@ -215,3 +218,29 @@ def needs(options: Mapping[str, Value]) -> str | None:
     if shutil.which(fiorun.PROGRAM) is None:
         return "needs fio: dyno install fio --yes, or apt-get install fio"
     return None if shutil.which("dd") else "needs dd: apt-get install coreutils"
+
+
+FIO = EngineSpec(
+    name="fio",
+    title="fio, the flexible I/O tester, on a file or a device",
+    opener=Fio,
+    ports={"volume": PortSpec(Volume)},
+    tiers={},
+    packages=("fio",),
+    options=(
+        Setting("ioengine", choice("libaio", "io_uring", *SYNCHRONOUS), "libaio", "fio's I/O engine"),
+        Setting("direct", boolean, True, "past the page cache (O_DIRECT)"),
+        Setting("destroy", str, "", "a block device to use; all its data will be destroyed", hold=hold),
+    ),
+    needs=needs,
+)
+FIO_NULL = EngineSpec(
+    name="fio_null",
+    title="Nothing: fio and dd on no volume, the floor of the suite volume",
+    opener=partial(Fio, null=True),
+    ports={"volume": PortSpec(Volume)},
+    tiers={},
+    packages=("fio",),
+    needs=needs,
+    floor=True,
+)
