@@ -27,7 +27,7 @@ from dyno.contracts.model import Phase, Tier
 from dyno.contracts.pace import Pace
 from dyno.contracts.suite import Job
 from dyno.engines.mysql.innodb import InnoDB
-from dyno.engines.postgresql.opener import Postgres
+from dyno.engines.postgresql import Postgres
 from dyno.measure.phase import Stopwatch, sampled
 from dyno.suites.oltp.workload import OltpWorkload
 
@@ -67,7 +67,10 @@ def commands(workload: OltpWorkload, clients: int, seconds: int) -> tuple[Mappin
     else:
         assert isinstance(engine, InnoDB)
         environment = {}
-        where = ["--db-driver=mysql", *(f"--mysql-{name}={value}" for name, value in engine.reached_by().items())]
+        where = [
+            "--db-driver=mysql",
+            *(f"--mysql-{name}={value}" for name, value in engine.connection_arguments().items()),
+        ]
     sizes = [f"--tables={TABLES['tables']}", f"--table-size={TABLES['table_size']}", "--rand-type=special"]
     how = [f"--threads={clients}", f"--time={seconds}", "--events=0"]
     found = {name: ["sysbench", test, *where, *sizes, *how, "run"] for name, test in SYSBENCH.items()}

@@ -31,7 +31,6 @@ from dyno.engines.cassandra import server as cassandra
 from dyno.engines.hbase import server as hbase
 from dyno.servers import loopback
 from dyno.servers.loopback import SECRET, Address
-from dyno.servers.user_server import UserServer
 from dyno.suites.series.dataset import ArrivalPattern, SyntheticDataset
 from dyno.suites.series.facility import Facility
 from dyno.suites.series.port import SampleBatch
@@ -165,7 +164,7 @@ def test_a_wrong_password_is_refused(running: Job) -> None:
     if running.spec.name == "hbase":
         pytest.skip("HBase knows its users by Kerberos alone")
     wrong = "s3cret-and-wrong"
-    asked = replace(running, server=UserServer(url(running, wrong)))
+    asked = replace(running, server=users_server(running, url(running, wrong)))
     with pytest.raises(Refused) as refused, archive(asked):
         pass
     assert "can't connect" in str(refused.value)
@@ -207,26 +206,31 @@ def test_a_killed_trial_leaves_no_store_on_the_server(running: Job, shell: Shell
     assert "stays on" not in out + err
 
 
+def users_server(running: Job, address: str) -> Any:
+    """Returns the user's server at that address."""
+    assert running.spec.server is not None
+    return running.spec.server(running.home, running.tier, running.spec.resolve({"url": address}), 1)
+
+
 def stores(engine: str, server: Any) -> set[str]:
     """Names of the stores on the server that hold samples."""
     if engine == "hbase":
         with closing(hbase.connected(server.address)) as connection:
             found = [name.decode() for name in connection.tables()]
     elif engine == "cassandra":
-        with closing(cassandra.connected(server.addresses)) as session:
+        with closing(cassandra.Session(server.addresses)) as session:
             found = [name for (name,) in session.execute("SELECT keyspace_name FROM system_schema.keyspaces")]
     elif engine == "clickhouse":
-        client = clickhouse._connect(server)
-        found = [name for (name,) in client.execute("SHOW DATABASES")]
-        client.disconnect()
+        with closing(clickhouse.Click.open_client(server, {})) as client:
+            found = [name for (name,) in client.execute("SHOW DATABASES")]
     elif engine == "influxdb":
-        with closing(influxdb._connect(server)) as client:
+        with closing(influxdb.Influx.open_client(server, {})) as client:
             found = [each["name"] for each in client.get_list_database()]
     elif engine == "questdb":
-        with closing(questdb._connect(server)) as client:
+        with closing(questdb.Quest.open_client(server, {})) as client:
             found = [name for (name,) in client.execute("SELECT table_name FROM tables()").fetchall()]
     else:
         with closing(victoriametrics.Api(server)) as api:
-            lines = api.ask("/api/v1/export", {"match[]": '{__name__="ns"}'}).splitlines()
+            lines = api.post("/api/v1/export", {"match[]": '{__name__="ns"}'}).splitlines()
         found = [json.loads(line)["metric"]["store"] for line in lines]
     return {name for name in found if name.startswith("dyno_")}

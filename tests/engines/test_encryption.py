@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,15 +20,11 @@ from shell import DISK, Shell, small
 from dyno import registry
 from dyno.contracts.model import Refused, Tier
 from dyno.contracts.suite import Job
-from dyno.engines import clickhouse, questdb
-from dyno.engines.mongo import server_mongo
 from dyno.engines.mysql import client as mysqlclient
 from dyno.engines.mysql import server_mariadb
-from dyno.engines.oracle import connect as connect_oracle
 from dyno.engines.postgresql.server import PostgreSQL
 from dyno.engines.redis import resp
 from dyno.servers.process import Process
-from dyno.servers.user_server import UserServer
 
 TLS = ("redis-py", "single")
 """Clients of Redis that encrypt."""
@@ -41,12 +37,24 @@ def free_port() -> int:
         return port
 
 
+def server_at(engine: str, url: str, home: Path = Path()) -> Any:
+    """Returns the user's server of that URL."""
+    spec = registry.engine(engine)
+    assert spec.server is not None
+    return spec.server(home, Tier.VOLATILE, spec.resolve({"url": url}), 1)
+
+
 def job(home: Path, engine: str, url: str, **given: str) -> Job:
     """A store on the user's own server at the address."""
     spec = registry.engine(engine)
     home.mkdir()
     options = spec.resolve({"url": url, **given})
-    return Job(spec, home, Tier.VOLATILE, options, {}, seed=1, clients=1, server=UserServer(url))
+    return Job(spec, home, Tier.VOLATILE, options, {}, seed=1, clients=1, server=server_at(engine, url, home))
+
+
+def connect(engine: str, url: str) -> Any:
+    """Connects to the user's server of that URL."""
+    return registry.engine(engine).opener.open_client(server_at(engine, url), {})  # type: ignore[attr-defined]
 
 
 def encrypted(engine: Any) -> tuple[Any, set[str]]:
@@ -90,8 +98,8 @@ def mariadbs(authorities: tuple[Authority, Authority]) -> Iterator[tuple[str, st
             if name == "secure":
                 settings |= {"ssl-cert": str(ours.certificate), "ssl-key": str(ours.key)}
             server = server_mariadb.MariaDB(server_mariadb.MARIADB, Path(place) / name, settings, 1)
-            if server._user is not None:
-                ours.owned_by(server._user.pw_uid)
+            if server.user is not None:
+                ours.owned_by(server.user.pw_uid)
             started.append(server)
             server.start()
             with closing(mysqlclient.connect(server, mysqlclient.CLIENTS[0])) as connection:
@@ -153,11 +161,11 @@ def postgresqls(authorities: tuple[Authority, Authority]) -> Iterator[tuple[str,
             if name == "secure":
                 settings |= {"ssl": "on", "ssl_cert_file": str(ours.certificate), "ssl_key_file": str(ours.key)}
             server, port = PostgreSQL(Path(place) / name, settings, 1), str(free_port())
-            command = server._process.command
+            command = server.command
             command[command.index("listen_addresses=")] = "listen_addresses=127.0.0.1"
             command[command.index("-p") + 1] = port
-            if server._user is not None:
-                ours.owned_by(server._user.pw_uid)
+            if server.user is not None:
+                ours.owned_by(server.user.pw_uid)
             started.append(server)
             server.start()
             with psycopg.connect(**{**server.address, "port": port}, autocommit=True) as connection:
@@ -204,10 +212,10 @@ def test_an_argument_that_libpq_does_not_know_is_one_line(postgresqls: tuple[str
 def test_questdb_by_https_reads_by_no_connection_without_tls(postgresqls: tuple[str, str]) -> None:
     """A PostgreSQL without TLS stands for it: QuestDB is read by the same protocol."""
     port = postgresqls[1].rpartition(":")[2].partition("/")[0]
-    with closing(questdb._connect(UserServer(f"http://u:secret@127.0.0.1:1/?pg={port}"))):
+    with closing(connect("questdb", f"http://u:secret@127.0.0.1:1/?pg={port}")):
         pass
     with pytest.raises(Refused, match="does not support SSL"):
-        questdb._connect(UserServer(f"https://u:secret@127.0.0.1:1/?pg={port}"))
+        connect("questdb", f"https://u:secret@127.0.0.1:1/?pg={port}")
 
 
 def test_a_run_file_and_its_tables_say_whether_it_was_encrypted(postgresqls: tuple[str, str], shell: Shell) -> None:
@@ -272,17 +280,11 @@ def test_redis_is_reached_by_tls_where_the_address_asks_for_it(
 
 
 @pytest.mark.parametrize(
-    "opened",
-    [
-        lambda url: clickhouse._connect(UserServer(f"clickhouse{url}")),
-        lambda url: questdb._connect(UserServer(f"http{url}")),
-        lambda url: connect_oracle(f"oracle{url}"),
-        lambda url: server_mongo.connect(UserServer(f"mongodb{url}")),
-    ],
-    ids=["clickhouse", "questdb", "oracle", "mongodb"],
+    ("engine", "scheme"),
+    [("clickhouse", "clickhouse"), ("questdb", "http"), ("oracle", "oracle"), ("mongodb", "mongodb")],
 )
-def test_an_argument_of_an_address_that_nobody_knows_is_refused(opened: Callable[[str], object]) -> None:
+def test_an_argument_of_an_address_that_nobody_knows_is_refused(engine: str, scheme: str) -> None:
     """It may ask for TLS."""
     with pytest.raises(Refused, match=r"(?i)unknown (argument|option).*secure") as refused:
-        opened("://u:s3cret@127.0.0.1:9/x?secure=yes")
+        connect(engine, f"{scheme}://u:s3cret@127.0.0.1:9/x?secure=yes")
     assert "s3cret" not in str(refused.value)

@@ -221,12 +221,12 @@ def test_a_process_that_another_user_recorded_is_left_alone(shell: Shell) -> Non
 def url(place: Path) -> Iterator[str]:
     """A server on a port, whose user has a password."""
     server = PostgreSQL(place / "own", {"fsync": "off", "listen_addresses": "127.0.0.1"}, 1)
-    server._process.command = [
+    server.command = [
         word.replace("listen_addresses=", "listen_addresses=127.0.0.1") if word == "listen_addresses=" else word
-        for word in server._process.command
+        for word in server.command
     ]
     port = str(_free_port())
-    server._process.command[server._process.command.index("-p") + 1] = port
+    server.command[server.command.index("-p") + 1] = port
     with closing(server):
         server.start()
         import psycopg

@@ -42,7 +42,7 @@ def test_a_port_that_somebody_has_is_not_taken(tmp_path: Path, monkeypatch: pyte
     ("url", "found"),
     [
         ("http://db.example", Address("db.example", 8_086)),
-        ("https://me:a%2Fb@db.example:9/x", Address("db.example", 9, "me", "a/b", True)),
+        ("https://me:a%2Fb@db.example:9/x", Address("db.example", 9, "me", "a/b", True, "/x")),
         ("http://me@[::1]:7", Address("::1", 7, "me")),
     ],
 )

@@ -176,7 +176,7 @@ def test_a_program_that_does_not_answer_is_refused_and_ended(home: Path, serve: 
         seen.extend(process.pid for process in leftover_processes.recorded(home) if process.pid not in seen)
         return False
 
-    server = Process([sys.executable, "-c", PROGRAM], home, never, patience=0.1)
+    server = Process([sys.executable, "-c", PROGRAM], home, never, timeout=0.1)
     with closing(server), pytest.raises(Refused, match=r"did not answer in 0\.1 s"):
         server.start()
     (pid,) = seen

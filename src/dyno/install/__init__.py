@@ -1,1 +1,1 @@
-"""Gets what an engine lacks. Nothing here is used while anything is measured, and no engine may be named here."""
+"""Installs what engines need: `dyno install`."""

@@ -1,28 +1,41 @@
-"""What one engine lacks, got in turn: its interpreter and packages of Python, its programs, the system's packages."""
+"""Installs what an engine lacks: its interpreter, Python packages, programs and system packages."""
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from dyno.contracts.engine import EngineSpec
-from dyno.contracts.model import Refused
 from dyno.contracts.programs import GoModule, Program
 from dyno.host import interpreters
-from dyno.install import environment, go, maven, pip, system
-from dyno.install.tools import InstallError, made
-from dyno.servers.verify_program import forget, verify
+from dyno.install import environment, pip, programs
+from dyno.install.tools import InstallError, run
 
 Step = Callable[[], str]
-"""Does one thing; returns what it did, or nothing where nothing was to be done. Raises NotHad."""
+"""Does one thing; returns what it did, or an empty text if there was nothing to do. Raises InstallError."""
+
+# Packages of servers start a service, and again at each boot, unless a policy forbids it.
+APT_SCRIPT = """
+trap 'exit 1' HUP INT TERM
+policy=/usr/sbin/policy-rc.d
+if [ ! -e "$policy" ]; then
+    trap 'rm -f "$policy"' EXIT
+    printf '#!/bin/sh\\nexit 101\\n' >"$policy" && chmod +x "$policy"
+fi
+apt-get update -qq >/dev/null
+apt-get install -y -qq --no-install-recommends "$@" >/dev/null
+"""
 
 
 def install(spec: EngineSpec, yes: bool, groups: tuple[str, ...], say: Callable[[str], None]) -> bool:
-    """Gets what the engine lacks, and says of each step in one line how it went; whether the engine can now run.
+    """Installs what the engine lacks, and says in one line how each step went. Returns whether the engine can run
+    now.
 
-    What one step can't get hinders no other. With `yes`, system packages are installed, too.
+    A step that fails prevents no other. `yes`: system packages are installed too.
     """
     complete = True
     for step in _steps(spec, yes, groups, say):
@@ -42,69 +55,50 @@ def install(spec: EngineSpec, yes: bool, groups: tuple[str, ...], say: Callable[
 def _steps(spec: EngineSpec, yes: bool, groups: tuple[str, ...], say: Callable[[str], None]) -> Iterator[Step]:
     requires = tuple(dict.fromkeys(each for port in spec.ports for each in spec.through(port).requires))
     if spec.python:
-        yield lambda: _own(spec, requires, groups, say)
+        yield lambda: _environment(spec, requires, groups, say)
     elif requires:
-        yield lambda: _told(pip.install(Path(sys.executable), requires, say))
-    # What fetches a program may be one of the packages.
-    first = bool(spec.packages) and shutil.which("mvn") is None and any(map(_fetched, spec.programs))
+        yield lambda: _installed(pip.install(Path(sys.executable), requires, say))
+    # Maven, which fetches programs, may be one of the packages.
+    first = bool(spec.packages) and shutil.which("mvn") is None and any(map(_needs_maven, spec.programs))
     if first:
         yield lambda: _packages(spec, yes)
     for program in spec.programs:
-        yield lambda program=program: _program(program, say)  # type: ignore[misc]
+        yield lambda program=program: programs.install(program, say)  # type: ignore[misc]
     own = (spec.through(name) for name, port in spec.ports.items() if port.packages)
-    for found in (*([] if first else [spec]), *own):
-        if found.packages:
-            yield lambda found=found: _packages(found, yes)  # type: ignore[misc]
+    for each in (*([] if first else [spec]), *own):
+        if each.packages:
+            yield lambda each=each: _packages(each, yes)  # type: ignore[misc]
 
 
-def _fetched(program: Program) -> bool:
-    """Whether Maven is to fetch it."""
+def _needs_maven(program: Program) -> bool:
     return not isinstance(program.source, GoModule) and program.path() is None
 
 
-def _own(spec: EngineSpec, requires: tuple[str, ...], groups: tuple[str, ...], say: Callable[[str], None]) -> str:
+def _environment(
+    spec: EngineSpec, requires: tuple[str, ...], groups: tuple[str, ...], say: Callable[[str], None]
+) -> str:
     if spec.interpreter() is None:
         say(f"making an environment of Python {spec.python}")
-    return _told(environment.make(spec.name, spec.python, requires, groups, say, spec.builds))
+    return _installed(environment.make(spec.name, spec.python, requires, groups, say, spec.builds))
 
 
-def _told(installed: dict[str, str]) -> str:
-    return (installed and f"installed {', '.join(f'{name} {at}' for name, at in sorted(installed.items()))}") or ""
-
-
-def _program(program: Program, say: Callable[[str], None]) -> str:
-    if (path := program.path()) is not None:
-        try:
-            verify(program, path)
-            return ""
-        except Refused as why:
-            say(str(why))
-    # What it was before doesn't bind what it will be.
-    forget(program)
-    built = isinstance(program.source, GoModule)
-    say(f"{'building' if built else 'fetching'} {program.name} {program.version}")
-    with made(program.home) as into:
-        # Beside it, where there is room, and not in /tmp, which may be memory.
-        work = into / "work"
-        work.mkdir()
-        if isinstance(program.source, GoModule):
-            go.build(program, program.source, into, work)
-        else:
-            maven.fetch(program, program.source, into, work)
-        shutil.rmtree(work)
-    path = program.path()
-    if path is None:
-        raise InstallError(f"{program.name} is not in {program.home}")
-    try:
-        verify(program, path)
-    except Refused as why:
-        raise InstallError(str(why)) from None
-    return f"{'built' if built else 'fetched'} {path}"
+def _installed(versions: dict[str, str]) -> str:
+    return (versions and f"installed {', '.join(f'{name} {at}' for name, at in sorted(versions.items()))}") or ""
 
 
 def _packages(spec: EngineSpec, yes: bool) -> str:
-    """Only where something is missing still: what is here may have come in another way."""
+    """Installs Debian packages, without starting services, if the engine still lacks something."""
     if spec.missing() or spec.needing() is None:
         return ""
-    system.install(spec.packages, yes)
-    return f"installed {', '.join(spec.packages)}"
+    packages = ", ".join(spec.packages)
+    command = " ".join(["apt-get install -y", *spec.packages])
+    if shutil.which("apt-get") is None:
+        raise InstallError(f"apt-get not found; on Debian, install {packages}")
+    root = [] if os.geteuid() == 0 else ["sudo", "-n"]
+    if root and not (shutil.which("sudo") and subprocess.run([*root, "true"], capture_output=True).returncode == 0):
+        raise InstallError(f"an administrator can install it: {command}")
+    if not yes:
+        raise InstallError(f"to be installed by {command}, which --yes does")
+    script = ["env", "DEBIAN_FRONTEND=noninteractive", "sh", "-c", APT_SCRIPT, "sh", *spec.packages]
+    run([*root, *script], name="apt-get")
+    return f"installed {packages}"

@@ -1,4 +1,4 @@
-"""The environment of an interpreter of an engine's own: Dyno as it is here, and what the engine requires."""
+"""Virtual environments of engines that need another Python: with this Dyno, and what the engine requires."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ def make(
     say: Callable[[str], None],
     builds: Sequence[str] = (),
 ) -> dict[str, str]:
-    """The environment, or what it lacks. Returns what was installed: version by name. `groups` are those of the entry
-    points of plug-ins, which are there as they are here; `builds` is what is needed beforehand to build what is
-    required; `say` is given what pip.install reports. Raises NotHad."""
+    """Creates the environment, or installs what it lacks. Returns the versions of what was installed, by name.
+    `groups`: groups of the entry points of plug-ins, which are linked into it; `builds`: build requirements to
+    install first; `say` receives what `pip.install` reports. Raises InstallError."""
     home = interpreters.home(engine, version)
     python = interpreters.interpreter(engine, version)
     if python is not None:
         _link(python, groups)
         return _required(python, requires, say, builds)
     base = find(version)
-    # Not made elsewhere and moved: its scripts would point to where it was.
+    # Created in its final place, because its scripts contain their path.
     shutil.rmtree(home, ignore_errors=True)
     try:
         run([base, "-m", "venv", home])
@@ -58,14 +58,14 @@ def make(
 def _required(
     python: Path, requires: Sequence[str], say: Callable[[str], None], builds: Sequence[str]
 ) -> dict[str, str]:
-    """What the engine requires, built with what is in the environment where it can't say what it is built with."""
+    """Installs what the engine requires; with `builds`, in the environment and without build isolation."""
     if not builds:
         return pip.install(python, requires, say) if requires else {}
     return pip.install(python, builds, say) | pip.install(python, requires, say, "--no-build-isolation")
 
 
 def find(version: str) -> Path:
-    """An interpreter of that version that can make environments. Raises NotHad."""
+    """Returns an interpreter of that version that can create environments. Raises InstallError."""
     for path in _candidates(version):
         with suppress(InstallError, OSError):
             if run([path, "-c", VERSION]).strip() == version:
@@ -86,33 +86,33 @@ def _candidates(version: str) -> Iterator[Path]:
 
 
 def _core(python: Path, version: str, say: Callable[[str], None]) -> dict[str, str]:
-    """What Dyno itself requires, of the versions that are here, where they are for that Python too."""
+    """Installs what Dyno requires, in the versions that are installed here if they support that Python."""
     try:
-        # Those of extras are among them, and passed over by pip, as nobody asks it for an extra.
+        # Includes requirements of extras, which pip ignores.
         needed = distribution(DISTRIBUTION).requires or []
     except PackageNotFoundError:
         raise InstallError(
             f"Dyno runs without having been installed: there is no distribution {DISTRIBUTION}"
         ) from None
-    # What is imported there is compiled then; most is not.
+    # Modules are compiled when they are imported, and most never are.
     return pip.install(python, needed, say, "--no-compile", held=dict(_here(version)))
 
 
 def _here(version: str) -> Iterator[tuple[str, str]]:
-    """What is installed here and is for that Python too: names and versions, of what may be got elsewhere by them."""
+    """Yields names and versions of distributions from an index that are installed here and support that Python."""
     seen = set()
     for dist in distributions():
         name, wanted = dist.metadata["Name"], SpecifierSet(dist.metadata["Requires-Python"] or "")
-        # Of two in different directories of the path, the first is what is imported.
+        # Of several distributions of one name, the first on the path is imported.
         if name not in seen and dist.read_text("direct_url.json") is None and wanted.contains(f"{version}.0"):
             yield name, dist.version
         seen.add(name)
 
 
 def _link(python: Path, groups: Sequence[str]) -> None:
-    """Makes Dyno and its plug-ins importable there: links to what is here, be it a wheel's or a checkout's.
+    """Makes Dyno and its plug-ins importable there, by links to a wheel's or a checkout's files.
 
-    Dyno's native module serves every version; another's, if for the one that it was built for, is not seen there.
+    Dyno's native module supports every version of Python. Another one's is ignored if it is for another version.
     """
     there = Path(run([python, "-c", FOLDER]).strip())
     for path in [Path(dyno.__file__).parent, *_plugins(groups)]:
@@ -123,16 +123,16 @@ def _link(python: Path, groups: Sequence[str]) -> None:
 
 
 def _plugins(groups: Sequence[str]) -> Iterator[Path]:
-    """What plug-ins have put next to each other in this environment: modules, packages, and their own description."""
-    found: dict[str, Distribution] = {}
+    """Yields what plug-ins have installed: modules, packages and metadata."""
+    plugins: dict[str, Distribution] = {}
     for group in groups:
         for entry in entry_points(group=group):
             if entry.dist is not None:
-                found[entry.dist.metadata["Name"]] = entry.dist
+                plugins[entry.dist.metadata["Name"]] = entry.dist
     folders = {Path(sysconfig.get_path(name)).resolve() for name in ("purelib", "platlib")}
-    for dist in found.values():
+    for dist in plugins.values():
         for name in dict.fromkeys(file.parts[0] for file in dist.files or ()):
             path = Path(str(dist.locate_file(name)))
-            # One that is found by PYTHONPATH is so there, too.
+            # Modules on PYTHONPATH can be imported there without a link.
             if name not in ("..", "__pycache__") and path.exists() and path.parent.resolve() in folders:
                 yield path

@@ -18,7 +18,7 @@ class Locked(NamedTuple):
     """One package at one version."""
 
     requirement: Requirement
-    """Has the extras that were locked with it: `redis[hiredis]==8.1.0`."""
+    """Includes the extras that were locked: `redis[hiredis]==8.1.0`."""
     hashes: tuple[str, ...]
     parents: frozenset[str]
     """Names of the packages that require it."""
@@ -32,7 +32,7 @@ class Locked(NamedTuple):
         return fits and wanted.url is None and wanted.extras <= self.requirement.extras
 
     def line(self) -> str:
-        """The requirement with its hashes, as a requirements file has it. Its marker is known to apply."""
+        """Returns the line of a requirements file, with hashes and without the marker, which is known to apply."""
         extras = f"[{','.join(sorted(self.requirement.extras))}]" if self.requirement.extras else ""
         return " ".join((f"{self.requirement.name}{extras}=={self.version}", *(HASH + each for each in self.hashes)))
 
@@ -41,12 +41,12 @@ Lock = Mapping[NormalizedName, Locked]
 
 
 def read(markers: Mapping[str, str], held: Mapping[NormalizedName, str]) -> Lock:
-    """The packages that are locked for an interpreter with these values of environment markers, by name.
+    """Returns the packages that are locked for an interpreter with these environment markers, by name.
 
-    A version that is `held` is preferred, though it was locked for another version of Python.
+    Versions in `held` are preferred, even if they were locked for another version of Python.
     """
     packages: dict[NormalizedName, Locked] = {}
-    # Only its own lines start in the first column; hashes and parents are indented.
+    # Packages start in the first column; hashes and parents are indented.
     for entry in FILE.read_text().replace("\n ", " ").splitlines():
         specification, _, parents = entry.replace("\\", "").partition(VIA)
         text, *hashes = (part.strip() for part in specification.split(HASH))
@@ -60,12 +60,12 @@ def read(markers: Mapping[str, str], held: Mapping[NormalizedName, str]) -> Lock
 
 
 def applies(requirement: Requirement, markers: Mapping[str, str]) -> bool:
-    """Whether an interpreter with these values of environment markers needs the requirement."""
+    """Returns whether an interpreter with these environment markers needs the requirement."""
     return requirement.marker is None or requirement.marker.evaluate({**markers, "extra": ""})
 
 
 def closure(names: set[NormalizedName], lock: Lock) -> Lock:
-    """The packages of these names and all that they require, directly or indirectly.
+    """Returns the packages of these names and all that they require, directly or indirectly.
 
     The lock file doesn't say which extra requires a package, so those of all extras that Dyno uses are included.
     """
@@ -79,7 +79,8 @@ def closure(names: set[NormalizedName], lock: Lock) -> Lock:
 def split(
     requirements: Sequence[Requirement], lock: Lock, held: Mapping[NormalizedName, str]
 ) -> tuple[list[Requirement], list[Requirement]]:
-    """The requirements that the lock file meets, and the others. `held`: the only version a package may have."""
+    """Returns the requirements that the lock file meets, and the others. `held`: the only version that a package may
+    have, by name."""
     met, others = [], []
     for wanted in requirements:
         name = canonicalize_name(wanted.name)

@@ -1,4 +1,4 @@
-"""Python packages, which pip installs into an environment: those of the lock file only with the hashes it has."""
+"""Installs Python packages by pip: those of the lock file with its versions and hashes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ print(json.dumps(default_environment()))
 QUIET = ("--quiet", "--disable-pip-version-check", "--no-input")
 MISMATCH = "DO NOT MATCH THE HASHES"
 UNMET = re.compile(r"ResolutionImpossible|--require-hashes mode")
-"""Errors of pip where an installed version doesn't meet what a locked package requires."""
+"""Errors of pip if an installed version doesn't meet what a locked package requires."""
 
 
 def install(
@@ -41,11 +41,10 @@ def install(
     *options: str,
     held: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """Installs what the requirements lack. Returns what was installed: version by name, nothing of what was there
-    before. Raises NotHad.
+    """Installs the requirements that are missing. Returns the versions of new packages by name. Raises InstallError.
 
-    Packages of the lock file are installed in its versions and verified by hash. `say` is given a line about the
-    others, and one about packages whose version changed. `held` is for a new environment: the only version that a
+    Packages of the lock file are installed in its versions and verified by hash. `say` receives a line about other
+    packages, and one about packages whose version changed. `held`: for a new environment, the only version that a
     package may have, by name.
     """
     before = installed(python)
@@ -67,14 +66,14 @@ def install(
         if others:
             constraints = Path(place) / "constraints.txt"
             constraints.write_text("".join(f"{name}=={version}\n" for name, version in versions.items()))
-            # The requirements that are met already too, so that pip keeps to them.
+            # Includes requirements that are met already, so that pip respects them.
             run(_pip(python, *options, "-c", constraints, "--", *map(str, needed)), name="pip")
     after = installed(python)
     if unverified := _new(verified, after):
         say(f"not in the lock file, so not verified by hash: {', '.join(sorted(unverified))}")
     new = _new(before, after)
     changes = [f"{name} {before[name]} to {new[name]}" for name in sorted(new.keys() & before.keys())]
-    # A new environment has pip's own packages only, which nobody has chosen.
+    # A new environment has only pip's own packages, whose changes don't matter.
     if changes and held is None:
         say(f"installed packages changed their version: {', '.join(changes)}")
     return new
@@ -88,7 +87,7 @@ def _verified(
     options: Sequence[str],
     folder: Path,
 ) -> None:
-    """Installs packages of the lock file. Raises NotHad, and installs nothing, if a hash doesn't match.
+    """Installs packages of the lock file. Raises InstallError, and installs nothing, if a hash doesn't match.
 
     Packages that are installed keep their version, unless pip finds that it doesn't meet what is required of it.
     """
@@ -102,11 +101,11 @@ def _verified(
     replaced = {canonicalize_name(each.name) for each in wanted if not satisfied(each)}
     # What an installed package requires is installed too, except what only an extra requires.
     incomplete = replaced | {canonicalize_name(each.name) for each in wanted if each.extras}
-    kept = [str(each) for each in wanted if canonicalize_name(each.name) not in replaced]
+    unchanged = [str(each) for each in wanted if canonicalize_name(each.name) not in replaced]
     needed = lock.closure(incomplete, locked)
     pinned = [package.line() for name, package in needed.items() if name not in there or name in replaced]
     try:
-        _hashed(python, [*kept, *pinned], options, folder)
+        _hashed(python, [*unchanged, *pinned], options, folder)
     except InstallError as why:
         if not UNMET.search(why.output):
             raise
@@ -115,7 +114,7 @@ def _verified(
 
 
 def _hashed(python: Path, lines: Sequence[str], options: Sequence[str], folder: Path) -> None:
-    """Installs the lines of a requirements file, each of what isn't installed yet with its hashes. Raises NotHad."""
+    """Installs the lines of a requirements file; those not installed yet have hashes. Raises InstallError."""
     file = folder / "requirements.txt"
     file.write_text("".join(f"{line}\n" for line in lines))
     try:
@@ -138,11 +137,11 @@ def _new(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, str]:
 
 
 def installed(python: Path) -> dict[str, str]:
-    """Every distribution in an interpreter's environment: version by name."""
-    found: dict[str, str] = json.loads(run([python, "-c", LISTED]))
-    return found
+    """Returns the version of every distribution in an interpreter's environment, by name."""
+    versions: dict[str, str] = json.loads(run([python, "-c", LISTED]))
+    return versions
 
 
 def environment(python: Path) -> str:
-    """The directory of an interpreter's environment, for who reads of it."""
+    """Returns the directory of an interpreter's environment, for messages."""
     return sys.prefix if python == Path(sys.executable) else str(python.parent.parent)

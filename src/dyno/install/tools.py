@@ -1,4 +1,4 @@
-"""Other people's tools, which do the getting: run to their end, and ended with what they have started."""
+"""Runs the tools that install things, and kills them together with what they have started."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MOST_FILES = 1 << 20
 
 
 class InstallError(Exception):
-    """Something can't be got here: why, in one line. `output`: all that a tool which failed printed."""
+    """Something can't be installed: why, in one line. `output`: all output of a failed tool."""
 
     def __init__(self, why: str, output: str = "") -> None:
         super().__init__(why)
@@ -28,10 +28,10 @@ class InstallError(Exception):
 def run(
     words: Words, cwd: Path | None = None, environment: Mapping[str, str] | None = None, name: str | None = None
 ) -> str:
-    """What the tool printed. Raises NotHad, with its last word, where it fails; `name`: what it is called then.
+    """Runs a tool; returns its output. Raises InstallError, with the last line of output, if it fails. `name`: its
+    name in that message.
 
-    It has a session of its own. An interrupt of this process ends the tool and all that it started, and so does
-    SIGKILL.
+    The tool has a session of its own. An interrupt or SIGKILL of this process kills it and all that it started.
     """
     with _lifeline() as guard:
         process = subprocess.Popen(
@@ -52,7 +52,7 @@ def run(
             _end(process)
             raise
     if process.returncode:
-        why = last_word(err) or last_word(out) or "it said nothing"
+        why = last_error(err) or last_error(out) or "it said nothing"
         raise InstallError(f"{name or Path(words[0]).name} failed: {why}", f"{out}\n{err}")
     return out
 
@@ -91,8 +91,8 @@ def _lifeline() -> Iterator[Callable[[], None]]:
 
 
 def _end(process: subprocess.Popen[str]) -> None:
-    """Asks all of its session to end, which those may need who change the system, and kills what is left then."""
-    # Another user's can't be sent anything, and is waited for.
+    """Sends SIGTERM to the tool's session, so that an installer can clean up, and later SIGKILL."""
+    # Processes of another user can't be signalled.
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGTERM)
     with suppress(subprocess.TimeoutExpired):
@@ -102,16 +102,16 @@ def _end(process: subprocess.Popen[str]) -> None:
     process.wait()
 
 
-def last_word(text: str) -> str:
-    """The last line that tells of an error, or else the last of all."""
+def last_error(text: str) -> str:
+    """Returns the last line that contains 'error', or else the last line."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     errors = [line for line in lines if "error" in line.lower()]
     return (errors or lines or [""])[-1]
 
 
 @contextmanager
-def made(home: Path) -> Iterator[Path]:
-    """A new directory, which becomes `home` at the end of the block; where that fails nothing is left of it."""
+def new_directory(home: Path) -> Iterator[Path]:
+    """Yields a new directory, which becomes `home` at the end of the block and is deleted if the block fails."""
     home.parent.mkdir(parents=True, exist_ok=True)
     new = Path(tempfile.mkdtemp(prefix=f".{home.name}-", dir=home.parent))
     try:

@@ -1,1 +1,1 @@
-"""Real servers, started, stopped and killed for one trial. What they serve is unknown here."""
+"""Servers that are started, stopped and killed for one trial, and the options that all of them have."""

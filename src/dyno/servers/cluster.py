@@ -1,8 +1,5 @@
-"""A server of several processes: nodes that are started one after the other, stopped and killed together, and of
-which one can be lost and come back. Each has a directory of its own.
-
-What a node is (its program, its settings, how it finds the others) may not be put here.
-"""
+"""A server of several nodes, which are started one after the other, and stopped and killed together. One of them can
+be lost and restored."""
 
 from __future__ import annotations
 
@@ -15,11 +12,11 @@ from dyno.contracts.model import Caveat
 
 Node = TypeVar("Node", bound=Server)
 KEEPS = Caveat("node", "keeps what it acknowledged when one of its nodes dies for good, at any tier")
-"""Of what `dyno.contracts.engine.Nodes.survives` is true."""
+"""Caveat of a cluster with `dyno.contracts.engine.Nodes.survives`."""
 
 
 class Cluster(Nodes, Generic[Node]):
-    """See `dyno.contracts.engine.Server` and `dyno.contracts.engine.Nodes`. Each node is there before the next is
+    """See `dyno.contracts.engine.Server` and `dyno.contracts.engine.Nodes`. A node answers before the next is
     started."""
 
     own = True
@@ -28,18 +25,18 @@ class Cluster(Nodes, Generic[Node]):
         self.nodes = tuple(nodes)
 
     def start(self) -> None:
-        """Those that do not run. Raises Refused, and leaves none running, where one does not come up."""
+        """Starts the nodes that don't run. Raises Refused, and kills all nodes, if one doesn't start."""
         try:
-            # In this thread: the kernel ends a process with the thread that started it.
-            for node in self.in_turn():
+            # In this thread, because the kernel kills a process when the thread that started it ends.
+            for node in self.starting_order():
                 if not list(node.pids()):
                     node.start()
         except BaseException:
             self.kill()
             raise
 
-    def in_turn(self) -> Sequence[Node]:
-        """As they are started."""
+    def starting_order(self) -> Sequence[Node]:
+        """Returns the nodes in the order in which they are started."""
         return self.nodes
 
     def stop(self) -> None:
@@ -51,18 +48,16 @@ class Cluster(Nodes, Generic[Node]):
     def close(self) -> None:
         self._all(lambda node: node.close())
 
-    def _all(self, how: Callable[[Node], object], nodes: Sequence[Node] | None = None) -> None:
-        """At once: each takes its time to come to an end."""
-        # It brings logging along, which lists of engines do without.
+    def _all(self, action: Callable[[Node], object], nodes: Sequence[Node] | None = None) -> None:
+        """Calls `action` with all nodes at the same time, because each takes a while to end."""
+        # Imports logging, which `dyno list` does without.
         from concurrent.futures import ThreadPoolExecutor
 
         with ThreadPoolExecutor(len(self.nodes)) as pool:
-            list(pool.map(how, self.nodes if nodes is None else nodes))
+            list(pool.map(action, self.nodes if nodes is None else nodes))
 
     def pids(self) -> Iterable[int]:
         return chain.from_iterable(node.pids() for node in self.nodes)
-
-    # -- one of them ----------------------------------------------------------------------------------------
 
     @property
     def count(self) -> int:

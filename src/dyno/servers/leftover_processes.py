@@ -1,6 +1,6 @@
-"""Which processes serve from a directory, written there, so that what a killed run leaves behind is found and ended.
+"""Records of the servers that run in a directory, so that servers of a killed run can be found and killed.
 
-A server asks the kernel to end with its parent (`process`); this is for what survives that.
+The kernel kills a server when its parent dies (see `process`). These records are for processes that survive that.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from dyno.host import filesystem, trust
 from dyno.host.process import running
 
 RECORD = "dyno-server.json"
-PATIENCE = 10
-BIRTHS_APART = 1.0
-"""Seconds by which two readings of one process's birth may differ: the clock of the machine may be set."""
+TIMEOUT_SECONDS = 10
+BIRTH_TOLERANCE_SECONDS = 1.0
+"""Difference between two readings of a process's birth: the machine's clock may be adjusted in between."""
 _IPC_RMID = 0
 
 
 def record(home: Path, pid: int) -> None:
-    """Writes that the process serves from `home`. Its time of birth tells it from a later one of that number."""
+    """Records that the process serves from `home`, with its time of birth, because process numbers are reused."""
     with suppress(psutil.NoSuchProcess):
         trust.write(home / RECORD, json.dumps({"pid": pid, "born": psutil.Process(pid).create_time()}))
 
@@ -35,14 +35,14 @@ def forget(home: Path) -> None:
 
 
 def recorded(root: Path) -> list[psutil.Process]:
-    """The servers that are recorded in `root` or below, and still there."""
-    return [process for file in _records(root) if (process := _of(file)[1])]
+    """Returns the running servers that are recorded in `root` or below."""
+    return [process for file in _records(root) if (process := _read(file)[1])]
 
 
 def clear(root: Path) -> None:
-    """Ends every server that is recorded in `root` or below."""
+    """Kills all servers that are recorded in `root` or below."""
     for file in _records(root):
-        pid, process = _of(file)
+        pid, process = _read(file)
         if process is not None:
             kill(family(process.pid))
         elif pid is not None:
@@ -54,23 +54,23 @@ def _records(root: Path) -> list[Path]:
     return [file for file in filesystem.files(root) if file.name == RECORD]
 
 
-def _of(file: Path) -> tuple[int | None, psutil.Process | None]:
-    """The number of the recorded process, and that process unless it is gone or another bears its number now. A
-    record that another user could have written counts for nothing."""
+def _read(file: Path) -> tuple[int | None, psutil.Process | None]:
+    """Returns the recorded number, and the process; None for it if it is gone or another has its number now.
+    Ignores a record that another user could have written."""
     try:
-        told = json.loads(trust.read(file) or "")
-        pid, born = int(told["pid"]), float(told["born"])
+        record = json.loads(trust.read(file) or "")
+        pid, born = int(record["pid"]), float(record["born"])
     except (ValueError, KeyError, TypeError):
         return None, None
     try:
         process = psutil.Process(pid)
-        return pid, process if abs(process.create_time() - born) < BIRTHS_APART else None
+        return pid, process if abs(process.create_time() - born) < BIRTH_TOLERANCE_SECONDS else None
     except psutil.Error:
         return pid, None
 
 
 def family(pid: int) -> list[psutil.Process]:
-    """A process and its descendants; nothing for one that is gone."""
+    """Returns a process and its descendants; nothing if it is gone."""
     try:
         first = psutil.Process(pid)
         return [first, *first.children(recursive=True)]
@@ -78,20 +78,20 @@ def family(pid: int) -> list[psutil.Process]:
         return []
 
 
-def kill(found: list[psutil.Process]) -> None:
-    """SIGKILL to these; returns when they are gone, and their shared memory with them."""
-    for process in found:
-        # Which does nothing where another process bears its number by now.
+def kill(processes: list[psutil.Process]) -> None:
+    """Sends SIGKILL to the processes; returns when they are gone, and removes their shared memory."""
+    for process in processes:
+        # Does nothing if another process has its number by now.
         with suppress(psutil.NoSuchProcess):
             process.kill()
-    deadline = time.monotonic() + PATIENCE
-    while any(running(process.pid) for process in found if process.is_running()) and time.monotonic() < deadline:
+    deadline = time.monotonic() + TIMEOUT_SECONDS
+    while any(running(process.pid) for process in processes if process.is_running()) and time.monotonic() < deadline:
         time.sleep(0.002)
-    _remove_segments({process.pid for process in found})
+    _remove_segments({process.pid for process in processes})
 
 
-def _remove_segments(makers: set[int]) -> None:
-    """System V shared memory that these processes made, and that nobody uses: it outlives SIGKILL."""
+def _remove_segments(creators: set[int]) -> None:
+    """Removes unused System V shared memory that these processes created: it outlives SIGKILL."""
     if sys.platform != "linux":
         return
     try:
@@ -102,5 +102,5 @@ def _remove_segments(makers: set[int]) -> None:
     for line in lines:
         row = dict(zip(names, line.split(), strict=False))
         with suppress(KeyError, ValueError):
-            if int(row["cpid"]) in makers and int(row["nattch"]) == 0:
+            if int(row["cpid"]) in creators and int(row["nattch"]) == 0:
                 ctypes.CDLL(None).shmctl(int(row["shmid"]), _IPC_RMID, None)

@@ -1,7 +1,4 @@
-"""A server that is reached by a port and by no socket: on this machine alone, and by who knows its password.
-
-Which server it is may not be put here.
-"""
+"""Addresses of servers that have no Unix socket: on this machine only, and with a password."""
 
 from __future__ import annotations
 
@@ -21,76 +18,79 @@ from dyno.text.passwords import mask_password
 
 HOST, USER = "127.0.0.1", "dyno"
 SECRET = "password"
-"""The file in a server's directory that has it."""
+"""Name of the file in a server's directory with its password."""
 FIRST, LAST = 15_000, 32_000
-"""Ports below those that Linux gives to who connects: none of these is taken while the server is stopped."""
+"""Ports below those that Linux gives to clients, so that none is taken while the server is stopped."""
 ATTEMPTS = 200
 TIMEOUT_SECONDS = 2.0
 
 
 @dataclass(frozen=True)
 class Address:
-    """Where a server is, and who is let in. What is secret is not shown."""
+    """Address and credentials of a server. Its text has no password."""
 
     host: str
     port: int
     user: str = ""
     password: str = field(default="", repr=False)
     secure: bool = False
-    """By TLS."""
+    """With TLS."""
+    path: str = ""
+    """The path of a user's URL."""
 
     @property
     def url(self) -> str:
-        """Of a server that speaks HTTP, without what is secret."""
+        """The URL of a server that speaks HTTP, without credentials."""
         return f"http{'s' if self.secure else ''}://{self.host}:{self.port}"
 
 
 def session(address: Address) -> Any:
-    """What makes requests of a server that speaks HTTP, by no proxy."""
+    """Returns a session of `requests` for a server that speaks HTTP, without proxies."""
     import requests
 
-    found = requests.Session()
-    found.trust_env = False
-    found.auth = (address.user, address.password) if address.user else None
-    return found
+    session = requests.Session()
+    session.trust_env = False
+    session.auth = (address.user, address.password) if address.user else None
+    return session
 
 
 def of_url(url: str, port: int, secure: tuple[str, ...] = ("https",), known: tuple[str, ...] = ()) -> Address:
-    """The address of a user's own server. `port`: the default port; `secure`: the schemes with TLS; `known`: the
-    arguments that may follow a question mark. Raises Refused for any other argument: it may ask for TLS."""
-    found = urlsplit(url)
-    if unknown := [name for name, _ in parse_qsl(found.query, keep_blank_values=True) if name not in known]:
+    """Returns the address of a user's server. `port`: the default port; `secure`: schemes with TLS; `known`:
+    arguments that its query may have. Raises Refused for any other argument, because it may request TLS."""
+    parts = urlsplit(url)
+    if unknown := [name for name, _ in parse_qsl(parts.query, keep_blank_values=True) if name not in known]:
         there = f"known: {', '.join(known)}" if known else "none is known"
         raise Refused(f"{mask_password(url)}: unknown argument {unknown[0]!r}; {there}")
     return Address(
-        found.hostname or HOST,
-        found.port or port,
-        unquote(found.username or ""),
-        unquote(found.password or ""),
-        found.scheme in secure,
+        parts.hostname or HOST,
+        parts.port or port,
+        unquote(parts.username or ""),
+        unquote(parts.password or ""),
+        parts.scheme in secure,
+        parts.path,
     )
 
 
 def own(home: Path) -> Address:
-    """One for a server in `home`, which keeps its password. Raises Refused where every port is taken."""
+    """Returns an address for a server in `home`, which stores its password. Raises Refused if no port is free."""
     return Address(HOST, next(_free((HOST,))), USER, _password(home / SECRET))
 
 
 def cluster(home: Path, nodes: int, ports: int) -> tuple[list[Address], list[int]]:
-    """One for each node of a cluster that is kept in `home`, all with one port and one password, and so many further
-    ports that are free on all of them. A single node is on the usual address; several are on 127.0.0.2 and up, which
-    are all this machine's own on Linux."""
+    """Returns an address for each node of a cluster in `home`, all with the same port and password, and `ports`
+    further ports that are free on all of them. A single node is on 127.0.0.1, and several are on 127.0.0.2 and up,
+    which Linux also gives to this machine."""
     hosts = [HOST] if nodes == 1 else [f"127.0.0.{2 + number}" for number in range(nodes)]
-    free, found = _free(hosts), dict[int, None]()
-    while len(found) <= ports:
-        found[next(free)] = None
-    first, *further = found
+    free, chosen = _free(hosts), dict[int, None]()
+    while len(chosen) <= ports:
+        chosen[next(free)] = None
+    first, *further = chosen
     password = _password(home / SECRET)
     return [Address(host, first, USER, password) for host in hosts], further
 
 
 def _free(hosts: Sequence[str]) -> Iterator[int]:
-    """Ports that are free on each of these addresses."""
+    """Yields ports that are free on all of these addresses."""
     for _ in range(ATTEMPTS):
         port = random.SystemRandom().randint(FIRST, LAST)
         if all(_binds(host, port) for host in hosts):
@@ -100,7 +100,7 @@ def _free(hosts: Sequence[str]) -> Iterator[int]:
 
 def _binds(host: str, port: int) -> bool:
     with closing(Socket(AF_INET, SOCK_STREAM)) as probe, suppress(OSError):
-        # As servers have it: a port whose connections are closed is free.
+        # Like servers do: a port with closed connections counts as free.
         probe.setsockopt(SOL_SOCKET, SO_REUSEADDR, 1)
         probe.bind((host, port))
         return True
@@ -117,7 +117,7 @@ def _password(file: Path) -> str:
 
 
 def says(address: Address, path: str) -> bool:
-    """Whether it answers that path by HTTP, and well. Nobody's password is needed for it."""
+    """Returns whether an HTTP request for the path, without credentials, succeeds."""
     from http.client import HTTPConnection, HTTPException
 
     with closing(HTTPConnection(address.host, address.port, timeout=TIMEOUT_SECONDS)) as client:
@@ -129,7 +129,7 @@ def says(address: Address, path: str) -> bool:
 
 
 def listens(address: Address) -> bool:
-    """Whether it takes connections."""
+    """Returns whether it accepts connections."""
     with closing(Socket(AF_INET, SOCK_STREAM)) as client:
         client.settimeout(TIMEOUT_SECONDS)
         return client.connect_ex((address.host, address.port)) == 0

@@ -1,7 +1,4 @@
-"""The process of a server: started in a directory of its own, ended with the process that started it.
-
-What is particular to one server (its program, its settings, how it tells that it is ready) may not be put here.
-"""
+"""The process of a server: started in a directory of its own, ended together with the process that started it."""
 
 from __future__ import annotations
 
@@ -22,7 +19,7 @@ from typing import IO, Any
 from dyno.contracts.model import Refused
 
 READY_SECONDS, STOP_SECONDS = 60.0, 60.0
-LOOK_SECONDS = 0.005
+POLL_SECONDS = 0.005
 LONGEST_SOCKET = 107
 """Bytes in the path of a Unix socket: sun_path of unix(7), less the NUL."""
 OUTPUT = "server.log"
@@ -30,12 +27,11 @@ _PR_SET_PDEATHSIG = 1
 
 
 class Process:
-    """One program that serves, as `user` where one is given: a `dyno.contracts.engine.Server` where that is all
-    there is to it.
+    """A server that is one program: a complete `dyno.contracts.engine.Server`, or the base class of one.
 
-    `ready` tells whether it answers. At the signal `ending` it closes its files. It is sent `orphaned` when the
-    process that started it dies. `environment`: variables of its own, beside those that are here. `patience`: seconds
-    that it may take until it answers.
+    `ready` returns whether the server answers. `user`: who it runs as; None: as this process. `ending`: the signal
+    at which it shuts down. `orphaned`: the signal that it gets when its parent dies. `environment`: variables in
+    addition to this process's. `timeout`: seconds that it may take until it answers.
     """
 
     own = True
@@ -49,38 +45,37 @@ class Process:
         ending: signal.Signals = signal.SIGTERM,
         orphaned: signal.Signals = signal.SIGKILL,
         environment: Mapping[str, str] | None = None,
-        patience: float = READY_SECONDS,
+        timeout: float = READY_SECONDS,
     ) -> None:
-        self.command, self.home = list(command), home
+        self.command, self.home, self.user = list(command), home, user
         self._environment = {**os.environ, **environment} if environment else None
-        self._ready, self._user, self._ending, self._orphaned = ready, user, ending, orphaned
-        self._patience = patience
+        self._ready, self._ending, self._orphaned, self._timeout = ready, ending, orphaned, timeout
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
-    def name(self) -> str:
+    def program(self) -> str:
         return Path(self.command[0]).name
 
     def start(self) -> None:
-        """Returns when it answers. Raises Refused, with what it said last, where it does not come up."""
-        # Its output is ours: what it may write to as another user is already open.
-        with (self.home / OUTPUT).open("ab") as output:
-            try:
-                self._process = self._started(output)
-            except OSError as error:
-                raise Refused(f"{self.name} can't be started: {error}") from None
+        """Starts it; returns when it answers. Raises Refused, with its last message, if it doesn't."""
         from dyno.servers import leftover_processes
 
+        # Opened here, because another user may not be able to create it.
+        with (self.home / OUTPUT).open("ab") as output:
+            try:
+                self._process = self._spawn(output)
+            except OSError as error:
+                raise Refused(f"{self.program} can't be started: {error}") from None
         leftover_processes.record(self.home, self._process.pid)
-        deadline = time.monotonic() + self._patience
+        deadline = time.monotonic() + self._timeout
         while not self._ready():
             if self._process.poll() is not None or time.monotonic() > deadline:
-                how = "ended" if self._process.poll() is not None else f"did not answer in {self._patience:g} s"
+                how = "ended" if self._process.poll() is not None else f"did not answer in {self._timeout:g} s"
                 self.kill()
-                raise Refused(f"{self.name} {how}: {self._last_words()}")
-            time.sleep(LOOK_SECONDS)
+                raise Refused(f"{self.program} {how}: {self._last_message()}")
+            time.sleep(POLL_SECONDS)
 
-    def _started(self, output: IO[bytes]) -> subprocess.Popen[bytes]:
+    def _spawn(self, output: IO[bytes]) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
             self.command,
             cwd=self.home,
@@ -90,16 +85,16 @@ class Process:
             stderr=subprocess.STDOUT,
             start_new_session=True,
             preexec_fn=_dying_with(os.getpid(), self._orphaned),
-            **as_user(self._user),
+            **as_user(self.user),
         )
 
     def stop(self, by: signal.Signals | None = None) -> None:
-        """Sends it `by`, or the signal that it ends by, and waits; kills it where that takes too long."""
+        """Sends it `by`, or its ending signal, and waits; kills it if that takes too long."""
         if self._process is None:
             return
         from dyno.servers import leftover_processes
 
-        # Now, as those that outlive it will be nobody's children.
+        # Collected now: descendants that outlive it get another parent.
         family = leftover_processes.family(self._process.pid)
         self._process.send_signal(by or self._ending)
         with suppress(subprocess.TimeoutExpired):
@@ -108,8 +103,8 @@ class Process:
         self.kill()
 
     def kill(self) -> None:
-        """SIGKILL to it and all its descendants; returns when they are gone."""
-        # Imports psutil, which lists of engines do without.
+        """Sends SIGKILL to it and all its descendants; returns when they are gone."""
+        # Imports psutil, which `dyno list` does without.
         from dyno.servers import leftover_processes
 
         if self._process is not None:
@@ -124,20 +119,20 @@ class Process:
     def pids(self) -> Iterable[int]:
         return () if self._process is None else (self._process.pid,)
 
-    def _last_words(self) -> str:
-        """The last line that tells of an error, or else the last of all."""
-        lines = [line.strip() for line in (self.home / OUTPUT).read_text(errors="replace").splitlines()]
-        said = [line for line in lines if line]
-        errors = [at for at, line in enumerate(said) if re.search(r"\b(FATAL|PANIC|ERROR)\b", line, re.IGNORECASE)]
+    def _last_message(self) -> str:
+        """Returns the last line of its output that reports an error, or else the last line."""
+        text = (self.home / OUTPUT).read_text(errors="replace")
+        lines = [line.strip() for line in text.splitlines() if line.strip()]
+        errors = [at for at, line in enumerate(lines) if re.search(r"\b(FATAL|PANIC|ERROR)\b", line, re.IGNORECASE)]
         if not errors:
-            return (said or ["it said nothing"])[-1]
-        # A server in Java says on the next line what it was.
-        line, *after = said[errors[-1] : errors[-1] + 2]
+            return (lines or ["it said nothing"])[-1]
+        # A server in Java prints the exception on the next line.
+        line, *after = lines[errors[-1] : errors[-1] + 2]
         return " ".join([line, *(why for why in after if re.match(r"[\w.$]+(Exception|Error)\b", why))])
 
 
 class Served:
-    """What a server does by its only process: the rest of a `dyno.contracts.engine.Server`."""
+    """Base class of a server that consists of `_process`: the rest of a `dyno.contracts.engine.Server`."""
 
     own = True
     _process: Process
@@ -156,25 +151,23 @@ class Served:
 
 
 def _dying_with(parent: int, orphaned: signal.Signals) -> Callable[[], None]:
-    """What the new process does before it becomes the server: asks the kernel to be ended with its parent.
-
-    Linux only, where it outlasts the change of user, which comes before it.
-    """
+    """Returns a function for the new process to call before its `exec`: the kernel will then send it `orphaned` when
+    the parent dies. Linux only. It has to come after the change of user, which would reset it."""
     from ctypes import CDLL
 
     library = CDLL(None) if sys.platform == "linux" else None
 
-    def ask() -> None:
+    def request() -> None:
         if library is not None:
             library.prctl(_PR_SET_PDEATHSIG, orphaned)
             if os.getppid() != parent:
                 os._exit(1)
 
-    return ask
+    return request
 
 
 def unprivileged(*names: str) -> struct_passwd | None:
-    """The first of these users that there is, or nobody, where this process is root's; None where it is not."""
+    """Returns the first of these users that exists, or nobody, if this process is root's; else None."""
     if os.geteuid() != 0:
         return None
     for name in (*names, "nobody"):
@@ -184,12 +177,13 @@ def unprivileged(*names: str) -> struct_passwd | None:
 
 
 def as_user(user: struct_passwd | None) -> dict[str, Any]:
-    """The arguments with which `subprocess` starts something as that user."""
+    """Returns the arguments with which `subprocess` starts a program as that user."""
     return {} if user is None else {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
 
 
-def directory(home: Path, user: struct_passwd | None) -> Path:
-    """`home`, made, and the user's own. Raises Refused where the user can't enter a directory above it."""
+def directory(home: Path, user: struct_passwd | None = None) -> Path:
+    """Creates `home` as the user's own, closed to all others. Raises Refused if the user may not enter a directory
+    above it."""
     home.mkdir(parents=True, exist_ok=True)
     if user is not None:
         shutil.chown(home, user.pw_uid, user.pw_gid)
@@ -203,20 +197,20 @@ def directory(home: Path, user: struct_passwd | None) -> Path:
     return home
 
 
-def shut(path: Path, user: struct_passwd) -> Path | None:
-    """The directory above it, or above what it is a link to, that the user may not enter; None for none."""
-    above = dict.fromkeys([*path.absolute().parents, *path.resolve().parents])
-    return next((place for place in above if not _may_enter(place.stat(), user)), None)
+def first_closed(path: Path, user: struct_passwd) -> Path | None:
+    """Returns the first directory above `path`, or above what it links to, that the user may not enter, or None."""
+    parents = dict.fromkeys([*path.absolute().parents, *path.resolve().parents])
+    return next((place for place in parents if not _may_enter(place.stat(), user)), None)
 
 
-def _may_enter(found: os.stat_result, user: struct_passwd) -> bool:
-    if found.st_uid == user.pw_uid:
-        return bool(found.st_mode & stat.S_IXUSR)
-    return bool(found.st_mode & (stat.S_IXGRP if found.st_gid == user.pw_gid else stat.S_IXOTH))
+def _may_enter(status: os.stat_result, user: struct_passwd) -> bool:
+    if status.st_uid == user.pw_uid:
+        return bool(status.st_mode & stat.S_IXUSR)
+    return bool(status.st_mode & (stat.S_IXGRP if status.st_gid == user.pw_gid else stat.S_IXOTH))
 
 
 def socket(path: Path) -> Path:
-    """The path of a Unix socket, which is no longer than the kernel takes. Raises Refused."""
+    """Returns the path of a Unix socket. Raises Refused if it is longer than the kernel allows."""
     if len(os.fsencode(path)) > LONGEST_SOCKET:
         raise Refused(
             f"the path of its socket is {len(os.fsencode(path))} bytes long, and {LONGEST_SOCKET} is the most: name a"
@@ -225,8 +219,22 @@ def socket(path: Path) -> Path:
     return path
 
 
+def accepts(path: Path, greeted: bool = False) -> bool:
+    """Returns whether a server accepts connections at this Unix socket, and greets the client if `greeted`."""
+    from socket import AF_UNIX, SOCK_STREAM
+    from socket import socket as Socket
+
+    with suppress(OSError), Socket(AF_UNIX, SOCK_STREAM) as client:
+        client.settimeout(1)
+        client.connect(str(path))
+        return not greeted or bool(client.recv(1))
+    return False
+
+
 def program(*names: str, places: Iterable[Path] = ()) -> str | None:
-    """Where the first of these programs is: on the PATH, in /usr/sbin, or in `places`."""
-    # Administrators' programs are not on every user's path.
-    path = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/usr/local/sbin", *map(str, places)])
-    return next((found for name in names if (found := shutil.which(name, path=path))), None)
+    """Returns the path of the first of these programs on the PATH, in /usr/sbin or in `places`; None if none is."""
+    # /usr/sbin is not on every user's PATH.
+    searched = os.pathsep.join(
+        [os.environ.get("PATH", os.defpath), "/usr/sbin", "/usr/local/sbin", *map(str, places)]
+    )
+    return next((path for name in names if (path := shutil.which(name, path=searched))), None)

@@ -1,138 +1,201 @@
-"""The option `program`: another program than the one that is found, to serve in its place, so that two versions of a
-server run side by side. What a server needs of its program, and how it is started, may not be put here.
-"""
+"""The programs of servers: where they are found, and the option `program`, which names another one to start instead,
+so that two versions of a server run side by side."""
 
 from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from dyno.contracts.model import Value
+from dyno.contracts.model import Refused, Value
 from dyno.contracts.programs import Program
 from dyno.contracts.settings import Setting
-from dyno.servers.process import program, shut, unprivileged
+from dyno.servers.process import first_closed, program, unprivileged
+from dyno.servers.user_server import lacking
 from dyno.text.sanitize import sanitize
 
 PROGRAM = "program"
-SHOWN, PATIENCE = 80, 20
+SHOWN, TIMEOUT_SECONDS = 80, 20
 
 
-class Kind(NamedTuple):
-    """A server's program: how it is told from others, and which versions of it can be run."""
+class ServerProgram(NamedTuple):
+    """A server's program: how to find it, how to recognise it, and which versions Dyno can run."""
 
     title: str
     """'PostgreSQL server'."""
-    told: str
-    """What it says of itself, as a regular expression; its first group is the version, where it tells one."""
-    asked: tuple[str, ...] = ("--version",)
-    """The words by which it is asked."""
+    pattern: str
+    """Regular expression for what the program prints about itself; the first group, if any, is the version."""
+    arguments: tuple[str, ...] = ("--version",)
+    """Arguments with which it prints that."""
     least: str = ""
-    """The earliest version that can be run; empty where any can."""
+    """The earliest version that Dyno can run; empty for any."""
     below: str = ""
-    """The earliest that can't be run any more; empty where there is none."""
+    """The earliest version that Dyno can't run any more; empty if there is none."""
     helpers: tuple[str, ...] = ()
-    """Programs that are used with it, from the same directory."""
+    """Programs from the same directory that are used with it."""
     users: tuple[str, ...] = ()
-    """Whom it runs as where this process is root's: the first that there is, or nobody. None: as this process."""
+    """Users it runs as if Dyno runs as root: the first that exists, or nobody. Empty: as Dyno's user."""
+    names: tuple[str, ...] = ()
+    """Names of the program, the preferred one first."""
+    places: Callable[[], Iterable[Path]] = tuple
+    """Returns directories to search besides the PATH."""
+    install: str = ""
+    """The command that installs it."""
+    needed: str = ""
+    """What is missing if it isn't found; by default the first of `names`."""
+    pinned: Program | None = None
+    """The program as `dyno install` builds it; preferred to one on the PATH."""
 
     @property
     def setting(self) -> Setting:
-        return Setting(PROGRAM, _absolute, "", f"path of the {self.title}'s program that is to be started")
+        # A trial runs in another directory, so the path has to be absolute.
+        def parse(text: str) -> Value:
+            return str(Path(text).expanduser().absolute()) if text else text
+
+        return Setting(PROGRAM, parse, "", f"path of the {self.title}'s program that is to be started")
+
+    def find(self) -> str | None:
+        """Returns the path of the installed program; None if it or a helper is missing."""
+        if self.pinned is not None and (path := found(self.pinned)):
+            return path
+        paths = [program(name, places=self.places()) for name in self.helpers]
+        return program(*self.names, places=self.places()) if all(paths) and self.names else None
+
+    def missing(self, path: str = "") -> str | None:
+        """Returns why the program can't be started, with the remedy; None if it can. `path`: the user's choice."""
+        if path:
+            return self.wrong(path)
+        return None if self.find() else lacking(self.needed or self.names[0], self.install)
+
+    def executable(self, path: str = "") -> str:
+        """Returns the path of the program to start. Raises Refused if it is missing, or in the cache and may be
+        another than the one that was installed."""
+        if why := self.missing(path):
+            raise Refused(why)
+        return path or (self.pinned and verified(self.pinned)) or str(self.find())
 
     def wrong(self, path: str) -> str | None:
-        """Why the program there can't be started, in one line; None where it can."""
+        """Returns why the program at `path` can't be started, in one line; None if it can."""
         why = _why(self, path)
         return why and f"can't start {sanitize(path, SHOWN, '')}: {why}"
 
-    def version_of(self, made: Program, path: str) -> str:
-        """That of the program at `path`, or else of the one that `found` finds."""
-        if not path and made.path():
-            return made.version
-        return self.version(path or program(made.name) or made.name) or "of unknown version"
+    def version_of(self, pinned: Program, path: str) -> str:
+        """Returns the version of the program at `path`, or else of the one that `found` finds."""
+        if not path and pinned.path():
+            return pinned.version
+        return self.version(path or program(pinned.name) or pinned.name) or "of unknown version"
 
     def version(self, path: str) -> str | None:
-        """That of the program there; None where it tells none."""
-        found = re.search(self.told, _said(path, self.asked))
-        return found[1] if found is not None and found.lastindex else None
+        """Returns the version that the program prints, or None."""
+        match = re.search(self.pattern, _output(path, self.arguments))
+        return match[1] if match is not None and match.lastindex else None
+
+
+class JavaProgram(NamedTuple):
+    """A server in Java: pinned archives in Dyno's cache, and the machine's own Java."""
+
+    title: str
+    """'QuestDB'."""
+    pinned: Program
+    install: str
+    """The command that installs the archives and Java."""
+    java: str = "Java 17"
+    """The Java that it needs."""
+    packages: tuple[str, ...] = ("default-jre-headless", "maven")
+
+    def missing(self, path: str = "") -> str | None:
+        """Returns what is not installed, with the command that installs it; None if all is."""
+        if self.pinned.path() is None:
+            return lacking(f"{self.title} {self.pinned.version}", self.install)
+        return None if shutil.which("java") else lacking(self.java, self.install)
+
+    def paths(self) -> tuple[Path, str]:
+        """Returns the paths of the archives and of java. Raises Refused if something is missing, or if the archives
+        are not those that were installed."""
+        jars, java = self.pinned.path(), shutil.which("java")
+        if jars is None or java is None:
+            raise Refused(f"{self.missing()}")
+        from dyno.servers.verify_program import verify
+
+        verify(self.pinned, jars)
+        return jars, java
 
 
 def given(options: Mapping[str, Value]) -> str:
-    """The path; empty where none was given, or the engine has no such option."""
+    """Returns the path in the option; empty if none was given, or the engine has no such option."""
     return str(options.get(PROGRAM, ""))
 
 
-def found(made: Program) -> str | None:
-    """The path of the program that `dyno install` made, or else of one on the PATH."""
-    own = made.path()
-    return str(own) if own else program(made.name)
+def found(pinned: Program) -> str | None:
+    """Returns the path of the program that `dyno install` built, or else of one on the PATH."""
+    path = pinned.path()
+    return str(path) if path else program(pinned.name)
 
 
-def verified(made: Program) -> str | None:
-    """What `found` returns, to be run. Raises Refused if it is in the cache and may be another than was installed."""
-    own = made.path()
-    if own is None:
-        return found(made)
-    from dyno.servers.verify_program import verify
+def verified(pinned: Program) -> str | None:
+    """Returns what `found` returns. Raises Refused if it is in the cache and may be another than was installed."""
+    path = pinned.path()
+    if path is not None:
+        from dyno.servers.verify_program import verify
 
-    verify(made, own)
-    return str(own)
+        verify(pinned, path)
+    return found(pinned)
 
 
-def beside(path: str, name: str) -> str | None:
-    """The program of that name in the directory of another, or of what that one is a link to."""
+def sibling(path: str, name: str) -> str | None:
+    """Returns the program of that name in the directory of another, or of the file that the other links to."""
     places = (Path(path).parent, Path(path).resolve().parent)
-    return next((str(place / name) for place in places if _runs(place / name)), None)
+    return next((str(place / name) for place in places if _executable(place / name)), None)
 
 
-def _absolute(text: str) -> Value:
-    # A trial is at work in a directory of its own.
-    return str(Path(text).expanduser().absolute()) if text else text
-
-
-def _runs(path: Path) -> bool:
+def _executable(path: Path) -> bool:
     return path.is_file() and os.access(path, os.X_OK)
 
 
-def _why(kind: Kind, path: str) -> str | None:
+def _why(kind: ServerProgram, path: str) -> str | None:
     if not Path(path).exists():
         return "there is no such file"
     if Path(path).is_dir():
         return f"it is a directory, and the path of the {kind.title}'s program in it is wanted"
-    if not _runs(Path(path)):
+    if not _executable(Path(path)):
         return "it is not executable"
-    said = _said(path, kind.asked)
-    if re.search(kind.told, said) is None:
-        first = next(filter(None, map(str.strip, said.splitlines())), "nothing")
-        return f"it is no {kind.title}; asked {' '.join(kind.asked)}, it says: {sanitize(first, SHOWN, '')}"
+    output = _output(path, kind.arguments)
+    if re.search(kind.pattern, output) is None:
+        first = next(filter(None, map(str.strip, output.splitlines())), "nothing")
+        return f"it is no {kind.title}; asked {' '.join(kind.arguments)}, it says: {sanitize(first, SHOWN, '')}"
     version = kind.version(path)
     if version is not None and not _numbers(kind.least) <= _numbers(version) < (_numbers(kind.below) or (1 << 31,)):
         able = f"{kind.least} and later" if not kind.below else f"{kind.least} and later, before {kind.below}"
         return f"it is version {sanitize(version, SHOWN, '')}, and Dyno can run {able}"
-    absent = next((name for name in kind.helpers if beside(path, name) is None), None)
+    absent = next((name for name in kind.helpers if sibling(path, name) is None), None)
     if absent is not None:
         return f"{absent} is not beside it, in {sanitize(str(Path(path).parent), SHOWN, '')}"
     user = unprivileged(*kind.users) if kind.users else None
-    closed = user and shut(Path(path), user)
+    closed = user and first_closed(Path(path), user)
     return f"it runs as user {user.pw_name}, who may not enter {closed}" if user and closed else None
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    """Of '10.11.19': what comes after these is no number of a version's."""
-    found = re.match(r"\d+(?:\.\d+)*", version)
-    return tuple(map(int, found[0].split("."))) if found else ()
+    """Returns the leading numbers of a version: (10, 11, 19) for '10.11.19-MariaDB'."""
+    match = re.match(r"\d+(?:\.\d+)*", version)
+    return tuple(map(int, match[0].split("."))) if match else ()
 
 
 @cache
-def _said(path: str, words: tuple[str, ...]) -> str:
+def _output(path: str, arguments: tuple[str, ...]) -> str:
     try:
-        done = subprocess.run(
-            [path, *words], stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE, errors="replace"
+        process = subprocess.run(
+            [path, *arguments],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=TIMEOUT_SECONDS,
+            errors="replace",
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return str(error)
-    return f"{done.stdout}\n{done.stderr}"
+    return f"{process.stdout}\n{process.stderr}"

@@ -1,16 +1,13 @@
-"""The option `set`: settings that a user gives to a server of Dyno's own, or to an engine in the process, beside
-those that Dyno gives it.
-
-Which of them there are, and what they mean, may not be put here.
-"""
+"""The option `set`: settings that a user gives to a server of Dyno's own, or to an engine in the process, in addition
+to Dyno's."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
-from dyno.contracts.model import SETTINGS, Caveat, Tier, Value
+from dyno.contracts.model import SETTINGS, Caveat, Value
 from dyno.contracts.settings import Setting
 from dyno.servers.program_option import PROGRAM
 from dyno.servers.user_server import URL
@@ -23,12 +20,12 @@ CAVEAT = Caveat(SET, "has settings that you gave: that it gives its tier with th
 
 
 def setting(what: str, ours: Iterable[str], whose: str = "a server of Dyno's own") -> Setting:
-    """The option, for settings that are called `what`. Those in `ours` are not the user's to give."""
-    kept = {_plain(name) for name in ours}
+    """Returns the option, for settings that are called `what`. Those in `ours` are refused: Dyno decides them."""
+    reserved = {_plain(name) for name in ours}
 
     def parse(text: str) -> Value:
         for name in pairs(text):
-            if _plain(name) in kept:
+            if _plain(name) in reserved:
                 raise ValueError(f"{name} is not to be set here: the tier, another option or Dyno decides it")
         return text
 
@@ -36,19 +33,24 @@ def setting(what: str, ours: Iterable[str], whose: str = "a server of Dyno's own
 
 
 def pairs(text: str) -> dict[str, str]:
-    """The settings by name. Raises ValueError with what would be right."""
-    found = {}
+    """Returns the settings by name. Raises ValueError with what would be right."""
+    settings = {}
     for word in shlex.split(text):
         name, equals, value = word.partition("=")
         if not (name and equals and value):
             raise ValueError("wants NAME=VALUE, with blanks between several")
-        found[name] = value
-    return found
+        settings[name] = value
+    return settings
 
 
 def given(options: Mapping[str, Value]) -> dict[str, str]:
-    """What was given, by name."""
-    return pairs(str(options[SET]))
+    """Returns the user's settings by name."""
+    return pairs(str(options.get(SET, "")))
+
+
+def combined(tier: Mapping[str, Value], options: Mapping[str, Value], **more: Value) -> dict[str, str]:
+    """Returns the settings of a tier, these in addition, and over them the user's, as text by name."""
+    return {**{name: str(value) for name, value in {**tier, **more}.items()}, **given(options)}
 
 
 def names_in(rows: Iterable[Mapping[str, Value]]) -> list[str]:
@@ -77,23 +79,17 @@ def to_read(options: Mapping[str, Value]) -> tuple[str, ...]:
     return (*given(options), *shlex.split(str(options.get(READ_BACK, ""))))
 
 
-def refused(tier: Tier, options: Mapping[str, Value]) -> str | None:
-    """Why it can't be given with these options; None where it can. See `dyno.contracts.engine.EngineSpec.refuse`."""
+def refused(options: Mapping[str, Value]) -> str | None:
+    """Returns why options of Dyno's own server don't go with the address of a user's; None if they do."""
     for name, does in ((SET, "changes"), (PROGRAM, "starts")):
         if options.get(name) and options[URL]:
             return f"{name} {does} a server of Dyno's own, and url names one of yours: leave one of them out"
     return None
 
 
-def refusing(name: str, option: str, default: Value) -> Callable[[Tier, Mapping[str, Value]], str | None]:
-    """What `refused` tells, and of a setting that an option of Dyno's sizes too: that both were given."""
-
-    def told(tier: Tier, options: Mapping[str, Value]) -> str | None:
-        if options[option] != default and name in map(_plain, given(options)):
-            return f"set.{name} and {option} are one setting: leave one of them out"
-        return refused(tier, options)
-
-    return told
+def sets(options: Mapping[str, Value], name: str) -> bool:
+    """Returns whether the user's settings contain this one, in any spelling."""
+    return _plain(name) in map(_plain, given(options))
 
 
 def _plain(name: str) -> str:

@@ -12,23 +12,28 @@ from dyno.text.passwords import mask_password
 
 URL = "url"
 DECLARED = Caveat("declared", "is your own server: its tier is what its settings say, and is not proven")
-"""Of one that tells them."""
 ENCRYPTED = Caveat("tls", "is reached by TLS: encryption takes time of client and server")
 UNENCRYPTED = Caveat("no-tls", "is reached without encryption")
 
 
 def other_product(engine: str, product: str) -> Caveat:
-    """Caveat of a row that asked for `engine` and was answered by another product, after which it is then called."""
+    """Returns the caveat of a row that requested `engine` and was answered by another product; the row is then named
+    after that product."""
     return Caveat(f"{STAND_IN_PREFIX}{engine}", f"is {product}: that is the server that answered")
 
 
 class UserServer:
-    """See `dyno.contracts.engine.Server`."""
+    """See `dyno.contracts.engine.Server`. `parse` turns the URL into what the engine's client connects to."""
 
     own = False
 
-    def __init__(self, url: str) -> None:
-        self.url = url
+    def __init__(self, url: str, parse: Callable[[str], Any] = str) -> None:
+        self.url, self._parse = url, parse
+
+    @property
+    def address(self) -> Any:
+        """The parsed URL. Raises Refused."""
+        return self._parse(self.url)
 
     def start(self) -> None:
         pass
@@ -47,55 +52,52 @@ class UserServer:
 
 
 def lacking(what: str, install: str) -> str:
-    """What to say where a server of Dyno's own can't be started."""
+    """Returns the message for a server of Dyno's own that can't be started."""
     return f"needs {what}: {install}, or name your own with {URL}="
 
 
 def unreachable(server: Any, why: object) -> Refused:
-    """To be raised where there is no connection to a server, Dyno's own or a user's."""
+    """Returns the exception for a failed connection to a server, Dyno's own or a user's."""
     where = "its server" if server.own else mask_password(server.url)
     return Refused(f"can't connect to {where}: {' '.join(str(why).split())}")
 
 
 def declared(gives: Tier, settings: Mapping[str, str | None]) -> Caveat:
-    """The caveat of a server whose tier follows from these settings."""
+    """Returns the caveat of a server whose tier follows from these settings."""
     shown = ", ".join(f"{name}={'unknown' if value is None else value}" for name, value in settings.items())
     return Caveat(DECLARED.code, f"is your own server: its settings give tier {gives.value}, not proven ({shown})")
 
 
 def transport(server: Any, tls: bool | None, own: str = "socket") -> Mapping[str, Value | None]:
-    """The settings that say how a server is reached. `tls`: whether the connection is encrypted; None if unknown.
-    `own`: how a server that Dyno started is reached."""
+    """Returns the settings that tell how a server is reached. `tls`: whether the connection is encrypted; None if
+    unknown. `own`: how a server that Dyno started is reached."""
     return {"transport": own if server.own else URL, "tls": tls}
 
 
 def caveats(tls: bool | None, declared: Caveat = DECLARED) -> Iterator[Caveat]:
-    """The caveats of every user's own server. `tls`: see `transport`."""
+    """Yields the caveats that every user's server has. `tls`: see `transport`."""
     yield declared
     if tls is not None:
         yield ENCRYPTED if tls else UNENCRYPTED
 
 
 def setting(*schemes: str) -> Setting:
-    """The option that names a user's own server: an address of one of these schemes, or nothing."""
+    """Returns the option that names a user's own server: an address of one of these schemes, or nothing."""
     help = f"your own server, {schemes[0]}://user:password@host/…; or env:NAME or file:PATH, where that stands"
-    return Setting(URL, _address(*schemes), "", help, address=True)
 
-
-def _address(*schemes: str) -> Callable[[str], Value]:
     def parse(text: str) -> Value:
         if not text:
             return text
         try:
-            found = urlsplit(text)
-            # Raises for what is no port; of several hosts, which MongoDB has, each has one.
-            for host in found.netloc.rpartition("@")[2].split(","):
+            url = urlsplit(text)
+            # Reading `port` raises ValueError for an invalid one. MongoDB's addresses name several hosts.
+            for host in url.netloc.rpartition("@")[2].split(","):
                 urlsplit(f"//{host}").port  # noqa: B018
         except ValueError:
-            # Which may quote a part of the password.
+            # The original message may quote a part of the password.
             raise ValueError("is no address; in a password / ? # : @ are written %2F %3F %23 %3A %40") from None
-        if found.scheme not in schemes:
+        if url.scheme not in schemes:
             raise ValueError(f"wants an address that begins with {' or '.join(f'{s}://' for s in schemes)}")
         return text
 
-    return parse
+    return Setting(URL, parse, "", help, address=True)

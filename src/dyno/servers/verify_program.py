@@ -1,9 +1,8 @@
-"""Verifies a program of the cache before it runs: who may have written it, and its hash.
+"""Verifies a program of the cache before it runs: its owner, its permissions and its hash.
 
-The hash of archives for Java is in the program's declaration. A program that Go builds has no hash beforehand: the
-one that it had when it was built is in the state directory, which is not in the cache. So whoever can write to the
-cache alone, or restores it from elsewhere, can't change both.
-"""
+The hash of archives for Java is in the program's declaration. The hash of a program that Go built is written to the
+state directory after the build. That directory is not in the cache, so whoever can only write to the cache can't
+change both."""
 
 from __future__ import annotations
 
@@ -47,13 +46,13 @@ def verify(program: Program, path: Path) -> None:
 
 
 def forget(program: Program) -> None:
-    """Forgets the hash of a program that is built again."""
+    """Deletes the recorded hash of a program that is about to be built again."""
     with suppress(OSError):
         _record(program).unlink()
 
 
 def _untrusted(place: Path) -> str | None:
-    """Why another user may have written it; None if only this user or root can have."""
+    """Returns why another user may have written it; None if only this user or root can have."""
     status = place.stat()
     if status.st_uid not in (0, os.geteuid()):
         return f"{place} belongs to another user (uid {status.st_uid}), so what is in it is not run"
@@ -65,12 +64,12 @@ def _untrusted(place: Path) -> str | None:
 
 
 def _identity(files: Iterable[Path]) -> list[list[Any]]:
-    found = [(file, file.stat()) for file in files]
-    return [[str(file), of.st_dev, of.st_ino, of.st_size, of.st_mtime_ns, of.st_ctime_ns] for file, of in found]
+    stats = [(file, file.stat()) for file in files]
+    return [[str(file), of.st_dev, of.st_ino, of.st_size, of.st_mtime_ns, of.st_ctime_ns] for file, of in stats]
 
 
 def _digest(program: Program, files: Iterable[Path]) -> str:
-    """SHA-256 of the file; of several, as `dyno.contracts.programs.Jars` has it."""
+    """Returns the SHA-256 of the file; for several, see `dyno.contracts.programs.Jars`."""
     each = [(file.name, _sha256(file)) for file in files]
     if not isinstance(program.source, Jars):
         return each[0][1]
@@ -80,13 +79,13 @@ def _digest(program: Program, files: Iterable[Path]) -> str:
 def _sha256(file: Path) -> str:
     digest = hashlib.sha256()
     with file.open("rb") as opened:
-        while piece := opened.read(MIB):
-            digest.update(piece)
+        while chunk := opened.read(MIB):
+            digest.update(chunk)
     return digest.hexdigest()
 
 
 def _record(program: Program) -> Path:
-    # There may be several caches.
+    # The name has the path, because there may be several caches.
     of = hashlib.sha256(os.fsencode(program.home.absolute())).hexdigest()[:16]
     return directories.state() / f"{program.home.name}-{of}.json"
 
@@ -99,7 +98,7 @@ def _read(program: Program) -> dict[str, Any]:
 
 
 def _write(program: Program, known: dict[str, Any]) -> None:
-    """Without a state directory, files are hashed each time."""
+    """Records what is known. Without a state directory, files are hashed each time."""
     record = _record(program)
     with suppress(OSError):
         record.parent.parent.mkdir(parents=True, exist_ok=True)

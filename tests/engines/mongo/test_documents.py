@@ -30,7 +30,7 @@ from dyno import registry
 from dyno.contracts.model import Absent, Refused, Tier, UsageError
 from dyno.contracts.suite import Job
 from dyno.engines.mongo import engine_mongodb as mongodb_engine
-from dyno.engines.mongo import server_ferretdb, server_mongo, server_mongodb
+from dyno.engines.mongo import server_ferretdb, server_mongodb, store
 from dyno.engines.mongo.records import DocumentRecords, identity
 from dyno.servers import namespace
 from dyno.suites.records.conformance import CHECKS
@@ -155,7 +155,7 @@ def test_what_concerns_several_records_is_sent_to_mongodb_in_a_transaction(
         failed = succeeded
 
     sent = Sent()
-    monkeypatch.setattr(server_mongo, "connect", partial(server_mongo.connect, event_listeners=[sent]))
+    monkeypatch.setattr(store, "connect", partial(store.connect, event_listeners=[sent]))
     asked = job(place / "store", "mongodb", url="mongodb://unused")
     with (
         served(job(place / "other")) as server,
@@ -211,7 +211,7 @@ def test_a_server_of_our_own_is_reached_by_its_socket_alone(place: Path) -> None
         with opened(asked) as port:
             port.insert([record(1)])
         with closing(asked.open(asked.home)) as engine:
-            assert engine.version().startswith(f"FerretDB {server_ferretdb.PROGRAM.version} (pymongo ")
+            assert engine.version().startswith(f"FerretDB {server_ferretdb.PINNED.version} (pymongo ")
             assert {caveat.code for caveat in engine.caveats()} == {"scans", "not-atomic"}
             assert [path.suffix for path in engine.files()].count(".sqlite") == 1
         asked.remove(asked.home)
@@ -227,10 +227,11 @@ def test_a_program_that_is_missing_is_named_with_what_to_do(
 ) -> None:
     monkeypatch.setenv("PATH", str(place))
     monkeypatch.setenv("XDG_CACHE_HOME", str(place))
-    if server.missing() is None:
+    if server.PROGRAM.missing() is None:
         pytest.skip("it is where the administrator's programs are")
-    assert "dyno install ferretdb" in server.missing() or "vendor's packages" in server.missing()
-    assert server.missing().endswith("or name your own with url=")
+    missing = server.PROGRAM.missing()
+    assert "dyno install ferretdb" in missing or "vendor's packages" in missing
+    assert missing.endswith("or name your own with url=")
     with pytest.raises(Refused, match=r"^needs "):
         server.MongoDB(place, 256) if server is server_mongodb else server.FerretDB(place, {})
 
@@ -268,14 +269,14 @@ def test_mongodbs_port_passes_the_check_without_transactions(check: str, own: An
 def test_a_users_own_server_is_used_and_left_as_it_was(own: Any, place: Path) -> None:
     gone = subprocess.run(["/bin/sh", "-c", "echo $$"], capture_output=True, text=True).stdout.strip()
     left = f"dyno_{namespace._machine()}_{gone}_01234567"
-    with closing(server_mongo.connect(own)) as client:
+    with closing(store.connect(own)) as client:
         for name in ("mine", "dyno_mine", left):
             client[name].things.insert_one({"_id": 1})
     asked = theirs(place, own)
     server: Any = asked.server
     with opened(asked) as port:
         port.insert([record(1), record(2)])
-    with closing(server_mongo.connect(own)) as client:
+    with closing(store.connect(own)) as client:
         assert set(client.list_database_names()) == {"mine", "dyno_mine", namespace.of(asked.home)}
     with closing(asked.open(asked.home)) as engine:
         assert {caveat.code for caveat in engine.caveats()} == {"scans", "not-atomic", "declared", "no-tls"}
@@ -284,7 +285,7 @@ def test_a_users_own_server_is_used_and_left_as_it_was(own: Any, place: Path) ->
         with pytest.raises(Absent, match="your own"):
             refused()
     asked.remove(asked.home)
-    with closing(server_mongo.connect(own)) as client:
+    with closing(store.connect(own)) as client:
         assert set(client.list_database_names()) == {"mine", "dyno_mine"}
 
 
@@ -315,7 +316,7 @@ def test_a_users_own_server_is_looked_at_for_what_mongodb_must_give(
 def test_a_server_that_does_not_answer_is_one_line_without_a_password(
     engine: str, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server_mongo, "PATIENCE_MS", 100)
+    monkeypatch.setattr(store, "TIMEOUT_MS", 100)
     address = f"mongodb://me:s3cr%3At@{quote(str(place / 'none.sock'), safe='')}/"
     asked = job(place / "store", engine, url=address)
     with pytest.raises(Refused, match=r"^can't connect to mongodb://me:\*\*\*@.*No such file") as refused:

@@ -20,7 +20,7 @@ from dyno import registry
 from dyno.contracts.engine import Nodes
 from dyno.contracts.model import Tier, UsageError
 from dyno.engines.mysql import server_galera
-from dyno.engines.mysql.server_mariadb import MARIADB, find
+from dyno.engines.mysql.server_mariadb import MARIADB, PROGRAMS
 from dyno.suites.records.port import Record
 
 SPEC = registry.engine("mariadb")
@@ -49,13 +49,12 @@ def cluster() -> Iterator[tuple[Any, Any]]:
 
 def restless(home: Path) -> Path:
     """The program of that, in `home`, beside the files that the real one needs."""
-    found = find(MARIADB)
-    assert found is not None
+    found = PROGRAMS[MARIADB].executable()
     program = home / "bin" / "mariadbd"
     program.parent.mkdir()
-    program.write_text(RESTLESS.format(program=found.path))
+    program.write_text(RESTLESS.format(program=found))
     program.chmod(0o755)
-    (home / "share").symlink_to(Path(found.path).resolve().parents[1] / "share")
+    (home / "share").symlink_to(Path(found).resolve().parents[1] / "share")
     return program
 
 

@@ -20,8 +20,9 @@ from shell import DISK
 from dyno import registry
 from dyno.contracts.model import Refused, Tier, UsageError
 from dyno.contracts.suite import Job
-from dyno.engines.mysql import innodb, server_mariadb
-from dyno.engines.mysql.client import CLIENTS, address_of, connect
+from dyno.engines.mysql import server_mariadb
+from dyno.engines.mysql.client import CLIENTS, connect, parse_address
+from dyno.engines.mysql.innodb import InnoDB
 from dyno.engines.mysql.records import SCAN
 from dyno.servers import namespace
 from dyno.servers.user_server import UserServer
@@ -130,8 +131,10 @@ def test_a_program_is_what_it_says_and_not_what_it_is_called(
     program.write_text(f"#!/bin/sh\necho '{said}'\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    there = {wanted: server_mariadb.find(wanted) for wanted in (server_mariadb.MARIADB, server_mariadb.MYSQL)}
-    assert {wanted: found.kind for wanted, found in there.items() if found} == {
+    there = {
+        wanted: server_mariadb.PROGRAMS[wanted].find() for wanted in (server_mariadb.MARIADB, server_mariadb.MYSQL)
+    }
+    assert {wanted: server_mariadb.product_of(path) for wanted, path in there.items() if path} == {
         server_mariadb.MARIADB: server_mariadb.MARIADB,
         server_mariadb.MYSQL: kind,
     }
@@ -240,7 +243,7 @@ def test_a_users_own_server_is_used_and_left_as_it_was(server: Any, tmp_path: Pa
     with asked(own) as execute:
         execute(f"CREATE DATABASE {left}")
     one = record("n")
-    with opened(job(tmp_path / "store", UserServer(url), url=url, client=client)) as port:
+    with opened(job(tmp_path / "store", UserServer(url, parse_address), url=url, client=client)) as port:
         assert left not in databases(own)
         assert len(databases(own) - before) == 1
         assert port.replace([one]) == [None]
@@ -262,10 +265,10 @@ def test_a_tier_that_a_users_own_server_does_not_give_is_refused(
     own, url = server
     before = databases(own)
     with changed(own, name, value), pytest.raises(Refused) as refused:
-        job(tmp_path, UserServer(url), tier, url=url).open(tmp_path)
+        job(tmp_path, UserServer(url, parse_address), tier, url=url).open(tmp_path)
     assert str(refused.value) == f"the server has {name}={value}, so that it can't give tier {tier.value}"
     assert databases(own) == before
-    with changed(own, name, value), opened(job(tmp_path, UserServer(url), Tier.VOLATILE, url=url)):
+    with changed(own, name, value), opened(job(tmp_path, UserServer(url, parse_address), Tier.VOLATILE, url=url)):
         pass
 
 
@@ -274,7 +277,7 @@ def test_the_tier_of_a_users_own_server_follows_from_its_settings(
     server: Any, tmp_path: Path, value: int, tier: Tier
 ) -> None:
     own, url = server
-    asked_for = job(tmp_path, UserServer(url), Tier.VOLATILE, url=url)
+    asked_for = job(tmp_path, UserServer(url, parse_address), Tier.VOLATILE, url=url)
     assert asked_for.spec.gives is not None
     with changed(own, "innodb_flush_log_at_trx_commit", value), closing(asked_for.open(tmp_path)) as engine:
         assert asked_for.spec.gives(engine) is tier
@@ -308,7 +311,7 @@ SOUND = {
     ],
 )
 def test_what_settings_give(changes: dict[str, str], gives: set[Tier]) -> None:
-    assert {tier for tier in Tier if innodb.weaker(tier, {**SOUND, **changes}) is None} == gives
+    assert {tier for tier in Tier if InnoDB.weaker(tier, {**SOUND, **changes}) is None} == gives
 
 
 @every_client
@@ -328,7 +331,7 @@ def test_what_is_wrong_with_an_address_is_said_in_one_line_without_the_password(
     _, url = server
     wrong = url.replace(*change)
     with pytest.raises(Refused) as refused:
-        job(tmp_path, UserServer(wrong), url=wrong, client=client).open(tmp_path)
+        job(tmp_path, UserServer(wrong, parse_address), url=wrong, client=client).open(tmp_path)
     told = str(refused.value)
     assert said in told
     assert "\n" not in told
@@ -336,14 +339,14 @@ def test_what_is_wrong_with_an_address_is_said_in_one_line_without_the_password(
 
 
 def test_an_address_is_taken_apart() -> None:
-    assert address_of("mysql://u:p%2F@h:33/d") == {
+    assert parse_address("mysql://u:p%2F@h:33/d") == {
         "host": "h",
         "port": 33,
         "user": "u",
         "password": "p/",
         "database": "d",
     }
-    assert address_of("mariadb://h") == {"host": "h", "port": 3306}
-    assert address_of("mysql://root@localhost/?unix_socket=/run/s") == {"unix_socket": "/run/s", "user": "root"}
+    assert parse_address("mariadb://h") == {"host": "h", "port": 3306}
+    assert parse_address("mysql://root@localhost/?unix_socket=/run/s") == {"unix_socket": "/run/s", "user": "root"}
     with pytest.raises(UsageError, match="wants an address that begins with mysql://"):
         registry.engine("mysql").resolve({"url": "postgresql://u:p@h"})

@@ -19,7 +19,7 @@ from stores import Store
 from dyno import registry
 from dyno.contracts.engine import Nodes
 from dyno.contracts.model import Tier
-from dyno.engines.postgresql.opener import weaker
+from dyno.engines.postgresql import Postgres
 from dyno.suites.records.conformance import CHECKS
 from dyno.suites.records.port import Record
 
@@ -116,7 +116,7 @@ ON = {"fsync": "on", "synchronous_commit": "on", "full_page_writes": "on"}
     ],
 )
 def test_what_settings_of_a_users_own_server_give(changes: dict[str, str], gives: set[Tier]) -> None:
-    assert {tier for tier in Tier if weaker(tier, {**ON, **changes}) is None} == gives
+    assert {tier for tier in Tier if Postgres.weaker(tier, {**ON, **changes}) is None} == gives
 
 
 # -- standbys -------------------------------------------------------------------------------------------------

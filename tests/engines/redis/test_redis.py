@@ -26,10 +26,10 @@ from dyno.contracts.engine import Server
 from dyno.contracts.model import Absent, Refused, Tier, UsageError
 from dyno.contracts.suite import Job
 from dyno.engines.redis.keyspace import STORES
-from dyno.engines.redis.server_redis import Program
+from dyno.engines.redis.server_redis import Redis
 from dyno.servers import namespace
 from dyno.servers.process import Process
-from dyno.servers.program_option import Kind
+from dyno.servers.program_option import ServerProgram
 from dyno.suites.records.conformance import CHECKS
 from dyno.suites.records.port import Key, Record
 
@@ -251,12 +251,10 @@ def test_a_store_that_is_removed_leaves_server_and_log(place: Path) -> None:
 
 def test_a_program_that_comes_in_a_wheel_is_found() -> None:
     require(registry.engine("valkey"))
-    absent = Program("no-such-server", "pip install no-such-wheel", Kind("server", "server"), "no_such_wheel")
-    assert absent.path() is None
+    absent = ServerProgram("server", "server", names=("no-such-server",), install="pip install no-such-wheel")
+    assert absent.find() is None
     assert absent.missing() == "needs no-such-server: pip install no-such-wheel, or name your own with url="
     with pytest.raises(Refused, match="needs no-such-server"):
-        from dyno.engines.redis.server_redis import Redis
-
         Redis(absent, Path("/nowhere"), {})
 
 

@@ -21,7 +21,7 @@ from dyno.engines.duckdb import DuckDB
 from dyno.engines.influxdb.server import InfluxDB
 from dyno.engines.leveldb import LevelDB
 from dyno.engines.lmdb import GIB, READERS, Lmdb
-from dyno.engines.mysql import innodb
+from dyno.engines.mysql.innodb import InnoDB
 from dyno.engines.mysql.server_mariadb import MARIADB as MARIADB_SERVER
 from dyno.engines.mysql.server_mariadb import MariaDB
 from dyno.engines.postgresql.server import PostgreSQL
@@ -166,5 +166,5 @@ MARIADB = careless(
     "mariadb",
     Tier.POWER,
     server=_mariadb,
-    opener=lambda home, tier, options, server: innodb.opener(MARIADB_SERVER)(home, Tier.VOLATILE, options, server),
+    opener=lambda home, tier, options, server: InnoDB(MARIADB_SERVER, home, Tier.VOLATILE, options, server),
 )

@@ -18,8 +18,8 @@ from dyno.contracts.settings import Setting, choice, integer
 from dyno.engines.arraystores import layouts
 from dyno.engines.arraystores.chunked import Appender
 from dyno.engines.arraystores.layouts import LAYOUT, NumpyArrays
-from dyno.engines.zodb import databases, zeo_client
-from dyno.engines.zodb.server_zeo import ZEO
+from dyno.engines.zodb import databases
+from dyno.engines.zodb.server_zeo import ZEO, open_storage
 from dyno.host.installation import version
 from dyno.suites.arrays import columns
 from dyno.suites.arrays.port import Change, Chunk
@@ -72,7 +72,7 @@ class Wendelin(Engine):
 
         if self.server is None:
             return FileStorage(str(self._home / FILE))
-        return zeo_client.storage(self.server, self._home, CACHE_MIB)
+        return open_storage(self.server, self._home, CACHE_MIB)
 
     def _create(self) -> None:
         import transaction

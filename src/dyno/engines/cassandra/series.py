@@ -1,4 +1,4 @@
-"""The port `series` on Cassandra: a partition has a variable's samples of a day, as its documentation has it.
+"""The port `series` on Cassandra: a partition has a variable's samples of one day, as its documentation advises.
 
 Apache Software Foundation, Cassandra 5.0 documentation, "Data Modeling" and "Time Window Compaction Strategy".
 """
@@ -13,16 +13,16 @@ from pathlib import Path
 from threading import Semaphore
 from typing import Any
 
-from dyno.engines.cassandra.opener import Cass
+from dyno.engines.cassandra import Cass
 from dyno.suites.series import samples
 from dyno.suites.series.port import Buckets, SampleBatch, Samples
 
-UNDER_WAY = 64
-"""Requests at once: the driver waits for none of them."""
+IN_FLIGHT = 64
+"""Requests in flight."""
 ROWS = 200
-"""Of a partition in one request, at most."""
+"""Most rows of a partition in one request."""
 PAGE = 20_000
-"""Rows of an answer."""
+"""Rows in one page of an answer."""
 DAY = 86_400_000_000_000
 TABLE = (
     "CREATE TABLE IF NOT EXISTS samples (pv text, day int, ts bigint, val double, stat smallint, sevr smallint, "
@@ -32,8 +32,8 @@ TABLE = (
 DAYS = "CREATE TABLE IF NOT EXISTS days (pv text, day int, PRIMARY KEY (pv, day))"
 FIELDS = "ts, val, stat, sevr"
 WORTH_FLUSHING = 10
-"""Samples in memory: fewer weigh nothing on disk."""
-FLUSHED_SECONDS, REST_SECONDS = 30.0, 0.15
+"""Samples in memory from which `settle` writes them to disk; fewer don't matter for the size."""
+FLUSH_SECONDS, QUIET_SECONDS = 30.0, 0.15
 
 
 class Series:
@@ -43,38 +43,38 @@ class Series:
         self._engine, self._names = engine, names
         self._numbers = {name: number for number, name in enumerate(names)}
         self._writer, self._reader = engine.connect(), engine.connect()
-        self._arrays()
+        self._read_arrays()
         session = self._writer
         for statement in (TABLE, DAYS):
             session.execute(statement)
         self._insert = session.prepare(f"INSERT INTO samples (pv, day, {FIELDS}) VALUES (?, ?, ?, ?, ?, ?)")
         self._insert_day = session.prepare("INSERT INTO days (pv, day) VALUES (?, ?)")
         read = self._reader.prepare
-        asked = f"SELECT {FIELDS} FROM samples WHERE pv = ? AND day = ?"
-        self._one, self._last = read(asked), read(f"{asked} LIMIT 1")
-        self._window = read(f"{asked} AND ts >= ? AND ts < ?")
+        query = f"SELECT {FIELDS} FROM samples WHERE pv = ? AND day = ?"
+        self._one, self._last = read(query), read(f"{query} LIMIT 1")
+        self._window = read(f"{query} AND ts >= ? AND ts < ?")
         self._seen = session.prepare("SELECT ts FROM samples WHERE pv = ? AND day = ? AND ts = ?")
         for statement in (self._one, self._window):
             statement.fetch_size = PAGE
-        # Which days there are of a variable; nobody else is at the archive.
+        # The days that each variable has; no other client writes to the archive.
         self._days: dict[int, set[int]] = {}
         for name, day in session.execute("SELECT pv, day FROM days"):
             if name in self._numbers:
                 self._days.setdefault(self._numbers[name], set()).add(day)
 
-    def _arrays(self) -> None:
-        """Answers to reads come as arrays."""
+    def _read_arrays(self) -> None:
+        """Makes the driver return rows as NumPy arrays."""
         from cassandra import numpy_parser
         from cassandra.protocol import NumpyProtocolHandler
 
-        # Its own calls a method that NumPy has no more from version 2 on, and gives back nothing then.
-        numpy_parser.make_native_byteorder = _native
+        # The driver's own function calls a method that NumPy 2 removed, and then returns nothing.
+        numpy_parser.make_native_byteorder = _native_byteorder
         self._reader.client_protocol_handler = NumpyProtocolHandler
 
     # -- writes ---------------------------------------------------------------------------------------------
 
     def insert(self, batch: SampleBatch) -> None:
-        """A request for each partition, of up to so many rows; all are acknowledged when it returns."""
+        """Sends requests of up to ROWS rows of one partition, and waits until all are acknowledged."""
         requests = _Requests(self._writer)
         for pv, day, rows in _partitions(batch):
             name = self._names[pv]
@@ -82,43 +82,43 @@ class Series:
                 requests.send(self._insert_day, (name, day))
                 self._days[pv].add(day)
             for first in range(0, len(rows), ROWS):
-                requests.send(*self._written(name, day, rows[first : first + ROWS]))
-        self._engine.waiting += len(batch.ts)
+                requests.send(*self._insertion(name, day, rows[first : first + ROWS]))
+        self._engine.unflushed += len(batch.ts)
         try:
             requests.wait()
         except BaseException:
-            # Whether a day that is new was written is not known.
+            # It is unknown whether a new day was written.
             for pv in set(batch.pv.tolist()):
                 self._days.pop(pv, None)
             raise
 
-    def _written(self, name: str, day: int, rows: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
+    def _insertion(self, name: str, day: int, rows: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
         from cassandra.query import BatchStatement, BatchType
 
         if len(rows) == 1:
             return self._insert, (name, day, *rows[0])
-        # Of one partition it is one write, atomic without a log of its own.
+        # A batch of one partition is one write, and atomic without a batch log.
         statement = BatchStatement(BatchType.UNLOGGED)
         for row in rows:
             statement.add(self._insert, (name, day, *row))
         return (statement,)
 
     def settle(self) -> None:
-        """What is acknowledged can be read. What is in memory is written into tables, as it would be some time."""
-        if self._engine.waiting < WORTH_FLUSHING or not self._engine.server.own:
+        """Writes what is in memory into tables, as the server does by itself at some time."""
+        if self._engine.unflushed < WORTH_FLUSHING or not self._engine.server.own:
             return
         before = self._tables()
-        flushed = "ALTER TABLE samples WITH memtable_flush_period_in_ms = {}"
-        self._writer.execute(flushed.format(100))
-        deadline = time.monotonic() + FLUSHED_SECONDS
+        alter = "ALTER TABLE samples WITH memtable_flush_period_in_ms = {}"
+        self._writer.execute(alter.format(100))
+        deadline = time.monotonic() + FLUSH_SECONDS
         while (now := self._tables()) <= before and time.monotonic() < deadline:
             time.sleep(0.05)
-        time.sleep(REST_SECONDS)
+        time.sleep(QUIET_SECONDS)
         while (later := self._tables()) != now and time.monotonic() < deadline:
             now = later
-            time.sleep(REST_SECONDS)
-        self._writer.execute(flushed.format(0))
-        self._engine.waiting = 0
+            time.sleep(QUIET_SECONDS)
+        self._writer.execute(alter.format(0))
+        self._engine.unflushed = 0
 
     def _tables(self) -> set[Path]:
         return {file for file in self._engine.files() if file.name.endswith("-Data.db")}
@@ -135,32 +135,32 @@ class Series:
         days = sorted(day for day in self._days.get(pv, ()) if start // DAY <= day <= (end - 1) // DAY)
         return self._read([(self._window, pv, day, (start, end)) for day in days])
 
-    def _read(self, asked: Sequence[tuple[Any, int, int, tuple[int, ...]]]) -> Samples:
+    def _read(self, queries: Sequence[tuple[Any, int, int, tuple[int, ...]]]) -> Samples:
         import numpy as np
 
-        found = [columns for _, columns in self._asked(asked)]
-        if not found:
+        answers = [columns for _, columns in self._answers(queries)]
+        if not answers:
             return samples.samples([()] * 4)
         # A partition has its latest sample first.
-        return samples.samples([np.concatenate([each[at][::-1] for each in found]) for at in range(4)])
+        return samples.samples([np.concatenate([each[at][::-1] for each in answers]) for at in range(4)])
 
-    def _asked(self, asked: Iterable[tuple[Any, int, int, tuple[int, ...]]]) -> Iterator[tuple[int, list[Any]]]:
-        """For each question its variable and the columns of its answer, in the order of the questions; several are
-        under way at once."""
+    def _answers(self, queries: Iterable[tuple[Any, int, int, tuple[int, ...]]]) -> Iterator[tuple[int, list[Any]]]:
+        """Yields the variable and the columns of the answer for each query, in order; several are in flight at
+        once."""
         waiting = deque[tuple[int, Any]]()
-        for statement, pv, day, more in asked:
+        for statement, pv, day, more in queries:
             future = self._reader.execute_async(statement, (self._names[pv], day, *more))
             waiting.append((pv, future))
-            if len(waiting) >= UNDER_WAY // 4:
+            if len(waiting) >= IN_FLIGHT // 4:
                 pv, future = waiting.popleft()
                 yield pv, _columns(future.result())
         for pv, future in waiting:
             yield pv, _columns(future.result())
 
     def all(self) -> Iterator[SampleBatch]:
-        """Partition by partition."""
+        """Yields a batch for each partition."""
         every = ((self._one, pv, day, ()) for pv, days in self._days.items() for day in sorted(days))
-        for pv, columns in self._asked(every):
+        for pv, columns in self._answers(every):
             yield self._batch([pv], columns)
 
     def _batch(self, pvs: Sequence[int], columns: Sequence[Any]) -> SampleBatch:
@@ -169,11 +169,11 @@ class Series:
         return samples.batch([np.repeat(pvs, len(columns[0]) // len(pvs)), *columns])
 
     def latest(self) -> SampleBatch:
-        """The first row of each variable's last day."""
+        """Returns the first row of each variable's last day."""
         import numpy as np
 
-        asked = ((self._last, pv, max(days), ()) for pv, days in self._days.items() if days)
-        found = [(pv, columns) for pv, columns in self._asked(asked) if len(columns[0])]
+        queries = ((self._last, pv, max(days), ()) for pv, days in self._days.items() if days)
+        found = [(pv, columns) for pv, columns in self._answers(queries) if len(columns[0])]
         if not found:
             return samples.batch([()] * 5)
         return self._batch(
@@ -181,7 +181,7 @@ class Series:
         )
 
     def downsample(self, pv: int, start: int, end: int, bucket: int) -> Buckets:
-        """Here: its times are whole milliseconds, and it groups by no others."""
+        """Computed by the client: Cassandra groups by times in whole ms only."""
         return samples.downsample(self.window(pv, start, end), bucket)
 
     def close(self) -> None:
@@ -190,11 +190,11 @@ class Series:
 
 
 class _Requests:
-    """Many at once, all of which are waited for in the end."""
+    """Keeps IN_FLIGHT requests in flight."""
 
     def __init__(self, session: Any) -> None:
         self._send: Callable[..., Any] = session.execute_async
-        self._places, self._errors = Semaphore(UNDER_WAY), list[BaseException]()
+        self._places, self._errors = Semaphore(IN_FLIGHT), list[BaseException]()
 
     def send(self, *request: Any) -> None:
         self._places.acquire()
@@ -208,15 +208,15 @@ class _Requests:
         self._places.release()
 
     def wait(self) -> None:
-        """Raises the first error that there was."""
-        for _ in range(UNDER_WAY):
+        """Waits for all requests. Raises the first error."""
+        for _ in range(IN_FLIGHT):
             self._places.acquire()
         if self._errors:
             raise self._errors[0]
 
 
 def _partitions(batch: SampleBatch) -> Iterator[tuple[int, int, list[tuple[Any, ...]]]]:
-    """Variable, day and rows of each partition that the batch has samples of."""
+    """Yields variable, day and rows of each partition in the batch."""
     import numpy as np
 
     days = batch.ts // DAY
@@ -230,19 +230,19 @@ def _partitions(batch: SampleBatch) -> Iterator[tuple[int, int, list[tuple[Any, 
         yield int(pv[first]), int(day[first]), rows[first:last]
 
 
-def _columns(found: Any) -> list[Any]:
-    """Of all pages of an answer, without the mark of what is missing: nothing is."""
+def _columns(answer: Any) -> list[Any]:
+    """Returns the columns of all pages of an answer, without masks: no value is missing."""
     import numpy as np
 
     pages = []
     while True:
-        rows = found.current_rows
+        rows = answer.current_rows
         pages += rows if isinstance(rows, list) else [rows]
-        if not found.has_more_pages:
+        if not answer.has_more_pages:
             break
-        found.fetch_next_page()
+        answer.fetch_next_page()
     return [np.concatenate([np.ma.getdata(page[name]) for page in pages]) for name in ("ts", "val", "stat", "sevr")]
 
 
-def _native(values: Any) -> Any:
+def _native_byteorder(values: Any) -> Any:
     return values if values.dtype.kind == "O" else values.byteswap().view(values.dtype.newbyteorder())

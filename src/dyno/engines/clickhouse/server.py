@@ -1,7 +1,7 @@
-"""ClickHouse: a server of its own, whose data are in its directory, reached by a port of this machine's own.
+"""The server ClickHouse: one of Dyno's own, with its data in its directory, reached by a port of this machine alone.
 
-The port is that of its native protocol. Its configuration is two files there: what is said beside a setting is why.
-The rest is the program's own default. ClickHouse, Inc., ClickHouse documentation, "Server Settings" and "Users and
+The port is that of its native protocol. It reads its configuration from two files there. Settings that are not here
+have the program's defaults. ClickHouse, Inc., ClickHouse documentation, "Server Settings" and "Users and
 Roles Settings".
 """
 
@@ -10,23 +10,37 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from dyno.contracts.model import Refused
-from dyno.servers import loopback, program_option, user_server
-from dyno.servers.process import Process, Served, directory, program
+from dyno.servers import loopback
+from dyno.servers.process import Process, directory
+from dyno.servers.program_option import ServerProgram
 
-INSTALL = "dyno install clickhouse"
 VENDORS = "clickhouse"
-"""The name of the vendor's program, which is many in one."""
-# Versions before 19 don't tell theirs, and say so in these words.
-_TOLD = r"ClickHouse server version (\d[\d.]*\d)|Unknown option specified: version"
-KIND = program_option.Kind("ClickHouse server", _TOLD)
-OF_MANY = program_option.Kind("ClickHouse server", _TOLD, ("server", "--version"))
+"""The vendor's program, which is a server with the argument `server`."""
+# Versions before 19 don't print theirs, and complain in these words.
+_VERSION = r"ClickHouse server version (\d[\d.]*\d)|Unknown option specified: version"
+
+
+class ClickHouseProgram(ServerProgram):
+    """Debian's program, which is only a server, or the vendor's, which is many programs in one."""
+
+    def wrong(self, path: str) -> str | None:
+        of_many = self._replace(arguments=("server", "--version")) if Path(path).name == VENDORS else self
+        return ServerProgram.wrong(of_many, path)
+
+
+PROGRAM = ClickHouseProgram(
+    "ClickHouse server",
+    _VERSION,
+    names=("clickhouse-server", VENDORS),
+    install="dyno install clickhouse",
+)
 CONFIGURATION, USERS = "config.xml", "users.xml"
 PROFILE: Mapping[str, str] = {
-    # As the profile that comes with it has it. Without a profile the program's default is to have one.
+    # As in the profile that comes with it. Without a profile, the program's default is a cache of uncompressed
+    # blocks.
     "use_uncompressed_cache": "0",
 }
-# It takes the name of the outermost element as it is; `yandex` is what versions before 21 want.
+# Versions before 21 require that the outermost element is called `yandex`; later ones accept any name.
 _CONFIGURATION = """<yandex>
  <logger><level>warning</level><console>1</console></logger>
  <tcp_port>{port}</tcp_port><listen_host>{host}</listen_host>
@@ -46,53 +60,32 @@ _USERS = """<yandex>
 """
 
 
-def _words(path: str = "") -> list[str] | None:
-    """How it is started: Debian's program serves and nothing else, the vendor's is told to."""
-    if path:
-        return [path, "server"] if Path(path).name == VENDORS else [path]
-    if found := program("clickhouse-server"):
-        return [found]
-    found = program(VENDORS)
-    return [found, "server"] if found else None
-
-
-def missing(path: str = "") -> str | None:
-    """What is not here, with the command that installs it; None where all is. `path`: of a program of the user's
-    choice."""
-    if path:
-        return (OF_MANY if Path(path).name == VENDORS else KIND).wrong(path)
-    return None if _words() else user_server.lacking("clickhouse-server", INSTALL)
-
-
-class ClickHouse(Served):
-    """See `dyno.contracts.engine.Server`. `settings` are those of a user's profile; `cache_bytes` is the size of the
-    cache of marks, which tell where in a column's file its rows begin; `path` is that of another program."""
+class ClickHouse(Process):
+    """See `dyno.contracts.engine.Server`. `settings` are those of a user's profile. `cache_bytes` is the size of the
+    mark cache: marks tell where in a column's file its rows begin. `path` is the user's program."""
 
     def __init__(self, home: Path, settings: Mapping[str, str], cache_bytes: int, path: str = "") -> None:
-        words = _words(path)
-        if words is None or missing(path):
-            raise Refused(f"{missing(path)}")
-        self._home = home.absolute()
-        self.data = self._home / "data"
-        self.address = loopback.own(home)
-        self._settings, self._cache = {**PROFILE, **settings}, cache_bytes
-        # Its paths may not be relative, and it is told where its configuration is.
-        self._process = Process(
-            [*words, f"--config-file={self._home / CONFIGURATION}"], home, lambda: loopback.listens(self.address)
+        executable, home = PROGRAM.executable(path), home.absolute()
+        self.data, self.address = home / "data", loopback.own(home)
+        self._settings, self._cache_bytes = {**PROFILE, **settings}, cache_bytes
+        words = [executable, *(["server"] if Path(executable).name == VENDORS else [])]
+        # Its paths have to be absolute.
+        super().__init__(
+            [*words, f"--config-file={home / CONFIGURATION}"], home, lambda: loopback.listens(self.address)
         )
 
     def start(self) -> None:
         from hashlib import sha256
         from html import escape
 
-        directory(self._home, None)
+        directory(self.home)
         host, port = self.address.host, self.address.port
-        (self._home / CONFIGURATION).write_text(
-            _CONFIGURATION.format(home=self._home, host=host, port=port, cache=self._cache, users=USERS)
+        (self.home / CONFIGURATION).write_text(
+            _CONFIGURATION.format(home=self.home, host=host, port=port, cache=self._cache_bytes, users=USERS)
         )
-        hashed = sha256(self.address.password.encode()).hexdigest()
+        password = sha256(self.address.password.encode()).hexdigest()
         settings = "".join(f"<{name}>{escape(value, quote=False)}</{name}>" for name, value in self._settings.items())
-        (self._home / USERS).write_text(
-            _USERS.format(settings=settings, user=self.address.user, hash=hashed, host=host)
+        (self.home / USERS).write_text(
+            _USERS.format(settings=settings, user=self.address.user, hash=password, host=host)
         )
-        self._process.start()
+        super().start()

@@ -1,4 +1,4 @@
-"""The port `series` on HBase: a row is a sample, whose key is the variable's name and its time, the latest first.
+"""The port `series` on HBase: a row is a sample; its key is the variable's name and the time, the latest first.
 
 Apache Software Foundation, Apache HBase Reference Guide, "RegionServer/Rowkey Design" ("Monotonically Increasing Row
 Keys/Timeseries Data", "Reverse Timestamps").
@@ -10,17 +10,17 @@ from collections.abc import Iterator, Sequence
 from struct import Struct
 from typing import Any
 
-from dyno.engines.hbase.opener import Base
+from dyno.engines.hbase import Base
 from dyno.suites.series import samples
 from dyno.suites.series.port import Buckets, SampleBatch, Samples
 
 PAGE = 10_000
-"""Rows of an answer."""
+"""Rows in one answer of a scan."""
 FAMILY, COLUMN = "d", b"d:s"
 LATEST = (1 << 63) - 1
-"""What a time is taken from, so that later ones come first."""
+"""A key has this minus the time, so that later samples come first."""
 END = b"\0"
-"""After a name, which has none of these."""
+"""Ends the name in a key; names don't contain it."""
 KEY, CELL = Struct(">q"), Struct(">dhh")
 CELLS = [("val", ">f8"), ("stat", ">i2"), ("sevr", ">i2")]
 
@@ -37,19 +37,19 @@ class Series:
             family = {"max_versions": 1, "compression": engine.options["compression"], "bloom_filter_type": "ROW"}
             self._connection.create_table(engine.name, {FAMILY: family})
         self._table = self._connection.table(engine.name)
-        # Of one that has just been started: returns when the region is there.
+        # Waits until the region is available, if the server has just been started.
         self._table.row(END)
 
     def insert(self, batch: SampleBatch) -> None:
-        """One request; a sample is a row with one cell, as each cell is stored with its key."""
+        """Sends one request. A sample is one cell, because each cell is stored together with its key."""
         prefixes, key, cell = self._prefixes, KEY.pack, CELL.pack
-        self._engine.waiting += len(batch.ts)
-        with self._table.batch() as together:
+        self._engine.unflushed += len(batch.ts)
+        with self._table.batch() as mutations:
             for pv, ts, *rest in samples.rows_of(batch):
-                together.put(prefixes[pv] + key(LATEST - ts), {COLUMN: cell(*rest)})
+                mutations.put(prefixes[pv] + key(LATEST - ts), {COLUMN: cell(*rest)})
 
     def settle(self) -> None:
-        """What is acknowledged can be read."""
+        """Writes what is in memory into files."""
         self._engine.flush()
 
     # -- reads ----------------------------------------------------------------------------------------------
@@ -71,7 +71,7 @@ class Series:
         return samples.samples([values[::-1] for values in _columns(found)])
 
     def all(self) -> Iterator[SampleBatch]:
-        """In the order of the keys."""
+        """Yields all samples in the order of the keys."""
         page: list[Any] = []
         for row in self._table.scan(batch_size=PAGE):
             page.append(row)
@@ -82,7 +82,7 @@ class Series:
             yield self._batch(page)
 
     def latest(self) -> SampleBatch:
-        """The first row of each variable."""
+        """Returns the first row of each variable."""
         found = [row for prefix in self._prefixes for row in self._table.scan(row_prefix=prefix, limit=1)]
         return self._batch(found)
 
@@ -90,7 +90,7 @@ class Series:
         return samples.batch([[self._numbers[key[: -KEY.size]] for key, _ in rows], *_columns(rows)])
 
     def downsample(self, pv: int, start: int, end: int, bucket: int) -> Buckets:
-        """Here: it has no words for it."""
+        """Computed by the client: HBase has no such query."""
         return samples.downsample(self.window(pv, start, end), bucket)
 
     def close(self) -> None:
@@ -98,7 +98,7 @@ class Series:
 
 
 def _columns(rows: Sequence[Any]) -> list[Any]:
-    """Times, values, statuses and severities, in the order of the rows."""
+    """Returns times, values, statuses and severities, in the order of the rows."""
     import numpy as np
 
     times = np.frombuffer(b"".join([key[-KEY.size :] for key, _ in rows]), ">i8")

@@ -1,7 +1,8 @@
-"""Apache HBase: one process that has all of it, or ZooKeeper, a master and several region servers; and the gateway by
-which clients of other languages than Java reach it. All are on this machine, on files in a directory of their own.
+"""Apache HBase's server: one process with all parts, or ZooKeeper, a master and several region servers; and the
+Thrift gateway, by which clients in other languages than Java reach it. All are on this machine, with files in one
+directory.
 
-Nobody's password is asked for: HBase knows its users by Kerberos alone. Apache Software Foundation, Apache HBase
+There are no passwords: HBase knows its users by Kerberos only. Apache Software Foundation, Apache HBase
 Reference Guide, "Standalone HBase", "Pseudo-Distributed Local Install" and "Thrift API".
 """
 
@@ -18,30 +19,32 @@ from dyno.contracts.model import Refused
 from dyno.contracts.programs import Jars, Program
 from dyno.servers import loopback
 from dyno.servers.cluster import Cluster
-from dyno.servers.java import InJava
 from dyno.servers.loopback import Address
 from dyno.servers.process import Process, directory
+from dyno.servers.program_option import JavaProgram
 
-PROGRAM = Program(
-    "hbase",
-    "2.6.1",
-    Jars(
-        (
-            "org.apache.hbase:hbase-server:2.6.1-hadoop3",
-            # Of what it depends on, the server has all but one.
-            "-org.apache.hbase:hbase-thrift:2.6.1",
-            "-org.apache.thrift:libthrift:0.14.1",
+PROGRAM = JavaProgram(
+    "HBase",
+    Program(
+        "hbase",
+        "2.6.1",
+        Jars(
+            (
+                "org.apache.hbase:hbase-server:2.6.1-hadoop3",
+                # The server includes all dependencies of the gateway but one.
+                "-org.apache.hbase:hbase-thrift:2.6.1",
+                "-org.apache.thrift:libthrift:0.14.1",
+            ),
+            sha256="41ffd0261f86a3cad5161813100ec32c011284c30219d262bae91add0f55817d",
         ),
-        sha256="41ffd0261f86a3cad5161813100ec32c011284c30219d262bae91add0f55817d",
     ),
+    "dyno install hbase",
 )
-INSTALL = "dyno install hbase"
-PACKAGES = ("default-jre-headless", "maven")
 READY_SECONDS = 300.0
 NODE_SECONDS = 20.0
-"""Of its master and each of its region servers, on two cores that have other work."""
-ASKED_MS, PATIENCE_MS = 15_000, 120_000
-"""How long an answer may take: while it is looked whether it is there, and then."""
+"""Time that the master and each region server may take to start on two busy cores."""
+PROBE_MS, TIMEOUT_MS = 15_000, 120_000
+"""Timeouts of a request while the server starts, and later."""
 _CLASSES = {
     "zookeeper": "zookeeper.HQuorumPeer",
     "master": "master.HMaster",
@@ -49,16 +52,16 @@ _CLASSES = {
     "thrift": "thrift.ThriftServer",
 }
 SETTINGS: Mapping[str, str] = {
-    # Files as the kernel has them. Hadoop's own way to them keeps sums beside them, and flushes nothing.
+    # Plain files. Hadoop's default keeps checksums beside them, and never flushes.
     "fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
     "hbase.wal.provider": "filesystem",
-    # A class that is loaded from the store would be copied by that other way.
+    # Loading classes from the store would use that default.
     "hbase.use.dynamic.jars": "false",
     "hbase.master.info.port": "-1",
     "hbase.regionserver.info.port": "-1",
     "hbase.thrift.info.port": "-1",
     "hbase.regionserver.thrift.framed": "false",
-    # The gateway hangs up on who says nothing for a minute, as a client does that checks what it was given.
+    # By default the gateway closes a connection that is idle for a minute, which a client that checks answers may be.
     "hbase.thrift.server.socket.read.timeout": "86400000",
 }
 OURS = (
@@ -66,7 +69,7 @@ OURS = (
     *("hbase.zookeeper.quorum", "hbase.zookeeper.property.clientPort", "hbase.zookeeper.property.dataDir"),
     *("hbase.master.port", "hbase.regionserver.port", "hbase.master.hostname", "hbase.regionserver.hostname"),
 )
-"""What is not for others to change: see `HBase`."""
+"""Settings that users may not change."""
 _OPENED = (
     *("jdk.internal.ref", "java.nio", "sun.nio.ch", "java.lang", "java.lang.reflect", "java.util", "java.io"),
     *("java.util.concurrent", "java.util.concurrent.atomic", "java.net", "jdk.internal.util.random"),
@@ -74,7 +77,7 @@ _OPENED = (
 )
 JAVA = (
     "-Xss512k",
-    # It would keep a file in /tmp otherwise, which outlives a kill.
+    # Otherwise a file in /tmp outlives a kill.
     "-XX:+PerfDisableSharedMem",
     "-Djava.net.preferIPv4Stack=true",
     "-Dorg.apache.hbase.thirdparty.io.netty.tryReflectionSetAccessible=true",
@@ -87,21 +90,19 @@ log4j.appender.OUT=org.apache.log4j.ConsoleAppender
 log4j.appender.OUT.layout=org.apache.log4j.PatternLayout
 log4j.appender.OUT.layout.ConversionPattern=%p %d %c{1}: %m%n
 """
-SERVER = InJava("HBase", PROGRAM, INSTALL)
-missing = SERVER.missing
 
 
 class HBase(Cluster[Process]):
-    """With so many region servers, of `heap_mib` of Java's memory each. `settings` are those of hbase-site.xml."""
+    """Region servers with a Java heap of `heap_mib` each. `settings` are those of hbase-site.xml."""
 
     def __init__(self, home: Path, settings: Mapping[str, str], nodes: int, heap_mib: int) -> None:
-        jars, java = SERVER.found()
+        jars, java = PROGRAM.paths()
         self._home = home.absolute()
         (self.address,), (zookeeper, master, *regions) = loopback.cluster(home, 1, ports=2 + nodes)
         self._words = [java, *JAVA, f"-Djava.io.tmpdir={self._home / 'tmp'}", "-cp"]
         self._jars, self._heap = jars, heap_mib
         self._own = dict[Path, Mapping[str, str]]()
-        """Of each process what it has besides, by its directory."""
+        """Settings of single processes, by their directories."""
         self.settings = {**SETTINGS, **settings, **self._places(nodes > 1, zookeeper, master)}
         parts = [self._process("master", {"hbase.regionserver.port": str(regions[0])}, master)]
         if nodes > 1:
@@ -129,7 +130,7 @@ class HBase(Cluster[Process]):
 
     @property
     def root(self) -> Path:
-        """Where all of them keep tables and logs."""
+        """The directory of all tables and logs."""
         return self._home / "root"
 
     def _process(self, role: str, own: Mapping[str, str], port: int, number: int = 0) -> Process:
@@ -139,18 +140,18 @@ class HBase(Cluster[Process]):
         started = [f"org.apache.hadoop.hbase.{_CLASSES[role]}", "start"]
         if role == "thrift":
             started += ["-p", str(port), "-b", at.host, "-threadpool"]
-        # The others keep next to nothing.
+        # The other processes hold hardly any data.
         heap = self._heap if role == "region" or (not self._distributed and role == "master") else 256
         words = [self._words[0], f"-Xmx{heap}M", *self._words[1:], f"{home}/conf:{self._jars}/*", *started]
         ready = partial(_answers, at) if role == "thrift" else partial(loopback.listens, at)
-        return Process(words, home, ready, patience=READY_SECONDS)
+        return Process(words, home, ready, timeout=READY_SECONDS)
 
     @property
     def _distributed(self) -> bool:
         return self.settings["hbase.cluster.distributed"] == "true"
 
     def start(self) -> None:
-        directory(self._home, None)
+        directory(self._home)
         (self._home / "tmp").mkdir(exist_ok=True)
         for home, own in self._own.items():
             (home / "conf").mkdir(parents=True, exist_ok=True)
@@ -159,7 +160,7 @@ class HBase(Cluster[Process]):
         super().start()
 
     def stop(self) -> None:
-        """The last first: a region server gives its regions back to a master that is there."""
+        """Stops the last process first, because a region server returns its regions to a running master."""
         thrift, *parts = reversed(self.nodes)
         thrift.kill()
         self._all(Process.stop, [part for part in parts if part in self._regions])
@@ -185,25 +186,25 @@ def _site(settings: Mapping[str, str]) -> str:
 
 
 def _answers(address: Address) -> bool:
-    """Whether the gateway has an answer, for which it must have had one of the master's."""
+    """Returns whether the gateway answers, for which it needs an answer of the master."""
     if not loopback.listens(address):
         return False
     try:
-        with closing(connected(address, ASKED_MS)) as found:
-            found.tables()
+        with closing(connected(address, PROBE_MS)) as connection:
+            connection.tables()
     except Refused:
         return False
     return True
 
 
-def connected(address: Address, timeout_ms: int = PATIENCE_MS) -> Any:
-    """A connection to the gateway, which has been answered. Raises Refused where there is none."""
+def connected(address: Address, timeout_ms: int = TIMEOUT_MS) -> Any:
+    """Returns a connection to the gateway that has been answered. Raises Refused."""
     import happybase
     from thriftpy2.thrift import TException
 
     try:
-        found = happybase.Connection(address.host, address.port, timeout=timeout_ms)
-        found.tables()
+        connection = happybase.Connection(address.host, address.port, timeout=timeout_ms)
+        connection.tables()
     except (OSError, TException) as error:
         raise Refused(f"can't connect to its server: {' '.join(str(error).split())}") from None
-    return found
+    return connection

@@ -1,4 +1,4 @@
-"""InfluxDB 1.x by its own client: samples go in as lines of its protocol over HTTP, and come back as CSV. A server of
+"""InfluxDB 1.x by its own client: samples are written in its line protocol over HTTP, and read as CSV. A server of
 Dyno's own, or a user's by its address.
 
 A variable is a tag, and value, status and severity are fields. InfluxData, InfluxDB 1.6 documentation, "Line
@@ -11,113 +11,99 @@ import shlex
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-from dyno.contracts.engine import EngineSpec, Maintenance, PortSpec, Server
+from dyno.contracts.engine import Maintenance, PortSpec, Server
 from dyno.contracts.model import Caveat, Tier, Value
 from dyno.contracts.settings import Setting, choice
-from dyno.engines.influxdb.server import KIND, OURS, InfluxDB, missing
+from dyno.engines.influxdb.server import OURS, PROGRAM, InfluxDB
 from dyno.host import filesystem
 from dyno.host.installation import version
-from dyno.servers import loopback, namespace, program_option, set_option, user_server
-from dyno.servers.user_server import URL, UserServer
+from dyno.servers import loopback, program_option, set_option, user_server
+from dyno.servers.server_engine import ServerStore, server_engine
 from dyno.suites.series import samples
 from dyno.suites.series.port import Buckets, SampleBatch, Samples
 
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
-    # Each write is in its log, which is flushed (fsync) before it is acknowledged. Nothing switches that off: with a
-    # delay several writes wait for one flush. It is no tier `power`: the files that name its series are not flushed,
-    # and with one of them lost it does not start. See docs/crash.md.
+    # Each write is in the log, which is flushed (fsync) before it is acknowledged. No setting prevents that: with a
+    # delay, several writes wait for one flush. The tier is not `power`, because the files that name the series are
+    # not flushed: after the loss of one of them the server does not start. See docs/crash.md.
     Tier.PROCESS: {"data.wal-fsync-delay": "0s"},
 }
-PORT = 8_086
 FORBIDDEN = 403
 MEASUREMENT = "samples"
 FIELDS = "val, stat, sevr"
 OF_ONE = ("time", "val", "stat", "sevr")
 CHUNK = 20_000
-"""Points of an answer that come at once, where all are asked for. Its default is 10,000."""
-PATIENCE_SECONDS = 120.0
+"""Points in one piece of the answer when all are read. The default is 10,000."""
+TIMEOUT_SECONDS = 120.0
 CSV = {"Accept": "application/csv"}
 SECTIONS = {"config-httpd": "http", "config-cqs": "continuous_queries"}
 """Sections of the configuration file by their names in the diagnostics. Other names differ by the prefix alone."""
-INDEXES = {"inmem": '"inmem"', "tsi1": '"tsi1"'}
 
 
-def serve(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) -> Server:
-    if options[URL]:
-        return UserServer(str(options[URL]))
+def start(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) -> Server:
     settings = {name: f'"{value}"' for name, value in TIERS[tier].items()}
-    settings["data.index-version"] = INDEXES[str(options["index"])]
+    index = options["index"]
+    settings["data.index-version"] = f'"{index}"'
     return InfluxDB(home, {**settings, **set_option.given(options)}, program_option.given(options))
 
 
-def _address(server: Any) -> loopback.Address:
-    return server.address if server.own else loopback.of_url(server.url, PORT)
-
-
-def _connect(server: Any, **how: Any) -> Any:
-    """Its client, which has been answered. Raises Refused."""
-    from influxdb import InfluxDBClient
-    from influxdb.exceptions import InfluxDBClientError, InfluxDBServerError
-    from requests import RequestException
-
-    at = _address(server)
-    secure = {"ssl": at.secure, "verify_ssl": at.secure}
-    found = InfluxDBClient(
-        at.host, at.port, at.user, at.password, **secure, retries=1, session=loopback.session(at), **how
-    )
-    try:
-        found.get_list_database()
-    except (RequestException, InfluxDBClientError, InfluxDBServerError) as error:
-        found.close()
-        raise user_server.unreachable(server, error) from None
-    return found
-
-
-class Influx:
+class Influx(ServerStore):
     """One database on the server."""
 
-    def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value], server: Any) -> None:
-        self.server, self._options = server, options
-        self.database = namespace.of(home)
-        self._client = _connect(server)
+    own_caveats = (Caveat("log-in-size", "keeps what came in last in its log, uncompressed, which is in its size"),)
+
+    @classmethod
+    def open_client(cls, server: Any, options: Mapping[str, Value], **arguments: Any) -> Any:
+        from influxdb import InfluxDBClient
+        from influxdb.exceptions import InfluxDBClientError, InfluxDBServerError
+        from requests import RequestException
+
+        at = server.address
+        arguments |= {"ssl": at.secure, "verify_ssl": at.secure, "retries": 1, "session": loopback.session(at)}
+        client = InfluxDBClient(at.host, at.port, at.user, at.password, **arguments)
         try:
-            if not server.own:
-                for name in namespace.abandoned([each["name"] for each in self._client.get_list_database()]):
-                    self._client.drop_database(name)
-            # Does nothing where it is there.
-            self._client.create_database(self.database)
-        except BaseException:
-            self.close()
-            raise
+            client.get_list_database()
+        except (RequestException, InfluxDBClientError, InfluxDBServerError) as error:
+            client.close()
+            raise user_server.unreachable(server, error) from None
+        return client
+
+    @classmethod
+    def stores(cls, client: Any) -> Iterable[str]:
+        return [each["name"] for each in client.get_list_database()]
+
+    @classmethod
+    def drop(cls, client: Any, name: str) -> None:
+        client.drop_database(name)
+
+    def create(self) -> None:
+        # Does nothing if it exists.
+        self.client.create_database(self.name)
 
     def connect(self) -> Any:
-        return _connect(self.server, database=self.database)
-
-    def close(self) -> None:
-        self._client.close()
+        return self.open_client(self.server, self.options, database=self.name)
 
     def version(self) -> str:
-        return f"InfluxDB {self._client.ping().removeprefix('v')} (influxdb {version('influxdb')})"
+        return f"InfluxDB {self.client.ping().removeprefix('v')} (influxdb {version('influxdb')})"
 
-    def settings(self) -> Mapping[str, Value | None]:
-        """Settings as Dyno wrote them to the configuration file, without host and port. Those that a row of the run
-        sets are read back if the server reports them: it reports only some."""
-        every = self.server.settings if self.server.own else {}
-        kept = {name: value.strip('"') for name, value in every.items() if not name.endswith(("dir", "-address"))}
-        names = set_option.to_read(self._options)
+    def read_settings(self, names: tuple[str, ...]) -> Mapping[str, Value | None]:
+        """Returns the settings in the configuration file, without directories and addresses, and over them what the
+        server reports of `names`: it reports only some."""
+        file = self.server.settings if self.server.own else {}
+        written = {name: value.strip('"') for name, value in file.items() if not name.endswith(("dir", "-address"))}
         effective = self._diagnostics() if names else {}
-        kept |= {name: effective[name] for name in names if name in effective}
-        return {**kept, **user_server.transport(self.server, _address(self.server).secure, "loopback")}
+        return {**written, **{name: effective[name] for name in names if name in effective}}
 
     def _diagnostics(self) -> dict[str, str]:
         """Returns the settings that the server reports, by their names in the configuration file."""
         # The client can't decode this answer in its usual format, MessagePack.
-        asked = {"params": {"q": "SHOW DIAGNOSTICS"}, "headers": {"Accept": "application/json"}}
-        (result,) = self._client.request("query", **asked).json()["results"]
+        request = {"params": {"q": "SHOW DIAGNOSTICS"}, "headers": {"Accept": "application/json"}}
+        (result,) = self.client.request("query", **request).json()["results"]
         return {
             f"{SECTIONS.get(series['name'], series['name'].removeprefix('config-'))}.{name}": (
                 str(value).lower() if isinstance(value, bool) else str(value)
@@ -127,27 +113,29 @@ class Influx:
         }
 
     def upkeep(self) -> None:
-        """Waits until what is in its log is in its files: after some minutes without a write it is."""
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while self.server.own and any(map(_waiting, self._log())):
+        """Waits until the log has been written to the data files, as it is after some minutes without a write."""
+        deadline = time.monotonic() + TIMEOUT_SECONDS
+        while self.server.own and any(map(_has_data, self._log())):
             if time.monotonic() > deadline:
-                raise TimeoutError(f"its log was not written to its files in {PATIENCE_SECONDS:g} s")
+                raise TimeoutError(f"its log was not written to its files in {TIMEOUT_SECONDS:g} s")
             time.sleep(0.05)
 
     def _log(self) -> list[Path]:
-        return filesystem.files(self.server.wal / self.database)
+        return filesystem.files(self.server.wal / self.name)
 
-    def files(self) -> Iterable[Path]:
-        """Its log is among them: what is in it is nowhere else."""
-        return [*filesystem.files(self.server.data / self.database), *self._log()] if self.server.own else ()
+    def own_files(self) -> Iterable[Path]:
+        # The log holds data that no other file has.
+        return [*filesystem.files(self.server.data / self.name), *self._log()]
 
-    def caveats(self) -> Iterable[Caveat]:
-        if self._options[set_option.SET]:
-            yield set_option.CAVEAT
-        if self.server.own:
-            yield Caveat("log-in-size", "keeps what came in last in its log, uncompressed, which is in its size")
-        else:
-            yield from user_server.caveats(_address(self.server).secure)
+    @staticmethod
+    def missing_right(error: Exception) -> str | None:
+        return str(error) if getattr(error, "code", None) == FORBIDDEN else None
+
+    @classmethod
+    def removal(cls, name: str, address: Any) -> str:
+        words = ["-host", address.host, "-port", str(address.port), *(["-ssl"] if address.secure else [])]
+        words += ["-username", address.user, "-password", ""]
+        return shlex.join(["influx", *words, "-execute", f"DROP DATABASE {name}"])
 
 
 class Series:
@@ -156,11 +144,11 @@ class Series:
     def __init__(self, engine: Influx, names: Sequence[str]) -> None:
         self._client = engine.connect()
         self._names = names
-        # As it is told where an answer has several.
+        # The form in which answers name a variable.
         self._numbers = {f"pv={_tag(name)}": number for number, name in enumerate(names)}
         self._heads = [f"{MEASUREMENT},pv={_tag(name)} val=" for name in names]
-        self._writing = {"db": engine.database, "precision": "ns"}
-        self._reading = {"db": engine.database, "epoch": "ns"}
+        self._writing = {"db": engine.name, "precision": "ns"}
+        self._reading = {"db": engine.name, "epoch": "ns"}
 
     def insert(self, batch: SampleBatch) -> None:
         heads = self._heads
@@ -170,18 +158,18 @@ class Series:
         self._client.write(lines, self._writing, protocol="line")
 
     def settle(self) -> None:
-        """What is acknowledged can be read."""
+        """Does nothing: acknowledged samples can be read."""
 
-    def _asked(self, query: str, stream: bool = False, **how: str) -> Any:
+    def _query(self, query: str, stream: bool = False, **how: str) -> Any:
         return self._client.request(
             "query", params={**self._reading, "q": query, **how}, headers=CSV.copy(), stream=stream
         )
 
     def _table(self, query: str) -> Any:
-        """An answer as a table; None where there is nothing in it."""
+        """Returns the answer as a table; None if it is empty."""
         from pyarrow import csv
 
-        content = self._asked(query).content
+        content = self._query(query).content
         return csv.read_csv(BytesIO(content), convert_options=_types()) if content else None
 
     def _where(self, pv: int, rest: str = "") -> str:
@@ -189,7 +177,7 @@ class Series:
         return f"FROM {MEASUREMENT} WHERE pv = '{name}'{rest}"
 
     def seen(self, pv: int, ts: int) -> bool:
-        return bool(self._asked(f"SELECT val {self._where(pv, f' AND time = {ts}')}").content)
+        return bool(self._query(f"SELECT val {self._where(pv, f' AND time = {ts}')}").content)
 
     def one(self, pv: int) -> Samples:
         return _samples(self._table(f"SELECT {FIELDS} {self._where(pv)}"))
@@ -199,11 +187,11 @@ class Series:
         return _samples(self._table(f"SELECT {FIELDS} {self._where(pv, within)}"))
 
     def all(self) -> Iterator[SampleBatch]:
-        """By one query, whose answer is read as it comes."""
+        """Yields the answer to one query as it arrives."""
         from pyarrow import ArrowInvalid, PythonFile, csv
 
-        asked = f"SELECT {FIELDS} FROM {MEASUREMENT} GROUP BY pv"
-        with closing(self._asked(asked, True, chunked="true", chunk_size=str(CHUNK))) as answer:
+        query = f"SELECT {FIELDS} FROM {MEASUREMENT} GROUP BY pv"
+        with closing(self._query(query, True, chunked="true", chunk_size=str(CHUNK))) as answer:
             answer.raw.decode_content = True
             try:
                 reader = csv.open_csv(PythonFile(answer.raw, "r"), convert_options=_types())
@@ -212,24 +200,23 @@ class Series:
                 return
             yield from map(self._batch, reader)
 
-    def _batch(self, found: Any) -> SampleBatch:
-        return samples.batch_of_table(found, "tags", OF_ONE, self._numbers)
+    def _batch(self, table: Any) -> SampleBatch:
+        return samples.batch_of_table(table, "tags", OF_ONE, self._numbers)
 
     def latest(self) -> SampleBatch:
-        found = self._table(f"SELECT {FIELDS} FROM {MEASUREMENT} GROUP BY pv ORDER BY time DESC LIMIT 1")
-        return samples.batch([()] * 5) if found is None else self._batch(found.unify_dictionaries())
+        table = self._table(f"SELECT {FIELDS} FROM {MEASUREMENT} GROUP BY pv ORDER BY time DESC LIMIT 1")
+        return samples.batch([()] * 5) if table is None else self._batch(table.unify_dictionaries())
 
     def downsample(self, pv: int, start: int, end: int, bucket: int) -> Buckets:
         within = f" AND time >= {start} AND time < {end} GROUP BY time({bucket}ns) fill(none)"
-        found = self._table(f"SELECT mean(val), min(val), max(val) {self._where(pv, within)}")
-        return samples.buckets([()] * 4 if found is None else _columns(found, "time", "mean", "min", "max"))
+        table = self._table(f"SELECT mean(val), min(val), max(val) {self._where(pv, within)}")
+        return samples.buckets([()] * 4 if table is None else _columns(table, "time", "mean", "min", "max"))
 
     def close(self) -> None:
         self._client.close()
 
 
-def _waiting(log: Path) -> bool:
-    """Whether there is something in it."""
+def _has_data(log: Path) -> bool:
     try:
         return log.stat().st_size > 0
     except FileNotFoundError:
@@ -237,7 +224,7 @@ def _waiting(log: Path) -> bool:
 
 
 def _tag(value: str) -> str:
-    """As it is written in a line."""
+    """Returns a tag's value as the line protocol writes it."""
     for special in (",", "=", " "):
         value = value.replace(special, f"\\{special}")
     return value
@@ -247,34 +234,23 @@ def _types() -> Any:
     return samples.csv_types("tags", ("time", "stat", "sevr"), ("val", "mean", "min", "max"))
 
 
-def _columns(found: Any, *names: str) -> list[Any]:
-    return [found.column(name).to_numpy() for name in names]
+def _columns(table: Any, *names: str) -> list[Any]:
+    return [table.column(name).to_numpy() for name in names]
 
 
-def _samples(found: Any) -> Samples:
-    return samples.samples([()] * 4 if found is None else _columns(found, *OF_ONE))
+def _samples(table: Any) -> Samples:
+    return samples.samples([()] * 4 if table is None else _columns(table, *OF_ONE))
 
 
-def missing_right(error: Exception) -> str | None:
-    """See `dyno.contracts.engine.EngineSpec.missing_right`."""
-    return str(error) if getattr(error, "code", None) == FORBIDDEN else None
-
-
-def removal(name: str, options: Mapping[str, Value]) -> str:
-    at = loopback.of_url(str(options[URL]), PORT)
-    words = ["-host", at.host, "-port", str(at.port), *(["-ssl"] if at.secure else []), "-username", at.user]
-    return shlex.join(["influx", *words, "-password", "", "-execute", f"DROP DATABASE {name}"])
-
-
-def remove(home: Path, options: Mapping[str, Value], server: Any) -> None:
-    with closing(_connect(server)) as client:
-        client.drop_database(namespace.of(home))
-
-
-ENGINE = EngineSpec(
+ENGINE = server_engine(
+    Influx,
     name="influxdb",
     title="InfluxDB 1, a time-series server (influxdb)",
-    opener=Influx,
+    schemes=("http", "https"),
+    address=partial(loopback.of_url, port=8_086),
+    start=start,
+    program=PROGRAM,
+    settings=set_option.setting("settings", (*OURS, "data.index-version")),
     ports={"series": PortSpec(Series)},
     tiers=TIERS,
     default_tier=Tier.PROCESS,
@@ -282,22 +258,14 @@ ENGINE = EngineSpec(
     requires=("influxdb>=5.3", "requests>=2.28", "pyarrow>=15"),
     packages=("influxdb",),
     options=(
-        user_server.setting("http", "https"),
         Setting(
-            "index", choice(*INDEXES), "inmem", "the index of series of a server of Dyno's own: tsi1 is in files"
+            "index",
+            choice("inmem", "tsi1"),
+            "inmem",
+            "the index of series of a server of Dyno's own: tsi1 is in files",
         ),
-        set_option.setting("settings", (*OURS, "data.index-version")),
-        KIND.setting,
     ),
-    refuse=set_option.refused,
-    server=serve,
-    remove=remove,
-    removal=removal,
-    missing_right=missing_right,
     upkeep=Influx.upkeep,
-    # Some seconds each.
+    # Each takes some seconds.
     seldom=Maintenance("its log written to its files", Influx.upkeep, every=30),
-    needs=lambda options: None if options[URL] else missing(program_option.given(options)),
-    clients="one",
-    by_default=False,
 )

@@ -1,6 +1,7 @@
-"""InfluxDB 1.x: an influxd of its own, whose data are in its directory, reached by a port of this machine's own.
+"""The server InfluxDB 1.x: one of Dyno's own, with its data in its directory, reached by a port of this machine
+alone.
 
-Its settings are a file there: what is said beside them is why. The rest is its default. InfluxData, InfluxDB 1.6
+It reads its settings from a file there. Settings that are not here have their defaults. InfluxData, InfluxDB 1.6
 documentation, "Configuration settings" and "Authentication and authorization".
 """
 
@@ -13,89 +14,84 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 from dyno.contracts.model import Refused
-from dyno.servers import loopback, program_option, user_server
-from dyno.servers.process import Process, Served, directory, program
+from dyno.servers import loopback, program_option
+from dyno.servers.process import Process, directory
 
-INSTALL = "dyno install influxdb"
 CONFIGURATION, READY = "influxdb.conf", "/ping"
 SETTINGS: Mapping[str, str] = {
-    # It would tell its vendor of each start.
+    # By default it reports each start to its vendor.
     "reporting-disabled": "true",
-    # Of backups: any port, which nobody is told. There is none without.
+    # The port for backups, which can't be switched off: a random one.
     "bind-address": '"127.0.0.1:0"',
     "meta.dir": '"meta"',
     "data.dir": '"data"',
     "data.wal-dir": '"wal"',
-    # Every query would be a line of its log, and every request.
+    # Every query and every request would be a line in the log.
     "data.query-log-enabled": "false",
     "http.log-enabled": "false",
-    # After so long without a write what is in its log goes to its files. The default is 10 minutes, which nobody
-    # waits here; until then a start reads it all into memory, and no phase is cold.
+    # Seconds without a write after which the log is written to the data files. Until then a start reads the whole log
+    # into memory, so that no phase is cold. The default is 10 minutes.
     "data.cache-snapshot-write-cold-duration": '"2s"',
-    # A batch may be as large as it is asked for.
+    # No limit on the size of a batch.
     "http.max-body-size": "0",
     "http.auth-enabled": "true",
-    # It would write its own figures into a database beside the measured one, every 10 s.
+    # It would write its own metrics into another database every 10 s.
     "monitor.store-enabled": "false",
 }
-KIND = program_option.Kind("InfluxDB server", r"InfluxDB v?(\d[\d.]*)", ("version",), least="1", below="2")
+PROGRAM = program_option.ServerProgram(
+    "InfluxDB server",
+    r"InfluxDB v?(\d[\d.]*)",
+    ("version",),
+    least="1",
+    below="2",
+    names=("influxd",),
+    install="dyno install influxdb",
+)
 OURS = (
     *("bind-address", "meta.dir", "data.dir", "data.wal-dir", "data.wal-fsync-delay"),
     *("http.bind-address", "http.enabled", "http.auth-enabled", "http.https-enabled"),
 )
-"""What is not for others to change: see `InfluxDB`."""
+"""Settings that users may not change."""
 
 
-def missing(path: str = "") -> str | None:
-    """What is not here, with the command that installs it; None where all is. `path`: of a program of the user's
-    choice."""
-    if path:
-        return KIND.wrong(path)
-    return None if program("influxd") else user_server.lacking("influxd", INSTALL)
-
-
-class InfluxDB(Served):
-    """See `dyno.contracts.engine.Server`. `settings` are those of influxdb.conf, as 'section.name', with values of
-    TOML; `path` is that of another program."""
+class InfluxDB(Process):
+    """See `dyno.contracts.engine.Server`. `settings` are those of influxdb.conf, as 'section.name', with values in
+    TOML; `path` is the user's program."""
 
     def __init__(self, home: Path, settings: Mapping[str, str], path: str = "") -> None:
-        found = path or program("influxd")
-        if found is None or missing(path):
-            raise Refused(f"{missing(path)}")
-        self._home, self.data, self.wal = home, home / "data", home / "wal"
+        self.data, self.wal = home / "data", home / "wal"
         self.address = loopback.own(home)
         self.settings = {**SETTINGS, **settings, "http.bind-address": f'"{self.address.host}:{self.address.port}"'}
-        self._process = Process(
-            [found, "run", "-config", CONFIGURATION], home, lambda: loopback.says(self.address, READY)
-        )
+        words = [PROGRAM.executable(path), "run", "-config", CONFIGURATION]
+        super().__init__(words, home, lambda: loopback.says(self.address, READY))
 
     def start(self) -> None:
-        directory(self._home, None)
-        new = not (self._home / CONFIGURATION).exists()
-        (self._home / CONFIGURATION).write_text("".join(_lines(self.settings)))
-        self._process.start()
+        directory(self.home)
+        new = not (self.home / CONFIGURATION).exists()
+        (self.home / CONFIGURATION).write_text("".join(_lines(self.settings)))
+        super().start()
         if new:
             try:
-                self._admit()
+                self._create_user()
             except BaseException:
                 self.kill()
                 raise
 
-    def _admit(self) -> None:
-        """Makes the only user. Until then it does nothing else for anybody."""
+    def _create_user(self) -> None:
+        """Creates the only user. Until then the server refuses all other requests."""
         from http.client import HTTPConnection
 
-        made = f"CREATE USER {self.address.user} WITH PASSWORD '{self.address.password}' WITH ALL PRIVILEGES"
+        query = f"CREATE USER {self.address.user} WITH PASSWORD '{self.address.password}' WITH ALL PRIVILEGES"
         with closing(HTTPConnection(self.address.host, self.address.port, timeout=60)) as client:
-            client.request("POST", f"/query?{urlencode({'q': made})}")
-            answer = client.getresponse()
-            said = answer.read().decode(errors="replace")
-        if answer.status != 200 or "error" in said:
-            raise Refused(f"influxd made no user: {said.strip()}")
+            client.request("POST", f"/query?{urlencode({'q': query})}")
+            response = client.getresponse()
+            text = response.read().decode(errors="replace")
+        if response.status != 200 or "error" in text:
+            raise Refused(f"influxd made no user: {text.strip()}")
 
 
 def _lines(settings: Mapping[str, str]) -> Iterator[str]:
-    """The file: what is in no section comes first."""
+    """Yields the lines of the file; settings without a section come first."""
     sections: dict[str, list[str]] = defaultdict(list)
     for name, value in settings.items():
         section, _, key = name.rpartition(".")

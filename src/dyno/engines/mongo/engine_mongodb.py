@@ -7,96 +7,80 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from dyno.contracts.engine import EngineSpec, PortSpec, Server
+from dyno.contracts.engine import PortSpec, Server
 from dyno.contracts.model import Caveat, Refused, Tier, Value
 from dyno.contracts.settings import Setting, boolean, integer
-from dyno.engines.mongo import server_mongo
-from dyno.engines.mongo.server_mongodb import KIND, MongoDB, missing
+from dyno.engines.mongo.server_mongodb import PROGRAM, MongoDB
+from dyno.engines.mongo.store import SCHEMES, DocumentStore
 from dyno.host import filesystem
-from dyno.servers import namespace, program_option, set_option, user_server
-from dyno.servers.user_server import URL, UserServer
+from dyno.servers import program_option
+from dyno.servers.server_engine import server_engine
 from dyno.suites.records.port import FIELDS
 
-# A write's log waits in the server's own memory, and reaches the device each 100 ms. More than volatile is only a
-# write that waits for that flush: none waits for the kernel alone. MongoDB Inc., MongoDB Manual, "Journaling".
+# The log of a write waits in the server's memory, and is flushed every 100 ms. A write is either volatile or waits
+# for that flush: there is no wait for the kernel alone. MongoDB Inc., MongoDB Manual, "Journaling".
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
     Tier.VOLATILE: {"w": 1, "journal": False},
     Tier.PROCESS: {"w": 1, "journal": True},
     Tier.POWER: {"w": 1, "journal": True},
 }
 CACHE_MIB = 2_048
-"""What a transaction has written stays in the cache until it ends, and no more than a fifth of that may be unwritten:
-eviction_dirty_trigger of WiredTiger. So the bulk phases need far more than other engines' caches have."""
+"""Changes of a transaction stay in the cache until it ends, and at most a fifth of the cache may be dirty
+(eviction_dirty_trigger of WiredTiger). So the bulk phases need a far larger cache than those of other engines."""
 
 
-def serve(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) -> Server:
-    if options[URL]:
-        return UserServer(str(options[URL]))
-    return MongoDB(home, int(options["cache_mib"]), program_option.given(options))
+def start(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) -> Server:
+    return MongoDB(home, int(str(options["cache_mib"])), program_option.given(options))
 
 
-class Mongo:
+class Mongo(DocumentStore):
     """One database on the server; every client process has a client of its own."""
 
-    def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value], server: Any) -> None:
-        self._server, self._options, self._tier = server, options, tier
-        self._name = namespace.of(home)
-        self._client = server_mongo.connect(server, **TIERS[tier])
-        try:
-            if not server.own:
-                _refuse(tier, self._client, bool(options["transactions"]))
-        except BaseException:
-            self._client.close()
-            raise
-        self.database = self._client[self._name]
+    @property
+    def concern(self) -> Mapping[str, Any]:
+        return TIERS[self.tier]
+
+    def check_tier(self) -> None:
+        if not self.server.own:
+            _refuse(self.tier, self.client, bool(self.options["transactions"]))
 
     @contextmanager
     def transaction(self) -> Iterator[Any]:
-        if not self._options["transactions"]:
+        if not self.options["transactions"]:
             yield None
             return
-        with self._client.start_session() as session, session.start_transaction():
+        concern = self.database.write_concern
+        with self.client.start_session() as session, session.start_transaction(write_concern=concern):
             yield session
 
-    def close(self) -> None:
-        self._client.close()
-
-    def version(self) -> str:
-        return server_mongo.version(self._client)
-
-    def settings(self) -> Mapping[str, Value | None]:
+    def read_settings(self, names: tuple[str, ...]) -> Mapping[str, Value | None]:
         concern = self.database.write_concern.document
         return {
             "w": concern.get("w"),
             "journal": concern.get("j"),
-            "transactions": self._options["transactions"],
-            "cache_mib": _cache_mib(self._client),
-            **user_server.transport(self._server, server_mongo.encrypted(self._client)),
-            "bson": server_mongo.bson_code(),
+            "transactions": self.options["transactions"],
+            "cache_mib": _cache_mib(self.client),
         }
 
-    def files(self) -> Iterable[Path]:
-        """Of its collection and indexes. The journal and the oplog are beside them, and those of other databases."""
-        if not self._server.own:
-            return ()
-        return [path for path in filesystem.files(self._server.data / self._name) if path.suffix == ".wt"]
+    def own_files(self) -> Iterable[Path]:
+        """Returns the files of its collection and indexes. The journal and the oplog are not among them."""
+        return [path for path in filesystem.files(self.server.data / self.name) if path.suffix == ".wt"]
 
     def caveats(self) -> Iterable[Caveat]:
-        if not self._options["transactions"]:
+        yield from super().caveats()
+        if not self.options["transactions"]:
             yield Caveat("not-atomic", "uses no transactions: one of several records is written message by message")
-        if self._server.own:
+        if self.server.own:
             yield Caveat("log-apart", "has its journal and its oplog beside its collections, and not in its size")
-            yield Caveat(
-                "cache", f"has a cache of {self._options['cache_mib']} MiB, in which its transactions must fit"
-            )
+            size = self.options["cache_mib"]
+            yield Caveat("cache", f"has a cache of {size} MiB, in which its transactions must fit")
         else:
-            yield from user_server.caveats(server_mongo.encrypted(self._client))
-            concern = ", ".join(f"{name}={value}" for name, value in TIERS[self._tier].items())
+            concern = ", ".join(f"{name}={value}" for name, value in TIERS[self.tier].items())
             yield Caveat("session", f"writes with {concern}, whatever the server's default write concern is")
 
 
 def _cache_mib(client: Any) -> int | None:
-    """As the server tells it; None for one that does not."""
+    """Returns the size of the cache as the server reports it; None if it doesn't."""
     limit = (
         client.admin.command("serverStatus").get("wiredTiger", {}).get("cache", {}).get("maximum bytes configured")
     )
@@ -104,9 +88,9 @@ def _cache_mib(client: Any) -> int | None:
 
 
 def _refuse(tier: Tier, client: Any, transactions: bool) -> None:
-    """A user's own server is left as it is set: what it must at least give is looked at."""
+    """Raises Refused if a user's server lacks what the tier or transactions need."""
     hello = client.admin.command("hello")
-    # A replica set's members tell its name; what stands before a cluster of shards says what it is.
+    # Members of a replica set report its name, and routers of a sharded cluster report `isdbgrid`.
     if transactions and "setName" not in hello and hello.get("msg") != "isdbgrid":
         raise Refused("the server is in no replica set, so that it has no transactions; try transactions=no")
     if tier is not Tier.VOLATILE and not _journals(client):
@@ -114,7 +98,7 @@ def _refuse(tier: Tier, client: Any, transactions: bool) -> None:
 
 
 def _journals(client: Any) -> bool:
-    """Whether its storage engine keeps anything when it ends. Since 6.1 that implies a journal."""
+    """Returns whether the storage engine is persistent, which implies a journal since version 6.1."""
     return bool(client.admin.command("serverStatus").get("storageEngine", {}).get("persistent"))
 
 
@@ -124,30 +108,22 @@ def records(engine: Mongo, indexed: bool) -> Any:
     return DocumentRecords(engine.database, indexed, engine.transaction)
 
 
-RECORDS = PortSpec(records, caveats=(FIELDS,))
-
-ENGINE = EngineSpec(
+ENGINE = server_engine(
+    Mongo,
     name="mongodb",
     title="MongoDB, a document server (pymongo)",
-    opener=Mongo,
-    ports={"records": RECORDS},
+    schemes=SCHEMES,
+    start=start,
+    program=PROGRAM,
+    ports={"records": PortSpec(records, caveats=(FIELDS,))},
     tiers=TIERS,
     default_tier=Tier.PROCESS,
     modules=("pymongo",),
     requires=("pymongo>=4.6",),
     options=(
-        user_server.setting("mongodb", "mongodb+srv"),
         Setting("transactions", boolean, True, "write several records in one transaction; no: message by message"),
         Setting("cache_mib", integer(256), CACHE_MIB, "cache of a server of Dyno's own, in MiB"),
-        KIND.setting,
     ),
-    refuse=set_option.refused,
-    server=serve,
-    remove=lambda home, options, server: server_mongo.remove(home, server),
-    removal=server_mongo.removal,
-    missing_right=server_mongo.missing_right,
-    needs=lambda options: None if options[URL] else missing(program_option.given(options)),
     clients="processes",
-    by_default=False,
     untested="no mongod was to be had where Dyno is made; what it shares with ferretdb is tested there",
 )

@@ -1,8 +1,8 @@
-"""The `records` port over a collection of documents, by pymongo: what engines with MongoDB's protocol share.
+"""The port `records` on a collection of documents, by pymongo.
 
-A record is a document of five fields, the two indexed values among them, for the server has no index on a reversed
-field. Its `_id` is one string, made of name and location so that its order is that of the two; the server compares
-strings by their bytes. No engine, no server and no tier may be put here.
+A record is a document of five fields. Two of them are the indexed values, because the server can't index a reversed
+field. Its `_id` is a string made of name and location that sorts as the two do; the server compares strings by their
+bytes.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from dyno.suites.records.sql import batches
 
 COLLECTION = "records"
 FIELDS = {"_id": 0, "name": 1, "location": 1, "stub": 1}
-"""What a read asks for: the answer is the record, and nothing is left to do with it."""
+"""Projection of a read: the answer is the record."""
 BATCH = 1_000
-"""Documents that go in one message, at most: as many as the tables of SQL servers take together."""
+"""Most documents in one message: as many as the tables of SQL servers handle together."""
 
 Session = Any
-"""pymongo's, which is in a transaction; None where there is none."""
+"""A session of pymongo in a transaction; None without a transaction."""
 
 
 def document(record: Record, indexed: bool) -> dict[str, str]:
@@ -32,12 +32,12 @@ def document(record: Record, indexed: bool) -> dict[str, str]:
 
 
 def record(found: dict[str, str]) -> Record:
-    """A whole document as the application sees it."""
+    """Returns the record of a whole document."""
     return {"name": found["name"], "location": found["location"], "stub": found["stub"]}
 
 
 class DocumentReader(Reader):
-    """Reads in the session's transaction, or each for itself."""
+    """Reads in the session's transaction, or each read by itself."""
 
     def __init__(self, collection: Any, session: Session = None) -> None:
         self._collection, self._session = collection, session
@@ -47,8 +47,8 @@ class DocumentReader(Reader):
         return found
 
     def get_many(self, keys: Sequence[Key]) -> list[Record | None]:
-        there = _there(self._collection, keys, self._session)
-        return [there.get(key) for key in keys]
+        existing = _existing(self._collection, keys, self._session)
+        return [existing.get(key) for key in keys]
 
     def finder(self, index: str) -> Callable[[str], Record | None]:
         find_one, session = self._collection.find_one, self._session
@@ -71,11 +71,11 @@ class DocumentReader(Reader):
 
 
 class DocumentRecords:
-    """See `dyno.suites.records.port.Records`. `transaction` opens one, and yields its session, or None where the
-    server has none: then every message is written by itself.
+    """See `dyno.suites.records.port.Records`. `transaction` begins one and yields its session, or None if the server
+    has no transactions: then every message is written by itself.
 
-    One record is written by a single message, which is atomic without a transaction. `replaced` is how many a message
-    may replace.
+    One record is written by a single message, which is atomic without a transaction. `replaced` is the number of
+    documents that one message may replace.
     """
 
     def __init__(
@@ -128,19 +128,19 @@ class DocumentRecords:
         return None if old is None else record(old)
 
     def _replace(self, batch: list[Record], session: Session) -> list[Record | None]:
-        """Looks for all of them; puts in those that are new, and replaces the others."""
+        """Inserts the records that don't exist, replaces the others, and returns the old records."""
         from pymongo import ReplaceOne
 
         keys = [(new["name"], new["location"]) for new in batch]
-        there = _there(self._collection, keys, session)
-        latest: dict[Key, Record] = dict(there)
+        existing = _existing(self._collection, keys, session)
+        latest: dict[Key, Record] = dict(existing)
         olds: list[Record | None] = []
         for key, new in zip(keys, batch, strict=True):
             olds.append(latest.get(key))
             latest[key] = new
-        if absent := [latest[key] for key in dict.fromkeys(keys) if key not in there]:
+        if absent := [latest[key] for key in dict.fromkeys(keys) if key not in existing]:
             self._insert(absent, session)
-        news = (document(latest[key], self._indexed) for key in there)
+        news = (document(latest[key], self._indexed) for key in existing)
         for some in batches(news, self._replaced):
             self._collection.bulk_write([ReplaceOne({"_id": new["_id"]}, new) for new in some], session=session)
         return olds
@@ -153,26 +153,26 @@ class DocumentRecords:
         if first:
             with self._transaction() as session:
                 for batch in batches(every, BATCH):
-                    there = _there(self._collection, batch, session)
-                    gone = [identity(*key) for key in there]
+                    existing = _existing(self._collection, batch, session)
+                    gone = [identity(*key) for key in existing]
                     self._collection.delete_many({"_id": {"$in": gone}}, session=session)
                     # Only the first mention of a key finds it.
-                    found += [there.pop(key, None) is not None for key in batch]
+                    found += [existing.pop(key, None) is not None for key in batch]
         return found
 
     def close(self) -> None:
-        """The connection is the engine's."""
+        """Does nothing: the connection is the engine's."""
 
 
-def _there(collection: Any, keys: Sequence[Key], session: Session) -> dict[Key, Record]:
-    """Those of these keys that there are, in one answer."""
+def _existing(collection: Any, keys: Sequence[Key], session: Session) -> dict[Key, Record]:
+    """Returns the records of these keys that exist, by one query."""
     wanted = {"_id": {"$in": [identity(*key) for key in dict.fromkeys(keys)]}}
     found = collection.find(wanted, FIELDS, batch_size=len(keys) + 1, session=session)
     return {(one["name"], one["location"]): one for one in found}
 
 
 def _ahead(items: Iterable[Any]) -> tuple[list[Any], Iterable[Any]]:
-    """The first two, to see whether there is more than one, and all."""
+    """Returns the first two items, which tell whether there are several, and an iterator over all."""
     rest = iter(items)
     first = list(islice(rest, 2))
     return first, chain(first, rest)

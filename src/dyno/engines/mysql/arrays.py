@@ -1,7 +1,4 @@
-"""The table of the port `arrays` in InnoDB, for MariaDB and MySQL, whose statements are alike.
-
-How a server is reached, and what gives a tier, may not be put here.
-"""
+"""The port `arrays` on MariaDB and MySQL, whose statements are alike."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ from dyno.contracts.cleanup import transaction
 from dyno.suites.arrays import columns, sql
 from dyno.suites.arrays.port import KEY, NAMES, Change, Chunk
 
-# Those of the published table, which had no NULL in these columns either.
+# The types of the published table.
 TYPES = {
     "id": "BIGINT UNSIGNED NOT NULL",
     "double": "DOUBLE NOT NULL",
@@ -31,8 +28,7 @@ LOAD = (
 
 
 class Arrays:
-    """See `dyno.suites.arrays.port.Arrays`. Called with an engine whose `connect` gives a connection as
-    `dyno.engines.mysql.client` has them."""
+    """See `dyno.suites.arrays.port.Arrays`."""
 
     def __init__(self, engine: Any) -> None:
         self._connection = engine.connect(loading=True)
@@ -46,25 +42,25 @@ class Arrays:
             yield self._load
 
     def _load(self, chunk: Chunk) -> None:
-        """By LOAD DATA, which both makers recommend for many rows, from a file that is in memory."""
+        """Loads a file in memory by LOAD DATA, which both vendors recommend for many rows."""
         count = len(next(iter(chunk.values())))
         with os.fdopen(os.memfd_create("chunk"), "wb") as file:
             file.write(memoryview(columns.csv(chunk)))
             file.flush()
             path = f"/proc/self/fd/{file.fileno()}"
-            taken = self._execute(LOAD.format(path=path, table=sql.TABLE, names=", ".join(NAMES))).rowcount
-        if taken != count:
-            # What can't be loaded is passed over, and is a warning only.
-            raise ValueError(f"{taken} of {count} rows were loaded")
+            loaded = self._execute(LOAD.format(path=path, table=sql.TABLE, names=", ".join(NAMES))).rowcount
+        if loaded != count:
+            # Rows that can't be loaded are skipped with a warning.
+            raise ValueError(f"{loaded} of {count} rows were loaded")
 
     def sum(self, column: str) -> Any:
         return sql.whole(column, self._execute(f"SELECT SUM({column}) FROM {sql.TABLE}").fetchone()[0])
 
     def stats(self, names: Sequence[str]) -> list[tuple[float, float]]:
-        # As doubles: the mean of whole numbers would be a decimal of four digits.
-        wanted = ", ".join(f"AVG(CAST({name} AS DOUBLE)), STDDEV_POP(CAST({name} AS DOUBLE))" for name in names)
-        found = self._execute(f"SELECT {wanted} FROM {sql.TABLE}").fetchone()
-        return list(zip(map(float, found[::2]), map(float, found[1::2]), strict=True))
+        # As doubles: the mean of integers would be a decimal with four digits.
+        expressions = ", ".join(f"AVG(CAST({name} AS DOUBLE)), STDDEV_POP(CAST({name} AS DOUBLE))" for name in names)
+        row = self._execute(f"SELECT {expressions} FROM {sql.TABLE}").fetchone()
+        return list(zip(map(float, row[::2]), map(float, row[1::2]), strict=True))
 
     def slice(self, rows: range) -> Chunk:
         return columns.of_rows(self._execute(self._slice, sql.numbers(rows)).fetchall())
@@ -75,7 +71,7 @@ class Arrays:
         return DataFrame(list(self._execute(sql.frame_of(names)).fetchall()), columns=list(names))
 
     def update(self, change: Change) -> None:
-        """Joined with its rows as JSON: a statement for each would be a round trip each."""
+        """Joins the table with the rows as JSON: one round trip, instead of one for each row."""
         lists = [sql.keys(change), *(values.tolist() for values in change.values.values())]
         kinds = ", ".join(f"{name} DOUBLE PATH '$[{at}]'" for at, name in enumerate(change.values, 1))
         changed = ", ".join(f"{sql.TABLE}.{name} = chunk.{name}" for name in change.values)

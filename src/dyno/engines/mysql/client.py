@@ -1,6 +1,6 @@
-"""A client's connection to MariaDB or MySQL: by PyMySQL, or by the C extension of MySQL Connector/Python.
+"""A connection to MariaDB or MySQL: by PyMySQL, or by the C extension of MySQL Connector/Python.
 
-Both libraries put the values into a statement themselves, escaped. What a statement is about may not be put here.
+Both libraries insert escaped values into the text of a statement.
 """
 
 from __future__ import annotations
@@ -21,26 +21,27 @@ from dyno.text.passwords import mask_password
 CLIENTS = ("pymysql", "c")
 PORT = 3306
 ARGUMENTS = ("unix_socket", "ssl_ca")
-"""What may follow a question mark in the address of a user's own server."""
+"""Arguments that the query of a URL may have."""
 CHARSET = "utf8mb4"
 SECONDS = 10
-"""To connect in."""
-# Later versions of the second want OpenSSL 3.2 in the process, which is Python's, and what Debian 12 has is older.
+"""Timeout of connecting."""
+# Later versions of the connector need OpenSSL 3.2 in the process. That is Python's, and Debian 12 has an older one.
 REQUIRES = ("PyMySQL>=1.1", "mysql-connector-python>=9,<10")
 
 
 class Client(Protocol):
-    """One connection, on which every statement is committed where no transaction was begun."""
+    """One connection. A statement outside a transaction is committed at once."""
 
     def execute(self, statement: str, values: Sequence[str | int] = ()) -> Any:
-        """Returns what has `fetchone`, `fetchall` and `rowcount`, until the next statement. %s stands for a value."""
+        """Returns an object with `fetchone`, `fetchall` and `rowcount`, valid until the next statement. %s stands for
+        a value."""
 
     def call(self, statement: str, values: Sequence[str | int]) -> tuple[str, ...] | None:
-        """Calls a procedure: the first row that it gives."""
+        """Calls a procedure; returns its first row."""
 
     def streamed(self, statement: str, count: int) -> Iterator[Sequence[tuple[Any, ...]]]:
-        """What it finds, so many rows at a time, and never all of them in memory. Until its end the connection is
-        for nothing else."""
+        """Yields `count` rows at a time, without reading all of them into memory. Until the end the connection can't
+        be used for anything else."""
 
     def close(self) -> None: ...
 
@@ -50,11 +51,11 @@ class Client(Protocol):
 
     @property
     def library(self) -> str:
-        """Its name and version."""
+        """Name and version of the library."""
 
 
 class Cursor:
-    """See `Client`: by PyMySQL, as its users do it."""
+    """See `Client`: by PyMySQL's cursors."""
 
     def __init__(self, address: Mapping[str, Any], loading: bool) -> None:
         import pymysql
@@ -97,11 +98,11 @@ class Cursor:
 
 
 class Thin:
-    """See `Client`: by the C extension alone, without the cursors of its library, which are Python again."""
+    """See `Client`: by the C extension, without the connector's cursors, which are written in Python."""
 
     def __init__(self, address: Mapping[str, Any], loading: bool) -> None:
         try:
-            # Python's OpenSSL, of which `hashlib` has loaded one half: the extension's own does not go with that.
+            # Loads Python's OpenSSL, half of which `hashlib` has loaded: the extension's own copy conflicts with it.
             import ssl  # noqa: F401
 
             import _mysql_connector
@@ -115,13 +116,13 @@ class Thin:
             use_unicode=True,
             charset_name=CHARSET,
             connection_timeout=SECONDS,
-            # Where it brings the way in which MariaDB asks who one is.
+            # Has the plugin for MariaDB's way of authentication.
             plugin_dir=str(Path(_mysql_connector.__file__).parent / "mysql" / "vendor" / "plugin"),
         )
-        # Its default is no TLS. PyMySQL's is TLS if the server has it.
+        # By default the extension uses no TLS, and PyMySQL uses TLS if the server has it.
         connection.connect(**{"ssl_disabled": False, **address}, local_infile=int(loading))
         connection.autocommit(True)
-        # A MySQL library names a collation that MariaDB does not know, and would be left with latin1.
+        # The library requests a collation that MariaDB does not know, and would get latin1.
         connection.query(f"SET NAMES {CHARSET}".encode())
         self._connection = connection
         self._query, self._quoted, self._row = connection.query, connection.convert_to_mysql, connection.fetch_row
@@ -129,10 +130,10 @@ class Thin:
         self._statements: dict[str, bytes] = {}
 
     def execute(self, statement: str, values: Sequence[str | int] = ()) -> Thin:
-        told = self._statements.get(statement)
-        if told is None:
-            told = self._statements[statement] = statement.encode()
-        self._query(told % tuple(self._quoted(*values)) if values else told)
+        encoded = self._statements.get(statement)
+        if encoded is None:
+            encoded = self._statements[statement] = statement.encode()
+        self._query(encoded % tuple(self._quoted(*values)) if values else encoded)
         return self
 
     def call(self, statement: str, values: Sequence[str | int]) -> tuple[str, ...] | None:
@@ -175,16 +176,15 @@ class Thin:
         return f"MySQL Connector/Python's C extension {self._connection.get_client_info()}"
 
 
-def missing(client: str, remedy: str) -> str | None:
-    """What is not here for that client beside PyMySQL, with the command that installs it; None where all is."""
-    wanting = client == "c" and importlib.util.find_spec("_mysql_connector") is None
-    return f"needs MySQL Connector/Python for client=c: {remedy}" if wanting else None
+def missing_client(client: str, remedy: str) -> str | None:
+    """Returns the library that this client lacks, with the command that installs it; None if none is missing."""
+    missing = client == "c" and importlib.util.find_spec("_mysql_connector") is None
+    return f"needs MySQL Connector/Python for client=c: {remedy}" if missing else None
 
 
 def connect(server: Any, client: str, loading: bool = False) -> Client:
-    """A connection to the server, on which files of the client's may be loaded. Raises Refused where there is none to
-    be had."""
-    address = server.address if server.own else address_of(server.url)
+    """Returns a connection to the server. `loading`: it may load files of the client. Raises Refused."""
+    address = server.address
     try:
         connection: Client = Thin(address, loading) if client == "c" else Cursor(address, loading)
         if "ssl_ca" in address and not connection.encrypted:
@@ -195,27 +195,27 @@ def connect(server: Any, client: str, loading: bool = False) -> Client:
     except Refused:
         raise
     except Exception as error:
-        # Each library has errors of its own, and PyMySQL a RuntimeError for a password that it can't encrypt.
-        raise user_server.unreachable(server, said(error)) from None
+        # Each library has its own errors, and PyMySQL raises a RuntimeError for a password that it can't encrypt.
+        raise user_server.unreachable(server, error_text(error)) from None
 
 
-def said(error: Exception) -> str:
-    """What an error of the libraries says, without its number, in one line."""
+def error_text(error: Exception) -> str:
+    """Returns the message of an error of either library in one line, without its number."""
     return " ".join(str(error.args[-1] if error.args else error).split())
 
 
-def address_of(url: str) -> dict[str, Any]:
-    """The arguments with which both libraries connect to the server of that address. Raises Refused."""
+def parse_address(url: str) -> dict[str, Any]:
+    """Returns the arguments with which both libraries connect to the server of that URL. Raises Refused."""
     parts = urlsplit(url)
-    given = dict(parse_qsl(parts.query))
-    if wrong := [name for name in given if name not in ARGUMENTS]:
-        raise Refused(f"{mask_password(url)}: {wrong[0]} is not known; there are: {', '.join(ARGUMENTS)}")
-    named: Iterable[tuple[str, Any]] = (
+    arguments = dict(parse_qsl(parts.query))
+    if unknown := [name for name in arguments if name not in ARGUMENTS]:
+        raise Refused(f"{mask_password(url)}: {unknown[0]} is not known; there are: {', '.join(ARGUMENTS)}")
+    optional: Iterable[tuple[str, Any]] = (
         ("user", unquote(parts.username or "")),
         ("password", unquote(parts.password or "")),
         ("database", unquote(parts.path.strip("/"))),
     )
-    where = {} if "unix_socket" in given else {"host": parts.hostname or "localhost", "port": parts.port or PORT}
-    # Who names an authority wants its word.
-    checked = {"ssl_verify_cert": True} if "ssl_ca" in given else {}
-    return {**where, **given, **checked, **{name: value for name, value in named if value}}
+    host = {} if "unix_socket" in arguments else {"host": parts.hostname or "localhost", "port": parts.port or PORT}
+    # A named authority has to be verified.
+    checked = {"ssl_verify_cert": True} if "ssl_ca" in arguments else {}
+    return {**host, **arguments, **checked, **{name: value for name, value in optional if value}}

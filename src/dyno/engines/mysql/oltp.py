@@ -1,4 +1,4 @@
-"""MariaDB through the port `transactions`: sysbench is at work in the database of the store."""
+"""The port `transactions` on MariaDB: sysbench works in the database of the store."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WHY = "pgbench is a tool for PostgreSQL alone"
 
 
 def missing(options: Mapping[str, Value]) -> str | None:
-    """Of the tool."""
+    """Returns that sysbench is missing, with the command that installs it; None if it isn't."""
     return program.missing()
 
 
@@ -25,13 +25,13 @@ class Transactions:
     def __init__(self, engine: InnoDB) -> None:
         self._connection = engine.connect()
         self._sysbench = Sysbench(
-            ["--db-driver=mysql", *(f"--mysql-{k}={v}" for k, v in engine.reached_by().items())]
+            ["--db-driver=mysql", *(f"--mysql-{k}={v}" for k, v in engine.connection_arguments().items())]
         )
         self.fill, self.run = self._sysbench.fill, self._sysbench.run
 
     def rows(self, tables: SysbenchTables) -> list[int]:
-        found = (self._connection.execute(f"SELECT count(*) FROM sbtest{at}") for at in range(1, tables.count + 1))
-        return [int((each.fetchone() or (0,))[0]) for each in found]
+        counts = (self._connection.execute(f"SELECT count(*) FROM sbtest{at}") for at in range(1, tables.count + 1))
+        return [int((each.fetchone() or (0,))[0]) for each in counts]
 
     def fill_bank(self, scale: int) -> None:
         raise Absent(WHY)

@@ -1,7 +1,4 @@
-"""The records in a table of MariaDB or MySQL, whose statements are alike: see `table.Table`.
-
-How a server is reached, and what gives a tier, may not be put here.
-"""
+"""The port `records` on MariaDB and MySQL, whose statements are alike."""
 
 from __future__ import annotations
 
@@ -19,8 +16,8 @@ STATEMENTS = Statements("%s")
 SCAN = (
     f"SELECT {FIELDS} FROM records WHERE name = %s AND location >= %s OR name > %s ORDER BY name, location LIMIT %s"
 )
-"""Neither server finds the first of `(name, location) >= (…)` by the primary key: both would read the table from its
-start. This means the same, and is a range of the key."""
+"""The same as `(name, location) >= (…)`, for which both servers would read the table from its start. This is a range
+of the primary key."""
 INSERT = f"INSERT INTO records ({FIELDS}) VALUES"
 REPLACE = "ON DUPLICATE KEY UPDATE stub = VALUES(stub)"
 PUT = """
@@ -32,16 +29,16 @@ BEGIN
     INSERT INTO records (name, location, stub) VALUES (a, b, c) ON DUPLICATE KEY UPDATE stub = c;
     COMMIT;
 END"""
-"""A replacement that gives the old record: in one round trip, where the four statements would take one each."""
-MADE = "SELECT COUNT(*) FROM information_schema.routines WHERE routine_schema = DATABASE()"
+"""Replaces a record and returns the old one, in one round trip instead of four."""
+ROUTINES = "SELECT COUNT(*) FROM information_schema.routines WHERE routine_schema = DATABASE()"
 BINARY = ("utf8mb4_nopad_bin", "utf8mb4_0900_bin")
-"""The order of the bytes in UTF-8, blanks at the end included: MariaDB's name for it, and MySQL's."""
+"""MariaDB's and MySQL's collation by the bytes of UTF-8, trailing blanks included."""
 ESCAPED_BYTES = 8
-"""At most, of a character in a statement: four in UTF-8, each of which may be escaped."""
+"""Most bytes of a character in a statement: four in UTF-8, each of which may be escaped."""
 
 
 class Reader(SqlReader):
-    """See `sql.SqlReader`; with a scan of its own."""
+    """See `SqlReader`; its scan differs."""
 
     def scanner(self, count: int) -> Callable[[Key], list[Record]]:
         execute = self._execute
@@ -54,10 +51,7 @@ class Reader(SqlReader):
 
 
 class Table:
-    """Many records are inserts of many rows, and are found and deleted by a list of their keys.
-
-    Called with an engine whose `connect` gives a connection as `dyno.engines.mysql.client` has them.
-    """
+    """Many records are inserted by statements of many rows, and read and deleted by a list of their keys."""
 
     batch = BATCH
 
@@ -71,13 +65,13 @@ class Table:
         text, long = f"VARCHAR(255) {order}", f"LONGTEXT {order}"
         columns = ", ".join(_columns(text, long, indexed))
         execute(f"CREATE TABLE IF NOT EXISTS records ({columns}) ENGINE=InnoDB")
-        # Not all versions that there are know IF NOT EXISTS of it. Nobody else is at it when the store is made.
-        if execute(MADE).fetchone()[0] == 0:
+        # Not all versions know IF NOT EXISTS for procedures. No other client creates the store at the same time.
+        if execute(ROUTINES).fetchone()[0] == 0:
             execute(PUT.format(text=text, long=long))
 
     def _collation(self) -> str:
-        found = dict(self._execute("SELECT collation_name, id FROM information_schema.collations").fetchall())
-        collation = next((name for name in BINARY if name in found), None)
+        collations = dict(self._execute("SELECT collation_name, id FROM information_schema.collations").fetchall())
+        collation = next((name for name in BINARY if name in collations), None)
         if collation is None:
             raise Refused(f"the server is too old: it has none of the collations {', '.join(BINARY)}")
         return collation
@@ -97,7 +91,7 @@ class Table:
             self._execute(f"{INSERT} {_rows(len(some), 3)} {REPLACE}", _values(some))
 
     def _fitting(self, records: Iterable[Record]) -> Iterator[list[Record]]:
-        """As many at a time as make a statement that the server takes."""
+        """Yields batches that are small enough for one statement."""
         some, characters = list[Record](), 0
         for each in records:
             size = len(each["name"]) + len(each["location"]) + len(each["stub"])
@@ -133,7 +127,7 @@ def _columns(text: str, long: str, indexed: bool) -> Iterator[str]:
     yield f"location {text} NOT NULL"
     yield f"stub {long} NOT NULL"
     yield "PRIMARY KEY (name, location)"
-    # Not stored but in the index: MariaDB has no index on an expression.
+    # Virtual columns, stored in the index only: MariaDB can't index an expression.
     for index in INDEXES if indexed else ():
         yield f"{index} {text} AS (REVERSE({index.removeprefix('rev_')})) VIRTUAL"
         yield f"INDEX by_{index} ({index})"

@@ -1,8 +1,5 @@
-"""The archive of the port `series` in InnoDB, for MariaDB and MySQL, whose statements are alike: clustered on
-variable and time, loaded by LOAD DATA with REPLACE.
-
-How a server is reached, and what gives a tier, may not be put here.
-"""
+"""The port `series` on MariaDB and MySQL, whose statements are alike: a table clustered on variable and time, loaded
+by LOAD DATA with REPLACE."""
 
 from __future__ import annotations
 
@@ -24,8 +21,7 @@ LOAD = (
 
 
 class Series(SqlSeries):
-    """See `dyno.suites.series.port.Series`. Called with an engine whose `connect` gives a connection as
-    `dyno.engines.mysql.client` has them."""
+    """See `dyno.suites.series.port.Series`."""
 
     mark, begins, last = "%s", "ts DIV {bucket} * {bucket}", sql.LATEST_BY_SKIPS
 
@@ -42,17 +38,17 @@ class Series(SqlSeries):
         super().__init__(samples.VariableIds(names, [*known.items(), *new]))
 
     def insert(self, batch: SampleBatch) -> None:
-        """By LOAD DATA, which both makers recommend for many rows, from a file that is in memory."""
+        """Loads a file in memory by LOAD DATA, which both vendors recommend for many rows."""
         with os.fdopen(os.memfd_create("batch"), "wb") as file:
             file.write(memoryview(samples.to_csv(self.stored(batch))))
             file.flush()
             path = f"/proc/self/fd/{file.fileno()}"
             load = LOAD.format(path=path, table=sql.TABLE, fields=", ".join(FIELDS))
             with transaction(self._execute):
-                taken = self._execute(load).rowcount
-        if taken < len(batch.ts):
-            # What can't be loaded is passed over, and is a warning only; what takes a place is counted twice.
-            raise ValueError(f"{taken} of {len(batch.ts)} samples were loaded")
+                loaded = self._execute(load).rowcount
+        if loaded < len(batch.ts):
+            # Rows that can't be loaded are skipped with a warning; rows that replace others are counted twice.
+            raise ValueError(f"{loaded} of {len(batch.ts)} samples were loaded")
 
     def columns(self, statement: str, values: Sequence[Any], count: int) -> Sequence[Any]:
         return samples.columns_of(self._execute(statement, values).fetchall(), count)

@@ -1,10 +1,9 @@
-"""A Galera cluster of MariaDB servers: each holds everything, and a commit is acknowledged when all of them have it
-and none objects. Each has a directory of its own and an address of this machine's own.
+"""A Galera cluster of MariaDB servers: each holds all data, and a commit is acknowledged when all of them have
+received and certified it. Each has a directory and an address of its own on this machine.
 
-The data directory is made once and copied, so that no node ever has to send another all that it has: one that was
-away gets what it missed. MariaDB plc, MariaDB documentation, "Configuring MariaDB Galera Cluster" and "Galera Cluster
-Recovery"; Codership, Galera Cluster documentation, "Galera Parameters" and "State Transfers".
-"""
+The data directory is created once and copied, so that no node has to send its whole state to another; one that was
+away receives what it missed. MariaDB plc, MariaDB documentation, "Configuring MariaDB Galera Cluster" and "Galera
+Cluster Recovery"; Codership, Galera Cluster documentation, "Galera Parameters" and "State Transfers"."""
 
 from __future__ import annotations
 
@@ -25,25 +24,25 @@ from dyno.servers.process import OUTPUT, Process, as_user, directory
 
 MOST = 9
 NODE_SECONDS = 20.0
-"""That a further node may take to start, and to catch up."""
+"""Time that a further node may take to start and to catch up."""
 PROVIDERS = (Path("/usr/lib/galera/libgalera_smm.so"), Path("/usr/lib64/galera-4/libgalera_smm.so"))
-"""Where distributions have Galera's library."""
+"""Paths of Galera's library in distributions."""
 INSTALL = "apt-get install galera-4"
 TRANSFER = "dyno"
 SETTINGS: Mapping[str, str] = {
     "wsrep-on": "ON",
-    # What Galera wants of a server.
+    # Required by Galera.
     "binlog-format": "ROW",
     "innodb-autoinc-lock-mode": "2",
     "wsrep-sst-method": TRANSFER,
 }
 OPTIONS: Mapping[str, str] = {
-    # What a node keeps for those that are away, Galera's default; found again when it was killed.
+    # What a node keeps for nodes that are away: Galera's default size, and recovered after a kill.
     "gcache.size": "128M",
     "gcache.recover": "yes",
 }
 OURS = ("wsrep-on", "wsrep-provider", "wsrep-provider-options", "wsrep-cluster-name", "wsrep-cluster-address")
-"""What is not for others to change."""
+"""Settings that users may not change."""
 GROUP, STATE = "galera.cnf", "grastate.dat"
 SCRIPT = f"""#!/bin/sh
 # What Galera asks of a state transfer (wsrep_sst_method={TRANSFER}): a node that joins says where it is to be told
@@ -77,21 +76,21 @@ mv "$at.new" "$at"
 echo "done $has"
 """
 UNKNOWN = -1
-"""As Galera has it: of a node that was not stopped, its last commit."""
+"""Galera's number of the last commit of a node that was not stopped."""
 
 
 def provider() -> Path | None:
-    """Galera's library; None where it is not here."""
+    """Returns the path of Galera's library, or None."""
     return next((path for path in PROVIDERS if path.exists()), None)
 
 
 def missing() -> str | None:
-    """What is not here, with the command that installs it; None where all is."""
+    """Returns that Galera's library is missing, with the command that installs it; None if it isn't."""
     return None if provider() else user_server.lacking("Galera's library", INSTALL)
 
 
 class Member(MariaDB):
-    """One node. It joins the others; it begins the group anew where none of them runs."""
+    """One node. It joins the others, or bootstraps the group if none of them runs."""
 
     def __init__(
         self, cluster: Galera, number: int, home: Path, settings: Mapping[str, str], clients: int, path: str
@@ -101,7 +100,7 @@ class Member(MariaDB):
             "gmcast.listen_addr": f"tcp://{address.host}:{address.port}",
             "ist.recv_addr": f"{address.host}:{missed}",
         }
-        given = {
+        wsrep = {
             **SETTINGS,
             "wsrep-provider": str(provider()),
             "wsrep-provider-options": ";".join(f"{name}={value}" for name, value in {**OPTIONS, **listens}.items()),
@@ -109,102 +108,102 @@ class Member(MariaDB):
             "wsrep-node-address": f"{address.host}:{address.port}",
             "wsrep-node-name": home.name,
         }
-        found = {"PATH": f"{cluster.programs}{os.pathsep}{os.environ['PATH']}"}
-        super().__init__(MARIADB, home, {**settings, **given}, clients, path, found)
+        environment = {"PATH": f"{cluster.programs}{os.pathsep}{os.environ['PATH']}"}
+        super().__init__(MARIADB, home, {**settings, **wsrep}, clients, path, environment)
         self._cluster, self._name = cluster, address.password
-        # In place of --no-defaults.
-        self._process.command[1] = f"--defaults-file={home / GROUP}"
-        self._command_always = list(self._process.command)
+        # Replaces --no-defaults.
+        self.command[1] = f"--defaults-file={home / GROUP}"
+        self._base_command = list(self.command)
 
     # -- its files ------------------------------------------------------------------------------------------
 
-    def make(self, group: str) -> None:
-        """Its data directory, with nothing in it but what every server has, and its place in the group."""
+    def initialize(self, group: str) -> None:
+        """Creates the data directory, with system tables only, and its state in the group."""
         self._create()
         self._write(
             self.data / STATE, f"# GALERA saved state\nversion: 2.1\nuuid: {group}\nseqno: 0\nsafe_to_bootstrap: 0\n"
         )
-        self._named()
-        # Tables know of no group before they were in one. A log that is small is copied soon, and made anew after.
+        self._write_group()
+        # Started once, because tables store the group only then. A small log is quickly copied, and enlarged later.
         self.start("--innodb-log-file-size=10M")
         self.stop()
 
     def copy(self, first: Member) -> None:
-        """What `first` has, which does not run."""
-        directory(self._home, self._user)
+        """Copies the data directory of `first`, which must not run."""
+        directory(self.home, self.user)
         words = ["cp", "-a", str(first.data), str(self.data)]
-        made = subprocess.run(words, capture_output=True, text=True, **as_user(self._user))
-        if made.returncode != 0:
-            raise Refused(f"can't copy the data directory of a node: {made.stderr.strip()}")
-        self._named()
+        process = subprocess.run(words, capture_output=True, text=True, **as_user(self.user))
+        if process.returncode != 0:
+            raise Refused(f"can't copy the data directory of a node: {process.stderr.strip()}")
+        self._write_group()
 
-    def _named(self) -> None:
-        # Who knows the name of the group may join it: it is in no list of processes.
-        self._write(self._home / GROUP, f"[mysqld]\nwsrep_cluster_name={self._name}\n")
+    def _write_group(self) -> None:
+        # Whoever knows the name of the group may join it, so it is not on the command line.
+        self._write(self.home / GROUP, f"[mysqld]\nwsrep_cluster_name={self._name}\n")
 
     def _write(self, path: Path, text: str) -> None:
         path.touch(0o600)
         path.write_text(text)
-        if self._user is not None:
-            shutil.chown(path, self._user.pw_uid, self._user.pw_gid)
+        if self.user is not None:
+            shutil.chown(path, self.user.pw_uid, self.user.pw_gid)
 
     # -- its place in the group -----------------------------------------------------------------------------
 
     def position(self) -> tuple[str, int]:
-        """The group, and the number of its last commit that is here."""
+        """Returns the group, and the number of the last commit that this node has."""
         group, number = self._state("uuid"), int(self._state("seqno"))
         if number == UNKNOWN:
-            # It was killed: what is in its tables tells, and is found out once.
+            # It was killed. The number is read from its tables, once.
             number = self._recovered(group)
             self._state("seqno", str(number))
         return group, number
 
     def _recovered(self, group: str) -> int:
-        """The number that the server finds in its tables. It is killed when it has said it: MariaDB 10.11 may wait
-        for ever for one of its own tasks as it ends, after it has told (1 of 27 recoveries on a busy machine)."""
-        log = self._home / OUTPUT
+        """Returns the number that the server finds in its tables. The server is killed when it has printed it: while
+        ending, MariaDB 10.11 may wait for ever for one of its own tasks (1 of 27 recoveries on a busy machine)."""
+        log = self.home / OUTPUT
         before = log.stat().st_size
 
-        def told() -> re.Match[bytes] | None:
+        def match() -> re.Match[bytes] | None:
             with log.open("rb") as file:
                 file.seek(before)
                 return re.search(rb"Recovered position:? *(\S+):(-?\d+)\s", file.read())
 
         recovery = Process(
-            [*self._command_always, "--wsrep-recover"], self._home, lambda: told() is not None, self._user
+            [*self._base_command, "--wsrep-recover"], self.home, lambda: match() is not None, self.user
         )
         with closing(recovery):
             recovery.start()
-        found = told()
-        # Of no group: nothing was committed before it was killed.
-        return int(found[2]) if found and found[1].decode() == group else 0
+        position = match()
+        # Without a group: nothing was committed before it was killed.
+        return int(position[2]) if position and position[1].decode() == group else 0
 
     def _state(self, name: str, value: str = "") -> str:
         path = self.data / STATE
         text = path.read_text()
-        found = re.search(rf"^{name}: *(\S+)$", text, re.MULTILINE)
-        if found is None:
+        match = re.search(rf"^{name}: *(\S+)$", text, re.MULTILINE)
+        if match is None:
             raise Refused(f"Galera's {path} has no {name}")
         if value:
-            self._write(path, text[: found.start(1)] + value + text[found.end(1) :])
-        return found[1]
+            self._write(path, text[: match.start(1)] + value + text[match.end(1) :])
+        return match[1]
 
     def start(self, *more: str) -> None:
         group, number = self.position()
         words = [f"--wsrep-start-position={group}:{number}", *more]
         if not list(self._cluster.pids()):
-            # The node that has most is the first to be started.
+            # The node with the most commits is started first.
             self._state("safe_to_bootstrap", "1")
             words.append("--wsrep-new-cluster")
-        self._process.command[:] = [*self._command_always, *words]
+        self.command[:] = [*self._base_command, *words]
         super().start()
 
     def _answers(self) -> bool:
-        """Nothing is answered before it has all that the others have."""
+        """Returns whether it answers and has caught up with the others."""
         return super()._answers() and self.status("wsrep_local_state_comment") == "Synced"
 
     def status(self, name: str) -> str:
-        """A variable of its state; empty where it does not tell."""
+        """Returns a status variable; empty if the server does not answer."""
         import pymysql
 
         try:
@@ -216,7 +215,7 @@ class Member(MariaDB):
 
 
 class Galera(Cluster[Member]):
-    """So many nodes. Statements go to the first."""
+    """A cluster whose clients connect to the first node."""
 
     def __init__(self, home: Path, settings: Mapping[str, str], clients: int, path: str, nodes: int) -> None:
         self.addresses, self.ports = loopback.cluster(home, nodes, 1)
@@ -232,20 +231,20 @@ class Galera(Cluster[Member]):
     def start(self) -> None:
         first, *others = self.nodes
         if not first.data.exists():
-            self._script()
-            first.make(str(uuid4()))
+            self._write_script()
+            first.initialize(str(uuid4()))
             for node in others:
                 node.copy(first)
         super().start()
 
-    def _script(self) -> None:
+    def _write_script(self) -> None:
         self.programs.mkdir(parents=True, exist_ok=True)
         path = self.programs / f"wsrep_sst_{TRANSFER}"
         path.write_text(SCRIPT)
         path.chmod(0o755)
 
-    def in_turn(self) -> Sequence[Member]:
-        """The one that has most begins the group."""
+    def starting_order(self) -> Sequence[Member]:
+        """Returns the node with the most commits first, which bootstraps the group."""
         if list(self.pids()):
             return self.nodes
         return sorted(self.nodes, key=lambda node: node.position(), reverse=True)

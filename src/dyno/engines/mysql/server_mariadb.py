@@ -1,198 +1,183 @@
-"""MariaDB, and MySQL: a server of its own, reached by a socket in its directory, that nobody else may enter.
+"""The servers MariaDB and MySQL: one of Dyno's own, reached by a socket in its directory that no other user may
+enter.
 
-One module for both: what differs is how the data directory is made, and a few settings. The settings that decide
-speed stand here: what a tier or an option changes is given, the rest is the server's default but for what is said
-beside it. MariaDB plc, MariaDB documentation, "InnoDB System Variables" and "mariadbd Options"; Oracle, MySQL 8.4
-Reference Manual, "InnoDB Startup Options and System Variables" and "Initializing the Data Directory".
-"""
+They differ in how the data directory is created, and in a few settings. This module sets what affects speed; a tier
+or an option may change it. Everything else is the server's default. MariaDB plc, MariaDB documentation, "InnoDB
+System Variables" and "mariadbd Options"; Oracle, MySQL 8.4 Reference Manual, "InnoDB Startup Options and System
+Variables" and "Initializing the Data Directory"."""
 
 from __future__ import annotations
 
 import shutil
 import subprocess
 from collections.abc import Mapping
-from contextlib import closing
 from functools import cache
 from pathlib import Path
-from socket import AF_UNIX
-from socket import socket as connection
-from typing import NamedTuple
 
 from dyno.contracts.model import Refused
-from dyno.servers import program_option, user_server
-from dyno.servers.process import Process, Served, as_user, directory, program, socket, unprivileged
+from dyno.servers.process import Process, accepts, as_user, directory, program, socket, unprivileged
+from dyno.servers.program_option import ServerProgram
 
 MARIADB, MYSQL = "MariaDB", "MySQL"
-INSTALL = {MARIADB: "dyno install mariadb", MYSQL: "dyno install mysql"}
-# Where a distribution has it, and MySQL's own archive.
+# The directories of distributions, and of MySQL's own archive.
 PLACES = (Path("/usr/libexec"), Path("/usr/local/mysql/bin"))
 CONNECTIONS = 151
-"""The default of max_connections, of both."""
+"""The default of max_connections on both."""
 SPARE_CONNECTIONS = 10
 SETTINGS: Mapping[str, str] = {
-    # No port, so that nobody else on the machine reaches it.
+    # No port: other users of the machine can't reach it.
     "skip-networking": "ON",
-    # Else it would read into its cache, at a start, what it had there before: no phase would be cold.
+    # Otherwise it reads its former cache at a start, and no phase is cold.
     "innodb-buffer-pool-dump-at-shutdown": "OFF",
     "innodb-buffer-pool-load-at-startup": "OFF",
-    # MySQL's default is to have it, and MariaDB's is not.
+    # On by default on MySQL, and off on MariaDB.
     "performance-schema": "OFF",
 }
 NO_BINARY_LOG = "--skip-log-bin"
-"""MySQL's default is to have one, and to write each commit to both logs; MariaDB's is not."""
+"""By default MySQL has a binary log and writes each commit to both logs; MariaDB does not."""
 ONLY: Mapping[str, Mapping[str, str]] = {
     MARIADB: {},
-    # Another protocol, at a port and a socket of its own; and a directory that must be there, though nothing uses it.
+    # No second protocol with a port and a socket of its own, and no directory for files, which would have to exist.
     MYSQL: {"mysqlx": "OFF", "secure-file-priv": "NULL"},
 }
 LOG: Mapping[str, Mapping[str, str]] = {
-    # As much as every server's log may have here: the default is 96 MiB, and what is full must be written to the
-    # tables before anything goes on.
+    # The size that all servers' logs may have here. The default is 96 MiB; when the log is full, the server waits
+    # until changed pages are written.
     MARIADB: {"innodb-log-file-size": "1G"},
-    # MySQL has had it since 8.0.30, and takes an earlier name for it.
+    # `loose`: MySQL has had it since 8.0.30.
     MYSQL: {"loose-innodb-redo-log-capacity": "1G"},
 }
 USERS = ("mysql",)
-_ASKED = ("--no-defaults", "--version")
-_MYSQL = r"Ver (\d+(?:\.\d+)+)(?![\d.]*-MariaDB).* for "
-KINDS = {
-    MARIADB: program_option.Kind("MariaDB server", r"Ver (\d+(?:\.\d+)+)-MariaDB", _ASKED, least="10.4", users=USERS),
-    MYSQL: program_option.Kind("MySQL server", _MYSQL, _ASKED, least="8.0", users=USERS),
-}
 OURS = ("skip-networking", "datadir", "tmpdir", "socket", "pid-file", "max-connections", "skip-log-bin", "log-bin")
-"""What is not for others to change: see `MariaDB`."""
+"""Settings that users may not change."""
 SCRIPTS = ("system_tables.sql", "performance_tables.sql", "system_tables_data.sql")
-"""What makes MariaDB's system tables. Those of the help, of `sys` and of maps are left out: nobody asks them here."""
+"""Scripts that create MariaDB's system tables. Those of the help, `sys` and maps are left out."""
 
 
-class Program(NamedTuple):
-    """A server's program, and of which kind it is."""
+class SqlServer(ServerProgram):
+    """A program of that product; in place of MySQL's, which Debian does not have, MariaDB's if need be."""
 
-    path: str
-    kind: str
+    def find(self) -> str | None:
+        paths = [path for name in self.names if (path := program(name, places=PLACES))]
+        fallback = paths[0] if paths and self.title.startswith(MYSQL) else None
+        return next((path for path in paths if self.title.startswith(product_of(path))), fallback)
 
 
-def find(wanted: str) -> Program | None:
-    """The program of the kind that is wanted; in MySQL's place, which Debian does not have, MariaDB's if need be."""
-    paths = [path for name in ("mariadbd", "mysqld") if (path := program(name, places=PLACES))]
-    found = [Program(path, _kind(path)) for path in paths]
-    instead = found[0] if found and wanted == MYSQL else None
-    return next((each for each in found if each.kind == wanted), instead)
+PROGRAMS = {
+    product: SqlServer(
+        f"{product} server",
+        pattern,
+        ("--no-defaults", "--version"),
+        least=least,
+        users=USERS,
+        names=("mariadbd", "mysqld"),
+        install=f"dyno install {product.lower()}",
+        needed=f"a {product} server",
+    )
+    for product, pattern, least in (
+        (MARIADB, r"Ver (\d+(?:\.\d+)+)-MariaDB", "10.4"),
+        (MYSQL, r"Ver (\d+(?:\.\d+)+)(?![\d.]*-MariaDB).* for ", "8.0"),
+    )
+}
 
 
 @cache
-def _kind(path: str) -> str:
-    # By its name where that tells: asking takes longer than all else of `dyno list`.
+def product_of(path: str) -> str:
+    """Returns which product's server the program is."""
+    # By its name if possible: starting it takes longer than the rest of `dyno list`.
     if Path(path).resolve().name == "mariadbd":
         return MARIADB
-    told = subprocess.run([path, "--no-defaults", "--version"], capture_output=True, text=True)
-    return MARIADB if MARIADB in told.stdout else MYSQL
+    process = subprocess.run([path, "--no-defaults", "--version"], capture_output=True, text=True)
+    return MARIADB if MARIADB in process.stdout else MYSQL
 
 
-def missing(wanted: str, path: str = "") -> str | None:
-    """What is not here, with the command that installs it; None where all is. `path`: of a program of the user's
-    choice."""
-    if path:
-        return KINDS[wanted].wrong(path)
-    return None if find(wanted) else user_server.lacking(f"a {wanted} server", INSTALL[wanted])
-
-
-class MariaDB(Served):
-    """See `dyno.contracts.engine.Server`. `settings` are system variables; `path` is that of another program;
-    `environment`: variables of its process, beside those that are here."""
+class MariaDB(Process):
+    """See `dyno.contracts.engine.Server`. `settings` are system variables; `path` is the user's program.
+    `environment`: variables in addition to this process's."""
 
     def __init__(
         self,
-        wanted: str,
+        product: str,
         home: Path,
         settings: Mapping[str, str],
         clients: int,
         path: str = "",
         environment: Mapping[str, str] | None = None,
     ) -> None:
-        found = Program(path, wanted) if path else find(wanted)
-        if found is None or missing(wanted, path):
-            raise Refused(f"{missing(wanted, path)}")
-        self._program = found
-        # It refuses to run as root.
-        self._user = unprivileged(*USERS)
-        self._home, self.data, self._socket = home, home / "data", home / "mysqld.sock"
-        given = {
+        self._path = PROGRAMS[product].executable(path)
+        self._product = product if path else product_of(self._path)
+        self.home, self.data, self._socket = home, home / "data", home / "mysqld.sock"
+        variables = {
             **SETTINGS,
-            **ONLY[found.kind],
-            **LOG[found.kind],
+            **ONLY[self._product],
+            **LOG[self._product],
             **settings,
             "socket": self._socket,
             "pid-file": home / "mysqld.pid",
             "max-connections": max(CONNECTIONS, clients + SPARE_CONNECTIONS),
         }
-        self._process = Process(
-            [*self._command(), NO_BINARY_LOG, *(f"--{name}={value}" for name, value in given.items())],
+        super().__init__(
+            [*self._command(), NO_BINARY_LOG, *(f"--{name}={value}" for name, value in variables.items())],
             home,
             self._answers,
-            self._user,
+            # It refuses to run as root.
+            unprivileged(*USERS),
             environment=environment,
         )
 
     def _command(self) -> list[str]:
-        """Without the settings in /etc; with its temporary tables in its directory, and not in /tmp."""
-        return [self._program.path, "--no-defaults", f"--datadir={self.data}", f"--tmpdir={self._home}"]
+        """Returns the program with arguments: no settings from /etc, and temporary tables in its directory."""
+        return [self._path, "--no-defaults", f"--datadir={self.data}", f"--tmpdir={self.home}"]
 
     @property
     def address(self) -> Mapping[str, str | bool]:
-        """How its client library reaches it: who may enter the directory may connect, and nobody else listens."""
+        """Arguments with which client libraries connect. Whoever may enter the directory may connect."""
         return {"unix_socket": str(self._socket), "user": "root", "ssl_disabled": True}
 
     def start(self) -> None:
         if not self.data.exists():
             self._create()
-        # What one that was killed has left there: MySQL takes the number in the lock for a process that may live.
-        for left in self._home.glob("mysqld.*"):
-            left.unlink()
-        self._process.start()
+        # Left by a killed server: MySQL takes the number in the lock for a process that may be alive.
+        for file in self.home.glob("mysqld.*"):
+            file.unlink()
+        super().start()
 
     def _create(self) -> None:
-        directory(self._home, self._user)
+        directory(self.home, self.user)
         socket(self._socket)
-        if self._program.kind == MARIADB:
-            directory(self.data, self._user)
-            # As mariadb-install-db does it, which wants programs of the client's package. None of it is worth a wait
-            # for the device: what is measured comes later.
+        if self._product == MARIADB:
+            directory(self.data, self.user)
+            # The steps of mariadb-install-db, which needs programs of the client's package. Nothing is flushed,
+            # because measuring begins later.
             words = ["--bootstrap", "--log-warnings=0", "--debug-no-sync"]
-            self._run([*self._command(), *words], _system_tables(Path(self._program.path)))
+            self._run([*self._command(), *words], _system_tables(Path(self._path)))
         else:
             self._run(
                 [*self._command(), "--initialize-insecure", *(f"--{n}={v}" for n, v in ONLY[MYSQL].items())], b""
             )
 
-    def _run(self, command: list[str], given: bytes) -> None:
-        made = subprocess.run(command, input=given, cwd=self._home, capture_output=True, **as_user(self._user))
-        if made.returncode != 0:
-            # The next attempt begins anew.
+    def _run(self, command: list[str], statements: bytes) -> None:
+        process = subprocess.run(command, input=statements, cwd=self.home, capture_output=True, **as_user(self.user))
+        if process.returncode != 0:
+            # So that the next attempt starts from nothing.
             shutil.rmtree(self.data, ignore_errors=True)
-            said = (made.stdout + made.stderr).decode(errors="replace").splitlines()
-            errors = [line for line in said if "ERROR" in line] or said or ["it said nothing"]
-            raise Refused(f"{self._process.name} could not make its data directory: {errors[0].strip()}")
+            lines = (process.stdout + process.stderr).decode(errors="replace").splitlines()
+            errors = [line for line in lines if "ERROR" in line] or lines or ["it said nothing"]
+            raise Refused(f"{self.program} could not make its data directory: {errors[0].strip()}")
 
     def _answers(self) -> bool:
-        # It greets who connects; while it starts nobody listens yet, or nobody greets.
-        with closing(connection(AF_UNIX)) as client:
-            client.settimeout(1)
-            try:
-                client.connect(str(self._socket))
-                return bool(client.recv(1))
-            except OSError:
-                return False
+        # It greets a client; while it starts, it accepts no connection or does not greet.
+        return accepts(self._socket, greeted=True)
 
 
 def _system_tables(program: Path) -> bytes:
-    """The statements that make MariaDB's system tables, with a user root that needs no password."""
+    """Returns the statements that create MariaDB's system tables, and a user root without a password."""
     share = program.resolve().parents[1] / "share"
     for place in (share / "mariadb", share / "mysql", share):
         for prefix in ("mariadb", "mysql"):
             scripts = [place / f"{prefix}_{name}" for name in SCRIPTS]
             if all(script.exists() for script in scripts):
-                # Bootstrapping takes a statement a line.
+                # With --bootstrap, a statement ends with its line.
                 first = b"CREATE DATABASE mysql;\nUSE mysql;\nSET @auth_root_socket=NULL;\n"
                 return first + b"\n".join(script.read_bytes() for script in scripts)
-    raise Refused(f"the scripts that make MariaDB's system tables are not in {share}: {INSTALL[MARIADB]}")
+    raise Refused(f"the scripts that make MariaDB's system tables are not in {share}: {PROGRAMS[MARIADB].install}")

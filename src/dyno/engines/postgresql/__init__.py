@@ -1,24 +1,232 @@
-"""PostgreSQL by psycopg 3: a server of Dyno's own, or a user's by its address."""
+"""PostgreSQL by psycopg 3: a server of Dyno's own, alone or with standbys, or a user's by its address."""
 
 from __future__ import annotations
 
-from dyno.contracts.engine import EngineSpec, Maintenance, PortSpec
-from dyno.contracts.model import Tier
+import os
+import re
+import shlex
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from dyno.contracts.engine import Maintenance, Nodes, PortSpec, Server
+from dyno.contracts.model import Caveat, Refused, Tier, Value
 from dyno.contracts.settings import Setting, choice, integer
-from dyno.engines.postgresql.oltp import Transactions
 from dyno.engines.postgresql.oltp import missing as missing_tools
-from dyno.engines.postgresql.opener import CACHE_MIB, TIERS, Postgres, missing_right, refuse, removal, remove, serve
-from dyno.engines.postgresql.server import KIND, OURS, missing
-from dyno.engines.postgresql.standbys import COMMITS, MOST
+from dyno.engines.postgresql.server import COMMITS, MOST_STANDBYS, OURS, PROGRAM, PostgreSQL, Replicated
+from dyno.host.installation import version
 from dyno.servers import program_option, set_option, user_server
+from dyno.servers.cluster import KEEPS
+from dyno.servers.server_engine import ServerStore, server_engine
 from dyno.servers.user_server import URL
 from dyno.suites.arrays.port import MODULES, REQUIRES
 from dyno.suites.records.port import COLUMNS
+from dyno.text.passwords import mask_password
 
-ENGINE = EngineSpec(
+CACHE_MIB = 256
+TIERS: Mapping[Tier, Mapping[str, Value]] = {
+    # A commit returns before its log is written, at most some 0.6 s later.
+    Tier.VOLATILE: {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"},
+    # The log is handed to the kernel at each commit. A power cut may tear pages; this tier does not promise to
+    # survive it.
+    Tier.PROCESS: {"fsync": "off", "synchronous_commit": "on", "full_page_writes": "off"},
+    Tier.POWER: {"fsync": "on", "synchronous_commit": "on", "full_page_writes": "on"},
+}
+SHOWN = (
+    *(*TIERS[Tier.POWER], "wal_sync_method", "wal_level", "wal_compression", "max_wal_size", "checkpoint_timeout"),
+    *("shared_buffers", "huge_pages", "jit", "autovacuum", "max_connections"),
+)
+UNVERIFIED = ("disable", "allow", "prefer")
+"""Values of `sslmode` with which libpq checks no certificate against `sslrootcert`."""
+REPLICATED = ("synchronous_standby_names",)
+RELATIONS = "FROM pg_class WHERE relnamespace = %s::regnamespace"
+INSUFFICIENT_PRIVILEGE = "42501"
+
+
+def start(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) -> Server:
+    settings = set_option.combined(TIERS[tier], options, shared_buffers=f"{options['cache_mib']}MB")
+    path = program_option.given(options)
+    if standbys := int(str(options["replicas"])):
+        return Replicated(home, settings, clients, path, standbys, str(options["acknowledged"]))
+    return PostgreSQL(home, settings, clients, path)
+
+
+def refuse(tier: Tier, options: Mapping[str, Value]) -> str | None:
+    """See `dyno.contracts.engine.EngineSpec.refuse`."""
+    if options["replicas"] and options[URL]:
+        return "replicas are of a server of Dyno's own, and url names one of yours: leave one of them out"
+    if options["acknowledged"] != "none" and not options["replicas"]:
+        return f"acknowledged={options['acknowledged']} wants a standby that does it: say replicas=1"
+    return None
+
+
+class Postgres(ServerStore):
+    """One schema on the server; every client has a connection of its own."""
+
+    shown = SHOWN
+    own_caveats = (Caveat("log-apart", "has its write-ahead log beside its tables and indexes, and not in its size"),)
+
+    @classmethod
+    def open_client(cls, server: Any, options: Mapping[str, Value]) -> Any:
+        return _connect(server)
+
+    @classmethod
+    def stores(cls, client: Any) -> Iterable[str]:
+        return [name for (name,) in client.execute("SELECT nspname FROM pg_namespace").fetchall()]
+
+    @classmethod
+    def drop(cls, client: Any, name: str) -> None:
+        client.execute(f"DROP SCHEMA IF EXISTS {name} CASCADE")
+
+    def create(self) -> None:
+        self.client.execute(f"CREATE SCHEMA IF NOT EXISTS {self.name}")
+
+    def connect(self) -> Any:
+        """Returns a connection whose statements are about this store. The schema is set when the connection begins,
+        so no setting of a session is changed."""
+        return _connect(self.server, f"-c search_path={self.name}")
+
+    def environment(self) -> Mapping[str, str]:
+        """Returns libpq's variables for a program whose statements are about this store. Raises Refused for a user's
+        server, whose password is not passed to other programs."""
+        if not self.server.own:
+            raise Refused("outside tools are let loose on servers of Dyno's own alone: leave url out")
+        variables = {
+            f"PG{name.upper().replace('DBNAME', 'DATABASE')}": value for name, value in self.server.address.items()
+        }
+        return {**variables, "PGOPTIONS": f"-c search_path={self.name}"}
+
+    def version(self) -> str:
+        from psycopg import pq
+
+        server = self._setting("server_version") or ""
+        library = f"{pq.version() // 10_000}.{pq.version() % 10_000}"
+        return f"PostgreSQL {server.split()[0]} (psycopg {version('psycopg')}, libpq {library})"
+
+    def _setting(self, name: str) -> str | None:
+        """Returns the value as `SHOW` prints it; None for a name that the server does not know."""
+        (value,) = self.client.execute("SELECT current_setting(%s, true)", (name,)).fetchone()
+        return None if value is None else str(value)
+
+    @property
+    def tls(self) -> bool:
+        return bool(self.client.pgconn.ssl_in_use)
+
+    @property
+    def _replicated(self) -> bool:
+        return isinstance(self.server, Nodes)
+
+    def settings(self) -> Mapping[str, Value | None]:
+        nodes = {"nodes": self.server.count} if self._replicated else {}
+        return {**super().settings(), **nodes, "client": self.options["client"]}
+
+    def read_settings(self, names: tuple[str, ...]) -> Mapping[str, Value | None]:
+        return {name: self._setting(name) for name in (*names, *(REPLICATED if self._replicated else ()))}
+
+    def durability(self) -> Mapping[str, str | None]:
+        # As they are for this user and database.
+        return {name: self._setting(name) for name in TIERS[Tier.POWER]}
+
+    @staticmethod
+    def weaker(tier: Tier, settings: Mapping[str, Any]) -> str | None:
+        required = {Tier.VOLATILE: (), Tier.PROCESS: ("synchronous_commit",), Tier.POWER: tuple(settings)}[tier]
+        return next((f"{name}={settings[name]}" for name in required if settings[name] == "off"), None)
+
+    def own_files(self) -> Iterable[Path]:
+        """Returns the files of its tables and indexes on all nodes. The log, whose size depends on other things, is
+        not among them."""
+        nodes = self.server.nodes if self._replicated else [self.server]
+        rows = self.client.execute(f"SELECT pg_relation_filepath(oid) {RELATIONS}", (self.name,)).fetchall()
+        for path in (node.data / row[0] for node in nodes for row in rows if row[0]):
+            yield path
+            # Further segments of 1 GiB, the free space map and the visibility map.
+            yield from (*path.parent.glob(f"{path.name}.*"), *path.parent.glob(f"{path.name}_*"))
+
+    def checkpoint(self) -> None:
+        self.client.execute("CHECKPOINT")
+
+    def upkeep(self) -> None:
+        """Makes statistics of its tables and their visibility maps, as pgbench does before it measures. Without them
+        the planner guesses until autovacuum runs, once a minute."""
+        tables = self.client.execute(f"SELECT relname {RELATIONS} AND relkind = 'r'", (self.name,)).fetchall()
+        for (name,) in tables:
+            self.client.execute(f"VACUUM (ANALYZE) {self.name}.{name}")
+
+    def caveats(self) -> Iterable[Caveat]:
+        yield from super().caveats()
+        if self._replicated and self.server.survives:
+            yield KEEPS
+        elif self._replicated:
+            yield Caveat("node", "may lose what it acknowledged when its primary dies for good, at any tier")
+
+    @staticmethod
+    def missing_right(error: Exception) -> str | None:
+        # libpq's own calls raise a RuntimeError without a code.
+        text = " ".join(str(error).split())
+        if getattr(error, "sqlstate", None) != INSUFFICIENT_PRIVILEGE and "ERROR: permission denied" not in text:
+            return None
+        database = re.search(r"permission denied for database (\S+)", text)
+        return f"CREATE on database {database[1]} ({text})" if database else text
+
+    @classmethod
+    def removal(cls, name: str, address: Any) -> str:
+        return shlex.join(["psql", address, "-c", f"DROP SCHEMA {name} CASCADE"])
+
+
+def _connect(server: Any, options: str = "") -> Any:
+    """Returns a connection with further command-line options for its session. Raises Refused."""
+    import psycopg
+    from psycopg.conninfo import conninfo_to_dict
+
+    try:
+        if server.own:
+            return psycopg.connect(**server.address, options=options, autocommit=True)
+        arguments = conninfo_to_dict(server.url)
+        _check_certificate(server.url, arguments)
+        # The options of the user's own session, by libpq's rules, and these after them.
+        own = arguments.get("options") or os.environ.get("PGOPTIONS", "")
+        connection = psycopg.connect(server.url, options=f"{own} {options}".strip(), autocommit=True)
+    except (psycopg.OperationalError, psycopg.ProgrammingError) as error:
+        raise user_server.unreachable(server, error) from None
+    try:
+        _refuse_pooler(connection)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _refuse_pooler(connection: Any) -> None:
+    """Raises Refused for PgBouncer and the like: they reuse a session, with Dyno's prepared statements and temporary
+    tables, for other clients. They report to the client another process than the server's."""
+    (pid,) = connection.execute("SELECT pg_backend_pid()").fetchone()
+    if pid != connection.info.backend_pid:
+        raise Refused(
+            "a connection pooler, such as PgBouncer, answers there, and would hand on sessions as Dyno left them:"
+            " name the address of the server itself"
+        )
+
+
+def _check_certificate(url: str, arguments: Mapping[str, Any]) -> None:
+    """Raises Refused for a certificate authority that libpq would ignore: by default it accepts any certificate, and
+    connects without TLS if the server has none."""
+    mode = str(arguments.get("sslmode") or os.environ.get("PGSSLMODE") or "prefer")
+    if arguments.get("sslrootcert") not in (None, "system") and mode in UNVERIFIED:
+        raise Refused(
+            f"{mask_password(url)}: sslmode={mode} ignores sslrootcert; add sslmode=verify-full or verify-ca"
+        )
+
+
+ENGINE = server_engine(
+    Postgres,
     name="postgresql",
     title="PostgreSQL, a SQL server (psycopg)",
-    opener=Postgres,
+    schemes=("postgresql", "postgres"),
+    start=start,
+    program=PROGRAM,
+    settings=set_option.setting("settings", (*TIERS[Tier.POWER], *OURS)),
+    sized=("shared_buffers", "cache_mib", CACHE_MIB),
+    refuse=refuse,
     ports={
         "records": PortSpec("dyno.engines.postgresql.records:opened", caveats=(COLUMNS,)),
         "arrays": PortSpec(
@@ -37,7 +245,9 @@ ENGINE = EngineSpec(
                 Setting("partition_hours", integer(0, 1_000_000), 0, "hours of data in a partition; 0 for one table"),
             ),
         ),
-        "transactions": PortSpec(Transactions, packages=("sysbench",), needs=missing_tools),
+        "transactions": PortSpec(
+            "dyno.engines.postgresql.oltp:Transactions", packages=("sysbench",), needs=missing_tools
+        ),
     },
     tiers=TIERS,
     default_tier=Tier.PROCESS,
@@ -45,13 +255,15 @@ ENGINE = EngineSpec(
     requires=("psycopg[binary]>=3.1",),
     packages=("postgresql",),
     options=(
-        user_server.setting("postgresql", "postgres"),
         Setting("client", choice("psycopg", "pq"), "psycopg", "pq: single statements by libpq's own calls"),
         Setting("cache_mib", integer(1), CACHE_MIB, "shared buffers of a server of Dyno's own, in MiB"),
         Setting("many", choice("list", "pipeline"), "list", "a batch: one statement, or one each, sent together"),
-        set_option.setting("settings", (*TIERS[Tier.POWER], *OURS)),
-        KIND.setting,
-        Setting("replicas", integer(0, MOST), 0, "standbys of a server of Dyno's own, which stream its log from it"),
+        Setting(
+            "replicas",
+            integer(0, MOST_STANDBYS),
+            0,
+            "standbys of a server of Dyno's own, which stream its log from it",
+        ),
         Setting(
             "acknowledged",
             choice(*COMMITS),
@@ -59,15 +271,7 @@ ENGINE = EngineSpec(
             "what one standby at least has done with a commit that is acknowledged; flush: synchronous_commit=on",
         ),
     ),
-    refuse=refuse,
-    server=serve,
-    gives=Postgres.gives,
-    remove=remove,
-    removal=removal,
-    missing_right=missing_right,
     upkeep=Postgres.upkeep,
     seldom=Maintenance("checkpoint", Postgres.checkpoint),
-    needs=lambda options: None if options[URL] else missing(program_option.given(options)),
     clients="processes",
-    by_default=False,
 )

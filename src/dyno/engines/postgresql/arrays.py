@@ -1,5 +1,5 @@
-"""PostgreSQL through the port `arrays`: chunks are copied in as CSV, and the key is made when the first are there, as
-its documentation has it ("Populating a Database")."""
+"""The port `arrays` on PostgreSQL: chunks are copied in as CSV, and the primary key is created after the first load,
+as its documentation advises ("Populating a Database")."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 
 from dyno.contracts.cleanup import transaction
 from dyno.contracts.model import Refused
-from dyno.engines.postgresql.opener import Postgres
+from dyno.engines.postgresql import Postgres
 from dyno.suites.arrays import columns, sql
 from dyno.suites.arrays.port import BY_NAME, KEY, NAMES, Change, Chunk
 
-# It has no numbers without a sign, and none of one byte.
+# It has no unsigned types, and none of one byte.
 TYPES = {
     "id": "bigint NOT NULL",
     "double": "double precision NOT NULL",
@@ -33,7 +33,7 @@ class Arrays:
         if engine.options["client"] != "psycopg" or engine.options["many"] != "list":
             raise Refused("client=pq and many=pipeline are ways to single records: arrays are read by psycopg")
         self._connection = engine.connect()
-        # What comes in binary need not be printed and read.
+        # Binary results need no formatting and parsing.
         self._cursor = self._connection.cursor(binary=True)
         self._execute = self._cursor.execute
         self._execute(sql.create(TYPES, key=False))
@@ -55,10 +55,10 @@ class Arrays:
         return sql.whole(column, self._execute(f"SELECT SUM({column}) FROM {sql.TABLE}").fetchone()[0])
 
     def stats(self, names: Sequence[str]) -> list[tuple[float, float]]:
-        # As doubles: else it would go on in decimals.
-        wanted = ", ".join(f"AVG({name}::float8), STDDEV_POP({name}::float8)" for name in names)
-        found = self._execute(f"SELECT {wanted} FROM {sql.TABLE}").fetchone()
-        return list(zip(found[::2], found[1::2], strict=True))
+        # As doubles: for integers it would compute in slow decimals.
+        expressions = ", ".join(f"AVG({name}::float8), STDDEV_POP({name}::float8)" for name in names)
+        row = self._execute(f"SELECT {expressions} FROM {sql.TABLE}").fetchone()
+        return list(zip(row[::2], row[1::2], strict=True))
 
     def slice(self, rows: range) -> Chunk:
         return columns.of_rows(self._execute(self._slice, sql.numbers(rows)).fetchall())

@@ -1,4 +1,4 @@
-"""PostgreSQL through the port `records`: by psycopg, or by libpq's own calls."""
+"""The port `records` on PostgreSQL: by psycopg, or by libpq's own calls."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from dyno.contracts.cleanup import transaction
-from dyno.engines.postgresql.opener import Postgres
+from dyno.engines.postgresql import Postgres
 from dyno.suites.records.port import INDEXES, Key, Record
 from dyno.suites.records.sql import FIELDS, SqlReader, Statements, record, table_port
 
@@ -17,18 +17,18 @@ INSERT = f"INSERT INTO records ({FIELDS})"
 REPLACE = "ON CONFLICT (name, location) DO UPDATE SET stub = excluded.stub"
 KEYS = "SELECT * FROM unnest(%s::text[], %s::text[])"
 ROWS = "SELECT * FROM unnest(%s::text[], %s::text[], %s::text[])"
-# All its parts see the store as it was before the statement.
+# All parts of the statement see the store as it was before.
 REPLACE_ONE = (
     f"WITH old AS (SELECT {FIELDS} FROM records WHERE name = %s AND location = %s),"
     f" new AS ({INSERT} VALUES (%s, %s, %s) {REPLACE}) SELECT {FIELDS} FROM old"
 )
 SENT_TOGETHER = 100
-"""Statements of a pipeline of libpq's own calls, which wait while the server waits to be read from: so many are small
-enough for the socket's buffer."""
+"""Statements that libpq sends before it reads results. More could fill the socket's buffers while the server waits
+for its results to be read."""
 
 
 class Thin:
-    """Statements by libpq's own prepared ones, without what psycopg does for each: adapting, a cursor, its state."""
+    """Runs statements prepared by libpq, without psycopg's work for each: adapting values, a cursor, its state."""
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
@@ -39,8 +39,8 @@ class Thin:
         return Result(_checked(pgconn.exec_prepared(name, [str(value).encode() for value in values]), pgconn))
 
     def pipelined(self, statement: str, values: Sequence[Iterable[str]]) -> list[Result]:
-        """The statement once for each of `values`, sent together."""
-        name, pgconn, found = self._prepared(statement), self._connection.pgconn, []
+        """Runs the statement once for each of `values`, sent together."""
+        name, pgconn, results = self._prepared(statement), self._connection.pgconn, []
         pgconn.enter_pipeline_mode()
         for at in range(0, len(values), SENT_TOGETHER):
             some = values[at : at + SENT_TOGETHER]
@@ -48,13 +48,13 @@ class Thin:
                 pgconn.send_query_prepared(name, [value.encode() for value in each])
             pgconn.pipeline_sync()
             for _ in some:
-                found.append(pgconn.get_result())
-                # NULL: there is no further one of the statement.
+                results.append(pgconn.get_result())
+                # NULL: the statement has no further result.
                 pgconn.get_result()
-            # That of the synchronization.
+            # The result of the synchronization.
             pgconn.get_result()
         pgconn.exit_pipeline_mode()
-        return [Result(_checked(each, pgconn)) for each in found]
+        return [Result(_checked(each, pgconn)) for each in results]
 
     def _prepared(self, statement: str) -> bytes:
         pgconn = self._connection.pgconn
@@ -69,38 +69,38 @@ class Thin:
 
 
 class Result:
-    """As much of a cursor as a reader needs, over libpq's result."""
+    """The methods of a cursor that a reader needs, over libpq's result."""
 
-    __slots__ = ("_found",)
+    __slots__ = ("_result",)
 
-    def __init__(self, found: Any) -> None:
-        self._found = found
+    def __init__(self, result: Any) -> None:
+        self._result = result
 
     @property
     def rowcount(self) -> int:
-        return int(self._found.command_tuples or 0)
+        return int(self._result.command_tuples or 0)
 
     def fetchone(self) -> tuple[str, ...] | None:
-        return self._row(0) if self._found.ntuples else None
+        return self._row(0) if self._result.ntuples else None
 
     def fetchall(self) -> list[tuple[str, ...]]:
-        return [self._row(number) for number in range(self._found.ntuples)]
+        return [self._row(number) for number in range(self._result.ntuples)]
 
     def _row(self, number: int) -> tuple[str, ...]:
-        value = self._found.get_value
-        return tuple([value(number, column).decode() for column in range(self._found.nfields)])
+        value = self._result.get_value
+        return tuple([value(number, column).decode() for column in range(self._result.nfields)])
 
 
 def _checked(result: Any, pgconn: Any) -> Any:
     if result.status not in (1, 2):
-        # In a pipeline the connection tells none.
+        # In a pipeline only the result has the message.
         raise RuntimeError((result.error_message or pgconn.error_message).decode(errors="replace").strip())
     return result
 
 
 class Table:
-    """See `dyno.suites.records.sql.RecordTable`: many records go in by COPY, and are found and replaced by
-    arrays."""
+    """See `dyno.suites.records.sql.RecordTable`. Many records are inserted by COPY, and read and replaced by
+    statements with arrays as values."""
 
     batch = 1_000
 
@@ -114,7 +114,7 @@ class Table:
             self._execute, self._together = thin.execute, thin.pipelined
         many = self._get_together if engine.options["many"] == "pipeline" else self.get_many
         self.reader = SqlReader(self._execute, STATEMENTS, INDEXED, many)
-        # By bytes, as the port wants it, whatever the order that the database was made with.
+        # The port orders by bytes, whatever the collation of the database is.
         columns = ", ".join(f'{name} text COLLATE "C" NOT NULL' for name in FIELDS.split(", "))
         connection.execute(f"CREATE TABLE IF NOT EXISTS records ({columns}, PRIMARY KEY (name, location))")
         for name, what in INDEXED.items() if indexed else ():
@@ -124,7 +124,7 @@ class Table:
         return self._cursor.execute(statement, values, prepare=True)
 
     def _pipelined(self, statement: str, values: Sequence[Iterable[str]]) -> Iterator[Any]:
-        """The statement once for each of `values`, sent together: psycopg prepares it, and pipelines it."""
+        """Runs the statement once for each of `values`, sent together: psycopg prepares and pipelines it."""
         cursor = self._cursor
         cursor.executemany(statement, values, returning=True)
         yield cursor
@@ -132,7 +132,7 @@ class Table:
             yield cursor
 
     def _get_together(self, keys: list[Key]) -> dict[Key, Record]:
-        rows = [found.fetchone() for found in self._together(STATEMENTS.get, keys)]
+        rows = [result.fetchone() for result in self._together(STATEMENTS.get, keys)]
         return {(row[0], row[1]): record(row) for row in rows if row is not None}
 
     def transaction(self) -> AbstractContextManager[None]:

@@ -1,9 +1,8 @@
-"""PostgreSQL through the port `series`: batches are copied in and all is copied out in its binary form.
+"""The port `series` on PostgreSQL: batches are copied in, and all samples copied out, in its binary format.
 
-A batch is copied into a temporary table, and put from there where it belongs: with the index `btree`, whose key is
-variable and time, by ON CONFLICT; with `brin`, which knows for each range of pages which times there are, by a
-deletion first. `partition_hours` has tables of so many hours each.
-"""
+A batch is copied into a temporary table and inserted from there: with the index `btree`, whose key is variable and
+time, by ON CONFLICT; with `brin`, which stores the range of times in each range of pages, after a deletion of the
+same samples. With `partition_hours`, each partition has that many hours."""
 
 from __future__ import annotations
 
@@ -12,7 +11,7 @@ from typing import Any
 
 from dyno.contracts.cleanup import transaction
 from dyno.contracts.model import Refused
-from dyno.engines.postgresql.opener import Postgres
+from dyno.engines.postgresql import Postgres
 from dyno.suites.series import samples, sql
 from dyno.suites.series.port import FIELDS, Array, SampleBatch
 from dyno.suites.series.sql import SqlSeries
@@ -31,7 +30,7 @@ LATEST_BY_SORTING = f"SELECT DISTINCT ON (pv) pv, {sql.FIELDS} FROM {sql.TABLE} 
 # "File Format" of its documentation of COPY: a signature, flags, the length of an extension; and the end.
 HEADER, TRAILER = b"PGCOPY\n\xff\r\n\0" + bytes(8), b"\xff\xff"
 PIECE = 65_536
-"""Rows of all that are looked at together."""
+"""Rows that are decoded together when all are read."""
 
 
 class Series(SqlSeries):
@@ -43,12 +42,12 @@ class Series(SqlSeries):
         if engine.options["client"] != "psycopg" or engine.options["many"] != "list":
             raise Refused("client=pq and many=pipeline are ways to single records: series are read by psycopg")
         self._connection = engine.connect()
-        # What comes in binary need not be printed and read.
+        # Binary results need no formatting and parsing.
         self._cursor = self._connection.cursor(binary=True)
         self._execute = self._cursor.execute
         self._keyed = engine.options["index"] == "btree"
         self._hours = int(engine.options["partition_hours"])
-        self._parts = set[int]()
+        self._partitions = set[int]()
         if not self._keyed:
             self.last = LATEST_BY_SORTING
         with transaction(self._execute):
@@ -60,15 +59,15 @@ class Series(SqlSeries):
 
     def _create(self) -> None:
         self._execute(sql.create_names(TYPES))
-        parted = " PARTITION BY RANGE (ts)" if self._hours else ""
-        self._execute(sql.create(TYPES, parted.strip(), "PRIMARY KEY (pv, ts)" if self._keyed else ""))
+        partitioned = "PARTITION BY RANGE (ts)" if self._hours else ""
+        self._execute(sql.create(TYPES, partitioned, "PRIMARY KEY (pv, ts)" if self._keyed else ""))
         if not self._keyed:
             self._execute(f"CREATE INDEX IF NOT EXISTS by_time ON {sql.TABLE} USING brin (ts)")
         self._execute(f"CREATE TEMPORARY TABLE {BATCH} (LIKE {sql.TABLE}) ON COMMIT DELETE ROWS")
 
     def insert(self, batch: SampleBatch) -> None:
         with transaction(self._execute):
-            self._make_parts(batch.ts)
+            self._create_partitions(batch.ts)
             with self._cursor.copy(COPY_IN) as copy:
                 copy.write(_packed(self.stored(batch)))
             if self._keyed:
@@ -77,19 +76,19 @@ class Series(SqlSeries):
                 self._execute(DELETE, (int(batch.ts.min()), int(batch.ts.max())))
                 self._execute(INSERT)
 
-    def _make_parts(self, ts: Array) -> None:
-        """Of the times of a batch, those that are not known to be there."""
+    def _create_partitions(self, ts: Array) -> None:
+        """Creates the partitions of these times that are not known to exist."""
         import numpy as np
 
         if not self._hours:
             return
         length = self._hours * HOUR
-        for number in set(np.unique(ts // length).tolist()) - self._parts:
+        for number in set(np.unique(ts // length).tolist()) - self._partitions:
             bounds = f"FROM ({number * length}) TO ({(number + 1) * length})"
             self._execute(
                 f"CREATE TABLE IF NOT EXISTS {sql.TABLE}_{number} PARTITION OF {sql.TABLE} FOR VALUES {bounds}"
             )
-            self._parts.add(number)
+            self._partitions.add(number)
 
     def columns(self, statement: str, values: Sequence[Any], count: int) -> Sequence[Any]:
         return samples.columns_of(self._execute(statement, values).fetchall(), count)
@@ -110,7 +109,7 @@ class Series(SqlSeries):
 
 
 def _row() -> Any:
-    """A row as COPY has it: how many fields, and before each how long it is; the most significant bytes first."""
+    """Returns the type of a row in COPY's format: the number of fields, and each with its length, big-endian."""
     import numpy as np
 
     kinds = dict(zip(FIELDS, (">i4", ">i8", ">f8", ">i2", ">i2"), strict=True))
@@ -136,5 +135,5 @@ def _packed(batch: SampleBatch) -> bytes:
 def _unpacked(rows: bytes) -> list[Array]:
     import numpy as np
 
-    found = np.frombuffer(rows, _row())
-    return [found[name] for name in FIELDS]
+    array = np.frombuffer(rows, _row())
+    return [array[name] for name in FIELDS]

@@ -1,8 +1,9 @@
-"""PostgreSQL: a cluster of its own, reached by a socket in its directory, that nobody else may enter.
+"""PostgreSQL's servers: a database cluster in a directory of its own, reached by a socket there that no other user
+may enter; and one with standbys that stream its log, each in a directory of its own.
 
-The settings that decide its speed stand here: what a tier or an option changes is given, the rest is the server's
-default but for what is said beside it. PostgreSQL Global Development Group, PostgreSQL documentation, "Server
-Configuration".
+This module sets what affects speed; a tier or an option may change it. Everything else is the server's default.
+PostgreSQL Global Development Group, PostgreSQL documentation, "Server Configuration" and "High Availability, Load
+Balancing, and Replication".
 """
 
 from __future__ import annotations
@@ -13,132 +14,155 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from dyno.contracts.model import Refused
-from dyno.servers import program_option, user_server
-from dyno.servers.process import Process, Served, as_user, directory, program, socket, unprivileged
+from dyno.servers import program_option
+from dyno.servers.cluster import Cluster
+from dyno.servers.process import Process, as_user, directory, program, socket, unprivileged
 
-INSTALL = "dyno install postgresql"
 USERS = ("postgres",)
 USER, DATABASE, PORT = "dyno", "postgres", 5432
 CONNECTIONS = 100
 """The default of max_connections."""
 SPARE_CONNECTIONS = 10
 READY = ("ready", "standby")
-"""What a server says of itself that answers, the second of one that copies another."""
+"""States in postmaster.pid of a server that answers; the second is a standby's."""
 SETTINGS: Mapping[str, str] = {
-    # Compiling pays for queries that take seconds: of a plan whose costs are guessed high, it takes longer than the
+    # Compiling pays off for queries that take seconds. If the planner overestimates a cost, it takes longer than the
     # query.
     "jit": "off",
-    # As much as every server's log may have here. Its default too, in all versions until now.
+    # The size that all servers' logs may have here, and the default of all versions until now.
     "max_wal_size": "1GB",
-    # Else one falls into some phase of a trial, every 5 minutes.
+    # By default a checkpoint every 5 minutes would fall into a random phase.
     "checkpoint_timeout": "30min",
 }
-KIND = program_option.Kind(
-    # jit came with version 11.
-    *("PostgreSQL server", r"postgres \(PostgreSQL\) (\d+(?:\.\d+)*)"),
-    least="11",
-    helpers=("initdb",),
-    users=USERS,
-)
 OURS = ("listen_addresses", "unix_socket_directories", "max_connections", "dynamic_shared_memory_type", "port")
-"""What is not for others to change: see `PostgreSQL`."""
+"""Settings that users may not change."""
+MOST_STANDBYS = 2
+COMMITS: Mapping[str, str | None] = {"none": None, "write": "remote_write", "flush": "on", "apply": "remote_apply"}
+"""synchronous_commit by what a commit waits for: a standby has handed its log to the kernel, flushed it, or applied
+it."""
 
 
 def places() -> list[Path]:
-    """Debian keeps each version's programs apart: the latest first."""
+    """Returns Debian's directories of programs, one for each version, the latest first."""
     return sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: path.parts[-2].zfill(4), reverse=True)
 
 
-def missing(path: str = "") -> str | None:
-    """What is not here, with the command that installs it; None where all is. `path`: of a program of the user's
-    choice."""
-    if path:
-        return KIND.wrong(path)
-    found = program("postgres", places=places()) and program("initdb", places=places())
-    return None if found else user_server.lacking("a PostgreSQL server", INSTALL)
+PROGRAM = program_option.ServerProgram(
+    "PostgreSQL server",
+    r"postgres \(PostgreSQL\) (\d+(?:\.\d+)*)",
+    # The setting jit came with version 11.
+    least="11",
+    helpers=("initdb",),
+    users=USERS,
+    names=("postgres",),
+    places=places,
+    install="dyno install postgresql",
+    needed="a PostgreSQL server",
+)
 
 
-class PostgreSQL(Served):
-    """See `dyno.contracts.engine.Server`. `settings` are those of postgresql.conf; `path` is that of another
-    program."""
+class PostgreSQL(Process):
+    """See `dyno.contracts.engine.Server`. `settings` are those of postgresql.conf; `path` is the user's program."""
 
     def __init__(self, home: Path, settings: Mapping[str, str], clients: int, path: str = "") -> None:
-        self._path = path
-        # It refuses to run as root.
-        self._user = unprivileged(*USERS)
-        self._home, self.data = home, home / "data"
-        given = {
+        self._path, self.data = path, home / "data"
+        arguments = {
             **SETTINGS,
             **settings,
             "listen_addresses": "",
             # Relative to its data directory.
             "unix_socket_directories": ".",
             "max_connections": str(max(CONNECTIONS, clients + SPARE_CONNECTIONS)),
-            # Its segments are files in its directory, and none in /dev/shm that would outlive SIGKILL.
+            # Segments are files in its directory; in /dev/shm they would survive SIGKILL.
             "dynamic_shared_memory_type": "mmap",
         }
-        words = [word for name, value in given.items() for word in ("-c", f"{name}={value}")]
-        self._process = Process(
-            [self._program("postgres"), "-D", str(self.data), "-p", str(PORT), *words],
+        words = [word for name, value in arguments.items() for word in ("-c", f"{name}={value}")]
+        super().__init__(
+            [PROGRAM.executable(path), "-D", str(self.data), "-p", str(PORT), *words],
             home,
             self._answers,
-            self._user,
+            # It refuses to run as root.
+            unprivileged(*USERS),
             ending=signal.SIGINT,
             orphaned=signal.SIGQUIT,
         )
 
     @property
     def address(self) -> Mapping[str, str]:
-        """How its client library reaches it."""
+        """Arguments with which its client library connects."""
         return {"host": str(self.data), "port": str(PORT), "user": USER, "dbname": DATABASE}
 
     def start(self) -> None:
         if not self.data.exists():
-            self._create()
-        # Of a server that was killed: the one still says that it is ready, the other names a process that may seem
-        # to be there, until somebody waits for it.
-        for left in ("postmaster.pid", f".s.PGSQL.{PORT}.lock"):
-            (self.data / left).unlink(missing_ok=True)
-        self._process.start()
+            directory(self.home, self.user)
+            socket(self.data / f".s.PGSQL.{PORT}")
+            self._initialize()
+        # Left by a killed server: one file still says that it is ready, the other names a process that is a zombie
+        # until somebody waits for it.
+        for name in ("postmaster.pid", f".s.PGSQL.{PORT}.lock"):
+            (self.data / name).unlink(missing_ok=True)
+        super().start()
 
-    def _enclosed(self) -> None:
-        """Its directory, which no other user may enter."""
-        directory(self._home, self._user)
-        socket(self.data / f".s.PGSQL.{PORT}")
+    def _initialize(self) -> None:
+        """Creates the data directory."""
+        # `trust`: whoever may enter the directory may connect, which is its user and root.
+        self._run("initdb", ["-A", "trust", "-U", USER, "--no-locale", "-E", "UTF8", "--no-sync"])
 
-    def _create(self) -> None:
-        self._enclosed()
-        # Who may enter the directory may connect: nobody but its user and root.
-        words = ["-D", str(self.data), "-A", "trust", "-U", USER, "--no-locale", "-E", "UTF8", "--no-sync"]
-        self._made_by("initdb", words)
-
-    def _made_by(self, name: str, words: Sequence[str]) -> None:
-        """Has another program of PostgreSQL's make the data directory."""
-        made = subprocess.run(
-            [self._program(name), *words], cwd=self._home, capture_output=True, text=True, **as_user(self._user)
-        )
-        if made.returncode != 0:
-            said = (made.stderr or made.stdout).strip().splitlines()
-            raise Refused(f"{name} failed: {said[-1] if said else 'it said nothing'}")
+    def _run(self, name: str, words: Sequence[str]) -> None:
+        """Runs another program of PostgreSQL's on the data directory."""
+        path = program_option.sibling(self._path, name) if self._path else program(name, places=places())
+        if path is None:
+            raise Refused(f"{name} not found")
+        command = [path, "-D", str(self.data), *words]
+        process = subprocess.run(command, cwd=self.home, capture_output=True, text=True, **as_user(self.user))
+        if process.returncode != 0:
+            lines = (process.stderr or process.stdout).strip().splitlines()
+            raise Refused(f"{name} failed: {lines[-1] if lines else 'it said nothing'}")
 
     def _answers(self) -> bool:
-        # Its last line says so, and is written when it is: pg_isready would take 20 ms of its own.
+        # The last line of the file is its state; pg_isready would take 20 ms.
         try:
             return (self.data / "postmaster.pid").read_text().splitlines()[7].strip() in READY
         except (OSError, IndexError):
             return False
 
     def close(self) -> None:
-        # Immediately, without writing a checkpoint first.
-        self._process.stop(signal.SIGQUIT)
+        # An immediate shutdown, without a checkpoint.
+        self.stop(signal.SIGQUIT)
 
-    def _program(self, name: str) -> str:
-        if why := missing(self._path):
-            raise Refused(why)
-        if self._path:
-            found = self._path if name == "postgres" else program_option.beside(self._path, name)
-        else:
-            found = program(name, places=places())
-        if found is None:
-            raise Refused(f"{name} is gone")
-        return found
+
+class Standby(PostgreSQL):
+    """A copy of `primary`, which must run when this one is first started."""
+
+    def __init__(
+        self, home: Path, settings: Mapping[str, str], clients: int, path: str, primary: PostgreSQL, name: str
+    ) -> None:
+        super().__init__(home, settings, clients, path)
+        self._primary, self._name = primary, name
+
+    def _initialize(self) -> None:
+        # Because of the slot, the primary keeps its log for a standby that is away.
+        source = f"host={self._primary.data} port={PORT} user={USER} application_name={self._name}"
+        words = ["-d", source, "-R", "-C", "-S", self._name, "-X", "stream", "-c", "fast", "--no-sync"]
+        self._run("pg_basebackup", words)
+
+
+class Replicated(Cluster[PostgreSQL]):
+    """A primary and its standbys. `acknowledged` is a key of COMMITS: a commit waits for any one standby."""
+
+    def __init__(
+        self, home: Path, settings: Mapping[str, str], clients: int, path: str, standbys: int, acknowledged: str
+    ) -> None:
+        names = [f"standby_{number + 1}" for number in range(standbys)]
+        commit = COMMITS[acknowledged]
+        of_primary = {}
+        if commit is not None:
+            settings = {**settings, "synchronous_commit": commit}
+            of_primary = {"synchronous_standby_names": f"ANY 1 ({', '.join(names)})"}
+        primary = PostgreSQL(home / "primary", {**settings, **of_primary}, clients, path)
+        each = [Standby(home / name, settings, clients, path, primary, name) for name in names]
+        super().__init__([primary, *each])
+        self.address, self.data = primary.address, primary.data
+        self.copies, self.survives = 1 + standbys, commit is not None
+        if commit is not None and standbys == 1:
+            self.halts = "with its only standby gone, a commit waits for it for ever: say replicas=2"

@@ -1,7 +1,8 @@
-"""QuestDB: a server of its own in Java, whose data are in its directory, reached by ports of this machine's own.
+"""The server QuestDB, in Java: one of Dyno's own, with its data in its directory, reached by ports of this machine
+alone.
 
-One port is for HTTP, by which samples come in, and one for PostgreSQL's protocol, by which they are asked for. Its
-settings are a file: what is said beside them is why. The rest is its default. QuestDB, QuestDB documentation,
+One port is for HTTP, by which samples are written, and one for PostgreSQL's protocol, by which they are queried. It
+reads its settings from a file. Settings that are not here have their defaults. QuestDB, QuestDB documentation,
 "Configuration" and "Durability and commit modes".
 """
 
@@ -14,71 +15,62 @@ from pathlib import Path
 
 from dyno.contracts.programs import Jar, Program
 from dyno.servers import loopback
-from dyno.servers.java import InJava
-from dyno.servers.process import Process, Served, directory
+from dyno.servers.process import Process, directory
+from dyno.servers.program_option import JavaProgram
 
-PROGRAM = Program(
-    "questdb",
-    "9.3.4",
-    Jar(
-        group="org.questdb",
-        artifact="questdb",
-        version="9.3.4",
-        sha256="939bc53ab22f93dbaa6545143a6e7c536d4904c07b7f2d381e8eef10436be062",
+PROGRAM = JavaProgram(
+    "QuestDB",
+    Program(
+        "questdb",
+        "9.3.4",
+        Jar(
+            group="org.questdb",
+            artifact="questdb",
+            version="9.3.4",
+            sha256="939bc53ab22f93dbaa6545143a6e7c536d4904c07b7f2d381e8eef10436be062",
+        ),
     ),
+    "dyno install questdb",
+    "Java 17 or later",
 )
-INSTALL = "dyno install questdb"
-PACKAGES = ("default-jre-headless", "maven")
 MODULE = "io.questdb/io.questdb.ServerMain"
-# As the script that comes with it starts it, but for its log of garbage collections.
+# The flags of the script that comes with it, without its log of garbage collections.
 JAVA = ("-XX:+UseParallelGC", "-Dnoebug", "-ea")
-READY = "/ping"
 SETTINGS: Mapping[str, str] = {
-    # Nobody asks for these: a second way to its health, its own figures, and InfluxDB's protocol over TCP, which
-    # acknowledges nothing.
+    # Unused: a second port for health checks, its own metrics, and InfluxDB's protocol over TCP, which has no
+    # acknowledgements.
     "http.min.enabled": "false",
     "line.tcp.enabled": "false",
     "metrics.enabled": "false",
-    # It would tell its vendor of itself, and keep a table of what it does.
+    # It would report to its vendor, and keep a table of what it does.
     "telemetry.enabled": "false",
     "telemetry.disable.completely": "true",
-    # Its settings are as they were when it started.
+    # Settings don't change while it runs.
     "config.reload.enabled": "false",
 }
 OURS = (
     *("http.bind.to", "http.net.bind.to", "http.user", "http.password", "http.enabled"),
     *("pg.net.bind.to", "pg.user", "pg.password", "pg.enabled", "cairo.root", "cairo.commit.mode"),
 )
-"""What is not for others to change: see `QuestDB`."""
-SERVER = InJava("QuestDB", PROGRAM, INSTALL, "Java 17 or later")
-missing = SERVER.missing
+"""Settings that users may not change."""
 
 
-class QuestDB(Served):
+class QuestDB(Process):
     """See `dyno.contracts.engine.Server`. `settings` are those of server.conf."""
 
     def __init__(self, home: Path, settings: Mapping[str, str]) -> None:
-        jar, java = SERVER.found()
-        self._home, self.root = home, home / "questdb"
+        jar, java = PROGRAM.paths()
+        self.root = home / "questdb"
         self.data = self.root / "db"
         self.address = loopback.own(home)
         self.postgresql = replace(loopback.own(home), password=self.address.password)
-        """Where it speaks PostgreSQL's protocol."""
-        self.settings = {**SETTINGS, **settings, **self._given()}
-        # What of it is not Java is unpacked where temporary files go, and would be left in /tmp.
-        words = [
-            *JAVA,
-            f"-Djava.io.tmpdir={home.absolute() / 'tmp'}",
-            "-p",
-            str(jar),
-            "-m",
-            MODULE,
-            "-d",
-            self.root.name,
-        ]
-        self._process = Process([java, *words], home, lambda: loopback.says(self.address, READY))
+        """The address of PostgreSQL's protocol."""
+        self.settings = {**SETTINGS, **settings, **self._addresses()}
+        # It unpacks native libraries among temporary files, and would leave them in /tmp.
+        words = [*JAVA, f"-Djava.io.tmpdir={home.absolute() / 'tmp'}", "-p", str(jar), "-m", MODULE]
+        super().__init__([java, *words, "-d", self.root.name], home, lambda: loopback.says(self.address, "/ping"))
 
-    def _given(self) -> Mapping[str, str]:
+    def _addresses(self) -> Mapping[str, str]:
         http, pg = self.address, self.postgresql
         return {
             "http.bind.to": f"{http.host}:{http.port}",
@@ -90,11 +82,11 @@ class QuestDB(Served):
         }
 
     def start(self) -> None:
-        directory(self._home, None)
-        # What one that was killed unpacked.
-        shutil.rmtree(self._home / "tmp", ignore_errors=True)
+        directory(self.home)
+        # Libraries that a killed server had unpacked.
+        shutil.rmtree(self.home / "tmp", ignore_errors=True)
         for part in ("tmp", f"{self.root.name}/conf"):
-            (self._home / part).mkdir(parents=True, exist_ok=True)
+            (self.home / part).mkdir(parents=True, exist_ok=True)
         lines = [f"{name}={value}\n" for name, value in self.settings.items()]
         (self.root / "conf" / "server.conf").write_text("".join(lines))
-        self._process.start()
+        super().start()

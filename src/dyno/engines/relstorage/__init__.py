@@ -2,12 +2,172 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
 from dyno.contracts.engine import EngineSpec, PortSpec
-from dyno.contracts.model import Tier
+from dyno.contracts.model import Caveat, Tier, Value
 from dyno.contracts.settings import Setting, choice, integer
-from dyno.engines.relstorage.backends import BACKENDS, DRIVERS, TIERS, needs, refuse, serve
-from dyno.engines.relstorage.opener import Relational, remove
+from dyno.engines.relstorage.backends import BACKENDS, DRIVERS, TIERS, driver, mariadb_adapter, needs, refuse, serve
 from dyno.engines.zodb import databases
+from dyno.servers import namespace
+
+SQLITE, BLOBS, CACHE = "sqlite", "blobs", "cache"
+"""Directories in a store's home."""
+
+
+class Relational(databases.Database):
+    """One database; each client process has a cache of its own, which its connections share."""
+
+    distributions = ("RelStorage",)
+
+    def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value], server: Any = None) -> None:
+        from relstorage.options import Options
+        from relstorage.storage import RelStorage
+
+        self._home, self._tier, self._options, self._server = home.absolute(), tier, options, server
+        backend = str(options["backend"])
+        arguments: dict[str, Any] = {
+            "name": "dyno",
+            "driver": driver(options),
+            "keep_history": options["history"] == "keep",
+            "blob_dir": str(self._home / BLOBS),
+            # SQLite's adapter stores blobs as files. On a server they are stored in chunks, and the files are a
+            # cache.
+            "shared_blob_dir": backend == SQLITE,
+            "cache_local_mb": 0 if options["cache"] == "none" else options["cache_mib"],
+        }
+        if options["cache"] == "file":
+            arguments["cache_local_dir"] = str(self._home / CACHE)
+        adapters: Mapping[str, Callable[[Any], Any]] = {
+            SQLITE: self._sqlite,
+            "postgresql": self._postgresql,
+            "mariadb": self._mariadb,
+        }
+        chosen = Options(**arguments)
+        super().__init__(RelStorage(adapters[backend](chosen), options=chosen))
+
+    def _sqlite(self, chosen: Any) -> Any:
+        from relstorage.adapters.sqlite.adapter import Sqlite3Adapter
+
+        self._data = self._home / SQLITE
+        self._data.mkdir(exist_ok=True)
+        pragmas = dict(BACKENDS[SQLITE].tiers[self._tier])
+        pragmas["cache_size"] = -int(self._options["server_cache_mib"]) * 1024
+        return Sqlite3Adapter(str(self._data), pragmas, options=chosen)
+
+    def _postgresql(self, chosen: Any) -> Any:
+        from psycopg2.extensions import make_dsn
+        from relstorage.adapters.postgresql import PostgreSQLAdapter
+
+        name = namespace.of(self._home)
+        with closing(_postgres(self._server)) as connection, closing(connection.cursor()) as cursor:
+            cursor.execute("SELECT oid FROM pg_database WHERE datname = %s", (name,))
+            row = cursor.fetchone()
+            if row is None:
+                cursor.execute(f"CREATE DATABASE {name}")
+                cursor.execute("SELECT oid FROM pg_database WHERE datname = %s", (name,))
+                row = cursor.fetchone()
+        self._data = self._server.data / "base" / str(row[0])
+        return PostgreSQLAdapter(dsn=make_dsn(**{**self._server.address, "dbname": name}), options=chosen)
+
+    def _mariadb(self, chosen: Any) -> Any:
+        name = namespace.of(self._home)
+        with closing(_maria(self._server)) as connection, closing(connection.cursor()) as cursor:
+            cursor.execute(f"CREATE DATABASE IF NOT EXISTS {name}")
+        self._data = self._server.data / name
+        address = dict(self._server.address)
+        if driver(self._options) != "PyMySQL":
+            # An argument of PyMySQL's only. The other library uses no TLS on a socket.
+            del address["ssl_disabled"]
+        return mariadb_adapter(chosen, {**address, "database": name})
+
+    def forget(self) -> None:
+        self.database.storage._cache.clear(load_persistent=False)
+
+    def version(self) -> str:
+        return f"{super().version()}, {self._database_version()}"
+
+    def _database_version(self) -> str:
+        if self._options["backend"] == SQLITE:
+            import sqlite3
+
+            return f"SQLite {sqlite3.sqlite_version}"
+        # The module's own version: it may be from distributions of several names.
+        library = DRIVERS[driver(self._options)].module
+        number = str(import_module(library).__version__).split()[0]
+        return f"{library} {number}, {self._server_version()}"
+
+    def _server_version(self) -> str:
+        kind, connect = ("PostgreSQL", _postgres) if self._options["backend"] == "postgresql" else ("MariaDB", _maria)
+        query = "SHOW server_version" if kind == "PostgreSQL" else "SELECT VERSION()"
+        with closing(connect(self._server)) as connection, closing(connection.cursor()) as cursor:
+            cursor.execute(query)
+            return f"{kind} {cursor.fetchone()[0].split()[0].split('-')[0]}"
+
+    def settings(self) -> Mapping[str, Value | None]:
+        names = ("backend", "history", "cache", "cache_mib", "server_cache_mib", "sharing")
+        chosen: dict[str, Value | None] = {name: self._options[name] for name in names}
+        return {**chosen, "driver": driver(self._options), **self._durability()}
+
+    def _durability(self) -> Mapping[str, Value | None]:
+        """Returns the settings that give the tier, read from the server. Those of SQLite are set for each
+        connection."""
+        backend = str(self._options["backend"])
+        settings = BACKENDS[backend].tiers[self._tier]
+        if backend == SQLITE:
+            return settings
+        effective: dict[str, Value | None] = {}
+        with (
+            closing(_postgres(self._server) if backend == "postgresql" else _maria(self._server)) as connection,
+            closing(connection.cursor()) as cursor,
+        ):
+            for name in settings:
+                cursor.execute(f"SHOW {name}" if backend == "postgresql" else f"SHOW GLOBAL VARIABLES LIKE '{name}'")
+                effective[name] = str(cursor.fetchone()[-1])
+        return effective
+
+    def files(self) -> Iterable[Path]:
+        """Returns the files of its tables, indexes and blobs. A server's log is not among them."""
+        shared = (self._home / BLOBS,) if self._options["backend"] == SQLITE else ()
+        return databases.files(self._data, *shared)
+
+    def caveats(self) -> Iterable[Caveat]:
+        if self._server is not None:
+            yield Caveat("log-apart", "has its server's log beside its tables and indexes, and not in its size")
+        if self._options["backend"] == "mariadb":
+            yield Caveat("mended", "is RelStorage with two changes of Dyno's, without which it can't use MariaDB")
+
+
+def _postgres(server: Any) -> Any:
+    """Returns a connection of the administrator."""
+    import psycopg2
+
+    connection = psycopg2.connect(**server.address)
+    connection.autocommit = True
+    return connection
+
+
+def _maria(server: Any) -> Any:
+    import pymysql
+
+    return pymysql.connect(**server.address, autocommit=True)
+
+
+def remove(home: Path, options: Mapping[str, Value], server: Any) -> None:
+    """See `dyno.contracts.engine.EngineSpec.remove`."""
+    if server is None:
+        return
+    postgres = options["backend"] == "postgresql"
+    with (
+        closing(_postgres(server) if postgres else _maria(server)) as connection,
+        closing(connection.cursor()) as one,
+    ):
+        one.execute(f"DROP DATABASE IF EXISTS {namespace.of(home)}{' WITH (FORCE)' if postgres else ''}")
+
 
 ENGINE = EngineSpec(
     name="relstorage",
@@ -15,7 +175,7 @@ ENGINE = EngineSpec(
     opener=Relational,
     ports={"objects": PortSpec(databases.Objects)},
     tiers=TIERS,
-    # As its users run it, and as ZODB's other storages are.
+    # As its users run it, and the tier of ZODB's other storages.
     default_tier=Tier.POWER,
     modules=("ZODB", "relstorage"),
     requires=(*databases.REQUIRES, "RelStorage>=4", "psycopg2-binary>=2.9", "PyMySQL>=1.1"),

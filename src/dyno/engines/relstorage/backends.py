@@ -1,29 +1,31 @@
-"""The databases that RelStorage can be on here: their libraries, their servers, and what gives a tier on each."""
+"""The databases of RelStorage: their libraries, their servers, and the settings of each tier."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from dyno.contracts.engine import Server
 from dyno.contracts.model import Tier, Value
-from dyno.engines.mysql import server_mariadb
-from dyno.engines.mysql.server_mariadb import MARIADB, MariaDB
-from dyno.engines.postgresql import server
-from dyno.engines.postgresql.server import PostgreSQL
+from dyno.engines.mysql.server_mariadb import MARIADB, PROGRAMS, MariaDB
+from dyno.engines.postgresql.server import PROGRAM, PostgreSQL
 from dyno.host import installation
 
 CONNECTIONS = 8
-"""To the server, of each client: RelStorage has one for each of ZODB's connections, and others for commits."""
+"""Connections to the server that a client may need: one for each of ZODB's connections, and others for commits."""
 
 LOCKS = 2_048
-"""Of PostgreSQL's, for each connection: 16,384 objects that each client may change at once. Its default is 64."""
+"""max_locks_per_transaction: with 8 connections, a client may change 16,384 objects at once. The default is 64."""
+
+
+_REFERENCES = re.compile(r"\bREFERENCES\s+([\"`]?)transaction\1(?!\s*\()")
 
 
 class Driver(NamedTuple):
-    """A library by the name that RelStorage knows it by, its module, and what pip installs for it."""
+    """A library's module, and the package that has it. The keys of DRIVERS are RelStorage's names."""
 
     module: str
     package: str
@@ -41,15 +43,15 @@ class Backend(NamedTuple):
     """A kind of database."""
 
     drivers: tuple[str, ...]
-    """Those that can reach it; the first by default. RelStorage's own choice, auto, is not the same at each start."""
+    """Libraries for it, the default first. RelStorage's own default `auto` may differ from start to start."""
     tiers: Mapping[Tier, Mapping[str, Value]]
 
 
 BACKENDS: Mapping[str, Backend] = {
     "sqlite": Backend(
         ("sqlite3",),
-        # RelStorage has SQLite write ahead. NORMAL, which it asks for, flushes at checkpoints only; FULL flushes the
-        # log at every commit.
+        # RelStorage uses a write-ahead log. NORMAL, its default, flushes at checkpoints only; FULL flushes the log at
+        # every commit.
         {Tier.PROCESS: {"synchronous": "normal"}, Tier.POWER: {"synchronous": "full"}},
     ),
     "postgresql": Backend(
@@ -71,16 +73,16 @@ TIERS: Mapping[Tier, Mapping[str, Value]] = {
     tier: {name: value for backend in BACKENDS.values() for name, value in backend.tiers[tier].items()}
     for tier in (Tier.PROCESS, Tier.POWER)
 }
-"""Of all of them: each has settings that the others do not have."""
+"""The settings of all backends: they have no names in common."""
 
 
 def driver(options: Mapping[str, Value]) -> str:
-    """The library's name, as RelStorage has it."""
+    """Returns RelStorage's name of the library."""
     return str(options["driver"] or BACKENDS[str(options["backend"])].drivers[0])
 
 
 def refuse(tier: Tier, options: Mapping[str, Value]) -> str | None:
-    """Why these options don't go together; None where they do."""
+    """See `dyno.contracts.engine.EngineSpec.refuse`."""
     backend, name = str(options["backend"]), driver(options)
     if name not in BACKENDS[backend].drivers:
         return f"driver={name} does not reach backend={backend}; there are: {', '.join(BACKENDS[backend].drivers)}"
@@ -88,25 +90,49 @@ def refuse(tier: Tier, options: Mapping[str, Value]) -> str | None:
 
 
 def needs(options: Mapping[str, Value]) -> str | None:
-    """What is missing here; None where all is there."""
+    """See `dyno.contracts.engine.EngineSpec.needs`."""
     library = DRIVERS[driver(options)]
     if find_spec(library.module) is None:
         return f"needs {library.module} for backend={options['backend']}: {installation.command([library.package])}"
     if options["backend"] == "postgresql":
-        return server.missing()
-    return server_mariadb.missing(MARIADB) if options["backend"] == "mariadb" else None
+        return PROGRAM.missing()
+    return PROGRAMS[MARIADB].missing() if options["backend"] == "mariadb" else None
 
 
 def serve(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) -> Server | None:
-    """The server, not started; None for SQLite."""
+    """Returns the server; None for SQLite."""
     backend, cache = str(options["backend"]), options["server_cache_mib"]
     settings = {name: str(value) for name, value in BACKENDS[backend].tiers[tier].items()}
     if backend == "postgresql":
-        # Whoever commits has a lock of the server's for each object that is changed, and no end of them is to be had.
+        # A commit takes a lock for each changed object, and the server has a limited number.
         settings |= {"shared_buffers": f"{cache}MB", "max_locks_per_transaction": str(LOCKS)}
         return PostgreSQL(home, settings, clients * CONNECTIONS)
     if backend == "mariadb":
-        # A state is one value, of any length; the default ends at 16 MiB.
+        # The state of an object is one value of any length. The default limit is 16 MiB.
         settings |= {"innodb_buffer_pool_size": f"{cache}M", "max_allowed_packet": "1G"}
         return MariaDB(MARIADB, home, settings, clients * CONNECTIONS)
     return None
+
+
+def mariadb_adapter(options: Any, address: Mapping[str, Any]) -> Any:
+    """Returns RelStorage's adapter for MySQL with two changes, without which RelStorage 4 can't use MariaDB.
+
+    It takes MariaDB 10.11 for MySQL 8.0.19 or later, and sends syntax that only that has (`VALUES (...) AS
+    excluded`). So it gets the version of MySQL that MariaDB is compatible with. And its tables with a history say
+    `REFERENCES transaction` beside a column without naming the other column. MySQL ignores that and MariaDB refuses
+    it (errno 150), so the words are left out: the tables are then the same as on MySQL."""
+    from relstorage.adapters.mysql import MySQLAdapter
+    from relstorage.adapters.mysql.schema import MySQLSchemaInstaller, MySQLVersionDetector
+
+    class Detector(MySQLVersionDetector):  # type: ignore[misc]
+        def _fetch_version_from_server(self, cursor: Any) -> str:
+            text = str(super()._fetch_version_from_server(cursor))
+            return "5.7.19" if "MariaDB" in text else text
+
+    for name in dir(MySQLSchemaInstaller):
+        statements = getattr(MySQLSchemaInstaller, name, None) if name.startswith("CREATE_") else None
+        if isinstance(statements, str):
+            setattr(MySQLSchemaInstaller, name, _REFERENCES.sub("", statements))
+        elif isinstance(statements, tuple):
+            setattr(MySQLSchemaInstaller, name, tuple(_REFERENCES.sub("", each) for each in statements))
+    return MySQLAdapter(options=options, version_detector=Detector(), **address)

@@ -50,7 +50,7 @@ class S3Server(Served):
     """A server with the keys of its address, on the directory `data`."""
 
     program: Program
-    kind: program_option.Kind
+    kind: program_option.ServerProgram
     ready: str
     """Path of the health check."""
     region = buckets.REGION
@@ -89,7 +89,7 @@ class S3Server(Served):
 
 class Minio(S3Server):
     program, ready = MINIO_PROGRAM, "/minio/health/ready"
-    kind = program_option.Kind("MinIO server", r"minio version (\S+)")
+    kind = program_option.ServerProgram("MinIO server", r"minio version (\S+)")
 
     def environment(self) -> dict[str, str]:
         return {
@@ -114,7 +114,7 @@ class Versitygw(S3Server):
     system has none."""
 
     program, ready = VERSITYGW_PROGRAM, "/health"
-    kind = program_option.Kind("versitygw server", r"Version\s*: (\S+)")
+    kind = program_option.ServerProgram("versitygw server", r"Version\s*: (\S+)")
 
     def environment(self) -> dict[str, str]:
         return {"ROOT_ACCESS_KEY": self.address.user, "ROOT_SECRET_KEY": self.address.password}

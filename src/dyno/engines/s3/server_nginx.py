@@ -22,7 +22,7 @@ CERTIFICATE, KEY = "certificate.pem", "key.pem"
 DESCRIPTORS = 21_000
 """Limit of a worker's open files: more than a client has connections."""
 # The option -e, for errors, is new in 1.19.5.
-KIND = program_option.Kind("nginx server", r"nginx/(\d[\d.]*)", ("-v",), least="1.19.5")
+KIND = program_option.ServerProgram("nginx server", r"nginx/(\d[\d.]*)", ("-v",), least="1.19.5")
 CONFIG = """
 daemon off;
 pid nginx.pid;

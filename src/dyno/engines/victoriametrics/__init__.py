@@ -1,8 +1,8 @@
-"""VictoriaMetrics by its HTTP API: samples go in as lines of JSON, one for each series of a batch, and come out so. A
+"""VictoriaMetrics by its HTTP API: samples are written and read as lines of JSON, one for each series of a batch. A
 server of Dyno's own, or a user's by its address.
 
-It keeps doubles to 12 decimal digits and times to the ms, one of both in a series. So a variable has five: value,
-status and severity; and what is left of the value and of the time, so that all of them come back as they were.
+It stores values with 12 decimal digits and times in ms. So that all samples are read back unchanged, a variable has
+five series: value, status, severity, the remainder of the value and the remainder of the time.
 VictoriaMetrics, Inc., VictoriaMetrics documentation, "How to import data in JSON line format", "Deduplication" and
 "Key concepts".
 """
@@ -15,70 +15,62 @@ import shlex
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from dyno.contracts.engine import EngineSpec, Gap, PortSpec, Server
+from dyno.contracts.engine import Gap, PortSpec, Server
 from dyno.contracts.model import Caveat, Tier, Value
 from dyno.contracts.settings import Setting, integer
-from dyno.engines.victoriametrics.server import KIND, OURS, VictoriaMetrics, missing, packaged
+from dyno.engines.victoriametrics.server import OURS, PROGRAM, VictoriaMetrics, packaged_version
 from dyno.host import filesystem
 from dyno.host.installation import version
-from dyno.servers import loopback, namespace, program_option, set_option, user_server
-from dyno.servers.user_server import URL, UserServer
+from dyno.servers import loopback, program_option, set_option, user_server
+from dyno.servers.server_engine import ServerStore, server_engine
 from dyno.suites.series import samples
 from dyno.suites.series.port import Array, Buckets, SampleBatch, Samples
 
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
-    # What was taken in waits in memory for up to some seconds, and there is no log of it.
+    # New samples stay in memory for some seconds, and there is no log.
     Tier.VOLATILE: {"write-ahead log": "none"},
 }
-PORT = 8_428
 STORE = "store"
-"""The label of all series of one store."""
+"""The label that names the store of a series."""
 SERIES = ("val", "rest", "ns", "stat", "sevr")
 MS = 1_000_000
 DIGITS, DECIMALS = 9, 9
-"""Of a value that are in the series `val`, at most: so that neither these nor those that are left, in the series
-`rest`, are ever cut off, whatever is in a block with them."""
+"""Most digits of a value in the series `val`; the others are in `rest`. With so few, neither series loses digits,
+whatever other values are in the same block."""
 FIRST = 100 * 86_400
-"""Seconds since 1970 after which the last samples are looked for: what asks for earlier ones is told nothing."""
+"""Seconds since 1970: the start of the search for last samples. The server answers nothing if it is earlier."""
 TOGETHER = 25
-"""Variables that are exported in one answer, of all."""
-SHOWN = re.compile(r'^-([\w.]+)="(.*)"$', re.MULTILINE)
-DEFAULT = re.compile(r'^flag\{name="([\w.]+)", value="(.*)", is_set="false"\}', re.MULTILINE)
+"""Variables in one request when all samples are read."""
+FLAGS = re.compile(r'^-([\w.]+)="(.*)"$', re.MULTILINE)
+DEFAULTS = re.compile(r'^flag\{name="([\w.]+)", value="(.*)", is_set="false"\}', re.MULTILINE)
 
 
-def serve(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) -> Server:
-    if options[URL]:
-        return UserServer(str(options[URL]))
-    settings = {"memory.allowedBytes": f"{options['cache_mib']}MiB"}
-    return VictoriaMetrics(home, {**settings, **set_option.given(options)}, program_option.given(options))
-
-
-def _address(server: Any) -> loopback.Address:
-    return server.address if server.own else loopback.of_url(server.url, PORT)
+def start(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) -> Server:
+    settings = {"memory.allowedBytes": f"{options['cache_mib']}MiB", **set_option.given(options)}
+    return VictoriaMetrics(home, settings, program_option.given(options))
 
 
 class Api:
-    """The requests that are made of a server. Raises what `requests` does."""
+    """Sends requests to a server. Raises what `requests` does."""
 
     def __init__(self, server: Any) -> None:
         import requests
 
-        at = _address(server)
-        self._url, self._session = at.url, loopback.session(at)
+        self._url, self._session = server.address.url, loopback.session(server.address)
         try:
-            # Which it tells nobody else.
-            self.ask("/api/v1/labels")
+            # A request that needs the password.
+            self.post("/api/v1/labels")
         except requests.RequestException as error:
             self.close()
             raise user_server.unreachable(server, error) from None
 
-    def ask(self, path: str, set_option: Any = None) -> bytes:
-        """By POST, so that what is given may be as long as it is: a form, or bytes as they are."""
-        answer = self._session.post(self._url + path, data=set_option)
+    def post(self, path: str, data: Any = None) -> bytes:
+        """Sends a form, or bytes as they are. By POST, because the length of a URL is limited."""
+        answer = self._session.post(self._url + path, data=data)
         answer.raise_for_status()
         return bytes(answer.content)
 
@@ -86,51 +78,56 @@ class Api:
         self._session.close()
 
 
-class Victoria:
+class Victoria(ServerStore):
     """The series of one label on the server."""
 
-    def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value], server: Any) -> None:
-        self.server, self._options, self._tier = server, options, tier
-        self.store = namespace.of(home)
-        self._api = Api(server)
-        if not server.own:
-            for name in namespace.abandoned(json.loads(self._api.ask(f"/api/v1/label/{STORE}/values"))["data"]):
-                _drop(self._api, name)
+    @classmethod
+    def open_client(cls, server: Any, options: Mapping[str, Value]) -> Api:
+        return Api(server)
 
-    def close(self) -> None:
-        self._api.close()
+    @classmethod
+    def stores(cls, client: Api) -> Iterable[str]:
+        return json.loads(client.post(f"/api/v1/label/{STORE}/values"))["data"]  # type: ignore[no-any-return]
+
+    @classmethod
+    def drop(cls, client: Api, name: str) -> None:
+        client.post("/api/v1/admin/tsdb/delete_series", {"match[]": f'{{{STORE}="{name}"}}'})
 
     def version(self) -> str:
-        told = re.search(rb'vm_app_version\{.*short_version="v?([^"]+)"', self._api.ask("/metrics"))
-        known = (
-            told[1].decode() if told else (packaged(program_option.given(self._options)) if self.server.own else None)
-        )
-        return f"VictoriaMetrics {known or 'of unknown version'} (requests {version('requests')})"
+        match = re.search(rb'vm_app_version\{.*short_version="v?([^"]+)"', self.client.post("/metrics"))
+        number = match[1].decode() if match else None
+        if number is None and self.server.own:
+            number = packaged_version(program_option.given(self.options))
+        return f"VictoriaMetrics {number or 'of unknown version'} (requests {version('requests')})"
 
     def settings(self) -> Mapping[str, Value | None]:
-        """The flags that it was given, and the defaults of those that only other rows were given."""
-        told = dict(SHOWN.findall(self._api.ask("/flags").decode()))
-        if unset := [name for name in set_option.to_read(self._options) if name not in told]:
-            defaults = dict(DEFAULT.findall(self._api.ask("/metrics").decode()))
-            told |= {name: defaults[name] for name in unset if name in defaults}
-        ours = {name.lower() for name in OURS} | {"envflag.prefix"}
-        shown = {name: value for name, value in told.items() if name.lower() not in ours}
-        reached = user_server.transport(self.server, _address(self.server).secure, "loopback")
-        return {**TIERS[self._tier], **shown, **reached}
+        return {**TIERS[self.tier], **super().settings()}
 
-    def files(self) -> Iterable[Path]:
-        """Of its samples and its index, once all of them are on disk: a snapshot sees to that, and is thrown away."""
-        if not self.server.own:
-            return ()
-        made = json.loads(self._api.ask("/snapshot/create"))["snapshot"]
-        self._api.ask(f"/snapshot/delete?snapshot={made}")
+    def read_settings(self, names: tuple[str, ...]) -> Mapping[str, Value | None]:
+        """Returns the flags that it was given, and of `names` the defaults of the others."""
+        flags = dict(FLAGS.findall(self.client.post("/flags").decode()))
+        if unset := [name for name in names if name not in flags]:
+            defaults = dict(DEFAULTS.findall(self.client.post("/metrics").decode()))
+            flags |= {name: defaults[name] for name in unset if name in defaults}
+        hidden = {name.lower() for name in OURS} | {"envflag.prefix"}
+        return {name: value for name, value in flags.items() if name.lower() not in hidden}
+
+    def own_files(self) -> Iterable[Path]:
+        """Returns the files of samples and index. A snapshot, deleted at once, writes all of them to disk."""
+        snapshot = json.loads(self.client.post("/snapshot/create"))["snapshot"]
+        self.client.post(f"/snapshot/delete?snapshot={snapshot}")
         return filesystem.files(*(self.server.data / name for name in ("data", "indexdb")))
 
     def caveats(self) -> Iterable[Caveat]:
-        if self._options[set_option.SET]:
-            yield set_option.CAVEAT
         yield Caveat("in-pieces", "keeps 12 digits and ms: what is left of value and time is in two more series")
         yield Caveat("means-here", "can't reckon with values in pieces: means are worked out by the client")
+        if self.server.own:
+            yield from super().caveats()
+
+    @classmethod
+    def removal(cls, name: str, address: Any) -> str:
+        path = f"{address.url}/api/v1/admin/tsdb/delete_series"
+        return shlex.join(["curl", path, "--data-urlencode", f'match[]={{{STORE}="{name}"}}'])
 
 
 class Series:
@@ -139,15 +136,15 @@ class Series:
     def __init__(self, engine: Victoria, names: Sequence[str]) -> None:
         import orjson
 
-        self._api, self._store, self._names = Api(engine.server), engine.store, names
+        self._api, self._store, self._names = Api(engine.server), engine.name, names
         self._numbers = {name: number for number, name in enumerate(names)}
         self._dumps, self._loads = orjson.dumps, orjson.loads
 
     def insert(self, batch: SampleBatch) -> None:
-        self._api.ask("/api/v1/import", b"\n".join(self._lines(batch)))
+        self._api.post("/api/v1/import", b"\n".join(self._lines(batch)))
 
     def _lines(self, batch: SampleBatch) -> Iterator[bytes]:
-        """A line for each series of each variable."""
+        """Yields a line for each series of each variable."""
         import numpy as np
 
         order = np.argsort(batch.pv, kind="stable")
@@ -164,19 +161,19 @@ class Series:
             start = end
 
     def settle(self) -> None:
-        """By its own call: without it a query finds what was taken in about a second later."""
-        self._api.ask("/internal/force_flush")
+        """Makes new samples visible; by itself the server does so after about a second."""
+        self._api.post("/internal/force_flush")
 
     def _exported(self, pvs: Iterable[int], start: str = "0", end: str = "") -> dict[int, Samples]:
-        """Their samples, by variable. Times are in s."""
+        """Returns the samples by variable. `start` and `end` are in seconds."""
         form = [("match[]", f"{{{self._label(pv)}}}") for pv in pvs]
         form += [("start", start), *([("end", end)] if end else [])]
-        found: dict[int, dict[str, tuple[list[int], list[float]]]] = defaultdict(dict)
-        for line in self._api.ask("/api/v1/export", form).splitlines():
-            told = self._loads(line)
-            metric = told["metric"]
-            found[self._numbers[metric["pv"]]][metric["__name__"]] = told["timestamps"], told["values"]
-        return {pv: _joined(series) for pv, series in found.items() if len(series) == len(SERIES)}
+        columns: dict[int, dict[str, tuple[list[int], list[float]]]] = defaultdict(dict)
+        for line in self._api.post("/api/v1/export", form).splitlines():
+            series = self._loads(line)
+            metric = series["metric"]
+            columns[self._numbers[metric["pv"]]][metric["__name__"]] = series["timestamps"], series["values"]
+        return {pv: _joined(each) for pv, each in columns.items() if len(each) == len(SERIES)}
 
     def _label(self, pv: int) -> str:
         return f'{STORE}="{self._store}", pv={json.dumps(self._names[pv])}'
@@ -201,9 +198,9 @@ class Series:
 
         for first in range(0, len(self._names), TOGETHER):
             some = range(first, min(first + TOGETHER, len(self._names)))
-            if found := self._exported(some):
-                pv = np.repeat(np.array(list(found), "i4"), [len(each.ts) for each in found.values()])
-                yield SampleBatch(pv, *(np.concatenate(columns) for columns in zip(*found.values(), strict=True)))
+            if exported := self._exported(some):
+                pv = np.repeat(np.array(list(exported), "i4"), [len(each.ts) for each in exported.values()])
+                yield SampleBatch(pv, *(np.concatenate(columns) for columns in zip(*exported.values(), strict=True)))
 
     def latest(self) -> SampleBatch:
         now = int(time.time())
@@ -225,8 +222,8 @@ class Series:
         return samples.batch(samples.columns_of(rows))
 
     def _vector(self, query: str, at: int) -> list[tuple[dict[str, str], float]]:
-        told = self._loads(self._api.ask("/api/v1/query", {"query": query, "time": str(at)}))
-        return [(each["metric"], float(each["value"][1])) for each in told["data"]["result"]]
+        answer = self._loads(self._api.post("/api/v1/query", {"query": query, "time": str(at)}))
+        return [(each["metric"], float(each["value"][1])) for each in answer["data"]["result"]]
 
     def downsample(self, pv: int, start: int, end: int, bucket: int) -> Buckets:
         return samples.downsample(self.window(pv, start, end), bucket)
@@ -236,7 +233,7 @@ class Series:
 
 
 def _pieces(val: Array) -> tuple[Array, Array]:
-    """Of each value its first digits, and what is left: their sum is the value, exactly."""
+    """Returns the first digits of each value, and the remainders: their sum is exactly the value."""
     import numpy as np
 
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
@@ -248,7 +245,7 @@ def _pieces(val: Array) -> tuple[Array, Array]:
 
 
 def _joined(series: Mapping[str, tuple[Sequence[int], Sequence[float]]]) -> Samples:
-    """Raises RuntimeError where the series of a variable do not have the same times."""
+    """Joins the series of a variable. Raises RuntimeError if their times differ."""
     import numpy as np
 
     times = series[SERIES[0]][0]
@@ -259,28 +256,19 @@ def _joined(series: Mapping[str, tuple[Sequence[int], Sequence[float]]]) -> Samp
 
 
 def _seconds(ts: int) -> str:
-    """Whole ms, in s."""
+    """Returns a time in ns as text in s, cut to whole ms."""
     return f"{ts // MS / 1_000:.3f}"
 
 
-def _drop(api: Api, name: str) -> None:
-    api.ask("/api/v1/admin/tsdb/delete_series", {"match[]": f'{{{STORE}="{name}"}}'})
-
-
-def removal(name: str, options: Mapping[str, Value]) -> str:
-    path = f"{loopback.of_url(str(options[URL]), PORT).url}/api/v1/admin/tsdb/delete_series"
-    return shlex.join(["curl", path, "--data-urlencode", f'match[]={{{STORE}="{name}"}}'])
-
-
-def remove(home: Path, options: Mapping[str, Value], server: Any) -> None:
-    with closing(Api(server)) as api:
-        _drop(api, namespace.of(home))
-
-
-ENGINE = EngineSpec(
+ENGINE = server_engine(
+    Victoria,
     name="victoriametrics",
     title="VictoriaMetrics, a server of metrics (requests)",
-    opener=Victoria,
+    schemes=("http", "https"),
+    address=partial(loopback.of_url, port=8_428),
+    start=start,
+    program=PROGRAM,
+    settings=set_option.setting("flags", (*OURS, "memory.allowedBytes")),
     ports={
         "series": PortSpec(
             Series,
@@ -296,17 +284,5 @@ ENGINE = EngineSpec(
     modules=("requests", "orjson"),
     requires=("requests>=2.28", "orjson>=3.9"),
     packages=("victoria-metrics",),
-    options=(
-        user_server.setting("http", "https"),
-        Setting("cache_mib", integer(1), 256, "memory for the caches of a server of Dyno's own, in MiB"),
-        set_option.setting("flags", (*OURS, "memory.allowedBytes")),
-        KIND.setting,
-    ),
-    refuse=set_option.refused,
-    server=serve,
-    remove=remove,
-    removal=removal,
-    needs=lambda options: None if options[URL] else missing(program_option.given(options)),
-    clients="one",
-    by_default=False,
+    options=(Setting("cache_mib", integer(1), 256, "memory for the caches of a server of Dyno's own, in MiB"),),
 )

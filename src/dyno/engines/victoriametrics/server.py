@@ -1,6 +1,7 @@
-"""VictoriaMetrics, a single node: its data are in its directory, reached by a port of this machine's own.
+"""The server VictoriaMetrics, a single node: one of Dyno's own, with its data in its directory, reached by a port of
+this machine alone.
 
-Its settings are flags: what is said beside them is why. The rest is its default. VictoriaMetrics, Inc.,
+Its settings are flags. Flags that are not here have their defaults. VictoriaMetrics, Inc.,
 VictoriaMetrics documentation, "Single-node version": "List of command-line flags", "Deduplication" and "Retention".
 """
 
@@ -11,64 +12,53 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from dyno.contracts.model import Refused
-from dyno.servers import loopback, program_option, user_server
-from dyno.servers.process import Process, Served, directory, program
+from dyno.servers import loopback, program_option
+from dyno.servers.process import Process, directory
 
-INSTALL = "dyno install victoriametrics"
-PROGRAMS = ("victoria-metrics", "victoria-metrics-prod")
-READY = "/health"
 PREFIX = "DYNO_"
-"""Of variables that are flags: one that stood on the command line would be seen by every user of the machine."""
+"""Prefix of environment variables that are flags: every user of the machine can read the command line."""
 SETTINGS: Mapping[str, str] = {
-    # What is older is dropped, without a word: the default is a month.
+    # Older samples are dropped silently. The default is a month.
     "retentionPeriod": "100y",
-    # Of samples with one time, one is left: the finest that it tells apart is 1 ms.
+    # Of samples with the same time one is kept. 1 ms is the finest resolution.
     "dedup.minScrapeInterval": "1ms",
-    # What reads from this machine gains nothing by compressing.
+    # Clients on this machine gain nothing from compression.
     "http.disableResponseCompression": "true",
-    # Answers of before would be given again.
+    # A cache would repeat earlier answers.
     "search.disableCache": "true",
-    # Its defaults are such that a question about very much is an error: 30 s, and a milliard of samples.
+    # With the defaults, 30 s and 10^9 samples, a query for all samples may fail.
     "search.maxQueryDuration": "10h",
     "search.maxSamplesPerQuery": "1000000000000",
     "search.maxSamplesPerSeries": "1000000000000",
     "loggerLevel": "WARN",
 }
-# Asked for its version, a program of Debian's says nothing.
-KIND = program_option.Kind("VictoriaMetrics server", "is a time series database and monitoring solution", ("-help",))
+PROGRAM = program_option.ServerProgram(
+    # Debian's program does not print its version.
+    *("VictoriaMetrics server", "is a time series database and monitoring solution", ("-help",)),
+    names=("victoria-metrics", "victoria-metrics-prod"),
+    install="dyno install victoriametrics",
+)
 OURS = ("storageDataPath", "httpListenAddr", "httpAuth.username", "httpAuth.password", "envflag.enable")
-"""What is not for others to change: see `VictoriaMetrics`."""
+"""Settings that users may not change."""
 
 
-def missing(path: str = "") -> str | None:
-    """What is not here, with the command that installs it; None where all is. `path`: of a program of the user's
-    choice."""
-    if path:
-        return KIND.wrong(path)
-    return None if program(*PROGRAMS) else user_server.lacking("victoria-metrics", INSTALL)
-
-
-def packaged(path: str = "") -> str | None:
-    """The version of Debian's package: the program that is in it does not tell its own."""
-    found = path or program(*PROGRAMS)
-    if found is None or shutil.which("dpkg-query") is None:
+def packaged_version(path: str = "") -> str | None:
+    """Returns the version of the Debian package that the program is from: the program itself does not report it."""
+    executable = path or PROGRAM.find()
+    if executable is None or shutil.which("dpkg-query") is None:
         return None
-    named = subprocess.run(["dpkg-query", "-S", found], capture_output=True, text=True).stdout.partition(":")[0]
-    words = ["dpkg-query", "-W", "-f", "${Version}", named]
-    return subprocess.run(words, capture_output=True, text=True).stdout.strip() or None if named else None
+    owner = subprocess.run(["dpkg-query", "-S", executable], capture_output=True, text=True).stdout.partition(":")[0]
+    words = ["dpkg-query", "-W", "-f", "${Version}", owner]
+    return subprocess.run(words, capture_output=True, text=True).stdout.strip() or None if owner else None
 
 
-class VictoriaMetrics(Served):
-    """See `dyno.contracts.engine.Server`. `settings` are flags; `path` is that of another program."""
+class VictoriaMetrics(Process):
+    """See `dyno.contracts.engine.Server`. `settings` are flags; `path` is the user's program."""
 
     def __init__(self, home: Path, settings: Mapping[str, str], path: str = "") -> None:
-        found = path or program(*PROGRAMS)
-        if found is None or missing(path):
-            raise Refused(f"{missing(path)}")
-        self._home, self.data = home, home / "data"
+        self.data = home / "data"
         self.address = loopback.own(home)
-        given = {
+        flags = {
             **SETTINGS,
             **settings,
             # Relative to its directory.
@@ -78,13 +68,13 @@ class VictoriaMetrics(Served):
             "envflag.enable": "true",
             "envflag.prefix": PREFIX,
         }
-        self._process = Process(
-            [found, *(f"-{name}={value}" for name, value in given.items())],
+        super().__init__(
+            [PROGRAM.executable(path), *(f"-{name}={value}" for name, value in flags.items())],
             home,
-            lambda: loopback.says(self.address, READY),
+            lambda: loopback.says(self.address, "/health"),
             environment={f"{PREFIX}httpAuth_password": self.address.password},
         )
 
     def start(self) -> None:
-        directory(self._home, None)
-        self._process.start()
+        directory(self.home)
+        super().start()

@@ -1,15 +1,12 @@
-"""What the engines of the port `objects` share: the database over a storage, and what is told of both.
-
-What is done with the database may not be put here: that is the suite's.
-"""
+"""What ZODB's engines share: a database over a storage, and the port `objects` on it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-from dyno.contracts.engine import Maintenance
+from dyno.contracts.engine import Engine, Maintenance
 from dyno.contracts.model import Caveat, Value
 from dyno.contracts.settings import Setting, choice
 from dyno.host import filesystem
@@ -17,15 +14,14 @@ from dyno.host.installation import version
 
 REQUIRES = ("ZODB>=6",)
 CONNECTIONS = 1_000
-"""That a database keeps open at most before it warns: each client has two."""
-LEFT = (".lock", ".tmp", ".old")
-"""Of what ZODB has beside its data: not the data that it has now."""
-
+"""Connections that a database may open before it warns: each client has two."""
+NOT_DATA = (".lock", ".tmp", ".old")
+"""Suffixes of files that ZODB keeps beside its current data."""
 
 SHARING = Setting(
     "sharing", choice("processes", "threads"), "processes", "clients: processes, or threads that share one database"
 )
-"""Of an engine that both can use."""
+"""Option of an engine that supports both."""
 
 
 def sharing(options: Mapping[str, Value]) -> str:
@@ -37,11 +33,37 @@ APPENDED = Maintenance(
     "every commit is added at the end of its file; a pack, which writes it anew, is its administrator's to begin"
 )
 PACK = Maintenance("pack", lambda engine: engine.database.pack(), every=30)
-"""Old states of objects are thrown away: the file is written anew and takes the old one's place."""
+"""Discards old states of objects: the file is rewritten and replaces the old one."""
+
+
+class Database(Engine):
+    """A database over a storage."""
+
+    distributions: ClassVar[tuple[str, ...]] = ()
+    """Distributions besides ZODB whose versions are reported."""
+
+    def __init__(self, storage: Any) -> None:
+        self.database = database(storage)
+
+    def close(self) -> None:
+        self.database.close()
+
+    def forget(self) -> None:
+        """Empties the storage's cache. By default it has none."""
+
+    def version(self) -> str:
+        return ", ".join(f"{name} {version(name)}" for name in ("ZODB", *self.distributions))
+
+
+class InMemory(Database):
+    """A database over a storage in memory."""
+
+    def caveats(self) -> Iterable[Caveat]:
+        yield Caveat("in-process", "holds pickles in this process: nothing is written or sent anywhere")
 
 
 class Objects:
-    """The port: see `dyno.suites.objects.transactions.Objects`."""
+    """See `dyno.suites.objects.transactions.Objects`."""
 
     def __init__(self, engine: Any) -> None:
         self.database, self.forget = engine.database, engine.forget
@@ -51,7 +73,7 @@ class Objects:
 
 
 def database(storage: Any) -> Any:
-    """A database over a storage, which is closed with it, and where there is none to be had."""
+    """Opens a database over a storage, which is closed with it, and also if it can't be opened."""
     import ZODB
 
     try:
@@ -61,43 +83,8 @@ def database(storage: Any) -> Any:
         raise
 
 
-class InMemory:
-    """An engine's opener over a storage that lives as long as the database over it."""
-
-    def __init__(self, storage: Any) -> None:
-        self.database = database(storage)
-
-    def close(self) -> None:
-        self.database.close()
-
-    def forget(self) -> None:
-        """It has no cache."""
-
-    def version(self) -> str:
-        return versions()
-
-    def settings(self) -> Mapping[str, Value | None]:
-        return {}
-
-    def files(self) -> Iterable[Path]:
-        return ()
-
-    def caveats(self) -> Iterable[Caveat]:
-        yield Caveat("in-process", "holds pickles in this process: nothing is written or sent anywhere")
-
-
-def versions(*distributions: str) -> str:
-    """'ZODB 6.4, ZEO 6.2'."""
-    return ", ".join(f"{name} {version(name)}" for name in ("ZODB", *distributions))
-
-
-def files(*places: Path) -> Iterable[Path]:
-    """The files below, or beginning with, these paths that hold data now."""
-    return (path for place in places for path in _at(place) if path.suffix not in LEFT)
-
-
-def _at(place: Path) -> Iterator[Path]:
-    if place.is_dir():
-        yield from filesystem.files(place)
-    else:
-        yield from place.parent.glob(f"{place.name}*")
+def files(*places: Path) -> Iterator[Path]:
+    """Yields the files of current data below directories, or whose paths begin with one of `places`."""
+    for place in places:
+        paths = filesystem.files(place) if place.is_dir() else place.parent.glob(f"{place.name}*")
+        yield from (path for path in paths if path.suffix not in NOT_DATA)

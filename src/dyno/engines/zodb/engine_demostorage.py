@@ -1,4 +1,4 @@
-"""ZODB's DemoStorage: what is changed lies in memory over a base that stays as it is, which is empty here."""
+"""ZODB's DemoStorage: changes in memory over an unchanged base, which is empty here."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dyno.engines.zodb import databases
 
 
 class Demo(databases.InMemory):
-    """Both are MappingStorages, as it makes them itself; clients are threads that share the database."""
+    """Changes and base are MappingStorages, the default; clients are threads that share the database."""
 
     def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value]) -> None:
         from ZODB.DemoStorage import DemoStorage
@@ -19,7 +19,7 @@ class Demo(databases.InMemory):
         from zope.interface import noLongerProvides
 
         storage = DemoStorage()
-        # It would make a directory for them beside all temporary files, which outlives a trial that is killed.
+        # It would create a temporary directory for blobs, which outlives a killed trial.
         noLongerProvides(storage, IBlobStorage)
         super().__init__(storage)
 

@@ -6,48 +6,36 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from dyno.contracts.engine import EngineSpec, PortSpec
-from dyno.contracts.model import Caveat, Tier, Value
+from dyno.contracts.model import Tier, Value
 from dyno.engines.zodb import databases
 
-FILE, BLOBS = "Data.fs", "blobs"
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
-    # Each commit is flushed (fsync) before it is acknowledged, and nothing switches that off.
+    # Each commit is flushed (fsync) before it is acknowledged; no setting changes that.
     Tier.POWER: {"fsync": "each commit"},
 }
 
 
-class Filed:
+class File(databases.Database):
     """One file, its index and a directory of blobs; clients are threads that share the database."""
 
     def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value]) -> None:
         from ZODB.FileStorage import FileStorage
 
-        self._file, self._blobs = home / FILE, home / BLOBS
-        self.database = databases.database(FileStorage(str(self._file), blob_dir=str(self._blobs)))
-
-    def close(self) -> None:
-        self.database.close()
-
-    def forget(self) -> None:
-        """It has no cache but that of the kernel."""
-
-    def version(self) -> str:
-        return databases.versions()
+        self._paths = home / "Data.fs", home / "blobs"
+        file, blobs = map(str, self._paths)
+        super().__init__(FileStorage(file, blob_dir=blobs))
 
     def settings(self) -> Mapping[str, Value | None]:
         return {**TIERS[Tier.POWER], "pack_keep_old": True}
 
     def files(self) -> Iterable[Path]:
-        return databases.files(self._file, self._blobs)
-
-    def caveats(self) -> Iterable[Caveat]:
-        return ()
+        return databases.files(*self._paths)
 
 
 ENGINE = EngineSpec(
     name="filestorage",
     title="ZODB's FileStorage, a file in the process",
-    opener=Filed,
+    opener=File,
     ports={"objects": PortSpec(databases.Objects)},
     tiers=TIERS,
     default_tier=Tier.POWER,

@@ -1,4 +1,4 @@
-"""ZODB's MappingStorage: pickles in a dict in memory, so that what is left is what ZODB itself does."""
+"""ZODB's MappingStorage: pickles in a dict in memory, so that the time is that of ZODB itself."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from dyno.contracts.model import Tier, Value
 from dyno.engines.zodb import databases
 
 
-class Mapped(databases.InMemory):
-    """One of its own; clients are threads that share the database."""
+class Dict(databases.InMemory):
+    """A database of its own; clients are threads that share it."""
 
     def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value]) -> None:
         from ZODB.MappingStorage import MappingStorage
@@ -22,7 +22,7 @@ class Mapped(databases.InMemory):
 ENGINE = EngineSpec(
     name="mappingstorage",
     title="ZODB's MappingStorage, in memory",
-    opener=Mapped,
+    opener=Dict,
     ports={"objects": PortSpec(databases.Objects)},
     tiers={Tier.VOLATILE: {}},
     default_tier=Tier.VOLATILE,

@@ -1,4 +1,4 @@
-"""ZEO: a server of ZODB's own in front of a FileStorage."""
+"""ZEO: ZODB's own server, in front of a FileStorage."""
 
 from __future__ import annotations
 
@@ -6,38 +6,30 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from dyno.contracts.engine import EngineSpec, PortSpec, Server
-from dyno.contracts.model import Caveat, Tier, Value
+from dyno.contracts.engine import EngineSpec, PortSpec
+from dyno.contracts.model import Tier, Value
 from dyno.contracts.settings import Setting, integer
-from dyno.engines.zodb import databases, zeo_client
-from dyno.engines.zodb.server_zeo import INVALIDATION_QUEUE, ZEO
+from dyno.engines.zodb import databases
+from dyno.engines.zodb.server_zeo import INVALIDATION_QUEUE, ZEO, open_storage
 
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
-    # That of the server's FileStorage: each commit is flushed (fsync) before it is acknowledged.
+    # The server's FileStorage flushes each commit (fsync) before it is acknowledged.
     Tier.POWER: {"fsync": "each commit"},
 }
 
 
-def serve(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) -> Server:
-    return ZEO(home, int(options["invalidation_queue"]))
+class Client(databases.Database):
+    """A storage of the server; each client process has a cache of its own."""
 
-
-class Client:
-    """A storage of the server; each client that is a process has a cache of its own."""
+    distributions = ("ZEO",)
 
     def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value], server: Any) -> None:
         self._options, self._server = options, server
         self._name = server.storage(home)
-        self.database = databases.database(zeo_client.storage(server, home, int(options["cache_mib"])))
-
-    def close(self) -> None:
-        self.database.close()
+        super().__init__(open_storage(server, home, int(str(options["cache_mib"]))))
 
     def forget(self) -> None:
         self.database.storage._cache.clear()
-
-    def version(self) -> str:
-        return databases.versions("ZEO")
 
     def settings(self) -> Mapping[str, Value | None]:
         names = ("cache_mib", "invalidation_queue", "sharing")
@@ -45,9 +37,6 @@ class Client:
 
     def files(self) -> Iterable[Path]:
         return databases.files(self._server.file(self._name), self._server.blobs(self._name))
-
-    def caveats(self) -> Iterable[Caveat]:
-        return ()
 
 
 ENGINE = EngineSpec(
@@ -64,7 +53,7 @@ ENGINE = EngineSpec(
         Setting("invalidation_queue", integer(1), INVALIDATION_QUEUE, "last transactions, read at a server's start"),
         databases.SHARING,
     ),
-    server=serve,
+    server=lambda home, tier, options, clients: ZEO(home, int(str(options["invalidation_queue"]))),
     seldom=databases.APPENDED,
     clients="processes",
     sharing=databases.sharing,

@@ -1,28 +1,28 @@
-"""ZEO: a server of its own with storages in its directory, reached by a socket there, that nobody else may enter.
+"""The server ZEO: one of Dyno's own with storages in its directory, reached by a socket there that no other user may
+enter.
 
-A server of ZEO's serves the storages that its configuration names, and no others. So this one has some to give away,
-each a FileStorage: the store in a home is the first that nobody has. Zope Foundation, ZEO documentation, "Running a
+A server serves only the storages in its configuration. So it has a number of them, each a FileStorage, and a store
+takes the first that is free. Zope Foundation, ZEO documentation, "Running a
 ZEO server".
 """
 
 from __future__ import annotations
 
-import socket as sockets
 import sys
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
+from typing import Any
 
-from dyno.servers.process import Process, Served, directory, socket
+from dyno.servers.process import Process, accepts, directory, socket
 
 SOCKET, CONFIGURATION = "zeo.sock", "zeo.conf"
 STORAGES = 32
-"""That there are: a trial has one, and some for the checks before it."""
+"""Number of storages: a trial has one, and the checks before it need some."""
 INVALIDATION_QUEUE = 100
-"""Transactions of which the server remembers what they changed, for clients that come back: its default. It reads so
-many whole when it starts."""
+"""Transactions whose changes the server remembers for clients that reconnect: the default. It reads them when it
+starts."""
 NAME = "storage"
-"""The file in a home that says which of them is its own."""
+"""The file in a store's home with the name of its storage."""
 _STORAGE = """<filestorage {name}>
   path {file}
   blob-dir {blobs}
@@ -30,63 +30,76 @@ _STORAGE = """<filestorage {name}>
 """
 
 
-class ZEO(Served):
+class ZEO(Process):
     """See `dyno.contracts.engine.Server`."""
 
     def __init__(self, home: Path, invalidation_queue: int = INVALIDATION_QUEUE) -> None:
-        self._queue = invalidation_queue
-        # The client finds it from any directory.
-        self._home = home.absolute()
-        self.address = self._home / SOCKET
-        words = ["-m", "ZEO.runzeo", "-C", str(self._home / CONFIGURATION)]
-        self._process = Process([sys.executable, *words], self._home, self._answers)
+        # Clients run in other directories, so the path has to be absolute.
+        home = home.absolute()
+        self._queue, self.address = invalidation_queue, home / SOCKET
+        words = ["-m", "ZEO.runzeo", "-C", str(home / CONFIGURATION)]
+        super().__init__([sys.executable, *words], home, lambda: accepts(self.address, greeted=True))
 
     def start(self) -> None:
-        directory(self._home, None)
+        directory(self.home)
         socket(self.address)
-        # Of one that was killed.
+        # Left by a killed server.
         self.address.unlink(missing_ok=True)
-        (self._home / CONFIGURATION).write_text("".join(self._configured()))
-        self._process.start()
+        (self.home / CONFIGURATION).write_text("".join(self._configuration()))
+        super().start()
 
-    def _configured(self) -> Iterator[str]:
-        # It writes the number of its process into /var otherwise, or where it is started.
-        yield f"<zeo>\n  address {self.address}\n  pid-filename {self._home / 'zeo.pid'}\n"
+    def _configuration(self) -> Iterator[str]:
+        # By default it writes its process number below /var.
+        yield f"<zeo>\n  address {self.address}\n  pid-filename {self.home / 'zeo.pid'}\n"
         yield f"  invalidation-queue-size {self._queue}\n</zeo>\n"
         for number in range(STORAGES):
-            self._of(number).mkdir(exist_ok=True)
+            self._directory(number).mkdir(exist_ok=True)
             yield _STORAGE.format(name=number, file=self.file(str(number)), blobs=self.blobs(str(number)))
 
-    def _of(self, number: int | str) -> Path:
-        return self._home / f"{NAME}-{number}"
+    def _directory(self, number: int | str) -> Path:
+        return self.home / f"{NAME}-{number}"
 
     def file(self, name: str) -> Path:
-        return self._of(name) / "Data.fs"
+        return self._directory(name) / "Data.fs"
 
     def blobs(self, name: str) -> Path:
-        return self._of(name) / "blobs"
+        return self._directory(name) / "blobs"
 
     def storage(self, home: Path) -> str:
-        """The name of the storage that is the store in `home`, for good. Raises RuntimeError where all are taken."""
-        told = home / NAME
-        if not told.exists():
+        """Returns the name of the storage of the store in `home`. Raises RuntimeError if all are taken."""
+        file = home / NAME
+        if not file.exists():
             for number in range(STORAGES):
                 try:
-                    (self._of(number) / "taken").touch(exist_ok=False)
+                    (self._directory(number) / "taken").touch(exist_ok=False)
                 except FileExistsError:
                     continue
-                told.write_text(str(number))
+                file.write_text(str(number))
                 break
             else:
                 raise RuntimeError(f"all {STORAGES} storages of the server are taken")
-        return told.read_text()
+        return file.read_text()
 
-    def _answers(self) -> bool:
-        # It greets who connects, with the version of its protocol.
-        with closing(sockets.socket(sockets.AF_UNIX)) as client:
-            client.settimeout(1)
-            try:
-                client.connect(str(self.address))
-                return bool(client.recv(1))
-            except OSError:
-                return False
+
+def open_storage(server: ZEO, home: Path, cache_mib: int) -> Any:
+    """Opens the storage of the store in `home`, on a running server. Each client has a cache of its own."""
+    import tempfile
+
+    from ZEO import ClientStorage
+
+    name = server.storage(home)
+    # The cache is a temporary file, deleted with its client. /tmp may be memory, so it has to be in `home`.
+    former, tempfile.tempdir = tempfile.tempdir, str(home)
+    try:
+        return ClientStorage.ClientStorage(
+            str(server.address),
+            storage=name,
+            cache_size=cache_mib << 20,
+            # After that, an operation fails: the default.
+            wait_timeout=30,
+            # The server's own blobs: both are on this machine.
+            blob_dir=str(server.blobs(name)),
+            shared_blob_dir=True,
+        )
+    finally:
+        tempfile.tempdir = former

@@ -1,0 +1,102 @@
+"""The store of engines with MongoDB's protocol: a database that pymongo reaches."""
+
+from __future__ import annotations
+
+import shlex
+import warnings
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from dyno.contracts.model import Value
+from dyno.servers import user_server
+from dyno.servers.server_engine import ServerStore
+from dyno.text.passwords import mask_password
+
+SCHEMES = ("mongodb", "mongodb+srv")
+UNAUTHORIZED = 13
+TIMEOUT_MS = 5_000
+"""Time that the client searches for a server that answers. The default is 30 s."""
+
+
+class DocumentStore(ServerStore):
+    """One database on the server."""
+
+    @property
+    def concern(self) -> Mapping[str, Any]:
+        """The write concern of the tier: `w` and `journal`."""
+        return {}
+
+    @classmethod
+    def open_client(cls, server: Any, options: Mapping[str, Value]) -> Any:
+        return connect(server)
+
+    @classmethod
+    def stores(cls, client: Any) -> Iterable[str]:
+        return client.list_database_names()  # type: ignore[no-any-return]
+
+    @classmethod
+    def drop(cls, client: Any, name: str) -> None:
+        client.drop_database(name)
+
+    def create(self) -> None:
+        from pymongo import WriteConcern
+
+        concern = {"j" if name == "journal" else name: value for name, value in self.concern.items()}
+        self.database = self.client.get_database(
+            self.name, write_concern=WriteConcern(**concern) if concern else None
+        )
+
+    @property
+    def tls(self) -> bool | None:
+        pool = self.client.options.pool_options
+        return pool._ssl_context is not None if hasattr(pool, "_ssl_context") else None
+
+    def version(self) -> str:
+        import pymongo
+
+        info = self.client.server_info()
+        ferretdb = info.get("ferretdbVersion")
+        name = f"FerretDB {ferretdb.lstrip('v')}" if ferretdb else f"MongoDB {info['version']}"
+        return f"{name} (pymongo {pymongo.version})"
+
+    def settings(self) -> Mapping[str, Value | None]:
+        import bson
+
+        # Whether pymongo's C extension encodes documents, or Python.
+        return {**super().settings(), "bson": "C" if bson.has_c() else "Python"}
+
+    @staticmethod
+    def missing_right(error: Exception) -> str | None:
+        return error_text(error) if getattr(error, "code", None) == UNAUTHORIZED else None
+
+    @classmethod
+    def removal(cls, name: str, address: Any) -> str:
+        return shlex.join(["mongosh", address, "--eval", f"db.getSiblingDB('{name}').dropDatabase()"])
+
+
+def connect(server: Any, **settings: Any) -> Any:
+    """Returns a client of the server that has been answered. Raises Refused. The client never retries: an operation
+    that fails is counted as failed."""
+    from pymongo import MongoClient
+    from pymongo.errors import PyMongoError
+
+    client: Any = None
+    try:
+        with warnings.catch_warnings():
+            # pymongo only warns of an unknown option: `tsl=true` would be a connection without TLS.
+            warnings.filterwarnings("error", "Unknown option", UserWarning)
+            client = MongoClient(
+                server.address, retryWrites=False, retryReads=False, serverSelectionTimeoutMS=TIMEOUT_MS, **settings
+            )
+        client.admin.command("ping")
+    except (PyMongoError, UserWarning) as error:
+        if client is not None:
+            client.close()
+        raise user_server.unreachable(server, error_text(error)) from None
+    return client
+
+
+def error_text(error: Exception) -> str:
+    """Returns pymongo's message in one line, without its description of the topology."""
+    text = " ".join(str(error).split()).partition(" (configured timeouts")[0].partition(", Timeout:")[0]
+    return mask_password(text)

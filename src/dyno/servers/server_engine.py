@@ -1,0 +1,196 @@
+"""The declaration of an engine whose data is on a server, and the base class of the stores that it opens there.
+
+`server_engine` adds what all such engines share: the options `url`, `set` and `program`, the start of Dyno's own
+server or the use of the user's, the search for the program, and the removal of stores. `ServerStore` names the store,
+deletes stores that killed runs left behind, checks the tier of a user's server, and reports settings and caveats. An
+engine declares and implements only what differs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any, ClassVar
+
+from dyno.contracts.engine import Engine, EngineSpec, Server
+from dyno.contracts.model import Caveat, Refused, Tier, Value, strongest
+from dyno.contracts.settings import Setting
+from dyno.servers import namespace, set_option, user_server
+from dyno.servers.loopback import Address
+from dyno.servers.program_option import PROGRAM, JavaProgram, ServerProgram
+from dyno.servers.set_option import SET
+from dyno.servers.user_server import URL, UserServer
+
+Options = Mapping[str, Value]
+
+
+class ServerStore(Engine):
+    """A store on a server: a database, a schema, a table or a prefix that is called `name`."""
+
+    shown: ClassVar[tuple[str, ...]] = ()
+    """Names of the server's settings that decide speed or durability."""
+    own_caveats: ClassVar[tuple[Caveat, ...]] = ()
+    """Caveats of a server that Dyno started."""
+    undeclared: ClassVar[Caveat] = user_server.DECLARED
+    """Caveat of a user's server that does not report the settings that decide its tier."""
+
+    def __init__(self, home: Path, tier: Tier, options: Options, server: Any) -> None:
+        self.home, self.tier, self.options, self.server = home, tier, options, server
+        self.name = namespace.of(home)
+        self.client = self.open_client(server, options)
+        try:
+            self.check_tier()
+            if not server.own:
+                for name in namespace.abandoned(self.stores(self.client)):
+                    self.drop(self.client, name)
+            self.create()
+        except BaseException:
+            self.close()
+            raise
+
+    # -- what an engine implements --------------------------------------------------------------------------
+
+    @classmethod
+    def open_client(cls, server: Any, options: Options) -> Any:
+        """Returns a connection to the server that has been answered. Raises Refused."""
+        raise NotImplementedError
+
+    @classmethod
+    def stores(cls, client: Any) -> Iterable[str]:
+        """Returns the names of all stores, and of other things of the kind, on a user's server."""
+        return ()
+
+    @classmethod
+    def drop(cls, client: Any, name: str) -> None:
+        """Deletes the store of that name, if it exists."""
+        raise NotImplementedError
+
+    def create(self) -> None:
+        """Creates the store, if it doesn't exist."""
+
+    def read_settings(self, names: tuple[str, ...]) -> Mapping[str, Value | None]:
+        """Returns these settings of the server as it reports them, without those that it does not know."""
+        return {}
+
+    def durability(self) -> Mapping[str, str | None]:
+        """Returns the settings of the server that decide the tier. Empty if it does not report them."""
+        return {}
+
+    @staticmethod
+    def weaker(tier: Tier, settings: Mapping[str, Any]) -> str | None:
+        """Returns which of the settings from `durability` is too weak for the tier, as NAME=VALUE; None if none
+        is."""
+        return None
+
+    def own_files(self) -> Iterable[Path]:
+        """Returns the files of the store on a server that Dyno started."""
+        return ()
+
+    @staticmethod
+    def missing_right(error: Exception) -> str | None:
+        """See `dyno.contracts.engine.EngineSpec.missing_right`."""
+        return None
+
+    @classmethod
+    def removal(cls, name: str, address: Any) -> str:
+        """Returns the shell command that deletes a store from the user's server at that address."""
+        raise NotImplementedError
+
+    # -- what follows ---------------------------------------------------------------------------------------
+
+    @classmethod
+    def remove(cls, home: Path, options: Options, server: Any) -> None:
+        """See `dyno.contracts.engine.EngineSpec.remove`."""
+        with closing(cls.open_client(server, options)) as client:
+            cls.drop(client, namespace.of(home))
+
+    def check_tier(self) -> None:
+        """Raises Refused if the server's settings can't give the tier."""
+        if why := self.weaker(self.tier, self.durability()):
+            raise Refused(f"the server has {why}, so that it can't give tier {self.tier.value}")
+
+    def gives(self) -> Tier:
+        """See `dyno.contracts.engine.EngineSpec.gives`."""
+        settings = self.durability()
+        return strongest(tier for tier in Tier if self.weaker(tier, settings) is None)
+
+    @property
+    def tls(self) -> bool | None:
+        """Whether connections are encrypted; None if unknown."""
+        return self.server.address.secure if isinstance(self.server.address, Address) else False
+
+    def close(self) -> None:
+        self.client.close()
+
+    def settings(self) -> Mapping[str, Value | None]:
+        names = tuple(dict.fromkeys((*self.shown, *set_option.to_read(self.options))))
+        own = "loopback" if isinstance(self.server.address, Address) else "socket"
+        return {**self.read_settings(names), **user_server.transport(self.server, self.tls, own)}
+
+    def files(self) -> Iterable[Path]:
+        return self.own_files() if self.server.own else ()
+
+    def caveats(self) -> Iterable[Caveat]:
+        if self.options.get(SET):
+            yield set_option.CAVEAT
+        if self.server.own:
+            yield from self.own_caveats
+        else:
+            settings = self.durability()
+            declared = user_server.declared(self.gives(), settings) if settings else self.undeclared
+            yield from user_server.caveats(self.tls, declared)
+
+
+def server_engine(
+    store: type[ServerStore],
+    *,
+    schemes: tuple[str, ...],
+    address: Callable[[str], Any] = str,
+    start: Callable[[Path, Tier, Options, int], Server] | None = None,
+    program: ServerProgram | JavaProgram | None = None,
+    settings: Setting | None = None,
+    options: tuple[Setting, ...] = (),
+    sized: tuple[str, str, Value] | None = None,
+    refuse: Callable[[Tier, Options], str | None] = lambda tier, options: None,
+    needs: Callable[[Options], str | None] = lambda options: None,
+    **declaration: Any,
+) -> EngineSpec:
+    """Returns the declaration of an engine whose store is a `ServerStore`.
+
+    `schemes` are those of a user's server, and `address` parses its URL once: the result is `server.address`. `start`
+    returns Dyno's own server, which `program` runs; without them there are only servers of users. `settings` is the
+    option `set`. `sized` names a setting of the server, the option that sizes the same thing, and that option's
+    default: only one of them may be given. `refuse` and `needs` add to the checks that all servers have. All else is
+    a field of `dyno.contracts.engine.EngineSpec`.
+    """
+
+    def serve(home: Path, tier: Tier, options: Options, clients: int) -> Server:
+        if options[URL] or start is None:
+            return UserServer(str(options[URL]), address)
+        return start(home, tier, options, clients)
+
+    def refused(tier: Tier, options: Options) -> str | None:
+        if sized and options[sized[1]] != sized[2] and set_option.sets(options, sized[0]):
+            return f"set.{sized[0]} and {sized[1]} are one setting: leave one of them out"
+        return refuse(tier, options) or set_option.refused(options)
+
+    def missing(options: Options) -> str | None:
+        own = program is not None and not options[URL]
+        return (program.missing(str(options.get(PROGRAM, ""))) if own and program else None) or needs(options)
+
+    if program is not None and program.pinned is not None:
+        declaration["programs"] = (program.pinned,)
+    if isinstance(program, JavaProgram):
+        declaration["packages"] = program.packages
+    chosen = program.setting if isinstance(program, ServerProgram) else None
+    return EngineSpec(
+        options=(user_server.setting(*schemes), *options, *filter(None, (settings, chosen))),
+        server=serve,
+        refuse=refused,
+        needs=missing,
+        gives=None if store.weaker is ServerStore.weaker else store.gives,
+        remove=store.remove,
+        removal=lambda name, options: store.removal(name, address(str(options[URL]))),
+        missing_right=store.missing_right,
+        **{"opener": store, "by_default": False, **declaration},
+    )
