@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dyno.report.page.bundle import ENTRY, script
+from dyno.report.page.parts import ENTRY, script
 
 
 class Bundler:

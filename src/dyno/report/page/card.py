@@ -1,8 +1,8 @@
-"""The picture that stands beside a link to a page, where people share one: its answer, and the first bars of it.
+"""The preview image beside a link to a page where people share it: the answer and its first bars.
 
-Those who draw such previews run no program, read no SVG and take an address alone: so it is a PNG beside the page,
-and is made only where it is known where the page will be. 1,200 by 630 pixels is what the large services show whole
-(The Open Graph protocol, "Structured Properties").
+Services that show previews run no program, read no SVG and need absolute addresses. So the image is a PNG beside the
+page, made only if the page's address is known. Large services show 1,200 by 630 pixels whole (The Open Graph
+protocol, "Structured Properties").
 """
 
 from __future__ import annotations
@@ -23,19 +23,17 @@ from dyno.report.tables.overview import called
 from dyno.results import Run
 
 WIDTH, HEIGHT, EDGE = 1200, 630, 60
-LINES, LETTERS = 3, 50
-"""Of the headline."""
-NAME, SAID, FOOT = 40, 44, 100
-"""Characters that have room."""
+HEADLINE_LINES, HEADLINE_LETTERS = 3, 50
+NAME, REMARK, FOOT = 40, 44, 100
+"""Longest texts in characters."""
 TOP, LINE = 128, 50
-"""Of the headline: where its first line stands, and how far the next is below."""
+"""Position of the headline's first line, and the height of a line."""
 BARS, STEP = 4, 62
-WEB = ("https:", "http:")
 
 
 @dataclass(frozen=True)
 class Link:
-    """Where a page will be, and the picture beside it: addresses of a web server."""
+    """Web addresses of a page and of its preview image."""
 
     page: str
     image: str
@@ -44,44 +42,42 @@ class Link:
 
     @property
     def file(self) -> str:
-        """The picture's name, as an address has it."""
+        """The image's file name, as in its address."""
         return PurePosixPath(urlsplit(self.image).path).name
 
 
 def check(url: str) -> None:
-    """Raises UsageError for what is no address of a page."""
+    """Raises UsageError unless this is a page's address."""
     try:
         address = urlsplit(url)
-        whole = f"{address.scheme}:" in WEB and bool(address.hostname)
+        valid = address.scheme in ("http", "https") and bool(address.hostname)
     except ValueError:
-        whole = False
-    if not whole or address.query or address.fragment or address.username is not None:
-        raise UsageError(f"--url {url}: wants the address that the page will have, as https://example.org/bench/")
+        valid = False
+    if not valid or address.query or address.fragment or address.username is not None:
+        raise UsageError(f"--url {url}: expected the page's future address, as https://example.org/bench/")
 
 
 def link(url: str, page: str) -> Link:
-    """Of `page`: a path below `url` where that ends in a slash, or else at `url` itself. Raises UsageError."""
+    """Addresses of `page`, a path: below `url` if that ends in a slash, else `url` itself. Raises UsageError."""
     check(url)
     target = urljoin(url, quote(page)) if url.endswith("/") else url
-    name = quote(PurePosixPath(page).with_suffix(".png").name)
-    return Link(target, urljoin(target, name))
+    return Link(target, urljoin(target, quote(PurePosixPath(page).with_suffix(".png").name)))
 
 
 def png(run: Run) -> bytes:
-    """The picture. Raises UsageError where a library is missing."""
+    """Raises UsageError if a library is missing."""
     return draw.png(svg(run), 1.0)
 
 
 def svg(run: Run) -> str:
     names = called(run)
     answers = wording.answers(run, names)
-    said = answers[0].partition(". ")[0] if answers else "No engine has a valid figure: there is no answer"
-    # Its figures are those of the bars.
-    plain = re.sub(rf" \([^()]*{wording.SURE}[^()]*\)", "", said).rstrip(".")
-    headline = textwrap.wrap(plain, LETTERS, max_lines=LINES, placeholder=" …")
+    answer = answers[0].partition(". ")[0] if answers else "No engine has a valid figure: there is no answer"
+    # Without the figures, which the bars show.
+    plain = re.sub(rf" \([^()]*{wording.SURE}[^()]*\)", "", answer).rstrip(".")
+    headline = textwrap.wrap(plain, HEADLINE_LETTERS, max_lines=HEADLINE_LINES, placeholder=" …")
     pictures = relative.pictures(run, names)
     trials = heading.trials(run).partition(";")[0]
-    first = TOP + LINE * len(headline) + 10
     drawn: str = parts.template("card.svg").render(
         width=WIDTH,
         height=HEIGHT,
@@ -89,7 +85,7 @@ def svg(run: Run) -> str:
         top=TOP,
         line=LINE,
         step=STEP,
-        first=first,
+        first=TOP + LINE * len(headline) + 10,
         font=theme.FONT,
         ground=theme.LIGHT,
         accent=theme.PALETTE[0],
@@ -102,13 +98,13 @@ def svg(run: Run) -> str:
 
 
 def _bar(bar: relative.Bar) -> Mapping[str, Any]:
-    """In pixels."""
+    """A bar with its lengths in pixels."""
     scale = (WIDTH - 2 * EDGE) / 100
     low, high = (None if part is None else EDGE + part * scale for part in (bar.low, bar.high))
     return {
-        "name": _short(bar.name, NAME),
+        "name": _cut(bar.name, NAME),
         "figure": bar.figure,
-        "said": _short(bar.mark or bar.verdict, SAID),
+        "said": _cut(bar.mark or bar.verdict, REMARK),
         "colour": bar.colour,
         "at": None if bar.at is None else bar.at * scale,
         "low": low,
@@ -116,5 +112,5 @@ def _bar(bar: relative.Bar) -> Mapping[str, Any]:
     }
 
 
-def _short(text: str, most: int) -> str:
+def _cut(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"

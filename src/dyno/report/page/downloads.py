@@ -1,4 +1,4 @@
-"""Texts that are packed into the page: for its program, and files that it gives back without a network."""
+"""Texts packed into the page: data for its program, and files for the reader, available without a network."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import base64
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import chain
 
 from dyno.report.export import documents
 from dyno.report.export.json_stream import compact
@@ -14,16 +13,16 @@ from dyno.results import Run, lines, parsed
 from dyno.text.sanitize import sanitize
 
 MOST_BYTES = 2_000_000
-"""Of a page, if that can be."""
+"""Target size of a page."""
 MOST_RUN_BYTES = 64_000_000
-"""Of a run file that is in a page at all, be it in part."""
+"""Larger run files are not packed, not even in part."""
 LARGE = 4_000_000
-"""From here on packing as small as can be takes too long."""
+"""From this size on the best compression takes too long."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """A text that is packed into the page."""
+    """A packed text in the page."""
 
     id: str
     packed: str
@@ -31,17 +30,17 @@ class Part:
 
 @dataclass(frozen=True)
 class Download(Part):
-    """One that is a file for the reader."""
+    """A packed file for the reader."""
 
     name: str
     title: str
     kind: str
     remark: str = ""
-    """Where nothing is packed: why."""
+    """Why nothing, or only a part, is packed."""
 
 
 def pack(text: str | bytes | Iterable[str]) -> str:
-    """gzip and base64: what the page unpacks again. The same text always gives the same, in whatever pieces."""
+    """Packs a text by gzip and base64. The result does not depend on how the text is split into pieces."""
     pieces = iter([text] if isinstance(text, (str, bytes)) else text)
     first, size = list[bytes](), 0
     for piece in map(_encoded, pieces):
@@ -50,8 +49,8 @@ def pack(text: str | bytes | Iterable[str]) -> str:
         if size >= LARGE:
             break
     packer = zlib.compressobj(9 if size < LARGE else 6, zlib.DEFLATED, zlib.MAX_WBITS | 16)
-    packed = b"".join([*map(packer.compress, chain(first, map(_encoded, pieces))), packer.flush()])
-    return base64.b64encode(packed).decode()
+    packed = [*map(packer.compress, first), *(packer.compress(_encoded(piece)) for piece in pieces), packer.flush()]
+    return base64.b64encode(b"".join(packed)).decode()
 
 
 def _encoded(piece: str | bytes) -> bytes:
@@ -59,39 +58,39 @@ def _encoded(piece: str | bytes) -> bytes:
 
 
 def results(run: Run, at: int) -> Iterator[Download]:
-    """What `dyno show` gives of the run that is the page's `at`th."""
-    stem = _named(run.path.stem)
+    """The results of the page's run number `at` in the formats of `dyno show`."""
+    stem = _file_name(run.path.stem)
     yield Download(f"csv-{at}", pack(documents.as_csv(run)), f"{stem}.csv", "The results as CSV", "text/csv")
-    as_json = pack(documents.as_dense_json(run))
-    yield Download(f"json-{at}", as_json, f"{stem}-results.json", "The results as JSON", "application/json")
+    packed = pack(documents.as_dense_json(run))
+    yield Download(f"json-{at}", packed, f"{stem}-results.json", "The results as JSON", "application/json")
 
 
 def whole(run: Run, at: int) -> Download:
     """The run file, byte for byte."""
-    name = _named(run.path.name)
+    name = _file_name(run.path.name)
     return Download(f"raw-{at}", pack(run.path.read_bytes()), name, "The run file", "application/json")
 
 
 def part(run: Run, at: int) -> Download:
-    """The run file without histograms and time series, which are most of its size. Still a run file. Nothing of one
-    that is too large even so."""
+    """The run file without histograms and time series, which are most of its size. It is still a valid run file. If
+    it is too large even so, nothing is packed."""
     size = run.path.stat().st_size
     if size > MOST_RUN_BYTES:
         why = f"With {size / 1e6:,.0f} MB it is too large for a page"
         return Download(f"raw-{at}", "", run.path.name, "The run file", "application/json", why)
-    kept = []
-    for found in map(parsed, lines(run.path)):
-        for sample in found["samples"] if found.get("kind") == "trial" else ():
+    content = []
+    for line in map(parsed, lines(run.path)):
+        for sample in line["samples"] if line.get("kind") == "trial" else ():
             sample.update(histogram=None, by_kind={}, response=None, late=None, series=[])
-        kept.append(f"{compact(found)}\n")
-    name = f"{_named(run.path.stem)}-without-histograms.json"
+        content.append(f"{compact(line)}\n")
+    name = f"{_file_name(run.path.stem)}-without-histograms.json"
     remark = (
         "Without histograms and time series, with which the page would be larger than"
-        f" {MOST_BYTES / 1e6:g} MB; {_named(run.path.name)} has them."
+        f" {MOST_BYTES / 1e6:g} MB; {_file_name(run.path.name)} has them."
     )
-    return Download(f"raw-{at}", pack("".join(kept)), name, "The run file in part", "application/json", remark)
+    return Download(f"raw-{at}", pack("".join(content)), name, "The run file in part", "application/json", remark)
 
 
-def _named(name: str) -> str:
-    """A file's name need not be text."""
+def _file_name(name: str) -> str:
+    """File names may contain bytes that are not text."""
     return sanitize(name, keep="")

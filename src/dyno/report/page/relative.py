@@ -1,7 +1,8 @@
-"""The first picture of the page, beside the answer: how fast each engine is as a multiple of the fastest.
+"""Pictures of relative speeds: beside the answer, every engine as a multiple of the fastest, and below the overview,
+a small one for each phase of the first place.
 
-Drawn when the page is made, since it has to be seen before any program runs. Its lengths are shares of the width, so
-that it fits a telephone and a large screen; its texts are the page's own, and none is cut.
+They are drawn when the page is built, to be seen before any program runs. Lengths are percent of the width, which
+suits telephones and large screens; texts are the page's own and never cut.
 """
 
 from __future__ import annotations
@@ -11,36 +12,42 @@ from dataclasses import dataclass, replace
 
 from dyno.report.charts import theme
 from dyno.report.tables import display_limits, heading, units, wording
+from dyno.report.tables.overview import Figure, Overview, Place, Ranking
 from dyno.report.tables.table import varying
 from dyno.results import Run
 from dyno.stats.answer import Answer
 from dyno.stats.verdict import Verdict
 
 BEYOND = 1.12
-"""Of the largest point: how far the axis goes. Intervals that go further are cut, or they would squash the others."""
-
+"""End of the axis as a multiple of the largest point. Longer intervals are cut, or they would squash the others."""
+PHASE_SCALE = 100 / BEYOND
+"""Length of the fastest in the pictures of phases."""
 READS = (
     "Speed as a multiple of the fastest's, block by block. Lines and brackets:"
-    f" {wording.LEVEL} intervals; an arrow where one goes on."
+    f" {wording.LEVEL} intervals; an arrow marks one that goes on."
+)
+PHASES_READ = (
+    "Each phase by itself: speeds as shares of the fastest's, which is the dotted line, with"
+    f" {wording.LEVEL} intervals; figures as in the table above."
 )
 
 
 @dataclass(frozen=True)
 class Bar:
-    """One engine. Lengths are percent of the width."""
+    """One engine."""
 
     name: str
     colour: str
     mark: str
-    """'fastest', 'equally fast', "can't tell", or nothing."""
+    """'fastest', 'equally fast', "can't tell", or empty."""
     figure: str
-    """With its interval, where there is one."""
+    """With its interval, if there is one."""
     verdict: str
     at: float | None
     low: float | None = None
     high: float | None = None
     cut: bool = False
-    """Whether the interval goes on beyond the end."""
+    """Whether the interval is cut at the end of the axis."""
 
 
 @dataclass(frozen=True)
@@ -50,47 +57,81 @@ class Picture:
     title: str
     bars: tuple[Bar, ...]
     rest: str
-    """Of engines that are left out."""
+    """Sentence about engines that are left out."""
     one: float
-    """Where the fastest ends, in percent of the width."""
+    """Length of the fastest."""
+
+
+@dataclass(frozen=True)
+class PhasePicture:
+    phase: str
+    unit: str
+    bars: tuple[Bar, ...]
+
+
+@dataclass(frozen=True)
+class PhaseGrid:
+    view: Overview
+    pictures: tuple[PhasePicture, ...]
+    rest: str
+    """Sentence about phases and engines that are left out."""
+    one: float = PHASE_SCALE
 
 
 def pictures(run: Run, names: Mapping[str, str] | None = None) -> list[Picture]:
-    """Of the first answers that compare something: as many as have room beside them."""
-    changing, look = varying(run), looks(run)
-    several = [found for found in wording.called(run, names) if found.others]
-    return [_picture(found, changing, look) for found in several[: display_limits.PICTURES]]
+    """Of the first answers that compare engines."""
+    changing, colours = varying(run), _colours(run)
+    answers = [answer for answer in wording.called(run, names) if answer.others]
+    return [_picture(answer, changing, colours) for answer in answers[: display_limits.PICTURES]]
 
 
-def looks(run: Run) -> dict[str, str]:
-    """The colour of each engine."""
-    colours = theme.scale(heading.engines(run), "color")
-    return dict(zip(colours["domain"], colours["range"], strict=True))
+def _colours(run: Run) -> dict[str, str]:
+    scale = theme.scale(heading.engines(run), "color")
+    return dict(zip(scale["domain"], scale["range"], strict=True))
 
 
-def _picture(found: Answer, changing: Sequence[str], look: Mapping[str, str]) -> Picture:
-    shown, rest = display_limits.first(found.others, display_limits.BARS - 1, "others", "the overview has more")
-    points = [1.0, *(seen.ratio for _, seen in shown if seen.ratio is not None)]
-    scale = 100 / (max(points) * BEYOND)
-    marks = wording.ahead(found)
-    name = found.best.label
-    bars = [Bar(name, look[name], marks.get(name, ""), units.ratio(1), "" if marks else "the best figures", scale)]
-    bars += [
-        measured(Bar(cell.label, look[cell.label], marks.get(cell.label, ""), *_words(seen), None), seen, scale)
-        for cell, seen in shown
-    ]
-    return Picture(wording.place(found, changing), tuple(bars), rest, scale)
+def _picture(answer: Answer, changing: Sequence[str], colours: Mapping[str, str]) -> Picture:
+    others, rest = display_limits.first(answer.others, display_limits.BARS - 1, "others", "the overview has more")
+    scale = 100 / (max([1.0, *(verdict.ratio for _, verdict in others if verdict.ratio is not None)]) * BEYOND)
+    marks, best = wording.ahead(answer), answer.best.label
+    text = "" if marks else "the best figures"
+    bars = [Bar(best, colours[best], marks.get(best, ""), units.ratio(1), text, scale)]
+    for cell, verdict in others:
+        interval = "" if verdict.low is None else f" [{wording.interval(verdict)}]"
+        figure, text, mark = wording.point(verdict) + interval, wording.verdict(verdict), marks.get(cell.label, "")
+        bars.append(_measured(Bar(cell.label, colours[cell.label], mark, figure, text, None), verdict, scale))
+    return Picture(wording.place(answer, changing), tuple(bars), rest, scale)
 
 
-def _words(seen: Verdict) -> tuple[str, str]:
-    """The figure, with its interval where there is one, and the verdict."""
-    reach = "" if seen.low is None else f" [{wording.interval(seen)}]"
-    return wording.point(seen) + reach, wording.verdict(seen)
-
-
-def measured(bar: Bar, seen: Verdict | None, scale: float) -> Bar:
-    """With its lengths, `scale` percent of the width to the fastest's; as it is where there is no interval."""
-    if seen is None or seen.ratio is None or seen.low is None or seen.high is None:
+def _measured(bar: Bar, verdict: Verdict | None, scale: float) -> Bar:
+    """The bar with its lengths if the verdict has an interval. `scale`: length of the fastest."""
+    if verdict is None or verdict.ratio is None or verdict.low is None or verdict.high is None:
         return bar
-    at, low, high = (min(part * scale, 100.0) for part in (seen.ratio, seen.low, seen.high))
-    return replace(bar, at=at, low=low, high=high, cut=seen.high * scale > 100)
+    at, low, high = (min(part * scale, 100.0) for part in (verdict.ratio, verdict.low, verdict.high))
+    return replace(bar, at=at, low=low, high=high, cut=verdict.high * scale > 100)
+
+
+def phases(run: Run, views: Sequence[Overview], ranked: Mapping[Place, Ranking]) -> PhaseGrid | None:
+    """Of the first place; None if fewer than two phases compare engines: the picture beside the answer has them."""
+    if not views:
+        return None
+    colours = _colours(run)
+    engines, rest = display_limits.first(views[0].engines, display_limits.BARS, "engines", "the table has more")
+    lines, more = display_limits.first(views[0].lines, display_limits.PANELS, "phases", "the table has more")
+    grid = []
+    for line in lines:
+        figures = zip(engines, line.figures, strict=False)
+        bars = tuple(_phase_bar(name, fig, ranked.get(line.at), colours[name]) for name, fig in figures if fig)
+        if sum(bar.at is not None for bar in bars) > 1:
+            grid.append(PhasePicture(line.phase, line.unit, bars))
+    return PhaseGrid(views[0], tuple(grid), f"{rest} {more}".strip()) if len(grid) > 1 else None
+
+
+def _phase_bar(name: str, figure: Figure, ranking: Ranking | None, colour: str) -> Bar:
+    text = figure.value + ("?" if figure.doubts and figure.valid else "")
+    if not figure.valid or ranking is None:
+        return Bar(name, colour, "", text, figure.verdict, None)
+    if name == ranking.best:
+        return Bar(name, colour, figure.standing, text, "", PHASE_SCALE)
+    seen = ranking.seen.get(name)
+    return _measured(Bar(name, colour, "", text, figure.verdict, None), seen.verdict if seen else None, PHASE_SCALE)

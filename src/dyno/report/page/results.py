@@ -1,4 +1,4 @@
-"""All results as text for static tables, and what speaks against them."""
+"""All results as text for static tables, and their doubts counted."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from dyno.report.tables.overview import Place, Ranking, place
 from dyno.report.tables.table import Group, Row, bandwidth, costs, interval, tails
 from dyno.stats.doubts import MEANINGS
 
-Line = tuple[str, str]
 MOST_FLOORS = 4
 
 
@@ -23,8 +22,9 @@ class Result:
     best: bool
     params: tuple[str, ...]
     figures: tuple[str, ...]
-    """None for a row that is not valid: then `why` says so."""
+    """Empty for an invalid row."""
     why: str
+    """Why the row is invalid."""
     remarks: tuple[str, ...]
 
 
@@ -34,12 +34,12 @@ class Results:
 
     group: Group
     heads: tuple[str, ...]
-    """Of the figures; those that no row has are left out."""
+    """Titles of the figures that any row has."""
     rows: tuple[Result, ...]
     rest: str
-    """Of rows that are left out."""
+    """Sentence about rows that are left out."""
     floors: str
-    """Null engines, in a line."""
+    """Null engines, in a sentence."""
 
 
 def results(
@@ -49,65 +49,69 @@ def results(
     apart: bool,
     most: int = display_limits.RESULTS,
 ) -> Results:
-    """`apart`: whether the CPU time of clients and servers stands apart, in all tables of the run. `most`: rows."""
+    """`apart`: whether CPU time of clients and servers has columns of its own. `most`: number of rows."""
     engines = [row for row in group.rows if not row.summary.cell.floor]
     shown, rest = display_limits.first(engines, most, "rows", "the CSV among the downloads has all")
-    valid = {id(row): _figures(row, apart) for row in shown if row.summary.throughput is not None}
-    known = {name for row in valid.values() for name, text in row if text != units.UNKNOWN}
-    heads = [name for name, _ in next(iter(valid.values()), []) if name in known]
+    figures = [_figures(row, apart) for row in shown]
+    known = dict.fromkeys(head for row in figures for head, text in row.items() if text != units.UNKNOWN)
+    heads = [head for head in next(filter(None, figures), {}) if head in known]
     rows = []
-    for row in shown:
-        figures = tuple(text for name, text in valid.get(id(row), []) if name in heads)
-        summary = row.summary
+    for row, texts in zip(shown, figures, strict=True):
         ranking = ranked.get(place(row))
-        best = ranking is not None and bool(ranking.seen) and ranking.best == row.name
-        params = tuple(str(summary.cell.params[name]) for name in changing)
-        why = "" if figures else summary.why or "not measured"
-        rows.append(Result(row.name, best, params, figures, why, tuple(row.remarks())))
+        rows.append(
+            Result(
+                name=row.name,
+                best=ranking is not None and bool(ranking.seen) and ranking.best == row.name,
+                params=tuple(str(row.summary.cell.params[name]) for name in changing),
+                figures=tuple(texts[head] for head in heads if head in texts),
+                why="" if texts else row.summary.why or "not measured",
+                remarks=tuple(row.remarks()),
+            )
+        )
     return Results(group, tuple(heads), tuple(rows), rest, _floors(group, changing))
 
 
 def _floors(group: Group, changing: Sequence[str]) -> str:
-    """What the harness itself could do: it is no row beside the others. The slowest and the fastest of very many."""
+    """The harness's own cost. Of many null engines the slowest and the fastest."""
     rows = [row for row in group.rows if row.summary.cell.floor]
-    told = []
+    texts = []
     for row in rows if len(rows) <= MOST_FLOORS else [rows[0], rows[-1]]:
-        found, cell = row.summary.throughput, row.summary.cell
+        throughput, cell = row.summary.throughput, row.summary.cell
         params = units.params({name: cell.params[name] for name in changing})
-        figure = (
-            row.summary.why or "not measured" if found is None else f"{units.rate(found.median)} {row.summary.unit}/s"
-        )
-        told.append(f"{cell.label}{f' with {params}' if params else ''} {figure}")
+        figure = row.summary.why or "not measured"
+        if throughput is not None:
+            figure = f"{units.rate(throughput.median)} {row.summary.unit}/s"
+        texts.append(f"{cell.label}{f' with {params}' if params else ''} {figure}")
     which = "" if len(rows) <= MOST_FLOORS else f", of {len(rows):,} the first and the last"
-    return f"Floors, which do nothing{which}: {', '.join(told)}." if told else ""
+    return f"Floors, which do nothing{which}: {', '.join(texts)}." if texts else ""
 
 
-def _figures(row: Row, apart: bool) -> list[Line]:
-    summary, found = row.summary, row.summary.throughput
-    if found is None:
-        return []
-    return [
-        (f"{summary.unit}/s", units.rate(found.median)),
-        ("bandwidth", bandwidth(summary) or units.UNKNOWN),
-        ("95 % interval", interval(summary)),
-        *((_head(who, summary.unit), text or units.UNKNOWN) for who, text in costs(summary, apart).items()),
-        ("trials", str(len(summary.samples))),
-        *((name, units.duration(summary.latency_ns[name])) for name in ("p50", "p99")),
-        *((name, text or units.UNKNOWN) for name, text in tails(summary).items()),
-        *((f"response {name}", units.duration(summary.response_ns[name])) for name in ("p50", "p99")),
-        ("on disk", units.size(summary.bytes_on_disk)),
-    ]
+def _figures(row: Row, apart: bool) -> dict[str, str]:
+    """Figures by title; empty for an invalid row."""
+    summary, throughput = row.summary, row.summary.throughput
+    if throughput is None:
+        return {}
+    cpu = {
+        f"{'' if who == 'cpu' else f'{who} '}CPU/{summary.unit}": text for who, text in costs(summary, apart).items()
+    }
+    figures = {
+        f"{summary.unit}/s": units.rate(throughput.median),
+        "bandwidth": bandwidth(summary),
+        "95 % interval": interval(summary),
+        **cpu,
+        "trials": str(len(summary.samples)),
+        **{name: units.duration(summary.latency_ns[name]) for name in ("p50", "p99")},
+        **tails(summary),
+        **{f"response {name}": units.duration(summary.response_ns[name]) for name in ("p50", "p99")},
+        "on disk": units.size(summary.bytes_on_disk),
+    }
+    return {head: text or units.UNKNOWN for head, text in figures.items()}
 
 
-def _head(who: str, unit: str) -> str:
-    """Of a column of CPU time."""
-    return f"CPU/{unit}" if who == "cpu" else f"{who} CPU/{unit}"
-
-
-def against(found: Sequence[Group]) -> list[Line]:
-    """The doubts of all rows, counted: how many figures, and what it means. Without null engines."""
-    rows = [row for group in found for row in group.rows if not row.summary.cell.floor]
-    without = sum(not row.summary.valid for row in rows)
-    lines = [(f"{without} of {len(rows)}", "have no number: the results say why")] if without else []
+def against(groups: Sequence[Group]) -> list[tuple[str, str]]:
+    """The doubts of all rows: how many figures have each, and its meaning. Without null engines."""
+    rows = [row for group in groups for row in group.rows if not row.summary.cell.floor]
+    missing = sum(not row.summary.valid for row in rows)
+    lines = [(f"{missing} of {len(rows)}", "have no number: the results say why")] if missing else []
     counts = Counter(code for row in rows for code in {doubt.code for doubt in row.doubts})
     return lines + [(f"{counts[code]} of {len(rows)}", text) for code, text in MEANINGS.items() if counts[code]]

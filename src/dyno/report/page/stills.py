@@ -1,10 +1,10 @@
-"""The charts of the place where a page begins, drawn when it is made: they are seen before any program runs, and
-without one. The program puts its own in their place, which can be asked for others."""
+"""Charts of the first place drawn when the page is built: they are seen before any program runs, and without one. The
+program replaces them by its own."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -14,88 +14,83 @@ from dyno.report.tables import display_limits, heading
 from dyno.results import Run
 
 WIDTH = 1_340
-"""Pixels; a narrower window has it smaller."""
+"""Pixels; narrower windows scale the drawing down."""
 MOST_BYTES = 40_000
-"""Of one: what has more to draw is drawn by the program alone, or a page of a large run would be none of 2 MB."""
+"""Limit of one drawing: larger ones are left to the program, or pages of large runs would exceed 2 MB."""
 CONCAT_MARGIN = 104
-"""As figure.js has it."""
+"""The same as in figure.js."""
 LIGHT = theme.config(dark=False)
-# The page's own colours, which are others in the dark: see page.css.
+# The page's own colours, which change in the dark: see page.css.
 TEXT, DIM, GRID = (LIGHT["axis"][name] for name in ("labelColor", "titleColor", "gridColor"))
 COLOURS = {TEXT: "var(--ink)", DIM: "var(--dim)", GRID: "var(--line)"}
 
 
-def chosen(run: Run, charts: Sequence[Chart], told: Mapping[str, Any]) -> list[tuple[Chart, list[Record]]]:
-    """What is to be drawn, chart by chart. `told`: what the program is told of the run."""
-    at = told["start"]
-    best = next((row["engine"] for row in told["rows"] if row["best"] and _here(row, at, ())), None)
-    found = []
+def chosen(run: Run, charts: Sequence[Chart], payload: Mapping[str, Any]) -> list[tuple[Chart, list[Record]]]:
+    """The records to draw, by chart. `payload`: the run's data for the page's program."""
+    start = payload["start"]
+    best = next((row["engine"] for row in payload["rows"] if row["best"] and _is_here(row, start, ())), None)
+    by_chart = []
     for chart in charts:
-        here = partial(_here, at=at, spans=chart.spans)
-        brief = told["brief"] and chart.brief
-        records = list(chart.selected(run, here) if brief else filter(here, _unpacked(told["records"][chart.name])))
-        shown = _first([record for record in records if record.get("baseline", best) == best])
-        found += [(chart, shown)] if shown else []
-    return found
+        here = partial(_is_here, start=start, spans=chart.spans)
+        if payload["brief"] and chart.brief:
+            records = list(chart.selected(run, here))
+        else:
+            packed = payload["records"][chart.name]
+            unpacked = (dict(zip(packed["names"], row, strict=True)) for row in packed["rows"])
+            records = list(filter(here, unpacked))
+        records = [record for record in records if record.get("baseline", best) == best]
+        engines = list(dict.fromkeys(record["engine"] for record in records))[: display_limits.ROWS]
+        if records := [record for record in records if record["engine"] in engines]:
+            by_chart.append((chart, records))
+    return by_chart
 
 
-def stills(run: Run, found: Iterable[tuple[Chart, Sequence[Record]]]) -> dict[str, str]:
-    """SVG by the chart's name, of those that are not too large."""
-    drawn = {chart.name: _drawn(chart, heading.engines(run), records) for chart, records in found}
-    return {name: svg for name, svg in drawn.items() if len(svg) <= MOST_BYTES}
+def stills(run: Run, by_chart: Iterable[tuple[Chart, Sequence[Record]]]) -> dict[str, str]:
+    """SVG by the chart's name, without those that are too large."""
+    drawings = {chart.name: _drawn(chart, heading.engines(run), records) for chart, records in by_chart}
+    return {name: svg for name, svg in drawings.items() if len(svg) <= MOST_BYTES}
 
 
-def _unpacked(found: Mapping[str, Any]) -> Iterator[Record]:
-    """As the page's program does it."""
-    return (dict(zip(found["names"], row, strict=True)) for row in found["rows"])
-
-
-def _here(record: Mapping[str, Any], at: Mapping[str, Any], spans: Sequence[str]) -> bool:
-    """What `isHere` is in state.js. Floors are chosen later, if at all."""
+def _is_here(record: Mapping[str, Any], start: Mapping[str, Any], spans: Sequence[str]) -> bool:
+    """The same as `isHere` in state.js, without floors."""
     params = {name: value for name, value in record["params"].items() if name not in spans}
     return (
         not record["floor"]
-        and (record["phase"], record["tier"] or "") == (at["phase"], at["tier"])
-        and all(at["params"][name] == value for name, value in params.items())
+        and (record["phase"], record["tier"] or "") == (start["phase"], start["tier"])
+        and all(start["params"][name] == value for name, value in params.items())
     )
-
-
-def _first(records: Sequence[Record]) -> list[Record]:
-    """Those of so many engines as a picture has."""
-    engines = list(dict.fromkeys(record["engine"] for record in records))[: display_limits.ROWS]
-    return [record for record in records if record["engine"] in engines]
 
 
 def _drawn(chart: Chart, engines: Sequence[str], records: Sequence[Record]) -> str:
     vl_convert = draw.load("the report needs vl-convert; install it by")
 
     spec = chart.spec(engines, unit_of(records[0]))
-    parts = spec.get("vconcat")
-    for part in parts or [spec]:
-        part["width"] = WIDTH - CONCAT_MARGIN if parts else WIDTH
-    _narrowed(spec, {record["engine"] for record in records})
-    made = vl_convert.vegalite_to_vega({**spec, "data": {"values": list(records)}, "config": LIGHT})
-    if not parts:
-        made["autosize"] = {"type": "fit-x", "contains": "padding"}
-    drawn: str = vl_convert.vega_to_svg(made)
-    # Tags alone: the texts between them are names of the run's, with versions in them.
-    return re.sub(r"<[^>]*>", lambda tag: _tag(tag[0], chart.file), drawn)
+    panels = spec.get("vconcat")
+    for panel in panels or [spec]:
+        panel["width"] = WIDTH - CONCAT_MARGIN if panels else WIDTH
+    _limit_legends(spec, {record["engine"] for record in records})
+    vega = vl_convert.vegalite_to_vega({**spec, "data": {"values": list(records)}, "config": LIGHT})
+    if not panels:
+        vega["autosize"] = {"type": "fit-x", "contains": "padding"}
+    svg: str = vl_convert.vega_to_svg(vega)
+    # Only tags: the texts between them may contain versions, which look like numbers.
+    return re.sub(r"<[^>]*>", lambda tag: _tag(tag[0], chart.file), svg)
 
 
 def _tag(tag: str, prefix: str) -> str:
-    """A tag of a drawing as the page has it."""
+    """A tag of a drawing for the page: in the page's colours, with short numbers and unique ids."""
     for colour, variable in COLOURS.items():
         tag = tag.replace(f'"{colour}"', f'"{variable}"')
-    # It is hidden from screen readers: the element around it says what it shows.
+    # The element around the drawing is described to screen readers instead.
     tag = re.sub(r' (aria-[a-z]+|role)="[^"]*"', "", tag)
-    tag = re.sub(r"\d+\.\d{2,}", lambda found: f"{float(found[0]):.1f}", tag)
-    # Several stand in one page, and each numbers what it refers to from the beginning.
+    tag = re.sub(r"\d+\.\d{2,}", lambda number: f"{float(number[0]):.1f}", tag)
+    # Every drawing of the page numbers its ids from the beginning.
     return re.sub(r'(id="|url\(#|href="#)', rf"\g<1>{prefix}-", tag)
 
 
-def _narrowed(spec: Any, engines: set[str]) -> None:
-    """What `narrowed` is in figure.js."""
+def _limit_legends(spec: Any, engines: set[str]) -> None:
+    """The same as `narrowed` in figure.js."""
     for part in spec.values() if isinstance(spec, dict) else spec if isinstance(spec, list) else ():
-        _narrowed(part, engines)
+        _limit_legends(part, engines)
     if isinstance(spec, dict) and spec.get("field") == "engine" and spec.get("legend"):
         spec["legend"]["values"] = [name for name in spec["scale"]["domain"] if name in engines]

@@ -390,7 +390,7 @@ def _frozen(value: Any) -> Hashable:
 
 def _fact_texts(values: list[tuple[str, str, Any]]) -> list[tuple[str, str, str]]:
     """Facts as people read them. Different values that would look the same are written in full."""
-    texts = [(where, what, settings.said(what, value)) for where, what, value in values]
+    texts = [(where, what, settings.written(what, value)) for where, what, value in values]
     counts = Counter(texts)
     return [
         text if counts[text] == 1 else (text[0], text[1], str(value))
