@@ -14,7 +14,7 @@ from pages import named, read, rows, sections
 from dyno import registry
 from dyno.contracts.engine import EngineSpec
 from dyno.contracts.model import Tier
-from dyno.report.about.tiers import COLUMNS
+from dyno.report.about.proofs import TIERS
 from dyno.selftest.flushes import DECLARED, NOTHING, PROVEN, Proof
 from dyno.selftest.trace import Seen
 
@@ -29,7 +29,7 @@ def block(name: str) -> str:
 
 def table(name: str) -> list[dict[str, str]]:
     text = block(name).replace("\N{NO-BREAK SPACE}", " ")
-    return [dict(zip(COLUMNS, row, strict=True)) for row in rows(text)]
+    return [dict(zip(TIERS.columns, row, strict=True)) for row in rows(text)]
 
 
 def ours() -> Iterator[EngineSpec]:

@@ -163,7 +163,7 @@ def test_cold_can_not_be_made_in_memory_and_that_is_no_failure(shell: Shell) -> 
         assert list(Path(place).iterdir()) == []
     assert status == 0
     assert out.startswith("none  cold ")
-    assert out.endswith("0 passed, 0 failed, 1 could not be made here\n")
+    assert out.endswith("0 passed, 0 failed, 1 can't be run on this machine\n")
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from shell import Shell, small
 
 from dyno import registry
 from dyno.options import RunRequest
-from dyno.report.about.plan_preview import clock
+from dyno.report.about.listing import clock
 from dyno.runner.plan import make, unpaced
 
 pytestmark = pytest.mark.usefixtures("processes")

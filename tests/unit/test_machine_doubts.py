@@ -175,7 +175,7 @@ def test_a_person_reads_what_a_wake_up_costs() -> None:
     assert "57.0 µs (p99 90.5 µs) asleep and 12.2 µs (p99 20.0 µs) kept awake" in " ".join(text.split())
     assert "on any" not in text and "others keep" not in text
     facts = planted({"wakeups": {"cost_ns": 900}, "pressure.others_busy_percent": 80.0})
-    assert "0.9 µs of a sleeping core (more where others keep none awake)" in " ".join(shown(facts, []).split())
+    assert "0.9 µs of a sleeping core (more on an idle machine)" in " ".join(shown(facts, []).split())
 
 
 def test_a_person_reads_what_to_do() -> None:

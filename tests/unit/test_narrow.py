@@ -26,7 +26,8 @@ from dyno.cli.commands import dyno
 from dyno.cli.console import PIPE_WIDTH
 from dyno.fields import Sample
 from dyno.http.stages import STAGES
-from dyno.report.about import crashes, machine, plan_preview, tiers, waterfall
+from dyno.report.about import listing, machine, waterfall
+from dyno.report.about.proofs import CRASHES, TIERS
 from dyno.report.replicate import replica
 from dyno.report.tables import grid
 from dyno.results import Run
@@ -230,13 +231,13 @@ def replicated(console: Console) -> None:
 
 
 TABLES: dict[str, Callable[[Console], None]] = {
-    "crash": lambda console: crashes.render(
+    "crash": lambda console: CRASHES.render(
         [CRASHED, {**CRASHED, "device": CRASHED["cut"], "system": "xfs"}], console
     ),
-    "selftest --tiers": lambda console: tiers.render([PROVEN], console),
+    "selftest --tiers": lambda console: TIERS.render([PROVEN], console),
     "doctor": lambda console: machine.render(FACTS, [], console),
     "http": lambda console: waterfall.render(REQUEST, console),
-    "run --dry-run": lambda console: plan_preview.render("records", PHASES, a_run(1).cells, "That is all.", console),
+    "run --dry-run": lambda console: listing.plan("records", PHASES, a_run(1).cells, "That is all.", console),
     "replicate NAME": replicated,
 }
 

@@ -19,7 +19,7 @@ from dyno.crash.model import MODELS
 from dyno.crash.rows import WRONG, CrashRequest, CrashRow, claims, rows
 from dyno.host import directories
 from dyno.host.process import nothing_left
-from dyno.report.about import crashes
+from dyno.report.about.proofs import CRASHES
 from dyno.runner import work_directory
 
 COUNT = click.IntRange(0, 1_000_000)
@@ -85,7 +85,7 @@ def crash_command(engines: tuple[str, ...], root: Path | None, **flags: Any) -> 
                 results.append(path, {"kind": "row", **row.data()})
     data = [row.data() for row in finished]
     if flags["as_markdown"]:
-        click.echo(crashes.markdown(data), nl=False)
+        click.echo(CRASHES.markdown(data), nl=False)
     else:
-        crashes.render(data, output())
+        CRASHES.render(data, output())
     return 1 if any(row.verdict in WRONG for row in finished) else 0

@@ -71,10 +71,10 @@ def list_command(what: str | None, crash: Path | None) -> None:
     rows = [row for row in rows if crash is not None or row["engine"].partition(":")[0] in names]
     if rows and shown_engines:
         # Imported here: its libraries take longer to load than the rest of the command.
-        from dyno.report.about import crashes
+        from dyno.report.about.proofs import CRASHES
 
         console.print(Text("\nTiers tested by dyno crash", "bold"))
-        crashes.render(rows, console)
+        CRASHES.render(rows, console)
     if not native.built():
         console.print(Text(f"\n{listing.NOT_NATIVE}; {native.REMEDY}.", "yellow"), soft_wrap=True)
     for line in registry.broken():

@@ -105,7 +105,7 @@ def http_command(url: str, data: tuple[str, ...], count: int, keep: bool, human:
             failed = record["error"] is not None
         else:
             records = (client.request(url, fresh=not keep) for _ in range(count))
-            record, show = repeated(records, mask_argument(url)), waterfall.summarised
+            record, show = repeated(records, mask_argument(url)), waterfall.summary
             failed = record["failed"] > 0
     if human:
         show(record, output())

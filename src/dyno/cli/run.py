@@ -21,7 +21,7 @@ from dyno.cli.show import PRICES
 from dyno.contracts.model import UsageError
 from dyno.host.directories import trouble
 from dyno.options import MOST_SAMPLES
-from dyno.report.about import plan_preview
+from dyno.report.about import listing
 from dyno.report.tables import cost_table, sections, text
 from dyno.report.tables.table import groups
 from dyno.results import FLOOR_BLOCKS, Run, is_reference
@@ -89,7 +89,7 @@ def run_command(
     if any(mask_argument(word) != word for word in (*flags["engines"], on or "")):
         print_note(PASSWORD_SHOWN)
     if dry:
-        plan_preview.render(run_plan.suite, run_plan.phases, run_plan.cells, _forecast(run_plan), output())
+        listing.plan(run_plan.suite, run_plan.phases, run_plan.cells, _forecast(run_plan), output())
         return 0
     run = carry_out(run_plan, path, root, resume, overwrite, most)
     text.render(run, output(), whole=whole)
@@ -138,11 +138,11 @@ def _forecast(run_plan: Plan) -> str:
     """The number of trials and the longest measuring time, as a sentence."""
     trials, seconds = forecast_time(run_plan)
     fewer = run_plan.samples > FLOOR_BLOCKS and any(is_reference(run_plan.cells, cell) for cell in run_plan.cells)
-    sentence = plan_preview.told(
+    sentence = listing.plan_size(
         trials, run_plan.samples, len(run_plan.phases), seconds, FLOOR_BLOCKS if fewer else None
     )
     if run_plan.until is not None and run_plan.within is not None:
-        longest = plan_preview.clock(run_plan.within)
+        longest = listing.clock(run_plan.within)
         sentence += f"; further blocks follow until each interval is narrow, for {longest} at most"
     return f"{sentence}\n{note}" if (note := unpaced(run_plan)) else sentence
 

@@ -13,8 +13,7 @@ import click
 from dyno.cli.console import output, print_note, progress
 from dyno.cli.flag_values import split, work_option
 from dyno.contracts.model import UsageError
-from dyno.report.about import tiers as tables
-from dyno.report.about.verdicts import line, summary
+from dyno.report.about.proofs import TIERS, check_line, check_summary
 from dyno.runner import work_directory
 from dyno.selftest import chosen, made
 from dyno.selftest.flushes import WRONG, claims, proofs
@@ -54,12 +53,12 @@ def _checks(work: Path, only: str | None, as_json: bool) -> int:
             status.update(f"{number} of {len(checks)}, {check.name}: {check.guards}")
             verdicts.append(next(results)[1])
             if not as_json:
-                line(check, verdicts[-1], console)
+                check_line(check, verdicts[-1], console)
     if as_json:
         data = [{"name": c.name, "guards": c.guards, **asdict(v)} for c, v in zip(checks, verdicts, strict=True)]
         click.echo(json.dumps({"checks": data}, indent=2))
     else:
-        summary(verdicts, console)
+        check_summary(verdicts, console)
     return 1 if any(verdict.passed is False for verdict in verdicts) else 0
 
 
@@ -74,7 +73,7 @@ def _tiers(work: Path, flags: Mapping[str, Any]) -> int:
     if flags["as_json"]:
         click.echo(json.dumps({"tiers": data}, indent=2))
     elif flags["as_markdown"]:
-        click.echo(tables.markdown(data), nl=False)
+        click.echo(TIERS.markdown(data), nl=False)
     else:
-        tables.render(data, output())
+        TIERS.render(data, output())
     return 1 if any(proof.verdict in WRONG for proof in results) else 0

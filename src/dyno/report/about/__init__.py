@@ -1,1 +1,1 @@
-"""Texts about a run or about Dyno: the machine, the plan, the listing, results of crashes."""
+"""Texts about Dyno or about a machine: listings, a plan, `dyno doctor`, proofs of tiers, requests."""

@@ -1,62 +1,64 @@
-"""What there is, from the declarations alone."""
+"""What is printed before anything is measured: suites and engines from their declarations, and a plan."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from rich.console import Console
 from rich.text import Text
 
 from dyno.contracts.engine import EngineSpec
 from dyno.contracts.model import Tier
+from dyno.contracts.sample import Cell
 from dyno.contracts.settings import Setting
 from dyno.contracts.suite import Suite
 from dyno.report.tables import grid, units
 
-DECLARED = "†"
-"""The sign of a tier that nobody has run against the real thing."""
+UNPROVEN = "†"
+"""Sign of a tier of an engine that was never run against the real server."""
 NOT_NATIVE = "The native loop is not built here: the Python loop measures, and takes several times as long"
 READY, UNTESTED, MISSING = "ready", "untested", "missing"
-Through = Mapping[str, EngineSpec]
-"""By the name of a suite: an engine as it is through the port that the suite measures it by."""
+Ports = Mapping[str, EngineSpec]
+"""An engine's specification through the port of each suite that measures it, by the suite's name."""
 
 
 def overview(
-    found: Sequence[Suite], engines: Sequence[EngineSpec], served: Mapping[str, Through], console: Console
+    suites: Sequence[Suite], engines: Sequence[EngineSpec], ports: Mapping[str, Ports], console: Console
 ) -> None:
     """A line for each suite and each engine."""
-    _table(("suite", "what it asks"), [(suite.name, _short(suite.title)) for suite in found], console)
+    _table(("suite", "what it asks"), [(suite.name, _short(suite.title)) for suite in suites], console)
     console.print()
-    states(engines, served, console)
+    states(engines, ports, console)
     console.print(
         "\n`dyno list NAME` shows everything about a suite or an engine; `dyno install NAME` gets what is missing."
     )
 
 
 def _short(title: str) -> str:
-    """What stands before its first colon or bracket."""
+    """The part before the first colon or bracket."""
     return title.partition(":")[0].partition(" (")[0]
 
 
 def states(
-    found: Sequence[EngineSpec], served: Mapping[str, Through], console: Console, suite: str | None = None
+    engines: Sequence[EngineSpec], ports: Mapping[str, Ports], console: Console, suite: str | None = None
 ) -> None:
-    """A line for each engine: whether it can run here. `suite`: as it is there, in place of all its suites."""
+    """A line for each engine: whether it can run here. `suite`: in this suite only."""
     rows, styles = [], dict[str, str]()
-    for spec in found:
-        mine = served[spec.name]
-        known = [_state(mine[suite])] if suite else [_state(each) for each in mine.values()] or [_state(spec)]
-        # By what it can do in any suite.
-        state, style = next((each for each in known if each[1] == "green"), known[0])
+    for spec in engines:
+        by_suite = ports[spec.name]
+        specs = [by_suite[suite]] if suite else list(by_suite.values()) or [spec]
+        every = [_state(through) for through in specs]
+        # Ready in any suite counts as ready.
+        state, style = next((one for one in every if one[1] == "green"), every[0])
         short = READY if style == "green" else UNTESTED if state.startswith(UNTESTED) else MISSING
         styles[short] = style
-        rows.append((spec.name, short, _short(spec.title) if suite else ", ".join(mine)))
+        rows.append((spec.name, short, _short(spec.title) if suite else ", ".join(by_suite)))
     _table(("engine", "here", "what it is" if suite else "suites"), rows, console, styles)
 
 
-def suites(found: Iterable[Suite], console: Console) -> None:
+def suites(chosen: Iterable[Suite], console: Console) -> None:
     """The suites with their phases, parameters and presets."""
-    listed = list(found)
+    listed = list(chosen)
     _table(("suite", "what it asks"), [(suite.name, suite.title) for suite in listed], console)
     for suite in listed:
         console.print(Text(f"\n{suite.name}: phases", "bold"))
@@ -72,69 +74,56 @@ def suites(found: Iterable[Suite], console: Console) -> None:
         _table(("preset", "parameters", "samples", "budget of a phase"), presets, console)
 
 
-def engines(found: Sequence[EngineSpec], served: Mapping[str, Through], console: Console) -> None:
-    """The engines, what they are known not to do, and their options."""
+def engines(chosen: Sequence[EngineSpec], ports: Mapping[str, Ports], console: Console) -> None:
+    """The engines with their known gaps and options."""
     console.print()
-    alike = {spec.name: _alike(spec, served[spec.name]) for spec in found}
     rows, styles = list[Sequence[str]](), dict[str, str]()
-    for spec in found:
-        for at, (suites_, through, (state, style)) in enumerate(alike[spec.name]):
-            tiers = ", ".join(_tier(through, tier) for tier in through.tiers) or units.UNKNOWN
-            name, title = ("", "") if at else (spec.name, spec.title)
-            rows.append((name, title, ", ".join(suites_), tiers, through.clients, state))
+    for spec in chosen:
+        # Suites for which the engine says the same share a line. The state is looked up once for each port: that
+        # searches modules and programs.
+        lines: dict[str, tuple[list[str], EngineSpec, str]] = {}
+        for suite, through in (ports[spec.name] or {"": spec}).items():
+            state, style = _state(through)
             styles[state] = style
+            same = repr((through.clients, list(through.tiers), through.default_tier, state))
+            lines.setdefault(same, ([], through, state))[0].append(suite)
+        name, title = spec.name, spec.title
+        for in_suites, through, state in lines.values():
+            tiers = ", ".join(_tier(through, tier) for tier in through.tiers) or units.UNKNOWN
+            rows.append((name, title, ", ".join(in_suites), tiers, through.clients, state))
+            name = title = ""
     _table(("engine", "what it is", "suites", "tiers", "clients", "here"), rows, console, styles)
     console.print(Text("* the tier without --tier. Clients: how several share it; `one` refuses more.", "dim"))
-    every = [through for each in alike.values() for _, through, _ in each]
-    if any(DECLARED in _tier(spec, tier) for spec in every for tier in spec.tiers):
+    if any(UNPROVEN in row[3] for row in rows):
         console.print(
-            Text(f"{DECLARED} declared, not proven. `dyno selftest --tiers` proves tiers, where it can.", "dim")
+            Text(f"{UNPROVEN} declared, not proven. `dyno selftest --tiers` proves tiers, where it can.", "dim")
         )
-    if lines := [line for spec in found for line in _gaps(spec)]:
+    gaps = [
+        f"  {spec.name}, {port}: {gap.check} ({gap.kind}): {gap.reason}"
+        for spec in chosen
+        for port, about in spec.ports.items()
+        for gap in about.gaps
+    ]
+    if gaps:
         console.print(Text("\nKnown gaps", "bold"))
-        for line in lines:
-            console.print(Text(f"  {line}"), soft_wrap=True)
-    for spec in found:
-        for name, options in _options(spec):
-            console.print(Text(f"\n{name}: options (-e {spec.name}:OPTION=VALUE[+OPTION=VALUE])", "bold"))
-            _settings(options, console)
-
-
-def _alike(spec: EngineSpec, served: Through) -> list[tuple[list[str], EngineSpec, tuple[str, str]]]:
-    """The suites of an engine, those together of which it says the same; itself where it is of none. With its state
-    there, which is looked up once: it is looked for modules and programs."""
-    found: dict[str, tuple[list[str], EngineSpec, tuple[str, str]]] = {}
-    for suite, through in served.items():
-        state = _state(through)
-        same = repr((through.clients, list(through.tiers), through.default_tier, state))
-        found.setdefault(same, ([], through, state))[0].append(suite)
-    return list(found.values()) or [([], spec, _state(spec))]
-
-
-def _gaps(spec: EngineSpec) -> Iterator[str]:
-    """'ferretdb, records: atomicity (unsupported): why'."""
-    for port, about in spec.ports.items():
-        for gap in about.gaps:
-            yield f"{spec.name}, {port}: {gap.check} ({gap.kind}): {gap.reason}"
-
-
-def _options(spec: EngineSpec) -> Iterator[tuple[str, Sequence[Setting]]]:
-    """Those of the engine, and those that it has through one port only."""
-    if spec.options:
-        yield spec.name, spec.options
-    for port, about in spec.ports.items():
-        if about.options:
-            yield f"{spec.name}, {port}", about.options
+    for line in gaps:
+        console.print(Text(line), soft_wrap=True)
+    for spec in chosen:
+        options = {spec.name: spec.options, **{f"{spec.name}, {port}": a.options for port, a in spec.ports.items()}}
+        for title, settings in options.items():
+            if settings:
+                console.print(Text(f"\n{title}: options (-e {spec.name}:OPTION=VALUE[+OPTION=VALUE])", "bold"))
+                _settings(settings, console)
 
 
 def _tier(spec: EngineSpec, tier: Tier) -> str:
-    """Its name and signs. Tier volatile promises nothing that could be proven."""
-    declared = DECLARED if spec.untested and tier is not Tier.VOLATILE else ""
-    return f"{tier.value}{'*' if tier is spec.default_tier else ''}{declared}"
+    """The name with its signs. Tier volatile promises nothing that could be proven."""
+    unproven = UNPROVEN if spec.untested and tier is not Tier.VOLATILE else ""
+    return f"{tier.value}{'*' if tier is spec.default_tier else ''}{unproven}"
 
 
 def _state(spec: EngineSpec) -> tuple[str, str]:
-    # Each is looked for once: there are hundreds.
+    """Whether an engine can run here, and the style of this text."""
     if spec.missing():
         return spec.remedy or str(spec.lacking()), "yellow"
     if needing := spec.needing():
@@ -152,9 +141,50 @@ def _settings(settings: Iterable[Setting], console: Console) -> None:
 def _table(
     heads: Sequence[str], rows: Sequence[Sequence[str]], console: Console, styles: Mapping[str, str] | None = None
 ) -> None:
-    """`styles`: of a cell, by its text."""
+    """`styles`: of cells, by their text."""
     columns = [
-        grid.Column(head, left=True, folds=place > 0, style="" if place else "bold")
-        for place, head in enumerate(heads)
+        grid.Column(head, left=True, folds=at > 0, style="" if at else "bold") for at, head in enumerate(heads)
     ]
     grid.render(columns, rows, console, marks=styles)
+
+
+def plan(suite: str, phases: Sequence[str], cells: Sequence[Cell], sentence: str, console: Console) -> None:
+    """The rows of a plan, with the parameters that differ between them."""
+    first = cells[0].params if cells else {}
+    same = {name: value for name, value in first.items() if all(cell.params[name] == value for cell in cells)}
+    varying = [name for name in first if name not in same]
+    console.print(Text(f"{suite}: {' '.join(f'{name}={value}' for name, value in same.items())}"))
+    console.print(Text(f"phases: {', '.join(phases)}"))
+    console.print()
+    rows = [
+        (
+            f"{cell.label}{' (floor)' if cell.floor else ''}",
+            "as set" if cell.follows else cell.tier_name or "",
+            *(str(cell.params[name]) for name in varying),
+        )
+        for cell in cells
+    ]
+    grid.render([grid.Column(name, left=True, folds=True) for name in ("engine", "tier", *varying)], rows, console)
+    console.print()
+    console.print(Text(sentence), soft_wrap=True)
+
+
+def plan_size(trials: int, blocks: int, phases: int, seconds: float, floor_blocks: int | None = None) -> str:
+    """A sentence: the number of trials, and how long they measure. `floor_blocks`: blocks with floors, if not all."""
+    # It explains the words trial and block, since it is the first to use them.
+    count = f"{trials:,} trial{'s' * (trials != 1)} in {blocks} block{'s' * (blocks != 1)}"
+    floors = "" if floor_blocks is None else f"; floors in {floor_blocks} of them"
+    of = f"(one of every row, shuffled{floors}), of {phases} phase{'s' * (phases != 1)} each"
+    return f"{count} {of}: measuring takes {clock(seconds)} at most; starting, loading and checking come on top"
+
+
+def clock(seconds: float) -> str:
+    """'45 s', '6 min 20 s', '2 h 5 min'."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{seconds:.2g} s" if seconds < 10 else f"{whole} s"
+    minutes, rest = divmod(whole, 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s" if rest else f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if minutes else f"{hours} h"

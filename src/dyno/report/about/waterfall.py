@@ -1,8 +1,8 @@
-"""A request as a waterfall of its stages, for a person: a pure function of its record. Nothing is measured here."""
+"""Prints an HTTP request as a waterfall of its stages, from its record."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from rich.console import Console
@@ -11,19 +11,19 @@ from rich.text import Text
 from dyno.report.tables import grid, units
 
 WIDTH = 50
-"""Columns of the whole time."""
+"""Width of the total time in columns."""
 
 
 def render(record: Mapping[str, Any], console: Console) -> None:
-    """Each hop with its stages, one below the other in the time of all; then the whole, and what is doubtful."""
+    """Each hop with its stages on one time axis; then the totals and the doubts."""
     total = record["total_time"]
-    begun = 0.0
+    start = 0.0
     for hop in record["hops"]:
-        console.print(Text(_headline(hop), style="bold"), soft_wrap=True)
+        console.print(Text(", ".join(_headline(hop)), style="bold"), soft_wrap=True)
         rows = []
         for name, seconds in hop["stages"].items():
-            rows.append((name, _time(seconds), _bar(begun, seconds, total)))
-            begun += seconds or 0.0
+            rows.append((name, _time(seconds), _bar(start, seconds, total)))
+            start += seconds or 0.0
         columns = [grid.Column("", left=True), grid.Column(""), grid.Column("", left=True, spare=True)]
         grid.render(columns, rows, console, indent=2)
     words = [f"total {_time(total)}"]
@@ -37,44 +37,39 @@ def render(record: Mapping[str, Any], console: Console) -> None:
     _doubts(record, console)
 
 
-def summarised(record: Mapping[str, Any], console: Console) -> None:
-    """Many requests: percentiles of each stage."""
-    told = ", ".join(f"{times:,} × {code}" for code, times in record["http_codes"].items())
-    console.print(Text(f"{record['url']}: {record['count']:,} requests; {told or 'no response'}", style="bold"))
+def summary(record: Mapping[str, Any], console: Console) -> None:
+    """Percentiles of each stage of many requests."""
+    codes = ", ".join(f"{times:,} × {code}" for code, times in record["http_codes"].items())
+    console.print(Text(f"{record['url']}: {record['count']:,} requests; {codes or 'no response'}", style="bold"))
     names = ("min", "p50", "p90", "p99", "max")
     stages = [*record["stages"].items(), ("total", record["total_time"])]
-    rows = [(stage, *(_time(found and found[name]) for name in names)) for stage, found in stages]
+    rows = [(stage, *(_time(times and times[name]) for name in names)) for stage, times in stages]
     grid.render([grid.Column("", left=True), *map(grid.Column, names)], rows, console)
     for error, times in record["errors"].items():
         console.print(Text(f"error: {times:,} × {error}", style="bold red"), soft_wrap=True)
     _doubts(record, console)
 
 
-def _headline(hop: Mapping[str, Any]) -> str:
-    return ", ".join(_said(hop))
-
-
-def _said(hop: Mapping[str, Any]) -> Iterator[str]:
-    yield f"{hop['method']} {hop['url']}"
-    if hop["http_code"] is not None:
-        yield f"{hop['http_code']}"
-    if hop["http_version"] is not None:
-        yield f"HTTP/{hop['http_version']}"
-    if hop["primary_ip"] is not None:
-        yield f"from {hop['primary_ip']} port {hop['primary_port']}"
-    if hop["reused"]:
-        yield "on the same connection"
+def _headline(hop: Mapping[str, Any]) -> list[str]:
+    code, version, address = hop["http_code"], hop["http_version"], hop["primary_ip"]
+    return [
+        f"{hop['method']} {hop['url']}",
+        *([f"{code}"] if code is not None else []),
+        *([f"HTTP/{version}"] if version is not None else []),
+        *([f"from {address} port {hop['primary_port']}"] if address is not None else []),
+        *(["on the same connection"] if hop["reused"] else []),
+    ]
 
 
 def _time(seconds: float | None) -> str:
     return units.duration(None if seconds is None else seconds * 1e9)
 
 
-def _bar(begun: float, seconds: float | None, total: float) -> str:
+def _bar(start: float, seconds: float | None, total: float) -> str:
     if seconds is None or not total:
         return ""
-    start, end = round(WIDTH * begun / total), round(WIDTH * (begun + seconds) / total)
-    return " " * min(start, WIDTH - 1) + ("█" * (end - start) or "▏")
+    first, end = round(WIDTH * start / total), round(WIDTH * (start + seconds) / total)
+    return " " * min(first, WIDTH - 1) + ("█" * (end - first) or "▏")
 
 
 def _doubts(record: Mapping[str, Any], console: Console) -> None:

@@ -1,0 +1,183 @@
+"""What `dyno selftest` and `dyno crash` proved, on a terminal and in Markdown: checks, tiers by their system calls,
+and tiers by crashes. Prints plain data and judges nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.text import Text
+
+from dyno.report.tables import grid, units
+from dyno.report.tables.sections import bullets, plain
+from dyno.report.tables.sections import table as markdown_table
+
+Row = Mapping[str, Any]
+STYLES = {
+    **dict.fromkeys(("proven", "held"), "green"),
+    **dict.fromkeys(("broken", "failed"), "bold red"),
+    **dict.fromkeys(("declared, not proven", "not covered", "not judged"), "yellow"),
+}
+MOST_WITNESSES = 8
+"""Printed lines of a fault's witness."""
+NAME_WIDTH = 9
+SIGNS = {True: ("pass", "green"), False: ("FAIL", "bold red"), None: ("none", "yellow")}
+
+
+class Check(Protocol):
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def guards(self) -> str: ...
+
+
+class Verdict(Protocol):
+    @property
+    def passed(self) -> bool | None: ...
+
+    @property
+    def text(self) -> str: ...
+
+
+def check_line(check: Check, verdict: Verdict, console: Console) -> None:
+    """Prints what a check guards, and below it the result."""
+    sign, style = SIGNS[verdict.passed]
+    console.print(Text.assemble((sign, style), "  ", (f"{check.name:<{NAME_WIDTH}}", "bold"), check.guards))
+    console.print(Padding(Text(verdict.text, "dim"), (0, 0, 0, len(sign) + 2 + NAME_WIDTH), expand=False))
+
+
+def check_summary(verdicts: Sequence[Verdict], console: Console) -> None:
+    passed = sum(verdict.passed is True for verdict in verdicts)
+    failed = sum(verdict.passed is False for verdict in verdicts)
+    rest = len(verdicts) - passed - failed
+    parts = [f"{passed} passed", f"{failed} failed"] + ([f"{rest} can't be run on this machine"] if rest else [])
+    console.print(Text(", ".join(parts), "bold red" if failed else "bold"))
+
+
+@dataclass(frozen=True)
+class ProofTable:
+    """A table of tiers with a verdict for each. Rows are plain data, as the commands print by --json."""
+
+    columns: tuple[str, ...]
+    cells: Callable[[Row], dict[str, str]]
+    """Texts by column, without the verdict."""
+    legend: str
+    figures: tuple[str, ...] = ()
+    """Columns of figures; the others are words."""
+    optional: str = ""
+    """A column that is left out if no row has it."""
+
+    def render(self, rows: Sequence[Row], console: Console) -> None:
+        names, cells = self._texts(rows)
+        columns = [
+            grid.Column(
+                name,
+                left=name not in self.figures,
+                folds=name not in self.figures,
+                style="bold" if name == "engine" else "",
+                key=name in ("engine", "tier"),
+            )
+            for name in names
+        ]
+        styles = {texts["verdict"]: STYLES.get(row["verdict"], "") for row, texts in zip(rows, cells, strict=True)}
+        grid.render(columns, [[texts[name] for name in names] for texts in cells], console, marks=styles)
+        for line in _witnesses(rows):
+            console.print(Text(line), soft_wrap=True)
+        for line in (self.legend, *_versions(rows)):
+            console.print(Text(line, "dim"))
+        wrong = {"broken", "failed"} & {row["verdict"] for row in rows}
+        console.print(Text(_summary(rows), "bold red" if wrong else "bold"))
+
+    def markdown(self, rows: Sequence[Row]) -> str:
+        names, cells = self._texts(rows)
+        columns = {name: [texts[name] for texts in cells] for name in names}
+        parts = [
+            markdown_table(columns, [name for name in names if name not in self.figures]),
+            bullets(map(plain, (line.strip() for line in _witnesses(rows)))),
+            self.legend,
+            bullets(map(plain, _versions(rows))),
+            f"{_summary(rows)}.",
+        ]
+        return "\n\n".join(filter(None, parts)) + "\n"
+
+    def _texts(self, rows: Sequence[Row]) -> tuple[list[str], list[dict[str, str]]]:
+        names = [name for name in self.columns if name != self.optional or any(row[name] for row in rows)]
+        verdicts = [f"{row['verdict']}: {row['why']}" if row["why"] else str(row["verdict"]) for row in rows]
+        cells = [{**self.cells(row), "verdict": verdict} for row, verdict in zip(rows, verdicts, strict=True)]
+        return names, cells
+
+
+def _versions(rows: Sequence[Row]) -> list[str]:
+    """A line for each engine with a known version, and for each note."""
+    versions = {row["engine"].partition(":")[0]: row["version"] for row in rows if row["version"]}
+    notes = dict.fromkeys(f"{row['engine']}, {row['tier']}: {note}" for row in rows for note in row.get("notes", ()))
+    return [*(f"{engine}: {version}" for engine, version in versions.items()), *notes]
+
+
+def _summary(rows: Sequence[Row]) -> str:
+    """'12 proven, 1 broken'."""
+    verdicts = [row["verdict"] for row in rows]
+    return ", ".join(f"{verdicts.count(verdict)} {verdict}" for verdict in dict.fromkeys(verdicts))
+
+
+def _witnesses(rows: Sequence[Row]) -> Iterator[str]:
+    """Each fault with its witness: the changes whose loss is enough for it."""
+    for row in rows:
+        for fault in row.get("faults", ()):
+            yield f"{row['engine']}, {row['tier']}, {fault['when']}: {fault['outcome']}: {fault['why']}"
+            lines = fault["witness"]
+            yield from (f"    {line}" for line in lines[:MOST_WITNESSES])
+            if len(lines) > MOST_WITNESSES:
+                yield f"    and {len(lines) - MOST_WITNESSES} more"
+            if fault["directory"]:
+                yield f"    kept in {fault['directory']}"
+
+
+def _settings(row: Row) -> str:
+    return units.params({name: units.yes_no(value) for name, value in row["settings"].items()})
+
+
+def _tier_cells(row: Row) -> dict[str, str]:
+    calls = {
+        name: units.UNKNOWN
+        if row[name] is None
+        else ", ".join(f"{kind} {n}" for kind, n in row[name].items()) or "none"
+        for name in ("flushes", "writes")
+    }
+    commits = {
+        name: units.UNKNOWN if row[name] is None else f"{row[name]} of {row['commits']}"
+        for name in ("flushed", "written")
+    }
+    return {"engine": row["engine"], "tier": row["tier"], "settings": _settings(row), **calls, **commits}
+
+
+def _crash_cells(row: Row) -> dict[str, str]:
+    outcomes = {name: units.outcomes(row[name]) for name in ("killed", "cut", "recovery", "birth", "device")}
+    for name, where in (("cut", "model"), ("device", "system")):
+        if row[name]:
+            outcomes[name] += f", {row[where]}"
+    traced = row["traced"] or units.UNKNOWN
+    return {"engine": row["engine"], "tier": row["tier"], "declared": _settings(row), "traced": traced, **outcomes}
+
+
+TIERS = ProofTable(
+    columns=("engine", "tier", "settings", "flushes", "flushed", "writes", "written", "verdict"),
+    cells=_tier_cells,
+    legend="Flushes, writes: system calls from the first commit to the last, by kind."
+    " Flushed, written: commits that were flushed or written before they were acknowledged.",
+    figures=("flushed", "written"),
+)
+CRASHES = ProofTable(
+    columns=("engine", "tier", "declared", "traced", "killed", "cut", "recovery", "birth", "device", "verdict"),
+    cells=_crash_cells,
+    legend="Declared: the tier's settings. Traced: the verdict of `dyno selftest --tiers` on its system calls."
+    " Killed: SIGKILLs at random moments on one store. Cut: states of its files after a power cut, by the model of"
+    " a file system; recovery: a second cut while it recovers; birth: a cut in which nothing survives but what it"
+    " flushed since its creation; device: states of a disk with a real file system."
+    " n ok: all commits survived. Lost: acknowledged commits are missing, in brackets the most.",
+    optional="device",
+)
