@@ -19,7 +19,7 @@ from shell import Shell, is_one_line, wait_for
 
 from dyno.report.site import data, directory
 from dyno.report.site.build import build
-from dyno.report.site.find import find
+from dyno.report.site.catalogue import find
 from dyno.report.tables import wording
 from dyno.stats.verdict import Verdict
 

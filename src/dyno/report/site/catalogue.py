@@ -1,12 +1,59 @@
-"""What the list of runs says of each."""
+"""The run files of a site, and what its list says of each run."""
 
 from __future__ import annotations
 
+import os
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from pathlib import Path
 
+from dyno.contracts.model import UsageError
 from dyno.report.tables import heading, units, wording
 from dyno.results import Run
+
+LONGEST_NAME = 80
+
+
+@dataclass(frozen=True)
+class RunFile:
+    path: Path
+    named: bool
+    """Whether the user named the file. Files found in a directory may be something else."""
+
+
+def find(paths: Sequence[Path]) -> list[RunFile]:
+    """The named files, and every *.json in and below the directories, by name. Hidden directories are skipped. Raises
+    UsageError if there is none."""
+    matches: dict[Path, RunFile] = {}
+    for path in paths:
+        if not path.is_dir():
+            matches.setdefault(path.resolve(), RunFile(path, True))
+        for place, directories, names in os.walk(path):
+            directories[:] = sorted(name for name in directories if not name.startswith("."))
+            for file in (Path(place, name) for name in sorted(names) if name.endswith(".json")):
+                matches.setdefault(file.resolve(), RunFile(file, False))
+    if not matches:
+        raise UsageError(f"{' '.join(map(str, paths))}: no run file (*.json) found")
+    return list(matches.values())
+
+
+class Names:
+    """Gives each run a unique name, which also names its page: safe in an address and on any file system."""
+
+    def __init__(self) -> None:
+        self._taken: set[str] = set()
+
+    def take(self, path: Path) -> str:
+        plain = re.sub(r"[^\w.-]+", "-", path.stem, flags=re.ASCII)[:LONGEST_NAME].strip("-.") or "run"
+        name, number = plain, 1
+        # Some file systems ignore case.
+        while name.lower() in self._taken:
+            number += 1
+            name = f"{plain}-{number}"
+        self._taken.add(name.lower())
+        return name
 
 
 @dataclass(frozen=True)
@@ -15,15 +62,15 @@ class Entry:
 
     name: str
     page: str
-    """Its address in the site."""
+    """Path in the site."""
     suite: str
     created: str
-    """UTC, ISO 8601, or nothing where it is not known."""
+    """UTC, ISO 8601; empty if unknown."""
     engines: tuple[str, ...]
     tiers: tuple[str, ...]
     trials: str
     machine: str
-    """By which runs of one machine know each other: without what an update changes."""
+    """Without what an update changes: it tells which runs are of the same machine."""
     system: str
     dyno: str
     answer: str
@@ -40,6 +87,7 @@ class Entry:
 def entry(run: Run, name: str) -> Entry:
     cells = [cell for cell in run.cells if not cell.floor] or list(run.cells)
     answers = wording.answers(run)
+    answer = answers[0].partition(". ")[0].removesuffix(".") if answers else ""
     system = run.header.get("host", {}).get("system") or {}
     parts = (system.get("kernel") and f"kernel {system['kernel']}", system.get("os"))
     return Entry(
@@ -51,23 +99,19 @@ def entry(run: Run, name: str) -> Entry:
         tiers=tuple(dict.fromkeys(cell.tier_name for cell in cells if cell.tier_name)),
         trials=units.count(run.blocks),
         machine=heading.machine(run),
-        system=", ".join(part for part in parts if part) or units.UNKNOWN,
+        system=", ".join(filter(None, parts)) or units.UNKNOWN,
         dyno=str(run.header.get("dyno") or units.UNKNOWN),
-        answer=_first_sentence(answers[0]) if answers else "No engine has a valid figure: there is no answer.",
+        answer=f"{answer or 'No engine has a valid figure: there is no answer'}.",
         incomplete=heading.unfinished(run),
         awake=bool(run.plan.get("awake")),
     )
 
 
-def _first_sentence(text: str) -> str:
-    return text.partition(". ")[0].removesuffix(".") + "."
-
-
 def _created(run: Run) -> str:
     try:
-        found = datetime.fromisoformat(str(run.header["created"]))
+        created = datetime.fromisoformat(str(run.header["created"]))
     except (KeyError, ValueError):
         return ""
-    # A run of an old Dyno may not tell its zone; all are in UTC.
-    aware = found if found.tzinfo else found.replace(tzinfo=timezone.utc)
+    # Old run files lack the zone; all are in UTC.
+    aware = created if created.tzinfo else created.replace(tzinfo=timezone.utc)
     return aware.astimezone(timezone.utc).isoformat(timespec="seconds")

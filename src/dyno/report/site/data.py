@@ -22,8 +22,8 @@ from dyno.report.tables.table import Row, groups, varying
 from dyno.results import Run
 from dyno.stats.estimate import Estimate, estimate
 from dyno.stats.history import FEWEST_RUNS, judged
-from dyno.stats.metric import BANDWIDTH, RESPONSE, THROUGHPUT, Metric, fitting, speeds
-from dyno.stats.summary import CellSummary, summarize
+from dyno.stats.metric import BANDWIDTH, RESPONSE, THROUGHPUT, fitting, speeds
+from dyno.stats.summary import summarize
 from dyno.stats.two_runs import alternate, block_starts, compare_speeds, facts
 from dyno.stats.verdict import MARGIN, Verdict
 
@@ -57,23 +57,21 @@ class _Row:
     """Why the row is invalid."""
     remarks: list[int]
 
-    def text(self, value: float | None, time: bool) -> str:
-        if time:
-            return units.duration(value)
-        if self.unit == BYTES:
-            return units.bandwidth(value)
-        return f"{units.rate(value)} {self.unit}/s" if value is not None else units.UNKNOWN
+    def rate_text(self) -> str:
+        if self.unit == BYTES or self.rate is None:
+            return units.bandwidth(self.rate)
+        return f"{units.rate(self.rate)} {self.unit}/s"
 
-    def interval(self) -> str:
+    def median_text(self) -> str:
+        if self.figure is None:
+            return units.UNKNOWN
+        return units.duration(self.figure.median) if self.paced else self.rate_text()
+
+    def interval_text(self) -> str:
         if self.figure is None or self.figure.low is None or self.figure.high is None:
             return units.UNKNOWN
         write = units.duration if self.paced else units.bandwidth if self.unit == BYTES else units.rate
         return f"{write(self.figure.low)} – {write(self.figure.high)}"
-
-    def median(self) -> str:
-        if self.figure is None:
-            return units.UNKNOWN
-        return self.text(self.figure.median if self.paced else self.rate, self.paced)
 
 
 @dataclass(frozen=True)
@@ -104,12 +102,13 @@ class _Point:
 
     def data(self, number: Mapping[str, int]) -> dict[str, Any]:
         row, figure = self.row, self.row.figure
+        numbers = [] if figure is None else [figure.median, figure.low, figure.high]
         return {
             "run": number[self.run.entry.name],
             "drawn": self.drawn,
-            "numbers": None if figure is None else [_rounded(v) for v in (figure.median, figure.low, figure.high)],
-            "figure": row.median(),
-            "interval": row.interval(),
+            "numbers": [None if n is None else float(f"{n:.10g}") for n in numbers] or None,
+            "figure": row.median_text(),
+            "interval": row.interval_text(),
             "unit": "time" if row.paced else row.unit,
             "trials": units.count(row.trials),
             "version": row.version or units.UNKNOWN,
@@ -132,20 +131,16 @@ class Collection:
 
     def add(self, run: Run, entry: Entry) -> None:
         by_summary = {(id(row.summary.cell), row.summary.phase): row for group in groups(run) for row in group.rows}
-        rows = (
+        rows = [
             self._row(by_summary[id(summary.cell), summary.phase], entry)
             for summary in summarize(run)
             if not summary.cell.floor
-        )
-        self._runs.append(
-            _SiteRun(
-                entry,
-                list(varying(run)),
-                [_number(self._facts, fact) for fact in _known_facts(run)],
-                block_starts(run),
-                {row.place: row for row in rows},
-            )
-        )
+        ]
+        # A fact of only one of two runs is compared with "unknown".
+        known = ((where, what, _frozen(v)) for (where, what), v in facts(run).items() if v is not None)
+        numbers = [_number(self._facts, fact) for fact in known]
+        by_place = {row.place: row for row in rows}
+        self._runs.append(_SiteRun(entry, list(varying(run)), numbers, block_starts(run), by_place))
 
     def units(self) -> list[str]:
         """Units of all rows."""
@@ -158,7 +153,10 @@ class Collection:
         for before, after in self._pairs(runs):
             paired = alternate(before.starts, after.starts)
             numbers = list[int]()
-            for old, new in _common(before, after):
+            for place, old in before.rows.items():
+                new = after.rows.get(place)
+                if new is None or old.why is not None or new.why is not None:
+                    continue
                 verdict = _verdict(old, new, paired)
                 if verdict is None:
                     numbers += [-1, -1, -1]
@@ -176,14 +174,14 @@ class Collection:
             "level": wording.LEVEL,
             "margin": f"{MARGIN * 100:g} %",
             "response": RESPONSE.title,
-            "facts": _fact_texts(list(self._facts)),
+            "facts": self._fact_texts(),
             "rows": [
                 [
                     {
                         "place": row.place,
                         "paced": row.paced,
-                        "throughput": row.text(row.rate, time=False),
-                        "response": row.median() if row.paced else units.UNKNOWN,
+                        "throughput": row.rate_text(),
+                        "response": row.median_text() if row.paced else units.UNKNOWN,
                         "why": row.why,
                         "remarks": row.remarks,
                     }
@@ -218,11 +216,27 @@ class Collection:
         return sorted(self._runs, key=lambda run: run.entry.created, reverse=True)
 
     def _common_data(self, runs: Sequence[_SiteRun]) -> dict[str, Any]:
+        """Runs, places with their values as texts and the address of their history, and remarks."""
+        places = []
+        for place in map(json.loads, self._places):
+            params = {name: str(value) for name, value in place["params"].items()}
+            words = {name: place[name] or "" for name in ("suite", "phase", "engine", "tier")}
+            link = urlencode({**words, **{f"p.{name}": value for name, value in params.items()}})
+            places.append({**words, "params": params, "link": f"history.html#{link}"})
         return {
             "runs": [{**asdict(run.entry), "day": run.entry.day} for run in runs],
-            "places": [_place_data(json.loads(place)) for place in self._places],
+            "places": places,
             "remarks": list(self._remarks),
         }
+
+    def _fact_texts(self) -> list[tuple[str, str, str]]:
+        """The facts as texts. Different values with the same text are written in full."""
+        texts = [(where, what, settings.written(what, value)) for where, what, value in self._facts]
+        counts = Counter(texts)
+        return [
+            text if counts[text] == 1 else (text[0], text[1], str(value))
+            for text, (_, _, value) in zip(texts, self._facts, strict=True)
+        ]
 
     def _pairs(self, runs: Sequence[_SiteRun]) -> Iterator[tuple[_SiteRun, _SiteRun]]:
         """Pairs of runs with rows in common, before and after: all pairs of the newest runs, and those that a history
@@ -239,7 +253,7 @@ class Collection:
                         yielded.add(pair)
                         yield before, after
         for place in self._places.values():
-            for point in _neighbours(_points_by_date(runs, place)):
+            for point in _points_by_date(runs, place):
                 if point.before and (pair := (point.before.entry.name, point.run.entry.name)) not in yielded:
                     yielded.add(pair)
                     yield point.before, point.run
@@ -254,75 +268,55 @@ class Collection:
             "engine": cell.asked,
             "params": dict(cell.params),
         }
-        by = _metric(summary)
-        moved = by is BANDWIDTH
+        metric = fitting([summary])
+        # Rows of a closed loop that are compared by a latency show their throughput.
+        metric = metric if metric in (RESPONSE, BANDWIDTH) else THROUGHPUT
+        moved = metric is BANDWIDTH
         rate = summary.bandwidth if moved else summary.throughput
+        values = list(speeds(summary, metric).values()) if summary.valid else []
+        if metric.inverse:
+            values = [1 / value for value in values]
         return _Row(
             place=_number(self._places, json.dumps(place, sort_keys=True)),
             unit=BYTES if moved else summary.unit,
             version=summary.version,
             trials=len(summary.samples),
-            paced=by is RESPONSE,
+            paced=metric is RESPONSE,
             throughput=speeds(summary, BANDWIDTH if moved else THROUGHPUT),
-            response=speeds(summary, RESPONSE) if by is RESPONSE else {},
+            response=speeds(summary, RESPONSE) if metric is RESPONSE else {},
             rate=None if rate is None else rate.median,
-            figure=_figure(list(speeds(summary, by).values()), by) if summary.valid else None,
+            figure=estimate(values) if values else None,
             why=None if summary.valid else summary.why or "not measured",
             remarks=[_number(self._remarks, remark) for remark in row.remarks()],
         )
 
 
-def _metric(row: CellSummary) -> Metric:
-    """What a history shows. Rows of a closed loop that are compared by a latency have their throughput in it."""
-    metric = fitting([row])
-    return metric if metric in (RESPONSE, BANDWIDTH) else THROUGHPUT
-
-
-def _figure(values: Sequence[float], by: Metric) -> Estimate | None:
-    """The median over trials with its 95 % interval: of the throughput, or of a time in ns."""
-    if not values:
-        return None
-    return estimate([1 / value for value in values] if by.inverse else values)
-
-
-def _common(before: _SiteRun, after: _SiteRun) -> Iterator[tuple[_Row, _Row]]:
-    """Rows that are valid in both, in the order of `before`."""
-    for place, old in before.rows.items():
-        new = after.rows.get(place)
-        if new is not None and old.why is None and new.why is None:
-            yield old, new
-
-
 def _verdict(old: _Row, new: _Row, paired: bool) -> Verdict | None:
     """None if one of them has no speed."""
     paced = old.paced and new.paced
-    speeds_ = [row.response if paced else row.throughput for row in (old, new)]
-    return compare_speeds(speeds_[0], speeds_[1], paired)[1] if all(speeds_) else None
+    before, after = (row.response if paced else row.throughput for row in (old, new))
+    return compare_speeds(before, after, paired)[1] if before and after else None
 
 
 def _points_by_date(runs: Sequence[_SiteRun], place: int) -> list[_Point]:
+    """The history of a place, oldest first, each point with the run before it on the same machine."""
     rows = [(run, run.rows[place]) for run in reversed(runs) if place in run.rows]
-    # Times of an open loop and rates of a closed one have no axis in common: the newest decides.
-    return [
-        _Point(run, row, bool(row.figure and run.entry.created and row.paced == rows[-1][1].paced))
-        for run, row in rows
-    ]
-
-
-def _neighbours(points: Sequence[_Point]) -> Sequence[_Point]:
-    """Gives each point with a figure the run before it on the same machine."""
     latest: dict[str, _SiteRun] = {}
-    for point in points:
-        if point.row.figure is not None:
-            point.before = latest.get(point.run.entry.machine)
-            latest[point.run.entry.machine] = point.run
+    points = []
+    for run, row in rows:
+        # Times of an open loop and rates of a closed one have no axis in common: the newest decides.
+        point = _Point(run, row, bool(row.figure and run.entry.created and row.paced == rows[-1][1].paced))
+        if row.figure is not None:
+            point.before = latest.get(run.entry.machine)
+            latest[run.entry.machine] = run
+        points.append(point)
     return points
 
 
 def _points(runs: Sequence[_SiteRun], place: int) -> list[_Point]:
-    """The history of a place, newest first."""
+    """The history of a place with verdicts and steps, newest first."""
     points = _points_by_date(runs, place)
-    for point in _neighbours(points):
+    for point in points:
         if point.before is not None:
             paired = alternate(point.before.starts, point.run.starts)
             point.verdict = _verdict(point.before.rows[place], point.row, paired)
@@ -344,12 +338,9 @@ def _mark_steps(points: Sequence[_Point]) -> None:
     for first, (before, after), verdict in judged(values):
         if verdict.kind in ("faster", "slower") and verdict.ratio is not None:
             percent = abs(100 * (verdict.ratio - 1))
-            share = f"{percent:.1f}" if percent < 10 else f"{percent:.0f}"
-            runs = f"{after} run{'s' * (after != 1)}"
-            points[first].step = verdict.kind
-            points[
-                first
-            ].step_text = f"{verdict.kind} by {share} % (medians of {before} runs before and {runs} since)"
+            change = f"{verdict.kind} by {percent:.{1 if percent < 10 else 0}f} %"
+            runs = f"{before} runs before and {after} run{'s' * (after != 1)} since"
+            points[first].step, points[first].step_text = verdict.kind, f"{change} (medians of {runs})"
 
 
 def _unchanged(points: Sequence[_Point]) -> str:
@@ -358,25 +349,8 @@ def _unchanged(points: Sequence[_Point]) -> str:
     return UNCHANGED if max(counts.values(), default=0) >= FEWEST_RUNS else NO_STEP
 
 
-def _place_data(place: Mapping[str, Any]) -> dict[str, Any]:
-    """With all values as texts, and the address of its history."""
-    params = {name: str(value) for name, value in place["params"].items()}
-    words = {name: place[name] or "" for name in ("suite", "phase", "engine", "tier")}
-    link = urlencode({**words, **{f"p.{name}": value for name, value in params.items()}})
-    return {**words, "params": params, "link": f"history.html#{link}"}
-
-
-def _number(known: dict[Any, int], value: Any) -> int:
-    return known.setdefault(value, len(known))
-
-
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else float(f"{value:.10g}")
-
-
-def _known_facts(run: Run) -> list[tuple[str, str, Hashable]]:
-    """Without unknown ones: a comparison shows them as unknown where only the other run has them."""
-    return [(where, what, _frozen(value)) for (where, what), value in facts(run).items() if value is not None]
+def _number(numbers: dict[Any, int], value: Any) -> int:
+    return numbers.setdefault(value, len(numbers))
 
 
 def _frozen(value: Any) -> Hashable:
@@ -386,13 +360,3 @@ def _frozen(value: Any) -> Hashable:
         return tuple(map(_frozen, value))
     frozen: Hashable = value
     return frozen
-
-
-def _fact_texts(values: list[tuple[str, str, Any]]) -> list[tuple[str, str, str]]:
-    """Facts as people read them. Different values that would look the same are written in full."""
-    texts = [(where, what, settings.written(what, value)) for where, what, value in values]
-    counts = Counter(texts)
-    return [
-        text if counts[text] == 1 else (text[0], text[1], str(value))
-        for text, (_, _, value) in zip(texts, values, strict=True)
-    ]
