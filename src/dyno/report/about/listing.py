@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.text import Text
 
 from dyno.contracts.engine import EngineSpec
 from dyno.contracts.model import Tier
-from dyno.contracts.sample import Cell
 from dyno.contracts.settings import Setting
 from dyno.contracts.suite import Suite
 from dyno.report.tables import grid, units
+
+if TYPE_CHECKING:
+    # It takes msgspec, which a list of engines does without.
+    from dyno.contracts.sample import Cell
 
 UNPROVEN = "†"
 """Sign of a tier of an engine that was never run against the real server."""
