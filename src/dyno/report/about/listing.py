@@ -16,7 +16,7 @@ from dyno.report.tables import grid, units
 
 if TYPE_CHECKING:
     # It takes msgspec, which a list of engines does without.
-    from dyno.contracts.sample import Cell
+    from dyno.contracts.cell import Cell
 
 UNPROVEN = "†"
 """Sign of a tier of an engine that was never run against the real server."""

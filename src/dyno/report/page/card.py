@@ -50,7 +50,7 @@ def check(url: str) -> None:
     """Raises UsageError unless this is a page's address."""
     try:
         address = urlsplit(url)
-        valid = address.scheme in ("http", "https") and bool(address.hostname)
+        valid = url.lower().startswith(("https://", "http://")) and bool(address.hostname)
     except ValueError:
         valid = False
     if not valid or address.query or address.fragment or address.username is not None:
