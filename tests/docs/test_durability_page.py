@@ -126,7 +126,7 @@ def test_calls_that_are_traced_are_documented() -> None:
     from dyno.selftest import trace
 
     said = set(re.findall(r"`(\w+)`", sections(read("durability.md"))["How it is proven"]))
-    counted = {*trace._FLUSHES, *trace._WRITES, *trace._CUTS, *trace._NAMES, "io_uring_setup"}
+    counted = {*trace._FLUSHES, *trace._WRITES, *trace._TRUNCATES, *trace._NAMES, "io_uring_setup"}
     assert counted <= said
 
 

@@ -29,26 +29,26 @@ QUICK = {
     "dyno.selftest.timing.SECONDS": 0.2,
     "dyno.selftest.timing.EXCHANGES": 1_000,
     "dyno.selftest.timing.OPERATIONS": 3_000,
-    "dyno.selftest.cold.BYTES": 4 << 20,
-    "dyno.selftest.open_loop.SECONDS": 2,
-    "dyno.selftest.open_loop.STALL_MS": 200,
-    "dyno.selftest.open_loop.AFTER": 600,
+    "dyno.selftest.machine.BYTES": 4 << 20,
+    "dyno.selftest.trials.SECONDS": 2,
+    "dyno.selftest.trials.STALL_MS": 200,
+    "dyno.selftest.trials.AFTER": 600,
 }
 # Twice the work in place of a tenth more, and a client that has half a core: what a busy machine can show, too.
 ROUGH = {
-    "dyno.selftest.pairs.BLOCKS": 5,
-    "dyno.selftest.pairs.NARROW": 0.2,
-    "dyno.selftest.pairs.PLANTED_PERCENT": 100,
-    "dyno.selftest.pairs.SLOWER": "synthetic:slower=100",
-    "dyno.selftest.pairs.LEAST": 0.5,
-    "dyno.selftest.pairs.MOST": 1.5,
+    "dyno.selftest.trials.BLOCKS": 5,
+    "dyno.selftest.trials.NARROW": 0.2,
+    "dyno.selftest.trials.PLANTED_PERCENT": 100,
+    "dyno.selftest.trials.SLOWER": "synthetic:slower=100",
+    "dyno.selftest.trials.LEAST": 0.5,
+    "dyno.selftest.trials.MOST": 1.5,
     "dyno.stats.doubts.CLIENT_PERCENT": 25.0,
 }
 # On a machine whose clock stands still but for the work, the shipped figures do, and few operations.
 STEADY = {
-    "dyno.selftest.pairs.BLOCKS": 3,
-    "dyno.selftest.pairs.MOST_RUNS": 1,
-    "dyno.selftest.pairs.OPERATIONS": 2_000,
+    "dyno.selftest.trials.BLOCKS": 3,
+    "dyno.selftest.trials.MOST_RUNS": 1,
+    "dyno.selftest.trials.OPERATIONS": 2_000,
 }
 
 

@@ -1,7 +1,6 @@
-"""Proves on this machine that the measuring is right: known faults and known costs go in, and must be found.
+"""Proves on this machine that Dyno measures correctly: known faults and known costs go in, and must come out.
 
-A check is a function of a directory to work in; it returns a verdict, and no check may look into how the part that
-it guards does its work: what comes out is judged, by an independent calculation.
+A check judges results by an independent calculation. It must not inspect how the part that it guards works.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from dyno.contracts.settings import unknown
 
 @dataclass(frozen=True)
 class Verdict:
-    """`passed` is None where the check can't be made here, which `text` says why."""
+    """Result of a check. `passed` is None if this machine can't decide it; `text` says why."""
 
     passed: bool | None
     text: str
@@ -28,28 +27,29 @@ class Verdict:
 class Check:
     name: str
     guards: str
-    """What a user may rely on if it passes."""
+    """What users may rely on if the check passes."""
     make: Callable[[Path], Verdict]
+    """Makes the check in a directory."""
 
 
 def checks() -> tuple[Check, ...]:
-    """All of them, the quick ones first."""
-    from dyno.selftest import cold, idle, open_loop, pairs, timing
+    """Returns all checks, the quick ones first."""
+    from dyno.selftest import machine, timing, trials
 
     return (
-        Check("clock", "the clock never runs backwards, from one process to another either", timing.clock),
-        Check("latency", "latencies come back as they were", timing.latency),
-        Check("cold", "what is called cold was read from the device", cold.cold),
-        Check("awake", "cores that are kept awake are, and nobody pays for it", idle.awake),
-        Check("client", "a client that limits its server is noticed", pairs.client),
-        Check("stall", "a stall is in the response times of all who waited", open_loop.stall),
-        Check("same", "equals are not found to differ", pairs.same),
-        Check("slower", "a slowdown of 10 % is found", pairs.slower),
+        Check("clock", "the clock never runs backwards, not even between processes", timing.clock),
+        Check("latency", "recorded latencies are those that operations had", timing.latency),
+        Check("cold", "cold reads come from the device", machine.cold),
+        Check("awake", "cores are kept awake when requested, and that slows nothing down", machine.awake),
+        Check("client", "a client that limits its server is noticed", trials.client),
+        Check("stall", "a stall is in the response times of all operations that waited", trials.stall),
+        Check("same", "equal engines are not reported to differ", trials.same),
+        Check("slower", "a slowdown of 10 % is found", trials.slower),
     )
 
 
 def chosen(names: Iterable[str]) -> list[Check]:
-    """The checks of those names, in their own order; all for none. Raises UsageError."""
+    """Returns the named checks (all, without names) in the order of `checks`. Raises UsageError."""
     known, wanted = {check.name: check for check in checks()}, list(names)
     for name in wanted:
         if name not in known:
@@ -58,7 +58,7 @@ def chosen(names: Iterable[str]) -> list[Check]:
 
 
 def made(wanted: Iterable[Check], work: Path) -> Iterator[tuple[Check, Verdict]]:
-    """Makes the checks one after the other. One that raises has failed."""
+    """Makes one check after the other. A check that raises an exception has failed."""
     for check in wanted:
         try:
             yield check, check.make(work)

@@ -1,8 +1,7 @@
-"""The process that is traced: commits to one engine, each commit between two marks.
+"""The traced process: commits to one engine, each commit between two marks.
 
-Started under strace as `python -m dyno.selftest.committer ANSWER`. Its job, a line of JSON, comes on standard input;
-what it has to tell goes into the file ANSWER. What is committed is what the phases time that the suite proves a tier
-by.
+Runs under strace as `python -m dyno.selftest.committer ANSWER`. Reads its job, a line of JSON, from standard input,
+and writes its answer to the file ANSWER. It commits what the phases time that prove a tier of the suite.
 """
 
 from __future__ import annotations
@@ -31,14 +30,14 @@ WAIT_NS = 1_000_000_000
 
 
 def main() -> None:
-    """Does the job. A refusal is told; anything else that goes wrong is a traceback and an exit status."""
+    """Does the job. A refusal is an answer; any other error is a traceback and an exit status."""
     die_with_parent(os.getppid())
     job = json.loads(sys.stdin.readline())
     try:
-        told = _commit(job)
+        answer = _commit(job)
     except Refused as refused:
-        told = {"refused": exception_text(refused)}
-    Path(sys.argv[1]).write_text(json.dumps(told))
+        answer = {"refused": exception_text(refused)}
+    Path(sys.argv[1]).write_text(json.dumps(answer))
 
 
 def _commit(message: Mapping[str, Any]) -> dict[str, Any]:
@@ -46,18 +45,18 @@ def _commit(message: Mapping[str, Any]) -> dict[str, Any]:
     spec = registry.through(suite, registry.engine(message["engine"]))
     assert spec is not None
     home, tier, options = Path(message["home"]), Tier(message["tier"]), spec.resolve(message["options"])
-    with ExitStack() as open_:
+    with ExitStack() as stack:
         server: Server | None = None
         if spec.server is not None and (server := spec.server(home / "server", tier, options, 1)):
             if not server.own:
                 return {"refused": "it is your own server, which can't be traced"}
-            open_.callback(server.close)
+            stack.callback(server.close)
             server.start()
         job = Job(spec, home, tier, options, message["params"], seed=1, clients=1, server=server)
-        return _marked(suite, job, message["commits"])
+        return _commit_phases(suite, job, message["commits"])
 
 
-def _marked(suite: Suite, job: Job, commits: int) -> dict[str, Any]:
+def _commit_phases(suite: Suite, job: Job, commits: int) -> dict[str, Any]:
     assert suite.proof is not None
     with closing(suite.workload(job)) as workload:
         done, absent = 0, ""
@@ -82,8 +81,8 @@ def _marked(suite: Suite, job: Job, commits: int) -> dict[str, Any]:
 
 
 def _commit_each(transactions: Iterator[Transaction], before: int, commits: int) -> None:
-    """So many of them, numbered from those that were before."""
-    # What the first commit does once only (a file that is made) is not counted.
+    """Marks so many commits, with numbers from `before` + 1 on."""
+    # Skip the first commit, which may do something once only, like creating a file.
     next(transactions)()
     done = 0
     for done, transaction in enumerate(islice(transactions, commits), 1):
@@ -94,26 +93,23 @@ def _commit_each(transactions: Iterator[Transaction], before: int, commits: int)
 
 
 def _transactions(works: Iterator[Work]) -> Iterator[Transaction]:
-    """Each operation, or all slices together that one transaction holds."""
+    """Yields each operation, or all slices of a held transaction together."""
     for held, slices in groupby(cast(Iterator[Operations], works), lambda work: work.held):
         if held is not None:
-            yield partial(_done, held, list(slices))
+            yield partial(_commit_held, held, list(slices))
             continue
         for work in slices:
             with work.around() as given:
-                call = _call(work, given)
+                call: Callable[[Any], object]
+                if work.many is not None:
+                    call = partial(_await_one, work.many)
+                else:
+                    (call,) = work.calls(given)
                 yield from (partial(call, argument) for argument in work.arguments)
 
 
-def _call(work: Operations, given: Any) -> Callable[[Any], object]:
-    if work.many is not None:
-        return partial(_alone, work.many)
-    (call,) = work.calls(given)
-    return call
-
-
-def _alone(many: InFlight, argument: Any) -> None:
-    """One operation of what could have many under way, until it is acknowledged."""
+def _await_one(many: InFlight, argument: Any) -> None:
+    """Runs one operation of a pipelined client until it is acknowledged."""
     many.begin(0, argument)
     while not (ended := many.ended(WAIT_NS)):
         pass
@@ -122,7 +118,7 @@ def _alone(many: InFlight, argument: Any) -> None:
             raise answer
 
 
-def _done(held: AbstractContextManager[Any], slices: list[Operations]) -> None:
+def _commit_held(held: AbstractContextManager[Any], slices: list[Operations]) -> None:
     with held as given:
         for work in slices:
             (call,) = work.calls(given)

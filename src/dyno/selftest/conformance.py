@@ -32,7 +32,7 @@ from dyno.text.sanitize import sanitize
 PASS, GAP, FAIL, SKIPPED = "pass", "gap", "fail", "not run"
 TIMEOUT_SECONDS = 900.0
 """For all checks of one suite at one tier. HBase and Spark take minutes to start."""
-LOOK_SECONDS = 0.05
+POLL_SECONDS = 0.05
 ENGINE = "engine"
 """Check of the opened engine itself: its version, settings, files and caveats."""
 SHARED: Mapping[str, Any] = {ordered_kv.PORT: ordered_kv}
@@ -64,15 +64,10 @@ class Unit:
     port: str
     suite: str
 
-    def checks(self) -> dict[str, Callable[..., None]]:
-        """Checks of one client, by name."""
+    def checks(self, two_clients: bool = False) -> dict[str, Callable[..., None]]:
+        """Returns the checks of one client, or of two clients of one store, by name."""
         module = registry.conformance(registry.suite(self.suite)) if self.suite else SHARED[self.port]
-        return {**getattr(module, "CHECKS", {})}
-
-    def checks_of_two(self) -> dict[str, Callable[..., None]]:
-        """Checks of two clients of one store."""
-        module = registry.conformance(registry.suite(self.suite)) if self.suite else SHARED[self.port]
-        return {**getattr(module, "TWO_CLIENT_CHECKS", {})}
+        return {**getattr(module, "TWO_CLIENT_CHECKS" if two_clients else "CHECKS", {})}
 
 
 def units(spec: EngineSpec) -> list[Unit]:
@@ -92,7 +87,7 @@ def results(spec: EngineSpec, given: Mapping[str, Any], tier: Tier | None, work:
         options = {name: given[name] for name in given if name in {option.name for option in reduced.options}}
         guards = {name: _guards(check) for name, check in unit.checks().items()}
         if reduced.clients != "one":
-            guards |= {name: _guards(check) for name, check in unit.checks_of_two().items()}
+            guards |= {name: _guards(check) for name, check in unit.checks(two_clients=True).items()}
         if not guards:
             continue
         guards[ENGINE] = "Version, settings, files and caveats have the right types."
@@ -137,7 +132,7 @@ def _run(python: str, job: Mapping[str, Any]) -> tuple[dict[str, str | None], st
     """Runs the job in a process of that interpreter. Returns the error of each finished check (None: it passed), and
     why the others were not run."""
     outcomes: dict[str, str | None] = {}
-    reason, begun, parent, log = "", "", os.getpid(), Path(job["home"], "stderr")
+    reason, running, parent, log = "", "", os.getpid(), Path(job["home"], "stderr")
     reading, writing = os.pipe()
     with nothing_left(), os.fdopen(reading) as events, log.open("w+", errors="replace") as stderr:
         child = subprocess.Popen(
@@ -161,16 +156,18 @@ def _run(python: str, job: Mapping[str, Any]) -> tuple[dict[str, str | None], st
                 if "refused" in event:
                     reason = sanitize(event["refused"], keep="")
                 elif "begin" in event:
-                    begun = event["begin"]
+                    running = event["begin"]
                 else:
-                    outcomes[event["end"]], begun = event["error"] and sanitize(event["error"], keep=""), ""
+                    outcomes[event["end"]], running = event["error"] and sanitize(event["error"], keep=""), ""
             status = child.wait()
         stderr.seek(0)
         last = [line.strip() for line in stderr if line.strip()][-1:]
     if status:
-        reason = sanitize(": ".join([limits[0] if limits else f"the process {_ended(status)}", *last]), keep="")
-        if begun:
-            outcomes[begun] = reason
+        how = f"killed by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
+        how = limits[0] if limits else f"the process {'was ' if status < 0 else ''}{how}"
+        reason = sanitize(": ".join([how, *last]), keep="")
+        if running:
+            outcomes[running] = reason
     return outcomes, reason or "the process ended early"
 
 
@@ -178,10 +175,10 @@ def _run(python: str, job: Mapping[str, Any]) -> tuple[dict[str, str | None], st
 def _limited(child: subprocess.Popen[str]) -> Iterator[list[str]]:
     """Kills the process and its session if it exceeds a limit of time or memory. Yields a list that gets the
     reason."""
-    watch, limits, ended = Watch(child.pid, default_limit(), monotonic() + TIMEOUT_SECONDS), list[str](), Event()
+    watch, limits, done = Watch(child.pid, default_limit(), monotonic() + TIMEOUT_SECONDS), list[str](), Event()
 
-    def look() -> None:
-        while not ended.wait(LOOK_SECONDS):
+    def poll() -> None:
+        while not done.wait(POLL_SECONDS):
             if verdict := watch.verdict():
                 memory = f"{watch.limit_bytes >> 20} MiB of memory"
                 limits.append(f"took more than {memory if verdict != 'timeout' else f'{TIMEOUT_SECONDS:g} s'}")
@@ -189,20 +186,13 @@ def _limited(child: subprocess.Popen[str]) -> Iterator[list[str]]:
                     os.killpg(child.pid, signal.SIGKILL)
                 return
 
-    thread = Thread(target=look, daemon=True)
+    thread = Thread(target=poll, daemon=True)
     thread.start()
     try:
         yield limits
     finally:
-        ended.set()
+        done.set()
         thread.join()
-
-
-def _ended(status: int) -> str:
-    return f"was killed by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
-
-
-# -- in the process of the checks --------------------------------------------------------------------------------
 
 
 def main() -> None:
@@ -238,7 +228,7 @@ def _check(message: Mapping[str, Any], tell: Callable[..., None]) -> None:
         stack.callback(stores.close)
         for name, check in unit.checks().items():
             _attempt(name, tell, partial(check, stores.open, tier))
-        for name, check in unit.checks_of_two().items() if spec.clients != "one" else ():
+        for name, check in unit.checks(two_clients=True).items() if spec.clients != "one" else ():
             _attempt(name, tell, partial(stores.two, name, check))
         _attempt(ENGINE, tell, stores.describe)
 
@@ -261,7 +251,7 @@ class _Stores:
         self._home.mkdir()
         # The port as the suite wraps it, for a suite that opens a port for each store.
         self._port = job.port if suite is None else getattr(suite.workload(job), "port", None)
-        self._kept = ExitStack()
+        self._stack = ExitStack()
         self._shared: Any = None
 
     @contextmanager
@@ -282,8 +272,8 @@ class _Stores:
 
     def _opened_once(self) -> Any:
         if self._shared is None:
-            engine = self._kept.enter_context(closing(self._job.open(self._created("store"))))
-            self._shared = self._kept.enter_context(closing(self._job.port(engine)))
+            engine = self._stack.enter_context(closing(self._job.open(self._created("store"))))
+            self._shared = self._stack.enter_context(closing(self._job.port(engine)))
         return self._shared
 
     def two(self, name: str, check: Callable[..., None]) -> None:
@@ -298,7 +288,7 @@ class _Stores:
 
     def describe(self) -> None:
         """Raises InvalidValue or TypeError for a wrong type."""
-        self._kept.close()
+        self._stack.close()
         with closing(self._job.open(self._created("described"))) as engine:
             declarations.checked_text(engine.version(), "version")
             declarations.checked_values(engine.settings(), "settings")
@@ -309,7 +299,7 @@ class _Stores:
 
     def close(self) -> None:
         """Closes what is open, and takes the stores off a user's own server."""
-        self._kept.close()
+        self._stack.close()
         for home in sorted(self._home.iterdir()):
             self._job.remove(home)
 

@@ -1,7 +1,5 @@
-"""Durability tiers, proven: an engine commits under strace, and its flushes are held against what the tier promises.
-
-What strace wrote is read in `trace`; how a proof is shown may not be put here.
-"""
+"""Proves durability tiers: an engine commits under strace, and its flushes are compared with what the tier
+promises."""
 
 from __future__ import annotations
 
@@ -32,46 +30,46 @@ from dyno.text.passwords import mask_argument
 from dyno.text.sanitize import sanitize
 
 COMMITS = 100
-"""Of each phase that proves."""
+"""Commits of each phase that proves a tier."""
 TIMEOUT_SECONDS = 300
 NAMED = 3
-"""Files of an engine, in a reason."""
+"""Most files listed in a reason."""
 PROVEN, DECLARED, BROKEN, NOTHING = "proven", "declared, not proven", "broken", "nothing promised"
 FAILED = "failed"
-"""It did not come to the end of its commits: no verdict on the tier, and a failure."""
+"""The engine did not finish its commits: no verdict on the tier, and a failure of the command."""
 WRONG = (BROKEN, FAILED)
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A tier that an engine says to give."""
+    """A tier that an engine declares."""
 
     spec: EngineSpec
     engine: str
-    """As it was asked for."""
+    """Engine as the user wrote it."""
     tier: Tier
     cell: Cell | None
-    """What is to be traced; None where it can't run here."""
+    """Cell to trace; None if the engine can't run here."""
     lacking: str = ""
-    """Why it can't."""
+    """Why it can't run."""
 
 
 @dataclass(frozen=True)
 class Proof:
-    """What a claim is worth, by what was seen of its commits."""
+    """Verdict on a claim, by the trace of its commits."""
 
     engine: str
     tier: str
     verdict: str
     why: str
     settings: Mapping[str, Value | None]
-    """Those that give the tier, read back from the engine where it ran and tells them."""
+    """Settings that give the tier, as the running engine reports them or else as declared."""
     version: str | None = None
     seen: Seen | None = None
-    """None where no trace could be made."""
+    """None without a trace."""
 
     def data(self) -> dict[str, Any]:
-        """As plain JSON, with counts in place of the commits."""
+        """Returns plain JSON data, with counts instead of commits."""
         seen = self.seen or Seen()
         known = self.seen is not None
         return {
@@ -86,44 +84,41 @@ class Proof:
         }
 
 
-# -- which claims there are --------------------------------------------------------------------------------
-
-
 def claims(engines: Sequence[str] = (), tier: str | None = None) -> list[Claim]:
-    """Each tier of each engine that was asked for; for none, of all that can take part. Raises UsageError."""
+    """Returns each tier of each requested engine; without a request, of all that can take part. Raises UsageError."""
     if tier is not None and tier not in [known.value for known in Tier]:
         raise UsageError(unknown("tier", tier, [known.value for known in Tier]))
-    able = _provable()
+    provable = _provable()
     if not engines:
-        every = [claim for suite, spec in able.values() for claim in _claims(suite, spec, spec.name, {})]
+        every = [claim for suite, spec in provable.values() for claim in _claims(suite, spec, spec.name, {})]
         return [claim for claim in every if tier in (None, claim.tier.value)]
-    found: list[Claim] = []
+    wanted: list[Claim] = []
     for text, named in split_engines(dict.fromkeys(engines)):
-        if named.name not in able:
+        if named.name not in provable:
             raise UsageError(
-                f"engine {named.name} has no port of a suite that proves tiers; {closest_match(named.name, able)}"
+                f"engine {named.name} has no port of a suite that proves tiers; {closest_match(named.name, provable)}"
             )
         own = tier if named.tier is None else named.tier.value
-        found += _claims(*able[named.name], str(text), named.options, own)
-    return found
+        wanted += _claims(*provable[named.name], str(text), named.options, own)
+    return wanted
 
 
 def _provable() -> dict[str, tuple[Suite, EngineSpec]]:
-    """Each engine that stores something, by name, through the first of the ports that it declares by which a suite
-    proves a tier."""
+    """Returns the engines that store something, by name, with the suite that proves their tiers through the first
+    port that allows it."""
     proving = {port: suite for suite in registry.suites() if suite.proof is not None for port in suite.ports}
-    found: dict[str, tuple[Suite, EngineSpec]] = {}
+    engines: dict[str, tuple[Suite, EngineSpec]] = {}
     for engine in registry.engines():
         port = next((port for port in engine.ports if port in proving), None)
         if port is not None and not engine.floor and (spec := engine.through(port)).tiers:
-            found[engine.name] = proving[port], spec
-    return dict(sorted(found.items()))
+            engines[engine.name] = proving[port], spec
+    return dict(sorted(engines.items()))
 
 
 def _claims(
     suite: Suite, spec: EngineSpec, text: str, given: Mapping[str, Any], tier: str | None = None
 ) -> Iterator[Claim]:
-    """Those of one engine: at the tier that was asked for, or at all that it gives with these options."""
+    """Yields an engine's claims: at the requested tier, or at all that it has with these options."""
     options = spec.resolve(given)
     lacking = spec.lacking(options)
     tiers = [Tier(tier)] if tier else [t for t in spec.tiers if spec.ask("refuse", t, options) is None]
@@ -141,29 +136,25 @@ def _claims(
         yield Claim(spec, cell.asked, each, cell)
 
 
-# -- the proof ---------------------------------------------------------------------------------------------
-
-
 def proofs(wanted: Iterable[Claim], work: Path) -> Iterator[Proof]:
-    """Traces one claim after the other, each in a process and a directory of its own below `work`."""
+    """Traces one claim after the other, each with a process and a directory of its own below `work`."""
     unavailable = trace.unavailable()
     for claim in wanted:
         if claim.cell is None or unavailable:
-            yield _declared(claim, claim.lacking or unavailable or "")
+            yield _untraced(claim, claim.lacking or unavailable or "")
         else:
-            with tempfile.TemporaryDirectory(dir=work) as place:
-                # A server may run as a user who must get through here.
-                Path(place).chmod(0o755)
-                yield _proof(claim, claim.cell, Path(place))
+            with tempfile.TemporaryDirectory(dir=work) as directory:
+                # A server may run as another user, who must get through here.
+                Path(directory).chmod(0o755)
+                yield _proof(claim, claim.cell, Path(directory))
 
 
-def _declared(claim: Claim, why: str, verdict: str = DECLARED) -> Proof:
-    """Of what no trace was made to its end."""
+def _untraced(claim: Claim, why: str, verdict: str = DECLARED) -> Proof:
     return Proof(claim.engine, claim.tier.value, verdict, why, claim.spec.tiers[claim.tier])
 
 
-def _proof(claim: Claim, cell: Cell, place: Path) -> Proof:
-    home, lines, answer = place / "home", place / "trace", place / "answer"
+def _proof(claim: Claim, cell: Cell, directory: Path) -> Proof:
+    home, lines, answer_file = directory / "home", directory / "trace", directory / "answer"
     home.mkdir()
     job = {
         "suite": cell.suite,
@@ -175,35 +166,38 @@ def _proof(claim: Claim, cell: Cell, place: Path) -> Proof:
         "commits": COMMITS,
     }
     python = str(claim.spec.interpreter() or sys.executable)
-    if why := _traced(python, job, lines, answer):
-        return _declared(claim, why, FAILED)
-    told = json.loads(answer.read_text())
-    if "refused" in told:
-        return _declared(claim, sanitize(told["refused"]))
+    if why := _trace(python, job, lines, answer_file):
+        return _untraced(claim, why, FAILED)
+    answer = json.loads(answer_file.read_text())
+    if "refused" in answer:
+        return _untraced(claim, sanitize(answer["refused"]))
     with lines.open(errors="replace") as text:
         seen = trace.seen(text, home, claim.spec.log)
-    verdict, why = judged(claim.tier, seen, told["commits"])
+    verdict, why = judged(claim.tier, seen, answer["commits"])
     if verdict == PROVEN and claim.spec.untested:
-        # What ran here may be something else that answers like it.
+        # A look-alike may have run here, such as an emulator of a service.
         verdict, why = DECLARED, claim.spec.untested
-    version = sanitize(told["version"], keep="")
-    settings = read_back(claim.spec.tiers[claim.tier], told["settings"])
+    version = sanitize(answer["version"], keep="")
+    settings = read_back(claim.spec.tiers[claim.tier], answer["settings"])
     return Proof(claim.engine, claim.tier.value, verdict, why, settings, version, seen)
 
 
-def read_back(declared: Mapping[str, Value], told: Mapping[str, Any]) -> Mapping[str, Value | None]:
-    """Those that give a tier, as the engine tells them. With its options it may have some of them only: where it
-    tells any, those that it does not tell are none of its."""
-    read = {
-        name: sanitize(value, keep="") if isinstance(value, str) else value
-        for name, value in told.items()
-        if name in declared
-    }
-    return {name: declared[name] if value is None else value for name, value in read.items()} or declared
+def read_back(declared: Mapping[str, Value], reported: Mapping[str, Any]) -> Mapping[str, Value | None]:
+    """Returns the settings that give a tier, as the engine reports them, or as declared if it reports none of them.
+
+    With some options an engine has only a part of the settings.
+    """
+    settings: dict[str, Value | None] = {}
+    for name, value in reported.items():
+        if name in declared:
+            settings[name] = sanitize(value, keep="") if isinstance(value, str) else value
+            if value is None:
+                settings[name] = declared[name]
+    return settings or declared
 
 
-def _traced(python: str, job: Mapping[str, Any], lines: Path, answer: Path) -> str | None:
-    """Has the job done in that interpreter under strace; returns why it was not, in one line."""
+def _trace(python: str, job: Mapping[str, Any], lines: Path, answer: Path) -> str | None:
+    """Runs the job in that interpreter under strace. Returns why it failed, in one line."""
     words = [*interpreters.words(python, "dyno.selftest.committer"), str(answer)]
     parent = os.getpid()
     with nothing_left():
@@ -221,8 +215,8 @@ def _traced(python: str, job: Mapping[str, Any], lines: Path, answer: Path) -> s
         except subprocess.TimeoutExpired:
             return f"not done after {TIMEOUT_SECONDS} s"
     if done.returncode:
-        said = done.stderr.strip().splitlines()
-        return sanitize(f"it ended with status {done.returncode}{': ' + said[-1] if said else ''}")
+        errors = done.stderr.strip().splitlines()
+        return sanitize(f"it ended with status {done.returncode}{': ' + errors[-1] if errors else ''}")
     return None if answer.exists() else "it ended with status 0 in the middle of its work"
 
 
@@ -233,8 +227,8 @@ def _named(files: Sequence[str]) -> str:
 
 
 def judged(tier: Tier, seen: Seen, commits: int = COMMITS) -> tuple[str, str]:
-    """The verdict on a tier by what its commits were seen to do, and the reason for it. `commits`: how many it had
-    acknowledged."""
+    """Returns the verdict on a tier by the traced commits, and the reason. `commits`: number of acknowledged
+    commits."""
     count, mapped = len(seen.commits), _named([Path(name).name for name in seen.mapped])
     if tier is Tier.VOLATILE:
         return (
@@ -249,7 +243,7 @@ def judged(tier: Tier, seen: Seen, commits: int = COMMITS) -> tuple[str, str]:
         if seen.unseen:
             return DECLARED, f"it uses {', '.join(seen.unseen)}, whose flushes no trace shows"
         return BROKEN, f"{count - seen.flushed} of {count} commits were acknowledged before they were flushed"
-    # What was flushed has reached the kernel, be it through a mapping.
+    # Flushed data has reached the kernel, even if it was stored through a mapping.
     silent = sum(not commit.written and not commit.flushed for commit in seen.commits)
     if not silent:
         costly = sum(seen.flushes.values()) >= count

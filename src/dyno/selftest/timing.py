@@ -1,4 +1,4 @@
-"""The clock, and latencies against what the operations say of themselves."""
+"""Checks of the clock, and of recorded latencies against those that operations measure themselves."""
 
 from __future__ import annotations
 
@@ -22,61 +22,61 @@ from dyno.selftest import Verdict
 
 OPERATIONS = 5_000
 MEDIAN_NS, SPREAD = 60_000, 0.8
-"""Of a log-normal distribution: p999 is twelve times the median."""
+"""Log-normal distribution, whose p999 is twelve times the median."""
 NEAR_PERCENT = 1.0
 STRAY = 2
-"""Operations that may lose their core between their own last look at the clock and the loop's."""
+"""Operations that may lose their core between their own last reading of the clock and the loop's."""
 EXCHANGES = 5_000
 DRIFT_PPM = 200.0
 SECONDS = 1.0
 
 
 def latency(work: Path) -> Verdict:
-    """Operations of a known distribution, each timed by itself too, on the kernel's clock."""
-    worst, told = 0.0, []
+    """Measures operations whose times have a known distribution, and which time themselves by the kernel's clock."""
+    worst, texts = 0.0, []
     for name in ("native", "python") if native() else ("python",):
         own: list[int] = []
         drawn = np.random.default_rng(1).lognormal(math.log(MEDIAN_NS), SPREAD, OPERATIONS).astype(int).tolist()
         slices = [Operations(lambda _, own=own: (_spinner(own),), drawn, len)]  # type: ignore[misc]
         tally = measure(lambda _, slices=slices: iter(slices), Pace(loop=name), lambda: None)  # type: ignore[misc]
-        found = percentiles([tally.latency.encode()])
-        off = {
-            at: _off(recorded, own, PERCENTILES[at])
+        recorded = percentiles([tally.latency.encode()])
+        errors = {
+            at: _error_percent(ns, own, PERCENTILES[at])
             for at in ("p50", "p99", "p999")
-            if (recorded := found[at]) is not None
+            if (ns := recorded[at]) is not None
         }
-        if not off or not own:
+        if not errors or not own:
             return Verdict(False, f"{name} loop: no latencies were recorded")
-        worst = max(worst, *off.values())
-        told.append(f"{name} loop: " + ", ".join(f"{at} off by {value:.2f} %" for at, value in off.items()))
-    return Verdict(worst <= NEAR_PERCENT, "; ".join(told), {"worst_percent": worst})
+        worst = max(worst, *errors.values())
+        texts.append(f"{name} loop: " + ", ".join(f"{at} off by {error:.2f} %" for at, error in errors.items()))
+    return Verdict(worst <= NEAR_PERCENT, "; ".join(texts), {"worst_percent": worst})
 
 
 def _spinner(own: list[int]) -> Any:
-    """An operation that looks at the clock until its time is over, and notes how long it was at it."""
-    clock, noted = time.perf_counter_ns, own.append
+    """Returns an operation that spins for a given time, and appends the time that it took to `own`."""
+    clock, note = time.perf_counter_ns, own.append
 
     def spin(ns: int) -> None:
         start = now = clock()
         while now - start < ns:
             now = clock()
-        noted(now - start)
+        note(now - start)
 
     return spin
 
 
-def _off(found: int, own: Sequence[int], percentile: float) -> float:
-    """By how many percent a percentile differs from that of the values themselves."""
-    # The same rank as the histogram's, or one near it: neighbours in the tail differ by more than what is looked for.
+def _error_percent(recorded: int, own: Sequence[int], percentile: float) -> float:
+    """Returns how far a recorded percentile is from that of the operations' own times."""
+    # The histogram's rank or a near one: neighbours in the tail differ by more than NEAR_PERCENT.
     true, rank = sorted(own), max(int(percentile / 100 * len(own) + 0.5) - 1, 0)
-    nearest = min(max(found, true[max(rank - STRAY, 0)]), true[min(rank + STRAY, len(own) - 1)])
-    return abs(found - nearest) / nearest * 100
+    nearest = min(max(recorded, true[max(rank - STRAY, 0)]), true[min(rank + STRAY, len(own) - 1)])
+    return abs(recorded - nearest) / nearest * 100
 
 
 def clock(work: Path) -> Verdict:
-    """Two processes, each on a core of its own where there are two, throw readings of the clock to each other."""
+    """Exchanges readings of the clock between two processes, on different cores if there are two."""
     loop = pick()
-    backwards = _thrown(loop)
+    backwards = _count_backwards(loop)
     begin, own = time.monotonic_ns(), loop.now()
     time.sleep(SECONDS)
     loop.calibrate()
@@ -87,13 +87,13 @@ def clock(work: Path) -> Verdict:
     return Verdict(not backwards and drift <= DRIFT_PPM, text, {"backwards": backwards, "drift_ppm": drift})
 
 
-def _thrown(loop: Loop) -> int:
-    """How many readings were behind one that another process had made before."""
+def _count_backwards(loop: Loop) -> int:
+    """Returns how many readings were behind an earlier one of the other process."""
     context = multiprocessing.get_context("fork")
     mine, theirs = context.Pipe()
     cores = cycle(sorted(os.sched_getaffinity(0)))
     core, other = next(cores), next(cores)
-    process = context.Process(target=_catch, args=(theirs, other), daemon=True)
+    process = context.Process(target=_answer, args=(theirs, other), daemon=True)
     before = os.sched_getaffinity(0)
     process.start()
     theirs.close()
@@ -101,10 +101,10 @@ def _thrown(loop: Loop) -> int:
         os.sched_setaffinity(0, {core})
         backwards = 0
         for _ in range(EXCHANGES):
-            sent = loop.now()
-            mine.send(sent)
-            answered = mine.recv()
-            backwards += (answered < sent) + (loop.now() < answered)
+            before_ns = loop.now()
+            mine.send(before_ns)
+            other_ns = mine.recv()
+            backwards += (other_ns < before_ns) + (loop.now() < other_ns)
         mine.send(None)
     finally:
         os.sched_setaffinity(0, before)
@@ -114,9 +114,9 @@ def _thrown(loop: Loop) -> int:
     return backwards
 
 
-def _catch(pipe: Any, core: int) -> None:
+def _answer(pipe: Any, core: int) -> None:
     os.sched_setaffinity(0, {core})
-    # Chosen and calibrated anew: what it inherited would agree by itself.
+    # Calibrated anew, since an inherited calibration would agree trivially.
     loop = pick()
     loop.calibrate()
     while pipe.recv() is not None:

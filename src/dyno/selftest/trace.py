@@ -1,6 +1,6 @@
-"""Reads what strace wrote: which writes and flushes lie between the marks of each commit.
+"""Reads the lines of strace: which writes and flushes lie between the marks of each commit.
 
-Nothing here knows an engine, a tier, or what would be right: `flushes` judges.
+`flushes` judges them by the tier. Nothing here depends on an engine.
 """
 
 from __future__ import annotations
@@ -18,65 +18,60 @@ from pathlib import Path
 BEGIN, END = "begin", "end"
 _FLUSHES = ("fsync", "fdatasync", "sync", "syncfs", "msync")
 _WRITES = ("write", "writev", "pwrite64", "pwritev", "pwritev2", "io_submit", "sendfile", "copy_file_range", "splice")
-# What they write to comes after what they read from.
+# Their target comes after their source.
 _COPIES = ("copy_file_range", "splice")
-_CUTS = ("ftruncate",)
-# Those that take a path take it after the descriptor of a directory, or whole.
+_TRUNCATES = ("ftruncate",)
+# Paths among their arguments follow the descriptor of a directory, or are absolute.
 _NAMES = ("unlink", "unlinkat", "rename", "renameat", "renameat2")
 _OPENS = ("open", "openat", "openat2")
 _FORKS = ("clone", "clone3", "fork", "vfork")
-_ASKS = ("access", "faccessat", "faccessat2")
-# sync_file_range is no flush: it leaves out metadata and the drive's cache, as its manual page warns.
-_CALLS = (*_FLUSHES, *_WRITES, *_CUTS, *_NAMES, *_OPENS, *_FORKS, *_ASKS, "close", "mmap", "io_uring_setup")
+_ACCESSES = ("access", "faccessat", "faccessat2")
+# sync_file_range is not a flush: it leaves out metadata and the drive's cache, as its manual page warns.
+_CALLS = (*_FLUSHES, *_WRITES, *_TRUNCATES, *_NAMES, *_OPENS, *_FORKS, *_ACCESSES, "close", "mmap", "io_uring_setup")
 
 _LINE = re.compile(r"^(?P<pid>\d+) +(?P<name>\w+)\((?P<arguments>.*)\) += (?P<result>0x[0-9a-f]+|-?\d+)")
 _UNFINISHED = re.compile(r"^(?P<pid>\d+) +(?P<begun>.*?) *<unfinished \.\.\.>$")
 _RESUMED = re.compile(r"^(?P<pid>\d+) +<\.\.\. \w+ resumed>(?P<rest>.*)$")
 _MARK = re.compile(rf'"/dyno-mark/(\d+)/({BEGIN}|{END})"')
-OVERTAKEN = 0.05
-"""Of the commits, the share in which another thread may go on writing to what was flushed."""
 _NAME = re.compile(r'(?:(?:AT_FDCWD|\d+)<([^>]*)>, )?"((?:[^"\\]|\\.)*)"')
 _DESCRIPTOR = re.compile(r"(\d+)<([^>]*)>")
+MOST_OVERTAKEN = 0.05
+"""Share of the commits in which a background thread may continue to write to a flushed file."""
 
 
 def mark(number: int, which: str) -> None:
-    """A call that does nothing, and that a trace shows: commit `number` is about to begin, or was acknowledged."""
+    """Makes a call without effect that traces show: commit `number` is about to begin, or was acknowledged."""
     os.access(f"/dyno-mark/{number}/{which}", os.F_OK)
 
 
-# -- making one --------------------------------------------------------------------------------------------
-
-
 def command(output: Path | str, words: Iterable[str]) -> list[str]:
-    """`words` under strace, with all that they start. Raises FileNotFoundError where there is no strace."""
+    """Returns the command that runs `words` under strace, with all processes they start. Raises FileNotFoundError
+    without strace."""
     tracer = shutil.which("strace")
     if tracer is None:
         raise FileNotFoundError("strace")
-    # A question mark: a call that this architecture may not have. Only these calls stop a process; of what is written
-    # nothing is shown, so that nothing in it is taken for a path.
+    # A question mark allows calls that this architecture lacks. Only the listed calls stop a process. Written bytes
+    # are left out, so that none are mistaken for paths.
     calls = ",".join("?" + call for call in _CALLS)
     options = ["-f", "-y", "-qq", "-s", "0", "--seccomp-bpf", "-e", f"trace={calls}", "-e", "signal=none"]
     return [tracer, *options, "-o", str(output), *words]
 
 
 def unavailable() -> str | None:
-    """Why no trace can be made here; None where one can."""
+    """Returns why nothing can be traced on this machine; None if it can."""
     try:
         done = subprocess.run(command(os.devnull, ["true"]), capture_output=True, text=True)
     except FileNotFoundError:
         return "strace is not installed: apt-get install strace"
     if done.returncode:
-        said = done.stderr.strip().splitlines() or [f"it ended with status {done.returncode}"]
-        return f"strace may not trace here: {said[-1].removeprefix('strace: ')}"
+        errors = done.stderr.strip().splitlines() or [f"it ended with status {done.returncode}"]
+        return f"strace may not trace here: {errors[-1].removeprefix('strace: ')}"
     return None
-
-
-# -- reading its lines -------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Call:
-    """A call that succeeded, or asked for a file that is not there. `began` and `ended` are lines of the trace."""
+    """A call that succeeded, or an access to a missing file. `began` and `ended` are line numbers of the trace."""
 
     pid: int
     name: str
@@ -87,123 +82,105 @@ class Call:
 
 
 def calls(lines: Iterable[str]) -> Iterator[Call]:
-    """In the order in which they ended. Those that another thread's cut in two are put together."""
+    """Yields the calls in the order of their ends. Joins calls that strace split because another thread's came
+    between."""
     begun: dict[str, tuple[int, str]] = {}
     for number, line in enumerate(lines):
         first, whole = number, line.rstrip("\n")
-        if cut := _UNFINISHED.match(whole):
-            begun[cut["pid"]] = number, cut["begun"]
+        if match := _UNFINISHED.match(whole):
+            begun[match["pid"]] = number, match["begun"]
             continue
-        if rest := _RESUMED.match(whole):
-            first, start = begun.pop(rest["pid"], (number, ""))
-            whole = f"{rest['pid']} {start}{rest['rest']}"
-        if (found := _LINE.match(whole)) and (found["result"] != "-1" or found["name"] in _ASKS):
-            yield Call(int(found["pid"]), found["name"], found["arguments"], int(found["result"], 0), first, number)
+        if match := _RESUMED.match(whole):
+            first, start = begun.pop(match["pid"], (number, ""))
+            whole = f"{match['pid']} {start}{match['rest']}"
+        if (match := _LINE.match(whole)) and (match["result"] != "-1" or match["name"] in _ACCESSES):
+            yield Call(int(match["pid"]), match["name"], match["arguments"], int(match["result"], 0), first, number)
 
 
 def _descriptors(arguments: str) -> list[tuple[int, str]]:
-    """Every descriptor among them, with the path of its file as -y shows it."""
+    """Returns the descriptors among the arguments, each with the path that -y shows."""
     return [(int(number), _unescaped(path)) for number, path in _DESCRIPTOR.findall(arguments)]
-
-
-def _written(call: Call) -> list[tuple[int, str]]:
-    """Those that it writes to: of one that copies, one of the two."""
-    found = _descriptors(call.arguments)
-    return found[1:] if call.name in _COPIES else found[:1] if call.name == "sendfile" else found
-
-
-def _named(arguments: str) -> list[Path]:
-    """Every name among them, below the directory that it is relative to, where that is told."""
-    return [Path(_unescaped(above), _unescaped(name)) for above, name in _NAME.findall(arguments)]
 
 
 def _unescaped(path: str) -> str:
     return os.fsdecode(path.encode("ascii", "backslashreplace").decode("unicode_escape").encode("latin-1", "replace"))
 
 
-# -- what it shows -----------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Act:
-    """A write to a file of the engine's, or a flush; a write that is synchronous is both.
+    """A write to one of the engine's files, or a flush, or both for a synchronous write.
 
-    What is neither changes a file otherwise: a truncation, or, of a directory, the name of a file in it.
+    An act that is neither changes a file otherwise: a truncation, or, for a directory, a change of its names.
     """
 
     kind: str
-    """The call's name, and what made it synchronous: 'fdatasync', 'pwrite64 O_DSYNC'."""
+    """Name of the call, and what made it synchronous: 'fdatasync', 'pwrite64 O_DSYNC'."""
     path: str | None
-    """None for what flushes every file."""
+    """None for a flush of all files."""
     writes: bool
     flushes: bool
     pid: int
-    """Of the thread."""
+    """Thread id."""
     began: int
     ended: int
 
 
 @dataclass(frozen=True)
 class Commit:
-    """What one commit had done when it was acknowledged."""
+    """State of a commit when it was acknowledged."""
 
     written: bool
-    """A write to a file of the engine's had ended."""
+    """A write to one of the engine's files had ended."""
     flushed: bool
-    """So had a flush of such a file, and nothing that was flushed was changed afterwards: but, in a few commits, by
-    what a thread in the background did next."""
+    """A flush of such a file had ended, and no flushed file was changed afterwards. In a few commits, background
+    threads may have changed one."""
 
 
 @dataclass(frozen=True)
 class Seen:
-    """What a trace shows of an engine whose files are in one directory."""
+    """What a trace shows of an engine's files."""
 
     commits: tuple[Commit, ...] = ()
     flushes: Mapping[str, int] = field(default_factory=dict)
-    """By kind, from the first mark to the last, in and between commits."""
+    """Counts by kind, from the first mark to the last, between commits too."""
     writes: Mapping[str, int] = field(default_factory=dict)
     mapped: tuple[str, ...] = ()
-    """Files that are mapped to be written through memory: no call tells of a store into them."""
+    """Files with writable shared mappings: stores into them are no calls."""
     unseen: tuple[str, ...] = ()
-    """Ways of writing and flushing that were set up, and whose calls no trace shows."""
+    """Interfaces that were set up and whose writes and flushes no trace shows."""
 
     @property
     def flushed(self) -> int:
-        """Commits that flushed what they wrote."""
+        """Number of commits that flushed what they wrote."""
         return sum(commit.flushed for commit in self.commits)
 
     @property
     def written(self) -> int:
-        """Commits that wrote."""
+        """Number of commits that wrote."""
         return sum(commit.written for commit in self.commits)
 
 
 class _Process:
-    """What the threads of one process share: descriptors that write synchronously, and writable mappings."""
+    """State that the threads of a process share: synchronous descriptors and writable mappings."""
 
     def __init__(self, synchronous: Mapping[int, str], mappings: Iterable[tuple[int, int, str]]) -> None:
         self.synchronous, self.mappings = dict(synchronous), list(mappings)
 
-    def opened(self, call: Call) -> None:
-        # After the name, which may be that of a flag.
-        found = re.search(r"\bO_D?SYNC\b", call.arguments.rpartition('", ')[2])
-        if found:
-            self.synchronous[call.result] = found[0]
-        else:
-            self.synchronous.pop(call.result, None)
 
-    def mapped_at(self, address: int) -> str | None:
-        return next((path for low, high, path in reversed(self.mappings) if low <= address < high), None)
+def seen(lines: Iterable[str], home: Path, log: Sequence[str] = ()) -> Seen:
+    """Returns what the lines of strace show of the files below `home`, or only of those that match a pattern in
+    `log`."""
+    return _Follower(list(calls(lines)), home, log).seen()
 
 
-class _Watch:
-    """Follows the calls of a trace in the order in which they ended."""
+class _Follower:
+    """Follows calls in the order of their ends."""
 
-    def __init__(self, every: list[Call], home: Path, log: Sequence[str] = ()) -> None:
+    def __init__(self, calls: list[Call], home: Path, log: Sequence[str]) -> None:
         self._home = str(home.resolve())
         self._log = [f"{self._home}/{pattern}" for pattern in log]
-        self._every = every
-        self._parents = {c.result: (c.pid, "CLONE_FILES" in c.arguments) for c in every if c.name in _FORKS}
+        self._calls = calls
+        self._parents = {c.result: (c.pid, "CLONE_FILES" in c.arguments) for c in calls if c.name in _FORKS}
         self._processes: dict[int, _Process] = {}
         self._mapped: set[str] = set()
         self._unseen: set[str] = set()
@@ -211,23 +188,26 @@ class _Watch:
     def seen(self) -> Seen:
         commits: list[Commit] = []
         overtaken: list[int] = []
-        acts: list[Act] = []
+        pending: list[Act] = []
         counted: list[Act] = []
-        for call in self._every:
-            found = _MARK.search(call.arguments) if call.name in _ASKS else None
-            if found is None:
-                acts += self._acts(call)
+        for call in self._calls:
+            match = _MARK.search(call.arguments) if call.name in _ACCESSES else None
+            if match is None:
+                pending += self._acts(call)
                 continue
-            # What ended beside the mark itself was not waited for.
-            now = [act for act in acts if act.ended < call.began]
-            acts = acts[len(now) :]
-            if found[2] == END:
-                if not (flushed := self._flushed(now)) and self._overtaken(now):
+            # An act that had not ended before the mark began was not waited for.
+            acts = [act for act in pending if act.ended < call.began]
+            pending = pending[len(acts) :]
+            if match[2] == END:
+                flushed = self._flushed(acts)
+                # Flushed, had the other threads done nothing?
+                alone = ([act for act in acts if act.pid == pid] for pid in {act.pid for act in acts})
+                if not flushed and any(map(self._flushed, alone)):
                     overtaken.append(len(commits))
-                commits.append(Commit(any(act.writes for act in now), flushed))
+                commits.append(Commit(any(act.writes for act in acts), flushed))
             if commits:
-                counted += now
-        if len(overtaken) <= OVERTAKEN * len(commits):
+                counted += acts
+        if len(overtaken) <= MOST_OVERTAKEN * len(commits):
             for number in overtaken:
                 commits[number] = replace(commits[number], flushed=True)
         return Seen(
@@ -239,116 +219,106 @@ class _Watch:
         )
 
     def _process(self, pid: int) -> _Process:
-        """A thread's own process; it may be seen before the call that made it has ended."""
+        """Returns a thread's process, which may be seen before the call that created it has ended."""
         if pid not in self._processes:
             if pid not in self._parents:
                 self._processes[pid] = _Process({}, ())
             else:
-                parent, shares = self._parents[pid]
-                above = self._process(parent)
-                self._processes[pid] = above if shares else _Process(above.synchronous, above.mappings)
+                parent_pid, shares = self._parents[pid]
+                parent = self._process(parent_pid)
+                self._processes[pid] = parent if shares else _Process(parent.synchronous, parent.mappings)
         return self._processes[pid]
 
     def _acts(self, call: Call) -> list[Act]:
-        """The call, if it wrote or flushed; what others mean for those that follow is remembered."""
-        process = self._process(call.pid)
+        """Returns the acts of a call. Updates the state of its process."""
+        process, arguments = self._process(call.pid), call.arguments
         if call.name in _WRITES:
             return self._write(call, process)
         if call.name in _FLUSHES:
             return self._flush(call, process)
-        if call.name in _CUTS or call.name in _NAMES:
-            return self._change(call)
+        if call.name in _TRUNCATES:
+            return [self._act(call, path) for _, path in filter(self._is_ours, _descriptors(arguments))]
+        if call.name in _NAMES:
+            paths = [Path(_unescaped(directory), _unescaped(name)) for directory, name in _NAME.findall(arguments)]
+            return [self._act(call, str(path.parent)) for path in paths if self._is_ours((0, str(path)))]
         if call.name in _OPENS:
-            process.opened(call)
-        elif call.name == "close" and (found := _descriptors(call.arguments)):
-            process.synchronous.pop(found[0][0], None)
-        elif call.name == "mmap":
-            self._map(call, process)
+            # After the name, which may look like a flag.
+            if match := re.search(r"\bO_D?SYNC\b", arguments.rpartition('", ')[2]):
+                process.synchronous[call.result] = match[0]
+            else:
+                process.synchronous.pop(call.result, None)
+        elif call.name == "close" and (descriptors := _descriptors(arguments)):
+            process.synchronous.pop(descriptors[0][0], None)
+        elif call.name == "mmap" and "PROT_WRITE" in arguments and re.search(r"\bMAP_SHARED", arguments):
+            for _, path in filter(self._is_ours, _descriptors(arguments)):
+                size = int(arguments.split(",")[1], 0)
+                process.mappings.append((call.result, call.result + size, path))
+                self._mapped.add(path)
         elif call.name == "io_uring_setup":
             self._unseen.add("io_uring")
         return []
 
-    def _map(self, call: Call, process: _Process) -> None:
-        if "PROT_WRITE" in call.arguments and re.search(r"\bMAP_SHARED", call.arguments):
-            for _, path in filter(self._ours, _descriptors(call.arguments)):
-                size = int(call.arguments.split(",")[1], 0)
-                process.mappings.append((call.result, call.result + size, path))
-                self._mapped.add(path)
+    def _act(
+        self, call: Call, path: str | None, writes: bool = False, flushes: bool = False, kind: str | None = None
+    ) -> Act:
+        return Act(kind or call.name, path, writes, flushes, call.pid, call.began, call.ended)
 
     def _write(self, call: Call, process: _Process) -> list[Act]:
+        descriptors = _descriptors(call.arguments)
+        if call.name in _COPIES:
+            descriptors = descriptors[1:]
+        elif call.name == "sendfile":
+            descriptors = descriptors[:1]
+        flag = re.search(r"\bRWF_D?SYNC\b", call.arguments)
         acts = []
-        for number, path in filter(self._ours, _written(call)):
-            flag = re.search(r"\bRWF_D?SYNC\b", call.arguments)
+        for number, path in filter(self._is_ours, descriptors):
             how = flag[0] if flag else process.synchronous.get(number)
-            acts.append(
-                Act(
-                    f"{call.name} {how}" if how else call.name,
-                    path,
-                    True,
-                    bool(how),
-                    call.pid,
-                    call.began,
-                    call.ended,
-                )
-            )
+            kind = f"{call.name} {how}" if how else call.name
+            acts.append(self._act(call, path, writes=True, flushes=bool(how), kind=kind))
         return acts
 
     def _flush(self, call: Call, process: _Process) -> list[Act]:
         path: str | None = None
         if call.name == "msync":
-            path = process.mapped_at(int(call.arguments.split(",")[0], 0))
+            address = int(call.arguments.split(",")[0], 0)
+            mapped = (path for low, high, path in reversed(process.mappings) if low <= address < high)
+            path = next(mapped, None)
             if path is None or not re.search(r"\bMS_SYNC\b", call.arguments):
                 return []
         elif call.name != "sync":
-            found = list(filter(self._ours, _descriptors(call.arguments)))
-            if not found:
+            ours = list(filter(self._is_ours, _descriptors(call.arguments)))
+            if not ours:
                 return []
-            path = None if call.name == "syncfs" else found[0][1]
-        return [Act(call.name, path, False, True, call.pid, call.began, call.ended)]
+            path = None if call.name == "syncfs" else ours[0][1]
+        return [self._act(call, path, flushes=True)]
 
-    def _change(self, call: Call) -> list[Act]:
-        found = [path for _, path in filter(self._ours, _descriptors(call.arguments))]
-        if call.name in _NAMES:
-            found = [str(path.parent) for path in _named(call.arguments) if self._ours((0, str(path)))]
-        return [Act(call.name, path, False, False, call.pid, call.began, call.ended) for path in found]
-
-    def _ours(self, descriptor: tuple[int, str]) -> bool:
+    def _is_ours(self, descriptor: tuple[int, str]) -> bool:
         path = descriptor[1]
         if self._log:
             return any(fnmatchcase(path, pattern) for pattern in self._log)
         return path == self._home or path.startswith(self._home + os.sep)
 
     def _flushed(self, acts: list[Act]) -> bool:
-        """Whether something that had been written was flushed, and nothing that was flushed was changed afterwards.
+        """Returns whether a written file was flushed, and no flushed file was changed afterwards.
 
-        A mapping may be written at any time before.
+        A mapped file may have been written at any time before its flush.
         """
         dirty: dict[str, int] = {}
         written: set[str] = set()
         flushed: set[str | None] = set()
-        found = False
+        any_flushed = False
         for act in acts:
             if act.flushes and act.writes:
-                # It carries nothing to the device but itself: what else is dirty stays so.
-                found = True
+                # A synchronous write flushes only itself: other dirty data stays dirty.
+                any_flushed = True
                 flushed.add(act.path)
             elif act.flushes:
                 covered = {path for path in dirty if act.path in (None, path) and dirty[path] < act.began}
                 flushed |= {act.path, *covered}
-                found = found or bool(covered & written) or act.path in self._mapped
-                dirty = {path: changed for path, changed in dirty.items() if path not in covered}
+                any_flushed = any_flushed or bool(covered & written) or act.path in self._mapped
+                dirty = {path: ended for path, ended in dirty.items() if path not in covered}
             elif act.path is not None:
                 dirty[act.path] = act.ended
                 if act.writes:
                     written.add(act.path)
-        return found and not flushed & dirty.keys()
-
-    def _overtaken(self, acts: list[Act]) -> bool:
-        """Whether one thread's writes had been flushed by it, had the others done nothing."""
-        return any(self._flushed([act for act in acts if act.pid == pid]) for pid in {act.pid for act in acts})
-
-
-def seen(lines: Iterable[str], home: Path, log: Sequence[str] = ()) -> Seen:
-    """What strace's lines show of the engine whose files are below `home`; of those that a pattern in `log` matches,
-    where there are any."""
-    return _Watch(list(calls(lines)), home, log).seen()
+        return any_flushed and not flushed & dirty.keys()

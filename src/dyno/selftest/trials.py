@@ -1,25 +1,133 @@
-"""Runs real trials of the self-test suite: plan, parent, worker, run file, as `dyno run` does."""
+"""Checks by real trials of the self-test suite: plan, parent, worker and run file, as in `dyno run`."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from statistics import median
+from typing import Any, NamedTuple
 
+from dyno.contracts.histogram import percentiles
 from dyno.options import RunRequest
 from dyno.results import Run
 from dyno.runner import parent, plan
+from dyno.selftest import Verdict
+from dyno.stats.compare import ratios
+from dyno.stats.doubts import doubts
+from dyno.stats.estimate import CONFIDENCE, FEWEST_TRIALS, around, center
+from dyno.stats.summary import summarize
 
 PHASE = "work"
+RATE, SECONDS = 1_000, 10
+STALL_MS, AFTER = 1_000, 3_000
+NEAR = 0.1
+BLIND_MS = 100
+BLOCKS, MOST_RUNS = 8, 4
+NARROW = 0.04
+"""Blocks are added until the interval reaches no further to each side: a machine may be busy."""
+OPERATIONS = 50_000
+PLANTED_PERCENT = 10
+LEAST, MOST = 0.05, 0.15
+"""Half and one and a half of the planted slowdown, which a found one must be between."""
+ALIKE = 0.03
+BUSY_TRIALS = 3
+"""Only the busiest counts: in the others, further processes may have taken the client's core."""
+BASE, AGAIN, SLOWER = "synthetic", "synthetic:slower=0", f"synthetic:slower={PLANTED_PERCENT}"
 
 
-def trials(work: Path, name: str, engines: Sequence[str], **asked: Any) -> Run:
-    """A run of these engines, without a floor. Raises RuntimeError if a trial did not end well."""
-    made = plan.make(RunRequest("selftest", engines=engines, **asked))
+def run_trials(work: Path, name: str, engines: Sequence[str], **options: Any) -> Run:
+    """Runs these engines without a floor. Raises RuntimeError if a trial fails."""
+    made = plan.make(RunRequest("selftest", engines=engines, **options))
     made = replace(made, cells=tuple(cell for cell in made.cells if not cell.floor))
     run = parent.execute(made, work / f"{name}.json", work, overwrite=True)
     for attempt in run.final():
         if attempt.outcome != "ok":
             raise RuntimeError(f"a trial ended in {attempt.outcome}: {attempt.why}")
     return run
+
+
+def stall(work: Path) -> Verdict:
+    """Stalls one operation of 10,000 for a second. At 1,000 a second, a thousand others wait for it.
+
+    The one that is due k ms later waits for 1,000 - k ms. So the 100th longest wait of 10,000, which is the p99, is
+    900 ms. By service time alone, a single operation is slow.
+    """
+    engine = f"synthetic:stall_ms={STALL_MS}+stall_after={AFTER}"
+    run = run_trials(work, "stall", [engine], rate=[RATE], duration=SECONDS, samples=1)
+    (sample,) = run.attempts[-1].samples
+    response, service = percentiles([sample.response])["p99"], percentiles([sample.histogram])["p99"]
+    if response is None or service is None:
+        return Verdict(False, "no response times were recorded")
+    expected_ms = STALL_MS - SECONDS * RATE / 100 * 1_000 / RATE
+    response_ms, service_ms = response / 1e6, service / 1e6
+    passed = abs(response_ms - expected_ms) <= NEAR * expected_ms and service_ms < BLIND_MS
+    text = f"p99 of the response time is {response_ms:.0f} ms, by calculation {expected_ms:.0f} ms;"
+    text += f" that of the service time, all that a closed loop sees, is {service_ms:.3g} ms"
+    return Verdict(passed, text, {"response_p99_ns": response, "service_p99_ns": service})
+
+
+class Ratio(NamedTuple):
+    median: float
+    low: float
+    high: float
+    blocks: int
+
+
+def same(work: Path) -> Verdict:
+    """Compares an engine with itself. By chance one interval in twenty excludes 1, so the check fails only for an
+    interval that is 3 % away."""
+    ratio = _compare(work, AGAIN)
+    differs = ratio.high < 1 - ALIKE or ratio.low > 1 + ALIKE
+    # In a wide interval a difference would go unnoticed.
+    alike = not differs and ratio.high - ratio.low <= 2 * LEAST
+    return _verdict(alike, differs, ratio, "A against A")
+
+
+def slower(work: Path) -> Verdict:
+    """Compares an engine that does 10 % more work with the same one without. Finds the difference and its size."""
+    ratio = _compare(work, SLOWER)
+    right = ratio.high < 1 and LEAST <= 1 / ratio.median - 1 <= MOST
+    missed = ratio.low > 1 / (1 + LEAST) or ratio.high < 1 / (1 + MOST)
+    return _verdict(right, missed, ratio, f"{PLANTED_PERCENT} % more work")
+
+
+def _compare(work: Path, engine: str) -> Ratio:
+    """Returns an engine's throughput as a share of the base's. Raises RuntimeError if blocks have no sample."""
+    by_block: list[float] = []
+    for _ in range(MOST_RUNS):
+        run = run_trials(work, "pairs", [BASE, engine], samples=BLOCKS, params={"operations": [OPERATIONS]})
+        by_block += ratios(run, PHASE, engine, BASE)
+        if len(by_block) < FEWEST_TRIALS:
+            raise RuntimeError("too few blocks have a sample of both")
+        estimate = around(median(by_block), center(by_block), CONFIDENCE)
+        ratio = Ratio(estimate.median, estimate.low or 0.0, estimate.high or math.inf, len(by_block))
+        if ratio.high - ratio.low <= 2 * NARROW:
+            break
+    return ratio
+
+
+def _verdict(right: bool, wrong: bool, ratio: Ratio, what: str) -> Verdict:
+    """If neither right nor wrong, the interval is too wide, which is the machine's fault and not Dyno's."""
+    text = f"{what}: {ratio.median:.3f} of the throughput,"
+    text += f" 95 % interval {ratio.low:.3f} to {ratio.high:.3f}, from {ratio.blocks} blocks"
+    passed = True if right else (False if wrong else None)
+    if passed is None:
+        text += "; this machine is too busy to tell, dyno doctor says more"
+    return Verdict(passed, text, {"ratio": ratio.median, "low": ratio.low, "high": ratio.high})
+
+
+def client(work: Path) -> Verdict:
+    """Runs two servers that do nothing: the client of one computes all the time, that of the other waits."""
+    busy = _is_doubted(run_trials(work, "busy", ["synthetic:server=yes"], samples=BUSY_TRIALS))
+    waiting = _is_doubted(
+        run_trials(work, "waiting", ["synthetic:server=yes+wait_us=1000"], samples=1, params={"operations": [200]})
+    )
+    text = f"a client that computes all the time is {'' if busy else 'not '}noticed,"
+    text += f" one that waits is {'' if waiting else 'not '}suspected"
+    return Verdict(busy and not waiting, text)
+
+
+def _is_doubted(run: Run) -> bool:
+    return any(doubt.code == "client" for row in summarize(run) for doubt in doubts(row, run))

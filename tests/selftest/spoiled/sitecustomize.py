@@ -2,7 +2,7 @@
 workers.
 
 DYNO_SPOILT names what is broken, with commas between. DYNO_CONSTANTS is a JSON object of constants and their values,
-for the command alone: {"dyno.selftest.pairs.BLOCKS": 3}.
+for the command alone: {"dyno.selftest.trials.BLOCKS": 3}.
 
 Python imports this module before any other of ours. So what is replaced here is there before anybody imports it by
 name, as long as a spoiler imports no more than what it spoils.

@@ -1,0 +1,121 @@
+"""Checks of the page cache, and of cores that are kept awake."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+
+from dyno.host import pagecache
+from dyno.host.filesystem import filesystem
+from dyno.host.keep_awake import CannotKeepAwake, cores, kept
+from dyno.host.procfs import ROOT, Ticks
+from dyno.host.usage import cpu_ns, own
+from dyno.selftest import Verdict
+
+BYTES = 64 << 20
+PIECE_BYTES = 1 << 20
+EVICTED_PERCENT, CACHED_PERCENT = 1.0, 99.0
+COLD_SHARE, CACHED_SHARE = 0.9, 0.01
+SECONDS = 0.5
+IDLE_PERCENT, TAKEN_PERCENT = 10.0, 10.0
+"""Coarse limits: the kernel counts in ticks, and there are few of them in so short a time."""
+BURN = """
+import os, sys, time
+os.sched_setaffinity(0, {int(sys.argv[1])})
+print(flush=True)
+end = time.process_time() + float(sys.argv[2])
+while time.process_time() < end:
+    pass
+"""
+
+
+def cold(work: Path) -> Verdict:
+    """Evicts a file and reads it twice: only the first time it must come from the device."""
+    if filesystem(work)["ram_backed"]:
+        return Verdict(None, "the work directory is in memory, where nothing can be cold")
+    file = work / "cold"
+    try:
+        with file.open("wb") as writing:
+            for _ in range(BYTES // PIECE_BYTES):
+                writing.write(os.urandom(PIECE_BYTES))
+        pagecache.evict([file], drop=None)
+        evicted, first = pagecache.residency([file]).percent, _read_from_device(file)
+        cached, second = pagecache.residency([file]).percent, _read_from_device(file)
+    finally:
+        file.unlink(missing_ok=True)
+    if evicted is None or cached is None or first is None or second is None:
+        return Verdict(None, "this kernel doesn't report what is in the page cache, or what is read from a device")
+    text = f"evicted: {evicted:.1f} % resident, {first * 100:.0f} % read from the device;"
+    text += f" cached: {cached:.1f} % resident, {second * 100:.0f} % read from the device"
+    passed = evicted <= EVICTED_PERCENT and cached >= CACHED_PERCENT
+    passed = passed and first >= COLD_SHARE and second <= CACHED_SHARE
+    return Verdict(passed, text, {"evicted_percent": evicted, "cached_percent": cached})
+
+
+def _read_from_device(file: Path) -> float | None:
+    """Reads a file. Returns the share that came from the device."""
+    before = own().read_bytes
+    with file.open("rb", buffering=0) as reading:
+        while reading.read(PIECE_BYTES):
+            pass
+    after = own().read_bytes
+    return None if before is None or after is None else (after - before) / BYTES
+
+
+def awake(work: Path) -> Verdict:
+    """Measures how long a core that is kept awake idles, and the time taken from a process that computes on it. The
+    process is in a session of its own, like that of every trial."""
+    try:
+        with kept() as keeper:
+            pids = keeper.pids()
+            idle, taken = _idle_percent(), _taken_percent(pids, cores()[0])
+            ended = keeper.ended
+    except CannotKeepAwake as error:
+        return Verdict(None, f"the cores can't be kept awake: {error}")
+    left = [pid for pid in pids if psutil.pid_exists(pid)]
+    text = f"idle for {idle:.1f} % of the time; {taken:.1f} % of a core's time is taken from a process that computes"
+    text += "; a process that kept a core awake ended by itself" if ended else ""
+    text += f"; {len(left)} of {len(pids)} processes are left behind" if left else ""
+    passed = idle <= IDLE_PERCENT and taken <= TAKEN_PERCENT and not ended and not left
+    return Verdict(passed, text, {"idle_percent": round(idle, 2), "taken_percent": round(taken, 2)})
+
+
+def _idle_percent() -> float:
+    """Returns the idle time of the core that idles longest."""
+    before = [Ticks.read(ROOT, core) for core in cores()]
+    time.sleep(SECONDS)
+    after = [Ticks.read(ROOT, core) for core in cores()]
+    shares = []
+    for old, new in zip(before, after, strict=True):
+        if old is not None and new is not None:
+            used, total = new.busy + new.steal - old.busy - old.steal, new.total - old.total
+            shares.append(max(0.0, 1 - used / total) if total > 0 else 0.0)
+    if not shares:
+        raise CannotKeepAwake("this kernel doesn't report how long a core is idle")
+    return max(shares) * 100
+
+
+def _may_run_on(pid: int, core: int) -> bool:
+    with suppress(ProcessLookupError):
+        return core in os.sched_getaffinity(pid)
+    return False
+
+
+def _taken_percent(pids: Sequence[int], core: int) -> float:
+    """Returns the share of a core's time that `pids` take from a process computing on it for SECONDS."""
+    on_core = [pid for pid in pids if _may_run_on(pid, core)]
+    words = [sys.executable, "-S", "-c", BURN, str(core), str(SECONDS)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, start_new_session=True) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        before = cpu_ns(on_core)
+        process.wait()
+        taken = cpu_ns(on_core) - before
+    return taken / (taken + SECONDS * 1e9) * 100
