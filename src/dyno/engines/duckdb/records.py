@@ -14,7 +14,7 @@ from dyno.contracts.cleanup import transaction
 from dyno.engines.duckdb import DuckDB
 from dyno.suites.records.encoding import identity
 from dyno.suites.records.port import INDEXES, Key, Record
-from dyno.suites.records.sql import FIELDS, SqlReader, Statements, batches, record, replace_in_transaction, table_port
+from dyno.suites.records.sql import FIELDS, RecordTable, SqlReader, Statements, batches, record
 
 # Rows per statement: far faster than a statement for each.
 BATCH = 20_000
@@ -50,9 +50,7 @@ class TableReader(SqlReader):
         return [self.get(keys[0])] if len(keys) == 1 else list(map(self._many_keys(list(keys)).get, keys))
 
 
-class Table:
-    """See `dyno.suites.records.sql.RecordTable`."""
-
+class Table(RecordTable):
     batch = BATCH
 
     def __init__(self, engine: DuckDB, indexed: bool) -> None:
@@ -63,7 +61,7 @@ class Table:
         cursor.execute(f"CREATE TABLE IF NOT EXISTS records (key VARCHAR PRIMARY KEY, {columns})")
         for name, _ in self._indexes:
             cursor.execute(f"CREATE INDEX IF NOT EXISTS by_{name} ON records ({name})")
-        self.reader = TableReader(cursor, self.get_many)
+        self.current = TableReader(cursor, self.get_many)
         values = ", ".join("?" * (len(names) + 1))
         self._one = {
             action: parsed(cursor, f"{verb} INTO records VALUES ({values})") for action, verb in VERBS.items()
@@ -102,9 +100,6 @@ class Table:
     def store(self, records: list[Record]) -> None:
         self._write("upsert", records)
 
-    def replace_one(self, new: Record) -> Record | None:
-        return replace_in_transaction(self, new)
-
     def get_many(self, keys: list[Key]) -> dict[Key, Record]:
         rows = self._cursor.execute(GET_MANY, _wanted(keys)).fetchall()
         return {(row[0], row[1]): record(row) for row in rows}
@@ -127,6 +122,3 @@ def parsed(cursor: Any, statement: str) -> Any:
 
 def _wanted(keys: list[Key]) -> list[list[str]]:
     return [[identity(*key) for key in keys]]
-
-
-opened = table_port(Table)

@@ -25,7 +25,7 @@ from dyno.suites.records.port import COLUMNS
 from dyno.suites.series import port as series
 
 PORTS: Mapping[str, PortSpec] = {
-    "records": PortSpec("dyno.engines.mysql.records:opened", caveats=(COLUMNS,)),
+    "records": PortSpec("dyno.engines.mysql.records:Table", caveats=(COLUMNS,)),
     "arrays": PortSpec(
         "dyno.engines.mysql.arrays:Arrays", modules=arrays.MODULES, requires=arrays.REQUIRES, clients="one"
     ),

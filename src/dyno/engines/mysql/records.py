@@ -9,7 +9,7 @@ from typing import Any
 from dyno.contracts.cleanup import transaction
 from dyno.contracts.model import Refused
 from dyno.suites.records.port import INDEXES, Key, Record
-from dyno.suites.records.sql import FIELDS, SqlReader, Statements, record, table_port
+from dyno.suites.records.sql import FIELDS, RecordTable, SqlReader, Statements, record
 
 BATCH = 1_000
 STATEMENTS = Statements("%s")
@@ -50,7 +50,7 @@ class Reader(SqlReader):
         return scan
 
 
-class Table:
+class Table(RecordTable):
     """Many records are inserted by statements of many rows, and read and deleted by a list of their keys."""
 
     batch = BATCH
@@ -58,7 +58,7 @@ class Table:
     def __init__(self, engine: Any, indexed: bool) -> None:
         self._connection = engine.connect()
         self._execute = execute = self._connection.execute
-        self.reader = Reader(execute, STATEMENTS, many=self.get_many)
+        self.current = Reader(execute, STATEMENTS, many=self.get_many)
         (packet,) = execute("SELECT @@max_allowed_packet").fetchone()
         self._characters = int(packet) // ESCAPED_BYTES
         order = f"CHARACTER SET utf8mb4 COLLATE {self._collation()}"
@@ -147,6 +147,3 @@ def _values(records: list[Record]) -> list[str]:
 
 def _flat(keys: list[Key]) -> list[str]:
     return [value for key in keys for value in key]
-
-
-opened = table_port(Table)

@@ -228,7 +228,7 @@ ENGINE = server_engine(
     sized=("shared_buffers", "cache_mib", CACHE_MIB),
     refuse=refuse,
     ports={
-        "records": PortSpec("dyno.engines.postgresql.records:opened", caveats=(COLUMNS,)),
+        "records": PortSpec("dyno.engines.postgresql.records:Table", caveats=(COLUMNS,)),
         "arrays": PortSpec(
             "dyno.engines.postgresql.arrays:Arrays", modules=MODULES, requires=REQUIRES, clients="one"
         ),

@@ -9,7 +9,7 @@ from typing import Any
 from dyno.contracts.cleanup import transaction
 from dyno.engines.postgresql import Postgres
 from dyno.suites.records.port import INDEXES, Key, Record
-from dyno.suites.records.sql import FIELDS, SqlReader, Statements, record, table_port
+from dyno.suites.records.sql import FIELDS, RecordTable, SqlReader, Statements, record
 
 INDEXED = {name: f"reverse({name.removeprefix('rev_')})" for name in INDEXES}
 STATEMENTS = Statements("%s")
@@ -98,8 +98,8 @@ def _checked(result: Any, pgconn: Any) -> Any:
     return result
 
 
-class Table:
-    """See `dyno.suites.records.sql.RecordTable`. Many records are inserted by COPY, and read and replaced by
+class Table(RecordTable):
+    """Many records are inserted by COPY, and read and replaced by
     statements with arrays as values."""
 
     batch = 1_000
@@ -113,7 +113,7 @@ class Table:
             thin = Thin(connection)
             self._execute, self._together = thin.execute, thin.pipelined
         many = self._get_together if engine.options["many"] == "pipeline" else self.get_many
-        self.reader = SqlReader(self._execute, STATEMENTS, INDEXED, many)
+        self.current = SqlReader(self._execute, STATEMENTS, INDEXED, many)
         # The port orders by bytes, whatever the collation of the database is.
         columns = ", ".join(f'{name} text COLLATE "C" NOT NULL' for name in FIELDS.split(", "))
         connection.execute(f"CREATE TABLE IF NOT EXISTS records ({columns}, PRIMARY KEY (name, location))")
@@ -179,6 +179,3 @@ def _values(record: Record) -> tuple[str, str, str]:
 
 def _columns(keys: list[Key]) -> list[list[str]]:
     return [[name for name, _ in keys], [location for _, location in keys]]
-
-
-opened = table_port(Table)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import isqrt
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ _ROUNDS = 8
 _STEPS = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
 _LAST_SHIFT = 31
 _PIECE = 4_096
-"""Numbers computed at once."""
+"""Numbers computed at once: computing few at a time is too slow."""
 
 
 class Permutation:
@@ -56,7 +56,7 @@ class Permutation:
         return result
 
 
-class Shuffled(Sequence[int]):
+class Shuffled:
     """The numbers of a range in random order, or the first `most` of that order, computed piece by piece."""
 
     def __init__(self, numbers: range, seed: int | Sequence[int], most: int | None = None) -> None:
@@ -68,56 +68,18 @@ class Shuffled(Sequence[int]):
     def __len__(self) -> int:
         return self._count
 
-    @overload
-    def __getitem__(self, at: int) -> int: ...
-
-    @overload
-    def __getitem__(self, at: slice) -> list[int]: ...
-
-    def __getitem__(self, at: int | slice) -> int | list[int]:
-        if isinstance(at, int):
-            return self._at(range(self._count)[at])
-        positions, result = range(self._count)[at], list[int]()
-        if positions.step != 1:
-            return [self._at(position) for position in positions]
-        while len(result) < len(positions):
-            offset = self._compute(positions.start + len(result))
-            result += self._piece[offset : offset + len(positions) - len(result)]
+    def __getitem__(self, at: slice) -> list[int]:
+        """The numbers at consecutive positions of the order."""
+        (position, stop, _), result = at.indices(self._count), list[int]()
+        while position < stop:
+            if not 0 <= position - self._start < len(self._piece):
+                self._start = position - position % _PIECE
+                order = self._order[self._start : self._start + _PIECE]
+                self._piece = (order * self._numbers.step + self._numbers.start).tolist()
+            first = position - self._start
+            result += self._piece[first : first + stop - position]
+            position = self._start + min(first + stop - position, len(self._piece))
         return result
-
-    def _at(self, position: int) -> int:
-        offset = self._compute(position)
-        return self._piece[offset]
-
-    def _compute(self, position: int) -> int:
-        """Computes the piece of a position, since one number at a time is too slow. Returns the offset in it."""
-        if not 0 <= position - self._start < len(self._piece):
-            self._start = position - position % _PIECE
-            order = self._order[self._start : self._start + _PIECE]
-            self._piece = (order * self._numbers.step + self._numbers.start).tolist()
-        return position - self._start
-
-
-class Grouped(Sequence[Sequence[int]]):
-    """Numbers in groups of a size, the last one smaller. Groups are computed on demand."""
-
-    def __init__(self, numbers: Sequence[int], size: int) -> None:
-        self._numbers, self._size = numbers, size
-
-    def __len__(self) -> int:
-        return -(-len(self._numbers) // self._size)
-
-    @overload
-    def __getitem__(self, at: int) -> Sequence[int]: ...
-
-    @overload
-    def __getitem__(self, at: slice) -> list[Sequence[int]]: ...
-
-    def __getitem__(self, at: int | slice) -> Sequence[int] | list[Sequence[int]]:
-        if isinstance(at, int):
-            start = range(0, len(self._numbers), self._size)[at]
-            return self._numbers[start : start + self._size]
-        return [self[position] for position in range(len(self))[at]]
 
 
 def _hash(values: NDArray[np.uint64], key: Any) -> NDArray[np.uint64]:

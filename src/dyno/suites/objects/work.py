@@ -69,7 +69,9 @@ class ClientWork:
             "read-device": partial(self._read_once, port.read),
             "conflicts": self._count,
             "blob-write": partial(self._write, port.write_blobs, state.blob_contents, state.blobs_each, True),
-            "blob-read": self._read_blobs,
+            "blob-read": partial(
+                self._reads, port.read_blobs, BLOBS, range(state.transactions if self._round == 0 else 0), True
+            ),
             "pack": self._pack,
         }
         return build[self._phase]()
@@ -191,46 +193,29 @@ class ClientWork:
         keys = rng.permutation(state.transactions) if containers is None else np.arange(containers)
         return self._reads(call, SETS, np.resize(keys, state.transactions).tolist())
 
-    def _reads(self, call: Callable[[ObjectPosition], Any], branch: str, keys: Sequence[int]) -> Slices:
+    def _reads(
+        self, call: Callable[[ObjectPosition], Any], branch: str, keys: Sequence[int], blobs: bool = False
+    ) -> Slices:
+        """Reads these containers, and compares their contents."""
         state = self._state
-        size = state.objects * state.dataset.size
-        contents = partial(state.contents, branch)
-        for part in self._parts(keys):
-            yield self._reading(call, branch, part, contents, "container", state.objects, size)
+        contents, what = (state.blob_contents, "blobs") if blobs else (state.contents, "container")
+        items, size = (state.blobs_each, state.blobs.size) if blobs else (state.objects, state.dataset.size)
 
-    def _read_blobs(self) -> Slices:
-        state = self._state
-        size = state.blobs_each * state.blobs.size
-        contents = partial(state.blob_contents, BLOBS)
-        for part in self._parts(range(state.transactions if self._round == 0 else 0), size):
-            yield self._reading(self._port.read_blobs, BLOBS, part, contents, "blobs", state.blobs_each, size)
-
-    def _reading(
-        self,
-        call: Callable[[ObjectPosition], Any],
-        branch: str,
-        keys: Sequence[int],
-        contents: Callable[[int], list[bytes]],
-        what: str,
-        items: int,
-        size: int,
-    ) -> Operations:
-        """A slice of reads, whose answers must be the contents of these containers."""
-
-        def check(answers: Sequence[Any]) -> int:
+        def check(part: Sequence[int], answers: Sequence[Any]) -> int:
             return sum(
-                self._check(answer, contents(key), f"{what} {key}")
-                for key, answer in zip(keys, answers, strict=False)
+                self._check(answer, contents(branch, key), f"{what} {key}")
+                for key, answer in zip(part, answers, strict=False)
                 if type(answer) is not Failure
             )
 
-        return Operations(
-            calls=lambda _: (call,),
-            arguments=[ObjectPosition(branch, key) for key in keys],
-            check=check,
-            weights=[items] * len(keys),
-            sizes=[size] * len(keys),
-        )
+        for part in self._parts(keys, items * size if blobs else 0):
+            yield Operations(
+                calls=lambda _: (call,),
+                arguments=[ObjectPosition(branch, key) for key in part],
+                check=partial(check, part),
+                weights=[items] * len(part),
+                sizes=[items * size] * len(part),
+            )
 
     # -- both ---------------------------------------------------------------------------------------------
 

@@ -33,14 +33,32 @@ def mixed(work: ClientWork) -> Slices:
         return
     reads = work.rng.random(count) < mix.reads
     planner = _Planner(work, count)
-    calls = _calls(work)
+    reader, replace = work.port.reader(), work.port.replace
+    get, dataset = reader.get, work.dataset
+
+    def modify(records: list[Record]) -> tuple[Record | None, list[Record | None]]:
+        before = get((records[0]["name"], records[0]["location"]))
+        return before, replace(records)
+
+    def argument(operation: MixedOperation) -> Any:
+        if operation.kind in ("get", "scan"):
+            return dataset.key(operation.number)
+        return [dataset.record(operation.number, operation.version)]
+
+    calls: dict[str, Callable[[Any], Any]] = {
+        "get": get,
+        "scan": reader.scanner(SCAN_LENGTH),
+        "update": replace,
+        "modify": modify,
+        "insert": work.port.insert,
+    }
     size = SCAN_SLICE if mix.read == "scan" else MIXED_SLICE
     for start in range(0, count, size):
         operations = [planner.next(mix.read if read else mix.write) for read in reads[start : start + size]]
         chosen = tuple(calls[operation.kind] for operation in operations)
         yield Operations(
             calls=lambda _, chosen=chosen: chosen,  # type: ignore[misc]
-            arguments=[_argument(work, operation) for operation in operations],
+            arguments=list(map(argument, operations)),
             check=_Replay(work, operations),
             kinds=[operation.kind for operation in operations],
         )
@@ -77,29 +95,6 @@ class _Planner:
         return MixedOperation(kind, number, ABSENT if reads else self._versions.of(number))
 
 
-def _calls(work: ClientWork) -> dict[str, Callable[[Any], Any]]:
-    reader, replace = work.port.reader(), work.port.replace
-    get = reader.get
-
-    def modify(records: list[Record]) -> tuple[Record | None, list[Record | None]]:
-        before = get((records[0]["name"], records[0]["location"]))
-        return before, replace(records)
-
-    return {
-        "get": get,
-        "scan": reader.scanner(SCAN_LENGTH),
-        "update": replace,
-        "modify": modify,
-        "insert": work.port.insert,
-    }
-
-
-def _argument(work: ClientWork, operation: MixedOperation) -> Any:
-    if operation.kind in ("get", "scan"):
-        return work.dataset.key(operation.number)
-    return [work.dataset.record(operation.number, operation.version)]
-
-
 class _Replay:
     """Checks the answers in the order in which they were given, and updates the model on the way."""
 
@@ -116,7 +111,10 @@ class _Replay:
     def _check(self, operation: MixedOperation, answer: Any) -> int:
         work, number = self._work, operation.number
         if operation.kind == "get":
-            return self._check_get(number, answer)
+            if self._known is None or number % work.clients == work.client or not work.judged:
+                return work.check_current(number, answer)
+            self._check_not_older(number, answer)
+            return 1
         if operation.kind == "scan":
             return work.check_scan(number, answer) if self._known is None else self._check_scan(number, answer)
         if operation.kind == "modify":
@@ -127,13 +125,6 @@ class _Replay:
             work.check_current(number, answer[0])
         work.model.versions[number] = operation.version
         return int(operation.kind != "insert")
-
-    def _check_get(self, number: int, answer: Any) -> int:
-        work = self._work
-        if self._known is None or number % work.clients == work.client or not work.judged:
-            return work.check_current(number, answer)
-        self._check_not_older(number, answer)
-        return 1
 
     def _check_not_older(self, number: int, answer: Any) -> None:
         """Raises Wrong unless the answer is the whole record in a version not older than the snapshot's."""

@@ -1,4 +1,4 @@
-"""Reading statements and the reader that SQL engines share.
+"""The reader and the table that SQL engines share.
 
 For clients whose `execute(statement, values)` returns an object with `fetchone` and `fetchall`.
 """
@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from itertools import chain, islice
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any
 
-from dyno.suites.records.port import Key, Reader, Record
+from dyno.suites.records.port import Key, Reader, Record, Records
 
 FIELDS = "name, location, stub"
 
@@ -84,114 +84,101 @@ class SqlReader(Reader):
         return scan
 
 
-class RecordTable(Protocol):
-    """One client's access to the table. `insert_one`, `replace_one` and `delete_one` are a transaction each; the
-    methods for many records are called inside `transaction`."""
+class RecordTable(Records):
+    """Base of a `records` port over a SQL table whose client treats one record and many records differently.
+
+    A transaction of one record uses single statements. A larger one uses what the engine's users do in bulk: COPY,
+    arrays of keys, inserts of many rows. The size of the transaction decides, in the same way for every engine.
+    `insert_one`, `replace_one` and `delete_one` are a transaction each; the methods for many records are called
+    inside `transaction`.
+    """
 
     batch: int
     """Records that are read, replaced or deleted together within a transaction."""
-
-    @property
-    def reader(self) -> Reader:
-        """Reads in the client's current transaction."""
+    current: Reader
+    """Reads in the client's current transaction."""
 
     def transaction(self) -> AbstractContextManager[object]:
         """Commits at the end of the block, rolls back if it raises."""
+        raise NotImplementedError
 
     def insert_one(self, record: Record) -> None: ...
 
     def insert_many(self, records: Iterable[Record]) -> None: ...
 
     def get_many(self, keys: list[Key]) -> dict[Key, Record]:
-        """The records of those keys that are present."""
+        """Returns the records of those keys that are present."""
+        raise NotImplementedError
 
     def store(self, records: list[Record]) -> None:
         """Inserts or replaces records; no key comes twice."""
 
     def replace_one(self, new: Record) -> Record | None:
-        """Inserts or replaces, and returns the old record. Use `replace_in_transaction` if the server has no shorter
-        way."""
+        """Inserts or replaces, and returns the old record. By default by four statements: BEGIN, a read, a write,
+        COMMIT."""
+        with self.transaction():
+            old = self.current.get((new["name"], new["location"]))
+            self.store([new])
+        return old
 
     def delete_one(self, key: Key) -> bool:
         """Returns whether the record existed."""
+        raise NotImplementedError
 
     def delete_many(self, keys: list[Key]) -> None:
         """Deletes records that are present."""
 
-    def close(self) -> None: ...
-
-
-class TableRecords:
-    """See `dyno.suites.records.port.Records`."""
-
-    def __init__(self, table: RecordTable) -> None:
-        self._table = table
+    # -- the port -------------------------------------------------------------------------------------------
 
     @contextmanager
     def reading(self) -> Iterator[Reader]:
-        with self._table.transaction():
-            yield self._table.reader
+        with self.transaction():
+            yield self.current
 
     def reader(self) -> Reader:
-        return self._table.reader
+        return self.current
 
     def insert(self, records: Iterable[Record]) -> None:
         first, everything = _peek(records)
         if len(first) == 1:
-            self._table.insert_one(first[0])
+            self.insert_one(first[0])
         elif first:
-            with self._table.transaction():
-                self._table.insert_many(everything)
+            with self.transaction():
+                self.insert_many(everything)
 
     def replace(self, records: Iterable[Record]) -> list[Record | None]:
-        table, olds = self._table, list[Record | None]()
+        olds = list[Record | None]()
         first, everything = _peek(records)
         if len(first) == 1:
-            return [table.replace_one(first[0])]
-        with table.transaction():
-            for batch in batches(everything, table.batch):
+            return [self.replace_one(first[0])]
+        with self.transaction():
+            for batch in batches(everything, self.batch):
                 keys = [(new["name"], new["location"]) for new in batch]
                 latest = self._present(keys)
                 for key, new in zip(keys, batch, strict=True):
                     olds.append(latest.get(key))
                     latest[key] = new
-                table.store([latest[key] for key in dict.fromkeys(keys)])
+                self.store([latest[key] for key in dict.fromkeys(keys)])
         return olds
 
     def _present(self, keys: list[Key]) -> dict[Key, Record]:
         if len(keys) > 1:
-            return self._table.get_many(list(dict.fromkeys(keys)))
-        record = self._table.reader.get(keys[0])
+            return self.get_many(list(dict.fromkeys(keys)))
+        record = self.current.get(keys[0])
         return {} if record is None else {keys[0]: record}
 
     def delete(self, keys: Iterable[Key]) -> list[bool]:
         first, everything = _peek(keys)
         if len(first) == 1:
-            return [self._table.delete_one(first[0])]
+            return [self.delete_one(first[0])]
         existed: list[bool] = []
-        with self._table.transaction():
-            for batch in batches(everything, self._table.batch):
+        with self.transaction():
+            for batch in batches(everything, self.batch):
                 present = self._present(batch)
-                self._table.delete_many(list(present))
+                self.delete_many(list(present))
                 # Only the first occurrence of a key deletes it.
                 existed += [present.pop(key, None) is not None for key in batch]
         return existed
-
-    def close(self) -> None:
-        self._table.close()
-
-
-def table_port(table: Callable[[Any, bool], RecordTable]) -> Callable[[Any, bool], TableRecords]:
-    """The port's opener, as an engine declares it, made from the class of its table."""
-    return lambda engine, indexed: TableRecords(table(engine, indexed))
-
-
-def replace_in_transaction(table: RecordTable, new: Record) -> Record | None:
-    """`RecordTable.replace_one` by four statements: BEGIN, a read, a write, COMMIT."""
-    with table.transaction():
-        old = table.reader.get((new["name"], new["location"]))
-        table.store([new])
-    return old
 
 
 def batches(items: Iterable[Any], size: int) -> Iterator[list[Any]]:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from dyno.contracts.equality import difference, is_list, same, shorten
 from dyno.contracts.model import Value, Wrong
 from dyno.contracts.suite import Bulk, Failure, Operations
-from dyno.suites._shared.permutation import Grouped, Shuffled
+from dyno.suites._shared.permutation import Shuffled
 from dyno.suites.records import SCAN_LENGTH, Mix
 from dyno.suites.records.dataset import ABSENT, Dataset, Model, answer_hashes, draw, following
 from dyno.suites.records.port import INDEXES, Key, Record, Records
@@ -34,6 +34,7 @@ SEVERAL_CLIENTS_FACTOR = 8
 BULK_SLICE = 250_000
 
 Slices = Iterator[Operations | Bulk]
+Numbers = Sequence[Any] | Shuffled
 Calls = Callable[[Any], Sequence[Callable[[Any], Any]]]
 
 
@@ -115,7 +116,7 @@ class ClientWork:
         """How many operations are this client's, of a fraction of the number of records."""
         return self.share_of(max(int(self.dataset.records * fraction), 1))
 
-    def _shuffled(self, most: int | None = None) -> Sequence[int]:
+    def _shuffled(self, most: int | None = None) -> Shuffled:
         """This client's records in random order; at most `most` of them."""
         return Shuffled(range(self.client, self.dataset.records, self.clients), self._seed, most)
 
@@ -159,7 +160,7 @@ class ClientWork:
 
     def _transactions(
         self,
-        numbers: Sequence[Any],
+        numbers: Numbers,
         build: Callable[[Sequence[Any]], list[Any]],
         call: Callable[[Iterable[Any]], Any],
         check: Callable[[Sequence[Any], Any], int],
@@ -238,25 +239,27 @@ class ClientWork:
 
     def _reads(
         self,
-        numbers: Sequence[Any],
+        numbers: Numbers,
         bind: Calls,
         argument: Callable[[int, Any], Any],
         check: Callable[[Sequence[Any], Sequence[Any]], int],
         most: int = READ_SLICE,
-        weigh: Callable[[Any], int] | None = None,
+        group: int = 1,
     ) -> Slices:
         """Reads in read transactions of `txn` operations: all in one for 'all', each on its own for 1.
 
-        `bind` returns the calls of a reader. `weigh` returns how many items an operation counts, if not one.
+        `bind` returns the calls of a reader. With `group` over 1, an operation reads that many numbers, as a list.
         """
-
         most *= SEVERAL_CLIENTS_FACTOR if self.clients > 1 else 1
 
         def slices(size: int, bind: Calls, **transaction: Any) -> Slices:
-            for start in range(0, len(numbers), size):
-                part = numbers[start : start + size]
+            for start in range(0, len(numbers), size * group):
+                part: Any = numbers[start : start + size * group]
+                weights: list[int] | None = None
+                if group > 1:
+                    part = [part[at : at + group] for at in range(0, len(part), group)]
+                    weights = list(map(len, part))
                 arguments = [argument(index, number) for index, number in enumerate(part)]
-                weights = weigh and list(map(weigh, part))
                 yield Operations(bind, arguments, partial(check, part), weights=weights, **transaction)
 
         if self.state.txn == "all":
@@ -272,12 +275,12 @@ class ClientWork:
         key, numbers, batch = self.dataset.key, self._shuffled(self._fraction(fraction)), self.state.batch
         if batch > 1:
             return self._reads(
-                Grouped(numbers, batch),
+                numbers,
                 lambda reader: (reader.get_many,),
                 lambda _, group: [key(number) for number in group],
                 lambda part, answers: _check_each(part, self._check_batch)(answers),
                 max(READ_SLICE // batch, 1),
-                len,
+                batch,
             )
         return self._reads(
             numbers, lambda reader: (reader.get,), lambda _, number: key(number), self.check_all_current
@@ -334,7 +337,7 @@ class NextVersion:
         return version
 
 
-def _check_bulk(numbers: Sequence[Any], check: Callable[[Sequence[Any], Any], int], answer: Any, count: int) -> int:
+def _check_bulk(numbers: Numbers, check: Callable[[Sequence[Any], Any], int], answer: Any, count: int) -> int:
     """Checks the answer of a bulk call in pieces, to avoid a list of all numbers."""
     listed = is_list(answer, count)
     step = count if type(answer) is list and not listed else BULK_SLICE
