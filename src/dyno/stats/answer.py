@@ -8,7 +8,7 @@ for one engine is set aside for all, unless no other is left."""
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from statistics import fmean
@@ -58,13 +58,11 @@ class Answer:
 
     def within(self, other: Answer) -> bool:
         """Whether the other answer covers all its phases and its best engine."""
-        same = (self.params, self.metric, self.temperature, self.reported_by)
-        cells = [other.best, *(cell for cell, _ in other.others)]
-        return (
-            same == (other.params, other.metric, other.temperature, other.reported_by)
-            and set(self.phases) <= set(other.phases)
-            and self.best in cells
+        same = all(
+            getattr(self, name) == getattr(other, name) for name in ("params", "metric", "temperature", "reported_by")
         )
+        cells = [other.best, *(cell for cell, _ in other.others)]
+        return same and set(self.phases) <= set(other.phases) and self.best in cells
 
 
 @cached
@@ -99,14 +97,9 @@ def _by_place(run: Run, of: Sequence[Table], margin: float) -> list[Answer]:
     answers = list[Answer]()
     for _, group in groupby(sorted(of, key=lambda table: (combination(table), *kind(table))), key=combination):
         here = list(group)
-        cells = {cell.asked: cell for table in here for cell in _cells(table)}
+        cells = {cell.asked: cell for table in here for cell in (*(row.cell for row, _ in table.rows), *table.warm)}
         answers += [_answer(list(alike), cells, margin) for _, alike in groupby(here, key=kind)]
     return answers
-
-
-def _cells(table: Table) -> Iterator[Cell]:
-    yield from (row.cell for row, _ in table.rows)
-    yield from table.warm
 
 
 def _answer(of: Sequence[Table], cells: Mapping[str, Cell], margin: float) -> Answer:
@@ -127,8 +120,9 @@ def _answer(of: Sequence[Table], cells: Mapping[str, Cell], margin: float) -> An
     best, seen = _best(ranked, margin)
     others = sorted(((cells[name], seen[name]) for name in seen), key=lambda pair: -(pair[1].ratio or 0.0))
     warm = {cell.asked: cell for table in phases for cell in table.warm}
+    faster = [[c for c in against(table, best, margin) if c.verdict.kind == "faster"] for table in cold]
     return Answer(
-        tiers=_tiers(phases),
+        tiers=tuple(sorted({tier for table in phases for tier in table.tiers}, key=TIERS.index)),
         params=of[0].params,
         metric=of[0].metric,
         temperature=of[0].temperature,
@@ -136,15 +130,11 @@ def _answer(of: Sequence[Table], cells: Mapping[str, Cell], margin: float) -> An
         phases=tuple(table.phase for table in phases),
         best=cells[best],
         others=tuple(others),
-        elsewhere=tuple(_elsewhere(cold, best, margin)),
+        elsewhere=tuple(max(phase, key=lambda c: c.verdict.ratio or 0.0) for phase in faster if phase),
         left_out=tuple(cells[name] for name in cells if name not in ranked and name not in warm),
         set_aside=tuple(table for table in of if table.warm) if proven else (),
         warm=tuple(warm.values()),
     )
-
-
-def _tiers(phases: Collection[Table]) -> tuple[Tier | None, ...]:
-    return tuple(sorted({tier for table in phases for tier in table.tiers}, key=TIERS.index))
 
 
 def _best(ranked: Mapping[str, Mapping[int, float]], margin: float) -> tuple[str, dict[str, Verdict]]:
@@ -170,8 +160,3 @@ def _together(phases: Sequence[Table], name: str) -> dict[int, float]:
     speeds = [table.rows[table.places[name]][1] for table in phases]
     blocks = set.intersection(*map(set, speeds))
     return {block: math.exp(fmean(math.log(of[block]) for of in speeds)) for block in sorted(blocks)}
-
-
-def _elsewhere(of: Sequence[Table], best: str, margin: float) -> list[Comparison]:
-    faster = [[c for c in against(table, best, margin) if c.verdict.kind == "faster"] for table in of]
-    return [max(phase, key=lambda c: c.verdict.ratio or 0.0) for phase in faster if phase]

@@ -96,17 +96,14 @@ def across(run: Run, by: Metric | None = None) -> tuple[Table, ...]:
     engine at its most durable tier."""
     places: dict[tuple[str, str, str | None], dict[str, CellSummary]] = {}
     for row in sorted(summarize(run), key=lambda row: TIERS.index(row.cell.tier)):
-        if row.valid and not row.cell.floor and _reads_files(row):
+        # Only phases that read files which were complete before.
+        reads = not row.about.writes and row.about.temperature != "none" and row.bytes_on_disk is not None
+        if row.valid and not row.cell.floor and reads:
             place = row.phase, row.cell.combination, row.reported_by
             places.setdefault(place, {})[row.cell.asked] = row
     order = {phase: at for at, phase in enumerate(run.plan["phases"])}
     every = (_table(list(places[place].values()), by) for place in sorted(places, key=lambda place: order[place[0]]))
     return tuple(table for table in every if len(table.tiers) > 1)
-
-
-def _reads_files(row: CellSummary) -> bool:
-    """Whether the phase only reads files that were complete before."""
-    return not row.about.writes and row.about.temperature != "none" and row.bytes_on_disk is not None
 
 
 def _table(rows: Sequence[CellSummary], by: Metric | None) -> Table:
@@ -117,15 +114,11 @@ def _table(rows: Sequence[CellSummary], by: Metric | None) -> Table:
     # A row may lack the metric: a bulk phase has no percentiles.
     valued = [(row, values) for row in cold if (values := speeds(row, used))]
     valued.sort(key=lambda pair: -median(pair[1].values()))
-    return Table(rows[0].phase, used, tuple(valued), tuple(row.cell for row in warm), _requested_temperature(rows))
-
-
-def _requested_temperature(rows: Sequence[CellSummary]) -> str:
-    """The temperature that the phase requests, reached or not."""
     reached = {row.temperature for row in rows}
+    requested = "hot" if reached & {"hot", "lukewarm"} else "none"
     if "cold" in reached or any(map(_evicted, rows)):
-        return "cold"
-    return "hot" if reached & {"hot", "lukewarm"} else "none"
+        requested = "cold"
+    return Table(rows[0].phase, used, tuple(valued), tuple(row.cell for row in warm), requested)
 
 
 def _evicted(row: CellSummary) -> bool:

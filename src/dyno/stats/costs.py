@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -56,17 +56,9 @@ class Prices:
     millions: float
     """Millions of a row's operations in a month."""
     of: Mapping[str, Tariff]
-    """By engine, as requested or by its name alone."""
+    """By engine, as requested ('s3:bucket=mine') or by its name alone."""
     machines: Mapping[str, float] = field(default_factory=dict)
     """Price of an hour of a machine, by the name of a run file or the model of the processor."""
-
-    def hour(self, *names: str) -> float | None:
-        """Price of an hour of the machine with one of these names."""
-        return next((self.machines[name] for name in names if name in self.machines), None)
-
-    def tariff(self, engine: str) -> Tariff | None:
-        """Tariff of an engine as requested: 's3:bucket=mine'."""
-        return self.of.get(engine) or self.of.get(engine.partition(":")[0])
 
 
 @dataclass(frozen=True)
@@ -91,7 +83,9 @@ def read_prices(path: Path) -> Prices:
         raise UsageError(f"{path}: nested too deeply") from None
     except ValueError as error:
         raise UsageError(f"{path} is not TOML: {format_value(error)}") from None
-    _check_keys(f"{path}:", data, KEYS)
+    for name in data:
+        if name not in KEYS:
+            raise UsageError(unknown(f"{path}: key", name, KEYS))
     currency = data.get(CURRENCY, "")
     if not isinstance(currency, str) or not currency.isprintable() or len(currency) > MOST_NAME:
         raise UsageError(f"{path}: {CURRENCY}: expected a text of up to {MOST_NAME} characters")
@@ -123,12 +117,6 @@ def _tariff(where: str, value: Any) -> Tariff:
     return Tariff(numbers.pop(MONTH, 0.0), numbers.pop(GB_MONTH, 0.0), numbers)
 
 
-def _check_keys(where: str, data: Mapping[str, Any], names: Iterable[str]) -> None:
-    for name in data:
-        if name not in names:
-            raise UsageError(unknown(f"{where} key", name, names))
-
-
 def _number(where: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MOST:
         raise UsageError(f"{where} = {literal(value)}: expected a number from 0 to {MOST:,.0f}")
@@ -142,10 +130,11 @@ def costs(run: Run, prices: Prices) -> list[Cost]:
     """Cost of every row with a number whose engine or machine has a price, in the run's order. Raises UsageError if
     the table has no price for this run, or names a fact that no row has."""
     rows = [row for row in summarize(run) if not row.cell.floor]
-    names = machine_names(run)
-    hour = prices.hour(*names)
-    priced = [(row, prices.tariff(row.cell.asked)) for row in rows]
-    priced = [(row, tariff) for row, tariff in priced if tariff is not None or hour is not None]
+    model = ((run.header.get("host") or {}).get("cpu") or {}).get("model")
+    names = list(dict.fromkeys(filter(None, (run.path.stem, run.path.name, model))))
+    hour = next((prices.machines[name] for name in names if name in prices.machines), None)
+    tariffs = [prices.of.get(row.cell.asked) or prices.of.get(row.cell.asked.partition(":")[0]) for row in rows]
+    priced = [(row, each) for row, each in zip(rows, tariffs, strict=True) if each is not None or hour is not None]
     if not priced:
         engines = ", ".join(dict.fromkeys(row.cell.asked for row in rows))
         raise UsageError(
@@ -162,35 +151,24 @@ def costs(run: Run, prices: Prices) -> list[Cost]:
     return [_cost(row, tariff, hour, prices) for row, tariff in priced if row.valid]
 
 
-def machine_names(run: Run) -> list[str]:
-    """Names of the machine in a table of prices: the run file's, or the model of the processor."""
-    model = ((run.header.get("host") or {}).get("cpu") or {}).get("model")
-    return list(dict.fromkeys(filter(None, (run.path.stem, run.path.name, model))))
-
-
 def _cost(row: CellSummary, tariff: Tariff | None, hour: float | None, prices: Prices) -> Cost:
     """Adds the tariff's prices and the machine's. A part without a price needs no fact."""
-    charged = _million(row.facts, tariff) if tariff is not None and tariff.each else 0.0
+    tariff = tariff or Tariff(0.0, 0.0, {})
+    charged = _million(row.facts, tariff) if tariff.each else 0.0
     rate = None if row.throughput is None else row.throughput.median
     machine = 0.0 if hour is None else None if not rate else hour / HOUR_SECONDS * MILLION / rate
-    priced = hour is not None or (tariff is not None and bool(tariff.each))
+    priced = hour is not None or bool(tariff.each)
     million = charged + machine if priced and charged is not None and machine is not None else None
-    stored = _storage(row, tariff, prices)
-    if charged is None or stored is None:
-        return Cost(row, _finite(million), None)
-    month = (tariff.month if tariff is not None else 0.0) + stored + prices.millions * charged + (hour or 0.0) * HOURS
+    stored_gb: float | None = 0.0
+    if tariff.kept_gb_month:
+        # A suite without facts to charge for has the size of its store.
+        size = _amount(row.facts.get(KEPT) if SERVED in row.facts else row.bytes_on_disk)
+        stored_gb = prices.kept_gb if prices.kept_gb is not None else None if size is None else size / GB
+    month = None
+    if charged is not None and stored_gb is not None:
+        stored = stored_gb * tariff.kept_gb_month
+        month = tariff.month + stored + prices.millions * charged + (hour or 0.0) * HOURS
     return Cost(row, _finite(million), _finite(month))
-
-
-def _storage(row: CellSummary, tariff: Tariff | None, prices: Prices) -> float | None:
-    """Price of a month's storage."""
-    if tariff is None or not tariff.kept_gb_month:
-        return 0.0
-    if prices.kept_gb is not None:
-        return prices.kept_gb * tariff.kept_gb_month
-    # A suite without facts to charge for has the size of its store.
-    size = _amount(row.facts.get(KEPT) if SERVED in row.facts else row.bytes_on_disk)
-    return None if size is None else size / GB * tariff.kept_gb_month
 
 
 def _million(facts: Mapping[str, object], tariff: Tariff) -> float | None:

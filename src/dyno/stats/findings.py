@@ -17,8 +17,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from dyno.contracts.cell import Cell
-from dyno.contracts.model import Fact
-from dyno.fields import Sample
 from dyno.published.findings import FAILS, Claim, Finding
 from dyno.results import Run
 from dyno.stats.compare import paired
@@ -77,18 +75,16 @@ class FindingResult:
 def check(run: Run, findings: Sequence[Finding]) -> list[FindingResult]:
     """A result for each finding, in order. One contradiction contradicts a finding; otherwise one unclear ratio makes
     it unclear."""
-    return [_result(run, finding) for finding in findings]
-
-
-def _result(run: Run, finding: Finding) -> FindingResult:
-    if not finding.claims:
-        return FindingResult(finding, UNCHECKED, (), ())
     engines = {cell.asked for cell in run.cells if not cell.floor}
-    checks = tuple(each for claim in finding.claims for each in _checks(run, claim, engines))
-    kinds = {each.kind for each in checks}
-    kind = next((kind for kind in (CONTRADICTED, UNCLEAR, CONFIRMED) if kind in kinds), UNCLEAR)
-    names = dict.fromkeys(name for claim in finding.claims for name in (claim.of, *claim.than))
-    return FindingResult(finding, kind, checks, tuple(name for name in names if name not in engines))
+    results = []
+    for finding in findings:
+        checks = tuple(each for claim in finding.claims for each in _checks(run, claim, engines))
+        kinds = {each.kind for each in checks}
+        kind = next((kind for kind in (CONTRADICTED, UNCLEAR, CONFIRMED) if kind in kinds), UNCLEAR)
+        names = dict.fromkeys(name for claim in finding.claims for name in (claim.of, *claim.than))
+        left_out = tuple(name for name in names if name not in engines)
+        results.append(FindingResult(finding, kind if finding.claims else UNCHECKED, checks, left_out))
+    return results
 
 
 def _checks(run: Run, claim: Claim, engines: set[str]) -> Iterator[Check]:
@@ -119,20 +115,17 @@ def _ratios(run: Run, claim: Claim, phase: str, engines: set[str]) -> Iterator[C
         for name in claim.than:
             # Engines that are not in the run are named in `FindingResult.left_out`.
             if name in engines:
-                yield _ratio(row, _other_row(others, row, claim, name), name, claim)
+                # The parameters are the same, except those in which the claim says that the two differ.
+                wanted = {**row.cell.params, **claim.than_params}
+                same = [other for other in others if other.cell.asked == name and other.cell.params == wanted]
+                first = same[0] if same else None
+                other = next((other for other in same if other.cell.tier == row.cell.tier), first)
+                yield _ratio(row, other, name, claim)
 
 
 def _fits(cell: Cell, claim: Claim, own: Mapping[str, object]) -> bool:
     shared = all(cell.params.get(name) in values for name, values in claim.params.items() if name not in own)
     return shared and all(cell.params.get(name) == value for name, value in own.items())
-
-
-def _other_row(rows: Sequence[CellSummary], row: CellSummary, claim: Claim, name: str) -> CellSummary | None:
-    """The other row of a ratio: with the same parameters, except those in which the claim says that the two
-    differ."""
-    wanted = {**row.cell.params, **claim.than_params}
-    same = [other for other in rows if other.cell.asked == name and other.cell.params == wanted]
-    return next((other for other in same if other.cell.tier == row.cell.tier), same[0] if same else None)
 
 
 def _ratio(row: CellSummary, other: CellSummary | None, name: str, claim: Claim) -> Check:
@@ -174,13 +167,12 @@ def _values(row: CellSummary, claim: Claim, name: str) -> dict[int, float]:
     """By block. Of facts only numbers over zero."""
     if not claim.fact:
         return speeds(row, metric(name))
-    facts = zip(row.blocks, (_fact(sample, name) for sample in row.samples), strict=True)
-    return {block: float(value) for block, value in facts if isinstance(value, (int, float)) and value > 0}
-
-
-def _fact(sample: Sample, name: str) -> Fact | None:
-    """The suite's fact; or the size on disk, which every sample has."""
-    return sample.bytes_on_disk if name == SIZE else sample.facts.get(name)
+    facts = [sample.bytes_on_disk if name == SIZE else sample.facts.get(name) for sample in row.samples]
+    return {
+        block: float(value)
+        for block, value in zip(row.blocks, facts, strict=True)
+        if isinstance(value, (int, float)) and value > 0
+    }
 
 
 # -- trials that fail -------------------------------------------------------------------------------------

@@ -36,18 +36,13 @@ class Metric:
 
 
 def _service(name: str) -> Metric:
-    def of(sample: Sample) -> float | None:
-        return percentiles([sample.histogram])[name]
-
-    return Metric(name, f"{name} of the latency", True, of, pooled=lambda row: row.latency_ns[name])
+    title, pooled = f"{name} of the latency", lambda row: row.latency_ns[name]
+    return Metric(name, title, True, lambda sample: percentiles([sample.histogram])[name], pooled=pooled)
 
 
 def _response(name: str) -> Metric:
-    def of(sample: Sample) -> float | None:
-        return percentiles([sample.response])[name]
-
-    title = f"{name} of the response time"
-    return Metric(f"response-{name}", title, True, of, pooled=lambda row: row.response_ns[name])
+    title, pooled = f"{name} of the response time", lambda row: row.response_ns[name]
+    return Metric(f"response-{name}", title, True, lambda sample: percentiles([sample.response])[name], pooled=pooled)
 
 
 def _cpu(sample: Sample) -> float | None:

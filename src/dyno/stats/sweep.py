@@ -178,17 +178,14 @@ def _between(sweep: Sweep, one: Cell, other: Cell, log: bool, margin: float) -> 
         now = place, value, math.log(verdict.ratio)
         if last is not None and (last[2] > 0) != (now[2] > 0):
             below, above = (one, other) if last[2] > 0 else (other, one)
-            at = _zero(last, now, log) if place == last[0] + 1 else None
+            at = None
+            if place == last[0] + 1:
+                # Interpolated: where the logarithm of the ratio is 0.
+                low, high = (math.log(last[1]), math.log(value)) if log else (last[1], value)
+                zero = low + last[2] / (last[2] - now[2]) * (high - low)
+                at = math.exp(zero) if log else zero
             yield Crossing(sweep, below, above, last[1], value, at)
         last = now
-
-
-def _zero(last: tuple[int, float, float], now: tuple[int, float, float], log: bool) -> float:
-    """The value at which the logarithm of the ratio is interpolated to be 0."""
-    share = last[2] / (last[2] - now[2])
-    low, high = (math.log(last[1]), math.log(now[1])) if log else (last[1], now[1])
-    zero = low + share * (high - low)
-    return math.exp(zero) if log else zero
 
 
 # -- ends ---------------------------------------------------------------------------------------------------
@@ -200,21 +197,19 @@ def ends(run: Run, sweep: Sweep) -> list[End]:
     for value, table in sweep.points:
         last.update((row.cell.asked, value) for row, _ in table.rows)
     ends: dict[str, End] = {}
-    for row in sorted(_without_figure(run, sweep), key=lambda row: float(str(row.cell.params[sweep.parameter]))):
+    rows = [
+        row
+        for row in _failed(run)
+        if row.phase == sweep.phase
+        and row.cell.tier == sweep.tier
+        and is_number(row.cell.params[sweep.parameter])
+        and sweep.params == {name: value for name, value in row.cell.params.items() if name != sweep.parameter}
+    ]
+    for row in sorted(rows, key=lambda row: float(str(row.cell.params[sweep.parameter]))):
         name, value = row.cell.asked, float(str(row.cell.params[sweep.parameter]))
         if value > last.get(name, -math.inf):
             ends.setdefault(name, End(sweep, row.cell, last.get(name), value, row.why or ""))
     return list(ends.values())
-
-
-def _without_figure(run: Run, sweep: Sweep) -> Iterator[CellSummary]:
-    """Rows of the sweep that were tried and have no figure."""
-    for row in _failed(run):
-        cell = row.cell
-        if row.phase == sweep.phase and cell.tier == sweep.tier and is_number(cell.params[sweep.parameter]):
-            others = {name: value for name, value in cell.params.items() if name != sweep.parameter}
-            if others == sweep.params:
-                yield row
 
 
 @cached

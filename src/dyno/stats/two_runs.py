@@ -6,7 +6,7 @@ whole; if the machine drifted between them, the drift is in the ratio but not in
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -86,7 +86,8 @@ def between(before: Run, after: Run, by: Metric | None = None, margin: float = M
             changes.append(change)
         elif by is None or speeds(was, by):
             # A row without the metric before (a percentile of a bulk phase) is not lost.
-            lost.append((was, _gone(row, by)))
+            why = f"no {by.title}" if by and row is not None and row.valid else "not measured"
+            lost.append((was, "not in the run" if row is None else row.why or why))
     return Between(
         paired=paired,
         differences=tuple(differences(before, after)),
@@ -112,15 +113,17 @@ def halves(run: Run) -> tuple[Run, Run]:
     if len(blocks) < 2 * FEWEST_TRIALS:
         raise UsageError(f"comparing halves needs at least {2 * FEWEST_TRIALS} blocks; {run.path} has {len(blocks)}")
     middle = len(blocks) // 2
-    first, second = (_of_blocks(run, part) for part in (blocks[:middle], blocks[middle:]))
+    first, second = (
+        # Blocks are numbered from 1 for people.
+        Run(
+            Path(f"{run.path}, blocks {part[0] + 1} to {part[-1] + 1}"),
+            run.header,
+            run.cells,
+            tuple(attempt for attempt in run.attempts if attempt.block in part),
+        )
+        for part in (blocks[:middle], blocks[middle:])
+    )
     return first, second
-
-
-def _of_blocks(run: Run, blocks: Sequence[int]) -> Run:
-    # Blocks are numbered from 1 for people.
-    name = Path(f"{run.path}, blocks {blocks[0] + 1} to {blocks[-1] + 1}")
-    wanted = set(blocks)
-    return Run(name, run.header, run.cells, tuple(a for a in run.attempts if a.block in wanted))
 
 
 def rows_of(run: Run) -> dict[tuple[object, ...], CellSummary]:
@@ -130,7 +133,8 @@ def rows_of(run: Run) -> dict[tuple[object, ...], CellSummary]:
     return {
         (
             row.phase,
-            _reported(row),
+            # Without a sample, the suite's declaration says whether an outside tool measures the row.
+            row.reported_by is not None or (not row.samples and row.about.reported),
             # On a user's own server, the tier follows its settings, which may have been changed between the runs.
             "follows" if row.cell.follows else row.cell.tier,
             row.cell.asked,
@@ -138,11 +142,6 @@ def rows_of(run: Run) -> dict[tuple[object, ...], CellSummary]:
         ): row
         for row in rows
     }
-
-
-def _reported(row: CellSummary) -> bool:
-    """Whether an outside tool measures the row; without a sample, the suite's declaration decides."""
-    return row.reported_by is not None or (not row.samples and row.about.reported)
 
 
 def in_turns(before: Run, after: Run) -> bool:
@@ -195,12 +194,6 @@ def compare_speeds(
         fewest, ratio = min(len(old), len(new)), median(new.values()) / median(old.values())
         middle = apart(list(new.values()), list(old.values())) if fewest >= FEWEST_TRIALS else None
     return middle, judge(middle, ratio, fewest, margin)
-
-
-def _gone(row: CellSummary | None, by: Metric | None) -> str:
-    if row is None:
-        return "not in the run"
-    return row.why or (f"no {by.title}" if by and row.valid else "not measured")
 
 
 def differences(before: Run, after: Run) -> Iterator[Difference]:
