@@ -369,9 +369,9 @@ def test_doubts_are_documented_with_their_thresholds() -> None:
         "wake-ups": [doubts.WAKE_UP_PERCENT],
         "unsettled": [LONGEST_NS / 1e9],
         "steal": [machine_findings.STEAL_PERCENT],
-        "swap": [machine_findings.SWAPPED_BYTES >> 20],
-        "throttled": [machine_findings.STALL_PERCENT],
-        "memory": [machine_findings.STALL_PERCENT],
+        "swap": [doubts.SWAPPED_BYTES >> 20],
+        "throttled": [doubts.STRAIN_PERCENT],
+        "memory": [doubts.STRAIN_PERCENT],
     }
     for code, figures in thresholds.items():
         for figure in figures:

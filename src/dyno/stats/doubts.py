@@ -3,7 +3,7 @@ nothing. The texts stand in two tables, `MEANINGS` and `TEXTS`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -13,7 +13,7 @@ from dyno.contracts.model import Tier
 from dyno.fields import Sample
 from dyno.results import FLOOR_BLOCKS, Run, is_reference
 from dyno.stats.estimate import FEWEST_TRIALS
-from dyno.stats.machine import FASTEST_FLUSH_NS, STRAINS, Finding, cores, machine_doubts, strained
+from dyno.stats.machine import FASTEST_FLUSH_NS, STEAL_PERCENT, Finding, cores, machine_doubts
 from dyno.stats.summary import MOST_FAILED, CellSummary
 
 WIDE_PERCENT = 25.0
@@ -26,6 +26,8 @@ LATE_PERCENT, LATE_NS = 10.0, 50_000
 PAUSE_CPU_PERCENT, STOOD_PERCENT = 5.0, 1.0
 WAKE_UP_PERCENT = 25.0
 STALL_NS, STALL_TIMES = 100_000_000, 10
+SWAPPED_BYTES, STRAIN_PERCENT = 1 << 20, 1.0
+"""Of one trial; the share of its time for which a CPU limit paused it, or processes waited for memory."""
 
 MEANINGS = {
     "few": f"few trials: under {FEWEST_TRIALS}, too few for an interval",
@@ -56,7 +58,10 @@ MEANINGS = {
     " the engine's work; --awake measures without",
     "unsettled": "unsettled: the engine was still working when its size was measured",
     "interpreter": "interpreter: measured in another version of Python than Dyno's own, by the loop available there",
-    **STRAINS,
+    "steal": f"steal: the hypervisor gave over {STEAL_PERCENT:g} % of the CPU time of a trial to others",
+    "swap": f"swap: over {SWAPPED_BYTES >> 20} MiB was swapped in or out during a trial",
+    "throttled": "throttled: a CPU limit or heat slowed the processors down during a trial",
+    "memory": f"memory: a process waited for memory for over {STRAIN_PERCENT:g} % of a trial",
 }
 """The legend's line, by code."""
 
@@ -86,8 +91,13 @@ TEXTS = {
     "flush": "half of the commits took {micros:.1f} µs or less",
     "unsettled": "in {restless} of {trials} trials the engine was still working when its size was measured",
     "interpreter": "measured by the {loop} loop in Python {version}; Dyno itself runs in Python {usual}",
+    "steal": "{percent:.1f} % of a trial's CPU time was stolen by the hypervisor",
+    "swap": "{mib:,.0f} MiB was swapped in or out during a trial",
+    "throttled": "a CPU limit paused a trial for {percent:.0f} % of its time",
+    "throttled by heat": "heat slowed the processors down {times:.0f} times during a trial",
+    "memory": "processes waited for memory for {percent:.0f} % of a trial",
 }
-"""The sentence with the figures, by code. Those of `STRAINS` are in `stats.machine`."""
+"""The sentence with the figures, by code."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +116,8 @@ def _doubt(code: str, short: str, sentence: str | None = None, **values: Any) ->
 def doubts(row: CellSummary, run: Run) -> list[Doubt]:
     """All doubts about a row's number."""
     judges = (
-        *(_trials, _spread, _time, _pauses, _open, _stall, _temperature, _bottleneck, _wake_ups, _failures, _machine),
-        *(_flush, _rest, _interpreter, _strain),
+        *(_trials, _time, _pauses, _open, _stall, _temperature, _bottleneck, _wake_ups, _failures),
+        *(_device, _circumstances),
     )
     return list(chain.from_iterable(judge(row, run) for judge in judges))
 
@@ -129,9 +139,6 @@ def _trials(row: CellSummary, run: Run) -> Iterator[Doubt]:
         yield _doubt("few", f"{have} trial{'s' * (have != 1)}", have=have, needed=FEWEST_TRIALS)
     if have < planned:
         yield _doubt("partial", f"{have} of {planned}", have=have, planned=planned)
-
-
-def _spread(row: CellSummary, run: Run) -> Iterator[Doubt]:
     percent = ((row.throughput.reach if row.throughput else None) or 0.0) * 100
     if percent > WIDE_PERCENT:
         yield _doubt("wide", "wide", percent=percent)
@@ -308,17 +315,15 @@ def _failures(row: CellSummary, run: Run) -> Iterator[Doubt]:
         yield _doubt("attempts", outcomes, None, first=failed[0].why, where=where, **counts)
 
 
-def _machine(row: CellSummary, run: Run) -> Iterator[Doubt]:
+def _device(row: CellSummary, run: Run) -> Iterator[Doubt]:
+    """A work directory in memory, and commits of tier power that are too fast for any device."""
     filesystem = run.header.get("host", {}).get("filesystem") or {}
-    if filesystem.get("ram_backed") and row.cell.tier is not Tier.VOLATILE and not row.cell.floor:
-        yield _doubt("ram", "ram", filesystem=filesystem.get("type"))
-
-
-def _flush(row: CellSummary, run: Run) -> Iterator[Doubt]:
-    """Commits of tier power that are too fast for any device. In memory all are, which `ram` says."""
+    if filesystem.get("ram_backed"):
+        if row.cell.tier is not Tier.VOLATILE and not row.cell.floor:
+            yield _doubt("ram", "ram", filesystem=filesystem.get("type"))
+        return
     writes = [sample for sample in row.samples if sample.settled is not None and not sample.bulk]
-    ram = (run.header.get("host", {}).get("filesystem") or {}).get("ram_backed")
-    if row.cell.tier is not Tier.POWER or row.cell.floor or not writes or ram:
+    if row.cell.tier is not Tier.POWER or row.cell.floor or not writes:
         return
     kinds = row.latency_by_kind_ns
     # The kinds that write, as far as the run file says which do.
@@ -329,26 +334,41 @@ def _flush(row: CellSummary, run: Run) -> Iterator[Doubt]:
         yield _doubt("flush", "flush", micros=fastest / 1000)
 
 
-def _rest(row: CellSummary, run: Run) -> Iterator[Doubt]:
+def _circumstances(row: CellSummary, run: Run) -> Iterator[Doubt]:
+    """An engine that was not at rest, an interpreter other than Dyno's, and the machine's state during the trials of
+    the row's samples (see `dyno.host.strain`), of which the worst trial counts."""
+    if not row.valid:
+        return
     restless = sum(sample.settled is False for sample in row.samples)
     if restless:
         yield _doubt("unsettled", "unsettled", restless=restless, trials=len(row.samples))
-
-
-def _interpreter(row: CellSummary, run: Run) -> Iterator[Doubt]:
-    """An engine with an interpreter of its own, as the trial's loop reports it."""
     usual = (run.header.get("host", {}).get("python") or {}).get("version")
     loops = [attempt.loop for attempt in row.attempts if attempt.loop is not None]
     others = {loop["python"]: loop["name"] for loop in loops if loop.get("python", usual) != usual}
-    if row.valid and usual is not None and others:
+    if usual is not None and others:
         version, name = next(iter(others.items()))
         yield _doubt("interpreter", f"Python {version}", loop=name, version=version, usual=usual)
-
-
-def _strain(row: CellSummary, run: Run) -> Iterator[Doubt]:
-    """The machine's state during the trials of the row's samples."""
     last = {attempt.block: attempt for attempt in row.attempts}.values()
     trials = [attempt.strain for attempt in last if any(sample.phase == row.phase for sample in attempt.samples)]
-    if row.valid:
-        for code, short, text in strained(trials):
-            yield Doubt(code, short, text)
+    steal = _worst(trials, "steal_percent")
+    if steal > STEAL_PERCENT:
+        yield _doubt("steal", f"steal {steal:.0f} %", percent=steal)
+    swapped = max(_worst(trials, "swapped_in_bytes"), _worst(trials, "swapped_out_bytes"))
+    if swapped > SWAPPED_BYTES:
+        yield _doubt("swap", "swap", mib=swapped / (1 << 20))
+    throttled, hot = _worst(trials, "throttled_ns", percent=True), _worst(trials, "thermal_throttles")
+    if throttled > STRAIN_PERCENT:
+        yield _doubt("throttled", "throttled", percent=throttled)
+    elif hot:
+        yield _doubt("throttled", "throttled", "throttled by heat", times=hot)
+    stalled = _worst(trials, "memory_stall_ns", percent=True)
+    if stalled > STRAIN_PERCENT:
+        yield _doubt("memory", "memory", percent=stalled)
+
+
+def _worst(trials: Sequence[Mapping[str, Any]], name: str, percent: bool = False) -> float:
+    """The largest value of any trial; `percent`: of the trial's time. Zero if unknown in all."""
+    known = [trial for trial in trials if trial.get(name) is not None and (trial.get("elapsed_ns") or not percent)]
+    return max(
+        (trial[name] / trial["elapsed_ns"] * 100 if percent else float(trial[name]) for trial in known), default=0.0
+    )

@@ -1,12 +1,12 @@
-"""Reasons to distrust figures of a machine, from its facts and its state during trials; and the share of its probed
-ceilings that each row reaches (see `dyno.host.ceilings`).
+"""Reasons to distrust figures of a machine, from its facts; and each row's share of its probed ceilings (see
+`dyno.host.ceilings`).
 
 Pure functions of data in a run file, so that a run can be judged later and elsewhere: nothing here looks at the
 machine that it runs on. A missing or null fact raises nothing. The texts stand in one table, `FINDINGS`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from statistics import median
 from typing import Any, Literal, NamedTuple
@@ -35,9 +35,6 @@ FREE_MEMORY_BYTES = 2 * _GIB
 FASTEST_FLUSH_NS = 20_000
 CORES = 2
 """One for the client, one for the server or the kernel's work."""
-STALL_PERCENT = 1.0
-"""Of a trial's time."""
-SWAPPED_BYTES = 1 << 20
 
 # Clocks that are read without a system call: processors' counters, and two that a hypervisor scales.
 _PROCESSOR_CLOCKS = ("tsc", "arch_sys_counter", "riscv_clocksource", "timebase", "tod")
@@ -115,14 +112,6 @@ FINDINGS = {
     "left-behind": Text("killed runs left {left}", "the next `dyno run` removes them"),
 }
 
-STRAINS = {
-    "steal": f"steal: the hypervisor gave over {STEAL_PERCENT:g} % of the CPU time of a trial to others",
-    "swap": f"swap: over {SWAPPED_BYTES >> 20} MiB was swapped in or out during a trial",
-    "throttled": "throttled: a CPU limit or heat slowed the processors down during a trial",
-    "memory": f"memory: a process waited for memory for over {STALL_PERCENT:g} % of a trial",
-}
-"""Doubts about trials, by code."""
-
 
 @dataclass(frozen=True)
 class Finding:
@@ -149,7 +138,7 @@ def cores(facts: Mapping[str, Any]) -> float | None:
 
 def machine_doubts(facts: Mapping[str, Any]) -> list[Finding]:
     """Findings on `facts` (see `dyno.host.facts.facts`; `pressure` if it was measured), the worst first."""
-    judges = (_storage, _flush, _others, _memory, _cores, _frequency, _wake_ups, _clock, _loop, _left_behind)
+    judges = (_storage, _others, _memory, _cores, _clocks, _left_behind)
     findings = [finding for judge in judges for finding in judge(facts)]
     return sorted(findings, key=lambda finding: _WORST_FIRST.index(finding.severity))
 
@@ -163,20 +152,11 @@ def _storage(facts: Mapping[str, Any]) -> Iterator[Finding]:
     free = _number(facts, "filesystem", "free_bytes")
     if free is not None and free < FREE_DISK_BYTES:
         yield _finding("low-disk", "warn", free=_gib(free))
-
-
-def _flush(facts: Mapping[str, Any]) -> Iterator[Finding]:
     flush = _number(facts, "filesystem", "fsync_ns")
     # In memory every flush is fast, which `ram-filesystem` says.
     in_memory = _at(facts, "filesystem", "ram_backed") is True
     if flush is not None and flush < FASTEST_FLUSH_NS and not in_memory:
         yield _finding("fast-flush", "bad", micros=flush / 1000)
-
-
-def _loop(facts: Mapping[str, Any]) -> Iterator[Finding]:
-    cost = _number(facts, "loop", "operation_ns")
-    if _at(facts, "loop", "name") == "python" and cost is not None:
-        yield _finding("python-loop", "warn", ns=cost)
 
 
 def _left_behind(facts: Mapping[str, Any]) -> Iterator[Finding]:
@@ -228,27 +208,24 @@ def _cores(facts: Mapping[str, Any]) -> Iterator[Finding]:
         yield _finding("few-cores", "warn", cores=usable, s="s" * (usable != 1))
 
 
-def _frequency(facts: Mapping[str, Any]) -> Iterator[Finding]:
+def _clocks(facts: Mapping[str, Any]) -> Iterator[Finding]:
     governor = _at(facts, "cpu", "governor")
     if governor is not None and governor != "performance":
         yield _finding("governor", "warn", governor=governor)
     if governor is None and _at(facts, "cpu", "virtualised") is True:
         yield _finding("virtual-machine", "ok")
-
-
-def _wake_ups(facts: Mapping[str, Any]) -> Iterator[Finding]:
-    cost = _number(facts, "wakeups", "cost_ns")
-    if cost is not None and cost > SLOW_WAKE_UP_NS:
-        yield _finding("wake-ups", "ok", micros=cost / 1000)
-
-
-def _clock(facts: Mapping[str, Any]) -> Iterator[Finding]:
+    wake_up = _number(facts, "wakeups", "cost_ns")
+    if wake_up is not None and wake_up > SLOW_WAKE_UP_NS:
+        yield _finding("wake-ups", "ok", micros=wake_up / 1000)
     source, cost = _at(facts, "clock", "source"), _number(facts, "clock", "cost_ns")
     if source is not None and source not in _CHEAP_CLOCKS:
         price = "" if cost is None else f" ({cost:.0f} ns a reading)"
         yield _finding("clock-source", "warn", source=source, price=price)
     elif cost is not None and cost > SLOW_CLOCK_NS:
         yield _finding("slow-clock", "warn", ns=cost)
+    operation = _number(facts, "loop", "operation_ns")
+    if _at(facts, "loop", "name") == "python" and operation is not None:
+        yield _finding("python-loop", "warn", ns=operation)
 
 
 def _at(facts: Mapping[str, Any], *path: str) -> Any:
@@ -266,37 +243,6 @@ def _number(facts: Mapping[str, Any], *path: str) -> float | None:
 
 def _gib(size: float) -> str:
     return f"{size / _GIB:.1f} GiB"
-
-
-# -- during trials ------------------------------------------------------------------------------------------
-
-
-def strained(trials: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str, str]]:
-    """Code, short and whole text of each doubt about the worst trial (see `dyno.host.strain`)."""
-    steal = _worst(trials, "steal_percent")
-    if steal > STEAL_PERCENT:
-        yield "steal", f"steal {steal:.0f} %", f"{steal:.1f} % of a trial's CPU time was stolen by the hypervisor"
-    swapped = max(_worst(trials, "swapped_in_bytes"), _worst(trials, "swapped_out_bytes"))
-    if swapped > SWAPPED_BYTES:
-        yield "swap", "swap", f"{swapped / (1 << 20):,.0f} MiB was swapped in or out during a trial"
-    throttled, hot = _worst_percent(trials, "throttled_ns"), _worst(trials, "thermal_throttles")
-    if throttled > STALL_PERCENT:
-        yield "throttled", "throttled", f"a CPU limit paused a trial for {throttled:.0f} % of its time"
-    elif hot:
-        yield "throttled", "throttled", f"heat slowed the processors down {hot:.0f} times during a trial"
-    stalled = _worst_percent(trials, "memory_stall_ns")
-    if stalled > STALL_PERCENT:
-        yield "memory", "memory", f"processes waited for memory for {stalled:.0f} % of a trial"
-
-
-def _worst(trials: Sequence[Mapping[str, Any]], name: str) -> float:
-    return max((float(trial[name]) for trial in trials if trial.get(name) is not None), default=0.0)
-
-
-def _worst_percent(trials: Sequence[Mapping[str, Any]], name: str) -> float:
-    """In percent of the trial's time."""
-    known = [trial for trial in trials if trial.get(name) is not None and trial.get("elapsed_ns")]
-    return max((float(trial[name] / trial["elapsed_ns"] * 100) for trial in known), default=0.0)
 
 
 # -- shares of the ceilings --------------------------------------------------------------------------------

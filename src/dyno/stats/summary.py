@@ -158,11 +158,14 @@ def _summary(cell: Cell, attempts: tuple[Attempt, ...], declared: Phase) -> Cell
     last = {a.block: a for a in attempts}.values()
     by_block = [(a.block, sample) for a in last for sample in a.samples if sample.phase == phase]
     every = [sample for _, sample in by_block]
-    why = _void(attempts, phase) or _why_not(list(last), every, phase)
+    # A wrong answer counts, however its trial ended.
+    void = (s.void for attempt in attempts for s in attempt.samples if s.phase == phase and s.void is not None)
+    why = next((f"void: {reason}" for reason in void), None) or _why_not(list(last), every, phase)
     counted = tuple(every) if why is None else ()
     # Facts are shown without a number, too: how many requests of a burst were throttled.
     described = () if why is not None and why.startswith("void") else tuple(every)
     rates = [rate for sample in counted if (rate := sample.per_second) is not None]
+    bandwidths = [sample.bytes_per_second for sample in counted if sample.per_second is not None]
     about = next((a for a in last if a.version is not None), None)
     figures = {
         each.name: _SUMMARIES[each.summary]([getattr(s, each.name) for s in counted])
@@ -174,7 +177,6 @@ def _summary(cell: Cell, attempts: tuple[Attempt, ...], declared: Phase) -> Cell
         "by_kind": _percentiles_of_each(declared.kinds, [s.by_kind for s in counted]),
         "by_part": _percentiles_of_each(declared.parts, [s.by_part for s in described]),
     }
-    caveats = about.caveats if about else ()
     return CellSummary(
         cell=cell,
         phase=phase,
@@ -186,7 +188,8 @@ def _summary(cell: Cell, attempts: tuple[Attempt, ...], declared: Phase) -> Cell
         blocks=tuple(block for block, _ in by_block) if why is None else (),
         unit=every[0].unit if every else "op",
         throughput=estimate(rates) if rates else None,
-        bandwidth=_known([s.bytes_per_second for s in counted if s.per_second is not None]),
+        # None if any rate is unknown, or nothing moved.
+        bandwidth=estimate([rate for rate in bandwidths if rate]) if bandwidths and all(bandwidths) else None,
         figures=figures,
         items=figures["items"],
         elapsed_ns=figures["elapsed_ns"],
@@ -209,7 +212,7 @@ def _summary(cell: Cell, attempts: tuple[Attempt, ...], declared: Phase) -> Cell
         trial_facts=_facts([a.facts for a in last if a.facts]),
         version=about.version if about else None,
         settings=about.settings if about else None,
-        caveats=caveats,
+        caveats=about.caveats if about else (),
         attempts=attempts,
     )
 
@@ -282,12 +285,6 @@ def _percentiles_of_each(
     return {name: percentiles(table.get(name) for table in tables) for name in ordered}
 
 
-def _known(rates: Sequence[float | None]) -> Estimate | None:
-    """None if any rate is unknown, or nothing moved."""
-    known = [rate for rate in rates if rate]
-    return estimate(known) if known and len(known) == len(rates) else None
-
-
 def _on_the_wall(sample: Sample, operations: int | None) -> float | None:
     """Operations of an open loop per second of the wall clock."""
     if sample.due is None or operations is None or not sample.wall_ns:
@@ -296,24 +293,19 @@ def _on_the_wall(sample: Sample, operations: int | None) -> float | None:
 
 
 def _facts(trials: Sequence[Mapping[str, Fact]]) -> dict[str, Fact]:
-    """Each fact that any trial has, in their order."""
-    names = dict.fromkeys(name for facts in trials for name in facts)
-    return {name: _fact([facts.get(name) for facts in trials]) for name in names}
-
-
-def _fact(values: Sequence[Fact]) -> Fact:
-    """The median of numbers, or the common word; None if a trial lacks it, or words differ."""
-    known = [value for value in values if isinstance(value, (int, float)) and not isinstance(value, bool)]
-    if len(known) == len(values):
-        middle = median(known)
-        return int(middle) if middle == int(middle) and all(isinstance(value, int) for value in known) else middle
-    return values[0] if len(set(values)) == 1 else None
-
-
-def _void(attempts: Sequence[Attempt], phase: str) -> str | None:
-    """A wrong answer counts, however its trial ended."""
-    reasons = (s.void for a in attempts for s in a.samples if s.phase == phase and s.void is not None)
-    return next((f"void: {void}" for void in reasons), None)
+    """Each fact that any trial has, in their order: the median of numbers, or the common word. None if a trial lacks
+    it, or words differ."""
+    facts: dict[str, Fact] = {}
+    for name in dict.fromkeys(name for trial in trials for name in trial):
+        values = [trial.get(name) for trial in trials]
+        known = [value for value in values if isinstance(value, (int, float)) and not isinstance(value, bool)]
+        if len(known) == len(values):
+            middle = median(known)
+            whole = middle == int(middle) and all(isinstance(value, int) for value in known)
+            facts[name] = int(middle) if whole else middle
+        else:
+            facts[name] = values[0] if len(set(values)) == 1 else None
+    return facts
 
 
 def _why_not(last: Sequence[Attempt], samples: Sequence[Sample], phase: str) -> str | None:
@@ -330,17 +322,14 @@ def _why_not(last: Sequence[Attempt], samples: Sequence[Sample], phase: str) -> 
         return f"{ended.outcome}{where}: {ended.why}"
     if all(sample.items <= 0 for sample in samples):
         return f"error: {samples[0].first_error or 'nothing was done'}"
-    if (share := _failed(samples)) > MOST_FAILED:
+    # The mean over trials: a trial that fails fast has many more operations. An outside tool repeats transactions
+    # that the server aborts; these are counted, but no failures.
+    share = fmean(0 if s.reported_by or not s.operations else s.errors / s.operations for s in samples)
+    if share > MOST_FAILED:
         first = next(sample.first_error for sample in samples if sample.errors)
         most = f"over {MOST_FAILED * 100:g} % a row has no number"
         return f"error: {share * 100:.1f} % of the operations failed ({most}); the first: {first}"
     return None
-
-
-def _failed(samples: Sequence[Sample]) -> float:
-    """Share of failed operations: the mean over trials, since a trial that fails fast has many more operations. An
-    outside tool repeats transactions that the server aborts; these are counted, but no failures."""
-    return fmean(0 if s.reported_by or not s.operations else s.errors / s.operations for s in samples)
 
 
 # -- whether a run has enough samples -----------------------------------------------------------------------
