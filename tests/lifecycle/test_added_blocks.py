@@ -1,6 +1,5 @@
-"""`dyno run --until` adds blocks until each interval is narrow or the time is up, says which of both in the run file,
-and goes on from there; however it ends, a run file tells how many blocks it has.
-"""
+"""`dyno run --until` adds blocks until each interval is narrow or the time is up, records which, and can be resumed.
+Every run file says how many blocks it has."""
 
 from __future__ import annotations
 
@@ -25,14 +24,14 @@ from dyno.runner.parent import ProgressListener
 from dyno.runner.strategy import StopRule
 from dyno.stats.summary import unsure_floors, widest
 
-# -- with trials that are made up, and a clock that the test moves ----------------------------------------------
+# -- with made-up trials, and a clock that the test moves ----------------------------------------------
 
 
 MOST = strategy.FLOOR_MOST
 
 
 class Watching(ProgressListener):
-    """Keeps what it is told."""
+    """Records the events."""
 
     def __init__(self) -> None:
         self.added: list[tuple[int, str]] = []
@@ -46,7 +45,7 @@ class Watching(ProgressListener):
 
 
 class House:
-    """Where runs are made of trials that take so many seconds by a clock of the house, and have these rates."""
+    """Makes runs of made-up trials, with these durations by a made-up clock, and these rates."""
 
     def __init__(self, home: Path, patch: pytest.MonkeyPatch) -> None:
         self.home, self.file, self.now = home, home / "r.json", 0.0
@@ -55,7 +54,7 @@ class House:
         self.floor_rate: Callable[[int], float] | None = None
         self.stop_at: tuple[int, int] | None = None
         patch.setattr(parent, "run_trial", self._trial)
-        # Where a block is to have both trials, however many there are; what holds of the number is tried below.
+        # Each block has both trials; tests below check the limit.
         patch.setattr(strategy, "FLOOR_MOST", 99)
         patch.setattr(strategy, "time", SimpleNamespace(monotonic=lambda: self.now))
 
@@ -88,13 +87,13 @@ def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> House:
 
 
 def alternating(block: int) -> float:
-    """Eleven and a half percent to each side of 1,000, and then steady."""
+    """Rates of blocks: 11.5 % to either side of 1,000 at first, then steady."""
     return (1_115.0 if block % 2 else 885.0) if block < 6 else 1_000.0
 
 
 def blocks(run: Run) -> list[int]:
-    """Of each block that there is, its number; each has a trial of the engine, and the first ones have one of the
-    null engine."""
+    """The number of each attempt's block: each block has a trial of the engine, the first ones also of the null
+    engine."""
     engine, floor = (sorted(a.block for a in run.attempts if a.cell == cell) for cell in (0, 1))
     assert engine == list(range(len(engine)))
     assert floor == list(range(len(floor)))
@@ -103,7 +102,7 @@ def blocks(run: Run) -> list[int]:
 
 
 def floors(run: Run) -> int:
-    """How many trials the null engine had."""
+    """Number of the null engine's trials."""
     return sum(run.cells[attempt.cell].floor for attempt in run.attempts)
 
 
@@ -125,7 +124,7 @@ def test_it_adds_blocks_until_each_interval_is_narrow(house: House) -> None:
     assert (run.ending, run.complete) == ("narrow", True)
     assert [number for number, _ in watching.added] == list(range(7, run.blocks + 1))
     assert watching.added[0] == (7, "synthetic in work: ±11.5 %, wanted ±5 %")
-    # It is narrow now, and was not one block earlier.
+    # The interval is narrow now, and was wide one block earlier.
     assert widest(run, 0.05) is None
     less = [attempt for attempt in run.attempts if attempt.block < run.blocks - 1]
     assert widest(Run(run.path, run.header, run.cells, tuple(less)), 0.05) is not None
@@ -147,7 +146,7 @@ def never(block: int) -> float:
 
 def test_it_stops_when_another_block_would_take_longer_than_there_is_time(house: House) -> None:
     house.rate = never
-    # Two trials of a second make a block.
+    # A block is two trials of a second.
     run, _ = house.run(until="1%", within=21)
     assert (run.ending, len(blocks(run)), run.blocks, run.complete) == ("time", 10, 10, True)
     assert house.now == 20
@@ -157,7 +156,7 @@ def test_the_longest_block_is_what_the_next_may_take(house: House) -> None:
     house.rate = never
     house.seconds = lambda block: 5.0 if block == 1 else 1.0
     run, _ = house.run(until="1%", within=25)
-    # 2 + 10 + 2 + 2 are 16, and 10 more would be 26.
+    # 2 + 10 + 2 + 2 s are 16 s; 10 s more would be 26 s.
     assert (run.ending, len(blocks(run)), house.now) == ("time", 4, 16)
 
 
@@ -217,7 +216,7 @@ def test_an_interrupted_run_is_not_complete_and_goes_on(house: House, block: int
 
 
 def test_a_block_that_was_interrupted_is_ended_before_anybody_looks_how_narrow_it_is(house: House) -> None:
-    """With half of the last block it is narrow already."""
+    """The interval is narrow after half of the last block."""
     house.rate, house.floor_rate = alternating, never
     whole, _ = house.run(until="5%")
     house.file.unlink()
@@ -260,7 +259,7 @@ def test_a_null_engine_is_measured_further_while_its_interval_is_wide(house: Hou
     house.rate = lambda block: 1_500.0 if block == 1 else 1_000.0
     run, _ = house.run(samples=9)
     assert 3 < floors(run) < 9
-    # It was wide before its last trial, and is not any more.
+    # The interval was wide before the last trial.
     assert unsure_floors(run) == set()
     less = tuple(attempt for attempt in run.attempts if attempt.block < floors(run) - 1)
     assert unsure_floors(replace(run, attempts=less)) == {1}
@@ -300,7 +299,7 @@ def test_a_run_is_not_complete_without_the_first_trials_of_its_null_engines(hous
 
 # -- from the command line ---------------------------------------------------------------------------------------
 
-# It waits, and can't be twice as fast as it is in the median.
+# The engine waits, so no trial can be twice as fast as the median.
 STEADY = ("run", "selftest", "-e", "synthetic:wait_us=5000", "-p", "operations=10", "--until", "100%")
 
 
@@ -359,7 +358,7 @@ def test_a_killed_run_is_not_complete_and_goes_on(shell: Shell) -> None:
     gate = shell.home / "gate"
     gate.mkdir()
     shell.plugins, shell.given = [FAULTY], {"FAULTY_GATE": str(gate), "FAULTY_FREE": "1"}
-    # The one that waits has a rate of its own, which six blocks can bear.
+    # The waiting engine's rate is steady: six blocks are enough.
     wish = ("--until", "100%", "--within", 40)
     command = ("run", "records", "-e", "waiter", *small(samples=6), *wish, "-o", shell.file)
     with shell.started(*command) as process:
@@ -377,7 +376,7 @@ def test_a_killed_run_is_not_complete_and_goes_on(shell: Shell) -> None:
     ended = shell.dyno(*command, "--resume")
     assert ended.status == 0, ended
     assert shell.file.read_bytes().startswith(before)
-    # Which of them is the machine's to say.
+    # How many depends on the machine.
     assert ending(shell) in ("narrow", "time")
     assert shell.shown()["complete"] is True
 

@@ -1,6 +1,5 @@
-"""The arrays suite as a user runs it: every engine that can run here, on files and on servers, with what each phase
-says of itself; and an engine that answers nearly right, whose cells are void.
-"""
+"""Runs the arrays suite as a user does: every engine that can run here, on files and servers, with the facts of each
+phase; and an engine with slightly wrong answers, whose cells are void."""
 
 from __future__ import annotations
 
@@ -14,15 +13,15 @@ from dyno.suites.arrays.dataset import ROW_BYTES
 
 SUITE = registry.suite("arrays")
 ROWS, MORE_ROWS = 30_000, 200_000
-"""So many that no engine's file is read whole when it is opened, by what the kernel reads ahead; of one that keeps
-several columns in a block there have to be more."""
+"""Enough rows that the kernel's read-ahead doesn't read a whole file when it is opened; with several columns per
+block, more are needed."""
 
 LIMIT_BYTES = 256 << 20
 WRITE = ("--phases", "write")
 
 
 def few(*words: object, rows: int = ROWS) -> list[str]:
-    """The flags of a small table, as far as the phases in `words` use them."""
+    """Flags of a small table, for the parameters that the phases in `words` use."""
     given = used("arrays", words, {"rows": rows, "slices": 4, "slice_rows": 50, "updates": 3, "repeats": 2})
     return [word for name, value in given.items() for word in ("-p", f"{name}={value}")]
 
@@ -43,7 +42,7 @@ ENGINES = (
 
 
 def moved(rows: int) -> dict[str, int]:
-    """Bytes of what a phase counts: a row, a sum, a slice."""
+    """Bytes per unit of a phase: a row, a sum, a slice."""
     sums = ("read-sum-cold", "read-sum-pandas-cold", "read-sum-hot", "read-sum-pandas-hot")
     whole = {**dict.fromkeys(sums, rows * 8), "read-column-stats": rows * 24}
     return {"write": ROW_BYTES, "append": ROW_BYTES, "read-slice": 50 * ROW_BYTES, "update-slice": 50 * 16, **whole}
@@ -92,7 +91,7 @@ def test_every_phase_of_an_engine_is_right_and_cold_ones_are_cold(engine: str, s
     assert samples["write"]["items"] == rows and samples["append"]["items"] == rows // 100
     assert samples["append"]["facts"] == {"array_bytes": (rows + rows // 100) * ROW_BYTES}
     if not spec.in_memory:
-        # Of random numbers nobody has a way to keep a quarter only.
+        # Random numbers can't be compressed to a quarter.
         assert samples["write"]["bytes_on_disk"] > rows * ROW_BYTES / 4
 
 
@@ -119,14 +118,14 @@ def test_an_array_larger_than_what_a_trial_is_confined_to_is_written_and_reduced
     (line,) = shell.attempts(engine.partition(":")[0])
     samples = {sample["phase"]: sample for sample in line["samples"]}
     assert samples["read-sum-cold"]["temperature"] == "cold"
-    # What the budget kept out of the first phase is there by then.
+    # Rows that the first phase's budget left out are inserted by then.
     assert samples["read-sum-cold"]["facts"]["array_bytes"] > 1.5 * LIMIT_BYTES
     assert 0 < line["resources"]["peak_anonymous_bytes"] < LIMIT_BYTES
 
 
 def test_rows_may_be_appended_in_several_transactions(shell: Shell) -> None:
     need("parquet")
-    # As many as there are rows to append, at most.
+    # At most the rows that are left to append.
     run(shell, "parquet", "--phases", "write,append", "-p", "appends=1000")
     for line in shell.attempts("parquet"):
         append = next(sample for sample in line["samples"] if sample["phase"] == "append")
@@ -151,7 +150,7 @@ def test_an_answer_that_is_nearly_right_voids_the_cell(how: str, said: str, shel
     shell.plugins = [TESTS / "plugins" / "lossy"]
     engine = f"lossy:how={how}"
     ended = shell.dyno("run", "arrays", "-e", engine, *few(*WRITE), "--samples", 1, "-o", shell.file, *WRITE)
-    # Nothing was measured but the floor.
+    # Only the null engine was measured.
     assert ended.status == 3, ended.out + ended.err
     (cell,) = (cell for (name, _), cell in shell.cells().items() if name == engine)
     assert not cell["valid"] and said in cell["why"]

@@ -1,6 +1,5 @@
-"""Cores that are kept awake during a run: by processes of idle priority, one for each, that end with it in whatever
-way, are in nobody's usage, and without which nothing is kept; and runs with and without are never put in one ratio.
-"""
+"""Keeping cores awake during a run: processes of idle priority, one per core, which end with the run and count in no
+usage. Without them the run stops, and runs with and without them are never compared."""
 
 from __future__ import annotations
 
@@ -46,7 +45,7 @@ def shell(shell: Shell) -> Shell:
 
 @contextmanager
 def waiting(shell: Shell) -> Iterator[subprocess.Popen[str]]:
-    """The run with its cores kept awake, in the middle of a trial."""
+    """A run with its cores kept awake, in the middle of a trial."""
     with shell.started(*PLAN, "--awake", "-o", shell.file) as process:
         arrived = wait_for(lambda: len(list((shell.home / "gate").glob("arrived-*"))) == 2)
         assert arrived, process.poll()
@@ -54,10 +53,10 @@ def waiting(shell: Shell) -> Iterator[subprocess.Popen[str]]:
 
 
 def idlers(shell: Shell) -> dict[int, set[int]]:
-    """The run's processes of idle priority, with the cores that each may be on."""
+    """The run's processes of idle priority, with the cores that each may use."""
     found = {}
     for pid in shell.alive():
-        # One may end in between.
+        # A process may end meanwhile.
         with suppress(ProcessLookupError):
             if os.sched_getscheduler(pid) == os.SCHED_IDLE:
                 found[pid] = os.sched_getaffinity(pid)
@@ -74,19 +73,19 @@ def test_a_process_of_idle_priority_is_on_each_core_and_below_no_trial(shell: Sh
     with waiting(shell) as process:
         found = idlers(shell)
         assert sorted(map(sorted, found.values())) == [[core] for core in CORES]
-        # Of the run, and of nothing whose usage or memory is looked at.
+        # They belong to the run, not to a process whose usage or memory is measured.
         worker = next(pid for pid in shell.alive() if "/trial-" in str(Path(f"/proc/{pid}/cwd").readlink()))
         for pid in found:
             assert process.pid in parents(pid) and worker not in parents(pid)
         if Path("/proc/self/autogroup").exists():
-            # Where sessions are weighed against each other, theirs has the least weight.
+            # If the kernel weighs sessions against each other, theirs has the least weight.
             assert {Path(f"/proc/{pid}/autogroup").read_text().split()[-1] for pid in found} == {"19"}
         (shell.home / "gate" / "open").touch()
         process.communicate()
         assert process.returncode == 0
         assert shell.strays() == []
     for attempt in shell.attempts():
-        # They wait for a core whenever anybody works.
+        # They wait for a core whenever another process works.
         assert attempt["strain"]["cpu_stall_ns"] is None
         assert attempt["strain"]["elapsed_ns"] > 0
 
@@ -124,7 +123,7 @@ def test_what_was_measured_while_a_core_slept_is_not_kept(shell: Shell) -> None:
     assert shell.shown()["complete"] is True
 
 
-# -- one that could not be ----------------------------------------------------------------------------------------
+# -- if cores can't be kept awake --------------------------------------------------------------------------------
 
 FORBIDDING = """
 import os
@@ -135,7 +134,7 @@ os.sched_setscheduler = forbidden
 
 
 def test_where_it_is_not_allowed_one_line_says_so_and_nothing_is_begun(shell: Shell, tmp_path: Path) -> None:
-    """As in a container whose rules forbid the system call, which is played here."""
+    """Imitates a container whose rules forbid the system call."""
     place = tmp_path / "forbidding"
     place.mkdir()
     (place / "sitecustomize.py").write_text(FORBIDDING)
@@ -162,12 +161,12 @@ def test_where_it_would_use_up_a_limit_of_cpu_time_it_is_refused(
         keep_awake.check(root)
 
 
-# -- what is said of it -------------------------------------------------------------------------------------------
+# -- in reports ---------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Shell, Path, Path]]:
-    """A run with and one without, the first by a plan file."""
+    """A run with awake cores, by a plan file, and one without."""
     home = tmp_path_factory.mktemp("both")
     shell = Shell(home, home / "work")
     (home / "plan.toml").write_text(

@@ -1,6 +1,5 @@
-"""Guards that every benchmark runs: at a tiny size it ends with figures. What it promises is not judged here: that
-takes a quiet machine and time.
-"""
+"""Checks that every benchmark runs: at a tiny size it ends with figures. Its promises need a quiet machine and
+time."""
 
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ from shell import TESTS
 ROOT = TESTS.parent
 BENCHMARKS = ROOT / "benchmarks"
 SECONDS = 300
-"""Longest that one may take, on a busy machine too."""
+"""Timeout, long enough for a busy machine."""
 TINY = {
     "asking": "--turns 1 --seconds 0.1 --inflight 1",
     "bare": "--records 500 --pairs 2",
@@ -70,7 +69,7 @@ def test_two_versions_are_compared_whole(place: Path) -> None:
 
 
 def test_without_zodbshootout_one_line_says_so(place: Path) -> None:
-    """It needs versions of its own, which no environment of ours has."""
+    """It needs package versions of its own, which the tests' environment lacks."""
     ended = smoke("shootout", ["--zodbshootout", str(place / "none")], place)
     assert ended.returncode == 2 and "Traceback" not in ended.stderr, ended.stderr
     assert "zodbshootout" in ended.stderr

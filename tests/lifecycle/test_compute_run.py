@@ -1,6 +1,5 @@
-"""The compute suite as a user runs it: engines that are right at every size, what they do not offer, where memory
-ends a line and the run goes on; clusters of Dask's, Dyno's own and the user's, and a worker of it that is killed.
-"""
+"""Runs the compute suite as a user does: right answers at every size, unsupported operations, curves that end at the
+memory limit; clusters of Dask, Dyno's own and the user's, and a killed cluster worker."""
 
 from __future__ import annotations
 
@@ -55,7 +54,7 @@ def test_out_of_memory_is_where_a_line_ends_and_the_run_goes_on(shell: Shell) ->
     assert sorted(attempts.values()) == ["ok", "out-of-memory"]
     shown = shell.dyno("plot", shell.file, "--chart", "sweep:size", "-o", shell.home / "sweep.svg")
     assert shown.status == 0, shown.err
-    # Of one value there is no sweep: another that works is wanted beside it.
+    # A single value makes no sweep, so a second engine completes several.
     words = ("-e", "numpy", "-p", f"{sizes},5_000", *words[4:])
     ended = shell.dyno("run", "compute", *words, "-o", shell.file, "--overwrite")
     assert "numpy stops at size = 5,000: at 200,000,000 out-of-memory" in ended.out
@@ -68,13 +67,13 @@ def test_a_worker_that_is_killed_is_told_and_the_trial_tried_again(shell: Shell)
     need("dask")
     from distributed import Client
 
-    # It ends by its operations, however long these take.
+    # The phase ends by its number of operations, however long they take.
     phase = ("-p", "size=100", "-p", "repeats=250", "--phases", "avg", "--budget", 200)
     words = ("-e", "dask:workers=2", *phase, "--samples", 1)
     with shell.started("run", "compute", *words, "-o", shell.file) as running:
         assert wait_for(lambda: scheduler(shell.work))
         with closing(Client(scheduler(shell.work), set_as_default=False)) as client:
-            # The checks before it are of less than that, so that it is in the middle of the phase.
+            # Conformance checks transfer less, so the phase has begun.
             assert wait_for(lambda: changes(client) > 700)
         victim, _ = workers(shell)
         victim.kill()
@@ -90,7 +89,7 @@ def is_told_and_tried_again(shell: Shell, engine: str) -> None:
 
 
 def scheduler(work: Path) -> str:
-    """Its address, as it has written it; none before that."""
+    """The scheduler's address from its file; None until it is written."""
     for path in work.rglob("scheduler.json"):
         with suppress(ValueError):
             return str(json.loads(path.read_text())["address"])
@@ -98,7 +97,7 @@ def scheduler(work: Path) -> str:
 
 
 def changes(client: Any) -> int:
-    """How often the scheduler has taken a task from one state to another: some twenty times for an average."""
+    """Number of state changes of tasks in the scheduler: about twenty for an average."""
     return int(client.run_on_scheduler(lambda dask_scheduler: dask_scheduler.transition_counter))
 
 
@@ -159,7 +158,7 @@ def test_spark_computes_in_a_process_of_its_own(shell: Shell) -> None:
 @pytest.mark.soak
 def test_a_spark_that_is_killed_is_told_and_the_trial_tried_again(shell: Shell) -> None:
     need("spark")
-    # Of two partitions: each average leaves files of what one has told the other, by which its progress is seen.
+    # Each average of two partitions writes shuffle files, which show its progress.
     phase = ("-p", "size=100", "-p", "repeats=1_000", "--phases", "avg", "--budget", 200)
     words = ("-e", "spark:threads=2", *phase, "--samples", 1)
     with shell.started("run", "compute", *words, "-o", shell.file) as running:

@@ -1,5 +1,5 @@
-"""Guards `dyno conform`: each check of an engine's ports has an outcome and a reason, the exit status follows from
-them, and an engine that crashes or takes too much is a failure of its own check alone."""
+"""`dyno conform`: each check of an engine's ports has an outcome and a reason, which decide the exit status. A crash,
+a timeout or too much memory fails only the current check."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_a_usage_error_is_one_line(shell: Shell, words: list[str], said: str) ->
 
 
 def test_an_engine_that_can_run_no_check_is_told_apart(shell: Shell) -> None:
-    """The directory of the server is longer than the path of a socket may be."""
+    """The server's directory is longer than the path of a socket may be."""
     shell.work = shell.work / ("long-" * 20)
     found = checks(shell, "redis", status=3)
     assert {check["outcome"] for check in found} == {SKIPPED}

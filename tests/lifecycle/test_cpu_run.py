@@ -1,6 +1,5 @@
-"""The suite cpu as a user runs it: both engines, by the number of threads, with the machine's state beside; and what
-is said where sysbench is not there.
-"""
+"""Runs the suite cpu as a user does: both engines by number of threads, with the machine's state; and the error if
+sysbench is missing."""
 
 from __future__ import annotations
 
@@ -47,7 +46,7 @@ def test_each_engine_tells_events_by_the_number_of_threads(shell: Shell) -> None
 
 
 def test_the_figure_is_the_one_that_sysbench_prints(shell: Shell, tmp_path: Path) -> None:
-    """It prints four digits of its time, and of its rate two behind the point."""
+    """sysbench prints four digits of its time, and two decimals of its rate."""
     require(registry.engine("sysbench"))
     output = tee_tools(shell, tmp_path / "tools", "sysbench")
     run(shell, "-e", "sysbench", "--clients", 2)

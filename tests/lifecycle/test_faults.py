@@ -1,8 +1,8 @@
-"""Whatever an engine does to its process, a run goes on, says what happened, and leaves nothing behind.
+"""Whatever an engine does to its process, the run continues, reports the failure, and leaves nothing behind.
 
-Guards rules 1, 2 and 4 of the measuring: a wrong, stale, missing or surplus answer voids; errors are counted; a
-crash, a hang and a want of memory are recorded, retried as often as the plan says, and harm no other engine.
-The engines are those of `tests/plugins/faulty`.
+Guards rules 1, 2 and 4 of measuring: a wrong, stale, missing or extra answer voids the row; errors are counted; a
+crash, a hang and running out of memory are recorded, retried as planned, and affect no other engine. The engines are
+those of `tests/plugins/faulty`.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ def shell(shell: Shell) -> Shell:
 
 @dataclass(frozen=True)
 class Fault:
-    """What a faulty engine's rows must say."""
+    """Expected rows of a faulty engine."""
 
     engine: str
     rows: Mapping[str, str | None]
-    """Phase to a pattern that the whole `why` matches, or VALID."""
+    """Phase to a pattern for the whole `why`, or VALID."""
     outcomes: tuple[str, ...] = ("ok",)
-    """How the attempts at its one trial end."""
+    """Expected outcomes of the attempts at its trial."""
     plan: Mapping[str, object] = field(default_factory=dict)
 
 
@@ -45,7 +45,7 @@ def expected(engine: str, *outcomes: str, plan: Mapping[str, object] | None = No
 
 RECORD = r"\{'name': .*"
 FAULTS = (
-    # Answers: one wrong record voids its phase, and only what was wrong.
+    # Answers: one wrong record voids only its phase.
     expected(
         "liar-stale",
         "ok",
@@ -71,14 +71,14 @@ FAULTS = (
         "wrong",
         delete=r"void: conformance, delete: entries of rev_name after deleting: .*",
     ),
-    # One that lies from the start does not get past the conformance checks, and is not tried again.
+    # Wrong from the start: the conformance checks fail, and there is no retry.
     expected(
         "liar-missing:early=yes+every=1",
         "wrong",
         insert_blind_indices=r"void: conformance, overwrite: get after overwriting: got None, expected .*",
         rand_key=r"void: conformance, overwrite: .*",
     ),
-    # Processes that die. What was measured before stays, with a doubt.
+    # Processes that die: earlier samples stay, with a doubt.
     expected(
         "crasher",
         "crash",
@@ -89,14 +89,14 @@ FAULTS = (
     ),
     expected("exiter", "crash", "crash", rand_key="crash in rand-key: exited with status 3 before it was done"),
     expected("exiter:status=0", "crash", "crash", rand_key="crash in rand-key: ended without a result"),
-    # Processes that do not end, at work or when they should be done.
+    # Processes that hang, during a phase or at the end.
     expected(
         "hanger",
         "timeout",
         plan={"timeout": 3, "retries": 0},
         rand_key="timeout in rand-key: not done after 3 s",
     ),
-    # Nothing of the phase hangs, but the look at the store after it: which has a time of its own.
+    # The phase ends, but the check of the store after it hangs; checks have a timeout of their own.
     expected(
         "hanger",
         "timeout",
@@ -104,7 +104,7 @@ FAULTS = (
         update="timeout in update: Dyno's own check of the answers took more than 3 s: .*--timeout",
     ),
     expected("hanger:where=close", "timeout", plan={"timeout": 3, "retries": 0}, rand_key=VALID),
-    # Its result is out, and nobody waits for the end of its interpreter.
+    # The result was reported; the interpreter's exit hangs.
     expected("hanger:where=exit", "ok", plan={"timeout": 60, "retries": 0}, rand_key=VALID),
     # Memory.
     expected(
@@ -119,10 +119,10 @@ FAULTS = (
         plan={"retries": 0},
         rand_key="out-of-memory in rand-key: MemoryError: no memory left",
     ),
-    # Openers. A refusal is an answer; an error is tried again.
+    # Openers: a refusal is final; an error is retried.
     expected("refuser", "refused", rand_key="refused in conformance: this engine does not feel like it"),
     expected("opener-error", "error", "error", rand_key="error in conformance: RuntimeError: no license found"),
-    # Errors: counted, and the phase has a number as long as no more than 1 % of its operations failed.
+    # Errors are counted; the phase is valid if at most 1 % of its operations failed.
     expected("raiser", "ok", rand_key=VALID),
     expected(
         "raiser:every=10",
@@ -130,7 +130,7 @@ FAULTS = (
         rand_key=r"error: 10\.0 % of the operations failed .*: OSError: the disk is on strike",
     ),
     expected("raiser:every=1", "ok", rand_key="error: OSError: the disk is on strike"),
-    # Noise and litter do no harm.
+    # Output and leftover files are harmless.
     expected("printer", "ok", insert_blind_indices=VALID, rand_key=VALID),
     expected("forker", "ok", rand_key=VALID),
     expected("forker:how=fork", "ok", rand_key=VALID),
@@ -198,7 +198,7 @@ def test_a_trial_that_crashes_once_is_tried_again_and_carries_the_doubt(shell: S
     first, second = shell.attempts("crash-once")
     assert (first["outcome"], first["attempt"], first["phase"]) == ("crash", 0, "rand-key")
     assert (second["outcome"], second["attempt"]) == ("ok", 1)
-    # Where it died stands in what is kept of its output.
+    # The stored output says where it died.
     assert "Segmentation fault" in first["output"]
     assert second["output"] is None
     cell = shell.cells()["crash-once", "rand-key"]
@@ -250,7 +250,7 @@ def test_an_engine_that_takes_all_memory_is_stopped_early(shell: Shell) -> None:
     assert run(shell, "leaker", memory=0.3, retries=0) == 3
     (attempt,) = shell.attempts("leaker")
     taken = attempt["resources"]["peak_anonymous_bytes"]
-    # It leaks at most 1 GiB a second, and is looked at 20 times a second.
+    # It leaks at most 1 GiB per second, and memory is checked 20 times per second.
     assert 0.3 * GIB < taken < 1.5 * GIB
 
 

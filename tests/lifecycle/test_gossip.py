@@ -1,7 +1,7 @@
-"""What engines, suites and tools say is either fit to be kept and shown, or the trial ends by it, with one line that
-names who said it and the field; and no text does harm to who reads it, in any form in which Dyno shows it.
+"""Texts and values from engines, suites and tools: what can't be stored ends the trial, with one line that names its
+source and the field, and no text harms a terminal, in any output of Dyno.
 
-The engines and suites are those of `tests/plugins/gossip`. All of a kind are in one run, with one that says nothing.
+The engines and suites are those of `tests/plugins/gossip`. All of a kind are in one run, with a harmless one.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def reports(reported: Shell) -> Cells:
 
 
 def harmless(ended: Ended) -> None:
-    """What it printed does nothing to a terminal, and can be encoded."""
+    """Checks that the output has no control characters and can be encoded."""
     for text in (ended.out, ended.err):
         assert [each for each in set(text) if not each.isprintable() and each not in "\n\t\r\N{NO-BREAK SPACE}"] == []
     assert "Traceback" not in ended.err
@@ -151,7 +151,7 @@ def test_it_is_shown_without_harm(talked: Shell, reported: Shell, how: str) -> N
     command, *flags = how.split()
     for shell in (talked, reported):
         ended = shell.dyno(command, shell.file, *flags)
-        # Nothing is there to be compared in a run of one block.
+        # A run of one block has nothing to compare.
         assert ended.status in (0, 2 if command == "compare" else 0), ended.err
         harmless(ended)
 
@@ -178,7 +178,7 @@ def test_declarations_that_do_harm_are_named_and_not_shown(shell: Shell) -> None
     assert re.search(rf"suite harmful-suite .*: phases: title: .* {UNFIT}", told)
     assert "engine harmful-exit (gossip_exits:ENGINE) can't be imported: SystemExit: 0" in told
     assert re.search(r"engine harmful-import .* can't be imported: ImportError: \\x1b\[31mred", told)
-    # The others are there.
+    # The other engines are listed.
     assert "talker" in told and "fibber" in told
 
 
@@ -192,7 +192,7 @@ BROKEN = {
     "suite broken-missing": "ports is missing",
     "suite broken-phase": "phases: title is None, expected str",
 }
-"""What is said of each in a line of its own."""
+"""The error in the line of each."""
 
 
 def test_a_broken_declaration_is_named_and_nothing_else_is_affected(shell: Shell) -> None:

@@ -1,4 +1,4 @@
-"""An engine that names an interpreter of its own: its trials run there, and the run file says so."""
+"""The trials of an engine with an interpreter of its own run in it, and the run file says so."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ VERSIONS = ("3.10", "3.11", "3.12", "3.13")
 
 
 def another() -> str:
-    """A version of Python that is here beside the one that runs the tests."""
+    """An installed version of Python besides the tests' own."""
     for version in VERSIONS:
         if version != "{}.{}".format(*sys.version_info):
             try:
@@ -29,13 +29,13 @@ def another() -> str:
 
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Dyno's cache directory, of all tests here."""
+    """Dyno's cache directory for all tests here."""
     return tmp_path_factory.mktemp("cache")
 
 
 @pytest.fixture
 def elder(shell: Shell, cache: Path) -> str:
-    """The version that the engine `elder` names."""
+    """The version that the engine `elder` requires."""
     version = another()
     shell.plugins = [TESTS / "plugins" / "elder"]
     shell.given = {"XDG_CACHE_HOME": str(cache), "DYNO_TEST_PYTHON": version}
@@ -69,7 +69,7 @@ def test_trials_run_in_the_interpreter_that_the_engine_names(elder: str, shell: 
 
 def test_the_code_that_runs_there_is_this_dynos(elder: str, shell: Shell, cache: Path) -> None:
     (at,) = (cache / "dyno" / "interpreters" / f"elder-{elder}").glob("lib/python*/site-packages/dyno")
-    # Of a checkout that has moved.
+    # Left by a checkout that was moved.
     at.unlink()
     at.symlink_to(cache / "gone" / "dyno")
     ended = shell.dyno("run", "records", "-e", "elder", "-o", shell.file, *small())

@@ -1,4 +1,4 @@
-"""The suite memory as a user runs it: both engines, with the caches beside the figures, and its chart."""
+"""Runs the suite memory as a user does: both engines, the caches beside the figures, and the chart."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
-"""What a suite may have beside operations that Dyno times, in whole runs: work that an outside program does and
-measures, files of the suite's own, bytes, parts of latencies, and facts of a trial.
-"""
+"""Whole runs of a suite with more than operations timed by Dyno: work measured by an outside program, files of the
+suite's own, bytes, parts of latencies, and facts of a trial."""
 
 from __future__ import annotations
 
@@ -28,7 +27,7 @@ def test_what_an_outside_program_reports_is_shown_as_its_own(ran: Shell) -> None
     found = cell(ran, "dd", "tool")
     assert found["valid"] and found["reported_by"] == "dd 1.0"
     assert (found["operations"], found["items"]) == (3 * 64, 64)
-    # 63 of 1 µs and one of 50: by the program's histogram, and not by the time of the call.
+    # 63 latencies of 1 µs and one of 50 µs, by the program's histogram, not by the time of the call.
     assert found["latency_ns"]["p50"] == 1_000 and found["latency_ns"]["max"] >= 50_000
     assert found["latency_by_kind_ns"]["read"]["p99"] == 1_000
     assert found["series"][0][0]["p99_ns"] == 50_000

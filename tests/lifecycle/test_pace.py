@@ -1,7 +1,7 @@
-"""How long and how fast a phase is measured, in whole runs: at a rate, for a duration, after a warm-up.
+"""Pace of a phase in whole runs: a rate, a duration, a warm-up.
 
-Guards rule 7 of the measuring: in an open loop, response times and the harness's own lateness are kept beside the
-service times. What is asserted is what was done and counted, and never how long it took.
+Guards rule 7 of measuring: in an open loop, response times and the harness's own lateness are recorded beside the
+service times. Tests assert on operations and counts, never on elapsed time.
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ from shell import RECORDER, Shell, wait_for
 
 Sample = dict[str, Any]
 FLOOR_SECONDS = 0.3
-"""For so long a null engine is measured where it was to be for longer, beside other engines."""
+"""Longest measuring of a null engine beside other engines."""
 DUE = {"uniform": (2000 * FLOOR_SECONDS, 2000 * 0.5), "poisson": (561, 975)}
-"""Operations of 2,000 a second in that time and in half a second: on an even grid, and as the seed 1 has it."""
+"""Operations due in that time and in half a second, at 2,000 per second: on an even grid, and at random with seed
+1."""
 
 
 def run(shell: Shell, engines: str, *words: object) -> dict[str, dict[str, Sample]]:
-    """Runs it with one trial each; the samples of each engine by phase."""
+    """Runs one trial of each engine. Returns the samples by phase."""
     ended = shell.dyno("run", "records", "-e", engines, "--samples", "1", "--retries", "0", *words, "-o", shell.file)
     header, *trials = [json.loads(line) for line in shell.file.read_text().splitlines()]
     assert [trial["outcome"] for trial in trials] == ["ok"] * len(header["cells"]), ended
@@ -35,7 +36,7 @@ def run(shell: Shell, engines: str, *words: object) -> dict[str, dict[str, Sampl
 
 
 def counts(encoded: str | None) -> int:
-    """How many values a histogram holds, by the library."""
+    """Number of values in a histogram."""
     assert encoded is not None
     return int(HdrHistogram.decode(encoded).get_total_count())
 
@@ -51,7 +52,7 @@ def test_an_open_loop_keeps_the_rate_and_three_kinds_of_times(shell: Shell, arri
     assert {"null", "memory"} <= set(found)
     for engine, phases in found.items():
         sample = phases["rand-key"]
-        # All that are due by then; a stall at the very end may cost some.
+        # All operations due by then; a stall at the very end may cost some.
         due = DUE[arrivals][engine == "memory"]
         assert 0.88 * due <= sample["operations"] <= due + 1
         assert sample["items"] == sample["operations"]
@@ -63,16 +64,16 @@ def test_an_open_loop_keeps_the_rate_and_three_kinds_of_times(shell: Shell, arri
 
 
 def test_a_response_counts_from_when_it_was_due_and_a_service_time_does_not(shell: Shell) -> None:
-    """An engine that can do some 200 operations a second is asked for 2,000."""
+    """An engine with about 200 operations per second is offered 2,000."""
     shell.plugins, shell.given = [RECORDER], {"RECORDER_LOG": str(shell.home / "calls")}
     words = ("-p", "records=40", "--rate", 2000, "--budget", 20, "--phases", "mixed", "-p", "mix=c")
     sample = run(shell, "recorder:pause_us=5000", *words)["recorder"]["mixed"]
     assert (sample["operations"], sample["ended_by"]) == (40, "count")
     served, responded, late = (HdrHistogram.decode(sample[name]) for name in ("histogram", "response", "late"))
-    # The last was due after 20 ms, and had to wait for 39 others of 5 ms.
+    # The last operation was due after 20 ms, and waited for 39 others of 5 ms.
     assert responded.get_max_value() > 150e6
     assert responded.get_value_at_percentile(50) > 10 * 5e6
-    # What the engine keeps waiting is not the harness's doing.
+    # The engine's delays do not count as the harness's lateness.
     assert late.get_value_at_percentile(50) < served.get_value_at_percentile(50)
     assert served.get_min_value() >= 5e6
 
@@ -107,14 +108,14 @@ def test_rates_and_clients_make_cells(shell: Shell) -> None:
 
 
 def test_a_duration_is_filled_with_rounds_and_has_a_series(shell: Shell) -> None:
-    # Of the null engine, what the loop in Python does takes less time to be prepared.
+    # For the null engine, the Python loop takes less time to prepare.
     words = ("-p", "records=2000", "--duration", "1.2", "--phases", "rand-key", "--loop", "python")
     for engine, phases in run(shell, "sqlite", *words).items():
         sample = phases["rand-key"]
         assert (sample["ended_by"], sample["temperature"]) == ("duration", "hot")
         assert sample["operations"] > 2000, "more than a round"
         series = sample["series"]
-        # A null engine's takes no longer for being asked to.
+        # A null engine is measured briefly whatever the duration.
         assert len(series) >= (2 if engine == "sqlite" else 0)
         if engine != "sqlite":
             assert sample["elapsed_ns"] < 1e9
@@ -146,7 +147,7 @@ def test_updates_go_on_for_their_duration_with_right_answers(shell: Shell, txn: 
 
 
 def gets(shell: Shell, *words: object) -> tuple[list[str], Sample]:
-    """The keys that a recording engine is asked for in a phase that only reads, and its sample."""
+    """The keys requested from a recording engine in a read-only phase, and its sample."""
     log = shell.home / "calls"
     log.unlink(missing_ok=True)
     shell.plugins, shell.given = [RECORDER], {"RECORDER_LOG": str(log)}
@@ -161,7 +162,7 @@ def gets(shell: Shell, *words: object) -> tuple[list[str], Sample]:
 def test_a_warm_up_is_not_recorded_and_changes_nothing_of_what_is_measured(shell: Shell) -> None:
     once, cold = gets(shell)
     warmed, warm = gets(shell, "--warmup", "0.01")
-    # The store's verification gets a hundred after it, of what the phase asked for or not.
+    # The verification afterwards gets a hundred keys, whether the phase requested them or not.
     assert len(warmed) > len(once) + 40
     assert warmed[-len(once) :] == once
     assert (warm["operations"], warm["checked"]) == (cold["operations"], cold["checked"])
@@ -200,19 +201,19 @@ def test_an_interrupted_open_loop_leaves_no_process_and_before_a_trial_has_ended
 ) -> None:
     log = shell.home / "calls"
     shell.plugins, shell.given = [RECORDER], {"RECORDER_LOG": str(log)}
-    # By this seed the recording engine's trial is the first; a null engine's would keep us waiting.
+    # With this seed the recording engine's trial is the first.
     words = ["-p", "records=2000", "-p", "mix=c", "--phases", "mixed", "--samples", "1", "--seed", "1"]
     words += ["--rate", "50", "--duration", "600", "--clients", str(clients)]
 
     def at_work() -> bool:
-        """All clients have done some of what was due to them."""
+        """All clients have completed some operations."""
         told = log.read_text() if log.exists() else ""
         events = [json.loads(line) for line in told.partition('"call": "version"')[2].splitlines()[1:]]
         return len({event["pid"] for event in events if event["call"] == "get"}) == clients and len(events) > 40
 
     with shell.started("run", "records", "-e", "recorder-lmdb", *words, "-o", shell.file) as process:
         assert wait_for(at_work), process.poll()
-        # The parent, what workers are forked from, a worker, and its clients where they are processes of their own.
+        # The parent, the fork server, a worker, and its clients if they are processes.
         assert len(shell.alive()) == (3 if clients == 1 else 3 + clients)
         assert shell.trial_lines() == 0
         os.killpg(process.pid, signal.SIGINT)

@@ -1,6 +1,6 @@
-"""Both artefacts, built and installed into fresh environments: the native loop is there where it must be.
+"""Builds both artefacts and installs them into fresh environments: the native loop must be in the right ones.
 
-Builds the native part several times, and gets what Dyno requires; behind the marker `soak`.
+Builds the native module several times and downloads Dyno's requirements, so it has the marker `soak`.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def artefacts(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 @pytest.fixture(params=["3.10", "3.11"])
 def python(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """An environment of its own, with nothing in it."""
+    """An empty environment."""
     try:
         interpreter = find(request.param)
     except InstallError as error:

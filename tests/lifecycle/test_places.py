@@ -1,6 +1,6 @@
-"""Bad places: outputs that can't be written or can't say all characters, directories that are not there, full disks.
+"""Bad places: unwritable outputs, encodings that lack characters, missing directories, full disks.
 
-Each is one line that says what is wrong, and nothing that was measured is lost.
+Each gives one line with the reason, and no measured result is lost.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 @pytest.fixture
 def shell(shell: Shell, ran: bytes) -> Shell:
-    """With a run file."""
+    """A shell with a run file."""
     shell.file.write_bytes(ran)
     return shell
 
 
 def bash(shell: Shell, line: str) -> Ended:
-    """A line of a shell, in which `dyno` is the command."""
+    """Runs a line of a shell, in which `dyno` is the command."""
     return shell.sh("bash", "-c", re.sub(r"(?<![^ ])dyno(?= )", DYNO, line))
 
 
@@ -54,7 +54,7 @@ def assert_one_line(ended: Ended, said: str, status: int = 2) -> None:
 
 
 def assert_kept(shell: Shell, name: str) -> None:
-    """A whole run is in the file of that name, and nothing else is left of it."""
+    """Checks that the file has a whole run, and that nothing else is left."""
     shown = shell.dyno("show", name, "--json")
     assert shown.status == 0, shown
     assert '"complete": true' in shown.out
@@ -69,7 +69,7 @@ INTERRUPT = "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n"
 
 @pytest.mark.parametrize("module", ["click", "dyno.cli.commands", "dyno.cli.show"])
 def test_an_interruption_while_the_command_is_imported_is_one_line(shell: Shell, module: str) -> None:
-    """The signal is sent by the import of a module, so that its moment is known."""
+    """The import of a module sends the signal, which fixes its moment."""
     on_import = f"""
 import sys
 class Finder:
@@ -133,7 +133,7 @@ def test_what_a_stream_has_no_character_for_is_replaced_by_what_reads_alike_and_
     assert "?" not in out.replace("?unix_socket", "").replace("?ssl", "") and "\\" not in out
     wider = re.compile("[…→±]")
     assert [(a, b) for a, b in pairs if len(a) != len(b) and not wider.search(a)] == []
-    # Each word stands where it stood, but for what grew wider.
+    # Each word keeps its column, unless a replacement is wider.
     for a, b in pairs:
         if not wider.search(a):
             assert [m.start() for m in re.finditer(r"\S+", a)] == [m.start() for m in re.finditer(r"\S+", b)]
@@ -221,7 +221,7 @@ def test_an_output_that_does_not_wait_is_written_whole(shell: Shell) -> None:
 
 @pytest.fixture
 def places(shell: Shell) -> Path:
-    """The directory of the commands, with a loop, links, a pipe, a directory and a file."""
+    """A working directory with a loop of links, links, a pipe, a directory and a file."""
     for name, target in (("loop", "loop"), ("loop.svg", "loop.svg"), ("away", "target"), ("link", "r.json")):
         (shell.home / name).symlink_to(target)
     (shell.home / "folder").mkdir()
@@ -239,7 +239,7 @@ REFUSED = (
     (RUN, "loop", "can't write loop: Too many levels of symbolic links"),
     (RUN, "/proc/x", "can't write /proc/x: No such file or directory"),
     (("replicate", "acid-2013"), "-", "-o -: a run file is appended to after every trial; name a file"),
-    # What is shown of them.
+    # Output of other commands.
     (("show", "r.json", "--parquet"), "-", "--parquet needs -o FILE"),
     (("show", "r.json", "--csv"), "loop", "can't write loop: Too many levels of symbolic links"),
     (("show", "r.json", "--csv"), "/dev/full", "can't write /dev/full: No space left on device"),
@@ -269,7 +269,7 @@ def test_a_place_that_can_not_take_it_is_said_and_left_as_it_was(
 def test_a_disk_is_not_written_over(shell: Shell) -> None:
     disk = shell.home / "disk"
     try:
-        # Of a number that the kernel keeps for nobody.
+        # A device number without a driver.
         os.mknod(disk, stat.S_IFBLK | 0o600, os.makedev(240, 0))
     except PermissionError:
         pytest.skip("only root may make one")
@@ -410,7 +410,7 @@ def test_a_run_file_that_is_taken_away_is_not_made_anew_without_its_beginning(sh
 def test_a_run_file_takes_one_run_at_a_time(shell: Shell, how: str) -> None:
     shell.plugins, shell.given = [FAULTY], {"FAULTY_GATE": str(shell.home), "FAULTY_FREE": "0"}
     words = ("run", "records", "-e", "waiter", *small(samples=1), "-o", "new.json")
-    # The first run replaces a file, so that the lock has to be on the new one.
+    # The first run replaces a file, so the lock must be on the new one.
     (shell.home / "new.json").write_bytes(shell.file.read_bytes())
     with shell.started(*words, "--overwrite") as run:
         assert wait_for(lambda: list(shell.home.glob("arrived-*"))), run.poll()
@@ -448,7 +448,7 @@ def test_a_run_that_is_stopped_before_its_first_trial_has_ended_leaves_no_file(
         out, err = run.communicate(timeout=PATIENCE)
     assert (run.returncode, out, err.splitlines()[-1]) == (130, "", "dyno: interrupted")
     assert not (shell.home / "new.json").exists()
-    # What --overwrite was to replace was replaced by a run without trials.
+    # The run had no trials; the file that --overwrite named is replaced.
     assert (shell.home / "r.json").exists() is not bool(more)
     assert shell.strays() == []
     assert shell.left() == []
@@ -474,7 +474,7 @@ def test_a_work_directory_that_is_none_is_said(shell: Shell, places: Path, name:
 
 
 def test_a_directory_that_is_gone_is_said(shell: Shell) -> None:
-    """The one that commands are called in."""
+    """The working directory is removed before the command runs."""
     gone = f"mkdir d && cd d && rmdir ../d && DYNO_WORK={shell.work}"
     assert_one_line(bash(shell, f"{gone} dyno {' '.join(RUN)}"), "can't write records-")
     assert_one_line(bash(shell, f"{gone} dyno report {shell.file} -o x.html"), "can't write x.html: No such file")
@@ -521,5 +521,5 @@ def test_a_terminal_of_any_width_has_its_tables(shell: Shell, columns: int, envi
         child.expect(pexpect.EOF)
         child.close()
         assert child.exitstatus == 0
-        # Whole words, and not a letter on each line.
+        # Whole words, not a letter per line.
         assert "memory" in child.before and "rand-key" in child.before

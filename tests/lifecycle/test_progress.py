@@ -1,6 +1,6 @@
-"""Progress goes to standard error, and only to a terminal; the result goes to standard output, after it.
+"""Progress goes to standard error, and only to a terminal; the result goes to standard output afterwards.
 
-Under a pseudo-terminal, as a user sees it. Nothing is said of how often the display changes.
+Runs under a pseudo-terminal. How often the display changes is not tested.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ TABLE = re.compile(r"engine +get")
 
 
 def on_terminal(shell: Shell, *words: str, columns: int = 160) -> tuple[int, str]:
-    """Exit status, and all that the terminal was sent, control sequences included."""
+    """Runs a command. Returns its exit status and everything sent to the terminal, control sequences included."""
     environment = {**shell.environment(), "TERM": "xterm-256color", "LANG": "C.UTF-8"}
     child = pexpect.spawn(
         words[0],
@@ -48,7 +48,7 @@ def plain(sent: str) -> str:
 def test_a_terminal_shows_count_and_time_left_and_then_the_table(shell: Shell, columns: int) -> None:
     status, sent = on_terminal(shell, *RUN, columns=columns)
     assert status == 0
-    # Before the table, which says itself how many trials there were.
+    # Before the table, which also counts trials.
     progress, _, rest = plain(sent).partition("records: records=300")
     assert rest, sent
     assert re.search(rf"\b\d+/{shell.planned()}\b", progress), "trials done, of all"
@@ -63,7 +63,7 @@ def test_a_terminal_shows_count_and_time_left_and_then_the_table(shell: Shell, c
 def test_the_display_is_gone_when_the_table_is_there(shell: Shell) -> None:
     _, sent = on_terminal(shell, *RUN)
     *_, after = sent.rpartition(" left ")
-    # What is done to the display's line last is to erase it, and to show the cursor again.
+    # Finally the display's line is erased and the cursor shown again.
     assert re.match(r"[^\r\n]*\r\n\x1b\[\?25h\r\x1b\[1A\x1b\[2K", after), after[:200]
     assert TABLE.search(plain(after))
 
@@ -108,13 +108,13 @@ def test_without_a_terminal_there_is_no_progress(shell: Shell) -> None:
 def test_that_the_machine_is_busy_is_said_before_it_starts() -> None:
     out = io.StringIO()
     bar = Progress(console=Console(file=out, width=200))
-    Display(bar).found({"load": {"minutes_1": 30.0}, "cpu": {"logical_cores": 2}})
+    Display(bar).machine({"load": {"minutes_1": 30.0}, "cpu": {"logical_cores": 2}})
     assert "load average 30.0 on 2 cores" in out.getvalue()
     assert "wait a minute" in out.getvalue()
 
 
 def test_what_an_engine_says_is_text_on_a_terminal(shell: Shell) -> None:
-    """No markup of the display's, and nothing that the terminal heeds."""
+    """Engines' texts are neither markup nor control sequences."""
     shell.plugins = [TESTS / "plugins" / "gossip"]
     words = ("-e", "memory,talker:fails=harmful", *small(samples=1, retries=0), "-o", "r.json")
     status, sent = on_terminal(shell, *COMMAND, "run", "records", *words)

@@ -1,7 +1,7 @@
-"""A real server's life around a trial: it ends with it, however that ends; it is stopped for a cold phase; a user's
-own is left as it was found, but for what is asked of it; and its password is nowhere.
+"""The life of a real server around a trial: it ends with the trial, however that ends, and stops for a cold phase. A
+user's own server is left unchanged, except for the requested work, and its password leaks nowhere.
 
-PostgreSQL, as it is what most machines have. What each server does of its own is tested by its engine's conformance.
+Tests PostgreSQL, which most machines have. Each engine's conformance tests its own server.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def needed() -> None:
 
 
 def named(pid: int) -> str:
-    """A process's name, '' once it is gone."""
+    """A process's name; '' if it has ended."""
     with suppress(psutil.NoSuchProcess):
         return str(psutil.Process(pid).name())
     return ""
@@ -57,13 +57,13 @@ def postgres(shell: Shell) -> list[int]:
 
 
 def segments() -> set[str]:
-    """The machine's System V shared memory whose maker is gone: a server of another test's has its own."""
+    """The machine's System V shared memory whose creator has ended: servers of other tests still have theirs."""
     lines = [line.split() for line in Path("/proc/sysvipc/shm").read_text().splitlines()[1:]]
     return {line[1] for line in lines if not psutil.pid_exists(int(line[4]))}
 
 
 def test_another_program_of_it_runs_beside_with_its_own_helpers(shell: Shell, place: Path) -> None:
-    """A tree of links stands for another version's: what is started says by its path that it came from there."""
+    """A tree of links stands for another version: the path of a started program shows where it came from."""
     found = program("postgres", places=places())
     assert found is not None
     there = place / "other" / "bin"
@@ -183,7 +183,7 @@ def test_a_run_that_is_killed_leaves_no_server(shell: Shell, by: signal.Signals)
 
 
 def test_a_server_that_outlived_its_run_is_told_of_and_ended_by_the_next(shell: Shell) -> None:
-    """The kernel ends it as a rule: here a process that nobody asked it to end stands in its place."""
+    """Usually the kernel ends the server; another process stands for one that outlived its run."""
     home = shell.work / "dyno-run-left" / "trial-0-0-0" / "server"
     home.mkdir(parents=True)
     (shell.work / "dyno-run-left").chmod(0o700)
@@ -198,7 +198,7 @@ def test_a_server_that_outlived_its_run_is_told_of_and_ended_by_the_next(shell: 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files to another user")
 def test_a_process_that_another_user_recorded_is_left_alone(shell: Shell) -> None:
-    """In a shared work directory anybody can name a process that root would kill."""
+    """In a shared work directory any user can record a process for root to kill."""
     planted = shell.work / "dyno-run-planted"
     planted.mkdir(0o700, parents=True)
     (planted / ".dyno-run-lock").touch()
@@ -252,7 +252,7 @@ def _free_port() -> int:
 
 
 def everything(shell: Shell, said: Any) -> str:
-    """What was said, and whatever was written in the directory of the commands."""
+    """All output, and every file in the working directory."""
     files = "".join(path.read_text(errors="replace") for path in shell.home.rglob("*") if path.is_file())
     return files + said.out + said.err
 
@@ -275,10 +275,10 @@ def test_a_users_own_server_is_measured_and_left_as_it_was(shell: Shell, url: st
     assert "which is your own" in attempt["absent"]["rand-key-cold"]
     assert "declared" in [caveat["code"] for caveat in attempt["caveats"]]
     assert schemas(url) == []
-    # And what was said of it, wherever.
+    # And all texts about it.
     report = shell.dyno("report", shell.file, "-o", shell.home / "r.html")
     assert report.status == 0, report
-    # The table names a server by its address alone.
+    # The table names a server only by its address.
     for flags, label in ((), "at 127.0.0.1:"), (("--json",), "u:***@127.0.0.1"), (("--csv",), "u:***@127.0.0.1"):
         shown = shell.dyno("show", shell.file, *flags)
         assert label in shown.out
@@ -288,7 +288,7 @@ def test_a_users_own_server_is_measured_and_left_as_it_was(shell: Shell, url: st
 
 
 def test_the_tier_of_a_users_own_server_follows_from_its_settings(shell: Shell, url: str) -> None:
-    """Two runs, between which its administrator changes a setting."""
+    """Two runs, between which the administrator changes a setting."""
     import psycopg
 
     runs = shell.home / "on.json", shell.home / "off.json"
@@ -425,7 +425,7 @@ def is_settled(url: str) -> bool:
 
 
 def test_what_can_not_be_removed_is_named_with_the_command_that_removes_it(shell: Shell, url: str) -> None:
-    """Here since somebody else uses it."""
+    """A schema can't be dropped while another session uses it."""
     import psycopg
 
     words = ("run", "records", "-e", f"postgresql:url={url}", *LONG, "--samples", 1, "--retries", 0)
@@ -446,14 +446,14 @@ def test_what_can_not_be_removed_is_named_with_the_command_that_removes_it(shell
     assert command is not None and name in command[0] and SECRET not in err, err
     (attempt,) = shell.attempts("postgresql")
     assert command[0] in attempt["why"] and "statement timeout" in attempt["why"]
-    # The user knows the password that is hidden in it.
+    # The user knows the masked password.
     assert shell.sh("bash", "-c", command[0].replace("***", SECRET)).status == 0
     assert schemas(url) == []
 
 
 @pytest.fixture(params=["transaction", "session", "statement"])
 def pooler(request: pytest.FixtureRequest, place: Path, url: str) -> Iterator[str]:
-    """A pooler in front of the server."""
+    """A connection pooler in front of the server."""
     path = program("pgbouncer")
     if path is None:
         unavailable("pgbouncer is not installed")
@@ -468,7 +468,7 @@ def pooler(request: pytest.FixtureRequest, place: Path, url: str) -> Iterator[st
         "auth_file": home / "users",
         "pool_mode": request.param,
         "default_pool_size": 2,
-        # As a user has it whose clients need it: they are ignored then.
+        # A usual setting for clients that send these parameters: pgbouncer ignores them.
         "ignore_startup_parameters": "extra_float_digits,options",
     }
     words = "".join(f"{name} = {value}\n" for name, value in settings.items())

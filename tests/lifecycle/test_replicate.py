@@ -1,6 +1,5 @@
-"""A published experiment as a user repeats it: what is printed of its findings, again from the run file, and what
-can't be asked for.
-"""
+"""Repeats a published experiment as a user does: the printed findings, again from the run file, and refused
+requests."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ BATCH = ("replicate", "acid-batch-2013", "--preset", "quick", "--samples", 3)
 
 @pytest.fixture(scope="module")
 def shell(tmp_path_factory: pytest.TempPathFactory) -> Shell:
-    """With the run file of an experiment, and what was printed."""
+    """A shell with the run file of an experiment, and the output."""
     require(registry.engine("lmdb"))
     home = tmp_path_factory.mktemp("replicate")
     shell = Shell(home, home / "work")
@@ -26,7 +25,7 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Shell:
 
 
 def facts(out: str) -> list[str]:
-    """The lines under the findings that compare what is stored, which is the same in every trial."""
+    """The lines below findings that compare stored bytes, which are the same in every trial."""
     return [line for line in out.splitlines() if "stored_bytes of" in line]
 
 

@@ -1,7 +1,7 @@
-"""A run that was interrupted, in whatever way, can be read and goes on where it stopped.
+"""An interrupted run can be read, and resumes where it stopped.
 
-Guards rule 4 of the measuring: the run file is appended to after every trial, what stands in it is never touched
-again, no process and no directory outlives a run, and another plan's file is left alone.
+Guards rule 4 of measuring: the run file is appended to after every trial, written lines never change, no process and
+no directory outlives a run, and another plan's file is refused.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def open_gate(shell: Shell) -> None:
 
 @contextmanager
 def waiting(shell: Shell) -> Iterator[subprocess.Popen[str]]:
-    """The run, in the middle of a trial of the second of three blocks."""
+    """A run in the middle of a trial of the second of three blocks."""
     with shell.started(*PLAN, "-o", shell.file) as process:
         arrived = wait_for(lambda: len(list((shell.home / "gate").glob("arrived-*"))) == 2)
         assert arrived, process.poll()
@@ -64,7 +64,7 @@ def resume(shell: Shell) -> Ended:
 
 
 def assert_complete(shell: Shell, before: bytes) -> None:
-    """What stood in the file stands there still, each trial was done once, and nothing is left."""
+    """Checks that earlier lines are unchanged, each trial ran once, and nothing is left."""
     after = shell.file.read_bytes()
     assert after.startswith(before)
     done = [(attempt["cell"], attempt["block"]) for attempt in shell.attempts()]
@@ -82,7 +82,7 @@ def test_a_killed_run_is_readable_and_goes_on(
     with waiting(shell) as process:
         kill(shell, process)
         assert process.wait() == -signal.SIGKILL
-        # The worker waits for ever; that the parent is gone must be enough to end it.
+        # The worker waits forever; the death of its parent must end it.
         assert shell.strays() == []
     before, done = shell.file.read_bytes(), shell.trial_lines()
 
@@ -101,7 +101,7 @@ def test_a_killed_run_is_readable_and_goes_on(
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=str)
 def test_an_interrupted_run_cleans_up_and_says_how_to_go_on(shell: Shell, number: signal.Signals) -> None:
     with waiting(shell) as process:
-        # As a terminal does for Ctrl-C; the worker is in a session of its own and hears nothing.
+        # As a terminal does for Ctrl-C; the worker's session gets no signal.
         os.killpg(process.pid, number)
         out, err = process.communicate()
         assert process.returncode == 130
@@ -129,7 +129,7 @@ def test_the_attempts_at_a_trial_are_counted_across_an_interruption(shell: Shell
     assert shell.dyno(*command).status == 0
     lines = shell.file.read_bytes().splitlines(keepends=True)
     crash = next(at for at, line in enumerate(lines) if b'"outcome":"crash"' in line)
-    # As if the run had been killed between the crash and the second attempt.
+    # As if the run was killed between the crash and the second attempt.
     before = b"".join(lines[: crash + 1])
     shell.file.write_bytes(before)
     assert shell.dyno(*command, "--resume").status == 0
@@ -138,7 +138,7 @@ def test_the_attempts_at_a_trial_are_counted_across_an_interruption(shell: Shell
     assert [(attempt["attempt"], attempt["outcome"]) for attempt in attempts] == [(0, "crash"), (1, "ok")]
 
 
-# -- files that are as they may be found ----------------------------------------------------------------------
+# -- damaged files ----------------------------------------------------------------------------------------------
 
 COMPLETE_PLAN = ("run", "records", "-e", "memory", *small(samples=2))
 
@@ -155,7 +155,7 @@ def complete(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 
 def torn(at: int, part: float) -> Callable[[bytes], tuple[bytes, bytes]]:
-    """Keeps what is before line `at`, counted as in a list, and a part of it; also what is whole of that."""
+    """Returns a function that cuts a file within line `at`. It returns the whole lines, and the torn file."""
 
     def tear(whole: bytes) -> tuple[bytes, bytes]:
         each = whole.splitlines(keepends=True)
@@ -272,7 +272,7 @@ def test_flags_that_exclude_each_other_or_miss_the_file_are_usage_errors(shell: 
 
 
 def test_resuming_a_file_that_is_not_there_starts_it(shell: Shell) -> None:
-    """So that a script may always say --resume."""
+    """Scripts may always use --resume."""
     assert shell.dyno(*COMPLETE_PLAN, "-o", shell.file, "--resume").status == 0
     assert_complete(shell, b"")
 

@@ -108,7 +108,7 @@ def test_nothing_is_left_and_nothing_else_is_harmed(run: Shell) -> None:
 @pytest.mark.parametrize("pace", ["", "--rate 500"], ids=["closed loop", "open loop"])
 @pytest.mark.parametrize("clients", [1, 2])
 def test_no_figure_is_higher_by_a_clock_that_was_slowed(shell: Shell, clients: int, pace: str, loop: str) -> None:
-    """A get takes 2 ms by any clock that nobody has changed: in less time so many can't have passed."""
+    """A get takes 2 ms by an unchanged clock: fewer seconds for these operations are impossible."""
     shell.plugins = PLUGINS
     words = (*small(samples=1, retries=0, clients=clients, loop=loop), *pace.split(), "-o", shell.file)
     ended = shell.dyno("run", "records", "-e", "slowed-threads:get_ms=2", *words)

@@ -1,7 +1,7 @@
-"""No figure is higher than what could have been: with several clients and at a rate, on the wall clock.
+"""No figure exceeds what was possible, with several clients and at a rate, on the wall clock.
 
-The engines are turnstiles: operations pass one at a time, in 5 ms each, and an answer takes 5 ms to judge. So 200 a
-second is the most that is possible, whatever the number of clients, and however fast or busy the machine is.
+The engines are turnstiles: operations pass one at a time, in 5 ms each, and checking an answer takes 5 ms. So 200 per
+second is the maximum, whatever the number of clients and the speed of the machine.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ ENGINES = "turnstile-threads,turnstile-processes"
 
 
 def samples(shell: Shell, *words: object) -> list[tuple[str, dict[str, Any]]]:
-    """Of every trial but the floors': the engine and what was measured."""
+    """Engine and sample of every trial but the null engines'."""
     shell.plugins = [TESTS / "plugins" / "turnstile"]
     status, _, err = shell.dyno("run", "turnstile", "-e", ENGINES, "--samples", "1", *words, "-o", shell.file)
     assert status == 0, err
@@ -31,7 +31,7 @@ def test_several_clients_are_never_faster_than_what_lets_one_pass_at_a_time(shel
     assert len(found) == 6
     for name, sample in found:
         assert sample["operations"] == sample["checked"] == 60, name
-        # One after the other: in less time so many can't have passed.
+        # Operations run one after the other: less time is impossible.
         assert sample["elapsed_ns"] >= 60 * HOLD_NS, (name, sample["clients"])
         assert sample["wall_ns"] >= sample["elapsed_ns"]
 
@@ -44,10 +44,10 @@ def test_what_the_report_says_of_them_is_possible_too(shell: Shell) -> None:
 
 @pytest.mark.parametrize("arrivals", ["uniform", "poisson"])
 def test_a_rate_holds_on_the_wall_clock(shell: Shell, arrivals: str) -> None:
-    """The schedule does not stand still while answers are judged, which takes three times as long as they took."""
+    """The schedule continues while answers are checked, which takes three times as long as the operations."""
     words = ("--rate", 100, "--arrivals", arrivals, "-p", "operations=60", "-p", "check_us=15000")
     for name, sample in samples(shell, "--clients", "1,2", *words):
-        # Not one pause between the first operation and the last.
+        # The sum of all pauses between the first operation and the last.
         assert sample["wall_ns"] - sample["elapsed_ns"] <= 0.01 * sample["elapsed_ns"] + 5_000_000, name
         assert sample["due"] == sample["operations"] == 60
         if arrivals == "uniform":
@@ -61,5 +61,5 @@ def test_more_than_is_possible_is_an_overload(shell: Shell) -> None:
         if not cell["floor"]:
             assert "overload" in [doubt["code"] for doubt in cell["doubts"]]
             assert cell["operations"] / cell["elapsed_ns"] * 1e9 <= MOST
-            # Some 500 were due in half a second, and at most 100 could be served.
+            # About 500 were due in half a second, and at most 100 could be served.
             assert cell["due"] >= 490 and cell["operations"] <= 101

@@ -1,4 +1,4 @@
-"""What others install: a source distribution with all that it is built from, and a wheel that needs no repository."""
+"""Built packages: a source distribution with everything that a build needs, and a wheel that needs no repository."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def installed(shell: Shell, archive: Path, tmp_path: Path) -> Path:
-    """A directory with nothing but the wheel of the source distribution in it, installed. Without the native loop,
-    which takes long to build."""
+    """A directory with the installed wheel of the source distribution, without the native loop, which takes long to
+    build."""
     shell.given = {"PATH": without_cargo()}
     wheels, target = tmp_path / "wheels", tmp_path / "installed"
     built = wheel(shell, archive, wheels)
     assert built.status == 0, built.err
     (found,) = wheels.iterdir()
-    # What has no native part is no wheel for one kind of machine.
+    # Without a native module, the wheel is not for one platform.
     assert re.fullmatch(r"dyno_bench-[\d.]+-py3-none-any\.whl", found.name)
     assert not [name for name in zipfile.ZipFile(found).namelist() if name.endswith(".so")]
     words = ("install", "--no-deps", "--no-index", "--target", target, found)
@@ -39,7 +39,7 @@ def installed(shell: Shell, archive: Path, tmp_path: Path) -> Path:
 
 
 def test_a_wheel_lists_runs_and_reports_without_the_repository(installed: Path, shell: Shell) -> None:
-    # Before all others on the path, that of an editable installation too.
+    # First on the path, before an editable installation.
     shell.given["PYTHONPATH"] = str(installed)
     where = shell.sh(sys.executable, "-c", "import dyno; print(dyno.__file__)").out
     assert where.strip() == str(installed / "dyno" / "__init__.py")
@@ -54,7 +54,7 @@ def test_a_wheel_lists_runs_and_reports_without_the_repository(installed: Path, 
     assert (shell.home / "r.html").stat().st_size > 100_000
     assert (installed / "dyno" / "published" / "acid-2013.toml").exists()
     assert (installed / "dyno" / "install" / "engines.lock").exists()
-    # Who has the slower loop is told, and how to get the other.
+    # A user of the slower loop is told how to get the native one.
     listed = shell.dyno("list")
     assert listed.status == 0
     assert re.search(r"native loop is not built here.*install a Rust toolchain", listed.out)
@@ -68,7 +68,7 @@ def test_the_source_distribution_has_what_the_native_part_is_built_from(archive:
     wanted = (
         set(tracked.stdout.split()) if tracked.returncode == 0 else {"rust/Cargo.toml", "rust/measure/Cargo.toml"}
     )
-    # Of a checkout where a file was just taken away, git knows it still.
+    # git still lists a file that was just deleted.
     assert {name for name in wanted if (REPOSITORY / name).exists()} - names == set()
     assert not [name for name in names if name.endswith((".so", ".pyc")) or "/target/" in name]
 
@@ -85,7 +85,7 @@ def test_the_description_has_no_link_that_leads_nowhere_on_an_index(archive: Pat
     relative = [target for target in re.findall(r"\]\(([^)]*)\)", text) if not re.match(r"[a-z]+:", target)]
     assert relative == []
     assert "<img" not in text and "![" not in text
-    # Of the README, where they lead somewhere.
+    # The README's links are absolute.
     assert "](docs/methodology.md)" in (REPOSITORY / "README.md").read_text()
 
 

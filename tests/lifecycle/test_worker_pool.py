@@ -1,12 +1,10 @@
-"""Workers are forked from one clean process, and are all that a process of their own would be: in a session, a
-directory and with descriptors of their own, children of the run's process. That the other one dies hurts no trial.
-"""
+"""Forked workers are like processes of their own: each has a session, a directory and descriptors, and is a child of
+the run's process. The death of the fork server affects no trial."""
 
 from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,7 +26,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="nothing is fork
 
 @contextmanager
 def waiting(shell: Shell) -> Iterator[tuple[psutil.Process, psutil.Process, psutil.Process]]:
-    """A run in the middle of its only engine's first trial: its process, what workers come from, and the worker."""
+    """A run in the middle of its engine's first trial: the processes of the run, the fork server and the worker."""
     gate = shell.home / "gate"
     gate.mkdir()
     shell.plugins, shell.given = [FAULTY], {"FAULTY_GATE": str(gate), "FAULTY_FREE": "0"}
@@ -40,7 +38,7 @@ def waiting(shell: Shell) -> Iterator[tuple[psutil.Process, psutil.Process, psut
         (server,) = (process for process in run.children() if process != worker)
         yield run, server, worker
         (gate / "open").touch()
-        # Its status is what the run's is.
+        # The run's own exit status.
         assert started.wait() == 0
 
 
@@ -54,7 +52,7 @@ def test_a_worker_is_a_process_of_its_own(shell: Shell) -> None:
         links = {int(entry.name): str(entry.readlink()) for entry in Path(f"/proc/{worker.pid}/fd").iterdir()}
         assert links[0].startswith("pipe:")
         assert links[1] == links[2] == str(home.with_suffix(".output"))
-        # The way to ask for workers is not among them.
+        # The fork server's control socket is closed.
         assert not [link for link in links.values() if link.startswith("socket:")]
 
 
@@ -68,7 +66,7 @@ def test_the_death_of_what_workers_come_from_hurts_no_trial(shell: Shell) -> Non
 
 
 def attempted(home: Path, forks: bool = True) -> Attempt:
-    """One trial of the self-test's engine."""
+    """One trial of the selftest engine."""
     made = plan.make(RunRequest("selftest", engines=["synthetic"], params={"operations": ["10"]}))
     with WorkerPools(made.suite, home, forks) as pools:
         place = home / "trial"
@@ -81,7 +79,7 @@ def test_a_trial_is_the_same_whether_its_worker_is_forked_or_started(tmp_path: P
     before = psutil.Process().children()
     attempt = attempted(tmp_path, forks)
     assert (attempt.outcome, attempt.why, [sample.operations for sample in attempt.samples]) == ("ok", None, [10])
-    # A browser that an earlier test of this process started may be among them.
+    # A browser from an earlier test may be among them.
     assert psutil.Process().children() == before
 
 
@@ -108,7 +106,7 @@ def test_how_a_child_ended_is_told_as_of_any_process(command: str, status: int) 
 def test_a_child_that_does_not_end_is_not_waited_for() -> None:
     child = WorkerProcess(os.posix_spawn("/bin/sh", ["sh", "-c", "exec sleep 600"], os.environ))
     assert child.poll() is None
-    with pytest.raises(subprocess.TimeoutExpired):
+    with pytest.raises(psutil.TimeoutExpired):
         child.wait(0.01)
     os.kill(child.pid, signal.SIGKILL)
     assert child.wait() == -signal.SIGKILL

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from statistics import fmean
 from typing import Any
@@ -18,32 +18,6 @@ from dyno.results import FLOOR_BLOCKS, Attempt, is_reference
 from dyno.runner.parent import ProgressListener
 from dyno.runner.plan import Plan
 from dyno.stats.machine import machine_doubts
-
-
-class TimeLeft:
-    """Estimates the time left: the remaining trials of each cell, times the mean duration of its trials so far."""
-
-    def __init__(self, planned: Mapping[int, int]) -> None:
-        self.trials_left = dict(planned)
-        self._seconds: dict[int, list[float]] = defaultdict(list)
-
-    def extend(self, cells: Iterable[int]) -> None:
-        """Adds a trial to each of the cells."""
-        for cell in cells:
-            self.trials_left[cell] += 1
-
-    def add(self, attempt: Attempt) -> None:
-        """Counts a trial that has ended."""
-        self._seconds[attempt.cell].append(attempt.duration_ns / 1e9)
-        self.trials_left[attempt.cell] = max(self.trials_left[attempt.cell] - 1, 0)
-
-    def seconds(self) -> float | None:
-        """None until a trial has ended. A cell without one is expected to take the mean of the others."""
-        if not self._seconds:
-            return None
-        means = {cell: fmean(times) for cell, times in self._seconds.items()}
-        overall = fmean(means.values())
-        return sum(count * means.get(cell, overall) for cell, count in self.trials_left.items())
 
 
 class Plain(ProgressListener):
@@ -61,22 +35,19 @@ class Display(ProgressListener):
         self._task = bar.add_task("starting", total=None, left="")
         self._description = ""
         self._ranked: list[int] = []
-        self._total = 0
-        self._time_left = TimeLeft({})
+        self._trials_left = Counter[int]()
+        """By cell, like the durations of trials in seconds."""
+        self._seconds: dict[int, list[float]] = defaultdict(list)
 
     def begin(self, plan: Plan, done: Sequence[Attempt]) -> None:
         floors = min(plan.samples, FLOOR_BLOCKS)
-        planned = {
-            at: floors if is_reference(plan.cells, cell) else plan.samples for at, cell in enumerate(plan.cells)
-        }
-        trials = {(attempt.cell, attempt.block): attempt for attempt in done}
-        for at, ended in Counter(cell for cell, _ in trials).items():
-            planned[at] = max(planned[at], ended)
         self._ranked = [at for at, cell in enumerate(plan.cells) if not is_reference(plan.cells, cell)]
-        self._total, self._time_left = sum(planned.values()), TimeLeft(planned)
+        for at in range(len(plan.cells)):
+            self._trials_left[at] = plan.samples if at in self._ranked else floors
+        trials = {(attempt.cell, attempt.block): attempt for attempt in done}
         for attempt in trials.values():
-            self._time_left.add(attempt)
-        self._bar.update(self._task, total=self._total, completed=len(trials))
+            self._count(attempt)
+        self._bar.update(self._task, total=self._trials_left.total() + len(trials), completed=len(trials))
 
     def machine(self, facts: Mapping[str, Any]) -> None:
         for finding in machine_doubts(facts):
@@ -84,7 +55,7 @@ class Display(ProgressListener):
                 self._bar.console.print(f"{finding.text}: {finding.remedy}", soft_wrap=True)
 
     def trial(self, cell: Cell, trial: Trial, attempt: int) -> None:
-        if attempt == 0 and not self._time_left.trials_left[trial.cell]:
+        if attempt == 0 and not self._trials_left[trial.cell]:
             # A null engine whose interval is still wide.
             self._extend([trial.cell])
         again = f", attempt {attempt + 1}" if attempt else ""
@@ -99,7 +70,7 @@ class Display(ProgressListener):
         if attempt.outcome != "ok":
             self._bar.console.print(f"{cell.asked}, block {attempt.block + 1}: {attempt.outcome}: {attempt.why}")
         if attempt.attempt == 0:
-            self._time_left.add(attempt)
+            self._count(attempt)
             self._bar.advance(self._task)
 
     def extended(self, blocks: int, why: str) -> None:
@@ -109,17 +80,24 @@ class Display(ProgressListener):
     def leftover(self, why: str) -> None:
         self._bar.console.print(why, soft_wrap=True)
 
+    def _count(self, attempt: Attempt) -> None:
+        self._seconds[attempt.cell].append(attempt.duration_ns / 1e9)
+        self._trials_left[attempt.cell] = max(self._trials_left[attempt.cell] - 1, 0)
+
     def _extend(self, cells: Sequence[int]) -> None:
-        self._time_left.extend(cells)
-        self._total += len(cells)
-        self._bar.update(self._task, total=self._total)
+        """Adds a trial to each of the cells."""
+        self._trials_left.update(cells)
+        self._bar.update(self._task, total=(self._bar.tasks[self._task].total or 0) + len(cells))
 
     def _show(self, description: str) -> None:
-        seconds, text = self._time_left.seconds(), ""
-        if seconds is not None:
-            minutes, rest = divmod(round(seconds), 60)
+        """Shows the time left: the trials left of each cell, times the mean duration of its trials so far."""
+        text, means = "", {cell: fmean(seconds) for cell, seconds in self._seconds.items()}
+        if means:
+            overall = fmean(means.values())
+            left = sum(trials * means.get(cell, overall) for cell, trials in self._trials_left.items())
+            minutes, seconds = divmod(round(left), 60)
             hours, minutes = divmod(minutes, 60)
-            text = f"about {hours}:{minutes:02}:{rest:02} left" if hours else f"about {minutes}:{rest:02} left"
+            text = f"about {hours}:{minutes:02}:{seconds:02} left" if hours else f"about {minutes}:{seconds:02} left"
         self._bar.update(self._task, description=description, left=text)
 
 

@@ -14,6 +14,8 @@ from pathlib import Path
 from time import monotonic, monotonic_ns
 from typing import Any
 
+import psutil
+
 from dyno.contracts.cell import Cell
 from dyno.contracts.model import Caveat, Tier, Trial
 from dyno.contracts.worker_protocol import ClockMismatch, ProtocolError, WorkerChannel
@@ -227,7 +229,7 @@ def _listen(
     try:
         longest = CLOSING_TIME if report.outcome else CLOSED_TIME
         process.wait(min(longest, max(watch.deadline - monotonic(), 0.1)))
-    except subprocess.TimeoutExpired:
+    except (subprocess.TimeoutExpired, psutil.TimeoutExpired):
         end(process)
         return "timeout" if report.outcome else CLOSED
     return None

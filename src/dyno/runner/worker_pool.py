@@ -1,8 +1,8 @@
-"""Starts workers: each is forked for its trial from a clean process that has imported what all workers need.
+"""Starts workers: each is forked for its trial from a fork server, a clean process that has imported their modules.
 
-There is one such process, a fork server, for each interpreter that engines run in, started by `python -m
-dyno.runner.worker_pool FD PARENT SUITE`. It never imports an engine and never starts a thread. Outside of Linux,
-where it can't hand over processes, each worker is an interpreter of its own.
+There is a fork server for each interpreter that engines run in: `python -m dyno.runner.worker_pool FD PARENT SUITE`.
+It never imports an engine and never starts a thread. On macOS, where its workers would not become children of this
+process, each worker is started as an interpreter of its own.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from signal import SIGKILL
-from time import monotonic, sleep
-from typing import Any, Protocol
+from time import sleep
+from typing import Any
 
 import psutil
 
@@ -28,55 +28,30 @@ from dyno.host.process import adopt_orphans, die_with_parent, environment
 
 FORKS = sys.platform == "linux"
 REQUEST_BYTES, DESCRIPTORS, REPLY_BYTES = 1 << 16, 3, 64
-POLL_SECONDS = 0.001
 PATIENCE_SECONDS = 60.0
-"""Longest time in which a fork server starts, with its imports, and forks a worker."""
+"""Longest time for a fork server to start and to fork a worker."""
 
 
-class Process(Protocol):
-    """A worker: what `subprocess.Popen` and `WorkerProcess` have in common."""
-
-    pid: int
-
-    def poll(self) -> int | None: ...
-
-    def wait(self, timeout: float | None = None) -> int: ...
-
-
-class WorkerProcess:
+class WorkerProcess(psutil.Process):
     """A child of this process that the fork server started."""
 
-    def __init__(self, pid: int) -> None:
-        self.pid = pid
-        self._status: int | None = None
-
     def poll(self) -> int | None:
-        """Returns its exit status, or minus the signal that killed it; None while it runs."""
-        return self._reaped(os.WNOHANG)
+        """Its exit status, or minus the signal that killed it; None while it runs."""
+        try:
+            return self.wait(0)
+        except psutil.TimeoutExpired:
+            return None
 
-    def wait(self, timeout: float | None = None) -> int:
-        """Returns the same once it has ended. Raises subprocess.TimeoutExpired."""
-        deadline = None if timeout is None else monotonic() + timeout
-        while (status := self._reaped(0 if deadline is None else os.WNOHANG)) is None:
-            if deadline is not None and monotonic() > deadline:
-                raise subprocess.TimeoutExpired(f"process {self.pid}", timeout or 0.0)
-            sleep(POLL_SECONDS)
-        return status
 
-    def _reaped(self, options: int) -> int | None:
-        if self._status is None:
-            pid, status = os.waitpid(self.pid, options)
-            if pid:
-                self._status = os.waitstatus_to_exitcode(status)
-        return self._status
+Process = subprocess.Popen[bytes] | WorkerProcess
 
 
 def end(process: Process) -> None:
-    """Kills a worker and all processes in its session, and waits for it."""
+    """Kills a worker with all processes of its session, and waits for it."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, SIGKILL)
     if process.poll() is None:
-        # It has no session of its own until it runs.
+        # Between fork and setsid it has no session of its own.
         os.kill(process.pid, SIGKILL)
     process.wait()
 
@@ -86,7 +61,7 @@ class WorkerStartError(Exception):
 
 
 class WorkerPool:
-    """The fork server of one interpreter, seen from the run's process."""
+    """The fork server of one interpreter, as a child of the run's process."""
 
     def __init__(self, executable: str, suite: str, output: Path) -> None:
         self._executable, self._suite, self._output = executable, suite, output
@@ -94,7 +69,7 @@ class WorkerPool:
         self._control: socket.socket | None = None
 
     def ready(self) -> None:
-        """Starts the fork server if it does not run, or an engine has stopped it."""
+        """Starts the fork server if it is not running or was stopped by an engine."""
         if self._process is not None and self._process.poll() is None:
             with suppress(psutil.Error):
                 if psutil.Process(self._process.pid).status() != psutil.STATUS_STOPPED:
@@ -140,7 +115,7 @@ class WorkerPool:
 
 
 class WorkerPools:
-    """The pools of a run, one for each interpreter, until the end of the block. `home`: the run's work directory."""
+    """The worker pools of a run, one for each interpreter. `home`: the run's work directory."""
 
     def __init__(self, suite: str, home: Path, forks: bool = FORKS) -> None:
         self._suite, self._home, self._forks = suite, home, forks
@@ -163,8 +138,8 @@ class WorkerPools:
             pool.close()
 
     def ready(self, executable: str) -> None:
-        """Starts the fork server of an interpreter. To be called before a trial's processes are watched, which must
-        not take it for one that the trial left behind."""
+        """Starts the fork server of an interpreter. To be called before the watch for leftover processes, which would
+        count it as one."""
         if self._forks:
             if executable not in self._by_executable:
                 output = self._home / f"worker-pool-{len(self._by_executable)}.output"
@@ -180,9 +155,8 @@ class WorkerPools:
         job: Mapping[str, Any],
         on_start: Callable[[int], object] = int,
     ) -> Iterator[tuple[Process, int]]:
-        """A worker in a session of its own, and the reading end of its pipe. At the end all its processes are killed.
-        `on_start` is called with its process id before it is sent its job. Raises WorkerStartError.
-        """
+        """Yields a worker in a session of its own, and the reading end of its pipe; kills its processes at the end.
+        `on_start` receives its process id before the worker receives its job. Raises WorkerStartError."""
         reading, writing = os.pipe()
         stdin, sending = os.pipe()
         try:
@@ -224,7 +198,7 @@ def _command(executable: str, module: str, descriptor: int) -> list[str]:
 
 
 def _environment() -> dict[str, str]:
-    """The environment of workers: sets have the same order in each trial."""
+    """The environment of workers. The fixed hash seed gives sets the same order in each trial."""
     return {**environment(), "PYTHONHASHSEED": "0"}
 
 
@@ -234,8 +208,8 @@ def _environment() -> dict[str, str]:
 def serve(descriptor: int, parent: int, suite: str) -> None:
     """Forks workers until the socket `descriptor` is closed.
 
-    A request has the directory of a trial and three descriptors: standard input, standard output, and the pipe of the
-    results. The reply is the worker's process id, 0 if there is none.
+    A request has the directory of a trial and three descriptors: standard input, standard output, and the pipe for
+    results. The reply is the worker's process id, or 0 if it could not be forked.
     """
     import gc
 
@@ -247,7 +221,7 @@ def serve(descriptor: int, parent: int, suite: str) -> None:
     control.set_inheritable(False)
     registry.prepare(suite)
     gc.collect()
-    # A collection would copy all these pages in each worker.
+    # A collection in a worker would write to, and so copy, all shared pages.
     gc.freeze()
     while True:
         home, descriptors, _, _ = socket.recv_fds(control, REQUEST_BYTES, DESCRIPTORS)
@@ -257,7 +231,7 @@ def serve(descriptor: int, parent: int, suite: str) -> None:
 
 
 def _fork(control: socket.socket, home: str, descriptors: list[int], parent: int) -> None:
-    """Forks a worker by way of a process in between, whose end makes the worker the parent's own child."""
+    """Forks twice: when the process in between ends, its orphan, the worker, becomes the run's own child."""
     reading, writing = os.pipe()
     between = os.fork()
     if between == 0:
@@ -276,7 +250,7 @@ def _fork(control: socket.socket, home: str, descriptors: list[int], parent: int
             os._exit(1)
     for descriptor in (*descriptors, writing):
         os.close(descriptor)
-    # The parent can't wait for the worker before this.
+    # Until then the worker is not the run's child.
     status = os.waitpid(between, 0)[1]
     with os.fdopen(reading, "rb") as pids:
         # One read: reading to the end would wait until the worker has closed its copy of the other end.
@@ -284,7 +258,7 @@ def _fork(control: socket.socket, home: str, descriptors: list[int], parent: int
 
 
 def _become_worker(home: str, descriptors: list[int], between: int, parent: int) -> None:
-    """Gives this process all that an engine would find in a process that was started for this trial alone."""
+    """Makes this process look to an engine as if it was started for this trial alone."""
     import numpy.random
 
     from dyno.measure import worker
