@@ -1,16 +1,16 @@
-# `make demo` and `make test` do all the set-up, from a fresh clone on a fresh Debian-like machine.
+# `make demo` and `make test` include the set-up: they work from a fresh clone on a fresh Debian-like machine.
 
 PYTHON ?= python3
 BIN := .venv/bin
 ENGINES := .venv/.engines
 STAMP := .venv/.installed
 DEMO := demo
-# Two processes of tests, a file of tests each: more would disturb those that measure.
+# Two test processes, each with a file of tests at a time: more would disturb the tests that measure.
 WORKERS ?= -n 2 --dist loadfile
-# The servers that the tests start for themselves, and what has an interpreter of its own.
+# Servers that the tests start, and engines with an interpreter of their own.
 SERVERS := postgresql mariadb redis valkey ferretdb wendelin influxdb victoriametrics questdb clickhouse cassandra \
 	sysbench versitygw minio
-# What is imported is compiled to bytecode then; most never is.
+# No bytecode: most modules are never imported.
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 
 .PHONY: demo test check lint lock reference setup system servers clean
@@ -40,8 +40,8 @@ reference: setup
 
 setup: $(STAMP)
 
-# Dyno, the engines that the demo runs and the report. The build back end is in the lock file too, so nothing unpinned
-# is installed.
+# Dyno, the engines of the demo, and the report. The lock file has the build back end too: nothing unpinned is
+# installed.
 $(ENGINES): requirements-demo.lock pyproject.toml setup.py rust/Cargo.toml rust/Cargo.lock \
 		$(wildcard rust/*/Cargo.toml rust/*/src/*.rs)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
@@ -49,33 +49,33 @@ $(ENGINES): requirements-demo.lock pyproject.toml setup.py rust/Cargo.toml rust/
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || PYTHON=$(PYTHON) sh tools/system-packages python3-venv
 	$(PYTHON) -m venv .venv
 	$(PIP) --require-hashes -r requirements-demo.lock
-	@# One that was built for a single version of Python would be imported before the one for all.
+	@# A module built for a single version of Python would be imported first.
 	rm -f src/dyno/_native*.so
 	$(PIP) --no-deps --no-build-isolation -e .
 	@$(BIN)/python -c 'import dyno._native' 2>/dev/null || \
 		echo "The native loop was not built; for it, install a Rust toolchain (cargo) and run: make -B setup"
-	@# The bytecode of pip, which has done its work.
+	@# pip's bytecode is not needed any more.
 	@find .venv -name __pycache__ -prune -exec rm -r {} +
 	@touch $@
 
-# All other engines' libraries, and what the tests need.
+# All other engines' libraries, and the tests' requirements.
 $(STAMP): $(ENGINES) requirements.lock
 	$(PIP) --require-hashes -r requirements.lock
 	@touch $@
 
-# What tests need beside Python packages and servers. Without root and sudo it says so and goes on.
+# Programs for the tests. Without root and sudo, prints their names and continues.
 system:
 	@PYTHON=$(PYTHON) sh tools/system-packages python3-venv strace cargo chromium fio nginx openssl galera-4 \
 		pgbouncer wrk
 
-# What can't be had here is said; its tests are skipped, or fail under CI=true.
+# Prints the servers that can't be installed; their tests are skipped, or fail under CI=true.
 servers: setup
 	@$(BIN)/dyno install --yes $(SERVERS) || true
 
-# Needs uv. The comments that it writes name no index and no path. What several files have is of one version.
+# Needs uv. All lock files have the same versions; their comments name no index and no path.
 COMPILE := uv pip compile --universal --python-version 3.10 --generate-hashes --no-emit-index-url \
 	--no-emit-find-links --no-header
-# What `dyno install` verifies packages by. It needs to know which package requires which.
+# `dyno install` verifies packages by this lock file, which also says which package requires which.
 LOCK := src/dyno/install/engines.lock
 lock:
 	$(COMPILE) --no-annotate --all-extras --group test --group bench pyproject.toml -o requirements.lock

@@ -92,7 +92,7 @@ def code(*words: str) -> str:
 
 
 def docstrings(kind: type) -> dict[str, tuple[str, str]]:
-    """Of each field of the class: its annotation, and the docstring that follows it, or nothing."""
+    """Annotation and docstring of each field of the class; an empty docstring if it has none."""
     (body,) = (node.body for node in ast.parse(inspect.getsource(kind)).body if isinstance(node, ast.ClassDef))
     described: dict[str, tuple[str, str]] = {}
     for node, after in zip(body, [*body[1:], None], strict=True):
@@ -133,7 +133,7 @@ def recorded() -> Iterable[Sequence[str]]:
 
 
 def pages() -> dict[str, str]:
-    """Text by the name of the page."""
+    """The text of each page, by name."""
     rows = ([flags(o), code(o.key), code(o.name), o.kind.words, o.docs] for o in OPTIONS)
     options = table(["Flag", "Plan key", "In Python", "Value", "Meaning"], rows)
     header = table(["Field", "Type", "Meaning"], recorded())

@@ -40,9 +40,9 @@ def differences(seen: list[tuple[str, Any]], documented: set[str]) -> tuple[set[
 
 
 def command(name: str) -> click.Command:
-    found = cli.dyno.get_command(click.Context(cli.dyno), name)
-    assert found is not None
-    return found
+    loaded = cli.dyno.get_command(click.Context(cli.dyno), name)
+    assert loaded is not None
+    return loaded
 
 
 def parse(words: list[str]) -> None:

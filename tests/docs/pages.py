@@ -54,7 +54,7 @@ def sections(text: str, level: int = 2) -> dict[str, str]:
 
 def rows(text: str) -> list[list[str]]:
     """The cells of all table rows, without header rows and separators."""
-    found: list[list[str]] = []
+    table: list[list[str]] = []
     body = False
     for line in prose(text).splitlines():
         if not line.startswith("|"):
@@ -63,8 +63,8 @@ def rows(text: str) -> list[list[str]]:
             body = True
         elif body:
             cells = re.split(r"(?<!\\)\|", line.strip().removeprefix("|").removesuffix("|"))
-            found.append([cell.strip().replace("\\|", "|") for cell in cells])
-    return found
+            table.append([cell.strip().replace("\\|", "|") for cell in cells])
+    return table
 
 
 def named(text: str) -> dict[str, list[str]]:
@@ -74,8 +74,8 @@ def named(text: str) -> dict[str, list[str]]:
 
 def links(text: str) -> list[str]:
     """The targets of links to other files and headings."""
-    found = re.findall(r"\]\(([^)\s]+)\)", prose(text))
-    return [target for target in found if not re.match(r"[a-z]+:", target)]
+    targets = re.findall(r"\]\(([^)\s]+)\)", prose(text))
+    return [target for target in targets if not re.match(r"[a-z]+:", target)]
 
 
 def anchors(text: str) -> set[str]:
@@ -86,12 +86,12 @@ def anchors(text: str) -> set[str]:
 
 def commands(text: str) -> list[list[str]]:
     """The words after `dyno` of each command in the shell blocks; a backslash continues a line."""
-    found = []
+    commands = []
     for block in blocks(text):
         if block.language not in ("sh", "console"):
             continue
         for line in block.text.replace("\\\n", " ").splitlines():
             words = shlex.split(line.removeprefix("$ "), comments=True)
             if words and words[0] in ("dyno", ".venv/bin/dyno"):
-                found.append(words[1:])
-    return found
+                commands.append(words[1:])
+    return commands

@@ -23,8 +23,8 @@ RATES = [1000.0, 1010.0, 990.0, 1004.0]
 
 
 def scripts() -> list[str]:
-    found = re.findall(r"^      run: \|\n((?:        .*\n|\n)*)", ACTION, re.MULTILINE)
-    return [textwrap.dedent(script) for script in found]
+    matches = re.findall(r"^      run: \|\n((?:        .*\n|\n)*)", ACTION, re.MULTILINE)
+    return [textwrap.dedent(script) for script in matches]
 
 
 def test_scripts_of_the_action_are_valid_shell() -> None:
@@ -40,8 +40,8 @@ def test_inputs_of_the_action_are_declared_and_used() -> None:
     # Not inserted into a script, where text from a pull request would be executed.
     assert not any("${{" in script for script in scripts())
     page = (ROOT / "docs" / "ci.md").read_text()
-    told = page[page.index("Its inputs:") : page.index("Its outputs")]
-    assert set(re.findall(r"`(\w+)`", told)) == declared
+    inputs = page[page.index("Its inputs:") : page.index("Its outputs")]
+    assert set(re.findall(r"`(\w+)`", inputs)) == declared
 
 
 PLAN = """suite = "records"
@@ -72,10 +72,16 @@ def measuring(shell: Shell, tmp_path: Path) -> Shell:
     git = ["git", "-C", str(tmp_path / "repo"), "-c", "user.name=a", "-c", "user.email=a@b"]
     for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "one"], ["commit", "-qm", "two", "--allow-empty"]):
         subprocess.run([*git, *words], check=True)
-    told = {"DYNO": "dyno-bench[report]", "HEAD": "repo", "BASE": "HEAD^1", "INSTALL": "-r a.txt", "ROUNDS": "2"}
-    told |= {"PLAN": "bench/plan.toml", "PYTHON": str(tmp_path / "python"), "TMPDIR": str(tmp_path)}
-    told |= {"GITHUB_OUTPUT": str(tmp_path / "output"), "NOTED": str(tmp_path / "noted")}
-    shell.given, shell.home = told, tmp_path
+    environment = {
+        "DYNO": "dyno-bench[report]",
+        "HEAD": "repo",
+        "BASE": "HEAD^1",
+        "INSTALL": "-r a.txt",
+        "ROUNDS": "2",
+    }
+    environment |= {"PLAN": "bench/plan.toml", "PYTHON": str(tmp_path / "python"), "TMPDIR": str(tmp_path)}
+    environment |= {"GITHUB_OUTPUT": str(tmp_path / "output"), "NOTED": str(tmp_path / "noted")}
+    shell.given, shell.home = environment, tmp_path
     return shell
 
 

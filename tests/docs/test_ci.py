@@ -27,30 +27,30 @@ WORKFLOW = (CI / "dyno.yml").read_text()
 
 def scripts(text: str) -> list[str]:
     """The `run:` values of a workflow, of one line or several, without their indentation."""
-    found = []
+    values = []
     for line in re.finditer(r"^( *)(?:- )?run: (.*)\n((?:\1  .*\n|\n)*)", text, re.MULTILINE):
         body = line[3] if line[2] == "|" else line[2]
-        found.append(textwrap.dedent(body).strip())
-    return found
+        values.append(textwrap.dedent(body).strip())
+    return values
 
 
 def commands(text: str) -> list[list[str]]:
     """The words after dyno (in any environment) in shell lines, without shell operators."""
-    found = []
+    parsed = []
     for line in text.splitlines():
         words = shlex.split(line, comments=True)
         at = [place for place, word in enumerate(words) if re.search(r"(^|bin/)dyno$", word)]
         if at:
             rest = words[at[0] + 1 :]
             end = next((place for place, word in enumerate(rest) if word in (">", ">>", "||", "|", "&&")), len(rest))
-            found.append(rest[:end])
-    return found
+            parsed.append(rest[:end])
+    return parsed
 
 
 def test_commands_of_the_workflow_are_valid() -> None:
-    found = [words for script in scripts(WORKFLOW) for words in commands(script)]
-    assert [words[0] for words in found] == ["run", "check", "report"]
-    for words in found:
+    lines = [words for script in scripts(WORKFLOW) for words in commands(script)]
+    assert [words[0] for words in lines] == ["run", "check", "report"]
+    for words in lines:
         parse(words)
 
 
@@ -86,10 +86,12 @@ def test_the_page_quotes_the_example() -> None:
 
 
 def test_the_example_measures_its_plan_in_turns() -> None:
-    made = plan.make(plan_file.read(CI / "plan.toml"))
+    planned = plan.make(plan_file.read(CI / "plan.toml"))
     loops = [re.findall(r"^ *for \w+ in (.*); do$", script, re.MULTILINE) for script in scripts(WORKFLOW)]
     rounds, sides = (words.split() for words in next(found for found in loops if len(found) == 2))
-    assert {side: len(rounds) * sides.count(side) for side in sides} == dict.fromkeys(("base", "head"), made.samples)
+    assert {side: len(rounds) * sides.count(side) for side in sides} == dict.fromkeys(
+        ("base", "head"), planned.samples
+    )
     assert all(one != other for one, other in zip(sides[::2], sides[1::2], strict=True))
 
 
@@ -108,12 +110,12 @@ def test_the_documented_slowdown_is_found_nine_times_in_ten(rows: int, reaches: 
     random, margin, samples, spread, repeats = np.random.default_rng(1), 0.05, 10, 0.04, 400
     noise = two_sided(CONFIDENCE, samples - 1) * spread / samples**0.5
     slower = np.log1p(-margin) - reaches * noise
-    found = 0
+    failures = 0
     for _ in range(repeats):
         centers = [slower, *[0.0] * (rows - 1)]
         ratios = [np.exp(random.normal(at, spread, samples)).tolist() for at in centers]
         seen = SimpleNamespace(ratio=1.0, blocks=samples)
         changes = [SimpleNamespace(metric=THROUGHPUT, center=center(values), verdict=seen) for values in ratios]
         judged = gate(cast(Between, SimpleNamespace(changes=changes)), margin)
-        found += judged[0].state == "slower"
-    assert found / repeats >= 0.87
+        failures += judged[0].state == "slower"
+    assert failures / repeats >= 0.87

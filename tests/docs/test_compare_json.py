@@ -59,21 +59,21 @@ def documented(section: str) -> set[str]:
 
 
 def test_engines_within_a_run(runs: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
-    found = printed(capsys, "compare", runs[0], "--json")
-    held(found, documented("Engines within a run"), ["comparisons"])
-    assert len(found["comparisons"]) == 2
+    data = printed(capsys, "compare", runs[0], "--json")
+    held(data, documented("Engines within a run"), ["comparisons"])
+    assert len(data["comparisons"]) == 2
 
 
 def test_two_runs(runs: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
-    found = printed(capsys, "compare", *runs, "--json")
-    held(found, documented("Two runs"), ["differences", "changes", "lost", "new"])
+    data = printed(capsys, "compare", *runs, "--json")
+    held(data, documented("Two runs"), ["differences", "changes", "lost", "new"])
 
 
 def test_the_gate(runs: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
-    found = printed(capsys, "check", runs[1], "--against", runs[0], "--json")
+    data = printed(capsys, "check", runs[1], "--against", runs[0], "--json")
     both = documented("Two runs") | documented("The gate")
-    held(found, both, ["differences", "changes", "lost", "new"])
-    assert found["before"] == str(runs[0]) and found["passed"] is False
+    held(data, both, ["differences", "changes", "lost", "new"])
+    assert data["before"] == str(runs[0]) and data["passed"] is False
 
 
 @pytest.mark.parametrize(

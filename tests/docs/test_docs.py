@@ -78,9 +78,9 @@ def plain(cell: str) -> str:
 
 
 def engine_section(name: str) -> str:
-    found = sections(read("engines.md"))
-    assert name in found, f"docs/engines.md has no section on {name}"
-    return found[name]
+    page = sections(read("engines.md"))
+    assert name in page, f"docs/engines.md has no section on {name}"
+    return page[name]
 
 
 @pytest.fixture(params=ours("engine"))
@@ -94,8 +94,8 @@ def test_engine_options_are_documented(engine: EngineSpec) -> None:
     assert set(table) == {option.name for option in options}
     for option in options:
         # A port may have another default: '1 (`records`), 0 (`arrays`)'.
-        told = plain(table[option.name][1]).split()
-        assert shown(option.default) in told, f"{engine.name}: default of {option.name}"
+        words = plain(table[option.name][1]).split()
+        assert shown(option.default) in words, f"{engine.name}: default of {option.name}"
         assert table[option.name][2]
 
 
@@ -104,9 +104,9 @@ def test_engine_tiers_are_documented_with_their_settings(engine: EngineSpec) -> 
     # A tier that depends on the version of the client library may be documented and missing here.
     assert {tier.value for tier in engine.tiers} <= set(table)
     for tier, settings in engine.tiers.items():
-        said = plain(" ".join(table[tier.value][1:]))
+        documented = plain(" ".join(table[tier.value][1:]))
         for name, value in settings.items():
-            assert f"{name}={shown(value)}" in said, f"{engine.name}, tier {tier.value}"
+            assert f"{name}={shown(value)}" in documented, f"{engine.name}, tier {tier.value}"
     if engine.default_tier is None:
         assert "None: it stores nothing" in engine_section(engine.name)
     else:
@@ -133,18 +133,18 @@ def test_engine_caveats_are_documented(engine: EngineSpec, place: Path) -> None:
         if server:
             open_.enter_context(closing(server)).start()
         opened = Job(engine, place, tier, options, {}, seed=1, clients=1, server=server or None).open(place)
-        said = (*engine.caveats, *open_.enter_context(closing(opened)).caveats())
-        codes = {caveat.code for caveat in said}
+        caveats = (*engine.caveats, *open_.enter_context(closing(opened)).caveats())
+        codes = {caveat.code for caveat in caveats}
     documented = set(named(sections(engine_section(engine.name), 3).get("Caveats", "")))
     # Some caveats are about a user's own server, a server of another kind, or settings by the user.
-    asked = {set_option.SET} & {option.name for option in engine.options}
-    assert codes <= documented if server else codes == documented - asked
+    settings = {set_option.SET} & {option.name for option in engine.options}
+    assert codes <= documented if server else codes == documented - settings
 
 
 def test_the_fields_of_a_declaration_are_documented() -> None:
-    found = sections(read("adding-an-engine.md"))
-    assert set(named(found["The declaration"])) == {field.name for field in fields(EngineSpec)}
-    assert set(named(found["What holds through one port"])) == {field.name for field in fields(PortSpec)}
+    page = sections(read("adding-an-engine.md"))
+    assert set(named(page["The declaration"])) == {field.name for field in fields(EngineSpec)}
+    assert set(named(page["What holds through one port"])) == {field.name for field in fields(PortSpec)}
 
 
 def test_documented_engines_exist() -> None:
@@ -171,9 +171,9 @@ def test_the_methods_of_a_workload_are_documented_with_their_arguments() -> None
 
 
 def suite_table(suite: Suite, heading: str) -> dict[str, list[str]]:
-    found = sections(read(f"suites/{suite.name}.md"))
-    assert heading in found, f"docs/suites/{suite.name}.md has no section '{heading}'"
-    return named(found[heading])
+    page = sections(read(f"suites/{suite.name}.md"))
+    assert heading in page, f"docs/suites/{suite.name}.md has no section '{heading}'"
+    return named(page[heading])
 
 
 def test_suite_phases_are_documented(suite: Suite) -> None:
@@ -195,9 +195,9 @@ def test_suite_presets_are_documented(suite: Suite) -> None:
     table = suite_table(suite, "Presets")
     assert set(table) == set(suite.presets)
     for name, preset in suite.presets.items():
-        said = [plain(cell).replace(",", "") for cell in table[name][1:]]
+        documented = [plain(cell).replace(",", "") for cell in table[name][1:]]
         params = units.params(preset.params).replace(",", "")
-        assert said == [params, *(f"{n:g}" for n in (preset.samples, preset.budget, preset.timeout))]
+        assert documented == [params, *(f"{n:g}" for n in (preset.samples, preset.budget, preset.timeout))]
 
 
 # --- commands -----------------------------------------------------------------------------------------------
@@ -212,19 +212,19 @@ def words_of(parameter: click.Parameter) -> set[str]:
 
 @pytest.mark.parametrize("name", list(cli.COMMANDS))
 def test_command_and_its_flags_are_documented(name: str) -> None:
-    found = sections(read("commands.md"))
-    assert f"dyno {name}" in found, f"docs/commands.md has no section 'dyno {name}'"
-    body = found[f"dyno {name}"]
+    page = sections(read("commands.md"))
+    assert f"dyno {name}" in page, f"docs/commands.md has no section 'dyno {name}'"
+    body = page[f"dyno {name}"]
     there = {word for parameter in command(name).params for word in words_of(parameter)}
     # The flags of run options are documented on a page of their own.
     tables = rows(body) + (rows(sections(read("run-options.md"))["Options"]) if name == "run" else [])
-    said = {word for row in tables for word in re.findall(r"`(-[^` ]+|[A-Z0-9|.a-z]+)`", row[0])}
-    assert said == there
+    documented = {word for row in tables for word in re.findall(r"`(-[^` ]+|[A-Z0-9|.a-z]+)`", row[0])}
+    assert documented == there
 
 
 def test_documented_commands_exist() -> None:
-    found = {head for head in sections(read("commands.md")) if head.startswith("dyno ")}
-    assert found == {f"dyno {name}" for name in cli.COMMANDS}
+    documented = {head for head in sections(read("commands.md")) if head.startswith("dyno ")}
+    assert documented == {f"dyno {name}" for name in cli.COMMANDS}
 
 
 def test_exit_statuses_are_documented() -> None:
@@ -305,16 +305,16 @@ def test_every_field_of_a_run_file_is_read(run_files: list[Path]) -> None:
         del header["cells"]
         run = load(run_file)
         assert run.header == header
-        found = [{"kind": "trial", **asdict(attempt)} for attempt in run.attempts]
-        assert json.loads(msgspec.json.encode(found)) == trials
+        lines = [{"kind": "trial", **asdict(attempt)} for attempt in run.attempts]
+        assert json.loads(msgspec.json.encode(lines)) == trials
 
 
 @pytest.mark.parametrize("name", ours("suite"))
 def test_every_declaration_of_a_suite_is_read(name: str, tmp_path: Path) -> None:
     engine, *_ = (spec for spec in registry.engines_for(registry.suite(name)) if not spec.lacking())
-    made = plan.make(RunRequest(suite=name, engines=[engine.name]))
-    header = json.loads(json.dumps({"plan": made.data(), **made.declared, "host": {}}))
-    create(tmp_path / "r.json", header, made.cells)
+    run_plan = plan.make(RunRequest(suite=name, engines=[engine.name]))
+    header = json.loads(json.dumps({"plan": run_plan.data(), **run_plan.declared, "host": {}}))
+    create(tmp_path / "r.json", header, run_plan.cells)
     assert {**header, "kind": "run", "schema": SCHEMA} == load(tmp_path / "r.json").header
 
 
@@ -428,9 +428,11 @@ def test_tests_named_in_the_methodology_exist() -> None:
 
 def sound(file: Path) -> set[str]:
     """The tests of a file, without those marked as expected failures."""
-    found = (node for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.FunctionDef))
+    functions = (node for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.FunctionDef))
     marked = "pytest.mark.xfail"
-    return {node.name for node in found if not any(ast.unparse(d).startswith(marked) for d in node.decorator_list)}
+    return {
+        node.name for node in functions if not any(ast.unparse(d).startswith(marked) for d in node.decorator_list)
+    }
 
 
 def test_every_claim_of_the_methodology_names_its_test() -> None:
@@ -458,11 +460,11 @@ class Planned(Exception):
 
 
 def plugin_names() -> set[str]:
-    found: set[str] = set()
+    groups: set[str] = set()
     for project in EXAMPLES.glob("*/pyproject.toml"):
         for group in tomllib.loads(project.read_text())["project"]["entry-points"].values():
-            found |= set(group)
-    return found
+            groups |= set(group)
+    return groups
 
 
 def example_commands() -> list[tuple[str, list[str]]]:

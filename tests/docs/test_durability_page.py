@@ -22,9 +22,9 @@ REMADE = "the block is made by: dyno selftest --tiers --markdown"
 
 
 def block(name: str) -> str:
-    found = re.search(rf"<!-- {name} -->\n(.*?)<!-- /{name} -->", read("durability.md"), re.DOTALL)
-    assert found, name
-    return found[1]
+    match = re.search(rf"<!-- {name} -->\n(.*?)<!-- /{name} -->", read("durability.md"), re.DOTALL)
+    assert match, name
+    return match[1]
 
 
 def table(name: str) -> list[dict[str, str]]:
@@ -39,16 +39,18 @@ def ours() -> Iterator[EngineSpec]:
 
 
 def test_the_table_has_every_tier_of_every_engine() -> None:
-    told = [(row["engine"], row["tier"]) for row in table("tiers")]
-    assert sorted(told) == sorted((spec.name, tier.value) for spec in ours() for tier in spec.tiers), REMADE
+    documented = [(row["engine"], row["tier"]) for row in table("tiers")]
+    assert sorted(documented) == sorted((spec.name, tier.value) for spec in ours() for tier in spec.tiers), REMADE
 
 
 def test_the_table_has_the_settings_of_the_engines() -> None:
-    told = {(row["engine"], row["tier"]): set(row["settings"].split()) for row in table("tiers")}
+    documented = {(row["engine"], row["tier"]): set(row["settings"].split()) for row in table("tiers")}
     for spec in ours():
         for tier, settings in spec.tiers.items():
             shown = (f"{name}={_word(value)}" for name, value in settings.items())
-            assert set(" ".join(shown).split()) == told[spec.name, tier.value], f"{spec.name} {tier.value}: {REMADE}"
+            assert set(" ".join(shown).split()) == documented[spec.name, tier.value], (
+                f"{spec.name} {tier.value}: {REMADE}"
+            )
 
 
 def _word(value: object) -> object:
@@ -62,45 +64,45 @@ def test_proven_tiers_have_evidence_and_none_is_broken(name: str) -> None:
         assert verdict in (PROVEN, NOTHING) or (verdict == DECLARED and why), row
         assert (verdict == NOTHING) <= (row["tier"] == Tier.VOLATILE.value), row
         if verdict == PROVEN:
-            told = row["flushed"] if row["tier"] == Tier.POWER.value else row["written"]
+            share = row["flushed"] if row["tier"] == Tier.POWER.value else row["written"]
             # Sum over the phases that prove the tier.
-            assert told in ("100 of 100", "200 of 200"), row
+            assert share in ("100 of 100", "200 of 200"), row
 
 
 def test_the_table_has_every_tier_of_every_time_series_server() -> None:
-    told = [(row["engine"], row["tier"]) for row in table("archives")]
+    documented = [(row["engine"], row["tier"]) for row in table("archives")]
     alone = [
         registry.engine(name)
         for name in ("cassandra", "clickhouse", "hbase", "influxdb", "questdb", "victoriametrics")
     ]
-    assert told == [(spec.name, tier.value) for spec in alone for tier in spec.tiers], REMADE
+    assert documented == [(spec.name, tier.value) for spec in alone for tier in spec.tiers], REMADE
 
 
 def test_the_table_has_every_tier_of_every_zodb_storage() -> None:
-    told = [(row["engine"], row["tier"]) for row in table("zodb")]
+    documented = [(row["engine"], row["tier"]) for row in table("zodb")]
     able = [spec for spec in registry.engines_for(registry.suite("objects")) if not spec.floor]
-    assert sorted(told) == sorted((spec.name, tier.value) for spec in able for tier in spec.tiers), REMADE
+    assert sorted(documented) == sorted((spec.name, tier.value) for spec in able for tier in spec.tiers), REMADE
 
 
 def test_the_table_has_every_tier_of_every_array_engine() -> None:
-    told = [(row["engine"], row["tier"]) for row in table("arrays")]
+    documented = [(row["engine"], row["tier"]) for row in table("arrays")]
     named = registry.own("engine")
     whole = {"arrays"}, {"arrays", "series"}
     alone = [spec for spec in registry.engines() if spec.name in named and set(spec.ports) in whole]
     wanted = [(spec.name, tier.value) for spec in alone for tier in spec.tiers]
-    assert sorted(told) == sorted([*wanted, ("wendelin:storage=zeo", "power")]), REMADE
+    assert sorted(documented) == sorted([*wanted, ("wendelin:storage=zeo", "power")]), REMADE
 
 
 def test_the_table_has_every_tier_of_every_object_store() -> None:
-    told = [(row["engine"], row["tier"]) for row in table("objectstores")]
+    documented = [(row["engine"], row["tier"]) for row in table("objectstores")]
     able = [spec for spec in registry.engines_for(registry.suite("objectstore")) if not spec.floor]
-    assert sorted(told) == sorted((spec.name, tier.value) for spec in able for tier in spec.tiers), REMADE
+    assert sorted(documented) == sorted((spec.name, tier.value) for spec in able for tier in spec.tiers), REMADE
 
 
 def test_the_table_has_every_tier_of_every_sqlite_journal() -> None:
     spec = registry.engine("sqlite")
-    said = named(sections(sections(read("engines.md"))["sqlite"], 3)["Options"])["journal_mode"][2]
-    modes = set(re.findall(r"`(\w+)`", said)) - {tier.value for tier in Tier}
+    option = named(sections(sections(read("engines.md"))["sqlite"], 3)["Options"])["journal_mode"][2]
+    modes = set(re.findall(r"`(\w+)`", option)) - {tier.value for tier in Tier}
     assert len(modes) == 5
     wanted = {
         (f"sqlite:journal_mode={mode}", tier.value)
@@ -112,22 +114,22 @@ def test_the_table_has_every_tier_of_every_sqlite_journal() -> None:
 
 
 def test_the_page_has_the_version_of_every_engine_that_ran() -> None:
-    told = re.findall(r"^- ([\w-]+): .*\d", block("tiers"), re.MULTILINE)
-    assert set(told) == {row["engine"] for row in table("tiers") if not row["verdict"].startswith(DECLARED)}
+    engines = re.findall(r"^- ([\w-]+): .*\d", block("tiers"), re.MULTILINE)
+    assert set(engines) == {row["engine"] for row in table("tiers") if not row["verdict"].startswith(DECLARED)}
 
 
 def test_the_keys_of_the_json_are_documented() -> None:
-    found = Proof("e", "power", PROVEN, "", {}, None, Seen()).data()
-    assert json.loads(json.dumps(found)) == found
-    assert list(named(sections(read("durability.md"))["As JSON"])) == list(found)
+    proof = Proof("e", "power", PROVEN, "", {}, None, Seen()).data()
+    assert json.loads(json.dumps(proof)) == proof
+    assert list(named(sections(read("durability.md"))["As JSON"])) == list(proof)
 
 
 def test_calls_that_are_traced_are_documented() -> None:
     from dyno.selftest import trace
 
-    said = set(re.findall(r"`(\w+)`", sections(read("durability.md"))["How it is proven"]))
+    documented = set(re.findall(r"`(\w+)`", sections(read("durability.md"))["How it is proven"]))
     counted = {*trace._FLUSHES, *trace._WRITES, *trace._TRUNCATES, *trace._NAMES, "io_uring_setup"}
-    assert counted <= said
+    assert counted <= documented
 
 
 def test_the_command_for_the_proof_exists() -> None:

@@ -32,9 +32,9 @@ def measured() -> list[EngineSpec]:
 
 @pytest.mark.parametrize("spec", measured(), ids=lambda spec: spec.name)
 def test_every_engine_has_an_experts_settings(spec: EngineSpec) -> None:
-    found = sections(sections(read("engines.md"))[spec.name], 3)
-    assert HEADING in found, f"docs/engines.md, {spec.name}: no '### {HEADING}'"
-    text = found[HEADING]
+    page = sections(sections(read("engines.md"))[spec.name], 3)
+    assert HEADING in page, f"docs/engines.md, {spec.name}: no '### {HEADING}'"
+    text = page[HEADING]
     assert COLUMNS in text, f"docs/engines.md, {spec.name}: no table {COLUMNS}"
     table = rows(text)
     assert table

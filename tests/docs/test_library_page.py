@@ -16,12 +16,12 @@ def public(kind: type) -> set[str]:
 
 
 def test_every_field_and_method_of_the_library_is_documented() -> None:
-    found = sections(read("library.md"))
-    tables = {**named(found["A result"]), **named(found["Comparisons"])}
+    page = sections(read("library.md"))
+    tables = {**named(page["A result"]), **named(page["Comparisons"])}
     rows = {field.name for kind in (dyno.Row, dyno.Comparison) for field in fields(kind)}
-    told = {name.partition("(")[0] for name in tables}
-    assert rows | public(dyno.Result) == told
-    functions = {name.removeprefix("dyno.").partition("(")[0] for name in named(found["Functions"])}
+    documented = {name.partition("(")[0] for name in tables}
+    assert rows | public(dyno.Result) == documented
+    functions = {name.removeprefix("dyno.").partition("(")[0] for name in named(page["Functions"])}
     assert functions == {name for name in dyno.__all__ if name[0].islower()}
 
 

@@ -74,8 +74,8 @@ def dyno(installed: Path, tmp_path: Path) -> Run:
 
 def cells(dyno: Run, *words: str) -> list[dict[str, Any]]:
     dyno("run", *words, "-o", "r.json")
-    found: list[dict[str, Any]] = json.loads(dyno("show", "r.json", "--json").stdout)["cells"]
-    return found
+    data: list[dict[str, Any]] = json.loads(dyno("show", "r.json", "--json").stdout)["cells"]
+    return data
 
 
 def test_list_shows_the_plugins(dyno: Run) -> None:
@@ -89,8 +89,8 @@ def test_list_shows_the_plugins(dyno: Run) -> None:
 def test_the_plugin_engine_runs_every_phase_at_every_tier(dyno: Run) -> None:
     for tier in Tier:
         words = ("-p", "records=300", "--samples", "1", "--tier", tier.value, "--budget", "5", "--phases", "all")
-        found = cells(dyno, "records", "-e", "sqlite-kv", *words, "--overwrite")
-        rows = [cell for cell in found if cell["engine"] == "sqlite-kv"]
+        measured = cells(dyno, "records", "-e", "sqlite-kv", *words, "--overwrite")
+        rows = [cell for cell in measured if cell["engine"] == "sqlite-kv"]
         assert len(rows) == 12
         assert [cell for cell in rows if not cell["valid"] or not cell["throughput"]["median"]] == []
         assert {cell["tier"] for cell in rows} == {tier.value}
@@ -104,9 +104,9 @@ def test_the_plugin_engine_serves_several_clients(dyno: Run) -> None:
 
 def test_the_plugin_suite_runs_with_its_null_engine(dyno: Run) -> None:
     words = ("-p", "length=50,500", "-p", "lists=100", "--samples", "1")
-    found = cells(dyno, "sorting", *words)
-    assert all(cell["valid"] for cell in found)
-    assert sorted((cell["engine"], cell["params"]["length"], cell["floor"]) for cell in found) == [
+    measured = cells(dyno, "sorting", *words)
+    assert all(cell["valid"] for cell in measured)
+    assert sorted((cell["engine"], cell["params"]["length"], cell["floor"]) for cell in measured) == [
         ("numpy-sort", 50, False),
         ("numpy-sort", 500, False),
         ("sorting-null", 50, True),
@@ -114,8 +114,8 @@ def test_the_plugin_suite_runs_with_its_null_engine(dyno: Run) -> None:
         ("timsort", 50, False),
         ("timsort", 500, False),
     ]
-    assert {cell["tier"] for cell in found} == {None}
-    assert {cell["items"] for cell in found if cell["params"]["length"] == 500} == {50_000}
+    assert {cell["tier"] for cell in measured} == {None}
+    assert {cell["items"] for cell in measured if cell["params"]["length"] == 500} == {50_000}
 
 
 @pytest.fixture(scope="module")
@@ -138,8 +138,8 @@ def swept(installed: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_bytes_parts_and_kinds_are_in_every_output(dyno: Run, swept: Path) -> None:
-    found = json.loads(dyno("show", str(swept), "--json").stdout)["cells"]
-    rows = {(cell["engine"], cell["params"]["length"]): cell for cell in found}
+    measured = json.loads(dyno("show", str(swept), "--json").stdout)["cells"]
+    rows = {(cell["engine"], cell["params"]["length"]): cell for cell in measured}
     quick, slow = rows["timsort", 100], rows["numpy-sort", 100]
     # Eight bytes in 8 µs, and in 32.
     assert quick["bandwidth"]["median"] == pytest.approx(1e6, rel=0.01) and quick["bandwidth"]["unit"] == "B/s"
@@ -180,8 +180,8 @@ def test_a_sweep_is_on_the_terminal_on_the_page_and_in_charts(dyno: Run, swept: 
 
 
 def test_engines_of_the_plugin_suite_are_compared_by_bandwidth(dyno: Run, swept: Path) -> None:
-    told = json.loads(dyno("compare", str(swept), "--baseline", "numpy-sort", "--json").stdout)["comparisons"]
-    ratios = {one["params"]["length"]: (one["metric"], one["tier"], round(one["ratio"], 2)) for one in told}
+    comparisons = json.loads(dyno("compare", str(swept), "--baseline", "numpy-sort", "--json").stdout)["comparisons"]
+    ratios = {one["params"]["length"]: (one["metric"], one["tier"], round(one["ratio"], 2)) for one in comparisons}
     assert ratios == {10: ("bandwidth", None, 4), 100: ("bandwidth", None, 4), 1000: ("bandwidth", None, 0.25)}
     assert "against timsort, the fastest, by bandwidth" in dyno("compare", str(swept)).stdout
 
@@ -200,8 +200,8 @@ def test_the_plugin_suite_runs_as_an_open_loop_and_for_a_duration(dyno: Run, tmp
 
 def test_the_plugin_engine_has_cold_phases(dyno: Run, tmp_path: Path) -> None:
     words = ("-p", "records=2000", "--samples", "1", "--phases", "rand-key-cold")
-    found = cells(dyno, "records", "-e", "sqlite-kv", *words)
-    assert all(cell["valid"] for cell in found if cell["engine"] == "sqlite-kv")
+    measured = cells(dyno, "records", "-e", "sqlite-kv", *words)
+    assert all(cell["valid"] for cell in measured if cell["engine"] == "sqlite-kv")
     samples = [json.loads(line)["samples"] for line in (tmp_path / "r.json").read_text().splitlines()[1:]]
     # If the work directory is in memory, the phase is lukewarm.
     residencies = [sample["residency"] for (sample,) in samples if sample["temperature"] != "none"]

@@ -200,25 +200,25 @@ def run_file(path: Path, rate: bool, until: bool, layout: bool, sizes: Sequence[
     results.create(path, {**header, "layout": LAYOUT if layout else None}, cells)
     for block in range(3):
         for at, cell in enumerate(cells):
-            found = samples({"quick": 9, "slow": 2}.get(cell.engine, 90), block, rate)
+            measured = samples({"quick": 9, "slow": 2}.get(cell.engine, 90), block, rate)
             if (at, block) == (1, 0):
-                results.append(path, attempt(at, block, found[:1], outcome="crash", why="killed", output="said\n"))
-                results.append(path, attempt(at, block, found, attempt=1))
+                results.append(path, attempt(at, block, measured[:1], outcome="crash", why="killed", output="said\n"))
+                results.append(path, attempt(at, block, measured, attempt=1))
             elif at == 4:
-                results.append(path, attempt(at, block, found[:3], absent={"read-cold": "keeps no files"}))
+                results.append(path, attempt(at, block, measured[:3], absent={"read-cold": "keeps no files"}))
             else:
-                results.append(path, attempt(at, block, found))
+                results.append(path, attempt(at, block, measured))
     if until:
         results.end(path, "narrow")
     return path.read_bytes()
 
 
 def run_files(place: Path) -> list[bytes]:
-    made = [
+    attempts = [
         run_file(place / "r.json", rate, until, layout)
         for rate, until, layout in ((False, False, False), (True, True, False), (False, False, True))
     ]
-    return [*made, *((DATA / f"run-schema-{schema}.json").read_bytes() for schema in (1, 2))]
+    return [*attempts, *((DATA / f"run-schema-{schema}.json").read_bytes() for schema in (1, 2))]
 
 
 PLANS = (

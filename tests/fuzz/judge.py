@@ -60,23 +60,23 @@ class TooLong(BaseException):
 def run_cases(make: Callable[[int], Case], seeds: Sequence[int], processes: int) -> list[Ended]:
     """Runs all cases. Each is made from its seed in the process that runs it."""
     with tempfile.TemporaryDirectory() as place:
-        told = [Path(place, str(number)) for number in range(processes)]
+        reports = [Path(place, str(number)) for number in range(processes)]
         shares = [list(seeds[number::processes]) for number in range(processes)]
-        alive = {_forked(make, share, path): (share, path) for share, path in zip(shares, told, strict=True)}
-        found: list[Ended] = []
+        alive = {_forked(make, share, path): (share, path) for share, path in zip(shares, reports, strict=True)}
+        results: list[Ended] = []
         while alive:
             # Only these: the tests may have other child processes.
             pid, status = os.waitpid(next(iter(alive)), 0)
             share, path = alive.pop(pid)
             if status:
-                found.append(_died(path, status))
+                results.append(_died(path, status))
                 done = sum('"case"' in line for line in path.read_text().splitlines())
                 # The case that killed the process is not tried again.
                 rest = share[done:]
                 more = path.with_name(f"{path.name}-{done}")
                 alive[_forked(make, rest, more)] = (rest, more)
-                told.append(more)
-        return found + [ended for path in told for ended in _read(path)]
+                reports.append(more)
+        return results + [ended for path in reports for ended in _read(path)]
 
 
 def _forked(make: Callable[[int], Case], seeds: Sequence[int], told: Path) -> int:
@@ -163,8 +163,8 @@ def run(case: str, words: Sequence[str]) -> Ended:
             signal.setitimer(signal.ITIMER_PROF, 0)
         sys.stdout.flush()
         sys.stderr.flush()
-        said = [os.pread(file, os.fstat(file).st_size, 0).decode("utf-8", "replace") for file in (out, err)]
-    wrong = wrong or nonsense(words, status, *said)
+        outputs = [os.pread(file, os.fstat(file).st_size, 0).decode("utf-8", "replace") for file in (out, err)]
+    wrong = wrong or nonsense(words, status, *outputs)
     return Ended(case, words, status if isinstance(status, int) else None, wrong)
 
 
@@ -222,8 +222,8 @@ def nonsense(words: Sequence[str], status: Any, out: str, err: str) -> str | Non
 
 def _figures(words: Sequence[str], out: str) -> str | None:
     # With -o, only a message is printed; after another flag, --json may be that flag's value.
-    asked = any(word == "--json" and not before.startswith("-") for before, word in pairwise(words))
-    if asked and not any(word.startswith(("-o", "--output", "--help")) for word in words):
+    as_json = any(word == "--json" and not before.startswith("-") for before, word in pairwise(words))
+    if as_json and not any(word.startswith(("-o", "--output", "--help")) for word in words):
         return _json(out)
     if found := NO_NUMBER.search(out):
         return f"no number: {out[max(found.start() - 60, 0) : found.end() + 20]!r}"
@@ -238,10 +238,10 @@ def _json(text: str) -> str | None:
         raise ValueError(constant)
 
     try:
-        found = json.loads(text, parse_constant=refuse)
+        data = json.loads(text, parse_constant=refuse)
     except ValueError as error:
         return f"no JSON: {error}"
-    return next(_wrong(found, ""), None)
+    return next(_wrong(data, ""), None)
 
 
 def _wrong(found: Any, at: str) -> Iterator[str]:

@@ -138,16 +138,16 @@ def damage_value(random: Random, line: dict[str, Any]) -> None:
 
 def damage_line(random: Random, line: str) -> str:
     """Changes one to three values of a line, or repeats a key."""
-    found = json.loads(line)
+    data = json.loads(line)
     for _ in range(random.choice((1, 1, 1, 2, 3))):
-        damage_value(random, found)
-    made = text(found, random.random() < 0.8)
+        damage_value(random, data)
+    damaged = text(data, random.random() < 0.8)
     if random.random() < 0.05:
-        ends = made.find('":', random.randrange(len(made)))
-        begins = made.rfind('"', 0, ends)
+        ends = damaged.find('":', random.randrange(len(damaged)))
+        begins = damaged.rfind('"', 0, ends)
         if 0 <= begins < ends:
-            made = f"{made[:begins]}{made[begins : ends + 2]}0,{made[begins:]}"
-    return made
+            damaged = f"{damaged[:begins]}{damaged[begins : ends + 2]}0,{damaged[begins:]}"
+    return damaged
 
 
 # -- run files ------------------------------------------------------------------------------------------------
@@ -169,10 +169,10 @@ def truncate(random: Random, whole: bytes) -> bytes:
 
 
 def flip_bits(random: Random, whole: bytes) -> bytes:
-    made = bytearray(whole)
+    damaged = bytearray(whole)
     for _ in range(random.randint(1, 8)):
-        made[random.randrange(len(made))] ^= 1 << random.randrange(8)
-    return bytes(made)
+        damaged[random.randrange(len(damaged))] ^= 1 << random.randrange(8)
+    return bytes(damaged)
 
 
 def splice(random: Random, whole: bytes) -> bytes:
@@ -257,20 +257,20 @@ ARGUMENTS = (
 
 def command(random: Random, words: list[str]) -> list[str]:
     """Damages the words of a command, sometimes without consequence."""
-    made = list(words)
+    damaged = list(words)
     for _ in range(random.choice((1, 1, 2, 3))):
-        at = random.randrange(len(made) + 1)
+        at = random.randrange(len(damaged) + 1)
         way = random.randrange(5)
-        if way == 0 or not made:
-            made.insert(at, random.choice(ARGUMENTS))
+        if way == 0 or not damaged:
+            damaged.insert(at, random.choice(ARGUMENTS))
         elif way == 1:
-            made.insert(at, random.choice(made))
+            damaged.insert(at, random.choice(damaged))
         elif way == 2:
-            del made[at % len(made)]
+            del damaged[at % len(damaged)]
         elif way == 3:
-            made[at % len(made)] = random.choice(ARGUMENTS)
+            damaged[at % len(damaged)] = random.choice(ARGUMENTS)
         else:
-            word = made[at % len(made)]
+            word = damaged[at % len(damaged)]
             place = random.randrange(len(word) + 1)
-            made[at % len(made)] = word[:place] + random.choice(LETTERS) + word[place + random.randrange(2) :]
-    return made
+            damaged[at % len(damaged)] = word[:place] + random.choice(LETTERS) + word[place + random.randrange(2) :]
+    return damaged

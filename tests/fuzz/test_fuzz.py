@@ -94,16 +94,16 @@ def _file(seed: int, commands: Sequence[Sequence[str]], rest: Sequence[Sequence[
 
 def plan(seed: int) -> Case:
     random = Random(f"plan {seed}")
-    made = mutate.plan(random, random.choice(PLANS))
-    return Case(f"plan {seed}", {"plan.toml": made}, [("run", "plan.toml", *NOTHING_IS_RUN)])
+    plan_text = mutate.plan(random, random.choice(PLANS))
+    return Case(f"plan {seed}", {"plan.toml": plan_text}, [("run", "plan.toml", *NOTHING_IS_RUN)])
 
 
 def command(seed: int) -> Case:
     random = Random(f"command {seed}")
     (name, *words), last = random.choice(COMMANDS)
-    made = [name, *mutate.command(random, words), *last]
+    command = [name, *mutate.command(random, words), *last]
     files = {"r.json": bases()[seed % 3], "plan.toml": PLANS[0].encode(), "prices.toml": PRICES.encode()}
-    return Case(f"command {seed}", files, [made])
+    return Case(f"command {seed}", files, [command])
 
 
 def several(seed: int) -> Case:
@@ -143,12 +143,12 @@ def prices(seed: int) -> Case:
 
 
 def check_cases(make: Callable[[int], Case], seeds: range, processes: int) -> None:
-    found = run_apart(make, seeds, processes)
-    print("\n" + counts(found))
-    wrong = [ended for ended in found if ended.wrong]
+    failures = run_apart(make, seeds, processes)
+    print("\n" + counts(failures))
+    wrong = [ended for ended in failures if ended.wrong]
     shown = "\n".join(f"{one.case}: dyno {' '.join(map(str, one.words))[:200]}: {one.wrong}" for one in wrong[:40])
-    assert not wrong, f"{len(wrong)} of {len(found)}:\n{shown}"
-    assert len({ended.case for ended in found}) == len(seeds)
+    assert not wrong, f"{len(wrong)} of {len(failures)}:\n{shown}"
+    assert len({ended.case for ended in failures}) == len(seeds)
 
 
 def run_apart(make: Callable[[int], Case], seeds: range, processes: int) -> list[Ended]:

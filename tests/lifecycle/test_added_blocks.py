@@ -66,10 +66,10 @@ class House:
         return an_attempt(trial.block, a_sample("work", rate(trial.block)), cell=trial.cell, attempt=number)
 
     def run(self, resume: bool = False, most: int | None = None, **asked: Any) -> tuple[Run, Watching]:
-        made = plan.make(RunRequest("selftest", engines=["synthetic"], **asked))
+        run_plan = plan.make(RunRequest("selftest", engines=["synthetic"], **asked))
         watching = Watching()
         run = parent.execute(
-            made, self.file, self.home, watching, resume, False, StopRule(widest, unsure_floors), most
+            run_plan, self.file, self.home, watching, resume, False, StopRule(widest, unsure_floors), most
         )
         return run, watching
 
@@ -221,8 +221,8 @@ def test_a_block_that_was_interrupted_is_ended_before_anybody_looks_how_narrow_i
     whole, _ = house.run(until="5%")
     house.file.unlink()
     last = whole.blocks - 1
-    made = plan.make(RunRequest("selftest", engines=["synthetic"]))
-    seed = next(seed for seed in range(99) if replace(made, seed=seed).block(last)[0].cell == 0)
+    run_plan = plan.make(RunRequest("selftest", engines=["synthetic"]))
+    seed = next(seed for seed in range(99) if replace(run_plan, seed=seed).block(last)[0].cell == 0)
     broken = house.interrupted(last, cell=1, until="5%", seed=seed)
     assert widest(broken, 0.05) is None
     assert not broken.complete
@@ -365,11 +365,11 @@ def test_a_killed_run_is_not_complete_and_goes_on(shell: Shell) -> None:
         assert wait_for(lambda: len(list(gate.glob("arrived-*"))) == 2), process.poll()
         os.killpg(process.pid, signal.SIGINT)
         _, err = process.communicate()
-    kept = shell.trial_lines()
+    completed = shell.trial_lines()
     planned = shell.planned()
-    assert err.startswith(f"{kept} of {planned} trials are kept in {shell.file}; ")
+    assert err.startswith(f"{completed} of {planned} trials are kept in {shell.file}; ")
     assert (ending(shell), shell.shown()["complete"]) == (None, False)
-    assert told(shell, f"Not complete: {kept} trials of {planned} have ended")
+    assert told(shell, f"Not complete: {completed} trials of {planned} have ended")
     before = shell.file.read_bytes()
 
     (gate / "open").touch()

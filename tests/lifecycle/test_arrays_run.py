@@ -97,8 +97,8 @@ def test_every_phase_of_an_engine_is_right_and_cold_ones_are_cold(engine: str, s
 
 def test_what_a_server_reads_when_it_starts_makes_nothing_of_a_cold_phase_warm(shell: Shell) -> None:
     need("wendelin")
-    found = run(shell, "wendelin:blocks=ZBlk1+storage=zeo", "--phases", "write,read-sum-cold,read-sum-pandas-cold")
-    assert list(found) == ["write", "read-sum-cold", "read-sum-pandas-cold"]
+    results = run(shell, "wendelin:blocks=ZBlk1+storage=zeo", "--phases", "write,read-sum-cold,read-sum-pandas-cold")
+    assert list(results) == ["write", "read-sum-cold", "read-sum-pandas-cold"]
     for line in shell.attempts("wendelin"):
         cold = [sample for sample in line["samples"] if sample["phase"].endswith("-cold")]
         assert [sample["temperature"] for sample in cold] == ["cold", "cold"]
@@ -113,8 +113,8 @@ def test_an_array_larger_than_what_a_trial_is_confined_to_is_written_and_reduced
         unavailable(str(why))
     rows = LIMIT_BYTES * 3 // 2 // ROW_BYTES + 1
     phases, limit = "write,read-sum-cold", f"{LIMIT_BYTES / 2**30:g}"
-    found = run(shell, engine, "--phases", phases, "--confine", limit, "--samples", 1, rows=rows)
-    assert list(found) == phases.split(",")
+    results = run(shell, engine, "--phases", phases, "--confine", limit, "--samples", 1, rows=rows)
+    assert list(results) == phases.split(",")
     (line,) = shell.attempts(engine.partition(":")[0])
     samples = {sample["phase"]: sample for sample in line["samples"]}
     assert samples["read-sum-cold"]["temperature"] == "cold"
@@ -134,14 +134,16 @@ def test_rows_may_be_appended_in_several_transactions(shell: Shell) -> None:
 
 def test_a_phase_by_itself_finds_its_table_loaded(shell: Shell) -> None:
     need("numpy_memmap")
-    found = run(shell, "numpy_memmap", "--phases", "read-sum-cold,append")
-    assert list(found) == ["read-sum-cold", "append"]
+    results = run(shell, "numpy_memmap", "--phases", "read-sum-cold,append")
+    assert list(results) == ["read-sum-cold", "append"]
 
 
 def test_a_column_of_whole_numbers_is_summed_up_too(shell: Shell) -> None:
     need("numpy_memmap")
-    found = run(shell, "numpy_memmap", "--phases", "read-sum-hot,read-sum-pandas-hot", "-p", "column=explanation_uid")
-    assert list(found) == ["read-sum-hot", "read-sum-pandas-hot"]
+    results = run(
+        shell, "numpy_memmap", "--phases", "read-sum-hot,read-sum-pandas-hot", "-p", "column=explanation_uid"
+    )
+    assert list(results) == ["read-sum-hot", "read-sum-pandas-hot"]
 
 
 @pytest.mark.parametrize(("how", "said"), [("half", "the sum of quantity"), ("one", "the sum of node_uid")])

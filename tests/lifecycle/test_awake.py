@@ -54,13 +54,13 @@ def waiting(shell: Shell) -> Iterator[subprocess.Popen[str]]:
 
 def idlers(shell: Shell) -> dict[int, set[int]]:
     """The run's processes of idle priority, with the cores that each may use."""
-    found = {}
+    cores = {}
     for pid in shell.alive():
         # A process may end meanwhile.
         with suppress(ProcessLookupError):
             if os.sched_getscheduler(pid) == os.SCHED_IDLE:
-                found[pid] = os.sched_getaffinity(pid)
-    return found
+                cores[pid] = os.sched_getaffinity(pid)
+    return cores
 
 
 def parents(pid: int) -> Iterator[int]:
@@ -71,15 +71,15 @@ def parents(pid: int) -> Iterator[int]:
 
 def test_a_process_of_idle_priority_is_on_each_core_and_below_no_trial(shell: Shell) -> None:
     with waiting(shell) as process:
-        found = idlers(shell)
-        assert sorted(map(sorted, found.values())) == [[core] for core in CORES]
+        idle = idlers(shell)
+        assert sorted(map(sorted, idle.values())) == [[core] for core in CORES]
         # They belong to the run, not to a process whose usage or memory is measured.
         worker = next(pid for pid in shell.alive() if "/trial-" in str(Path(f"/proc/{pid}/cwd").readlink()))
-        for pid in found:
+        for pid in idle:
             assert process.pid in parents(pid) and worker not in parents(pid)
         if Path("/proc/self/autogroup").exists():
             # If the kernel weighs sessions against each other, theirs has the least weight.
-            assert {Path(f"/proc/{pid}/autogroup").read_text().split()[-1] for pid in found} == {"19"}
+            assert {Path(f"/proc/{pid}/autogroup").read_text().split()[-1] for pid in idle} == {"19"}
         (shell.home / "gate" / "open").touch()
         process.communicate()
         assert process.returncode == 0
@@ -173,12 +173,12 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Shell, Path
         'suite = "records"\nengine = ["memory"]\nphases = ["rand-key"]\nsamples = 3\nawake = true\n'
         "[param]\nrecords = 300\n"
     )
-    made = []
+    files = []
     for name, flags in (("kept.json", []), ("slept.json", ["--no-awake"])):
-        made.append(home / name)
-        status, _, err = shell.dyno("run", "plan.toml", *flags, "-o", made[-1])
+        files.append(home / name)
+        status, _, err = shell.dyno("run", "plan.toml", *flags, "-o", files[-1])
         assert status == 0, err
-    yield shell, made[0], made[1]
+    yield shell, files[0], files[1]
     shell.kill_strays()
 
 
@@ -224,10 +224,10 @@ def test_a_run_is_not_resumed_with_the_other(both: tuple[Shell, Path, Path]) -> 
 def test_in_a_run_of_an_earlier_version_cores_slept(both: tuple[Shell, Path, Path], tmp_path: Path) -> None:
     shell, kept, slept = both
     header, *trials = slept.read_text().splitlines()
-    told: dict[str, Any] = json.loads(header)
-    del told["plan"]["awake"], told["host"]["wakeups"]
+    data: dict[str, Any] = json.loads(header)
+    del data["plan"]["awake"], data["host"]["wakeups"]
     old = tmp_path / "old.json"
-    old.write_text("\n".join([json.dumps(told), *trials]) + "\n")
+    old.write_text("\n".join([json.dumps(data), *trials]) + "\n")
     assert shell.dyno("run", "plan.toml", "--no-awake", "-o", old, "--resume").status == 0
     status, out, _ = shell.dyno("compare", old, slept)
     assert status == 0 and "no recorded difference" in " ".join(out.split())

@@ -45,10 +45,10 @@ def smoke(name: str, arguments: list[str], place: Path) -> subprocess.CompletedP
 
 
 def has_figures(ended: subprocess.CompletedProcess[str]) -> None:
-    said = ended.stdout + ended.stderr
-    assert ended.returncode in (DONE, SHORT_OF_PROMISE), said
-    assert "Traceback" not in said, said
-    assert re.search(r"\d", ended.stdout), said
+    output = ended.stdout + ended.stderr
+    assert ended.returncode in (DONE, SHORT_OF_PROMISE), output
+    assert "Traceback" not in output, output
+    assert re.search(r"\d", ended.stdout), output
 
 
 def test_every_benchmark_is_tried() -> None:

@@ -31,12 +31,12 @@ def test_libraries_are_right_and_say_what_they_do_not_offer(shell: Shell) -> Non
     words = ("-e", ",".join(LIBRARIES), "-p", "size=200,2_000", "-p", "dtype=float64", *SMALL)
     ended = shell.dyno("run", "compute", *words, "-o", shell.file)
     assert ended.status == 0, ended.out + ended.err
-    told = shell.shown("--json")["cells"]
-    assert all(cell["valid"] for cell in told), [cell["why"] for cell in told if not cell["valid"]]
+    cells = shell.shown("--json")["cells"]
+    assert all(cell["valid"] for cell in cells), [cell["why"] for cell in cells if not cell["valid"]]
     for engine in LIBRARIES:
         gaps = {gap.check for gap in registry.engine(engine).through("compute").gaps}
-        found = [cell["phase"] for cell in told if cell["engine"] == engine and cell["params"]["size"] == 200]
-        assert found == ["first-result", *(name for name in OPERATIONS if name not in gaps)]
+        phases = [cell["phase"] for cell in cells if cell["engine"] == engine and cell["params"]["size"] == 200]
+        assert phases == ["first-result", *(name for name in OPERATIONS if name not in gaps)]
     assert "SQLite has no aggregate for a correlation" in ended.out
     assert "p50 of the latency by size" in ended.out
     for line in shell.attempts("polars"):
@@ -102,17 +102,17 @@ def changes(client: Any) -> int:
 
 
 def workers(shell: Shell) -> list[psutil.Process]:
-    found = [psutil.Process(pid) for pid in shell.alive()]
-    return [each for each in found if each.cmdline()[1:4] == ["-m", "dask", "worker"]]
+    processes = [psutil.Process(pid) for pid in shell.alive()]
+    return [each for each in processes if each.cmdline()[1:4] == ["-m", "dask", "worker"]]
 
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Any:
     need("dask")
-    made = Cluster(tmp_path / "cluster", 1, 1)
-    made.start()
-    yield made.launch()
-    made.close()
+    cluster = Cluster(tmp_path / "cluster", 1, 1)
+    cluster.start()
+    yield cluster.launch()
+    cluster.close()
 
 
 def test_engines_run_on_the_users_own_cluster(shell: Shell, cluster: str) -> None:

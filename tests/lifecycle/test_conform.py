@@ -18,8 +18,8 @@ from dyno.suites.records.conformance import CHECKS as RECORDS
 def checks(shell: Shell, *words: str, status: int) -> list[dict[str, Any]]:
     ended = shell.dyno("conform", *words, "--json")
     assert ended.status == status, ended
-    found: list[dict[str, Any]] = json.loads(ended.out)["checks"]
-    return found
+    results: list[dict[str, Any]] = json.loads(ended.out)["checks"]
+    return results
 
 
 def outcomes(found: list[dict[str, Any]], suite: str) -> dict[str, str]:
@@ -29,37 +29,37 @@ def outcomes(found: list[dict[str, Any]], suite: str) -> dict[str, str]:
 def test_every_check_of_every_port_passes(shell: Shell) -> None:
     ended = shell.dyno("conform", "memory")
     assert ended.status == 0 and ended.out.splitlines()[-1].endswith("0 gaps, 0 failed")
-    found = checks(shell, "memory", status=0)
-    assert {check["suite"] for check in found} >= {"", "records", "compression"}
-    assert outcomes(found, "records") == dict.fromkeys([*RECORDS, "engine"], PASS)
-    assert all(check["guards"] for check in found)
+    results = checks(shell, "memory", status=0)
+    assert {check["suite"] for check in results} >= {"", "records", "compression"}
+    assert outcomes(results, "records") == dict.fromkeys([*RECORDS, "engine"], PASS)
+    assert all(check["guards"] for check in results)
 
 
 def test_a_gap_is_shown_with_its_kind_and_reason(shell: Shell) -> None:
-    found = checks(shell, "sqlite:page_size=4096", "--tier", "power", status=0)
-    (gap,) = (check for check in found if check["outcome"] == GAP)
+    results = checks(shell, "sqlite:page_size=4096", "--tier", "power", status=0)
+    (gap,) = (check for check in results if check["outcome"] == GAP)
     (declared,) = registry.engine("sqlite").gaps
     assert (gap["check"], gap["kind"], gap["reason"]) == declared
 
 
 def test_wrong_answers_fail_their_checks(shell: Shell) -> None:
     shell.plugins = [FAULTY]
-    found = checks(shell, "liar-missing:early=yes+every=7", status=1)
-    failed = [check for check in found if check["outcome"] == FAIL]
+    results = checks(shell, "liar-missing:early=yes+every=7", status=1)
+    failed = [check for check in results if check["outcome"] == FAIL]
     assert {"delete", "model"} <= {check["check"] for check in failed}
     assert all(check["reason"].startswith("Wrong: ") for check in failed)
-    assert outcomes(found, "")["absence"] == PASS
+    assert outcomes(results, "")["absence"] == PASS
 
 
 def test_a_crash_fails_one_check_and_the_other_suites_go_on(shell: Shell) -> None:
     shell.plugins = [FAULTY]
-    found = checks(shell, "crasher:early=yes", status=1)
-    own = outcomes(found, "")
-    (crashed,) = (check for check in found if check["outcome"] == FAIL)
+    results = checks(shell, "crasher:early=yes", status=1)
+    own = outcomes(results, "")
+    (crashed,) = (check for check in results if check["outcome"] == FAIL)
     assert "SIGSEGV" in crashed["reason"]
     later = list(own)[list(own).index(crashed["check"]) + 1 :]
     assert later and {own[name] for name in later} == {SKIPPED}
-    assert set(outcomes(found, "records").values()) == {PASS}
+    assert set(outcomes(results, "records").values()) == {PASS}
     printed = shell.dyno("conform", "crasher:early=yes").out
     assert printed.count("SIGSEGV") == 1 and "not run" in printed
 
@@ -84,9 +84,9 @@ def test_a_usage_error_is_one_line(shell: Shell, words: list[str], said: str) ->
 def test_an_engine_that_can_run_no_check_is_told_apart(shell: Shell) -> None:
     """The server's directory is longer than the path of a socket may be."""
     shell.work = shell.work / ("long-" * 20)
-    found = checks(shell, "redis", status=3)
-    assert {check["outcome"] for check in found} == {SKIPPED}
-    assert "--work" in found[0]["reason"]
+    results = checks(shell, "redis", status=3)
+    assert {check["outcome"] for check in results} == {SKIPPED}
+    assert "--work" in results[0]["reason"]
 
 
 def test_a_gap_that_passes_is_a_failure() -> None:
@@ -98,6 +98,6 @@ def test_a_gap_that_passes_is_a_failure() -> None:
 
 def test_too_much_memory_is_a_failure(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     monkeypatch.setattr(conformance, "default_limit", lambda: 1 << 20)
-    found = list(conformance.results(registry.engine("memory"), {}, None, tmp_path))
-    assert {check.outcome for check in found} <= {PASS, FAIL, SKIPPED}
-    assert any("MiB of memory" in check.reason for check in found)
+    results = list(conformance.results(registry.engine("memory"), {}, None, tmp_path))
+    assert {check.outcome for check in results} <= {PASS, FAIL, SKIPPED}
+    assert any("MiB of memory" in check.reason for check in results)

@@ -144,11 +144,11 @@ def test_a_fault_is_told_and_harms_nobody_else(shell: Shell, fault: Fault) -> No
     cells = shell.cells()
 
     for phase, why in fault.rows.items():
-        told = cells[fault.engine, phase]
-        assert told["valid"] is (why is VALID), told["why"]
+        row = cells[fault.engine, phase]
+        assert row["valid"] is (why is VALID), row["why"]
         if why is not VALID:
-            assert re.fullmatch(why, told["why"]), told["why"]
-            assert told["throughput"] is told["operations"] is told["latency_ns"]["p50"] is None
+            assert re.fullmatch(why, row["why"]), row["why"]
+            assert row["throughput"] is row["operations"] is row["latency_ns"]["p50"] is None
         floors = {cell["engine"] for cell in cells.values() if cell["floor"]}
         assert "null" in floors
         for engine in ("memory", *floors):

@@ -138,9 +138,11 @@ def test_what_is_kept_is_what_was_said_with_escapes(talked: Shell, reported: She
     assert attempt["settings"]["two"] == "two\\nlines"
     assert attempt["settings"]["fine"] == "ä" * 4000 + "... (9,996,000 characters more)"
     assert "\\udc80\\ud800" in harmful
-    told = next(a for a in reported.attempts() if a["facts"])
-    (sample,) = told["samples"]
-    assert {*told["facts"].values(), *sample["facts"], sample["reported_by"], sample["first_error"]} == {harmful}
+    with_facts = next(a for a in reported.attempts() if a["facts"])
+    (sample,) = with_facts["samples"]
+    assert {*with_facts["facts"].values(), *sample["facts"], sample["reported_by"], sample["first_error"]} == {
+        harmful
+    }
 
 
 SHOWN = ("show", "show --samples --csv", "show --markdown", "report", "compare")
@@ -172,14 +174,14 @@ def test_declarations_that_do_harm_are_named_and_not_shown(shell: Shell) -> None
     ended = shell.dyno("list")
     assert ended.status == 0, ended.err
     harmless(ended)
-    told = ended.out
-    assert re.search(rf"engine harmful-title \(gossip:HARMFUL_TITLE\): title: \\x1b\[31mred.* {UNFIT}", told)
-    assert re.search(rf"engine harmful-gap .*: ports: ordered-kv: gaps: reason: .* {UNFIT}", told)
-    assert re.search(rf"suite harmful-suite .*: phases: title: .* {UNFIT}", told)
-    assert "engine harmful-exit (gossip_exits:ENGINE) can't be imported: SystemExit: 0" in told
-    assert re.search(r"engine harmful-import .* can't be imported: ImportError: \\x1b\[31mred", told)
+    output = ended.out
+    assert re.search(rf"engine harmful-title \(gossip:HARMFUL_TITLE\): title: \\x1b\[31mred.* {UNFIT}", output)
+    assert re.search(rf"engine harmful-gap .*: ports: ordered-kv: gaps: reason: .* {UNFIT}", output)
+    assert re.search(rf"suite harmful-suite .*: phases: title: .* {UNFIT}", output)
+    assert "engine harmful-exit (gossip_exits:ENGINE) can't be imported: SystemExit: 0" in output
+    assert re.search(r"engine harmful-import .* can't be imported: ImportError: \\x1b\[31mred", output)
     # The other engines are listed.
-    assert "talker" in told and "fibber" in told
+    assert "talker" in output and "fibber" in output
 
 
 BROKEN = {

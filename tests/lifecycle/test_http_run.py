@@ -29,8 +29,8 @@ def _installed(shell: Shell) -> None:
 
 
 def run(shell: Shell, *words: object) -> None:
-    asked = ("run", "http", "--samples", "1", "-p", "requests=300", "--budget", "60", "-o", shell.file, *words)
-    status, _, err = shell.dyno(*asked)
+    command = ("run", "http", "--samples", "1", "-p", "requests=300", "--budget", "60", "-o", shell.file, *words)
+    status, _, err = shell.dyno(*command)
     assert status in (0, 1, 3), err
 
 
@@ -44,11 +44,11 @@ def samples(shell: Shell, engine: str) -> list[dict[str, Any]]:
 
 def test_nginx_is_asked_one_by_one_and_many_at_once_kept_and_fresh(shell: Shell) -> None:
     run(shell, "-p", "inflight=1,8,64", "-p", "body=1000")
-    found = rows(shell)
-    assert [(row["phase"], row["params"]["inflight"]) for row in found] == [
+    phases = rows(shell)
+    assert [(row["phase"], row["params"]["inflight"]) for row in phases] == [
         *itertools.product(("kept", "fresh"), (1, 8, 64))
     ]
-    for row in found:
+    for row in phases:
         assert (row["engine"], row["valid"], row["why"], row["operations"]) == ("nginx", True, None, 300)
         parts = set(row["latency_by_part_ns"])
         # A reused connection lacks these stages: they are null, not zero.
@@ -63,9 +63,9 @@ def test_nginx_is_asked_one_by_one_and_many_at_once_kept_and_fresh(shell: Shell)
 
 def test_by_tls_and_http_2_and_an_open_loop(shell: Shell) -> None:
     run(shell, "-e", "nginx:tls=yes", "-p", "protocol=1.1,2", "-p", "inflight=4", "--rate", "500", "-p", "body=50000")
-    found = rows(shell)
-    assert len(found) == 4 and all(row["valid"] for row in found)
-    assert all("tls" in row["latency_by_part_ns"] for row in found if row["phase"] == "fresh")
+    phases = rows(shell)
+    assert len(phases) == 4 and all(row["valid"] for row in phases)
+    assert all("tls" in row["latency_by_part_ns"] for row in phases if row["phase"] == "fresh")
     for sample in samples(shell, "nginx"):
         assert sample["response"] is not None and sample["late"] is not None
         assert sample["checked"] == sample["operations"] == 300
@@ -163,9 +163,9 @@ def test_one_body_that_is_another_voids(shell: Shell, other: bytes) -> None:
 
 def test_connections_that_the_server_closes_are_not_kept(shell: Shell, plain: Scripted) -> None:
     run(shell, *site(plain), "-p", "inflight=4")
-    kept, fresh = rows(shell)
-    assert (kept["phase"], kept["valid"], fresh["valid"]) == ("kept", False, True)
-    assert "void: not kept" in kept["why"] and "300 of 300" in kept["why"]
+    reused, fresh = rows(shell)
+    assert (reused["phase"], reused["valid"], fresh["valid"]) == ("kept", False, True)
+    assert "void: not kept" in reused["why"] and "300 of 300" in reused["why"]
 
 
 @pytest.mark.parametrize("bodies", ["same", "any"])

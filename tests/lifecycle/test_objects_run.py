@@ -55,18 +55,18 @@ def test_every_phase_of_every_storage_is_valid(engine: str, clients: int, shell:
     assert ended.status == 0, ended
     attempt: dict[str, Any]
     (attempt,) = shell.attempts(name)
-    found = {sample["phase"]: sample for sample in attempt["samples"]}
+    samples = {sample["phase"]: sample for sample in attempt["samples"]}
     absent = {"conflicts"} if clients == 1 else set()
     if name in ("mappingstorage", "demostorage"):
         absent |= {"read-device", "blob-write", "blob-read"}
-    assert found.keys() == {phase.name for phase in registry.suite("objects").phases} - absent
-    for phase, sample in found.items():
+    assert samples.keys() == {phase.name for phase in registry.suite("objects").phases} - absent
+    for phase, sample in samples.items():
         assert (sample["void"], sample["errors"]) == (None, 0), phase
         assert sample["checked"] > 0, phase
     threads = clients == 2 and ("threads" in engine or registry.engine(name).clients == "threads")
-    assert {sample["threads"] for sample in found.values()} == {threads}
+    assert {sample["threads"] for sample in samples.values()} == {threads}
     if clients == 2:
-        assert found["conflicts"]["facts"]["transactions"] == 6
+        assert samples["conflicts"]["facts"]["transactions"] == 6
     assert shell.strays() == []
 
 

@@ -22,10 +22,10 @@ PHASES = [phase.name for phase in registry.suite("objectstore").phases]
 
 def run(shell: Shell, engine: str, *words: object, **params: object) -> None:
     """One trial of each engine."""
-    asked = [f"-p{name}={value}" for name, value in {**used("objectstore", words, SMALL), **params}.items()]
+    flags = [f"-p{name}={value}" for name, value in {**used("objectstore", words, SMALL), **params}.items()]
     file = ("-o", shell.file, "--overwrite")
     status, _, err = shell.dyno(
-        "run", "objectstore", "-e", engine, "--samples", "1", *asked, "--budget", "60", *file, *words
+        "run", "objectstore", "-e", engine, "--samples", "1", *flags, "--budget", "60", *file, *words
     )
     assert status in (0, 1, 3), err
 
@@ -38,11 +38,11 @@ def rows(shell: Shell) -> list[dict[str, Any]]:
 def test_all_phases_are_valid(shell: Shell, engine: str) -> None:
     require(registry.engine(engine.partition(":")[0]))
     run(shell, engine, inflight=4, size=20_000, prefixes=3)
-    found = rows(shell)
-    assert [(row["phase"], row["valid"], row["why"]) for row in found] == [(name, True, None) for name in PHASES]
-    facts = {row["phase"]: row["facts"] for row in found}
-    asked = dict.fromkeys(PHASES, 12) | {"burst": 20, "get-cold": 10}
-    assert {name: told["served"] for name, told in facts.items()} == asked
+    phases = rows(shell)
+    assert [(row["phase"], row["valid"], row["why"]) for row in phases] == [(name, True, None) for name in PHASES]
+    facts = {row["phase"]: row["facts"] for row in phases}
+    operations = dict.fromkeys(PHASES, 12) | {"burst": 20, "get-cold": 10}
+    assert {name: told["served"] for name, told in facts.items()} == operations
     assert all(told["failed"] == told["throttled"] == 0 for told in facts.values())
     assert facts["burst"]["recovery_seconds"] is None
     # One request to open, two parts, one to join.
@@ -54,11 +54,11 @@ def test_all_phases_are_valid(shell: Shell, engine: str) -> None:
         "stale_deletes": 0,
         "stale_delete_lists": 0,
     }
-    parts = {row["phase"]: set(row["latency_by_part_ns"] or ()) for row in found}
+    parts = {row["phase"]: set(row["latency_by_part_ns"] or ()) for row in phases}
     assert parts["get"] == parts["get-cold"] == {"first-byte", "body"}
     assert parts["burst"] == {f"tenth-{at}" for at in range(1, 11)}
     # Cold reads are proven cold, as for all other engines.
-    assert {row["phase"]: row["temperature"] for row in found}["get-cold"] == "cold"
+    assert {row["phase"]: row["temperature"] for row in phases}["get-cold"] == "cold"
     assert shell.left() == [] and shell.strays() == []
 
 
@@ -113,8 +113,8 @@ class Proxy:
             while piece := peer.recv(1 << 16):
                 # The head of a request is small and starts a block of data.
                 line = piece.partition(b"\r\n")[0]
-                asked = line.decode("latin-1") if line.endswith(b" HTTP/1.1") else ""
-                if refusal := self._refuses(asked):
+                request = line.decode("latin-1") if line.endswith(b" HTTP/1.1") else ""
+                if refusal := self._refuses(request):
                     status, code = refusal
                     body = f"<Error><Code>{code}</Code></Error>"
                     head = f"HTTP/1.1 {status} No\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
@@ -124,7 +124,7 @@ class Proxy:
                     while peer.recv(1 << 16):
                         pass
                     return
-                if self._spoils and asked.startswith("GET") and "/objects/" in asked:
+                if self._spoils and request.startswith("GET") and "/objects/" in request:
                     spoilt.set()
                 server.sendall(piece)
 
@@ -205,15 +205,15 @@ def test_a_burst_counts_throttled_and_failed_requests(shell: Shell, served: Any,
     with contextlib.closing(proxy):
         run(shell, f"s3:url={proxy.url}+client=thin", "--phases", "burst", burst=500, objects=20)
     (row,) = rows(shell)
-    told = row["facts"]
-    assert {name: told[name] for name in ("served", "throttled", "failed")} == {
+    facts = row["facts"]
+    assert {name: facts[name] for name in ("served", "throttled", "failed")} == {
         "served": 50,
         "throttled": 405,
         "failed": 45,
     }
     # By two clocks: the client's and the proxy's.
     assert throttle.began is not None and throttle.back is not None
-    assert told["recovery_seconds"] == pytest.approx(throttle.back - throttle.began, rel=0.1)
+    assert facts["recovery_seconds"] == pytest.approx(throttle.back - throttle.began, rel=0.1)
     # Served requests have their latency by position in the burst.
     assert row["latency_by_part_ns"]["tenth-1"]["p50"] > 0
     assert served.address.password not in shell.file.read_text()
@@ -261,8 +261,8 @@ def test_the_endpoint_is_found_like_the_aws_tools_do(shell: Shell, served: Any, 
     else:
         config = shell.file.with_name("aws-config")
         keys = {"aws_access_key_id": served.address.user, "aws_secret_access_key": served.address.password}
-        told = {"endpoint_url": served.address.url, **keys}
-        config.write_text("".join([f"[{by}]\n", *(f"{name} = {value}\n" for name, value in told.items())]))
+        arguments = {"endpoint_url": served.address.url, **keys}
+        config.write_text("".join([f"[{by}]\n", *(f"{name} = {value}\n" for name, value in arguments.items())]))
         shell.given["AWS_CONFIG_FILE"] = str(config)
     run(shell, "s3:profile=other" if by == "profile other" else "s3", "--phases", "head", objects=10)
     assert [row["valid"] for row in rows(shell)] == [True]
@@ -290,9 +290,9 @@ def test_a_wrong_body_voids_the_phase(shell: Shell, served: Any, mine: Any, size
     proxy = Proxy((served.address.host, served.address.port), lambda asked: None, spoils=True)
     with contextlib.closing(proxy):
         run(shell, f"s3:url={proxy.url}+client=thin", "--phases", "head,get", size=size)
-    found = {row["phase"]: (row["valid"], row["why"]) for row in rows(shell)}
-    assert found["head"] == (True, None)
-    assert found["get"][0] is False and "wrong body" in found["get"][1]
+    verdicts = {row["phase"]: (row["valid"], row["why"]) for row in rows(shell)}
+    assert verdicts["head"] == (True, None)
+    assert verdicts["get"][0] is False and "wrong body" in verdicts["get"][1]
 
 
 @pytest.mark.parametrize(
@@ -337,15 +337,15 @@ sent_bytes = 0.1
 def test_both_charts_and_the_prices_are_printed(shell: Shell) -> None:
     (shell.home / "prices.toml").write_text(PRICES)
     run(shell, "directory", "--phases", "put,get", size="1000,50000", inflight="1,4")
-    found = rows(shell)
-    assert len(found) == 2 * 2 * 2 and all(row["valid"] for row in found)
+    phases = rows(shell)
+    assert len(phases) == 2 * 2 * 2 and all(row["valid"] for row in phases)
     status, _, err = shell.dyno("plot", shell.file, "-o", "charts/")
     assert status == 0, err
     drawn = {path.stem for path in (shell.home / "charts").iterdir()}
     charts = ("latency-by-size", "bandwidth-by-concurrency")
     assert all(any(chart in name for name in drawn) for chart in charts), drawn
-    told = shell.shown("--prices", "prices.toml")["costs"]
-    million = {(cost["phase"], cost["params"]["size"]): cost["million"] for cost in told}
+    charges = shell.shown("--prices", "prices.toml")["costs"]
+    million = {(cost["phase"], cost["params"]["size"]): cost["million"] for cost in charges}
     # 50 kB a million times are 50 GB.
     assert million == pytest.approx(
         {
@@ -355,19 +355,19 @@ def test_both_charts_and_the_prices_are_printed(shell: Shell) -> None:
             ("get", 50_000): 0.5 + 5,
         }
     )
-    months = [cost["month"] for cost in told if cost["phase"] == "put"]
-    assert months == pytest.approx([7 + 100 * 0.02 + 3 * 5] * 4) and told[0]["currency"] == "EUR"
+    months = [cost["month"] for cost in charges if cost["phase"] == "put"]
+    assert months == pytest.approx([7 + 100 * 0.02 + 3 * 5] * 4) and charges[0]["currency"] == "EUR"
     status, out, _ = shell.dyno("show", shell.file, "--prices", "prices.toml")
     assert status == 0 and "Cost by prices.toml" in out and "24.00 EUR" in out
 
 
 def test_a_bucket_grows(shell: Shell) -> None:
     run(shell, "directory", "--phases", "put,list", objects="20,200", prefixes="1,3", size=5_000)
-    found = rows(shell)
-    assert len(found) == 2 * 2 * 2 and all(row["valid"] for row in found)
+    phases = rows(shell)
+    assert len(phases) == 2 * 2 * 2 and all(row["valid"] for row in phases)
     # 10 objects have `size` bytes.
-    kept = {row["params"]["objects"]: row["facts"]["kept_bytes"] for row in found}
-    assert kept == {20: 10 * 5_000 + 10 * 1_000, 200: 10 * 5_000 + 190 * 1_000}
+    stored_bytes = {row["params"]["objects"]: row["facts"]["kept_bytes"] for row in phases}
+    assert stored_bytes == {20: 10 * 5_000 + 10 * 1_000, 200: 10 * 5_000 + 190 * 1_000}
     status, out, _ = shell.dyno("show", shell.file)
     assert status == 0 and "objects=20" in out and "objects=200" in out and "prefixes" in out
 

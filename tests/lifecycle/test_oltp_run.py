@@ -77,9 +77,9 @@ def test_figures_are_those_that_the_tools_print(shell: Shell, tmp_path: Path) ->
     *_, by_pgbench = printed_figures(output, r"tps = ([\d.]+)")
     assert rates["write-only"] == pytest.approx(by_sysbench, rel=0.05)
     assert rates["tpcb-like"] == pytest.approx(by_pgbench, rel=0.001)
-    (found,) = (sample for sample in line["samples"] if sample["phase"] == "write-only")
+    (write_only,) = (sample for sample in line["samples"] if sample["phase"] == "write-only")
     *_, errors = printed_figures(output, r"ignored errors:\s+(\d+)")
-    assert found["errors"] == errors
+    assert write_only["errors"] == errors
 
 
 def without(tmp_path: Path, tool: str) -> str:

@@ -119,28 +119,28 @@ def test_a_write_phase_is_followed_by_reading_back(life: Life) -> None:
 
 
 def test_each_trial_has_a_process_and_a_directory_of_its_own_and_none_is_left(shell: Shell) -> None:
-    found = lives(shell, "recorder,recorder-b", samples=3, phases="insert-blind-indices,rand-key")
-    assert len(found) == 6
-    assert len({event["pid"] for life in found for event in life.events}) == 6
-    assert len({life.home for life in found}) == 6
+    workers = lives(shell, "recorder,recorder-b", samples=3, phases="insert-blind-indices,rand-key")
+    assert len(workers) == 6
+    assert len({event["pid"] for life in workers for event in life.events}) == 6
+    assert len({life.home for life in workers}) == 6
     # No data of an earlier trial or store is kept.
-    for life in found:
+    for life in workers:
         starts = [life.opened[0], *(event for event in life.opened if not is_conformance(event))]
         assert [event["others"] for event in starts] == [[]] * len(starts)
-    homes = {event["home"] for life in found for event in life.opened}
-    assert len(homes) == sum(len({event["home"] for event in life.opened}) for life in found), "shared by trials"
+    homes = {event["home"] for life in workers for event in life.opened}
+    assert len(homes) == sum(len({event["home"] for event in life.opened}) for life in workers), "shared by trials"
     assert not any(Path(home).exists() for home in homes)
     assert shell.left() == []
     assert shell.strays() == []
 
 
 def test_all_engines_are_asked_the_same_in_the_same_order(shell: Shell) -> None:
-    found = lives(shell, "recorder,recorder-b,recorder:pause_us=50")
-    assert len(found) == 6
-    assert {life.name for life in found} == {"recorder", "recorder-b"}
-    first = found[0].asked()
+    workers = lives(shell, "recorder,recorder-b,recorder:pause_us=50")
+    assert len(workers) == 6
+    assert {life.name for life in workers} == {"recorder", "recorder-b"}
+    first = workers[0].asked()
     assert len(first) > 10 * RECORDS
-    for life in found[1:]:
+    for life in workers[1:]:
         assert life.asked() == first
 
 
@@ -154,9 +154,9 @@ def test_another_seed_asks_for_other_keys(shell: Shell) -> None:
 
 
 def test_engines_of_either_port_are_asked_the_same(shell: Shell) -> None:
-    found = lives(shell, "recorder,recorder-records", samples=1, phases="insert-noblind-indices,rand-key,delete")
-    (kv,) = (measured(life) for life in found if life.name == "recorder")
-    (records,) = (measured(life) for life in found if life.name == "recorder-records")
+    workers = lives(shell, "recorder,recorder-records", samples=1, phases="insert-noblind-indices,rand-key,delete")
+    (kv,) = (measured(life) for life in workers if life.name == "recorder")
+    (records,) = (measured(life) for life in workers if life.name == "recorder-records")
 
     inserted, *_, deleted = (event["keys"] for event in kv if event["call"] == "commit")
     (replaced,) = (event["keys"] for event in records if event["call"] == "replace")
@@ -227,8 +227,8 @@ def test_blocks_hold_every_cell_once_in_an_order_that_the_seed_shuffles(shell: S
 @pytest.mark.skipif(sys.platform != "linux", reason="nothing is forked elsewhere")
 def test_where_things_lie_in_memory_is_drawn_anew_for_each_block(shell: Shell) -> None:
     """The kernel's random choices at the start of a process would otherwise be the same in every trial."""
-    found = lives(shell, "recorder,recorder-b", samples=3, phases="rand-key")
-    where = [life.opened[0]["where"] for life in found]
+    workers = lives(shell, "recorder,recorder-b", samples=3, phases="rand-key")
+    where = [life.opened[0]["where"] for life in workers]
     assert len(where) == 6
     assert where[::2] == where[1::2]
     assert len(set(where)) == 3

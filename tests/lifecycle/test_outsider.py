@@ -24,14 +24,14 @@ def cell(ran: Shell, engine: str, phase: str) -> dict[str, Any]:
 
 
 def test_what_an_outside_program_reports_is_shown_as_its_own(ran: Shell) -> None:
-    found = cell(ran, "dd", "tool")
-    assert found["valid"] and found["reported_by"] == "dd 1.0"
-    assert (found["operations"], found["items"]) == (3 * 64, 64)
+    row = cell(ran, "dd", "tool")
+    assert row["valid"] and row["reported_by"] == "dd 1.0"
+    assert (row["operations"], row["items"]) == (3 * 64, 64)
     # 63 latencies of 1 µs and one of 50 µs, by the program's histogram, not by the time of the call.
-    assert found["latency_ns"]["p50"] == 1_000 and found["latency_ns"]["max"] >= 50_000
-    assert found["latency_by_kind_ns"]["read"]["p99"] == 1_000
-    assert found["series"][0][0]["p99_ns"] == 50_000
-    assert found["facts"] == {"copies": 1}
+    assert row["latency_ns"]["p50"] == 1_000 and row["latency_ns"]["max"] >= 50_000
+    assert row["latency_by_kind_ns"]["read"]["p99"] == 1_000
+    assert row["series"][0][0]["p99_ns"] == 50_000
+    assert row["facts"] == {"copies": 1}
     (sample, *_) = (s for attempt in ran.attempts("dd") for s in attempt["samples"] if s["phase"] == "tool")
     assert sample["checked"] == 64 and sample["client"]["user_ns"] is not None
     assert "dd 1.0" in ran.dyno("show", ran.file).out
@@ -47,17 +47,17 @@ def test_files_of_the_suites_are_evicted_and_are_in_no_engines_size(ran: Shell) 
 
 
 def test_bytes_are_a_bandwidth_and_parts_are_apart(ran: Shell) -> None:
-    found = cell(ran, "timed", "read-cold")
+    row = cell(ran, "timed", "read-cold")
     (cold, *_) = (s for attempt in ran.attempts("timed") for s in attempt["samples"] if s["phase"] == "read-cold")
     assert cold["bytes"] == BYTES
-    assert found["bandwidth"]["unit"] == "B/s" and found["bandwidth"]["median"] > 0
-    assert 0 < found["latency_by_part_ns"]["open"]["p50"] < found["latency_ns"]["max"]
+    assert row["bandwidth"]["unit"] == "B/s" and row["bandwidth"]["median"] > 0
+    assert 0 < row["latency_by_part_ns"]["open"]["p50"] < row["latency_ns"]["max"]
 
 
 def test_facts_of_a_trial_are_kept_and_there_is_no_tier_where_nothing_is_stored(ran: Shell) -> None:
-    found = cell(ran, "timed", "read-cold")
-    assert found["trial_facts"] == {"blocks": 64, "made by": "the suite"}
-    assert found["tier"] is None
+    row = cell(ran, "timed", "read-cold")
+    assert row["trial_facts"] == {"blocks": 64, "made by": "the suite"}
+    assert row["tier"] is None
     assert "tier" not in ran.dyno("show", ran.file).out
     status, _, err = ran.dyno("run", "outsider", "-e", "dd", "--tier", "power", "-o", "other.json")
     assert status == 2 and "stores nothing" in err

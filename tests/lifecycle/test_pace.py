@@ -48,9 +48,9 @@ def counts(encoded: str | None) -> int:
 @pytest.mark.parametrize("arrivals", ["uniform", "poisson"])
 def test_an_open_loop_keeps_the_rate_and_three_kinds_of_times(shell: Shell, arrivals: str, loop: str) -> None:
     words = ("--rate", 2000, "--duration", 0.5, "--phases", "rand-key", "--arrivals", arrivals, "--loop", loop)
-    found = run(shell, "null,memory", *words)
-    assert {"null", "memory"} <= set(found)
-    for engine, phases in found.items():
+    samples = run(shell, "null,memory", *words)
+    assert {"null", "memory"} <= set(samples)
+    for engine, phases in samples.items():
         sample = phases["rand-key"]
         # All operations due by then; a stall at the very end may cost some.
         due = DUE[arrivals][engine == "memory"]
@@ -59,8 +59,8 @@ def test_an_open_loop_keeps_the_rate_and_three_kinds_of_times(shell: Shell, arri
         for times in ("histogram", "response", "late"):
             assert counts(sample[times]) == sample["operations"]
         assert (sample["ended_by"], sample["temperature"]) == ("duration", "hot")
-    assert found["null"]["rand-key"]["checked"] == 0
-    assert found["memory"]["rand-key"]["checked"] == found["memory"]["rand-key"]["operations"]
+    assert samples["null"]["rand-key"]["checked"] == 0
+    assert samples["memory"]["rand-key"]["checked"] == samples["memory"]["rand-key"]["operations"]
 
 
 def test_a_response_counts_from_when_it_was_due_and_a_service_time_does_not(shell: Shell) -> None:
@@ -95,8 +95,8 @@ def test_rates_and_clients_make_cells(shell: Shell) -> None:
     words = ("-p", "records=300", "--rate", "5000,max", "--clients", "1,2", "--phases", "rand-key", "--samples", "1")
     assert shell.dyno("run", "records", "-e", "lmdb", *words, "-o", shell.file).status == 0
     header = json.loads(shell.file.read_text().splitlines()[0])
-    asked = [(cell["params"]["clients"], cell["params"]["rate"]) for cell in header["cells"] if not cell["floor"]]
-    assert sorted(asked, key=str) == [(1, "max"), (1, 5000.0), (2, "max"), (2, 5000.0)]
+    paces = [(cell["params"]["clients"], cell["params"]["rate"]) for cell in header["cells"] if not cell["floor"]]
+    assert sorted(paces, key=str) == [(1, "max"), (1, 5000.0), (2, "max"), (2, 5000.0)]
     for attempt in shell.attempts():
         params = header["cells"][attempt["cell"]]["params"]
         for sample in attempt["samples"]:
@@ -171,7 +171,7 @@ def test_a_warm_up_is_not_recorded_and_changes_nothing_of_what_is_measured(shell
 
 @pytest.mark.parametrize("txn", ["all", "1"])
 def test_every_phase_can_be_warmed_up(shell: Shell, txn: str) -> None:
-    found = run(
+    samples = run(
         shell,
         "sqlite",
         "-p",
@@ -185,7 +185,7 @@ def test_every_phase_can_be_warmed_up(shell: Shell, txn: str) -> None:
         "--phases",
         "all",
     )
-    for phases in found.values():
+    for phases in samples.values():
         assert len(phases) == 12
         assert {sample["ended_by"] for sample in phases.values()} == {"count"}
         assert phases["rand-key"]["operations"] == 300
@@ -207,8 +207,8 @@ def test_an_interrupted_open_loop_leaves_no_process_and_before_a_trial_has_ended
 
     def at_work() -> bool:
         """All clients have completed some operations."""
-        told = log.read_text() if log.exists() else ""
-        events = [json.loads(line) for line in told.partition('"call": "version"')[2].splitlines()[1:]]
+        calls = log.read_text() if log.exists() else ""
+        events = [json.loads(line) for line in calls.partition('"call": "version"')[2].splitlines()[1:]]
         return len({event["pid"] for event in events if event["call"] == "get"}) == clients and len(events) > 40
 
     with shell.started("run", "records", "-e", "recorder-lmdb", *words, "-o", shell.file) as process:

@@ -34,10 +34,10 @@ def ran(words: Sequence[object], path: str | None = None, cwd: Path | None = Non
 
 def cargo() -> str:
     """PATH with a Rust toolchain."""
-    found = shutil.which("cargo")
-    if found is None:
+    cargo = shutil.which("cargo")
+    if cargo is None:
         unavailable("there is no cargo")
-    return f"{Path(str(found)).parent}:{without_cargo()}"
+    return f"{Path(str(cargo)).parent}:{without_cargo()}"
 
 
 @pytest.fixture(scope="module")

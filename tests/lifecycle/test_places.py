@@ -339,12 +339,12 @@ def test_a_full_disk_stops_a_run_which_goes_on_when_there_is_room(
     words = ("run", "records", "-e", "memory", *small(samples=5), "-o", file)
     stopped = shell.dyno(*words)
     assert (stopped.status, stopped.out) == (1, "")
-    told = re.fullmatch(
+    match = re.fullmatch(
         f"dyno: the run stopped: {file}: No space left on device; (\\d+) of \\d+ trials are kept in {file};"
         f" to continue, repeat the command with -o {file} --resume\n",
         stopped.err,
     )
-    assert told and int(told[1]) > 1, stopped
+    assert match and int(match[1]) > 1, stopped
     small_disk("size=1m")
     assert shell.dyno("show", file).status == 0
     assert shell.dyno(*words, "--resume").status == 0

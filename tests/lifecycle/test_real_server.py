@@ -64,26 +64,26 @@ def segments() -> set[str]:
 
 def test_another_program_of_it_runs_beside_with_its_own_helpers(shell: Shell, place: Path) -> None:
     """A tree of links stands for another version: the path of a started program shows where it came from."""
-    found = program("postgres", places=places())
-    assert found is not None
+    server_program = program("postgres", places=places())
+    assert server_program is not None
     there = place / "other" / "bin"
     there.mkdir(parents=True)
-    for file in Path(found).resolve().parent.iterdir():
+    for file in Path(server_program).resolve().parent.iterdir():
         (there / file.name).symlink_to(file)
     engines = f"postgresql:program={there}/postgres,postgresql"
-    asked = small(samples=3, phases="rand-key")
-    with shell.started("run", "records", "-e", engines, *asked, "-o", shell.file) as process:
+    flags = small(samples=3, phases="rand-key")
+    with shell.started("run", "records", "-e", engines, *flags, "-o", shell.file) as process:
         seen = set[str]()
 
         def both() -> bool:
             seen.update(words[0] for pid in postgres(shell) if (words := words_of(pid)))
-            return {f"{there}/postgres", found} <= seen
+            return {f"{there}/postgres", server_program} <= seen
 
         assert wait_for(both)
         assert process.wait() == 0
-    told = {cell.label for cell in results.load(shell.file).cells if not cell.floor}
+    labels = {cell.label for cell in results.load(shell.file).cells if not cell.floor}
     (version,) = {each["version"].split()[1] for each in shell.attempts() if "PostgreSQL" in each["version"]}
-    assert told == {f"postgresql {version}", f"postgresql {version}:program={there}/postgres"}
+    assert labels == {f"postgresql {version}", f"postgresql {version}:program={there}/postgres"}
 
 
 def test_a_server_ends_with_its_trial_and_is_another_for_each(shell: Shell) -> None:
@@ -174,8 +174,8 @@ def test_a_run_that_is_killed_leaves_no_server(shell: Shell, by: signal.Signals)
     left = [path for path in shell.work.iterdir() if path.name != "server.log"]
     if by is signal.SIGKILL:
         assert left, "which is what the next run is for"
-        found = shell.dyno("doctor", "--work", shell.work)
-        assert "killed runs left 1 directory" in found.out
+        report = shell.dyno("doctor", "--work", shell.work)
+        assert "killed runs left 1 directory" in report.out
     again = shell.dyno("run", "records", "-e", "sqlite", *small(samples=1), "-o", shell.home / "again.json")
     assert again.status == 0
     assert list(shell.work.iterdir()) == []
@@ -292,13 +292,13 @@ def test_the_tier_of_a_users_own_server_follows_from_its_settings(shell: Shell, 
     import psycopg
 
     runs = shell.home / "on.json", shell.home / "off.json"
-    asked = ("run", "records", "-e", f"postgresql:url={url}", *small(samples=3, phases="rand-key"))
+    command = ("run", "records", "-e", f"postgresql:url={url}", *small(samples=3, phases="rand-key"))
     for run, value in zip(runs, ("on", "off"), strict=True):
         with psycopg.connect(url, autocommit=True) as connection:
             connection.execute(f"ALTER ROLE u SET synchronous_commit = {value}")
-        ended = shell.dyno(*asked, "-o", run)
+        ended = shell.dyno(*command, "-o", run)
         assert ended.status == 0, ended
-        again = shell.dyno(*asked, "-o", run, "--resume")
+        again = shell.dyno(*command, "-o", run, "--resume")
         assert again.status == 0, "its plan is the same, whatever tier was found"
     loaded = [results.load(run) for run in runs]
     assert [{cell.tier for cell in run.cells} for run in loaded] == [{Tier.PROCESS}, {Tier.VOLATILE}]
@@ -316,8 +316,8 @@ def test_the_tier_of_a_users_own_server_follows_from_its_settings(shell: Shell, 
 
 
 def test_a_requested_tier_changes_nothing_on_a_users_own_server(shell: Shell, url: str) -> None:
-    asked = small(samples=1, phases="rand-key", tier="volatile")
-    ended = shell.dyno("run", "records", "-e", f"postgresql:url={url}", *asked, "-o", shell.file)
+    flags = small(samples=1, phases="rand-key", tier="volatile")
+    ended = shell.dyno("run", "records", "-e", f"postgresql:url={url}", *flags, "-o", shell.file)
     assert ended.status == 0, ended
     run = results.load(shell.file)
     (attempt,) = [attempt for attempt in run.attempts if attempt.tier is not None]

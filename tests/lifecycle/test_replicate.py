@@ -32,9 +32,9 @@ def facts(out: str) -> list[str]:
 def test_findings_are_checked_against_the_run(shell: Shell) -> None:
     out = (shell.home / "out").read_text()
     assert "“A run of examples/batch.py illustrates the tradeoffs of compression.”" in out
-    found = facts(out)
-    assert found
-    assert all(" confirmed " in line for line in found), found
+    lines = facts(out)
+    assert lines
+    assert all(" confirmed " in line for line in lines), lines
 
 
 def test_a_run_that_is_complete_is_printed_again(shell: Shell) -> None:

@@ -52,10 +52,10 @@ def killed_parent(shell: Shell, process: subprocess.Popen[str]) -> None:
 
 
 def killed_both(shell: Shell, process: subprocess.Popen[str]) -> None:
-    found = shell.alive()
-    assert process.pid in found
-    assert len(found) == 3, "the parent, a worker, and what workers are forked from"
-    for pid in found:
+    processes = shell.alive()
+    assert process.pid in processes
+    assert len(processes) == 3, "the parent, a worker, and what workers are forked from"
+    for pid in processes:
         os.kill(pid, signal.SIGKILL)
 
 
@@ -159,8 +159,8 @@ def torn(at: int, part: float) -> Callable[[bytes], tuple[bytes, bytes]]:
 
     def tear(whole: bytes) -> tuple[bytes, bytes]:
         each = whole.splitlines(keepends=True)
-        kept, line = b"".join(each[:at]), each[at]
-        return kept, kept + line[: max(int(len(line) * part), 1)]
+        before, line = b"".join(each[:at]), each[at]
+        return before, before + line[: max(int(len(line) * part), 1)]
 
     return tear
 

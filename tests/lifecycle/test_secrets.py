@@ -59,14 +59,14 @@ def test_nothing_that_an_engine_tells_of_an_address_has_what_is_secret_in_it(
     ended = run(shell, ADDRESS, where=where)
     assert ended.status == status, ended
     (attempt,) = shell.attempts("indiscreet")
-    said = json.dumps(attempt)
+    text = json.dumps(attempt)
     # The engine got the address where it needs it, and nothing more is masked.
-    assert said.count("***") > 5
-    assert "authSource=admin" in said and "db.example:1/own" in said and "tls=true" in said
+    assert text.count("***") > 5
+    assert "authSource=admin" in text and "db.example:1/own" in text and "tls=true" in text
     row = f"indiscreet:url={SHOWN}+where={where}"
-    found = forms(shell) if where == "itself" else [shell.dyno("show", shell.file, "--json")]
-    assert all(row in each.out for each in found if each.out.startswith("{"))
-    assert told(shell, ended, *found) == []
+    outputs = forms(shell) if where == "itself" else [shell.dyno("show", shell.file, "--json")]
+    assert all(row in each.out for each in outputs if each.out.startswith("{"))
+    assert told(shell, ended, *outputs) == []
 
 
 # -- where an address stands ------------------------------------------------------------------------------------
@@ -147,7 +147,7 @@ def test_a_password_on_the_command_line_draws_one_warning(shell: Shell, kept: Pa
 
 
 def test_help_says_how_an_address_is_not_shown(shell: Shell) -> None:
-    asked: list[Any] = [("run", "--help"), ("list", "engines")]
-    for words in asked:
+    commands: list[Any] = [("run", "--help"), ("list", "engines")]
+    for words in commands:
         out = " ".join(shell.dyno(*words).out.split())
         assert "env:NAME" in out and "file:PATH" in out, words

@@ -65,9 +65,9 @@ def test_records_of_the_ioc_count_their_changes() -> None:
 def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *numbers: list[float]) -> LiveRun:
     """A run that received these events of each variable: the first before the measured time, the last after it."""
     monkeypatch.setattr(live, "missing", lambda: None)
-    found = LiveRun(tmp_path, LiveLoad(len(numbers), 1, 1, 100))
-    found._before = {pv: each[0] for pv, each in enumerate(numbers)}
-    found._after = {pv: each[-1] for pv, each in enumerate(numbers)}
+    live_run = LiveRun(tmp_path, LiveLoad(len(numbers), 1, 1, 100))
+    live_run._before = {pv: each[0] for pv, each in enumerate(numbers)}
+    live_run._after = {pv: each[-1] for pv, each in enumerate(numbers)}
     rows = [(pv, round(value * SECOND), value, 0, 0) for pv, each in enumerate(numbers) for value in each[1:-1]]
     types = "i4", "i8", "f8", "i2", "i2"
     columns = zip(*rows, strict=True) if rows else [()] * 5
@@ -75,8 +75,8 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *numbers: list[float]) 
     store: Any = type("Port", (), {"insert": lambda self, batch: None})()
     if len(batch.ts):
         monkeypatch.setattr(live, "time_ns", lambda: 10 * SECOND)
-        found._insert(store, [tuple(row) for row in rows])  # type: ignore[misc]
-    return found
+        live_run._insert(store, [tuple(row) for row in rows])  # type: ignore[misc]
+    return live_run
 
 
 @pytest.mark.parametrize(
@@ -113,14 +113,14 @@ def test_the_lag_is_from_the_time_of_an_event_to_its_acknowledgement(
 
 
 def test_a_variable_without_events_voids_the_phase(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    found = run(monkeypatch, tmp_path, [1, 2, 3], [1, 2])
+    received = run(monkeypatch, tmp_path, [1, 2, 3], [1, 2])
     with pytest.raises(Wrong, match="of 2 variables 1 had an event"):
-        found.check(found._report(SECOND, 9 * SECOND, 0, 5))
+        received.check(received._report(SECOND, 9 * SECOND, 0, 5))
 
 
 def test_an_event_missing_from_the_archive_voids_the_phase(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    found = run(monkeypatch, tmp_path, [1, 2, 3, 4])
-    whole = found._batches[0]
+    received = run(monkeypatch, tmp_path, [1, 2, 3, 4])
+    whole = received._batches[0]
 
     class Port:
         def __init__(self, count: int) -> None:
@@ -132,9 +132,9 @@ def test_an_event_missing_from_the_archive_voids_the_phase(monkeypatch: pytest.M
         def all(self) -> Any:
             yield SampleBatch(*(values[: self.count] for values in whole))
 
-    assert found.verify(Port(2)) == 1  # type: ignore[arg-type]
+    assert received.verify(Port(2)) == 1  # type: ignore[arg-type]
     with pytest.raises(Wrong, match="the archive has 1 samples"):
-        found.verify(Port(1))  # type: ignore[arg-type]
+        received.verify(Port(1))  # type: ignore[arg-type]
 
 
 # -- one that falls behind ----------------------------------------------------------------------------------
@@ -150,9 +150,9 @@ def test_an_archive_that_falls_behind_fails_with_the_rate_it_sustained(
     row = (0, 1, 1.0, 0, 0)
     received: Any = type("Received", (), {"take": lambda self: [row] * 30})()
     store: Any = type("Port", (), {"insert": lambda self, batch: None})()
-    found = LiveRun(tmp_path, LiveLoad(variables=10, hz=10, seconds=10, period_ms=100))
+    live_run = LiveRun(tmp_path, LiveLoad(variables=10, hz=10, seconds=10, period_ms=100))
     with pytest.raises(Refused, match=r"fell 30 s behind: it kept up with 10 events a second of the 100 offered"):
-        found._archive(store, received, 0, 10 * SECOND)
+        live_run._archive(store, received, 0, 10 * SECOND)
 
 
 @pytest.mark.timeout(20)

@@ -66,53 +66,53 @@ def run(shell: Shell, engine: str, *words: object, **given: int) -> dict[str, di
 @pytest.mark.parametrize("engine", ENGINES)
 def test_every_phase_of_an_engine_is_right_and_cold_ones_are_cold(engine: str, shell: Shell) -> None:
     variables = MORE.get(engine, VARIABLES)
-    found, count = run(shell, engine, variables=variables), variables * PER_HALF_HOUR
+    phases, count = run(shell, engine, variables=variables), variables * PER_HALF_HOUR
     in_memory = registry.engine(engine).in_memory
-    assert list(found) == [name for name in PHASES if not (in_memory and name.endswith("-cold"))]
-    for name, sample in found.items():
+    assert list(phases) == [name for name in PHASES if not (in_memory and name.endswith("-cold"))]
+    for name, sample in phases.items():
         assert sample["checked"] > 0, name
         if name.endswith("-cold"):
             assert sample["residency"]["resident_bytes"] <= 0.01 * sample["residency"]["file_bytes"], name
             assert sample["operations"] == 1
-    assert found["insert"]["items"] == count
+    assert phases["insert"]["items"] == count
     if not in_memory:
-        assert found["extract-all-cold"]["temperature"] == "cold"
-        assert 0 < found["insert"]["facts"]["bytes_per_sample"] < 2_000
-    assert found["extract-all-hot"]["items"] == count and found["extract-all-hot"]["bulk"]
-    assert found["extract-one-hot"]["items"] == 2 * PER_HALF_HOUR
-    assert set(found["visible"]["by_part"]) == {"acknowledged", "readable"}
+        assert phases["extract-all-cold"]["temperature"] == "cold"
+        assert 0 < phases["insert"]["facts"]["bytes_per_sample"] < 2_000
+    assert phases["extract-all-hot"]["items"] == count and phases["extract-all-hot"]["bulk"]
+    assert phases["extract-one-hot"]["items"] == 2 * PER_HALF_HOUR
+    assert set(phases["visible"]["by_part"]) == {"acknowledged", "readable"}
     # The same digest from all engines.
-    digests = found["insert"]["facts"]["digest"], found["visible"]["facts"]["digest"]
+    digests = phases["insert"]["facts"]["digest"], phases["visible"]["facts"]["digest"]
     assert DIGESTS.setdefault(variables, digests) == digests
 
 
 def test_a_single_java_node_has_the_same_digest_as_other_engines(shell: Shell) -> None:
     """Its server takes long to start, and each cold phase would start it again."""
-    asked = ["insert", "extract-one-hot", "extract-all-hot", "latest-hot"]
-    found = [run(shell, each, "--phases", ",".join(asked), variables=20) for each in ("cassandra", "sqlite")]
-    assert list(found[0]) == list(found[1]) == asked
+    names = ["insert", "extract-one-hot", "extract-all-hot", "latest-hot"]
+    results = [run(shell, each, "--phases", ",".join(names), variables=20) for each in ("cassandra", "sqlite")]
+    assert list(results[0]) == list(results[1]) == names
     # The facts once everything was inserted.
-    for name in asked[1:]:
-        assert found[0][name]["facts"]["digest"] == found[1][name]["facts"]["digest"]
-    assert 0 < found[0]["insert"]["facts"]["bytes_per_sample"] < 2_000
+    for name in names[1:]:
+        assert results[0][name]["facts"]["digest"] == results[1][name]["facts"]["digest"]
+    assert 0 < results[0]["insert"]["facts"]["bytes_per_sample"] < 2_000
 
 
 def test_without_corrections_every_engine_has_the_same_digest(shell: Shell) -> None:
-    found = [run(shell, engine, corrected_ppm=0) for engine in ("victoriametrics", "sqlite")]
-    assert list(found[0]) == list(found[1]) == PHASES
-    assert found[0]["visible"]["facts"]["digest"] == found[1]["visible"]["facts"]["digest"]
-    assert found[0]["extract-all-cold"]["temperature"] == "cold"
+    results = [run(shell, engine, corrected_ppm=0) for engine in ("victoriametrics", "sqlite")]
+    assert list(results[0]) == list(results[1]) == PHASES
+    assert results[0]["visible"]["facts"]["digest"] == results[1]["visible"]["facts"]["digest"]
+    assert results[0]["extract-all-cold"]["temperature"] == "cold"
 
 
 def test_a_single_phase_loads_its_archive(shell: Shell) -> None:
-    found = run(shell, "sqlite", "--phases", "latest-cold,visible")
-    assert list(found) == ["latest-cold", "visible"]
+    phases = run(shell, "sqlite", "--phases", "latest-cold,visible")
+    assert list(phases) == ["latest-cold", "visible"]
 
 
 def test_samples_cut_by_the_budget_are_loaded_for_later_phases(shell: Shell) -> None:
-    found = run(shell, "sqlite", "--phases", "insert,extract-all-hot", "--budget", "0.02", batch=300)
-    assert found["insert"]["ended_by"] == "budget" and 0 < found["insert"]["items"] < SAMPLES
-    assert found["extract-all-hot"]["facts"]["samples"] == SAMPLES
+    phases = run(shell, "sqlite", "--phases", "insert,extract-all-hot", "--budget", "0.02", batch=300)
+    assert phases["insert"]["ended_by"] == "budget" and 0 < phases["insert"]["items"] < SAMPLES
+    assert phases["extract-all-hot"]["facts"]["samples"] == SAMPLES
 
 
 def test_two_clients_are_refused(shell: Shell) -> None:

@@ -77,11 +77,11 @@ def cells(run: Shell) -> dict[tuple[str, str], dict[str, Any]]:
 
 @pytest.mark.parametrize(("engine", "why"), CASES)
 def test_what_was_done_is_told(cells: dict[tuple[str, str], dict[str, Any]], engine: str, why: str | None) -> None:
-    told = cells[engine, "rand-key"]
-    assert told["valid"] is (why is VALID), told["why"]
+    cell = cells[engine, "rand-key"]
+    assert cell["valid"] is (why is VALID), cell["why"]
     if why is not VALID:
-        assert re.fullmatch(why, told["why"]), told["why"]
-        assert told["throughput"] is None
+        assert re.fullmatch(why, cell["why"]), cell["why"]
+        assert cell["throughput"] is None
 
 
 def test_the_others_are_measured(run: Shell, cells: dict[tuple[str, str], dict[str, Any]]) -> None:

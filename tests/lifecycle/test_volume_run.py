@@ -51,9 +51,9 @@ def link(tmp_path: Path) -> Path:
 def test_every_phase_is_reported_with_what_its_tool_tells(shell: Shell) -> None:
     ended = shell.dyno(*RUN, "-e", "fio")
     assert ended.status == 0, ended.out + ended.err
-    found = sampled(shell)
-    assert list(found) == PHASES
-    for name, sample in found.items():
+    samples = sampled(shell)
+    assert list(samples) == PHASES
+    for name, sample in samples.items():
         assert sample["void"] is None and sample["checked"] > 0 and sample["errors"] == 0, name
         assert sample["reported_by"].startswith("dd " if name.startswith("dd") else "fio ")
         assert sample["bytes"] == sample["items"] * 4096, name
@@ -61,11 +61,11 @@ def test_every_phase_is_reported_with_what_its_tool_tells(shell: Shell) -> None:
         assert sample["facts"]["command"].startswith(sample["reported_by"].split()[0])
         # dd reports no latency.
         assert (sample["histogram"] is None) == name.startswith("dd"), name
-    assert set(found["rand-mixed"]["by_kind"]) == set(found["seq-mixed"]["by_kind"]) == {"read", "write"}
-    assert set(found["flush"]["by_part"]) == {"writing", "flushing"}
-    assert {"submission", "completion"} >= set(found["rand-read"]["by_part"]) > set()
+    assert set(samples["rand-mixed"]["by_kind"]) == set(samples["seq-mixed"]["by_kind"]) == {"read", "write"}
+    assert set(samples["flush"]["by_part"]) == {"writing", "flushing"}
+    assert {"submission", "completion"} >= set(samples["rand-read"]["by_part"]) > set()
     assert "dd beside fio" in ended.out and "dd fdatasync" in ended.out
-    assert found["dd"]["facts"]["flush_after_ns"] > 0
+    assert samples["dd"]["facts"]["flush_after_ns"] > 0
 
 
 def test_a_warm_up_is_drawn_and_says_when_it_was_steady(shell: Shell) -> None:
@@ -181,11 +181,11 @@ def test_a_bare_device_is_measured_within_its_begin_alone(shell: Shell, tmp_path
     with loop_device(file) as device:
         ended = shell.dyno(*RUN, "-e", f"fio:destroy={device}")
         assert ended.status == 0, ended.out + ended.err
-        found = sampled(shell)
-        assert list(found) == PHASES and not any(sample["void"] for sample in found.values())
+        samples = sampled(shell)
+        assert list(samples) == PHASES and not any(sample["void"] for sample in samples.values())
         # The device's own traffic, not the work directory's.
-        moved = found["seq-write"]["device"]["written_bytes"]
-        assert moved is None or moved >= found["seq-write"]["bytes"]
+        moved = samples["seq-write"]["device"]["written_bytes"]
+        assert moved is None or moved >= samples["seq-write"]["bytes"]
     assert file.stat().st_size == 4 * MIB
     assert file.read_bytes()[2 * MIB :] == b"\xa7" * 2 * MIB, "what is beyond area"
     assert file.read_bytes()[: 2 * MIB] != b"\xa7" * 2 * MIB
@@ -235,8 +235,10 @@ def test_an_ioengine_that_the_kernel_refuses_is_refused_with_what_to_set(shell: 
     shell.given["PATH"] = f"{programs}{os.pathsep}{os.environ['PATH']}"
     ended = shell.dyno(*words(), "-e", "fio:ioengine=io_uring,fio", "--phases", "rand-read")
     assert ended.status == 1, ended.out + ended.err
-    told = why(shell, "fio:ioengine=io_uring")["rand-read"]
-    assert told.startswith("refused") and "ioengine=libaio" in told and "Operation not permitted" in told, told
+    reason = why(shell, "fio:ioengine=io_uring")["rand-read"]
+    assert reason.startswith("refused") and "ioengine=libaio" in reason and "Operation not permitted" in reason, (
+        reason
+    )
     assert not why(shell, "fio")
 
 
@@ -244,8 +246,8 @@ def test_a_file_system_without_direct_io_is_refused_with_what_to_set(shell: Shel
     with mounted("none", tmp_path / "ram", "-t", "ramfs") as ram:
         ended = shell.dyno(*words(), "-e", "fio,fio:direct=no", "--phases", "rand-read", "--work", ram)
     assert ended.status == 1, ended.out + ended.err
-    told = why(shell, "fio")["rand-read"]
-    assert told.startswith("refused") and "direct=no" in told, told
+    reason = why(shell, "fio")["rand-read"]
+    assert reason.startswith("refused") and "direct=no" in reason, reason
     assert not why(shell, "fio:direct=no")
 
 
@@ -272,10 +274,10 @@ def why(shell: Shell, engine: str) -> dict[str, str]:
 def test_a_full_volume_is_told_of_and_the_run_goes_on(shell: Shell, tiny: Path) -> None:
     ended = shell.dyno(*words(area="32m"), "-e", "fio:direct=no", "--phases", FAILING, "--work", tiny, "--retries", 0)
     assert ended.status in (1, 3), ended.out + ended.err
-    told = why(shell, "fio:direct=no")
-    assert "No space left on device" in told["warm-up"], told
+    reasons = why(shell, "fio:direct=no")
+    assert "No space left on device" in reasons["warm-up"], reasons
     assert sampled(shell)["warm-up"]["errors"] == 1
-    assert "No space left on device" in told["rand-read"], told
+    assert "No space left on device" in reasons["rand-read"], reasons
     assert {line["outcome"] for line in shell.attempts("fio_null")} == {"ok"}
 
 

@@ -21,15 +21,15 @@ def samples(shell: Shell, *words: object) -> list[tuple[str, dict[str, Any]]]:
     shell.plugins = [TESTS / "plugins" / "turnstile"]
     status, _, err = shell.dyno("run", "turnstile", "-e", ENGINES, "--samples", "1", *words, "-o", shell.file)
     assert status == 0, err
-    found = [(name, t["samples"][0]) for name in ENGINES.split(",") for t in shell.attempts(name)]
-    assert all(sample["void"] is None and sample["errors"] == 0 for _, sample in found)
-    return found
+    results = [(name, t["samples"][0]) for name in ENGINES.split(",") for t in shell.attempts(name)]
+    assert all(sample["void"] is None and sample["errors"] == 0 for _, sample in results)
+    return results
 
 
 def test_several_clients_are_never_faster_than_what_lets_one_pass_at_a_time(shell: Shell) -> None:
-    found = samples(shell, "--clients", "1,2,4", "-p", "operations=60")
-    assert len(found) == 6
-    for name, sample in found:
+    results = samples(shell, "--clients", "1,2,4", "-p", "operations=60")
+    assert len(results) == 6
+    for name, sample in results:
         assert sample["operations"] == sample["checked"] == 60, name
         # Operations run one after the other: less time is impossible.
         assert sample["elapsed_ns"] >= 60 * HOLD_NS, (name, sample["clients"])

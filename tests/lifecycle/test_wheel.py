@@ -29,11 +29,11 @@ def installed(shell: Shell, archive: Path, tmp_path: Path) -> Path:
     wheels, target = tmp_path / "wheels", tmp_path / "installed"
     built = wheel(shell, archive, wheels)
     assert built.status == 0, built.err
-    (found,) = wheels.iterdir()
+    (package,) = wheels.iterdir()
     # Without a native module, the wheel is not for one platform.
-    assert re.fullmatch(r"dyno_bench-[\d.]+-py3-none-any\.whl", found.name)
-    assert not [name for name in zipfile.ZipFile(found).namelist() if name.endswith(".so")]
-    words = ("install", "--no-deps", "--no-index", "--target", target, found)
+    assert re.fullmatch(r"dyno_bench-[\d.]+-py3-none-any\.whl", package.name)
+    assert not [name for name in zipfile.ZipFile(package).namelist() if name.endswith(".so")]
+    words = ("install", "--no-deps", "--no-index", "--target", target, package)
     assert shell.sh(sys.executable, *PIP, *words).status == 0
     return target
 
@@ -78,9 +78,9 @@ def test_the_description_has_no_link_that_leads_nowhere_on_an_index(archive: Pat
         (info,) = [member for member in opened.getmembers() if re.fullmatch(r"[^/]+/PKG-INFO", member.name)]
         file = opened.extractfile(info)
         assert file is not None
-        told = message_from_bytes(file.read())
-    text = str(told.get_payload())
-    assert told["Description-Content-Type"].startswith("text/markdown")
+        metadata = message_from_bytes(file.read())
+    text = str(metadata.get_payload())
+    assert metadata["Description-Content-Type"].startswith("text/markdown")
     assert "How Dyno measures" in text and "# Dyno" in text
     relative = [target for target in re.findall(r"\]\(([^)]*)\)", text) if not re.match(r"[a-z]+:", target)]
     assert relative == []

@@ -67,11 +67,11 @@ def test_the_death_of_what_workers_come_from_hurts_no_trial(shell: Shell) -> Non
 
 def attempted(home: Path, forks: bool = True) -> Attempt:
     """One trial of the selftest engine."""
-    made = plan.make(RunRequest("selftest", engines=["synthetic"], params={"operations": ["10"]}))
-    with WorkerPools(made.suite, home, forks) as pools:
+    run_plan = plan.make(RunRequest("selftest", engines=["synthetic"], params={"operations": ["10"]}))
+    with WorkerPools(run_plan.suite, home, forks) as pools:
         place = home / "trial"
-        context = trial.TrialContext(1 << 30, pools, Datasets(made, home))
-        return trial.run_trial(made, made.cells[0], Trial(0, 0), 0, place, context, lambda phase: None)
+        context = trial.TrialContext(1 << 30, pools, Datasets(run_plan, home))
+        return trial.run_trial(run_plan, run_plan.cells[0], Trial(0, 0), 0, place, context, lambda phase: None)
 
 
 @pytest.mark.parametrize("forks", [True, False], ids=["forked", "started"])
