@@ -222,12 +222,6 @@ def broken() -> list[str]:
     return [line for line in attempts if isinstance(line, str)]
 
 
-def runs_here(name: str) -> bool:
-    """Returns whether the engine can be imported and lacks nothing that it needs."""
-    spec = attempt("engine", name)
-    return not isinstance(spec, str) and not spec.lacking()
-
-
 def engines_for(suite: Suite) -> list[EngineSpec]:
     """Returns the engines that implement one of the suite's ports, each reduced to that port."""
     return [spec for each in engines() if (spec := through(suite, each)) is not None]

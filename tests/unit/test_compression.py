@@ -86,8 +86,8 @@ def test_higher_levels_compress_better(dataset: Dataset) -> None:
         ("xz", "packer=xz: is not known; there are: brotli, lz4, plain, snappy, zlib, zstd"),
         ("snapy", "packer=snapy: is not known; did you mean snappy?"),
         ("snappy:3", "packer=snappy:3: snappy has no levels"),
-        ("zlib:10", "packer=zlib:10: wants zlib, or zlib:LEVEL from 1 to 9"),
-        ("zstd:", "packer=zstd:: wants zstd, or zstd:LEVEL from 1 to 22"),
+        ("zlib:10", "packer=zlib:10: expected zlib, or zlib:LEVEL from 1 to 9"),
+        ("zstd:", "packer=zstd:: expected zstd, or zstd:LEVEL from 1 to 22"),
     ],
 )
 def test_an_unknown_packer_or_level_is_a_usage_error(given: str, said: str) -> None:

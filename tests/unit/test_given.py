@@ -122,10 +122,10 @@ def test_each_setting_may_be_written_by_itself() -> None:
 @pytest.mark.parametrize(
     ("options", "tier", "why"),
     [
-        ({"set": "synchronous=normal"}, Tier.POWER, "set.synchronous=normal can't give tier power, which wants full"),
+        ({"set": "synchronous=normal"}, Tier.POWER, "set.synchronous=normal can't give tier power, which needs full"),
         ({"set": "synchronous=1"}, Tier.POWER, "can't give tier power"),
-        ({"set": "synchronous=full", "journal_mode": "delete"}, Tier.POWER, "which wants extra"),
-        ({"set": "synchronous=most"}, Tier.PROCESS, "wants one of off, normal, full, extra"),
+        ({"set": "synchronous=full", "journal_mode": "delete"}, Tier.POWER, "which needs extra"),
+        ({"set": "synchronous=most"}, Tier.PROCESS, "expected one of off, normal, full, extra"),
         ({"set": "synchronous=normal"}, Tier.PROCESS, None),
         ({"set": "synchronous=extra"}, Tier.POWER, None),
     ],

@@ -25,9 +25,9 @@ RECORDS = f"SELECT {FIELDS} FROM records"
 # The row comparison is what the query means; the bare `name >= ?` lets DuckDB skip whole row groups.
 STATEMENTS = Statements()
 STATEMENTS.scan = f"{RECORDS} WHERE name >= $1 AND (name, location) >= ($1, $2) ORDER BY name, location LIMIT $3"
-WANTED = "(SELECT unnest($1) AS wanted)"
-GET_MANY = f"{RECORDS} JOIN {WANTED} ON key = wanted"
-DELETE_MANY = f"DELETE FROM records USING {WANTED} WHERE key = wanted"
+REQUESTED = "(SELECT unnest($1) AS requested)"
+GET_MANY = f"{RECORDS} JOIN {REQUESTED} ON key = requested"
+DELETE_MANY = f"DELETE FROM records USING {REQUESTED} WHERE key = requested"
 
 
 class TableReader(SqlReader):
@@ -101,14 +101,14 @@ class Table(RecordTable):
         self._write("upsert", records)
 
     def get_many(self, keys: list[Key]) -> dict[Key, Record]:
-        rows = self._cursor.execute(GET_MANY, _wanted(keys)).fetchall()
+        rows = self._cursor.execute(GET_MANY, _identities(keys)).fetchall()
         return {(row[0], row[1]): record(row) for row in rows}
 
     def delete_one(self, key: Key) -> bool:
         return bool(self._cursor.execute(self._delete, (identity(*key),)).fetchone()[0])
 
     def delete_many(self, keys: list[Key]) -> None:
-        self._cursor.execute(DELETE_MANY, _wanted(keys))
+        self._cursor.execute(DELETE_MANY, _identities(keys))
 
     def close(self) -> None:
         self._cursor.close()
@@ -120,5 +120,5 @@ def parsed(cursor: Any, statement: str) -> Any:
     return result
 
 
-def _wanted(keys: list[Key]) -> list[list[str]]:
+def _identities(keys: list[Key]) -> list[list[str]]:
     return [[identity(*key) for key in keys]]

@@ -31,7 +31,7 @@ def page_size(text: str) -> Value:
     """Parser of a page size. SQLite silently ignores a wrong one."""
     number = int(text) if text.isdigit() else 0
     if number not in PAGE_SIZES:
-        raise ValueError(f"wants one of {', '.join(map(str, PAGE_SIZES))}")
+        raise ValueError(f"expected one of {', '.join(map(str, PAGE_SIZES))}")
     return number
 
 
@@ -50,7 +50,7 @@ def pragmas(text: str) -> Value:
     parsed = set_option.setting("pragmas", (*OURS, *ACTIONS)).parse(text)
     for name, value in set_option.pairs(text).items():
         if not PRAGMA.fullmatch(f"{name}={value}"):
-            raise ValueError("wants PRAGMA=VALUE, of letters and digits")
+            raise ValueError("expected PRAGMA=VALUE, of letters and digits")
     return parsed
 
 
@@ -58,13 +58,13 @@ def refuse(tier: Tier, options: Mapping[str, Value]) -> str | None:
     # A journal in memory dies with the process, and half a commit can't be rolled back.
     if options["journal_mode"] == "memory" and tier is not Tier.VOLATILE:
         return f"journal_mode=memory can't give tier {tier.value}; it gives: volatile"
-    wanted = durability(tier, str(options["journal_mode"]))["synchronous"]
-    chosen = set_option.given(options).get("synchronous", str(wanted)).lower()
+    needed = durability(tier, str(options["journal_mode"]))["synchronous"]
+    chosen = set_option.given(options).get("synchronous", str(needed)).lower()
     level = SYNCHRONOUS.index(chosen) if chosen in SYNCHRONOUS else int(chosen) if chosen in "0123" else None
     if level is None:
-        return f"set.synchronous={chosen}: wants one of {', '.join(SYNCHRONOUS)}"
-    if level < SYNCHRONOUS.index(str(wanted)):
-        return f"set.synchronous={chosen} can't give tier {tier.value}, which wants {wanted}"
+        return f"set.synchronous={chosen}: expected one of {', '.join(SYNCHRONOUS)}"
+    if level < SYNCHRONOUS.index(str(needed)):
+        return f"set.synchronous={chosen} can't give tier {tier.value}, which needs {needed}"
     return None
 
 

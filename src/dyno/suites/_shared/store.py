@@ -81,8 +81,8 @@ class OnStore(Workload):
         """
         spec, store = self._job.spec, self._store
         assert store is not None
-        kept = self._job.tier is not Tier.VOLATILE and spec.server is None and spec.remove is None
-        if not self._new or self._job.sealed is None or not kept:
+        durable = self._job.tier is not Tier.VOLATILE and spec.server is None and spec.remove is None
+        if not self._new or self._job.sealed is None or not durable:
             fill()
             return
         sealed = self._job.sealed / store.name

@@ -103,7 +103,7 @@ def parse(text: str) -> Value:
     if colon and not spec.levels:
         raise ValueError(f"{name} has no levels")
     if colon and not (level.isdecimal() and int(level) in spec.levels):
-        raise ValueError(f"wants {name}, or {name}:LEVEL from {spec.levels[0]} to {spec.levels[-1]}")
+        raise ValueError(f"expected {name}, or {name}:LEVEL from {spec.levels[0]} to {spec.levels[-1]}")
     if find_spec(spec.module) is None:
         raise ValueError(f"needs {spec.module}, which is not installed: {installation.extra('compression')}")
     return f"{name}:{int(level)}" if colon else name

@@ -76,12 +76,9 @@ class CompressionWorkload(OnStore):
     # -- the operations -------------------------------------------------------------------------------------
 
     def work(self, phase: Phase, port: Any, client: int, clients: int, round: int) -> Slices:
-        slices: dict[str, Callable[[], Slices]] = {
-            "insert": partial(self._insert, port, client, clients, round),
-            "gets": partial(self._gets, port, client, clients, round),
-            "iterate": partial(self._iterate, port, client, clients),
-        }
-        return slices[phase.name]()
+        if phase.name == "insert":
+            return self._insert(port, client, clients, round)
+        return self._reads(port, phase.name == "iterate", client, clients, round)
 
     def _insert(self, port: Batches, client: int, clients: int, round: int) -> Slices:
         """Stores every batch once, in key order, so nothing in further rounds."""
@@ -104,42 +101,35 @@ class CompressionWorkload(OnStore):
             self._stored[number] = type(answer) is not Failure
         return 0
 
-    def _gets(self, port: Batches, client: int, clients: int, round: int) -> Slices:
-        """Gets random records in one read transaction."""
-        # Seeded by neither packer nor batch size, so that all cells get the same records.
-        rng = np.random.default_rng([self._job.seed, 2, client, crc32(b"gets"), round])
-        count = len(range(client, int(self._job.params["gets"]), clients))
-        numbers = rng.integers(0, len(self._dataset), count).tolist()
+    def _reads(self, port: Batches, iterate: bool, client: int, clients: int, round: int) -> Slices:
+        """Gets random records, or iterates over all records, in one read transaction."""
+        dataset, params, expected = self._dataset, self._job.params, list[Record | list[Record]]()
+        if iterate:
+            count = len(range(client, int(params["iterations"]), clients))
+            arguments, expected, step = [FIRST] * count, [dataset.records] * count, ITERATE_SLICE
+        else:
+            # Seeded by neither packer nor batch size, so that all cells get the same records.
+            rng = np.random.default_rng([self._job.seed, 2, client, crc32(b"gets"), round])
+            numbers = rng.integers(0, len(dataset), len(range(client, int(params["gets"]), clients))).tolist()
+            arguments, expected = [dataset.keys[at] for at in numbers], [dataset.records[at] for at in numbers]
+            step = GET_SLICE
         held = port.reading()
-        for start in range(0, count, GET_SLICE):
-            part = numbers[start : start + GET_SLICE]
+        for start in range(0, len(arguments), step):
+            part = slice(start, start + step)
             yield Operations(
-                calls=lambda reader: (reader.get,),
-                arguments=[self._dataset.keys[number] for number in part],
-                check=self._checking("record", [self._dataset.records[number] for number in part]),
+                calls=lambda reader: (reader.iterate if iterate else reader.get,),
+                arguments=arguments[part],
+                check=self._checking("all records" if iterate else "record", expected[part]),
+                weights=[len(dataset)] * len(arguments[part]) if iterate else None,
                 held=held,
             )
 
-    def _iterate(self, port: Batches, client: int, clients: int) -> Slices:
-        """Iterates over all records in one read transaction."""
-        count = len(range(client, int(self._job.params["iterations"]), clients))
-        held = port.reading()
-        for start in range(0, count, ITERATE_SLICE):
-            times = min(ITERATE_SLICE, count - start)
-            yield Operations(
-                calls=lambda reader: (reader.iterate,),
-                arguments=[FIRST] * times,
-                check=self._checking("all records", [self._dataset.records] * times),
-                weights=[len(self._dataset)] * times,
-                held=held,
-            )
-
-    def _checking(self, what: str, wanted: Sequence[Record | list[Record]]) -> Callable[[Sequence[Any]], int]:
+    def _checking(self, what: str, expected: Sequence[Record | list[Record]]) -> Callable[[Sequence[Any]], int]:
         def check(answers: Sequence[Any]) -> int:
             if self._job.spec.floor:
                 return 0
             compared = 0
-            for answer, right in zip(answers, wanted, strict=False):
+            for answer, right in zip(answers, expected, strict=False):
                 if type(answer) is not Failure:
                     if not same(answer, right):
                         raise Wrong(f"{what}: {_difference(answer, right)}")
@@ -161,21 +151,21 @@ class CompressionWorkload(OnStore):
         if self._job.spec.floor or not phase.writes:
             return 0
         numbers = np.flatnonzero(self._stored).tolist()
-        wanted = [record for number in numbers for _, record in self._batch(number)]
+        expected = [record for number in numbers for _, record in self._batch(number)]
         last = [self._batch(number)[-1][0] for number in numbers]
         with self.connect() as port:
             with port.reading() as reader:
                 records = reader.iterate(FIRST)
             with port.entries() as entries:
                 stored = list(entries)
-        if not same(records, wanted):
-            raise Wrong(f"after {phase.name}, all records: {_difference(records, wanted)}")
+        if not same(records, expected):
+            raise Wrong(f"after {phase.name}, all records: {_difference(records, expected)}")
         # The values are compared above; here they need only be bytes, whose lengths are the stored size.
         if not same([(key, type(value) is bytes) for key, value in stored], [(key, True) for key in last]):
             raise Wrong(
                 f"after {phase.name}: {len(stored)} entries, which are not the keys of {len(numbers)} batches"
             )
-        return len(wanted)
+        return len(expected)
 
     def facts(self, phase: Phase) -> Mapping[str, Fact]:
         """The stored size and the packer's cost; empty for a null engine and an incomplete store."""
@@ -227,9 +217,9 @@ def _cpu_ns(call: Callable[[bytes], object], texts: Sequence[bytes]) -> float:
 def _difference(got: Any, right: Any) -> str:
     """The first difference between two answers, in one line."""
     if type(got) is list and type(right) is list:
-        for at, (one, wanted) in enumerate(zip(got, right, strict=False)):
-            if not same(one, wanted):
-                return f"number {at}: {_difference(one, wanted)}"
+        for at, (one, expected) in enumerate(zip(got, right, strict=False)):
+            if not same(one, expected):
+                return f"number {at}: {_difference(one, expected)}"
         return f"got {len(got)} records, expected {len(right)}"
     return difference(got, right)
 

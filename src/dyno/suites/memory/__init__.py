@@ -61,7 +61,7 @@ def _power(text: str) -> Value:
     """Parser of a power of two: sysbench accepts no other block size."""
     size = int(_number(text))
     if size & (size - 1):
-        raise ValueError("wants a power of two")
+        raise ValueError("expected a power of two")
     return size
 
 

@@ -83,11 +83,14 @@ class Verification:
         compared = 0
         for key in sample:
             if self._phase == "blob-write":
-                wanted, stored = state.blob_contents(branch, key), self._port.read_blobs(ObjectPosition(branch, key))
+                expected, stored = (
+                    state.blob_contents(branch, key),
+                    self._port.read_blobs(ObjectPosition(branch, key)),
+                )
             else:
-                wanted, stored = state.contents(branch, key), self._read(branch, key)
-            expect_contents(stored, wanted, f"after {self._phase}, container {key} of client {client}")
-            compared += len(wanted) + self._identities(branch, key, len(wanted))
+                expected, stored = state.contents(branch, key), self._read(branch, key)
+            expect_contents(stored, expected, f"after {self._phase}, container {key} of client {client}")
+            compared += len(expected) + self._identities(branch, key, len(expected))
         return compared
 
     def _identities(self, branch: str, key: int, count: int) -> int:
@@ -104,10 +107,10 @@ class Verification:
         for client in range(self._clients):
             if model.unsure[client] or client not in self._port.keys(OWN):
                 continue
-            wanted = self._state.contents(OWN, client, int(model.versions[client]))
+            expected = self._state.contents(OWN, client, int(model.versions[client]))
             stored = self._read(OWN, client)
-            expect_contents(stored, wanted, f"after {self._phase}, container of client {client}")
-            compared += len(wanted) + self._identities(OWN, client, len(wanted))
+            expect_contents(stored, expected, f"after {self._phase}, container of client {client}")
+            compared += len(expected) + self._identities(OWN, client, len(expected))
         return compared
 
     def _counts(self) -> int:
@@ -129,7 +132,7 @@ class Verification:
         keys = list(range(state.model.removed, state.transactions))
         expect_contents(self._port.keys(SETS), keys, f"after {self._phase}, containers")
         for key in keys[:MAX_READ]:
-            wanted = state.contents(SETS, key)
-            expect_contents(self._read(SETS, key), wanted, f"after {self._phase}, container {key}")
-            compared += len(wanted)
+            expected = state.contents(SETS, key)
+            expect_contents(self._read(SETS, key), expected, f"after {self._phase}, container {key}")
+            compared += len(expected)
         return compared

@@ -110,8 +110,8 @@ class ClientWork:
         if self._model.unsure[self._client]:
             return 0
         current = int(self._model.versions[self._client])
-        wanted = self._state.contents(OWN, self._client, current)
-        return self._check(answer, wanted, "the contents before an update")
+        expected = self._state.contents(OWN, self._client, current)
+        return self._check(answer, expected, "the contents before an update")
 
     def _change(self, call: Callable[[Task], Any], check: Callable[[Any], int]) -> Slices:
         """Each transaction writes the next version of all objects in the client's own container."""
@@ -225,18 +225,18 @@ class ClientWork:
         step = min(max(most, 1), MAX_SLICE)
         return (keys[at : at + step] for at in range(0, len(keys), step))
 
-    def _check(self, answer: Any, wanted: list[bytes], what: str) -> int:
+    def _check(self, answer: Any, expected: list[bytes], what: str) -> int:
         if not self._state.judged:
             return 0
-        expect_contents(answer, wanted, f"{self._phase}, {what}")
-        return len(wanted)
+        expect_contents(answer, expected, f"{self._phase}, {what}")
+        return len(expected)
 
 
-def expect_contents(got: Any, wanted: Sequence[Any], what: str) -> None:
-    """Raises Wrong unless `got` is a list of exactly the wanted values, in order."""
-    if not is_list(got, len(wanted)):
+def expect_contents(got: Any, expected: Sequence[Any], what: str) -> None:
+    """Raises Wrong unless `got` is a list of exactly the expected values, in order."""
+    if not is_list(got, len(expected)):
         length = len(got) if type(got) is list else type(got).__name__
-        raise Wrong(f"{what}: got {length}, expected a list of {len(wanted)}")
-    if not same(got, list(wanted)):
-        at = next(at for at, (one, other) in enumerate(zip(got, wanted, strict=True)) if not same(one, other))
-        raise Wrong(f"{what}, object {at}: {difference(got[at], wanted[at])}")
+        raise Wrong(f"{what}: got {length}, expected a list of {len(expected)}")
+    if not same(got, list(expected)):
+        at = next(at for at, (one, other) in enumerate(zip(got, expected, strict=True)) if not same(one, other))
+        raise Wrong(f"{what}, object {at}: {difference(got[at], expected[at])}")

@@ -90,9 +90,9 @@ class ObjectsWorkload(OnStore):
     def _begin(self, port: Transactions) -> None:
         port.branches(self._model.branches)
         self._loaded.add("")
-        wanted, first = int(self._job.params["min_objects"]), self._model.first(OTHERS, 0)
-        for key, start in enumerate(range(0, wanted, OTHER_OBJECTS)):
-            count = min(OTHER_OBJECTS, wanted - start)
+        expected, first = int(self._job.params["min_objects"]), self._model.first(OTHERS, 0)
+        for key, start in enumerate(range(0, expected, OTHER_OBJECTS)):
+            count = min(OTHER_OBJECTS, expected - start)
             port.write(Task(OTHERS, key, self._state.dataset.contents(first + start, count, 0)))
 
     def _load(self, branch: str | None, port: Transactions) -> None:

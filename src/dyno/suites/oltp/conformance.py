@@ -33,8 +33,8 @@ def check_statements(test: str, report: Report, clients: int) -> int:
     compared = plausible(report, clients)
     reads, others = _count(report, "reads"), _count(report, "writes") + _count(report, "others")
     for name, count, each in zip(("reads", "writes and others"), (reads, others), STATEMENTS[test], strict=True):
-        wanted = each * report.items
-        if count < wanted or (not report.errors and not same(count, wanted)):
+        expected = each * report.items
+        if count < expected or (not report.errors and not same(count, expected)):
             raise Wrong(f"{report.tool} reports {count} {name} in {report.items} transactions of {each}")
         compared += 1
     return compared
@@ -50,9 +50,9 @@ def _count(report: Report, name: str) -> int:
 def check_rows(rows: Sequence[int], tables: SysbenchTables) -> int:
     """Returns how many tables were compared. Raises Wrong if one has another number of rows than at the start: each
     transaction inserts again what it deletes."""
-    wanted = [tables.size] * tables.count
-    if not same(list(rows), wanted):
-        raise Wrong(f"rows of each table: {difference(list(rows), wanted)}")
+    expected = [tables.size] * tables.count
+    if not same(list(rows), expected):
+        raise Wrong(f"rows of each table: {difference(list(rows), expected)}")
     return len(rows)
 
 

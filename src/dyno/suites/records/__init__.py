@@ -46,7 +46,7 @@ def mix_of(text: str) -> Mix:
     reads, colon, updates = text.partition(":")
     if colon and reads.isdigit() and updates.isdigit() and int(reads) + int(updates) == 100:
         return Mix(int(reads) / 100, "get", "update", "zipfian")
-    raise ValueError("wants a to f (YCSB's workloads), or reads:updates that add up to 100, as 80:20")
+    raise ValueError("expected a to f (YCSB's workloads), or reads:updates that add up to 100, as 80:20")
 
 
 def _mix(text: str) -> Value:
@@ -62,7 +62,7 @@ def _or_all(text: str) -> Value:
     try:
         return _txn(text)
     except ValueError:
-        raise ValueError(f"wants a whole number from 1 to {MOST_COUNT}, or all") from None
+        raise ValueError(f"expected a whole number from 1 to {MOST_COUNT}, or all") from None
 
 
 INSERTS = ("insert-blind-noindices", "insert-blind-indices", "insert-noblind-noindices", "insert-noblind-indices")

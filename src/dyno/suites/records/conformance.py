@@ -35,8 +35,8 @@ def expect_entries(port: Records, names: Iterable[str], what: str) -> None:
         for index, function in INDEXES.items():
             stored = entries(reader, index)
             if stored is not None:
-                wanted = sorted(python_pack(b"", (function(one), one["name"], one["location"])) for one in records)
-                expect(list(stored), wanted, f"entries of {index} {what}")
+                expected = sorted(python_pack(b"", (function(one), one["name"], one["location"])) for one in records)
+                expect(list(stored), expected, f"entries of {index} {what}")
 
 
 def absence(opened: Opened, tier: Tier) -> None:
@@ -60,11 +60,11 @@ def order(opened: Opened, tier: Tier) -> None:
     names = ["b", "a", "ab", "aa", "ba", "z", "zz", "aab", "m" * 40, "é", "zé", "\x01", "~"]
     with opened("order", True) as port:
         port.insert(record(name) for name in names)
-        wanted = [record(name) for name in sorted(names, key=lambda name: name.encode())]
+        expected = [record(name) for name in sorted(names, key=lambda name: name.encode())]
         with port.reading() as reader:
-            expect(reader.scanner(100)(("", "")), wanted, "scan of everything")
-            expect(reader.scanner(3)(("", "")), wanted[:3], "scan of the first three")
-            expect(reader.scanner(100)(key("m")), wanted[wanted.index(record("m" * 40)) :], "scan from between two")
+            expect(reader.scanner(100)(("", "")), expected, "scan of everything")
+            expect(reader.scanner(3)(("", "")), expected[:3], "scan of the first three")
+            expect(reader.scanner(100)(key("m")), expected[7:], "scan from between two")
             expect(reader.scanner(2)(key("b"))[0], record("b"), "a scan includes the key that it starts from")
 
 
@@ -74,8 +74,8 @@ def many(opened: Opened, tier: Tier) -> None:
         expect(port.reader().get_many([key("a"), key("b")]), [None, None], "get_many from an empty store")
         port.insert(record(f"n{number:03}") for number in range(0, 500, 2))
         names = [f"n{number * 7 % 500:03}" for number in range(300)]
-        wanted = [record(name) if int(name[1:]) % 2 == 0 else None for name in names]
-        expect(port.reader().get_many([key(name) for name in names]), wanted, "get_many, every other absent")
+        expected = [record(name) if int(name[1:]) % 2 == 0 else None for name in names]
+        expect(port.reader().get_many([key(name) for name in names]), expected, "get_many, every other absent")
         with port.reading() as reader:
             twice = reader.get_many([key("n002"), key("n001"), key("n002")])
             expect(twice, [record("n002"), None, record("n002")], "get_many, one key twice")
@@ -165,8 +165,8 @@ def model(opened: Opened, tier: Tier, steps: int = 400, seed: int = 1) -> None:
             chosen = rng.sample(names, rng.choice((1, 1, 2, 5)))
             kind = rng.choice(("replace", "replace", "delete", "insert", "get", "find", "scan"))
             _step(port, truth, kind, chosen, str(step))
-        wanted = [truth[k] for k in sorted(truth)]
-        expect(port.reader().scanner(100)(("", "")), wanted, "everything after random operations")
+        expected = [truth[k] for k in sorted(truth)]
+        expect(port.reader().scanner(100)(("", "")), expected, "everything after random operations")
         expect_entries(port, (name for name, _ in truth), "after random operations")
 
 
@@ -181,16 +181,16 @@ def _step(port: Records, truth: dict[tuple[str, str], Record], kind: str, names:
         port.insert(news)
         truth.update((key(new["name"]), new) for new in news)
     elif kind == "delete":
-        wanted = [truth.pop(key(name), None) is not None for name in names]
-        expect(port.delete([key(name) for name in names]), wanted, f"delete at step {stub}")
+        expected = [truth.pop(key(name), None) is not None for name in names]
+        expect(port.delete([key(name) for name in names]), expected, f"delete at step {stub}")
     elif kind == "get":
         expect(reader.get(key(names[0])), truth.get(key(names[0])), f"get at step {stub}")
     elif kind == "find":
         old = reader.finder("rev_location")(names[0].upper()[::-1])
         expect(old, truth.get(key(names[0])), f"find at step {stub}")
     else:
-        wanted_records = [truth[k] for k in sorted(truth) if k >= key(names[0])][:4]
-        expect(reader.scanner(4)(key(names[0])), wanted_records, f"scan at step {stub}")
+        following = [truth[k] for k in sorted(truth) if k >= key(names[0])][:4]
+        expect(reader.scanner(4)(key(names[0])), following, f"scan at step {stub}")
 
 
 CHECKS: dict[str, Check] = {

@@ -42,12 +42,12 @@ def verify(state: TrialState, port: Records, phase: str, indexed: bool) -> int:
 def _finds(state: TrialState, reader: Reader, phase: str, numbers: list[int]) -> int:
     """Looks up the sample by each index: the present records, and a few that must be absent."""
     absent = [number for number in numbers if state.model.versions[number] == ABSENT]
-    wanted = [number for number in numbers if state.model.versions[number] != ABSENT] + absent[:MAX_ABSENT]
+    searched = [number for number in numbers if state.model.versions[number] != ABSENT] + absent[:MAX_ABSENT]
     for index, function in INDEXES.items():
         find = reader.finder(index)
-        for number in wanted:
+        for number in searched:
             _expect(state, phase, number, find(function(_stubless(state, number))))
-    return len(wanted) * len(INDEXES)
+    return len(searched) * len(INDEXES)
 
 
 def _entries(state: TrialState, reader: Reader, phase: str) -> int:

@@ -142,10 +142,10 @@ class RecordsWorkload(OnStore):
                 self._model.versions[batch] = 0
 
     def work(self, phase: Phase, port: Any, client: int, clients: int, round: int) -> Iterator[Work]:
-        what = PHASE_WORK[phase.name]
-        if what.once and round > 0:
+        phase_work = PHASE_WORK[phase.name]
+        if phase_work.once and round > 0:
             return iter(())
-        return what.build(ClientWork(self._state, phase.name, port, client, clients, round))
+        return phase_work.build(ClientWork(self._state, phase.name, port, client, clients, round))
 
     def payload_bytes(self, phase: Phase, items: int) -> int | None:
         """The characters of the records' strings, which are ASCII; None for a mix, which writes an unknown number."""
