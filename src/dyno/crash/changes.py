@@ -75,7 +75,7 @@ class Changes:
         for event in record.events:
             self._add(event)
         start = Flush(durable, durable, 0, "", None)
-        _set_durable(self, sorted([*record.events, start], key=lambda event: event.end), Tree(record))
+        _set_durable(self, sorted([*record.events, start], key=lambda event: event.end), Tree(record.header.nodes))
         self._begins = np.array([change.begin for change in self.all], np.int64)
         self._durable = np.array([change.durable_at for change in self.all], np.int64)
 

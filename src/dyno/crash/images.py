@@ -235,7 +235,7 @@ class Images:
         if key not in self._paths:
             if len(self._paths) > MOST_PATHS:
                 self._paths.clear()
-            tree = Tree(self._record)
+            tree = Tree(self._record.header.nodes)
             for number in key:
                 tree.apply(self._changes.all[number].event)
             # A file that was created without a name (O_TMPFILE) and linked later.
@@ -245,7 +245,7 @@ class Images:
 
     @cached_property
     def _unnamed(self) -> dict[int, Node]:
-        tree = Tree(self._record)
+        tree = Tree(self._record.header.nodes)
         before = set(tree.nodes)
         for event in self._record.events:
             tree.apply(event)

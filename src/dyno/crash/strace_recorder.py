@@ -31,6 +31,7 @@ from dyno.crash.record import (
     Unseen,
     Write,
 )
+from dyno.crash.tree import Tree
 from dyno.selftest import trace
 from dyno.selftest.trace import Call
 
@@ -101,29 +102,24 @@ def events(lines: Iterable[str], roots: Sequence[Path], nodes: Sequence[Node], c
         yield from follower.events(call)
 
 
-class _Names:
-    """Names, kinds and sizes of the files below the roots."""
+class _Files(Tree):
+    """Files below the roots, with their sizes."""
 
     def __init__(self, roots: Sequence[Path], nodes: Sequence[Node]) -> None:
+        super().__init__(nodes)
         self._roots = {str(root): number for number, root in enumerate(roots)}
-        self.names: dict[Place, int] = {}
-        self.sizes: dict[int, int] = {}
-        self._kinds: dict[int, tuple[str, str]] = {}
-        for node in nodes:
-            if node.kind != "link":
-                self._kinds[node.number] = node.kind, node.target
-                self.sizes[node.number] = node.size
-            if node.parent >= 0:
-                self.names[node.parent, node.name] = node.number
-        self._next = max((node.number for node in nodes), default=-1) + 1
+        self.sizes = {node.number: node.size for node in self.nodes.values()}
+        self.next_number = max(self.nodes, default=-1) + 1
 
-    def add(self, place: Place, kind: str, target: str) -> int:
-        """Adds a new file. Returns its number."""
-        number, self._next = self._next, self._next + 1
-        self.names[place] = number
-        self.sizes[number] = 0
-        self._kinds[number] = kind, target
-        return number
+    def apply(self, event: Event) -> None:
+        super().apply(event)
+        if isinstance(event, Create):
+            self.sizes[event.file] = 0
+            self.next_number = event.file + 1
+        elif isinstance(event, Resize):
+            self.sizes[event.file] = event.size
+        elif isinstance(event, Write):
+            self.sizes[event.file] = max(self.sizes[event.file], event.offset + len(event.data))
 
     def number(self, path: str, follow: bool = True) -> int | None:
         """Returns the number of a file, directory or root; None for a path elsewhere."""
@@ -141,10 +137,9 @@ class _Names:
         parent = self._directory(parent_path, links)
         if parent is None:
             return None
-        number = self.names.get((parent, name))
-        kind, target = self._kinds.get(number, ("", "")) if number is not None else ("", "")
-        if follow and kind == "symlink":
-            return self.place(os.path.join(parent_path, target), True, links - 1)  # noqa: PTH118
+        node = self.nodes.get(self.names.get((parent, name), -1))
+        if follow and node is not None and node.kind == "symlink":
+            return self.place(os.path.join(parent_path, node.target), True, links - 1)  # noqa: PTH118
         return parent, name
 
     def _directory(self, path: str, links: int) -> int | None:
@@ -153,7 +148,7 @@ class _Names:
         place = self.place(path, True, links - 1)
         if place is not None:
             number = self.names.get(place)
-            return number if number is not None and self._kinds[number][0] == "directory" else None
+            return number if number is not None and self.nodes[number].kind == "directory" else None
         # A symbolic link outside the roots may lead into one.
         real = os.path.realpath(path)
         return self._directory(real, links - 1) if real != path and links else None
@@ -177,7 +172,7 @@ class _Follower:
     """Follows calls in the order of their ends."""
 
     def __init__(self, roots: Sequence[Path], nodes: Sequence[Node], cwd: Path, calls: Iterable[Call]) -> None:
-        self._names = _Names(roots, nodes)
+        self._files = _Files(roots, nodes)
         self._cwd = str(cwd)
         self._parents = {c.result: (c.pid, "CLONE_FILES" in c.arguments) for c in calls if c.name in _FORKS}
         self._processes: dict[int, _Process] = {}
@@ -193,6 +188,11 @@ class _Follower:
         return self._processes[pid]
 
     def events(self, call: Call) -> Iterator[Event]:
+        for event in self._events(call):
+            self._files.apply(event)
+            yield event
+
+    def _events(self, call: Call) -> Iterator[Event]:
         moments = 2 * call.began + 1, 2 * call.ended + 2, call.pid
         if call.name in _FORKS:
             # Copies the parent's descriptors as they are now.
@@ -220,7 +220,7 @@ class _Follower:
         match = _DESCRIPTOR.match(call.arguments)
         if match is None:
             return -1, None
-        return int(match[1]), self._names.number(_text(match[2])) if match[2] else None
+        return int(match[1]), self._files.number(_text(match[2])) if match[2] else None
 
     def _paths(self, call: Call) -> list[str]:
         """Returns the absolute paths among the arguments."""
@@ -256,20 +256,18 @@ class _Follower:
         self._process(call.pid).files[call.result] = _OpenFile(flags)
         path = self._paths(call)[0]
         if "O_TMPFILE" in flags:
-            if self._names.place(path + "/x") is not None:
+            if self._files.place(path + "/x") is not None:
                 yield Unseen(*moments, "open", "strace does not show a file without a name")
             return
-        number = self._names.number(path)
-        place = self._names.place(path, follow=True)
+        number = self._files.number(path)
+        place = self._files.place(path, follow=True)
         if number is None and place is not None and "O_CREAT" in flags:
             yield self._create(moments, place, "file", _mode(flags))
         elif number is not None and "O_TRUNC" in flags:
-            self._names.sizes[number] = 0
             yield Resize(*moments, number, 0, "open")
 
     def _create(self, moments: tuple[int, int, int], place: Place, kind: Kind, mode: int, target: str = "") -> Create:
-        number = self._names.add(place, kind, target)
-        return Create(*moments, number, *place, kind, mode, os.geteuid(), os.getegid(), target)
+        return Create(*moments, self._files.next_number, *place, kind, mode, os.geteuid(), os.getegid(), target)
 
     def _write(self, call: Call, moments: tuple[int, int, int]) -> Iterator[Event]:
         descriptor, number = self._descriptor(call)
@@ -287,32 +285,28 @@ class _Follower:
         flags = rest.pop() if call.name == "pwritev2" else ""
         offset = int(rest[-1]) if call.name.startswith("pwrite") else -1
         moves = offset < 0
-        sizes = self._names.sizes
         if "O_APPEND" in file.flags or "RWF_APPEND" in flags:
-            offset = sizes[number]
+            offset = self._files.sizes[number]
         elif moves:
             offset = file.position
         if moves:
             file.position = offset + len(data)
-        sizes[number] = max(sizes[number], offset + len(data))
         durable = bool(re.search(r"\bO_D?SYNC\b", file.flags) or re.search(r"\bRWF_D?SYNC\b", flags))
         yield Write(*moments, number, offset, data, call.name, durable)
 
     def _resize(self, call: Call, moments: tuple[int, int, int]) -> Iterator[Event]:
-        words, sizes = call.arguments.split(", "), self._names.sizes
+        words, sizes = call.arguments.split(", "), self._files.sizes
         is_path = call.name == "truncate"
-        number = self._names.number(self._paths(call)[0]) if is_path else self._descriptor(call)[1]
+        number = self._files.number(self._paths(call)[0]) if is_path else self._descriptor(call)[1]
         if number is None:
             return
         if call.name != "fallocate":
-            sizes[number] = int(words[-1])
             yield Resize(*moments, number, int(words[-1]), call.name)
             return
         mode, start, end = words[-3], int(words[-2]), int(words[-2]) + int(words[-1])
         if "COLLAPSE" in mode or "INSERT" in mode or "UNSHARE" in mode:
             yield Unseen(*moments, "fallocate", "it moves the bytes behind")
         if "KEEP_SIZE" not in mode and end > sizes[number]:
-            sizes[number] = end
             yield Resize(*moments, number, end, "fallocate")
         if ("PUNCH_HOLE" in mode or "ZERO_RANGE" in mode) and start < (end := min(end, sizes[number])):
             yield Write(*moments, number, start, bytes(end - start), "fallocate")
@@ -326,7 +320,7 @@ class _Follower:
         # sendfile writes to its first descriptor, the others to their last.
         paths = re.findall(r"\d+<([^>]*)>", call.arguments)
         path = paths[0 if call.name == "sendfile" else -1] if paths else ""
-        if self._names.number(_text(path)) is not None:
+        if self._files.number(_text(path)) is not None:
             yield Unseen(*moments, call.name, why)
 
     def _flush(self, call: Call, moments: tuple[int, int, int]) -> Iterator[Event]:
@@ -337,44 +331,40 @@ class _Follower:
             yield (Hint if call.name == "sync_file_range" else Flush)(*moments, call.name, number)
 
     def _name(self, call: Call, moments: tuple[int, int, int]) -> Iterator[Event]:
-        paths, names = self._paths(call), self._names
+        paths, files = self._paths(call), self._files
         if call.name in _RENAMES:
             yield from self._rename(call, moments, paths)
         elif call.name.startswith("link"):
-            number, place = names.number(paths[0], follow=False), names.place(paths[1])
+            number, place = files.number(paths[0], follow=False), files.place(paths[1])
             if place is not None and number is None:
                 yield Unseen(*moments, "link", "strace does not show a file from outside")
             elif place is not None and number is not None:
-                names.names[place] = number
                 yield Link(*moments, number, *place)
         elif call.name.startswith("symlink"):
-            place, target = names.place(paths[-1]), _text(_TEXT.findall(call.arguments)[0])
+            place, target = files.place(paths[-1]), _text(_TEXT.findall(call.arguments)[0])
             if place is not None:
                 yield self._create(moments, place, "symlink", 0o777, target)
-        elif (place := names.place(paths[0])) is None:
+        elif (place := files.place(paths[0])) is None:
             return
         elif call.name.startswith("mkdir"):
             yield self._create(moments, place, "directory", _mode(call.arguments))
         elif call.name.startswith("mknod"):
             if "S_IFREG" in call.arguments or "S_IF" not in call.arguments:
                 yield self._create(moments, place, "file", _mode(call.arguments.rpartition("|")[2]))
-        elif (number := names.names.pop(place, None)) is not None:
+        elif (number := files.names.get(place)) is not None:
             is_directory = call.name == "rmdir" or "AT_REMOVEDIR" in call.arguments
             yield Unlink(*moments, number, *place, "rmdir" if is_directory else "unlink")
 
     def _rename(self, call: Call, moments: tuple[int, int, int], paths: list[str]) -> Iterator[Event]:
-        names = self._names.names
-        old, new = self._names.place(paths[0]), self._names.place(paths[-1])
+        names = self._files.names
+        old, new = self._files.place(paths[0]), self._files.place(paths[-1])
         number = names.get(old) if old is not None else None
         if "RENAME_EXCHANGE" in call.arguments or "RENAME_WHITEOUT" in call.arguments:
             yield Unseen(*moments, "rename", "it exchanges names")
         elif old is not None and number is not None:
             if new is None:
-                del names[old]
                 yield Unlink(*moments, number, *old, "rename")
             elif names.get(new) != number:
-                del names[old]
-                names[new] = number
                 yield Rename(*moments, number, *old, *new)
         elif new is not None:
             yield Unseen(*moments, "rename", "strace does not show a file from outside")

@@ -67,10 +67,10 @@ def copy(roots: Sequence[Path], nodes: Iterable[Node], to: Path) -> None:
 class Tree:
     """Names below the roots, as events change them."""
 
-    def __init__(self, record: Record) -> None:
+    def __init__(self, nodes: Iterable[Node]) -> None:
         self.nodes: dict[int, Node] = {}
         self.names: dict[tuple[int, str], int] = {}
-        for node in record.header.nodes:
+        for node in nodes:
             if node.kind != "link":
                 self.nodes[node.number] = node
             if node.parent >= 0:
@@ -112,7 +112,7 @@ class Tree:
 
 def replayed(record: Record) -> tuple[dict[str, Node], dict[int, bytearray]]:
     """Returns the names, and the contents of changed files, after all events that ended."""
-    tree, contents = Tree(record), dict[int, bytearray]()
+    tree, contents = Tree(record.header.nodes), dict[int, bytearray]()
     for event in record.events:
         if event.end == NEVER:
             continue
