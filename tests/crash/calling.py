@@ -1,7 +1,7 @@
 """Makes one kind of change in a directory, as a program: `calling.py NAME DIRECTORY`."""
 
 # ruff: noqa: PTH102, PTH104, PTH105, PTH106, PTH108, PTH123, PTH211
-# It is about the calls.
+# This program tests the calls themselves, so it uses os and ctypes directly.
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def writes() -> None:
 def appends() -> None:
     file = opened(flags=os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.write(file, b"one")
-    # With O_APPEND, Linux appends wherever pwrite says.
+    # With O_APPEND, Linux ignores the offset of pwrite.
     os.pwrite(file, b"two", 0)
     os.lseek(file, 0, os.SEEK_SET)
     os.writev(file, [b"three", b"four"])
@@ -118,7 +118,7 @@ def relative() -> None:
 
 @change
 def crosses() -> None:
-    """To and from a directory that is not recorded."""
+    """Moves files to and from a directory that is not recorded."""
     outside = Path.cwd().parent / "outside"
     outside.mkdir(exist_ok=True)
     (outside / "f").write_bytes(b"from outside")
@@ -175,7 +175,7 @@ def mapped() -> None:
 
 @change
 def protected() -> None:
-    """A mapping that may be written only later."""
+    """Makes a mapping writable after it was created."""
     file = opened()
     os.ftruncate(file, PAGE)
     LIBC.mmap.restype = ctypes.c_void_p
@@ -235,7 +235,7 @@ def flushes() -> None:
 
 @change
 def refused() -> None:
-    """Ways of writing that nobody could see, or that no journal keeps."""
+    """Calls that the recorder refuses because it can't follow them."""
     Path("a").write_bytes(b"a")
     Path("b").write_bytes(b"b")
     context, parameters = ctypes.c_ulong(), ctypes.create_string_buffer(120)
@@ -258,7 +258,7 @@ def dies() -> None:
 
 @change
 def leaves() -> None:
-    """What it has started goes on after it."""
+    """Leaves a child that outlives the program."""
     if os.fork() == 0:
         os.setsid()
         for number in range(10):

@@ -1,4 +1,4 @@
-"""Records made by hand, and all that the files may hold after a cut at their end."""
+"""Builds records by hand, and lists all contents that files may have after a cut at their end."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Found = dict[str, bytes]
 
 
 class Tape:
-    """Calls one after the other in one directory; `files` are there before."""
+    """Sequence of calls in one directory, in which `files` exist from the start."""
 
     def __init__(self, **files: bytes) -> None:
         self.events: list[Event] = []
@@ -96,12 +96,12 @@ def states(tape: Tape, model: str, birth: bool = True, seed: int = 1, count: int
 
 
 def held(state: State) -> Found:
-    """The bytes of each file."""
+    """Returns the contents of each file."""
     return {path: file.data for path, (_, file) in state.files.items() if file is not None}
 
 
 def ends(tape: Tape, model: str, birth: bool = True) -> list[Found]:
-    """All that may be found after a cut when all was done, each once."""
+    """Returns the distinct contents that are possible after a cut at the end."""
     tape.mark(0, "begin")
     found: list[Found] = []
     for seed in range(3):

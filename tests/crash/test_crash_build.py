@@ -1,4 +1,4 @@
-"""Guards that a directory holds the state that was built last, whatever was there, and whoever has written there."""
+"""Tests that a directory has exactly the state built last, whatever was in it before."""
 
 from __future__ import annotations
 

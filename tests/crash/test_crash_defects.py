@@ -1,4 +1,4 @@
-"""Guards that a cut shows what is wrong with a store: planted defects are found, and sound stores lose nothing."""
+"""Tests that cuts find planted defects of toy stores, and no defect in sound ones."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DEFECTS = [name for name in toys.STORES if name not in toys.SOUND]
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory):
-    """A store's record, made once."""
+    """Records each store once."""
     if why := recorder.unavailable():
         unavailable(why)
 
@@ -41,7 +41,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory):
 def found(
     record: Record, name: str, model: str, seed: int, place: Path, enough: int = STATES
 ) -> list[tuple[State, str]]:
-    """Those of so many states in which something is wrong, until so many were found."""
+    """Returns up to `enough` of STATES states that are wrong, and why."""
     wrong: list[tuple[State, str]] = []
     for state in draws(record, model, seed, STATES):
         state.build(place)

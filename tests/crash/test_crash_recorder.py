@@ -1,5 +1,5 @@
-"""Guards the recorder: what a program does to its files by any call, thread or process is in the record, byte by
-byte; or the call is refused, or the record says that something was not seen."""
+"""Tests that the record has every change of files by any call, thread or process, byte by byte. Otherwise the call is
+refused, or the record says that a change is missing."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def able() -> None:
 
 
 def called(place: Path, *words: str, natively: bool | None = None, **options: object) -> Record:
-    """The record of a program that changes the directory `home` there."""
+    """Records the program calling.py in the directory `home`."""
     home = place / "home"
     home.mkdir(exist_ok=True)
     command = [sys.executable, calling.__file__, *words, str(home)]
@@ -35,7 +35,7 @@ def called(place: Path, *words: str, natively: bool | None = None, **options: ob
 
 
 def ran(place: Path, code: str, *roots: str) -> Record:
-    """The record of a line of Python, in that directory."""
+    """Records a line of Python in a directory."""
     for root in roots:
         (place / root).mkdir(exist_ok=True, parents=True)
     command = [sys.executable, "-c", f"import os, sys\nos.chdir({str(place)!r})\n{code}"]
@@ -59,7 +59,7 @@ def test_a_change_by_any_call_is_recorded(place: Path, name: str) -> None:
     expected = there(place / "home")
     assert expected and {path: data for path, data in kept(record).items() if path in expected} == expected
     assert (record.refused == []) == (name != "refused")
-    # What keeps everything is what is there.
+    # A state that keeps all changes can be built.
     (place / "built").mkdir()
     last = [state for state in draws(record, "posix", 1, 30, birth=True) if state.kind == "keep"]
     for state in last:
@@ -147,7 +147,7 @@ def test_several_directories_are_recorded_and_nothing_beside_them(place: Path) -
 
 
 def test_what_was_not_seen_is_told(place: Path) -> None:
-    """A directory that comes from elsewhere brings what nobody recorded."""
+    """A directory moved in from elsewhere has files that were not recorded."""
     record = ran(place, "os.mkdir('o'); open('o/f', 'w').write('x'); os.rename('o', 'h/o')", "h")
     assert any("a directory was moved here" in line for line in record.unseen)
     assert any("what is in o/f at the end is not what was recorded" in line for line in record.unseen)
@@ -199,7 +199,7 @@ def test_the_command_runs_as_the_user_that_was_named(place: Path) -> None:
 
 
 def _same(events: list[Event]) -> list[tuple[object, ...]]:
-    """Without moments and threads."""
+    """Returns the events without moments and threads."""
     fields = (
         "file",
         "parent",

@@ -1,6 +1,6 @@
-"""Toy stores, each with one planted defect; as a program, it makes the commits of one: `toys.py NAME DIRECTORY`.
+"""Toy stores, each with one planted defect. As a program, `toys.py NAME DIRECTORY` makes the commits of one.
 
-A commit is a number; a sound store holds 0, 1, ... up to the last that was acknowledged, or more that had begun.
+A commit is a number. A sound store has 0, 1, ... up to the last acknowledged one, or to one that had begun.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def mark(number: int, which: str) -> None:
 
 
 class Wrong(Exception):
-    """What was found is no state of the store."""
+    """The files are in no valid state of the store."""
 
 
 def flush(path: Path | str) -> None:
@@ -35,7 +35,7 @@ def flush(path: Path | str) -> None:
 
 
 class Held:
-    """Closes its file when nobody has it any more, also where it did not come to be: there are thousands."""
+    """Base that closes its file with the object, even if opening failed: tests open thousands."""
 
     file = -1
 
@@ -45,7 +45,7 @@ class Held:
 
 
 class Log(Held):
-    """Each commit is appended: its length, a checksum, and the number, with something behind it to fill pages."""
+    """Appends each commit: length, checksum, number, and padding to fill pages."""
 
     def __init__(self, home: Path, checksum: bool = True, cut: bool = True, size: int = 0) -> None:
         self._path, self._checksum = home / "log", checksum
@@ -94,7 +94,7 @@ class Late(Log):
 
 
 class Nth(Log):
-    """Every so manieth commit is not flushed."""
+    """Leaves every n-th commit unflushed."""
 
     nth = 2
 
@@ -117,7 +117,7 @@ class WrongFile(Log):
 
 
 class RangeOnly(Log):
-    """sync_file_range, which is no flush, whatever its name says."""
+    """Flushes by sync_file_range, which is not a flush despite its name."""
 
     def commit(self, number: int) -> None:
         self.write(number)
@@ -125,7 +125,7 @@ class RangeOnly(Log):
 
 
 class Threaded(Log):
-    """A thread flushes, after the acknowledgement."""
+    """Flushes in a thread, after the acknowledgement."""
 
     def __init__(self, home: Path) -> None:
         super().__init__(home)
@@ -148,21 +148,21 @@ class Threaded(Log):
 
 
 class Unchecked(Log):
-    """In a file that has its size from the beginning, as logs have that are used again."""
+    """Writes into a file of constant size, like a recycled log."""
 
     def __init__(self, home: Path) -> None:
         super().__init__(home, checksum=False, size=COMMITS * 10_000)
 
 
 class Uncut(Log):
-    """A torn tail stays where it is, and what is appended is behind it."""
+    """Appends behind a torn tail instead of removing it."""
 
     def __init__(self, home: Path) -> None:
         super().__init__(home, cut=False)
 
 
 class Renamed:
-    """All commits in one file, which a new one replaces."""
+    """Keeps all commits in a file that each commit replaces by a new one."""
 
     flushes_file, flushes_directory = True, True
 
@@ -196,7 +196,7 @@ class RenamedOnly(Renamed):
 
 
 class InPlace(Held):
-    """The last commit's number fills three pages, each with a checksum of its own, and no log."""
+    """Fills three pages with the last commit's number, each with its own checksum, without a log."""
 
     def __init__(self, home: Path) -> None:
         path = home / "pages"
@@ -217,7 +217,7 @@ class InPlace(Held):
 
 
 class Rooted(Held):
-    """Copy on write: a page of each commit in turn, and a root that tells which holds."""
+    """Copies on write: commits write alternating pages, and a root names the valid one."""
 
     barrier = True
 
@@ -249,7 +249,7 @@ class Unbarred(Rooted):
 
 
 class Mapped(Held):
-    """The same, stored through mappings of two files."""
+    """Copies on write, by stores into mappings of two files."""
 
     barrier = True
 
@@ -321,7 +321,7 @@ SOUND = ("log", "renamed", "rooted", "mapped")
 
 
 def judged(name: str, home: Path, acknowledged: int, begun: int) -> str | None:
-    """What is wrong with what is found there; None where nothing is."""
+    """Returns what is wrong with the store in a directory; None if it is sound."""
     try:
         store = STORES[name](home)
         count = len(store.commits)
@@ -329,7 +329,7 @@ def judged(name: str, home: Path, acknowledged: int, begun: int) -> str | None:
             return f"torn: {store.commits}"
         if not acknowledged <= count <= begun:
             return f"lost: {count} of {acknowledged} to {begun}"
-        # It can be written again, and read.
+        # It must accept and return further commits.
         getattr(store, "begin", lambda: None)()
         store.commit(count)
         if (again := STORES[name](home).commits) != list(range(count + 1)):

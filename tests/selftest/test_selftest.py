@@ -1,8 +1,7 @@
-"""`dyno selftest` does what it says: each of its lines fails when the thing that it guards is broken, and passes when
-nothing is.
+"""Tests that each check of `dyno selftest` fails if the part that it guards is broken, and passes otherwise.
 
-Through the shell, with Dyno broken from outside: see `spoiled/sitecustomize.py`. Made quick where that changes
-nothing of what is proven.
+Runs the command, with Dyno broken from outside by `spoiled/sitecustomize.py`, and with smaller constants where that
+proves as much.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ QUICK = {
     "dyno.selftest.trials.STALL_MS": 200,
     "dyno.selftest.trials.AFTER": 600,
 }
-# Twice the work in place of a tenth more, and a client that has half a core: what a busy machine can show, too.
+# Twice the work instead of a tenth more, which even a busy machine can show.
 ROUGH = {
     "dyno.selftest.trials.BLOCKS": 5,
     "dyno.selftest.trials.NARROW": 0.2,
@@ -44,7 +43,7 @@ ROUGH = {
     "dyno.selftest.trials.MOST": 1.5,
     "dyno.stats.doubts.CLIENT_PERCENT": 25.0,
 }
-# On a machine whose clock stands still but for the work, the shipped figures do, and few operations.
+# With the clock of `steady`, the default constants and few operations suffice.
 STEADY = {
     "dyno.selftest.trials.BLOCKS": 3,
     "dyno.selftest.trials.MOST_RUNS": 1,
@@ -64,7 +63,7 @@ def spoil(shell: Shell, *what: str, **constants: Any) -> None:
 
 
 def ended(shell: Shell, *arguments: object) -> Ended:
-    """A self-test, which leaves nothing behind and is silent but for its result."""
+    """Runs a self-test, which must leave nothing behind and print only its result."""
     done = shell.dyno("selftest", *arguments)
     assert done.err == "", "without a terminal there is no progress to tell"
     assert shell.left() == []
@@ -73,7 +72,7 @@ def ended(shell: Shell, *arguments: object) -> Ended:
 
 
 def verdicts(shell: Shell, only: str) -> tuple[int, dict[str, dict[str, Any]]]:
-    """The exit status, and each check's verdict by name, in the order in which they were told."""
+    """Returns the exit status, and the verdicts by name in the order printed."""
     status, out, _ = ended(shell, "--only", only, "--json")
     told = json.loads(out, parse_constant=lambda constant: pytest.fail(f"{constant} is not JSON"))
     assert set(told) == {"checks"}
@@ -93,7 +92,7 @@ def verdicts(shell: Shell, only: str) -> tuple[int, dict[str, dict[str, Any]]]:
 
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, Mapping[str, Any]]]:
-    """The verdict of each check, of a Dyno that is whole. What the machine disturbed is tried again."""
+    """Verdict of each check on an intact Dyno. Checks that other load disturbed are repeated."""
     home = tmp_path_factory.mktemp("selftest")
     with tempfile.TemporaryDirectory(prefix="dyno-tests-", dir=DISK if DISK.is_dir() else home) as disk:
         shell = Shell(home, Path(disk) / "work", [SPOILED])
@@ -184,7 +183,7 @@ def test_rows_that_are_measured_right_have_the_ratio_that_was_planted(shell: She
     spoil(shell, "steady", **STEADY)
     _, found = verdicts(shell, "same,slower")
     assert found["same"]["passed"] and found["slower"]["passed"], found
-    # 300 units of 10 ns each, or 330, and two looks at the clock, of 1 ns.
+    # 300 or 330 units of 10 ns each, and two readings of the clock of 1 ns each.
     assert found["same"]["figures"]["ratio"] == pytest.approx(1)
     assert found["slower"]["figures"]["ratio"] == pytest.approx(3_002 / 3_302, rel=1e-4)
 
@@ -237,7 +236,7 @@ def test_a_check_that_is_not_known_is_one_line_that_says_what_would_be(shell: Sh
 
 
 def waits(pid: int) -> int:
-    """How often a process has given up its core: an open loop does so before most of its operations."""
+    """Returns how often a process gave up its core, as an open loop does before most operations."""
     try:
         return int(Path(f"/proc/{pid}/status").read_text().partition("\nvoluntary_ctxt_switches:")[2].split()[0])
     except (OSError, IndexError):
@@ -248,7 +247,7 @@ def test_an_interrupt_leaves_neither_a_process_nor_a_directory(shell: Shell) -> 
     with shell.started("selftest", "--only", "stall") as process:
 
         def begun() -> bool:
-            """The command, what its workers are forked from, and one trial, which waits for what is due."""
+            """Returns whether command, fork server and a trial are running, and the trial waits for its schedule."""
             return len(alive := shell.alive()) == 3 and any(waits(pid) > 300 for pid in alive)
 
         assert wait_for(begun), "no open loop has begun"

@@ -1,5 +1,4 @@
-"""`dyno selftest --tiers` shows what each tier was proven to be worth, through the shell. What is proven of the real
-engines is in tests/engines/test_durability.py."""
+"""Tests the command `dyno selftest --tiers`. tests/engines/test_durability.py proves the tiers of real engines."""
 
 from __future__ import annotations
 
@@ -28,7 +27,7 @@ def shell(shell: Shell) -> Shell:
 
 
 def tiers(shell: Shell, *arguments: object) -> tuple[int, list[dict[str, Any]]]:
-    """The exit status, and what each tier was told to be worth."""
+    """Returns the exit status, and the proof of each tier."""
     status, out, err = shell.dyno("selftest", "--tiers", "--json", *arguments)
     assert err == "" and shell.left() == []
     told = json.loads(out)
@@ -37,7 +36,7 @@ def tiers(shell: Shell, *arguments: object) -> tuple[int, list[dict[str, Any]]]:
 
 
 def without_strace(shell: Shell, instead: str | None = None) -> None:
-    """A PATH on which there is no strace, or another one."""
+    """Sets a PATH without strace, or with a replacement."""
     place = shell.home / "bin"
     place.mkdir()
     if instead is not None:
@@ -75,7 +74,7 @@ def test_a_broken_tier_is_the_exit_status_and_holds_up_no_other(shell: Shell) ->
         ("forgetful:how=written", "power", "broken"),
         ("memory", "volatile", "nothing promised"),
     ]
-    # Without it the status is 0.
+    # Without the broken tier the status is 0.
     assert tiers(shell, "-e", "forgetful:how=written", "--tier", "process")[0] == 0
 
 
@@ -162,7 +161,7 @@ def test_without_a_trace_a_tier_is_declared_and_not_proven(shell: Shell, instead
     status, (found,) = tiers(shell, "-e", "sqlite", "--tier", "power")
     assert (status, found["verdict"], found["why"]) == (0, "declared, not proven", why)
     assert all(found[name] is None for name in (*NOT_TRACED, "version"))
-    # As it is declared.
+    # The settings as declared.
     assert found["settings"] == {"journal_mode": "wal", "synchronous": "full"}
 
 
@@ -176,7 +175,7 @@ def test_without_names_every_tier_of_every_engine_is_told_also_of_those_that_can
         told["forgetful-elsewhere", "process"]["why"] == "needs dyno_no_such_module: dyno install forgetful-elsewhere"
     )
     assert {each["verdict"] for each in found} == {"declared, not proven"}
-    # A floor promises nothing, and what is of another suite can't be asked.
+    # Floors promise nothing, and some suites prove no tiers.
     assert not {"null", "nullkv", "synthetic"} & {each["engine"] for each in found}
     assert {tier for _, tier in told} == {"volatile", "process", "power"}
     assert {each["tier"] for each in tiers(shell, "--tier", "power")[1]} == {"power"}

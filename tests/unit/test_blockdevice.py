@@ -1,7 +1,7 @@
-"""Guards the judgement of a device that a user gives up: what is in use, or holds what somebody may want, is refused
-before a byte is written; and what was judged is what is written to, whatever its path leads to by then.
+"""Tests that a device in use, or with recognisable data, is refused before a byte is written; and that the device
+that was checked is the one that is written, wherever its path leads by then.
 
-What is on a device is judged on files as well, which can be made everywhere; the rest takes loop devices.
+Signatures are also tested on files, which need no root; the rest needs loop devices.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def test_what_is_no_block_device_is_refused_unopened(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "file").write_bytes(b"data")
     (tmp_path / "link").symlink_to("file")
-    # A pipe that were opened would be waited for.
+    # Opening a pipe would block.
     for path in ("/dev/zero", tmp_path, tmp_path / "file", tmp_path / "link", tmp_path / "pipe"):
         assert refused(path) == "is not a block device"
     assert "No such file" in refused(tmp_path / "nothing")
@@ -140,7 +140,7 @@ def test_a_device_with_partitions_and_a_partition_are_refused(tmp_path: Path) ->
         part = Path(f"{device}p1")
         if not Path(f"/sys/class/block/{part.name}").exists():
             try:
-                # Of a kernel that reads no partition tables.
+                # Some kernels don't read partition tables.
                 sh("addpart", device, 1, 2048, 8192)
             except Exception as error:
                 pytest.skip(f"a loop device has no partitions here: {error}")
@@ -175,7 +175,7 @@ def test_a_device_that_changes_between_the_look_and_the_opening_is_refused(
 
 
 def test_what_is_written_to_is_what_was_judged(tmp_path: Path) -> None:
-    """Whatever the path leads to by then."""
+    """Writes go to the checked device after its path changed."""
     bare, precious = image(tmp_path / "bare"), image(tmp_path / "precious")
     ext4(precious)
     before, link = digest(precious), tmp_path / "link"

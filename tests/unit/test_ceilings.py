@@ -1,6 +1,5 @@
-"""Guards what the machine does at most: that it is measured, kept for its file system and for no other, told in every
-report, and that the share which a row reaches is right.
-"""
+"""Tests the machine's ceilings: probing, caching for one file system, every report, and the share that a row
+reaches."""
 
 from __future__ import annotations
 
@@ -58,7 +57,7 @@ def test_what_is_kept_and_of_no_use_is_not_known(kept: str, tmp_path: Path) -> N
 
 
 def run(**host: Any) -> Run:
-    """An engine of tier power that does 250 operations a second, by 0.5 s of CPU time a second."""
+    """Returns a run of an engine at tier power with 250 operations and 0.5 s of CPU time a second."""
     cell = replace(a_cell("lmdb"), tier=Tier.POWER)
     found = of_rates((cell, {"write": [250, 250, 250]}), phases=["write"])
 
@@ -94,7 +93,7 @@ def test_where_nobody_probed_nothing_is_said(host: dict[str, Any]) -> None:
 
 
 def test_what_flushes_nothing_and_what_tells_bytes() -> None:
-    """At another tier no commit waits for a flush; of bytes there is a share of the memory."""
+    """At other tiers no commit waits for a flush. Bytes have a share of the memory bandwidth."""
     found = run(ceilings=MOST)
     cells = [replace(cell, tier=Tier.PROCESS) for cell in found.cells]
     moving = changed(
@@ -115,7 +114,7 @@ def test_every_report_tells_the_ceilings() -> None:
 def test_the_doctor_probes_when_asked_and_a_run_has_it_from_then_on(
     shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The probe itself takes 20 seconds: what it keeps is put there."""
+    """Caches figures directly, since a probe takes 20 seconds."""
     shell.given["XDG_CACHE_HOME"] = str(tmp_path)
     shell.work.mkdir(exist_ok=True)
     told = json.loads(shell.dyno("doctor", "--json", "--work", shell.work).out)

@@ -1,5 +1,5 @@
-"""Guards the confinement of trials to a limit of memory: page cache is taken back, what is taken for oneself is not
-given, and no control group is left, however a run ends."""
+"""Tests the memory limit of trials: page cache is reclaimed, allocations beyond the limit are refused, and no control
+group is left, however a run ends."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ needs_groups = pytest.mark.skipif(bool(why := unavailable()), reason=why or "")
 
 @contextmanager
 def started(group: Group, program: str) -> Iterator[subprocess.Popen[str]]:
-    """A process in the group that waits for a line before it does what the program says."""
+    """Starts a process in the group that waits for a line before it runs the program."""
     words = [sys.executable, "-c", f"import os, subprocess, sys; sys.stdin.readline(); {program}"]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         group.add(process.pid)
@@ -80,7 +80,7 @@ def test_what_reads_more_than_the_limit_lives(place: Path, record: Path) -> None
         assert not group.killed
         peak, used = group.peak_bytes, group.used_bytes
         assert used is not None and used <= LIMIT
-        # It came up against it.
+        # It reached the limit.
         assert peak is None or LIMIT // 2 < peak <= LIMIT
 
 
@@ -129,7 +129,7 @@ def test_what_is_recorded_is_cleared_and_nothing_else(tmp_path: Path, record: Pa
 
 @pytest.fixture
 def shell(shell: Shell) -> Iterator[Shell]:
-    """No group outlives a test that fails either."""
+    """Removes groups of failed tests too."""
     yield shell
     shell.kill_strays()
     for record in shell.work.rglob("*.group"):
@@ -146,7 +146,7 @@ def test_a_run_is_confined_says_so_and_leaves_no_group(shell: Shell) -> None:
     assert took.endswith(" MiB") and 1 < float(took.split()[-2]) < 256
     assert json.loads(shell.file.read_text().splitlines()[0])["plan"]["confine"] == 256 * MIB
     assert groups() == before and shell.left() == []
-    # As long as it lasts, the trial is in it.
+    # The trial is in the group while it runs.
     shell.plugins = [FAULTY]
     gate = shell.home / "gate"
     gate.mkdir()
@@ -216,7 +216,7 @@ def test_less_than_an_interpreter_takes_is_refused(shell: Shell, flag: str) -> N
 def test_in_version_2_the_group_is_made_where_the_controller_is_handed_down(
     tmp_path: Path, record: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A group with processes in it hands nothing down: ours is made beside it."""
+    """A group with processes can't pass its controllers on, so the new group is a sibling."""
     mount = tmp_path / "cgroup"
     own = mount / "user.slice" / "ours.scope"
     own.mkdir(parents=True)

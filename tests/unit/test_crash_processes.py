@@ -1,4 +1,4 @@
-"""Guards that a killed process takes its server along at once, though that was started a moment ago."""
+"""Tests that killing a child process also kills a server that it started a moment before."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dyno.host.process import running
 
 pytestmark = pytest.mark.usefixtures("processes")
 
-# A server in a session of its own, which nobody has recorded yet.
+# Starts a server in a session of its own, without recording it.
 STARTS = """
 import subprocess, sys, time
 started = subprocess.Popen(["sleep", "600"], start_new_session=True)

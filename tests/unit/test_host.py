@@ -1,4 +1,4 @@
-"""The facts of a machine are read right from the kernel's files, and a missing file is not a guess."""
+"""Tests that facts are read correctly from the kernel's files, and that a missing file means unknown."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ def test_memory_load_clock_and_stalls(plant: Plant, work: Path) -> None:
         "cgroup_limit_bytes": None,
     }
     assert told["load"] == {"minutes_1": 0.5, "minutes_5": 1.25, "minutes_15": 2.0}
-    # Guests' time is counted in user time already: the sum is 1000, not 1020.
+    # User time includes that of guests: the sum is 1000, not 1020.
     assert told["steal_percent"] == 5.0
     assert told["psi"] == {"io": {"some_avg10_percent": 1.5, "full_avg10_percent": 0.25}}
     assert told["clock"]["source"] == "hpet"
@@ -273,7 +273,7 @@ def test_pressure_is_what_others_did_meanwhile(plant: Plant) -> None:
 
     told = host.pressure(0.25, root=root, sleep=meanwhile)
     assert slept == [0.25]
-    # 200 ticks passed: 40 busy, 10 of them our own; 20 stolen.
+    # Of 200 ticks, 40 are busy (10 of them ours) and 20 are stolen.
     assert told["others_busy_percent"] == 15.0
     assert told["steal_percent"] == 10.0
     assert told["swapped_in_bytes"] == 0

@@ -1,4 +1,4 @@
-"""Guards the command that is named for what is missing: it works where Dyno was installed, however that was."""
+"""Tests that the suggested install command fits the way Dyno was installed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ entrypoints = [{ name = "dyno", install-path = "/home/me/.local/bin/dyno", from 
 
 @pytest.fixture
 def prefix(tmp_path: Path) -> Path:
-    """An environment with its pip, which no shell finds."""
+    """Environment with a pip that is not on the PATH."""
     (tmp_path / "env" / "bin").mkdir(parents=True)
     (tmp_path / "env" / "bin" / "pip").touch()
     return tmp_path / "env"
@@ -34,7 +34,7 @@ def command(prefix: Path, *requirements: str) -> str:
 
 
 def test_uv_tool_is_given_again_what_it_was_given(prefix: Path) -> None:
-    """What is not named again is gone."""
+    """uv removes additions that the command doesn't repeat."""
     (prefix / "pyvenv.cfg").write_text("uv = 0.9.5\n")
     (prefix / "uv-receipt.toml").write_text(RECEIPT)
     told = shlex.split(command(prefix, "lmdb>=1.4"))

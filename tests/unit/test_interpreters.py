@@ -1,4 +1,4 @@
-"""Guards how Dyno sees what another interpreter has: as that one would, and without a start where all is there."""
+"""Tests which modules another interpreter has, found without starting it if it has them all."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dyno.host import interpreters
 
 @pytest.fixture
 def environment(tmp_path: Path) -> Path:
-    """Of a Python that fails when it is started, with a package, one without an `__init__`, and a module."""
+    """Environment with a package, a namespace package and a module, whose Python fails when it is started."""
     packages = tmp_path / "lib" / "python3.10" / "site-packages"
     for name in ("whole/__init__.py", "whole/part.py", "shared/inside/__init__.py", "single.py"):
         (packages / name).parent.mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,6 @@
-"""Eviction is done to real files and proven by residency, which tells the truth also where eviction does not help.
+"""Tests eviction of real files, and residency, which must be right even if eviction fails.
 
-No test drops the caches of the whole machine: others may be measuring on it.
+No test drops the caches of the whole machine, on which others may be measuring.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ print(residency(files).percent, evict(files, drop=Path("missing")), residency(fi
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
-    """A directory that is not kept in memory."""
+    """Directory on a disk."""
     for parent in (tmp_path, Path(__file__).parent):
         if filesystem(parent)["ram_backed"] is not True and os.access(parent, os.W_OK):
             with tempfile.TemporaryDirectory(dir=parent, prefix=".pagecache-") as directory:
@@ -51,7 +51,7 @@ def disk(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.fixture
 def file(disk: Path) -> Path:
-    """Just written: all of it is in the page cache, and nothing of it need be on the disk yet."""
+    """File just written, which is entirely in the page cache and perhaps not yet on the disk."""
     path = disk / "file"
     path.write_bytes(os.urandom(SIZE))
     return path
@@ -118,12 +118,12 @@ def test_what_a_process_has_mapped_stays_and_the_proof_fails(file: Path) -> None
 
 
 def test_both_ways_of_looking_agree(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Several pieces, the last one shorter.
+    # Several pieces with a shorter last one.
     monkeypatch.setattr(pagecache, "_PIECE_BYTES", 3 << 20)
     evict([file], drop=NO_DROP)
     with file.open("rb", buffering=0) as opened:
         fd = opened.fileno()
-        # Else the kernel reads ahead of what is asked for.
+        # Prevents readahead.
         os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)
         os.pread(fd, SIZE // 2, 0)
         parts = {
@@ -163,7 +163,7 @@ def test_where_mincore_will_not_tell_a_zero_of_cachestat_is_no_proof(
 
 
 def test_a_file_of_others_is_unknown(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The kernel would call all of it resident."""
+    """mincore would report all of it as resident."""
     evict([file], drop=NO_DROP)
     monkeypatch.setattr(os, "geteuid", lambda: file.stat().st_uid + 1)
     assert residency([file]).resident_bytes == 0, "others' and writable"
@@ -201,7 +201,7 @@ def test_in_memory_nothing_is_evicted_and_residency_says_so() -> None:
 
 @pytest.mark.usefixtures("processes")
 def test_on_an_overlay_cold_is_not_told_too_early(disk: Path) -> None:
-    """cachestat calls every file of an overlay absent; that is what a container's files are on."""
+    """cachestat reports no page of files on an overlay, such as a container's."""
     unshare = shutil.which("unshare")
     if unshare is None or os.geteuid() != 0:
         pytest.skip("a mount of our own needs root and unshare")
@@ -250,7 +250,7 @@ def test_sizes_are_in_whole_pages(disk: Path) -> None:
 def test_what_is_no_file_with_data_counts_nothing(file: Path, disk: Path) -> None:
     empty, pipe = disk / "empty", disk / "pipe"
     empty.touch()
-    os.mkfifo(pipe)  # Opening it would wait for a writer.
+    os.mkfifo(pipe)  # Opening the pipe would block.
     nothing = [disk / "vanished", file / "below a file", empty, pipe, disk]
     assert residency(nothing) == Residency(0, 0)
     assert residency(nothing).percent is None
@@ -284,7 +284,7 @@ def test_all_caches_are_dropped_where_that_is_allowed(file: Path) -> None:
 
 
 def test_drop_caches_is_written_after_the_files_are_evicted(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else what the eviction reads of the file system's structures would be back in memory."""
+    """In the other order, evicting would bring the file system's structures back into memory."""
     drop, order = file.with_name("drop_caches"), []
     drop.touch()
     advise, write = os.posix_fadvise, os.write

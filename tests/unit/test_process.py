@@ -1,7 +1,7 @@
-"""What was started during a trial is ended after it, and nothing else is.
+"""Tests that processes started during a trial are killed after it, and no others.
 
-Guards the other side of "nothing of a trial is left": a server that the parent started before, whose own children
-come and go with the trial's connections, as PostgreSQL's do, is not touched.
+A server that the parent started before survives with its children, which come and go with the trial's connections,
+like PostgreSQL's.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import sys
 
 from shell import Shell
 
-# A server: it starts a child for every line on its standard input, tells its pid, and ends them at the end.
+# Server that starts a child for each line of its input, prints its pid, and kills all children at the end.
 SERVER = """
 import subprocess, sys
 children = []

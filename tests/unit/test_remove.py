@@ -1,5 +1,5 @@
-"""Guards that a directory of Dyno's goes, whatever was done to it, that nothing outside of it goes with it, and that
-it is said in one line what would help where it can't go.
+"""Tests that a directory of Dyno's is removed despite missing rights, flags and mounts, that nothing outside is
+removed, and that a failure names the remedy in one line.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def test_rights_that_were_taken_keep_nothing(tmp_path: Path) -> None:
             os.chown(path, NOBODY, NOBODY, follow_symlinks=False)
     child = os.fork()
     if child == 0:
-        # As a user who is refused what is root's by right.
+        # As a user without root's capabilities.
         with suppress(BaseException):
             os.chdir(tmp_path)
             if ROOT:
@@ -122,7 +122,7 @@ def run(tmp_path: Path) -> Iterator[tuple[Path, WorkDirectory]]:
 
 
 def is_ours(work: Path, place: WorkDirectory) -> bool:
-    """It is there, and no other run would sweep it."""
+    """Returns whether a directory exists and is locked, so that no other run removes it."""
     return place.path.is_dir() and (place.path / LOCK).exists() and list(dead(work)) == []
 
 
@@ -167,7 +167,7 @@ def test_what_an_earlier_run_left_that_can_not_go_is_told(tmp_path: Path, monkey
 
 @pytest.fixture
 def left(tmp_path: Path) -> Path:
-    """A directory that a killed run left in a work directory that everybody may write to."""
+    """Directory left by a killed run in a world-writable work directory."""
     tmp_path.chmod(0o1777)
     made = tmp_path / "dyno-run-left"
     made.mkdir(0o700)

@@ -1,4 +1,4 @@
-"""What a machine suffered is the difference of the kernel's counters, and a missing one is not a zero."""
+"""Tests that strain is the difference of the kernel's counters, and that a missing counter isn't taken for 0."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Told = dict[str, float | int | None]
 
 @pytest.fixture
 def between(plant: Plant) -> Callable[[Mapping[str, str], Mapping[str, str]], Told]:
-    """What is told of a machine whose files change from one set to the other."""
+    """Returns the strain of a machine whose files change from one set to the other."""
 
     def tell(first: Mapping[str, str], second: Mapping[str, str]) -> Told:
         before = strain.counters(root=plant(first))
@@ -91,7 +91,7 @@ def test_steal_swapping_stalls_and_heat(between: Callable[..., Told]) -> None:
         },
     )
     assert told == {
-        # 200 ticks passed, 20 of them stolen.
+        # Of 200 ticks, 20 are stolen.
         "steal_percent": 10.0,
         "swapped_in_bytes": 2 * PAGE,
         "swapped_out_bytes": 10 * PAGE,

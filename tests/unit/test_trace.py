@@ -1,4 +1,4 @@
-"""Guards the reading of traces: which writes and flushes are a commit's own, and were done when it was acknowledged.
+"""Tests which writes and flushes in a trace belong to a commit, and ended before it was acknowledged.
 
 The lines are strace's, as it prints them with -f -y -s 0.
 """
@@ -34,7 +34,7 @@ def read(*lines: str) -> Seen:
 
 
 def flushes(*lines: str) -> dict[str, int]:
-    """Of one commit, with a flush before and after it that is none of it."""
+    """Returns the flushes of a commit that has an unrelated flush before and after it."""
     return dict(read(FLUSH, begin(), *lines, end(), FLUSH).flushes)
 
 
@@ -71,14 +71,14 @@ def test_flushes_of_files_below_the_home_are_counted_by_kind(lines: list[str], f
         ([opened("O_RDWR|O_DSYNC"), f"7 close({A}) = 0"], None),
         ([opened("O_RDWR|O_DSYNC"), f"7 close({B}) = 0"], "write O_DSYNC"),
         ([opened("O_RDWR|O_DSYNC"), opened("O_RDWR")], None),
-        # Another process has descriptors of its own.
+        # Another process has its own descriptors.
         ([opened("O_RDWR|O_DSYNC", pid=8)], None),
         ([opened("O_RDWR|O_DSYNC"), "7 fork() = 8", f"8 close({A}) = 0"], "write O_DSYNC"),
         ([opened("O_RDWR|O_DSYNC", pid=6), "6 clone(child_stack=NULL, flags=SIGCHLD) = 7"], "write O_DSYNC"),
-        # The child is seen before the call that made it has ended.
+        # The child's calls appear before the call that created it has ended.
         ([opened("O_RDWR|O_DSYNC", pid=6), "6 vfork( <unfinished ...>", begin(0), end(0),
           "6 <... vfork resumed>) = 7"], "write O_DSYNC"),
-        # A thread shares them.
+        # A thread shares the descriptors of its process.
         (["6 clone3({flags=CLONE_VM|CLONE_FILES|CLONE_THREAD} => {parent_tid=[7]}, 88) = 7", f"7 close({B}) = 0",
           opened("O_RDWR|O_DSYNC", pid=6)], "write O_DSYNC"),
     ],
@@ -111,11 +111,11 @@ def test_a_mapping_of_a_file_is_told_and_its_flush_is_counted() -> None:
         assert found.mapped == () and not found.flushes, other
     found = read(shared, begin(), flush(inside), flush(outside), flush(inside, "MS_ASYNC"), end())
     assert dict(found.flushes) == {"msync": 1}
-    # A mapping in the place of another.
+    # A mapping that replaces another.
     found = read(shared, mapped("PROT_READ|PROT_WRITE", "MAP_SHARED", B), begin(), flush(inside), WRITE, end())
     assert found.mapped == ("a", "b") and found.flushed == 1
     found = read(shared, begin(), flush(inside), flush(outside), flush(inside, "MS_ASYNC"), end())
-    # What was stored, no trace shows; that it was flushed, it does.
+    # A trace doesn't show stores, but it shows that they were flushed.
     assert [(commit.written, commit.flushed) for commit in found.commits] == [(False, True)]
 
 
@@ -133,12 +133,12 @@ def test_a_mapping_of_a_file_is_told_and_its_flush_is_counted() -> None:
         ([WRITE, FLUSH, WRITE, FLUSH], True),
         ([WRITE, "7 sync() = 0"], True),
         ([WRITE, f"7 syncfs({B}) = 0"], True),
-        # LMDB without metasync: the pages are flushed, and the root that makes them count is not.
+        # LMDB without metasync flushes the pages, but not the root that makes them valid.
         ([opened("O_RDWR|O_DSYNC", descriptor=5), WRITE, FLUSH, f'7 pwrite64(5<{HOME}/a>, ""..., 9, 0) = 9'], True),
         ([opened("O_RDWR", descriptor=5), WRITE, FLUSH, f'7 pwrite64(5<{HOME}/a>, ""..., 9, 0) = 9'], False),
-        # It carries itself to the device, and nothing that was written before.
+        # A synchronous write flushes itself, and no earlier writes.
         ([opened("O_RDWR|O_DSYNC", descriptor=5), WRITE, f'7 pwrite64(5<{HOME}/a>, ""..., 9, 0) = 9'], False),
-        # Begun before the write had ended.
+        # The flush began before the write had ended.
         ([f"8 fsync({A} <unfinished ...>", WRITE, "8 <... fsync resumed>) = 0"], False),
         ([f'8 write({A}, ""..., 9 <unfinished ...>', FLUSH, "8 <... write resumed>) = 9"], False),
         ([f"8 fsync({A} <unfinished ...>", WRITE, "8 <... fsync resumed>) = 0", f"8 fsync({A}) = 0"], True),
@@ -157,7 +157,7 @@ JOURNAL = [f'7 pwrite64({B}, ""..., 512, 0) = 512', FLUSH_B, FLUSH_HOME, WRITE, 
 @pytest.mark.parametrize(
     ("lines", "flushed"),
     [
-        # SQLite's journals: the commit is that the journal is gone, be it removed, cut or overwritten.
+        # SQLite commits by ending its journal: it removes, truncates or overwrites it.
         ([*JOURNAL, REMOVED, FLUSH_HOME], True),
         ([*JOURNAL, REMOVED], False),
         ([*JOURNAL, f'7 unlinkat(AT_FDCWD<{HOME}>, "b", 0) = 0'], False),
@@ -166,11 +166,11 @@ JOURNAL = [f'7 pwrite64({B}, ""..., 512, 0) = 512', FLUSH_B, FLUSH_HOME, WRITE, 
         ([*JOURNAL, CUT], False),
         ([*JOURNAL, f'7 pwrite64({B}, ""..., 28, 0) = 28', FLUSH_B], True),
         ([*JOURNAL, f'7 pwrite64({B}, ""..., 28, 0) = 28'], False),
-        # A file that takes the place of another: its name is flushed, and it is not.
+        # A file that replaces another: its name is flushed, but not its data.
         ([WRITE, f'7 rename("{HOME}/a", "{HOME}/b") = 0', FLUSH_HOME], False),
         ([WRITE, FLUSH, f'7 rename("{HOME}/a", "{HOME}/b") = 0', FLUSH_HOME], True),
         ([FLUSH_HOME, WRITE, FLUSH, f'7 renameat2(AT_FDCWD</>, "{HOME}/a", AT_FDCWD</>, "{HOME}/b", 0) = 0'], False),
-        # Of others no order is asked for.
+        # Other files need no order.
         ([WRITE, FLUSH, REMOVED, CUT, '7 unlink("/srv/other") = 0', '7 unlink("pipe") = 0'], True),
     ],
 )  # fmt: skip
@@ -188,7 +188,7 @@ def test_writes_and_flushes_belong_to_the_commit_in_which_they_ended() -> None:
         (False, False),
     ]
     assert (found.written, found.flushed) == (2, 1)
-    # Counted from the first mark to the last.
+    # Counts span the first mark to the last.
     assert (dict(found.flushes), dict(found.writes)) == ({"fsync": 2}, {"write": 2})
 
 
@@ -250,7 +250,7 @@ def test_of_what_the_kernel_copies_the_file_that_is_copied_to_is_written(line: s
 
 
 def test_of_files_that_are_none_of_the_log_nothing_counts() -> None:
-    """What goes on in the background with others proves nothing of a commit, and disproves nothing."""
+    """Writes and flushes of other files in the background neither prove nor disprove a commit."""
     log, other = f"3<{HOME}/server/wal1/a>", f"4<{HOME}/server/table/a>"
     lines = [begin(), f'7 write({log}, ""..., 9) = 9', f"7 fsync({log}) = 0", f"8 fsync({other}) = 0"]
     lines += [f'8 write({other}, ""..., 9) = 9', end()]
@@ -265,8 +265,8 @@ def test_a_background_may_write_on_in_a_few_commits() -> None:
     plain = [begin(), WRITE, FLUSH, end()]
     written_on = [begin(), WRITE, FLUSH, f'9 write({A}, ""..., 9) = 9', end()]
     assert read(*plain * 95, *written_on * 5).flushed == 100
-    # An engine whose commits count by what another thread writes does so in all of them.
+    # An engine whose commits depend on another thread's writes shows that in all of them.
     assert read(*plain * 94, *written_on * 6).flushed == 94
-    # What the thread itself writes is the commit's, and so is what it has not flushed.
+    # The committing thread's own unflushed writes belong to the commit.
     assert read(*plain * 99, begin(), WRITE, FLUSH, WRITE, end()).flushed == 99
     assert read(*plain * 99, begin(), WRITE, f"9 fsync({A}) = 0", f'9 write({A}, ""..., 9) = 9', end()).flushed == 99

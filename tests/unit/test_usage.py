@@ -1,4 +1,4 @@
-"""What processes use is seen: by real work, and by the kernel's files in a tree of ours."""
+"""Tests the use of resources by real work, and by a tree of made-up kernel files."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from dyno.host.usage import NOTHING, UNKNOWN, Device, Usage
 SIZE = 4 << 20
 MS = 10**6
 BURN = "import time; end = time.process_time() + 0.2\nwhile time.process_time() < end: pass"
-# The name of a program may hold blanks and parentheses. From the tenth field on: minor faults of it and of its
-# ended children, major ones likewise, then its user and system time, and theirs.
+# The name of a program may contain blanks and parentheses. From the tenth field on: minor faults of the process and
+# of its ended children, major faults of both, user and system time of the process, and of the children.
 STAT = "42 (a ) b) S 1 1 1 0 -1 0 900 901 7 70 3 5 300 500 20 0\n"
 IO = "rchar: 5000\nwchar: 1\nsyscr: 1\nsyscw: 1\nread_bytes: 4096\nwrite_bytes: {}\ncancelled_write_bytes: {}\n"
 SWITCHES = "Name:\tx\nVmHWM:\t  1234 kB\nvoluntary_ctxt_switches:\t{}\nnonvoluntary_ctxt_switches:\t{}\n"
@@ -33,7 +33,7 @@ Plant = Callable[[Mapping[str, str]], Path]
 
 
 class Child:
-    """A process that executes what it is told, and gives `answer` when that is done."""
+    """Process that executes code and then prints its variable `answer`."""
 
     SERVE = """
 import sys
@@ -68,7 +68,7 @@ def child() -> Iterator[Child]:
 
 @pytest.fixture
 def cold(tmp_path: Path) -> Path:
-    """A file of SIZE bytes, on a device, of which the page cache holds nothing."""
+    """File of SIZE bytes on a device, evicted from the page cache."""
     if filesystem(tmp_path)["ram_backed"] is not False:
         pytest.skip("no file system on a device")
     file = tmp_path / "cold"
@@ -83,7 +83,7 @@ def cold(tmp_path: Path) -> Path:
 def burn() -> None:
     end = time.process_time_ns() + 100 * MS
     while time.process_time_ns() < end:
-        sum(range(10_000))  # in user mode, while the clock may be a system call
+        sum(range(10_000))  # In user mode, unlike the clock, which may be a system call.
 
 
 def cpu_ns(used: Usage) -> int:
@@ -92,7 +92,7 @@ def cpu_ns(used: Usage) -> int:
 
 
 def part(used: int | None) -> float:
-    """As a part of SIZE."""
+    """Returns bytes as a share of SIZE."""
     assert used is not None
     return used / SIZE
 
@@ -180,7 +180,7 @@ def test_writing(cold: Path) -> None:
     before = usage.own()
     with (cold.parent / "written").open("wb") as file:
         file.write(data)
-        # Not flushed: it counts when the pages are dirtied.
+        # Not flushed: bytes count when pages are dirtied.
         used = usage.own() - before
     assert part(used.written_bytes) == pytest.approx(1, abs=0.1)
     assert part(used.read_bytes) < 0.1
@@ -193,7 +193,7 @@ def test_another_process(child: Child, cold: Path) -> None:
     child.do(f"data = open({str(cold)!r}, 'rb').read()")
     child.do("for _ in range(20): time.sleep(0.0001)")
     used, own = usage.of(child.pid) - before, usage.own() - own_before
-    # Two counters of 10 ms each, rounded down.
+    # Two counters in ticks of 10 ms, rounded down.
     assert cpu_ns(used) >= 160 * MS
     assert cpu_ns(own) < 100 * MS
     assert part(used.read_bytes) >= 0.9

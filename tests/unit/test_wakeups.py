@@ -1,4 +1,4 @@
-"""What waking up a core costs is told from round trips of two processes: of this machine, and of what was made up."""
+"""Tests the cost of a wake-up by round trips of two processes, real and made up."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def can_stay() -> bool:
 
 @pytest.mark.usefixtures("processes")
 def test_round_trips_of_this_machine_are_told_asleep_and_awake() -> None:
-    # On a busy machine the few round trips of a blink are not enough to be told.
+    # On a busy machine, so short a time has too few round trips.
     found = next((told for _ in range(5) if (told := measured(0.4)) and told["cost_ns"] is not None), None)
     if found is None:
         assert not can_stay(), "the machine is too busy"
@@ -43,7 +43,7 @@ def test_round_trips_of_this_machine_are_told_asleep_and_awake() -> None:
     assert known
     for times in known:
         assert set(times) == TIMES
-        # A system call alone takes some hundred nanoseconds.
+        # A system call alone takes a few hundred ns.
         assert 1_000 < times["p50_ns"] <= times["p99_ns"]
         assert 1_000 < times["awake_p50_ns"] <= times["awake_p99_ns"]
 
@@ -56,7 +56,7 @@ def test_it_leaves_nothing_behind() -> None:
 
 
 def test_a_wake_up_is_half_of_what_a_round_trip_takes_longer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the placement in which it is the longer one."""
+    """The larger cost of both placements counts."""
     monkeypatch.setattr("dyno.host.wakeups.cores", lambda: [0, 1])
     monkeypatch.setattr("dyno.host.wakeups.quota_cores", lambda root: None)
     kept: list[int] = []

@@ -1,11 +1,10 @@
-"""Breaks Dyno on purpose, in each of its processes that starts with this directory on PYTHONPATH: the command and its
-workers.
+"""Breaks Dyno on purpose in each process (command or worker) that has this directory on its PYTHONPATH.
 
-DYNO_SPOILT names what is broken, with commas between. DYNO_CONSTANTS is a JSON object of constants and their values,
-for the command alone: {"dyno.selftest.trials.BLOCKS": 3}.
+DYNO_SPOILT lists functions of this module, separated by commas. DYNO_CONSTANTS is a JSON object of constants and
+their values for the command: {"dyno.selftest.trials.BLOCKS": 3}.
 
-Python imports this module before any other of ours. So what is replaced here is there before anybody imports it by
-name, as long as a spoiler imports no more than what it spoils.
+Python imports this module before all of Dyno's, so that Dyno imports what is replaced here. A spoiler must import
+only the module that it spoils.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ TAIL_NS, FAR_NS = 300_000, 500_000
 
 
 def _clocks(spoil: Callable[[int], int]) -> None:
-    """Every loop's clock tells `spoil` of what it would."""
+    """Applies `spoil` to the clock of every loop."""
     from dyno.measure import loop
 
     for each in filter(None, (loop, loop.native())):
@@ -37,12 +36,12 @@ def _clocks(spoil: Callable[[int], int]) -> None:
 
 
 def offset_clock() -> None:
-    """Each process's clock is ahead by another span."""
+    """Shifts the clock of each process by a different offset."""
     _clocks(lambda ns: ns + os.getpid() * OFFSET_NS)
 
 
 def fast_clock() -> None:
-    """By 1 %."""
+    """Makes clocks 1 % too fast."""
     _clocks(lambda ns: ns * 101 // 100)
 
 
@@ -50,7 +49,7 @@ def fast_clock() -> None:
 
 
 def _recorded(spoil: Callable[[Any], Any]) -> None:
-    """A recorder is given `spoil` of an array of latencies."""
+    """Applies `spoil` to recorded latencies."""
     import numpy as np
 
     from dyno.contracts.histogram import Recorder
@@ -70,7 +69,7 @@ def tail_is_halved() -> None:
 
 
 def far_tail_is_shortened() -> None:
-    """Only what the p999 sees: the order stays."""
+    """Shortens only what affects the p999, and keeps the order."""
     import numpy as np
 
     _recorded(lambda spans: np.where(spans < FAR_NS, spans, (spans + FAR_NS) // 2))
@@ -103,7 +102,7 @@ def nothing_is_evicted() -> None:
 
 
 def a_little_stays() -> None:
-    """Of each file 3 %."""
+    """Leaves 3 % of each file in the page cache."""
     from dyno.host import pagecache
 
     evict = pagecache.evict
@@ -112,7 +111,7 @@ def a_little_stays() -> None:
         how = evict(files, drop=drop)
         for file in files:
             with file.open("rb", buffering=0) as reading:
-                # Else the kernel reads ahead, and more stays.
+                # Without this, readahead would leave more.
                 os.posix_fadvise(reading.fileno(), 0, 0, os.POSIX_FADV_RANDOM)
                 reading.read(file.stat().st_size * 3 // 100)
         return how
@@ -128,7 +127,7 @@ def nothing_is_resident() -> None:
 
 
 def _used(**changed: int) -> None:
-    """What a process used is told with these figures in it."""
+    """Replaces figures of what a process used."""
     from dyno.host import usage
 
     own = usage.own
@@ -156,8 +155,7 @@ def every_client_is_doubted() -> None:
 
 
 def usual_priority() -> None:
-    """What keeps a core awake takes half of it from who computes there: neither by its priority nor by that of its
-    session does it step back."""
+    """Runs the processes that keep cores awake at the usual priority, so that each takes half of its core."""
     from pathlib import Path
 
     write = Path.write_text
@@ -166,7 +164,7 @@ def usual_priority() -> None:
 
 
 def keepers_end() -> None:
-    """Those that keep cores awake do so for a moment."""
+    """Ends the processes that keep cores awake at once."""
     os.wait = lambda: (0, 0)
 
 
@@ -174,7 +172,7 @@ def keepers_end() -> None:
 
 
 def omission_is_coordinated() -> None:
-    """A response time is counted from when an operation began, and not from when it was due."""
+    """Counts response times from the start of an operation instead of from when it was due."""
     from dyno.measure.tally import Tally
 
     add = Tally.add_open
@@ -185,8 +183,8 @@ def omission_is_coordinated() -> None:
 
 
 def steady() -> None:
-    """No break: time passes in the engine's work and by looking at the clock, and in nothing else, so that figures
-    are the same on a machine that is busy."""
+    """Breaks nothing: lets time pass only by the engine's work and by readings of the clock, so that figures are the
+    same on a busy machine."""
     from dyno.engines import synthetic
     from dyno.measure import loop
 
@@ -203,12 +201,12 @@ def steady() -> None:
         return start
 
     loop.now, loop.native, synthetic.crc_hqx = now, lambda: None, checksum
-    # Else a run would report the clock as wrong, which it is.
+    # Without this, the run would report that its clock is wrong.
     loop.clocks = lambda loop: (monotonic_ns(),)
 
 
 def _longer(percent: Callable[[Any, Any], int]) -> None:
-    """The sample of a cell and a trial took so many percent longer."""
+    """Makes samples longer, by a percentage for each cell and trial."""
     from dyno.runner import trial as module
 
     run_trial = module.run_trial
@@ -222,12 +220,12 @@ def _longer(percent: Callable[[Any, Any], int]) -> None:
 
 
 def rows_differ() -> None:
-    """One with options takes 10 % longer."""
+    """Makes cells with options 10 % slower."""
     _longer(lambda cell, trial: 10 if cell.options else 0)
 
 
 def noise() -> None:
-    """No break: a busy machine. In each block another of the two cells takes 20 % longer."""
+    """Breaks nothing: simulates a busy machine that makes alternating cells 20 % slower in each block."""
     _longer(lambda cell, trial: 20 * ((trial.cell + trial.block) % 2))
 
 
@@ -259,7 +257,7 @@ def _apply() -> None:
         globals()[name]()
     for path, value in json.loads(os.environ.get("DYNO_CONSTANTS", "{}")).items() if command else ():
         module, _, name = path.rpartition(".")
-        # It must be there: what is misspelt would change nothing.
+        # Raises AttributeError for a misspelt constant.
         getattr(import_module(module), name)
         setattr(import_module(module), name, value)
 
