@@ -11,18 +11,18 @@ from typing import Any
 
 from dyno.contracts.engine import PortSpec
 from dyno.contracts.settings import Setting, choice
-from dyno.engines.arraystores import engine_numpy_memory
+from dyno.engines.arraystores import engines
 from dyno.suites.arrays.port import Chunk
 
 
-class Lossy(engine_numpy_memory.Memory):
+class Lossy(engines.Memory):
     def __init__(self, home: Any, tier: Any, options: Any) -> None:
         super().__init__(home, tier, options)
         # The brief check before the measuring is let pass.
         self.how = str(options["how"]) if home.name == "store" else "not"
 
 
-class Arrays(engine_numpy_memory.Arrays):
+class Arrays(engines.MemoryArrays):
     def __init__(self, engine: Lossy) -> None:
         super().__init__(engine)
         self._how = engine.how
@@ -43,9 +43,9 @@ class Arrays(engine_numpy_memory.Arrays):
 
 
 ENGINE = replace(
-    engine_numpy_memory.ENGINE,
+    engines.NUMPY_MEMORY,
     name="lossy",
     opener=Lossy,
     ports={"arrays": PortSpec(Arrays)},
-    options=(*engine_numpy_memory.ENGINE.options, Setting("how", choice("half", "one"), "half", "what is lost")),
+    options=(*engines.NUMPY_MEMORY.options, Setting("how", choice("half", "one"), "half", "what is lost")),
 )

@@ -50,15 +50,13 @@ class HDF5(GroupStore):
         }
 
     def files(self) -> Iterable[Path]:
-        return [self._path] if self._path.exists() else []
+        return [self._path]
 
     def caveats(self) -> Iterable[Caveat]:
         yield Caveat("no-journal", "has no journal: a process that dies while it writes may leave a torn file")
 
 
 class Arrays(ChunkedArrays):
-    """The `arrays` port."""
-
     def update(self, change: Change) -> None:
         super().update(change)
         self._engine.group.flush()

@@ -27,10 +27,7 @@ def compute(engine: Library) -> FunctionPort:
 
     @compiled
     def average(x):  # type: ignore[no-untyped-def]
-        result = 0.0
-        for at in each(len(x)):
-            result += x[at]
-        return result / len(x)
+        return total(x) / len(x)
 
     @compiled
     def largest(x):  # type: ignore[no-untyped-def]

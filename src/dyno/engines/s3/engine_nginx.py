@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from dyno.contracts.engine import Engine, EngineSpec, PortSpec, Server
 from dyno.contracts.model import Caveat, Refused, Tier, Value
 from dyno.contracts.settings import Setting, boolean, integer
+from dyno.engines.s3 import http_requests
 from dyno.engines.s3.server_nginx import KIND, Nginx, missing, version
 from dyno.servers import program_option
 from dyno.suites.http import RequestOptions, Target
@@ -40,9 +41,9 @@ class Files(Engine):
         tls = bool(self._options["tls"])
         if not tls and bool(self._options["h2c"]) is not (how.version == "2"):
             raise Refused("without TLS it serves one version only: use protocol=2 with h2c, and protocol=1.1 without")
-        from dyno.engines.s3.http_requests import options_for
-
-        return options_for(how.version, tls, cacert=self._server.certificate if tls else None, noproxy="*")
+        return http_requests.options_for(
+            how.version, tls, cacert=self._server.certificate if tls else None, noproxy="*"
+        )
 
     def publish(self, bodies: Sequence[bytes]) -> Sequence[Target]:
         return [self._put(at, body) for at, body in enumerate(bodies)]
@@ -56,10 +57,8 @@ class Files(Engine):
         return Target(f"{self._server.address.url}/{file.name}", len(body), sha256(body).digest())
 
     def version(self) -> str:
-        from dyno.http import curl
-
-        c, own = curl.pycurl(), version(program_option.given(self._options))
-        return f"nginx {own} ({c.version.split()[1].replace('/', ' ')}, {c.version.split()[0]})"
+        own = version(program_option.given(self._options))
+        return f"nginx {own} ({http_requests.client_version()})"
 
     def settings(self) -> Mapping[str, Value | None]:
         return {
@@ -74,9 +73,7 @@ class Files(Engine):
         return sorted(self._server.root.iterdir())
 
     def caveats(self) -> Iterable[Caveat]:
-        from dyno.engines.s3.http_requests import LOOPBACK
-
-        yield LOOPBACK
+        yield http_requests.LOOPBACK
 
 
 ENGINE = EngineSpec(

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from dyno.contracts.engine import EngineSpec, PortSpec, Server
+from dyno.contracts.engine import EngineSpec, PortSpec
 from dyno.contracts.model import Caveat, Tier, Value
 from dyno.contracts.settings import Setting
 from dyno.engines.s3 import buckets
@@ -23,10 +23,6 @@ from dyno.servers import user_server
 from dyno.servers.user_server import URL, UserServer
 
 ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
-
-
-def serve(home: Path, tier: Tier | None, options: Mapping[str, Value], clients: int) -> Server:
-    return UserServer(str(options[URL]))
 
 
 def needs(options: Mapping[str, Value]) -> str | None:
@@ -109,7 +105,7 @@ ENGINE = EngineSpec(
         Setting("region", str, "", "its region; empty: as configured for the AWS tools"),
         Setting("profile", str, "", "profile of the AWS tools' configuration"),
     ),
-    server=serve,
+    server=lambda home, tier, options, clients: UserServer(str(options[URL])),
     remove=remove,
     removal=removal,
     needs=needs,

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dyno.contracts.engine import Engine, EngineSpec, PortSpec, Server
+from dyno.contracts.engine import Engine, EngineSpec, PortSpec
 from dyno.contracts.model import Caveat, Tier, UsageError, Value
 from dyno.contracts.settings import Setting, boolean
+from dyno.engines.s3 import http_requests
 from dyno.servers.user_server import URL, UserServer
 from dyno.suites.http import RequestOptions, Target
 
@@ -33,10 +34,6 @@ def needs(options: Mapping[str, Value]) -> str | None:
     return None if options[URL] else "needs a URL: -e website:url=https://example.org/"
 
 
-def serve(home: Path, tier: Tier | None, options: Mapping[str, Value], clients: int) -> Server:
-    return UserServer(str(options[URL]))
-
-
 class Site(Engine):
     """See also `dyno.engines.s3.http_requests.Web`."""
 
@@ -47,19 +44,14 @@ class Site(Engine):
         self._urls = [checked(url) for url in str(options[URL]).split()]
 
     def options(self, how: RequestOptions) -> Options:
-        from dyno.engines.s3.http_requests import options_for
-
         secure = all(url.lower().startswith("https:") for url in self._urls)
-        return options_for(how.version, secure, insecure=bool(self._options["insecure"]))
+        return http_requests.options_for(how.version, secure, insecure=bool(self._options["insecure"]))
 
     def publish(self, bodies: Sequence[bytes]) -> Sequence[Target]:
         return [Target(url, None, None) for url in self._urls]
 
     def version(self) -> str:
-        from dyno.http import curl
-
-        c = curl.pycurl()
-        return f"{c.version.split()[1].replace('/', ' ')}, {c.version.split()[0]}"
+        return http_requests.client_version()
 
     def settings(self) -> Mapping[str, Value | None]:
         encrypted = {url.lower().startswith("https:") for url in self._urls}
@@ -83,7 +75,7 @@ ENGINE = EngineSpec(
         Setting(URL, addresses, "", "URLs to request, separated by blanks; or env:NAME or file:PATH", True),
         Setting("insecure", boolean, False, "accept any certificate"),
     ),
-    server=serve,
+    server=lambda home, tier, options, clients: UserServer(str(options[URL])),
     needs=needs,
     by_default=False,
 )

@@ -5,11 +5,13 @@ from __future__ import annotations
 import resource
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from dyno.contracts.model import Caveat, Refused
-from dyno.http.options import Options
 from dyno.suites.http import Requester, RequestOptions, Target
+
+if TYPE_CHECKING:
+    from dyno.http.options import Options
 
 SPARE = 200
 """Number of files that are open besides connections."""
@@ -54,5 +56,16 @@ def allow_open_files(connections: int) -> None:
 
 def options_for(version: str, secure: bool, **others: Any) -> Options:
     """Options for a version of HTTP. Without TLS version 2 can't be negotiated, so it is used without asking."""
+    # Imported here: listing engines should not take its 15 ms.
+    from dyno.http.options import Options
+
     two = version == "2"
     return Options(http1_1=not two, http2=two and secure, http2_prior_knowledge=two and not secure, **others)
+
+
+def client_version() -> str:
+    """Returns the versions of libcurl and pycurl: 'libcurl 8.5.0, PycURL/7.45.7'."""
+    from dyno.http import curl
+
+    pycurl, libcurl, *_ = curl.pycurl().version.split()
+    return f"{libcurl.replace('/', ' ')}, {pycurl}"

@@ -1,0 +1,256 @@
+"""NumPy arrays: in the memory of the process, the limit for everything that stores, or mapped from files
+(`numpy.memmap`), whose pages the kernel loads on access and writes back."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from dyno.contracts.cleanup import finally_
+from dyno.contracts.engine import Engine, EngineSpec, Maintenance, PortSpec
+from dyno.contracts.model import Caveat, Tier, Value
+from dyno.engines.arraystores.chunked import Appender
+from dyno.engines.arraystores.flushing import flush, replace
+from dyno.engines.arraystores.layouts import LAYOUT, RECORDS, WHOLE, NumpyArrays, dtypes, store
+from dyno.host.installation import version
+from dyno.suites.arrays.port import CHUNK_ROWS, Change, Chunk
+from dyno.suites.series import port, samples
+from dyno.suites.series.port import Buckets, SampleBatch, Samples
+
+# -- in memory ----------------------------------------------------------------------------------------------------
+
+
+class Memory(Engine):
+    """The arrays live as long as the engine is open."""
+
+    def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value]) -> None:
+        import numpy as np
+
+        self.layout = str(options["layout"])
+        self.arrays: dict[str, Any] = {name: np.empty(0, dtype) for name, dtype in dtypes(self.layout).items()}
+        self.batches: list[SampleBatch] = []
+        """Samples of the port `series`: a sorted batch, and later ones as they arrived."""
+
+    def close(self) -> None:
+        self.arrays = {}
+        self.batches = []
+
+    def version(self) -> str:
+        return f"NumPy {version('numpy')} (pandas {version('pandas')})"
+
+    def settings(self) -> Mapping[str, Value | None]:
+        return {"layout": self.layout}
+
+    def caveats(self) -> Iterable[Caveat]:
+        yield Caveat("in-process", "holds the arrays in this process: nothing is written or read anywhere")
+
+
+class MemoryArrays(NumpyArrays):
+    def __init__(self, engine: Memory) -> None:
+        self._engine = engine
+        super().__init__(engine.layout, engine.arrays)
+
+    @contextmanager
+    def writing(self, rows: int) -> Iterator[Callable[[Chunk], None]]:
+        import numpy as np
+
+        (before,) = {len(array) for array in self._arrays.values()}
+        # NumPy's arrays can't grow, so larger copies replace them.
+        grown = {name: np.empty(before + rows, array.dtype) for name, array in self._arrays.items()}
+        for name, array in self._arrays.items():
+            grown[name][:before] = array
+        write = Appender(before, partial(store, self._layout, grown))
+        yield write
+        self._engine.arrays.update({name: array[: write.rows] for name, array in grown.items()})
+
+
+class Series(port.Series):
+    """The `series` port: batches are sorted by variable and time at the next read."""
+
+    def __init__(self, engine: Memory, names: Sequence[str]) -> None:
+        self._engine, self._count = engine, len(names)
+        if not engine.batches:
+            engine.batches.append(samples.batch([()] * 5))
+
+    def insert(self, batch: SampleBatch) -> None:
+        self._engine.batches.append(SampleBatch(*(values.copy() for values in batch)))
+
+    def _sorted(self) -> SampleBatch:
+        import numpy as np
+
+        if len(batches := self._engine.batches) > 1:
+            columns = [np.concatenate(parts) for parts in zip(*batches, strict=True)]
+            batches[:] = [SampleBatch(*samples.latest_versions(columns))]
+        return batches[0]
+
+    def _of(self, pv: int) -> Samples:
+        import numpy as np
+
+        batch = self._sorted()
+        first, last = np.searchsorted(batch.pv, [pv, pv + 1])
+        return Samples(*(values[first:last] for values in batch[1:]))
+
+    def seen(self, pv: int, ts: int) -> bool:
+        return any(((batch.ts == ts) & (batch.pv == pv)).any() for batch in reversed(self._engine.batches))
+
+    def one(self, pv: int) -> Samples:
+        return Samples(*(values.copy() for values in self._of(pv)))
+
+    def window(self, pv: int, start: int, end: int) -> Samples:
+        import numpy as np
+
+        one = self._of(pv)
+        first, last = np.searchsorted(one.ts, [start, end])
+        return Samples(*(values[first:last].copy() for values in one))
+
+    def all(self) -> Iterator[SampleBatch]:
+        batch = self._sorted()
+        for at in range(0, len(batch.ts), CHUNK_ROWS):
+            yield SampleBatch(*(values[at : at + CHUNK_ROWS].copy() for values in batch))
+
+    def latest(self) -> SampleBatch:
+        import numpy as np
+
+        batch = self._sorted()
+        last = np.searchsorted(batch.pv, np.arange(1, self._count + 1)) - 1
+        # Without the variables that have no samples.
+        last = last[np.diff(np.r_[-1, last]) > 0]
+        return SampleBatch(*(values[last] for values in batch))
+
+    def downsample(self, pv: int, start: int, end: int, bucket: int) -> Buckets:
+        return samples.downsample(self.window(pv, start, end), bucket)
+
+
+NUMPY_MEMORY = EngineSpec(
+    name="numpy_memory",
+    title="NumPy arrays in the memory of the process",
+    opener=Memory,
+    ports={"arrays": PortSpec(MemoryArrays), "series": PortSpec(Series)},
+    tiers={Tier.VOLATILE: {}},
+    default_tier=Tier.VOLATILE,
+    modules=("pandas",),
+    requires=("pandas>=2.0",),
+    options=(LAYOUT,),
+    in_memory=True,
+)
+
+# -- mapped from files --------------------------------------------------------------------------------------------
+
+TIERS: Mapping[Tier, Mapping[str, Value]] = {
+    # A write to a shared mapping is in the kernel at once, and survives the process.
+    Tier.PROCESS: {"flush": "none"},
+    # msync of the mapping, and fsync for the file's length.
+    Tier.POWER: {"flush": "msync"},
+}
+IN_PLACE = "updates in place: a crash in the middle of an update leaves a part of it"
+
+
+class Memmap(Engine):
+    """A file for each array, and one with the number of rows, which a commit replaces."""
+
+    def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value]) -> None:
+        self._home, self.flushed, self.layout = home, tier is Tier.POWER, str(options["layout"])
+        self._count = home / "rows"
+        self.arrays: dict[str, Any] = {}
+        self.rows = int(self._count.read_text()) if self._count.exists() else 0
+        self._map(self.rows)
+
+    def _map(self, rows: int) -> None:
+        """Maps arrays of that many rows; files that are too short grow."""
+        import numpy as np
+
+        self.arrays.clear()
+        for name, dtype in dtypes(self.layout).items():
+            path = self._path(name)
+            if rows:
+                mode: Any = "r+" if path.exists() else "w+"
+                self.arrays[name] = np.memmap(path, dtype, mode, shape=(rows,))
+            else:
+                self.arrays[name] = np.empty(0, dtype)
+
+    def _path(self, name: str) -> Path:
+        return self._home / f"{name}.dat"
+
+    def grow(self, rows: int) -> None:
+        """Makes room for more rows, which don't count until a commit."""
+        self._map(self.rows + rows)
+
+    def commit(self, rows: int) -> None:
+        """Stores the number of rows."""
+        self.flush(self.arrays)
+        if self.flushed:
+            flush(path for path in map(self._path, self.arrays) if path.exists())
+        replace(self._count, str(rows), self.flushed)
+        self.rows = rows
+
+    def trim(self) -> None:
+        """Truncates the files to the committed rows."""
+        self.arrays.clear()
+        for name, dtype in dtypes(self.layout).items():
+            if self._path(name).exists():
+                os.truncate(self._path(name), self.rows * dtype.itemsize)
+        self._map(self.rows)
+
+    def flush(self, names: Iterable[str]) -> None:
+        """Writes changes of these arrays to the device, at tier `power`."""
+        for array in (self.arrays[name] for name in names if self.flushed):
+            if len(array):
+                array.flush()
+
+    def close(self) -> None:
+        self.arrays.clear()
+
+    def version(self) -> str:
+        return f"NumPy {version('numpy')} (pandas {version('pandas')})"
+
+    def settings(self) -> Mapping[str, Value | None]:
+        return {"layout": self.layout, "flush": "msync" if self.flushed else "none"}
+
+    def files(self) -> Iterable[Path]:
+        return [path for path in (*map(self._path, dtypes(self.layout)), self._count) if path.exists()]
+
+    def caveats(self) -> Iterable[Caveat]:
+        yield Caveat("in-place", IN_PLACE)
+
+
+class MappedArrays(NumpyArrays):
+    def __init__(self, engine: Memmap) -> None:
+        self._engine = engine
+        super().__init__(engine.layout, engine.arrays)
+
+    def _column(self, name: str) -> Any:
+        import numpy as np
+
+        # As a plain array, whose slices are cheaper to create than those of a memmap.
+        return super()._column(name).view(np.ndarray)
+
+    @contextmanager
+    def writing(self, rows: int) -> Iterator[Callable[[Chunk], None]]:
+        write = Appender(self._engine.rows, self._store)
+        self._engine.grow(rows)
+        with finally_(self._engine.trim):
+            yield write
+            self._engine.commit(write.rows)
+
+    def update(self, change: Change) -> None:
+        super().update(change)
+        self._engine.flush([WHOLE] if self._layout == RECORDS else change.values)
+
+
+NUMPY_MEMMAP = EngineSpec(
+    name="numpy_memmap",
+    title="NumPy arrays mapped from files (numpy.memmap)",
+    opener=Memmap,
+    ports={"arrays": PortSpec(MappedArrays)},
+    tiers=TIERS,
+    default_tier=Tier.PROCESS,
+    modules=("pandas",),
+    requires=("pandas>=2.0",),
+    options=(LAYOUT,),
+    seldom=Maintenance("every commit stores its rows and the file of their number, and nothing else is ever done"),
+    in_place=IN_PLACE,
+)
