@@ -1,9 +1,9 @@
-"""The arrows of the design hold: who may import whom, by the source and at run time.
+"""The arrows of the design: which package may import which, in the source and at run time.
 
     plan --> parent --> worker --> sample --> run file --> stats --> report
 
-One direction, no way back. The registry alone knows the engines, engines know nothing of what runs them, and an
-engine's library is imported inside its worker and nowhere else.
+One direction, no way back. Only the registry knows the engines, engines know nothing of the runner, and an engine's
+library is imported only inside its worker.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ MOST_LINES = 400
 
 @dataclass(frozen=True)
 class Import:
-    """One imported module; of `from a import b`, `a.b` where that is a module of ours, and else `a`."""
+    """An imported module. For `from a import b`: `a.b` if that is a module of Dyno, else `a`."""
 
     by: str
     of: str
     line: int
     top: bool
-    """Outside of every function: done when `by` is imported."""
+    """Whether the import is outside of functions, and so happens when `by` is imported."""
 
     def __str__(self) -> str:
         return f"{self.by}:{self.line} imports {self.of}"
@@ -102,9 +102,9 @@ def bad(who: Iterator[str] | list[str], *what: str) -> list[str]:
 
 
 def modules(*packages: str, without: tuple[str, ...] = ()) -> list[str]:
-    found = [name for name in PATHS if within(name, *packages) and name not in without]
-    assert found, packages
-    return found
+    names = [name for name in PATHS if within(name, *packages) and name not in without]
+    assert names, packages
+    return names
 
 
 RUNNING = ("dyno.runner", "dyno.measure", "dyno.cli")
@@ -112,7 +112,7 @@ LISTS = ("dyno.engines", "dyno.registry", "dyno.suites")
 
 
 def test_imports_are_seen() -> None:
-    """The other tests look at something: what is known to be imported is found, in every way of importing."""
+    """The other tests would pass if imports were overlooked: known ones are found, in every form of import."""
     found = {(str(found.by), found.of) for every in IMPORTS.values() for found in every}
     assert ("dyno.registry", "dyno.engines") in found, "import a.b"
     assert ("dyno.runner.parent", "dyno.host.facts") in found, "from a import b"
@@ -124,14 +124,14 @@ def test_imports_are_seen() -> None:
 
 def test_stats_and_report_are_pure_functions_of_run_files() -> None:
     assert bad(modules("dyno.stats", "dyno.report"), *RUNNING, *LISTS) == []
-    # The listing shows declarations; all others need not even know their types.
+    # The listing shows declarations; no other report may import even their types.
     assert (
         bad(modules("dyno.stats", "dyno.report", without=("dyno.report.about.listing",)), "dyno.contracts.suite")
         == []
     )
 
 
-# What every suite has; and words of the run file and of the reports, which a suite happens to use too.
+# Parameters of every suite; and words of run files and reports that a suite also uses.
 GENERAL = {
     "clients",
     "rate",
@@ -155,20 +155,20 @@ GENERAL |= {"columns", "load", "max", "open", "size", "sum"}
 
 
 def names_of_suites() -> set[str]:
-    """Phases, parameters and kinds that our suites declare, and the facts that their tables and charts name."""
-    found: set[str] = set()
+    """Phases, parameters and kinds that Dyno's suites declare, and the facts that their tables and charts name."""
+    words: set[str] = set()
     for suite in (registry.suite(path.name) for path in (ROOT / "suites").iterdir() if path.name[0].isalpha()):
-        found |= {suite.name} | {setting.name for setting in suite.params}
+        words |= {suite.name} | {setting.name for setting in suite.params}
         for phase in suite.phases:
-            found |= {phase.name, *phase.kinds, *phase.parts}
-        found |= {column.name for column in suite.layout.columns if column.of == "fact"} if suite.layout else set()
-        found |= {axis.name for chart in suite.charts for axis in (chart.x, chart.y) if axis.of == "fact"}
-        found |= {name for chart in suite.charts for name in (chart.name, chart.line, chart.point) if name}
-    return found
+            words |= {phase.name, *phase.kinds, *phase.parts}
+        words |= {column.name for column in suite.layout.columns if column.of == "fact"} if suite.layout else set()
+        words |= {axis.name for chart in suite.charts for axis in (chart.x, chart.y) if axis.of == "fact"}
+        words |= {name for chart in suite.charts for name in (chart.name, chart.line, chart.point) if name}
+    return words
 
 
 def test_no_name_of_a_suite_stands_in_stats_or_report() -> None:
-    """A suite adds no line there: what they need to know of it is in the run file."""
+    """A new suite changes nothing there: the run file describes it."""
     names = names_of_suites() - GENERAL
     assert {"gets", "batch", "packer", "rand-key", "get", "scan", "tradeoff", "stored_bytes"} <= names
     docstrings = {
@@ -228,7 +228,7 @@ def test_contracts_know_no_suite_and_no_engine() -> None:
 
 def test_what_runs_knows_no_engine_and_no_suite() -> None:
     assert bad(modules("dyno.runner", "dyno.measure"), "dyno.engines", "dyno.suites") == []
-    # The plan reads declarations; the worker and the process that it is forked from read what is to run.
+    # The plan reads declarations; the worker and its fork server need them to run.
     readers = ("dyno.runner.plan", "dyno.runner.rows", "dyno.measure.worker", "dyno.runner.worker_pool")
     assert bad(modules("dyno.runner", "dyno.measure", without=readers), "dyno.registry") == []
 
@@ -250,7 +250,7 @@ def test_the_workers_side_does_not_know_the_parents() -> None:
 
 
 def test_the_parent_does_not_import_the_worker() -> None:
-    # The fork server of the pool imports it in a function of its own process.
+    # The fork server imports it inside a function of its own process.
     others = modules("dyno", without=("dyno.measure.worker", "dyno.runner.worker_pool"))
     assert bad(others, "dyno.measure.worker") == []
     assert [found.top for found in IMPORTS["dyno.runner.worker_pool"] if found.of == "dyno.measure.worker"] == [
@@ -260,7 +260,7 @@ def test_the_parent_does_not_import_the_worker() -> None:
 
 
 def test_what_gets_things_is_used_by_its_command_alone() -> None:
-    """Nothing is fetched while anything is measured, or looked at."""
+    """Nothing is downloaded while a run or a report is made."""
     others = modules("dyno", without=(*modules("dyno.install"), "dyno.cli.engines"))
     assert bad(others, "dyno.install") == []
     assert bad(modules("dyno.install"), *RUNNING, "dyno.stats", "dyno.report", "dyno.registry", "dyno.suites") == []
@@ -269,29 +269,29 @@ def test_what_gets_things_is_used_by_its_command_alone() -> None:
 def test_the_registry_alone_imports_engines_and_suites() -> None:
     others = [name for name in PATHS if name != "dyno.registry" and not within(name, "dyno.engines")]
     assert bad(others, "dyno.engines") == []
-    # An engine implements a suite's port, and may use what the suite has for that.
+    # An engine implements a suite's port, and may use the suite's helpers for it.
     outside = [name for name in others if not within(name, "dyno.suites")]
     assert bad(outside, "dyno.suites") == []
 
 
 def test_modules_are_imported_by_name_in_few_places() -> None:
-    """Else the arrows could be passed by."""
+    """Dynamic imports would escape the other tests."""
     dynamic = ("import_module", "__import__", "exec", "eval")
-    found = set()
+    importers = set()
     for name in modules("dyno", without=tuple(modules("dyno.engines"))):
         path = PATHS[name]
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call):
                 called = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
                 if called in dynamic:
-                    found.add(name)
-    # A port's class may be declared by its place, and is imported in the worker.
-    assert found == {"dyno.registry", "dyno.cli.commands", "dyno.contracts.declarations"}
+                    importers.add(name)
+    # A port's class may be declared by its path, and is imported in the worker.
+    assert importers == {"dyno.registry", "dyno.cli.commands", "dyno.contracts.declarations"}
 
 
 @pytest.mark.parametrize("name", modules("dyno.engines", without=("dyno.engines",)))
 def test_an_engine_knows_no_other_and_nothing_that_runs_or_shows_it(name: str) -> None:
-    # A family's modules know each other. Others may use what a family of several engines shares, and any server.
+    # Modules of a family know each other. Others may use a family's shared modules, and any server.
     own = ".".join(name.split(".")[:3])
     families = {other.rpartition(".")[0] for other in PATHS if ".engine_" in other}
     others = [
@@ -324,7 +324,7 @@ def test_a_suite_knows_no_other() -> None:
 
 
 def test_no_engine_is_named_outside_of_its_file() -> None:
-    """No `if engine == ...`: a name of ours in quotes is a list of engines in the making."""
+    """No `if engine == ...`: a quoted engine's name outside of its family is the beginning of a list of engines."""
     # Words of their own: "synthetic" is a port too, and its engine is the self-test's; "parquet" a form of export;
     # loops are "native" and "python"; a "directory" is a kind of file; and libraries are Dyno's own or a suite's too.
     words = {"memory", "synthetic", "parquet", "native", "python", "directory", "numpy", "pandas", "pyarrow"}
@@ -344,7 +344,7 @@ def test_no_engine_is_named_outside_of_its_file() -> None:
 
 
 def by_default(name: str, tree: ast.AST) -> list[ast.AST]:
-    """What stands in `engines = (...)` of a suite's declaration: those that take part without being named."""
+    """The names in `engines = (...)` of a suite's declaration, its default engines."""
     if not within(name, "dyno.suites") or name.count(".") != 2:
         return []
     named = (node for node in ast.walk(tree) if isinstance(node, ast.Assign))
@@ -369,7 +369,7 @@ def test_modules_are_of_a_size_that_can_be_read() -> None:
             {"dyno.contracts.model", "dyno.contracts.suite", "dyno.host.usage", "dyno.contracts.native"},
             {"closed", "paced", "_wait", "bulk"},
         ),
-        # Of operations of which many are under way at once.
+        # The loop of pipelined operations.
         ("dyno.measure.pipelined_loop", {"dyno.contracts.suite", "dyno.measure.loop"}, {"many"}),
     ],
 )
@@ -378,7 +378,7 @@ def test_the_timed_loops_are_small(name: str, known: set[str], timed: set[str]) 
     tree = ast.parse(PATHS[name].read_text())
     functions = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name in timed]
     assert {function.name for function in functions} == timed
-    # Each function's lines without its docstring.
+    # Lines of each function without its docstring.
     lines = sum(
         (function.end_lineno or 0)
         - ((function.body[0].end_lineno if ast.get_docstring(function) else None) or function.lineno)
@@ -405,7 +405,7 @@ def test_the_native_loop_names_no_engine() -> None:
     assert [f"{path.name}: {found}" for path in files for found in named.findall(path.read_text())] == []
 
 
-# What a user's own program would do: everything in one process but the trials.
+# What a user's own program would do: everything in one process except trials.
 EXECUTE = """
 import json, sys
 from pathlib import Path
@@ -431,7 +431,7 @@ def test_a_run_imports_no_engines_library_into_the_parent(shell: Shell) -> None:
     assert status == 0, err
     ran, loaded = json.loads(out)
     assert set(names) <= set(ran), "they were used"
-    # That of SQLite is Python's own.
+    # Python includes the library of SQLite.
     libraries = {library for spec in specs for library in spec.modules} - set(sys.stdlib_module_names)
     assert {"lmdb", "plyvel", "rocksdict", "duckdb", "sortedcontainers"} <= libraries
     assert libraries & set(loaded) == set()
@@ -456,10 +456,10 @@ HEAVY = (
 @pytest.mark.parametrize("words", [[], ["--help"], ["--version"], ["list"], ["list", "engines"]])
 def test_what_is_only_looked_up_imports_nothing_that_takes_long(shell: Shell, words: list[str]) -> None:
     shell.given["XDG_CACHE_HOME"] = str(shell.home)
-    told = dict.fromkeys(known_results.NAMES, "") | dict.fromkeys(known_results.WAYS)
+    fields = dict.fromkeys(known_results.NAMES, "") | dict.fromkeys(known_results.WAYS)
     killed = {"count": 1, "outcomes": {"ok": 1}, "lost": 0}
-    # A list has what was crashed here, too.
-    known_results.keep(shell.home / "dyno", {**told, "engine": "sqlite", "settings": {}, "killed": killed})
+    # The list also shows results of crashes on this machine.
+    known_results.keep(shell.home / "dyno", {**fields, "engine": "sqlite", "settings": {}, "killed": killed})
     program = f"""
 import sys
 sys.argv[1:] = {words!r}

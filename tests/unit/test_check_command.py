@@ -1,4 +1,4 @@
-"""`dyno check` as a shell runs it: its exit status is what CI hears, and its table says why."""
+"""`dyno check` as a shell runs it: its exit status for CI, and the table with the reasons."""
 
 from __future__ import annotations
 
@@ -84,8 +84,8 @@ def test_the_exit_status_is_the_verdict(check: Any, run: str, base: str, words: 
 
 
 def rows(ended: Ended) -> list[str]:
-    told = [re.sub(r" {2,}", " ", line).strip() for line in ended.out.splitlines()]
-    return [line for line in told if line.startswith(("sqlite", "lmdb", "memory"))]
+    lines = [re.sub(r" {2,}", " ", line).strip() for line in ended.out.splitlines()]
+    return [line for line in lines if line.startswith(("sqlite", "lmdb", "memory"))]
 
 
 def last(ended: Ended) -> str:
@@ -149,8 +149,8 @@ def test_the_markdown_is_for_a_pull_request(check: Any) -> None:
 
 
 def planted(file: Path, slower: float) -> None:
-    """Puts every sample's time into a run file, so that no figure hangs on a clock, and takes the engine's options
-    out, as of another build of the same engine."""
+    """Replaces every sample's time, so that figures do not depend on a clock, and removes the engine's options, as of
+    another build of the engine."""
     header, *trials = [json.loads(line) for line in file.read_text().splitlines()]
     for cell in header["cells"]:
         cell["options"] = {}
@@ -194,14 +194,14 @@ def test_what_can_not_be_checked_is_said_in_one_line(shell: Shell, home: Path, w
 
 
 def test_cpu_time_is_judged_where_the_throughput_swings(shell: Shell, tmp_path: Path) -> None:
-    """Half the speed by others' work is no failure of the CPU time; three times the CPU time is."""
+    """Half the speed because of other processes leaves the CPU time alone; three times the CPU time is a failure."""
 
     def run(name: str, rates: list[float], cpu_ns: int) -> Path:
-        made = changed(
+        run = changed(
             reads(lmdb=rates),
             lambda engine, sample: replace(sample, client={"user_ns": sample.items * cpu_ns, "system_ns": 0}),
         )
-        return written(made, tmp_path / f"{name}.json")
+        return written(run, tmp_path / f"{name}.json")
 
     base = run("base", [100_000.0] * 6, 2_000)
     busy = run("busy", [50_000.0] * 6, 2_000)

@@ -1,7 +1,7 @@
-"""The commands as a shell sees them: exit status, one line on standard error, the result alone on standard output.
+"""The commands as a shell runs them: exit status, one line on standard error, only the result on standard output.
 
-Guards the statuses (0 done, 1 done and something failed, 2 a usage error, 3 nothing measured; those of runs that
-fail are in `tests/lifecycle/test_faults.py`), and that no mistake of a user or damage of a file shows a traceback.
+Guards the statuses (0 done, 1 done and something failed, 2 usage error, 3 nothing measured; for failing runs see
+`tests/lifecycle/test_faults.py`), and that no user's mistake and no damaged file shows a traceback.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ PRINTING = (
 
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[Ended, bytes]:
-    """A small run: how it ended, and its run file."""
+    """The result of a small run, and its run file."""
     home = tmp_path_factory.mktemp("ran")
     shell = Shell(home, home / "work")
     ended = shell.dyno(*RUN, "-o", "r.json")
@@ -49,7 +49,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[Ended, bytes]:
 
 @pytest.fixture
 def shell(shell: Shell, ran: tuple[Ended, bytes]) -> Shell:
-    """With the run file of that run."""
+    """A shell with the run file of that run."""
     shell.file.write_bytes(ran[1])
     return shell
 
@@ -68,13 +68,13 @@ def test_a_run_ends_with_0_and_its_output_is_the_result_alone(ran: tuple[Ended, 
 def test_without_o_the_run_file_is_named_after_suite_and_time(shell: Shell) -> None:
     ended = shell.dyno(*RUN, "--samples", "1")
     assert ended.status == 0
-    (found,) = (path.name for path in shell.home.glob("records-*.json"))
-    assert re.fullmatch(r"records-\d{8}-\d{6}\.json", found)
-    assert ended.err == f"Written to {found}\n"
+    (name,) = (path.name for path in shell.home.glob("records-*.json"))
+    assert re.fullmatch(r"records-\d{8}-\d{6}\.json", name)
+    assert ended.err == f"Written to {name}\n"
 
 
 def test_a_run_writes_only_where_it_is_told(shell: Shell) -> None:
-    """In its own directory nothing but the run file, in the work directory nothing that stays."""
+    """The working directory has only the run file, and the work directory is empty."""
     elsewhere = shell.home / "elsewhere"
     assert shell.dyno(*RUN, "--samples", "1", "-o", "new.json", "--work", elsewhere).status == 0
     assert sorted(path.name for path in shell.home.iterdir()) == ["elsewhere", "new.json", "r.json"]
@@ -166,7 +166,7 @@ def test_a_number_of_seconds_that_is_none_is_a_usage_error(shell: Shell, flag: s
 
 
 def header(**changed: Any) -> Callable[[list[bytes]], list[bytes]]:
-    """Changes the header; None takes a key away."""
+    """Changes the header; a value of None removes its key."""
 
     def damage(lines: list[bytes]) -> list[bytes]:
         data = {**json.loads(lines[0]), **changed}
@@ -272,16 +272,16 @@ def listed(shell: Shell, *words: str) -> str:
 
 
 def row(out: str, name: str, suite: bool = False) -> str:
-    """Of an engine; or of a suite, which stand first, as an engine may have the same name."""
-    # What was crashed on this machine stands below.
+    """The line of an engine or a suite. Suites are listed first, since an engine may have the same name."""
+    # Results of crashes are printed below.
     lists = out.partition("\nTiers tested by dyno crash")[0]
-    found = re.findall(rf"^{re.escape(name)} .*$", lists, re.MULTILINE)
-    assert 1 <= len(found) <= 2, found
-    return str(found[0 if suite else -1])
+    matches = re.findall(rf"^{re.escape(name)} .*$", lists, re.MULTILINE)
+    assert 1 <= len(matches) <= 2, matches
+    return str(matches[0 if suite else -1])
 
 
 def test_commands_other_than_those_that_only_read_look_for_garbage_as_ever(shell: Shell) -> None:
-    """While a command is imported nobody does."""
+    """Collections are disabled only while a command is imported."""
     program = f"""
 import atexit, gc, sys
 from dyno.__main__ import main
@@ -328,7 +328,7 @@ def test_list_shows_known_gaps_with_their_reasons_and_what_holds_through_each_po
     assert gaps
     for name, port, gap in gaps:
         assert f"{name}, {port}: {gap.check} ({gap.kind}): {gap.reason}" in out
-    # Nothing is stored in two of its suites, and records are in another.
+    # In two of its suites nothing is stored; in another, records are.
     (line,) = (at for at, text in enumerate(out.splitlines()) if text.startswith("null "))
     first, *rest = (" ".join(text.split()) for text in out.splitlines()[line : line + 3])
     assert "arrays, objects, records, series volatile*, process, power" in first
@@ -381,10 +381,10 @@ def test_list_engines_shows_options_and_list_suites_phases_parameters_and_preset
 
 def test_doctor_tells_facts_and_findings_as_json(shell: Shell) -> None:
     status, out, err = shell.dyno("doctor", "--json", "--work", shell.home)
-    found = json.loads(out)
-    assert set(found) == {"facts", "findings"}
-    assert found["facts"]["cpu"]["logical_cores"] == os.cpu_count()
-    bad = [finding for finding in found["findings"] if finding["severity"] == "bad"]
+    data = json.loads(out)
+    assert set(data) == {"facts", "findings"}
+    assert data["facts"]["cpu"]["logical_cores"] == os.cpu_count()
+    bad = [finding for finding in data["findings"] if finding["severity"] == "bad"]
     assert status == (1 if bad else 0)
     assert err == ""
 
@@ -401,7 +401,7 @@ def test_a_reader_that_has_seen_enough_gets_no_traceback(shell: Shell) -> None:
 
 
 def closed_pipe(shell: Shell, words: tuple[str, ...]) -> tuple[int, str]:
-    """Runs a command whose output nobody reads; its status, and what it says of that."""
+    """Runs a command whose output pipe is closed. Returns its status and standard error."""
     reading, writing = os.pipe()
     os.close(reading)
     try:
@@ -425,5 +425,5 @@ def test_an_output_that_nobody_reads_is_passed_over_in_silence_and_no_failure(
 ) -> None:
     status, err = closed_pipe(shell, words)
     assert err == ""
-    # What doctor finds is its status, whoever reads it.
+    # doctor exits with its own status, whatever becomes of its output.
     assert status == 0 or (status, words[0]) == (1, "doctor")

@@ -26,7 +26,7 @@ def around(rate: float) -> list[float]:
 
 
 def used(server_ns: int) -> Callable[[str, Sample], Sample]:
-    """An item costs the client 28.4 µs, and the server of sqlite so much."""
+    """An item costs the client 28.4 µs of CPU time, and sqlite's server this much."""
 
     def change(engine: str, sample: Sample) -> Sample:
         client = {"user_ns": 28_000 * sample.items, "system_ns": 400 * sample.items}
@@ -38,7 +38,7 @@ def used(server_ns: int) -> Callable[[str, Sample], Sample]:
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Run files that are made up: the figures are known."""
+    """Made-up run files with known figures."""
     home = tmp_path_factory.mktemp("compare")
     host = {"system": {"kernel": "6.1"}, "cpu": {"model": "AMD EPYC"}, "load": {"minutes_1": 0.5}}
     rows = [(a_cell(name), {"read": around(rate)}) for name, rate in (("sqlite", 1), ("lmdb", 1.5), ("memory", 3.35))]
@@ -71,7 +71,7 @@ def compare(shell: Shell, home: Path) -> Any:
 
 
 def lines(text: str) -> list[str]:
-    """With one space where a table has several."""
+    """The output with single spaces."""
     return [re.sub(r" {2,}", " ", line).strip() for line in text.splitlines()]
 
 
@@ -81,9 +81,9 @@ def lines(text: str) -> list[str]:
 def test_the_others_are_compared_with_the_fastest(compare: Any) -> None:
     status, out, err = compare("a.json")
     assert (status, err) == (0, "")
-    told = lines(out)
-    assert "read tier process against memory, the fastest" in told
-    assert [line for line in told if line.startswith(("sqlite", "lmdb", "memory", "null"))] == [
+    printed = lines(out)
+    assert "read tier process against memory, the fastest" in printed
+    assert [line for line in printed if line.startswith(("sqlite", "lmdb", "memory", "null"))] == [
         "lmdb 0.448 0.448 – 0.448 6 slower by a factor of at least 2.2",
         "sqlite 0.299 0.299 – 0.299 6 slower by a factor of at least 3.3",
     ]
@@ -94,9 +94,9 @@ def test_the_others_are_compared_with_the_fastest(compare: Any) -> None:
 def test_or_with_the_baseline_that_was_named(compare: Any) -> None:
     status, out, _ = compare("a.json", "--baseline", "lmdb", "--margin", "2 %")
     assert status == 0
-    told = lines(out)
-    assert "read tier process against lmdb" in told
-    assert [line.split()[:2] for line in told if line.startswith(("sqlite", "memory"))] == [
+    printed = lines(out)
+    assert "read tier process against lmdb" in printed
+    assert [line.split()[:2] for line in printed if line.startswith(("sqlite", "memory"))] == [
         ["memory", "2.23"],
         ["sqlite", "0.667"],
     ]
@@ -154,15 +154,15 @@ def test_the_markdown_is_a_table(compare: Any) -> None:
 def test_what_differs_between_two_runs_stands_first(compare: Any) -> None:
     status, out, _ = compare("a.json", "b.json")
     assert status == 0
-    told = [line for line in lines(out) if line]
-    assert told[0] == "What differs from a.json (2026-01-01 10:00) to b.json (at an unknown time)"
-    assert told[1:3] == ["where what before after", "machine system.kernel 6.1 6.6"]
+    printed = [line for line in lines(out) if line]
+    assert printed[0] == "What differs from a.json (2026-01-01 10:00) to b.json (at an unknown time)"
+    assert printed[1:3] == ["where what before after", "machine system.kernel 6.1 6.6"]
     assert "load" not in out
-    assert "sqlite 1,000,500 op/s 2,001,000 op/s 2.00 1.976 – 2.02 faster by at least 97 %" in told
-    alike = next(line for line in told if line.startswith("lmdb 1,"))
+    assert "sqlite 1,000,500 op/s 2,001,000 op/s 2.00 1.976 – 2.02 faster by at least 97 %" in printed
+    alike = next(line for line in printed if line.startswith("lmdb 1,"))
     assert re.search(r"1\.000 0\.98\d – 1\.01\d no difference larger than 1\.\d %$", alike)
-    assert "memory (process), read: only before; after: not in the run" in told
-    assert "duckdb (process), read: only after" in told
+    assert "memory (process), read: only before; after: not in the run" in printed
+    assert "duckdb (process), read: only after" in printed
     assert "null" not in out
 
 
@@ -181,9 +181,9 @@ def test_the_json_of_two_runs(compare: Any) -> None:
 
 
 def test_cpu_time_of_client_and_server_stands_beside_the_throughput_of_two_runs(compare: Any) -> None:
-    told = lines(compare("served-a.json", "served-b.json").out)
-    assert "engine before after client cpu server cpu ratio [99 %] verdict" in told
-    sqlite, lmdb = (next(line for line in told if line.startswith(name)) for name in ("sqlite", "lmdb"))
+    printed = lines(compare("served-a.json", "served-b.json").out)
+    assert "engine before after client cpu server cpu ratio [99 %] verdict" in printed
+    sqlite, lmdb = (next(line for line in printed if line.startswith(name)) for name in ("sqlite", "lmdb"))
     assert " op/s 28 µs → 28 µs 6.0 µs → 5.0 µs " in sqlite
     assert " op/s 28 µs → 28 µs 1.0" in lmdb, "it has no server"
     out = compare("served-a.json", "a.json").out

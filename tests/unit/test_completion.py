@@ -1,4 +1,4 @@
-"""Guards what the Tab key offers: names that follow from the line so far, asked for as a shell asks."""
+"""Completion by the Tab key offers names that fit the line so far; tests call it as a shell does."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ pytestmark = pytest.mark.usefixtures("processes")
     ],
 )
 def test_a_line_is_completed(shell: Shell, line: str, offered: set[str], not_offered: set[str]) -> None:
-    asked = {"_DYNO_COMPLETE": "bash_complete", "COMP_WORDS": line, "COMP_CWORD": str(len(line.split()) - 1)}
-    status, out, err = replace(shell, given=asked).dyno()
-    found = {word.partition(",")[2] for word in out.split()}
+    environment = {"_DYNO_COMPLETE": "bash_complete", "COMP_WORDS": line, "COMP_CWORD": str(len(line.split()) - 1)}
+    status, out, err = replace(shell, given=environment).dyno()
+    matches = {word.partition(",")[2] for word in out.split()}
     assert (status, err) == (0, "")
-    assert offered <= found and not found & not_offered
+    assert offered <= matches and not matches & not_offered
 
 
 @pytest.mark.parametrize("name", ["bash", "zsh", "fish"])

@@ -1,4 +1,4 @@
-"""Guards `dyno run --dry-run`: the plan as it would be run, how long it measures, and nothing done."""
+"""`dyno run --dry-run` prints the plan and its measuring time, and does nothing else."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ RATE = "The rate has no effect on "
 def test_what_no_rate_can_be_asked_of_is_told_before_anything_runs(shell: Shell) -> None:
     words = ("run", "records", "-e", "lmdb", "--phases", "insert,get,update")
     assert RATE not in shell.dyno(*words, "--dry-run").out
-    told = f"{RATE}insert, update (txn=all makes each one call; -p txn=1 paces them): measured at full speed"
-    assert told in shell.dyno(*words, "--rate", "max,500", "--dry-run").out
+    note = f"{RATE}insert, update (txn=all makes each one call; -p txn=1 paces them): measured at full speed"
+    assert note in shell.dyno(*words, "--rate", "max,500", "--dry-run").out
     assert RATE not in shell.dyno(*words, "--rate", "500", "-p", "txn=1", "--dry-run").out
     assert RATE not in shell.dyno("run", "records", "-e", "lmdb", "--phases", "get", "--rate", "500", "--dry-run").out
 
@@ -63,8 +63,8 @@ def test_what_one_call_or_an_outside_tool_does_has_no_rate() -> None:
 
 
 def test_until_says_how_long_it_may_go_on(shell: Shell) -> None:
-    said = shell.dyno("run", "records", "-e", "lmdb", "--until", "5%", "--within", "10m", "--dry-run").out
-    assert "further blocks follow until each interval is narrow, for 10 min at most" in said
+    output = shell.dyno("run", "records", "-e", "lmdb", "--until", "5%", "--within", "10m", "--dry-run").out
+    assert "further blocks follow until each interval is narrow, for 10 min at most" in output
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ VALUES = (1, 2, 4, 8, 16, 32)
 
 @pytest.fixture
 def extrapolate(shell: Shell, tmp_path: Path) -> Any:
-    """On a run in which each phase takes a second, however much there is; and one without a parameter that varies."""
+    """A run in which each phase takes a second at any size, and a run without a varying parameter."""
     rows = [(a_cell("sqlite", much=value), {"read": (1_000.0,) * 3}) for value in VALUES]
     written(of_rates(*rows, phases=["read"]), tmp_path / "r.json")
     written(reads(sqlite=(100.0,) * 3), tmp_path / "one.json")
@@ -34,10 +34,10 @@ def test_it_prints_the_curve_and_says_what_is_extrapolated(extrapolate: Any) -> 
 
 
 def test_the_only_parameter_that_varies_need_not_be_named(extrapolate: Any) -> None:
-    told = json.loads(extrapolate("r.json", "--json").out)
-    (found,) = told["growths"]
-    assert told["parameter"] == "much" and len(found["measured"]) == 6 and found["extrapolated"] == []
-    assert found["exponent"]["value"] == pytest.approx(0, abs=1e-9)
+    data = json.loads(extrapolate("r.json", "--json").out)
+    (growth,) = data["growths"]
+    assert data["parameter"] == "much" and len(growth["measured"]) == 6 and growth["extrapolated"] == []
+    assert growth["exponent"]["value"] == pytest.approx(0, abs=1e-9)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Guards that only files are read, up to a size, and that nothing is written that could not be read again."""
+"""Only regular files up to a size are read, and nothing is written that could not be read again."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_a_site_passes_over_what_is_no_file(shell: Shell) -> None:
 
 
 def test_what_is_too_large_is_not_read(shell: Shell) -> None:
-    # Which takes no room on the disk.
+    # A sparse file.
     for name, most in (("r.json", MOST_BYTES), ("plan.toml", MOST_PLAN_BYTES)):
         with (shell.home / name).open("wb") as sparse:
             sparse.truncate(most + (5 << 20))
@@ -100,20 +100,20 @@ def test_a_line_without_an_end_is_not_read_whole(file: Path) -> None:
 
 @pytest.fixture
 def written(file: Path) -> tuple[Path, Attempt]:
-    """A run file without trials, and one that may be added."""
+    """A run file without trials, and a trial that may be appended."""
     run = results.load(WHOLE)
     results.create(file, run.header, run.cells)
     return file, run.attempts[0]
 
 
 def deep() -> list[Any]:
-    made: list[Any] = []
+    nested: list[Any] = []
     for _ in range(100_000):
-        made = [made]
-    return made
+        nested = [nested]
+    return nested
 
 
-# Made when it is wanted: some is large.
+# Built in the test: some are large.
 UNREADABLE: tuple[tuple[Callable[[], Mapping[str, Any]], str], ...] = (
     (lambda: {"settings": {"a": float("nan")}}, "Out of range float values are not JSON compliant"),
     (lambda: {"settings": {"a": float("inf")}}, "Out of range float values are not JSON compliant"),
@@ -161,12 +161,12 @@ def test_in_place_of_an_attempt_that_can_not_be_kept_is_said_so(written: tuple[P
 def test_nor_is_a_header(file: Path) -> None:
     run = results.load(WHOLE)
     cell = run.cells[0]
-    made: tuple[tuple[Mapping[str, Any], Cell], ...] = (
+    pairs: tuple[tuple[Mapping[str, Any], Cell], ...] = (
         ({**run.header, "host": {"cpu": 5}}, cell),
         (run.header, replace(cell, params={**cell.params, "records": HUGE})),
         (run.header, replace(cell, options={"a": float("nan")})),
     )
-    for header, one in made:
+    for header, one in pairs:
         with pytest.raises(UsageError, match=r"^can't write to .*, since it could not be read again: "):
             results.create(file, header, [one])
         assert not file.exists()

@@ -42,7 +42,7 @@ ENGINES = {"postgresql-thin": (1.0, QUIET), "lmdb": (1.5, NOISY), "memory-of-pyt
 SIZES = (100, 2_000, 30_000, 400_000)
 
 
-# A list has no line of heads: what names its paragraphs needs none.
+# A list has no header line: its paragraphs name themselves.
 OF_KEYS = {
     "engine",
     "parameters",
@@ -60,8 +60,8 @@ OF_KEYS = {
 
 
 def missing(wide: str, narrow: str) -> list[str]:
-    """Each figure as often as it stands there, each other word once. Longer words may be broken: the last tests here
-    look at their characters."""
+    """Words of the wide output that the narrow one lacks. Figures count as often as they occur, other words once.
+    Longer words may be broken; the last tests here compare their characters."""
     wide, narrow = (BAR.sub("", re.sub(r"\x1b\[[0-9;]*m", "", text)) for text in (wide, narrow))
     there = Counter(word.rstrip(":") for word in narrow.split())
     wanted = Counter(word.rstrip(":") for word in wide.split())
@@ -75,7 +75,7 @@ def missing(wide: str, narrow: str) -> list[str]:
 
 
 def a_run(factor: float) -> Run:
-    """Three engines by four sizes with all that a row can have: latencies, CPU time and remarks."""
+    """Three engines by four sizes, with everything a row can have: latencies, CPU time and remarks."""
     rows = [
         (
             a_cell(name, records=10_000, value_size=size),
@@ -152,7 +152,7 @@ def test_the_list_is_an_overview_and_a_name_has_the_details(home: Path, monkeypa
     )
     engine = printed(home, monkeypatch, None, "list", "sqlite")
     assert "journal_mode" in engine and "value_size" not in engine and "lmdb" not in engine
-    # There is a suite and an engine of this name.
+    # A suite and an engine have this name.
     both = printed(home, monkeypatch, None, "list", "memory")
     assert "memory: phases" in both and "engine " in both
 
@@ -225,7 +225,7 @@ REQUEST: dict[str, Any] = {
 
 
 def replicated(console: Console) -> None:
-    """A published experiment without a run of its own: the published side has all its figures."""
+    """A published experiment without a run: the published columns have all their figures."""
     for name in published.names():
         replica.render(published.experiment(name), a_run(1), console)
 
@@ -252,13 +252,13 @@ def test_a_table_has_at_any_width_what_it_has_in_a_pipe(name: str) -> None:
 @pytest.mark.parametrize("width", WIDTHS)
 def test_no_line_of_a_table_is_wider_than_the_terminal(width: int) -> None:
     draw = random.Random(width)
-    said = ["few-trials", "ops", "1,234", "a longer remark", "µs – ≥", "数据", "x" * 50, ""]
+    texts = ["few-trials", "ops", "1,234", "a longer remark", "µs – ≥", "数据", "x" * 50, ""]
     for _ in range(60):
         columns = [
             grid.Column(f"head {at}", left=draw.random() < 0.5, folds=draw.random() < 0.5, key=at < 2)
             for at in range(7)
         ]
-        rows = [[" ".join(draw.choices(said, k=draw.randint(0, 4))) for _ in columns] for _ in range(5)]
+        rows = [[" ".join(draw.choices(texts, k=draw.randint(0, 4))) for _ in columns] for _ in range(5)]
         text = in_width(lambda console, c=columns, r=rows: grid.render(c, r, console, indent=4), width)  # type: ignore[misc]
         assert max(map(cell_len, text.splitlines())) <= width
         assert not (Counter("".join("".join(row) for row in rows)) - Counter(text) - Counter(" "))

@@ -58,11 +58,11 @@ def test_a_flag_and_a_plan_key_make_the_same_request(name: str, tmp_path: Path) 
     file = tmp_path / "plan.toml"
     file.write_text(f'suite = "records"\n{toml}\n')
     given = command.make_context("run", ["records", *words]).params
-    asked = request("records", {option.name: given[option.name] for option in OPTIONS})
-    assert getattr(asked, name) == value
-    assert plan_file.read(file) == asked
-    # What the file says holds where no flag does.
-    assert request(str(file), flags()) == asked
+    requested = request("records", {option.name: given[option.name] for option in OPTIONS})
+    assert getattr(requested, name) == value
+    assert plan_file.read(file) == requested
+    # The file's value holds unless a flag overrides it.
+    assert request(str(file), flags()) == requested
 
 
 def test_a_single_value_may_stand_for_a_list() -> None:
@@ -82,10 +82,10 @@ def test_values_are_held_to_the_range_of_the_option(option: Option) -> None:
 
 
 def test_the_header_has_what_was_requested(tmp_path: Path) -> None:
-    made = plan.make(
+    run_plan = plan.make(
         RunRequest("records", "memory", samples=3, seed=7, duration=2.5, memory=1 << 30, retries=0, loop="python")
     )
-    create(tmp_path / "r.json", {"plan": made.data(), "host": {}}, made.cells)
+    create(tmp_path / "r.json", {"plan": run_plan.data(), "host": {}}, run_plan.cells)
     header = load(tmp_path / "r.json").plan
     assert set(header) == {"suite", "phases", *(each.name for each in fields(PlanOptions))} - {"least"}
     assert (header["samples"], header["seed"], header["duration"]) == (3, 7, 2.5)

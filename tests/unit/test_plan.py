@@ -1,8 +1,7 @@
-"""Plans: what was asked for, by flags or by a plan file, becomes the right cells, or is refused in one line.
+"""Plans: a request by flags or by a plan file becomes the right cells, or is refused in one line.
 
-Guards the product of parameters, clients, rates and engines, presets, how long and how fast phases are measured, the
-engines that run unasked, the null engine that stands in every table, and that whatever can't be is said in one line
-that names what would be right.
+Guards the product of parameters, clients, rates and engines, presets, the pace of phases, the default engines, the
+null engine in every table, and that an error says in one line what would be right.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from dyno.runner import plan, plan_file
 from dyno.runner.plan import Plan
 from dyno.suites.records import SUITE
 
-# Of the engines that run unasked, those that the tests can count on.
+# Default engines that are always installed for tests.
 EMBEDDED = {"duckdb", "leveldb", "lmdb", "memory", "rocksdb", "sqlite"}
 
 
@@ -38,12 +37,12 @@ def make(*engines: str, **asked: Any) -> Plan:
 
 
 def rows(made: Plan) -> list[tuple[str, str]]:
-    """Engine as asked, and tier, of every cell but the null engines'."""
+    """Row name and tier of every cell except the null engines'."""
     return [(cell.asked, cell.tier.value) for cell in made.cells if not cell.floor]
 
 
 def floors(made: Plan) -> list[tuple[str, str]]:
-    """The same of the null engines' cells."""
+    """Row name and tier of the null engines' cells."""
     return [(cell.asked, cell.tier.value) for cell in made.cells if cell.floor]
 
 
@@ -53,7 +52,7 @@ def values(made: Plan, *names: str, engine: str = "memory") -> list[tuple[Any, .
 
 @pytest.fixture
 def without(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Makes the named modules look as if they were not installed, or all, where none is named."""
+    """Makes modules look as if they were not installed: the named ones, or all."""
     importable = interpreters._importable
 
     def hide(*names: str) -> None:
@@ -69,18 +68,18 @@ def without(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
 
 def test_cells_are_the_product_of_engines_parameters_and_clients() -> None:
-    asked = {"records": ["10", "20"], "value_size": ["50", "60", "70"]}
-    made = make("lmdb", "sqlite", params=asked, clients=["1", "2"])
+    parameters = {"records": ["10", "20"], "value_size": ["50", "60", "70"]}
+    run_plan = make("lmdb", "sqlite", params=parameters, clients=["1", "2"])
     wanted = [(r, v, c) for r in (10, 20) for v in (50, 60, 70) for c in (1, 2)]
     for engine in ("lmdb", "sqlite", "null"):
-        assert values(made, "records", "value_size", "clients", engine=engine) == wanted
-    assert len(made.cells) == (2 + len(dict(floors(made)))) * len(wanted)
-    assert len({repr(cell) for cell in made.cells}) == len(made.cells)
+        assert values(run_plan, "records", "value_size", "clients", engine=engine) == wanted
+    assert len(run_plan.cells) == (2 + len(dict(floors(run_plan)))) * len(wanted)
+    assert len({repr(cell) for cell in run_plan.cells}) == len(run_plan.cells)
 
 
 def test_a_value_given_twice_is_one() -> None:
-    made = make("lmdb", params={"records": ["10", "1_0", "20"]}, clients=["1", 1])
-    assert values(made, "records", "clients", engine="lmdb") == [(10, 1), (20, 1)]
+    run_plan = make("lmdb", params={"records": ["10", "1_0", "20"]}, clients=["1", 1])
+    assert values(run_plan, "records", "clients", engine="lmdb") == [(10, 1), (20, 1)]
 
 
 def test_parameters_that_are_not_given_have_the_presets_value_or_their_default() -> None:
@@ -90,10 +89,10 @@ def test_parameters_that_are_not_given_have_the_presets_value_or_their_default()
 
 
 def test_an_engine_with_other_options_is_another_row() -> None:
-    made = make("sqlite", "sqlite:cache_mib=8", "sqlite:cache_mib=8+journal_mode=delete", "sqlite:cache_mib=8")
-    named = [asked for asked, _ in rows(made)]
+    run_plan = make("sqlite", "sqlite:cache_mib=8", "sqlite:cache_mib=8+journal_mode=delete", "sqlite:cache_mib=8")
+    named = [asked for asked, _ in rows(run_plan)]
     assert named == ["sqlite", "sqlite:cache_mib=8", "sqlite:cache_mib=8+journal_mode=delete"]
-    assert made.cells[1].options == {"cache_mib": 8}, "read, and without those that were not given"
+    assert run_plan.cells[1].options == {"cache_mib": 8}, "read, and without those that were not given"
 
 
 def test_phases_are_done_in_the_suites_order_and_those_of_the_preset_without_being_named() -> None:
@@ -110,11 +109,11 @@ def test_phases_are_done_in_the_suites_order_and_those_of_the_preset_without_bei
 @pytest.mark.parametrize("name", sorted(SUITE.presets))
 def test_a_preset_gives_parameters_samples_budget_and_timeout(name: str) -> None:
     preset = SUITE.presets[name]
-    made = make(preset=name, samples=None if preset.until is None else preset.samples)
-    assert (made.samples, made.budget, made.timeout) == (preset.samples, preset.budget, preset.timeout)
+    run_plan = make(preset=name, samples=None if preset.until is None else preset.samples)
+    assert (run_plan.samples, run_plan.budget, run_plan.timeout) == (preset.samples, preset.budget, preset.timeout)
     for parameter, value in preset.params.items():
         wanted = set(value) if isinstance(value, tuple) else {value}
-        assert {cell.params[parameter] for cell in made.cells} == wanted
+        assert {cell.params[parameter] for cell in run_plan.cells} == wanted
 
 
 def test_quick_is_the_preset_without_a_name() -> None:
@@ -122,24 +121,24 @@ def test_quick_is_the_preset_without_a_name() -> None:
 
 
 def test_what_is_said_overrides_the_preset() -> None:
-    made = make(preset="full", params={"txn": ["5"]}, samples=9, budget=1.5, timeout=8.0)
-    assert (made.samples, made.budget, made.timeout) == (9, 1.5, 8.0)
-    assert values(made, "txn", "records", "operations") == [(5, 10_000_000, 1_000_000)]
+    run_plan = make(preset="full", params={"txn": ["5"]}, samples=9, budget=1.5, timeout=8.0)
+    assert (run_plan.samples, run_plan.budget, run_plan.timeout) == (9, 1.5, 8.0)
+    assert values(run_plan, "txn", "records", "operations") == [(5, 10_000_000, 1_000_000)]
 
 
 def test_seed_retries_and_memory_have_defaults() -> None:
-    made = make()
-    assert (made.seed, made.retries, made.memory) == (1, 1, None)
-    made = make(seed=0, retries=0, memory=1 << 30)
-    assert (made.seed, made.retries, made.memory) == (0, 0, 1 << 30)
+    run_plan = make()
+    assert (run_plan.seed, run_plan.retries, run_plan.memory) == (1, 1, None)
+    run_plan = make(seed=0, retries=0, memory=1 << 30)
+    assert (run_plan.seed, run_plan.retries, run_plan.memory) == (0, 0, 1 << 30)
 
 
 # -- how long and how fast ------------------------------------------------------------------------------------
 
 
 def test_a_plan_says_how_long_and_how_fast_a_cell_is_measured() -> None:
-    made = make()
-    assert made.pace(made.cells[0]) == {
+    run_plan = make()
+    assert run_plan.pace(run_plan.cells[0]) == {
         "budget_ns": int(SUITE.presets["quick"].budget * 1e9),
         "duration_ns": None,
         "warmup_ns": 0,
@@ -149,8 +148,8 @@ def test_a_plan_says_how_long_and_how_fast_a_cell_is_measured() -> None:
         "seed": 1,
         "check_ns": int(SUITE.presets["quick"].timeout / 2 * 1e9),
     }
-    made = make(rate=["2.5e3"], duration=1.5, warmup=0.25, arrivals="poisson", loop="python", seed=7, timeout=8.0)
-    assert made.pace(made.cells[0]) | {"budget_ns": None} == {
+    run_plan = make(rate=["2.5e3"], duration=1.5, warmup=0.25, arrivals="poisson", loop="python", seed=7, timeout=8.0)
+    assert run_plan.pace(run_plan.cells[0]) | {"budget_ns": None} == {
         "budget_ns": None,
         "duration_ns": 1_500_000_000,
         "warmup_ns": 250_000_000,
@@ -160,24 +159,24 @@ def test_a_plan_says_how_long_and_how_fast_a_cell_is_measured() -> None:
         "seed": 7,
         "check_ns": 4_000_000_000,
     }
-    Pace(**made.pace(made.cells[0]))
+    Pace(**run_plan.pace(run_plan.cells[0]))
 
 
 @pytest.mark.parametrize("rate", ["max", "0.5", "1", "1e9", 100, 0.25])
 def test_a_rate_may_be_any_that_can_be_kept_and_max_is_none(rate: Any) -> None:
     ((found,),) = values(make(rate=[rate]), "rate")
     assert found == ("max" if rate == "max" else float(rate))
-    made = make(rate=[rate])
-    assert {made.pace(cell)["rate"] for cell in made.cells} == {None if rate == "max" else float(rate)}
+    run_plan = make(rate=[rate])
+    assert {run_plan.pace(cell)["rate"] for cell in run_plan.cells} == {None if rate == "max" else float(rate)}
 
 
 def test_a_list_of_rates_makes_cells_and_each_client_count_has_all() -> None:
-    made = make("lmdb", rate=["1000", "max", "2000", "1e3"], clients=["1", "2"])
+    run_plan = make("lmdb", rate=["1000", "max", "2000", "1e3"], clients=["1", "2"])
     wanted = {(clients, rate) for clients in (1, 2) for rate in (1000.0, "max", 2000.0)}
     for engine in ("lmdb", "null"):
-        found = values(made, "clients", "rate", engine=engine)
-        assert len(found) == len(wanted)
-        assert set(found) == wanted
+        rates = values(run_plan, "clients", "rate", engine=engine)
+        assert len(rates) == len(wanted)
+        assert set(rates) == wanted
 
 
 def test_a_rate_may_be_given_as_a_parameter_too() -> None:
@@ -188,7 +187,7 @@ def test_the_timeout_grows_with_the_duration_and_the_warm_up() -> None:
     preset = SUITE.presets["quick"]
     assert make(duration=1.0, phases=["scan"]).timeout == preset.timeout, "which is enough for it"
     long = make(duration=100.0)
-    # An untimed round that is as long, and the phase itself.
+    # An untimed round of the same length, and the phase itself.
     assert long.timeout > preset.timeout + 2 * 100 * len(long.phases)
     assert make(duration=200.0).timeout > long.timeout + 2 * 100 * len(long.phases)
     assert make(warmup=200.0).timeout > make(warmup=100.0).timeout > preset.timeout + 100 * len(long.phases)
@@ -200,16 +199,16 @@ def test_the_timeout_grows_with_the_duration_and_the_warm_up() -> None:
 
 
 def unasked(**asked: Any) -> dict[str, str]:
-    """The engines that run without being named, and the tier of each."""
-    found = rows(plan.make(RunRequest(suite="records", **asked)))
-    assert len(dict(found)) == len(found), "each of them once"
-    return dict(found)
+    """The engines that run without being named, with their tiers."""
+    engines = rows(plan.make(RunRequest(suite="records", **asked)))
+    assert len(dict(engines)) == len(engines), "each of them once"
+    return dict(engines)
 
 
 def test_without_names_all_engines_run_that_are_here_at_their_own_tiers() -> None:
-    found = unasked()
-    assert set(found) >= EMBEDDED
-    for name, tier in found.items():
+    engines = unasked()
+    assert set(engines) >= EMBEDDED
+    for name, tier in engines.items():
         spec = registry.engine(name)
         assert spec.by_default
         assert not spec.missing()
@@ -223,26 +222,26 @@ def test_without_names_an_engine_that_is_not_installed_is_left_out(without: Call
 
 
 def test_without_names_only_those_run_that_can_give_the_tier() -> None:
-    found = unasked(tier="power")
-    assert set(found) >= EMBEDDED - {"memory", "duckdb"}
-    assert not {"memory", "duckdb"} & set(found)
-    assert set(found.values()) == {"power"}
+    engines = unasked(tier="power")
+    assert set(engines) >= EMBEDDED - {"memory", "duckdb"}
+    assert not {"memory", "duckdb"} & set(engines)
+    assert set(engines.values()) == {"power"}
 
 
 def test_without_names_only_those_run_that_can_serve_the_clients() -> None:
-    found = unasked(clients=["2"])
-    assert set(found) >= EMBEDDED - {"memory"}
-    assert "memory" not in found
+    engines = unasked(clients=["2"])
+    assert set(engines) >= EMBEDDED - {"memory"}
+    assert "memory" not in engines
 
 
 def test_the_null_engine_is_added_once_for_each_tier() -> None:
-    made = make("memory", "lmdb", "sqlite", "leveldb")
-    found = floors(made)
-    assert {tier for _, tier in found} == {"volatile", "process"}
+    run_plan = make("memory", "lmdb", "sqlite", "leveldb")
+    null_engines = floors(run_plan)
+    assert {tier for _, tier in null_engines} == {"volatile", "process"}
     for tier in ("volatile", "process"):
-        assert found.count(("null", tier)) == 1
-    assert len(found) == len(set(found))
-    assert all(cell.floor is registry.engine(cell.engine).floor for cell in made.cells)
+        assert null_engines.count(("null", tier)) == 1
+    assert len(null_engines) == len(set(null_engines))
+    assert all(cell.floor is registry.engine(cell.engine).floor for cell in run_plan.cells)
 
 
 def test_a_null_engine_that_is_named_is_not_added_again() -> None:
@@ -259,39 +258,39 @@ def test_a_null_engine_that_is_named_leaves_no_tier_without_a_floor() -> None:
 )
 def test_an_engine_may_have_a_tier_of_its_own_before_that_of_all(own: Any) -> None:
     assert rows(make("memory", own)) == [("memory", "volatile"), ("sqlite:cache_mib=8", "power")]
-    found = make("sqlite", own, tier="process")
-    assert rows(found) == [("sqlite", "process"), ("sqlite:cache_mib=8", "power")]
-    assert {tier for _, tier in floors(found)} == {"process", "power"}, "each with a floor beside it"
+    run_plan = make("sqlite", own, tier="process")
+    assert rows(run_plan) == [("sqlite", "process"), ("sqlite:cache_mib=8", "power")]
+    assert {tier for _, tier in floors(run_plan)} == {"process", "power"}, "each with a floor beside it"
 
 
 def test_one_engine_may_be_asked_for_at_two_tiers() -> None:
-    found = make("sqlite:tier=process", "sqlite:tier=power", "sqlite:tier=power")
-    assert rows(found) == [("sqlite", "process"), ("sqlite", "power")]
+    run_plan = make("sqlite:tier=process", "sqlite:tier=power", "sqlite:tier=power")
+    assert rows(run_plan) == [("sqlite", "process"), ("sqlite", "power")]
 
 
 def test_a_tier_that_is_asked_for_holds_for_all() -> None:
-    made = make("lmdb", "sqlite", tier="volatile")
-    assert rows(made) == [("lmdb", "volatile"), ("sqlite", "volatile")]
-    assert {tier for _, tier in floors(made)} == {"volatile"}
+    run_plan = make("lmdb", "sqlite", tier="volatile")
+    assert rows(run_plan) == [("lmdb", "volatile"), ("sqlite", "volatile")]
+    assert {tier for _, tier in floors(run_plan)} == {"volatile"}
 
 
 # -- blocks ---------------------------------------------------------------------------------------------------
 
 
 def blocks(seed: int) -> list[list[int]]:
-    made = make("lmdb", "sqlite", params={"records": ["1", "2", "3", "4"]}, samples=6, seed=seed)
-    found = [made.block(number) for number in range(6)]
-    assert [{trial.block for trial in block} for block in found] == [{at} for at in range(6)]
-    return [[trial.cell for trial in block] for block in found]
+    run_plan = make("lmdb", "sqlite", params={"records": ["1", "2", "3", "4"]}, samples=6, seed=seed)
+    orders = [run_plan.block(number) for number in range(6)]
+    assert [{trial.block for trial in block} for block in orders] == [{at} for at in range(6)]
+    return [[trial.cell for trial in block] for block in orders]
 
 
 def test_a_block_holds_every_cell_once_in_an_order_of_its_own() -> None:
-    found = blocks(seed=1)
-    assert len(found) == 6
-    cells = len(found[0])
+    orders = blocks(seed=1)
+    assert len(orders) == 6
+    cells = len(orders[0])
     assert cells >= 12
-    assert all(sorted(block) == list(range(cells)) for block in found)
-    assert len({tuple(block) for block in found}) == 6
+    assert all(sorted(block) == list(range(cells)) for block in orders)
+    assert len({tuple(block) for block in orders}) == 6
 
 
 def test_the_seed_decides_the_order() -> None:
@@ -304,8 +303,8 @@ def test_the_seed_decides_the_order() -> None:
 
 @pytest.mark.parametrize("text", ["5%", "5 %", "5", 5, 5.0])
 def test_how_narrow_is_a_percentage_however_it_is_written(text: Any) -> None:
-    made = make(until=text)
-    assert (made.until, made.within) == (0.05, 1_800)
+    run_plan = make(until=text)
+    assert (run_plan.until, run_plan.within) == (0.05, 1_800)
 
 
 def test_a_phase_may_be_asked_for_by_the_name_that_needs_no_explaining() -> None:
@@ -318,11 +317,11 @@ def test_a_parameter_that_no_requested_phase_uses_is_an_error_that_names_those_t
     with pytest.raises(UsageError, match=r"distribution has no effect on rand-key; it is used by update, mixed"):
         make(phases=["get"], params={"distribution": ["zipfian"]})
     assert make(phases=["get", "mixed"], params={"distribution": ["zipfian"]}).phases == ("rand-key", "mixed")
-    # The command that repeats a run names every parameter, those of its phases or not.
+    # The command that repeats a run names every parameter, used or not.
     assert make(phases=["get"], params={"mix": ["a"]}).phases == ("rand-key",)
     with pytest.raises(UsageError, match="mix has no effect on rand-key"):
         make(phases=["get"], params={"mix": ["a", "b"]})
-    # The values of a preset are nobody's request.
+    # A preset's values are not the user's request.
     assert make(preset="full", phases=["mixed"]).phases == ("mixed",)
     for suite in registry.suites():
         names = {phase.name for phase in suite.phases}
@@ -334,10 +333,10 @@ def test_the_usual_run_goes_on_until_it_can_tell_for_who_says_nothing_of_samples
     usual = make()
     assert (usual.until, usual.within, usual.least, usual.samples) == (0.1, 60, 3, 6)
     for said in ({"samples": 4}, {"budget": 1.0}, {"duration": 2.0}, {"warmup": 1.0}):
-        made = make(**said)
-        assert (made.until, made.within, made.least) == (None, None, 1)
-    asked = make(until="5%", within=10.0)
-    assert (asked.until, asked.within, asked.least) == (0.05, 10.0, 1)
+        run_plan = make(**said)
+        assert (run_plan.until, run_plan.within, run_plan.least) == (None, None, 1)
+    requested = make(until="5%", within=10.0)
+    assert (requested.until, requested.within, requested.least) == (0.05, 10.0, 1)
 
 
 def test_there_are_blocks_enough_for_an_interval_that_takes_nothing_for_granted() -> None:
@@ -349,8 +348,8 @@ def test_there_are_blocks_enough_for_an_interval_that_takes_nothing_for_granted(
 
 def test_the_longest_time_is_that_which_was_asked_for() -> None:
     assert make(until="5%", within=60.5).within == 60.5
-    made = make(preset="standard")
-    assert (made.until, made.within) == (None, None)
+    run_plan = make(preset="standard")
+    assert (run_plan.until, run_plan.within) == (None, None)
 
 
 def test_there_is_a_block_of_any_number_and_it_does_not_hang_on_the_others() -> None:
@@ -467,7 +466,7 @@ def test_what_cannot_be_is_said_in_one_line_with_what_would_be_right(name: str) 
 
 
 def refusal(ask: Callable[[], object]) -> str:
-    """The message of the UsageError that it raises: of one line."""
+    """The message of the UsageError, checked to be one line."""
     with pytest.raises(UsageError) as caught:
         ask()
     message = str(caught.value)
@@ -575,7 +574,7 @@ def test_a_plan_file_gives_the_same_plan_as_the_flags(write: Write) -> None:
 def test_a_plan_file_has_a_key_for_every_flag_that_shapes_a_plan() -> None:
     from dyno.cli.run import run_command as command
 
-    # Of the rest of the flags, none says what is measured. An address for all engines is their option `url` there.
+    # No other flag says what is measured. In a plan file, an address is each engine's option `url`.
     where = {"output", "resume", "overwrite", "blocks", "work", "all", "dry-run", "prices", "on"}
     flags = {max(option.opts, key=len).removeprefix("--") for option in command.params if option.name != "what"}
     assert set(plan_file.KEYS) == flags - where
@@ -594,23 +593,23 @@ def overridden(file: Path, *flags: str) -> Plan:
 
 def test_flags_override_a_plan_file(write: Write) -> None:
     more = ["--samples", "2", "--clients", "3", "--phases", "scan", "--seed", "0", "--rate", "7", "--warmup", "0"]
-    made = overridden(write(PLAN_FILE), "-e", "leveldb", "-p", "txn=7", *more, "--loop", "auto")
-    assert rows(made) == [("leveldb", "power")] * 2
-    assert (made.samples, made.seed, made.phases) == (2, 0, ("scan",))
-    assert values(made, "records", "txn", "clients", engine="leveldb") == [(100, 7, 3), (200, 7, 3)]
-    assert values(made, "rate", engine="leveldb") == [(7.0,), (7.0,)]
-    assert (made.warmup, made.loop) == (0.0, "auto")
-    assert (made.budget, made.timeout, made.retries) == (2, 60.5, 0), "what no flag says stays"
-    assert made.arrivals == "poisson"
+    run_plan = overridden(write(PLAN_FILE), "-e", "leveldb", "-p", "txn=7", *more, "--loop", "auto")
+    assert rows(run_plan) == [("leveldb", "power")] * 2
+    assert (run_plan.samples, run_plan.seed, run_plan.phases) == (2, 0, ("scan",))
+    assert values(run_plan, "records", "txn", "clients", engine="leveldb") == [(100, 7, 3), (200, 7, 3)]
+    assert values(run_plan, "rate", engine="leveldb") == [(7.0,), (7.0,)]
+    assert (run_plan.warmup, run_plan.loop) == (0.0, "auto")
+    assert (run_plan.budget, run_plan.timeout, run_plan.retries) == (2, 60.5, 0), "what no flag says stays"
+    assert run_plan.arrivals == "poisson"
 
 
 def test_a_flag_for_the_duration_replaces_the_files_budget_and_the_other_way_round(write: Write) -> None:
     file = write('suite = "records"\nengine = ["memory"]\nbudget = 9\n')
-    made = overridden(file, "--duration", "4")
-    assert (made.duration, made.budget) == (4.0, SUITE.presets["quick"].budget)
+    run_plan = overridden(file, "--duration", "4")
+    assert (run_plan.duration, run_plan.budget) == (4.0, SUITE.presets["quick"].budget)
     file = write('suite = "records"\nengine = ["memory"]\nduration = 9\n')
-    made = overridden(file, "--budget", "4")
-    assert (made.duration, made.budget) == (None, 4.0)
+    run_plan = overridden(file, "--budget", "4")
+    assert (run_plan.duration, run_plan.budget) == (None, 4.0)
     both = refusal(lambda: overridden(file, "--budget", "4", "--duration", "4"))
     assert both.startswith("budget (the maximum) and duration (fixed) of a phase exclude each other")
 
@@ -712,7 +711,7 @@ def test_a_plan_file_that_is_not_there_or_not_text_is_refused(tmp_path: Path) ->
     assert refusal(lambda: plan_file.read(binary)).startswith(f"{binary} is not TOML: ")
 
 
-# With what each is told to be instead.
+# With the hint of each message.
 OUT_OF_RANGE = {
     "samples = 0": "samples: expected at least 1",
     "samples = -1": "samples: expected at least 1",
@@ -763,8 +762,8 @@ OUT_OF_RANGE = {
 @pytest.mark.parametrize("text", OUT_OF_RANGE, ids=lambda text: text[:40])
 def test_a_value_that_no_flag_would_take_is_refused_in_one_line(write: Write, text: str) -> None:
     file = write(f'suite = "records"\nengine = ["memory"]\n{text}\n')
-    said = refusal(lambda: plan.make(plan_file.read(file)))
-    assert said.startswith(OUT_OF_RANGE[text].replace("{file}", str(file)))
+    message = refusal(lambda: plan.make(plan_file.read(file)))
+    assert message.startswith(OUT_OF_RANGE[text].replace("{file}", str(file)))
 
 
 def test_an_address_that_is_cut_in_a_message_is_hidden_before(write: Write) -> None:
@@ -819,8 +818,8 @@ def test_a_server_that_takes_its_time_to_start_has_it_whenever_it_does() -> None
 
 def test_a_label_is_given_in_text_and_in_a_table() -> None:
     table = {"name": "sqlite", "label": "by table", "cache_mib": 8}
-    made = plan.make(RunRequest(suite="records", engines=["wal=sqlite:journal_mode=wal", table, "lmdb"]))
-    names = {cell.asked: (cell.label, cell.name) for cell in made.cells if not cell.floor}
+    run_plan = plan.make(RunRequest(suite="records", engines=["wal=sqlite:journal_mode=wal", table, "lmdb"]))
+    names = {cell.asked: (cell.label, cell.name) for cell in run_plan.cells if not cell.floor}
     assert names == {
         "sqlite:journal_mode=wal": ("wal", "wal"),
         "sqlite:cache_mib=8": ("by table", "by table"),

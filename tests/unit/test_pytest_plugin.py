@@ -1,4 +1,4 @@
-"""The plug-in of pytest, as a project of a user's runs it: a planted slowdown fails its gate, and noise does not."""
+"""The pytest plug-in in a user's project: a planted slowdown fails its gate, and noise does not."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ QUICK = ("--dyno-seconds", "0.02", "--dyno-samples", "6")
 
 @pytest.fixture
 def project(shell: Shell) -> Any:
-    """Runs pytest in a directory of its own, on a test file of that text."""
+    """Runs pytest on a test file with this text, in a directory of its own."""
 
     def run(text: str, *words: object) -> Ended:
         (shell.home / "test_mine.py").write_text(text)
@@ -47,9 +47,9 @@ def test_a_planted_slowdown_fails_the_gate_and_the_same_again_does_not(project: 
     base = json.loads((shell.home / "base.json").read_text())
     ((name, found),) = base["tests"].items()
     assert len(found["time_ns"]) == len(found["cpu_ns"]) == 6
-    # Of another size, so that the name stays: what it does takes some 100 times as long.
+    # Under the same name, with about 100 times the work.
     slow = TEST.replace("COUNT", "200").replace("sum(range(count))", "[sum(range(count)) for _ in range(100)][0]")
-    # By CPU time, which other work on the machine does not change.
+    # By CPU time, which other processes do not change.
     words = ("--dyno-baseline", "base.json", "--dyno-metric", "cpu", "--junitxml", "j.xml")
     failed = project(slow, *words)
     assert failed.status == 1, failed.out
@@ -60,7 +60,7 @@ def test_a_planted_slowdown_fails_the_gate_and_the_same_again_does_not(project: 
     fast = {kind: [value / 1e6 for value in values] for kind, values in found.items()}
     (shell.home / "fast.json").write_text(json.dumps({**base, "tests": {name: fast}}))
     assert project(TEST.replace("COUNT", "200"), "--dyno-baseline", "fast.json").status == 1
-    # One a million times as slow: whatever the machine does meanwhile, this is not slower.
+    # With a baseline a million times as slow, the test passes on any machine.
     slowed = {kind: [value * 1e6 for value in values] for kind, values in found.items()}
     (shell.home / "slow.json").write_text(json.dumps({**base, "tests": {name: slowed}}))
     passed = project(TEST.replace("COUNT", "200"), "--dyno-baseline", "slow.json")

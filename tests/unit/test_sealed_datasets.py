@@ -1,4 +1,4 @@
-"""A loaded store is filled once for all trials of a cell, and each begins with a copy that is as good as its own."""
+"""A loaded store is filled once for all trials of a cell; each trial begins with a copy that behaves like its own."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MIB = 1 << 20
 
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
-    """Two files, one of them with a hole in its middle and at its end."""
+    """Two files, one with a hole in its middle and at its end."""
     home = tmp_path / "store"
     (home / "inner").mkdir(parents=True)
     (home / "inner" / "small").write_bytes(b"some bytes")
@@ -57,7 +57,7 @@ def test_a_copy_is_equal_has_the_same_holes_and_can_be_written_to(
     store.mkdir()
     copies.copy(tmp_path / "kept" / "0", store)
     assert contents(store) == before
-    # Give or take what the file system keeps of its own.
+    # Within the file system's own overhead.
     assert abs((store / "sparse").stat().st_blocks - blocks) < 64
     assert {path.stat().st_mode & 0o222 for path in store.rglob("*") if path.is_file()} != {0}
     (store / "sparse").write_bytes(b"")
@@ -102,7 +102,7 @@ def job(home: Path, engine: str, tier: Tier = Tier.PROCESS, seed: int = 1) -> Jo
 
 @contextmanager
 def trial(home: Path, engine: str, **more: Any) -> Iterator[Any]:
-    """The workload of a trial, before its phase that reads."""
+    """The workload of a trial, before its reading phase."""
     workload = SUITE.workload(job(home, engine, **more))
     workload.prepare(PHASES["rand-key"])
     yield workload
@@ -110,7 +110,7 @@ def trial(home: Path, engine: str, **more: Any) -> Iterator[Any]:
 
 
 def found(workload: Any, seed: int = 1) -> int:
-    """How many records of a dataset the store holds."""
+    """Number of records in a store."""
     dataset = Dataset(PARAMS["records"], 0, 150, seed)  # type: ignore[arg-type]
     numbers = range(dataset.records)
     with workload.connect() as port:
@@ -131,7 +131,7 @@ def test_every_trial_begins_with_all_records_whatever_the_one_before_did(tmp_pat
 def test_a_store_is_filled_once_for_all_trials(tmp_path: Path) -> None:
     with trial(tmp_path / "a", "sqlite"):
         pass
-    # One that would have filled it otherwise, and is wrong here.
+    # It would have filled the store, and has wrong data here.
     with trial(tmp_path / "b", "sqlite", seed=2) as workload:
         assert (found(workload, seed=1), found(workload, seed=2)) == (300, 0)
 

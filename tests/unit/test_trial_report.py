@@ -28,7 +28,7 @@ GOOD = Sample(
 
 
 def why(cores: int = 2, **changed: Any) -> str | None:
-    """Of a sample of two seconds, in a trial of three."""
+    """A sample of two seconds, in a trial of three."""
     return impossible(replace(GOOD, **changed), 2 * S, 3 * S, cores)
 
 
@@ -39,15 +39,15 @@ def why(cores: int = 2, **changed: Any) -> str | None:
         {"clients": 4, "busy_ns": 4 * S},
         {"wall_ns": None, "client": None},
         {"bulk": True, "operations": 1, "items": 10**9, "bytes": 10**12},
-        # As fast as nothing can be.
+        # The fastest possible figures.
         {"operations": 20_000_000, "items": 20_000_000},
         {"client": {"user_ns": 2 * S, "system_ns": 2 * S}},
-        # Of a server, since the trial began.
+        # CPU time of a server, since the trial began.
         {"server": {"user_ns": 6 * S, "system_ns": None}},
         # Rounded to whole seconds.
         {"reported_by": "tool", "elapsed_ns": 2 * S, "busy_ns": 2 * S},
         {"items": 0, "operations": 1, "elapsed_ns": 0, "busy_ns": 0},
-        # Pages that were dropped.
+        # Discarded pages.
         {"written_bytes": -4096},
     ],
 )
