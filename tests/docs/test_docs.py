@@ -526,3 +526,14 @@ def test_quoted_code_is_from_the_examples(page: str) -> None:
 def test_examples_stay_small() -> None:
     lines = (EXAMPLES / "plugin-engine" / "dyno_sqlite_kv.py").read_text().splitlines()
     assert len(lines) < 120
+
+
+def test_the_glossary_of_names_is_true_of_the_code() -> None:
+    listed = rows(read("contributing/glossary.md"))
+    words = [plain(cells[0]) for cells in listed]
+    assert len(set(words)) == len(words), "one word, one meaning"
+    for word, _, where in listed:
+        files = [*Path(registry.__file__).parent.glob(plain(where))]
+        assert files, f"{where} does not exist"
+        name = plain(word).partition(" (")[0]
+        assert any(name in file.read_text() for file in files), f"{name} is not in {where}"
