@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from pathlib import Path
 
-from dyno.fields import CELLS, FIELDS, JSON, SAMPLES, Field
+from dyno.fields import CELLS, FIELDS, JSON, SAMPLES, Counted, Field, Sample
 from dyno.options import OPTIONS, SWITCH, Option, PlanOptions
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
@@ -109,9 +109,12 @@ def type_of(annotation: str) -> str:
     return " or ".join([*known, *(["null"] if kind != annotation else [])])
 
 
-def measured(field: Field) -> Sequence[str]:
-    key = code(field.key if JSON in field.shown else "")
-    return code(field.name), type_of(field.type), field.unit, field.merge, field.summary, key, field.docs
+def measured() -> Iterable[Sequence[str]]:
+    described = {**docstrings(Counted), **docstrings(Sample)}
+    for field in FIELDS:
+        key = code(field.key if JSON in field.shown else "")
+        docs = described[field.name][1].rstrip(".")
+        yield code(field.name), type_of(field.type), field.unit, field.merge, field.summary, key, docs
 
 
 def columns(field: Field) -> Iterable[Sequence[str]]:
@@ -142,7 +145,7 @@ def pages() -> dict[str, str]:
     return {
         "run-options.md": OPTIONS_PAGE.format(written=WRITTEN.format("options"), options=options, recorded=header),
         "measured-quantities.md": FIELDS_PAGE.format(
-            written=WRITTEN.format("fields"), measured=table(head, map(measured, FIELDS)), columns=names
+            written=WRITTEN.format("fields"), measured=table(head, measured()), columns=names
         ),
     }
 

@@ -1,7 +1,7 @@
 """The measured quantities: one row each.
 
 The sample, the merging of clients' tallies, the keys of `dyno show --json`, the columns of CSV and Parquet and
-docs/measured-quantities.md follow from this table.
+docs/measured-quantities.md follow from this table. The docstring below a row is its description there.
 """
 
 from __future__ import annotations
@@ -39,9 +39,6 @@ USED = (
 class Field:
     """One measured quantity: a row of the table."""
 
-    docs: str
-    """The meaning in docs/measured-quantities.md."""
-    unit: str = ""
     merge: str = ""
     """How the values of several clients become one; empty: not measured by clients."""
     summary: str = ""
@@ -58,6 +55,12 @@ class Field:
     type: str = ""
     """Annotation of the attribute."""
 
+    @property
+    def unit(self) -> str:
+        if self.name.endswith("_ns") or "Histogram" in self.type:
+            return "ns"
+        return "bytes" if "bytes" in self.name else ""
+
     def columns_of(self, table: str) -> dict[str, str]:
         """Columns in a table of CSV and Parquet, with their types."""
         if table not in self.shown:
@@ -71,9 +74,9 @@ class Field:
         return {column: value.get(part) for column, part in self.columns.items()} if value is not None else {}
 
 
-def measured(docs: str, default: Any = MISSING, factory: Any = MISSING, **more: Any) -> Any:
+def measured(default: Any = MISSING, factory: Any = MISSING, **declared: Any) -> Any:
     """A row of the table. Without a default, every sample of a run file must have it."""
-    row = {"field": Field(docs, **more)}
+    row = {"field": Field(**declared)}
     return (
         field(metadata=row) if default is factory else field(default=default, default_factory=factory, metadata=row)
     )
@@ -87,104 +90,55 @@ def _latencies(stem: str) -> dict[str, str]:
 class Counted:
     """What each client of a phase counts, and all of them together. Times are whole nanoseconds; unknown is None."""
 
-    operations: Count = measured(
-        "timed calls: operations, transactions, or 1 for each client and round of a bulk phase",
-        merge=SUM,
-        summary=TOTAL,
-        shown=EVERYWHERE,
-    )
-    items: Count = measured(
-        "what the throughput counts, in `unit`; failed operations are left out",
-        merge=SUM,
-        summary=MEDIAN,
-        shown=EVERYWHERE,
-    )
-    elapsed_ns: Count = measured(
-        "time inside the timed region, from the first call to the last return without Dyno's pauses; waiting for "
-        "operations that are due is included",
-        unit="ns",
-        merge=LONGEST,
-        summary=MEDIAN,
-        shown=EVERYWHERE,
-    )
-    busy_ns: Count = measured(
-        "time inside the engine's calls and transactions; the rest is the harness",
-        unit="ns",
-        merge=SUM,
-        shown=(SAMPLES,),
-    )
-    errors: Count = measured(
-        "operations that raised: in `operations`, but neither in `items` nor in the latencies",
-        merge=SUM,
-        shown=(SAMPLES,),
-    )
-    ended_by: Text = measured(
-        "why the phase ended: `count` (all operations were done), `budget`, `duration` or `checks` (the time for "
-        "checks of answers was over; every operation counted was checked)",
-        merge=REASON,
-        shown=(SAMPLES,),
-    )
-    checked: Count = measured("answers that were compared with the dataset", merge=SUM)
-    wall_ns: Count | None = measured(
-        "from the first call to the last return by the wall clock, with Dyno's pauses; null in a file that lacks it",
-        None,
-        unit="ns",
-        merge=LONGEST,
-        summary=MEDIAN,
-        shown=EVERYWHERE,
-    )
-    due: Count | None = measured(
-        "operations that were due in the measured time, done or not; null in a closed loop",
-        None,
-        merge=SUM,
-        summary=MEDIAN,
-        shown=EVERYWHERE,
-    )
-    bulk: bool = measured("whether the phase was one timed call over all items", False, merge=ANY, shown=(SAMPLES,))
-    bytes: Count | None = measured(
-        "bytes that the operations moved, from which the bandwidth follows; null if the suite doesn't count them",
-        None,
-        unit="bytes",
-        merge=SUM,
-        summary=MEDIAN,
-        shown=EVERYWHERE,
-    )
-    reported_by: Text | None = measured(
-        "the outside tool, with its version, that did and measured the work, which is in no ratio with what Dyno "
-        "timed; null for what Dyno timed itself",
-        None,
-        merge=FIRST,
-        summary=NAMES,
-        shown=EVERYWHERE,
-    )
-    first_error: Text | None = measured("the first exception", None, merge=FIRST)
-    void: Text | None = measured(
-        "the wrong answer for which the phase counts for nothing; null if every answer was right", None, merge=FIRST
-    )
+    operations: Count = measured(merge=SUM, summary=TOTAL, shown=EVERYWHERE)
+    """Timed calls: operations, transactions, or 1 for each client and round of a bulk phase."""
+    items: Count = measured(merge=SUM, summary=MEDIAN, shown=EVERYWHERE)
+    """What the throughput counts, in `unit`; failed operations are left out."""
+    elapsed_ns: Count = measured(merge=LONGEST, summary=MEDIAN, shown=EVERYWHERE)
+    """Time inside the timed region, from the first call to the last return without Dyno's pauses; waiting for
+    operations that are due is included."""
+    busy_ns: Count = measured(merge=SUM, shown=(SAMPLES,))
+    """Time inside the engine's calls and transactions; the rest is the harness."""
+    errors: Count = measured(merge=SUM, shown=(SAMPLES,))
+    """Operations that raised: in `operations`, but neither in `items` nor in the latencies."""
+    ended_by: Text = measured(merge=REASON, shown=(SAMPLES,))
+    """Why the phase ended: `count` (all operations were done), `budget`, `duration` or `checks` (the time for checks
+    of answers was over; every operation counted was checked)."""
+    checked: Count = measured(merge=SUM)
+    """Answers that were compared with the dataset."""
+    wall_ns: Count | None = measured(None, merge=LONGEST, summary=MEDIAN, shown=EVERYWHERE)
+    """From the first call to the last return by the wall clock, with Dyno's pauses; null in a file that lacks it."""
+    due: Count | None = measured(None, merge=SUM, summary=MEDIAN, shown=EVERYWHERE)
+    """Operations that were due in the measured time, done or not; null in a closed loop."""
+    bulk: bool = measured(False, merge=ANY, shown=(SAMPLES,))
+    """Whether the phase was one timed call over all items."""
+    bytes: Count | None = measured(None, merge=SUM, summary=MEDIAN, shown=EVERYWHERE)
+    """Bytes that the operations moved, from which the bandwidth follows; null if the suite doesn't count them."""
+    reported_by: Text | None = measured(None, merge=FIRST, summary=NAMES, shown=EVERYWHERE)
+    """The outside tool, with its version, that did and measured the work, which is in no ratio with what Dyno timed;
+    null for what Dyno timed itself."""
+    first_error: Text | None = measured(None, merge=FIRST)
+    """The first exception."""
+    void: Text | None = measured(None, merge=FIRST)
+    """The wrong answer for which the phase counts for nothing; null if every answer was right."""
 
 
 @dataclass(kw_only=True, slots=True)
 class Sample(Counted):
     """What one trial measured for one phase."""
 
-    phase: Text = measured("the phase")
-    unit: Text = measured("what is counted: `key`, `op`", shown=(SAMPLES,))
-    clients: Positive = measured("clients at work", 1)
-    threads: bool = measured(
-        "whether several clients were threads of one process, which share the interpreter's lock", False
-    )
-    pause_cpu_ns: Count | None = measured(
-        "CPU time that the engine and its server used while Dyno had stopped the clock, which is in no figure",
-        None,
-        unit="ns",
-        summary=MEDIAN,
-        shown=EVERYWHERE,
-    )
+    phase: Text = measured()
+    """The phase."""
+    unit: Text = measured(shown=(SAMPLES,))
+    """What is counted: `key`, `op`."""
+    clients: Positive = measured(1)
+    """Clients at work."""
+    threads: bool = measured(False)
+    """Whether several clients were threads of one process, which share the interpreter's lock."""
+    pause_cpu_ns: Count | None = measured(None, summary=MEDIAN, shown=EVERYWHERE)
+    """CPU time that the engine and its server used while Dyno had stopped the clock, which is in no figure."""
     histogram: Histogram | None = measured(
-        "service times of operations that succeeded, as are all other latencies: HdrHistogram's compressed "
-        "interchange format, as base64; null for a bulk phase",
         None,
-        unit="ns",
         merge=TOGETHER,
         summary=PERCENTILES,
         shown=EVERYWHERE,
@@ -192,79 +146,45 @@ class Sample(Counted):
         tally="latency",
         key="latency_ns",
     )
-    slowest_at_ns: Count | None = measured(
-        "when the slowest of these operations began, counted from the start of the phase; null if Dyno timed none",
-        None,
-        unit="ns",
-        merge=SLOWEST,
-        tally="slowest",
-    )
+    """Service times of operations that succeeded, as are all other latencies: HdrHistogram's compressed interchange
+    format, as base64; null for a bulk phase."""
+    slowest_at_ns: Count | None = measured(None, merge=SLOWEST, tally="slowest")
+    """When the slowest of these operations began, counted from the start of the phase; null if Dyno timed none."""
     by_kind: Mapping[Text, Histogram | None] = measured(
-        "a histogram for each kind of operation; empty for a phase of one kind",
-        factory=dict,
-        unit="ns",
-        merge=TOGETHER,
-        summary=EACH_PERCENTILES,
-        shown=(JSON,),
-        key="latency_by_kind_ns",
+        merge=TOGETHER, summary=EACH_PERCENTILES, shown=(JSON,), factory=dict, key="latency_by_kind_ns"
     )
+    """A histogram for each kind of operation; empty for a phase of one kind."""
     by_part: Mapping[Text, Histogram | None] = measured(
-        "a histogram for each named part of the latencies; empty if operations have no parts",
-        factory=dict,
-        unit="ns",
-        merge=TOGETHER,
-        summary=EACH_PERCENTILES,
-        shown=(JSON,),
-        key="latency_by_part_ns",
+        merge=TOGETHER, summary=EACH_PERCENTILES, shown=(JSON,), factory=dict, key="latency_by_part_ns"
     )
+    """A histogram for each named part of the latencies; empty if operations have no parts."""
     response: Histogram | None = measured(
-        "response times, from when an operation was due: a histogram; null in a closed loop",
-        None,
-        unit="ns",
-        merge=TOGETHER,
-        summary=PERCENTILES,
-        shown=EVERYWHERE,
-        columns=_latencies("response"),
-        key="response_ns",
+        None, merge=TOGETHER, summary=PERCENTILES, shown=EVERYWHERE, columns=_latencies("response"), key="response_ns"
     )
+    """Response times, from when an operation was due: a histogram; null in a closed loop."""
     late: Histogram | None = measured(
-        "by how much later operations began than they would have, had Dyno never been late: a histogram; null in a "
-        "closed loop",
-        None,
-        unit="ns",
-        merge=TOGETHER,
-        summary=PERCENTILES,
-        shown=(JSON, SAMPLES),
-        columns=_latencies("late"),
-        key="late_ns",
+        None, merge=TOGETHER, summary=PERCENTILES, shown=(JSON, SAMPLES), columns=_latencies("late"), key="late_ns"
     )
+    """By how much later operations began than they would have, had Dyno never been late: a histogram; null in a
+    closed loop."""
     series: Annotated[tuple[Point, ...], Meta(max_length=MOST_POINTS)] = measured(
-        "the phase over its measured time: a point for each interval in which an operation ended; empty for a bulk "
-        "phase, and if all ended in the first",
-        (),
-        merge=TOGETHER,
-        summary=EACH,
-        shown=(JSON,),
+        (), merge=TOGETHER, summary=EACH, shown=(JSON,)
     )
-    temperature: Text = measured(
-        "`hot` or `cold`: proven; `lukewarm`: not proven hot (or cold) as requested; `none`: neither was requested, "
-        "or it is a null engine's cold phase",
-        "none",
-        summary=AGREED,
-        shown=EVERYWHERE,
-    )
+    """The phase over its measured time: a point for each interval in which an operation ended; empty for a bulk
+    phase, and if all ended in the first."""
+    temperature: Text = measured("none", summary=AGREED, shown=EVERYWHERE)
+    """`hot` or `cold`: proven; `lukewarm`: not proven hot (or cold) as requested; `none`: neither was requested, or
+    it is a null engine's cold phase."""
     residency: Residency | None = measured(
-        "of a cold phase: data of the trial's files, how much of it was in the page cache after the eviction, and "
-        "how it was evicted",
         None,
-        unit="bytes",
         summary=WORST_SHARE,
         shown=(JSON, SAMPLES),
         columns={"file_bytes": "file_bytes", "resident_bytes": "resident_bytes"},
         key="resident_percent",
     )
+    """Of a cold phase: data of the trial's files, how much of it was in the page cache after the eviction, and how it
+    was evicted."""
     client: Used | None = measured(
-        "what the clients' processes used during the phase; CPU time and waiting are without Dyno's pauses",
         None,
         merge=SUM,
         summary=MEDIANS,
@@ -272,45 +192,25 @@ class Sample(Counted):
         columns={f"client_{part}": part for part in USED},
         tally="usage",
     )
+    """What the clients' processes used during the phase; CPU time and waiting are without Dyno's pauses."""
     server: Used | None = measured(
-        "the same of the processes that serve the engine, and their descendants; null if there are none",
-        None,
-        summary=MEDIANS,
-        shown=(JSON, SAMPLES),
-        columns={f"server_{part}": part for part in USED},
+        None, summary=MEDIANS, shown=(JSON, SAMPLES), columns={f"server_{part}": part for part in USED}
     )
+    """The same of the processes that serve the engine, and their descendants; null if there are none."""
     device: Used | None = measured(
-        "read from and written to the block device of the work directory during the phase, by anybody",
-        None,
-        unit="bytes",
-        shown=(SAMPLES,),
-        columns={f"device_{part}": part for part in ("read_bytes", "written_bytes")},
+        None, shown=(SAMPLES,), columns={f"device_{part}": part for part in ("read_bytes", "written_bytes")}
     )
-    bytes_on_disk: Count | None = measured(
-        "allocated bytes of the engine's files, once it had settled; null for an engine without files",
-        None,
-        unit="bytes",
-        summary=MEDIAN_OF_KNOWN,
-        shown=EVERYWHERE,
-    )
-    settled: bool | None = measured(
-        "whether the engine came to rest within 10 s after the phase; null for a phase that does not write", None
-    )
-    written_bytes: Change | None = measured(
-        "to be sent to the device by clients and server, from before the phase until the engine had settled",
-        None,
-        unit="bytes",
-        shown=(SAMPLES,),
-    )
-    payload_bytes: Count | None = measured(
-        "what an application gave to be stored in the phase's items; null if the suite doesn't count it",
-        None,
-        unit="bytes",
-        shown=(SAMPLES,),
-    )
-    facts: Mapping[Text, Fact] = measured(
-        "the suite's facts about the store after the phase, by name; empty for most suites", factory=dict
-    )
+    """Read from and written to the block device of the work directory during the phase, by anybody."""
+    bytes_on_disk: Count | None = measured(None, summary=MEDIAN_OF_KNOWN, shown=EVERYWHERE)
+    """Allocated bytes of the engine's files, once it had settled; null for an engine without files."""
+    settled: bool | None = measured(None)
+    """Whether the engine came to rest within 10 s after the phase; null for a phase that does not write."""
+    written_bytes: Change | None = measured(None, shown=(SAMPLES,))
+    """To be sent to the device by clients and server, from before the phase until the engine had settled."""
+    payload_bytes: Count | None = measured(None, shown=(SAMPLES,))
+    """What an application gave to be stored in the phase's items; null if the suite doesn't count it."""
+    facts: Mapping[Text, Fact] = measured(factory=dict)
+    """The suite's facts about the store after the phase, by name; empty for most suites."""
 
     @property
     def per_second(self) -> float | None:
