@@ -21,10 +21,9 @@ from typing import Any, cast
 
 import dyno.engines
 import dyno.suites
-from dyno.contracts.declarations import exception_text
+from dyno.contracts.declarations import exception_text, type_errors
 from dyno.contracts.engine import EngineSpec
 from dyno.contracts.model import UsageError
-from dyno.contracts.plugin_types import type_errors
 from dyno.contracts.settings import unknown
 from dyno.contracts.suite import Suite
 from dyno.text.sanitize import is_unsafe, sanitize

@@ -1,7 +1,6 @@
-"""What an engine or a suite may say of itself and of its store in a trial: names, and with each a text, a number, yes
-or no, or None where it is not known. It is looked at in the worker, where it is said.
+"""Checks what plug-ins declare, and what engines and suites report in a trial: types, sizes, names.
 
-Text is not judged here: the run's process makes it harmless, where it hears it.
+The worker checks reports before it sends them. Their text is sanitized later, by the run's process.
 """
 
 from __future__ import annotations
@@ -9,7 +8,8 @@ from __future__ import annotations
 import importlib
 import re
 import reprlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import is_dataclass
 from itertools import islice
 from typing import Any
 
@@ -18,73 +18,94 @@ from dyno.contracts.value_types import LEAST, MOST, MOST_REAL
 
 MOST_VALUES, MOST_CAVEATS, MOST_NAME = 1_000, 100, 200
 LONGEST = 1 << 24
-"""Characters of what an exception says that are told at all."""
+"""Most characters of an exception's text that are reported."""
 _CODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
-WANTED = "text, a finite number, yes or no, or None"
+_PLAIN: dict[str, type | tuple[type, ...]] = {"str": str, "bool": bool, "int": int, "float": (int, float)}
+
+
+# -- reports of a trial -------------------------------------------------------------------------------------------
 
 
 class InvalidValue(Exception):
-    """What was said is not what may be said: names who said it, the field, and what would be right."""
+    """An engine or a suite reported an invalid value: names the field, the value and what would be right."""
 
 
-def checked_text(told: object, where: str) -> str:
-    """A text; `where`: 'engine lmdb: version'. Raises InvalidValue."""
-    if not isinstance(told, str):
-        raise InvalidValue(f"{where} is {_shown(told)}, and has to be text")
-    # Of exactly this type, whatever its own methods say.
-    return str.__str__(told)
+def checked_text(value: object, where: str) -> str:
+    """Returns the text. `where`: 'engine lmdb: version'. Raises InvalidValue."""
+    if not isinstance(value, str):
+        raise InvalidValue(f"{where}: expected text, got {_shown(value)}")
+    # A plain str, whatever methods a subclass has.
+    return str.__str__(value)
 
 
-def checked_values(told: object, where: str) -> dict[str, Any]:
-    """Values by name. Raises InvalidValue."""
-    if not isinstance(told, Mapping):
-        raise InvalidValue(f"{where} is {_shown(told)}, and has to be values by name")
-    found: dict[str, Any] = {}
-    for name, value in islice(told.items(), MOST_VALUES + 1):
+def checked_values(values: object, where: str) -> dict[str, Any]:
+    """Returns values by name: text, numbers, booleans or None. Raises InvalidValue."""
+    if not isinstance(values, Mapping):
+        raise InvalidValue(f"{where}: expected values by name, got {_shown(values)}")
+    checked: dict[str, Any] = {}
+    for name, value in islice(values.items(), MOST_VALUES + 1):
         if not isinstance(name, str) or not 0 < len(name) <= MOST_NAME:
-            raise InvalidValue(f"{where}: {_shown(name)} is no name, which is text of 1 to {MOST_NAME} characters")
-        found[str.__str__(name)] = _value(value, f"{where}: {name}")
-    if len(found) > MOST_VALUES:
-        raise InvalidValue(f"{where}: there are more than {MOST_VALUES:,}")
-    return found
+            raise InvalidValue(f"{where}: expected names of 1 to {MOST_NAME} characters, got {_shown(name)}")
+        checked[str.__str__(name)] = _checked_value(value, f"{where}: {name}")
+    if len(checked) > MOST_VALUES:
+        raise InvalidValue(f"{where}: expected at most {MOST_VALUES:,} values")
+    return checked
 
 
-def _value(told: object, where: str) -> str | int | float | bool | None:
-    if told is None or isinstance(told, bool):
-        return told
-    if isinstance(told, str):
-        return str.__str__(told)
-    if isinstance(told, int):
-        if not LEAST <= told <= MOST:
-            raise InvalidValue(f"{where} is a whole number of more than 64 bits")
-        return int.__int__(told)
-    if isinstance(told, float) and -MOST_REAL <= told <= MOST_REAL:
-        return float.__float__(told)
-    raise InvalidValue(f"{where} is {_shown(told)}, and has to be {WANTED}")
+def _checked_value(value: object, where: str) -> str | int | float | bool | None:
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, int) and LEAST <= value <= MOST:
+        return int.__int__(value)
+    if isinstance(value, float) and -MOST_REAL <= value <= MOST_REAL:
+        return float.__float__(value)
+    wanted = "text, a finite number of at most 64 bits, yes or no, or None"
+    raise InvalidValue(f"{where}: expected {wanted}, got {_shown(value)}")
 
 
-def checked_caveats(told: Iterable[object], where: str) -> list[dict[str, str]]:
-    """Caveats, as plain data. Raises InvalidValue."""
-    found = [_caveat(caveat, where) for caveat in islice(told, MOST_CAVEATS + 1)]
-    if len(found) > MOST_CAVEATS:
-        raise InvalidValue(f"{where}: there are more than {MOST_CAVEATS}")
-    return found
+def checked_caveats(caveats: Iterable[object], where: str) -> list[dict[str, str]]:
+    """Returns caveats as plain data. Raises InvalidValue."""
+    checked = []
+    for caveat in islice(caveats, MOST_CAVEATS + 1):
+        if not isinstance(caveat, Caveat):
+            raise InvalidValue(f"{where}: expected a Caveat, got {_shown(caveat)}")
+        if not isinstance(caveat.code, str) or not _CODE.fullmatch(caveat.code):
+            wanted = "letters, digits, '.', '_' and '-', up to 60"
+            raise InvalidValue(f"{where}: expected a code of {wanted}, got {_shown(caveat.code)}")
+        text = checked_text(caveat.text, f"{where}: the text of {caveat.code}")
+        checked.append({"code": str.__str__(caveat.code), "text": text})
+    if len(checked) > MOST_CAVEATS:
+        raise InvalidValue(f"{where}: expected at most {MOST_CAVEATS} caveats")
+    return checked
 
 
-def _caveat(told: object, where: str) -> dict[str, str]:
-    if not isinstance(told, Caveat):
-        raise InvalidValue(f"{where}: {_shown(told)} is no Caveat")
-    if not isinstance(told.code, str) or not _CODE.fullmatch(told.code):
-        wanted = "letters, digits, '.', '_' and '-', up to 60"
-        raise InvalidValue(f"{where}: the code {_shown(told.code)} is none: it has to be of {wanted}")
-    return {"code": str.__str__(told.code), "text": checked_text(told.text, f"{where}: the text of {told.code}")}
+def checked_count(value: object, where: str) -> int:
+    """Returns a number of things, or of ns. Raises InvalidValue."""
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MOST:
+        raise InvalidValue(f"{where}: expected a whole number from 0 up, got {_shown(value)}")
+    return int.__int__(value)
 
 
-def checked_count(told: object, where: str) -> int:
-    """A number of things, or of ns. Raises InvalidValue."""
-    if isinstance(told, bool) or not isinstance(told, int) or not 0 <= told <= MOST:
-        raise InvalidValue(f"{where} is {_shown(told)}, and has to be a whole number from 0 up")
-    return int.__int__(told)
+def exception_text(error: BaseException) -> str:
+    """The message of an exception, even if its `__str__` raises."""
+    try:
+        return str.__str__(str(error))[:LONGEST]
+    except Exception as worse:
+        return f"(its message can't be read: {type(worse).__name__})"
+
+
+def _shown(value: object) -> str:
+    """A short form of a value, with its type."""
+    try:
+        text = reprlib.repr(value)
+    except Exception:
+        text = "?"
+    return text if value is None else f"{text:.60} ({type(value).__name__})"
+
+
+# -- declarations of plug-ins -------------------------------------------------------------------------------------
 
 
 def deferred(path: str) -> Callable[..., Any]:
@@ -97,18 +118,50 @@ def deferred(path: str) -> Callable[..., Any]:
     return call
 
 
-def exception_text(error: BaseException) -> str:
-    """What an exception says, even one that can't say it."""
-    try:
-        return str.__str__(str(error))[:LONGEST]
-    except Exception as worse:
-        return f"(it can't say what it is: {type(worse).__name__})"
+def type_errors(declared: Any, kind: type | None = None, where: str = "") -> Iterator[str]:
+    """Yields a line for each field that is missing or of another type than `kind` (None: its own) annotates."""
+    for name, annotation in (kind or type(declared)).__annotations__.items():
+        field = f"{where}: {name}" if where else name
+        # A named tuple keeps its annotations in another form than a data class.
+        annotation = getattr(annotation, "__forward_arg__", annotation)
+        if not hasattr(declared, name):
+            yield f"{field} is missing"
+            continue
+        value = getattr(declared, name)
+        if not any(_fits(value, part) for part in _alternatives(str(annotation))):
+            yield f"{field} is {_shown(value)}, expected {annotation}"
+        elif isinstance(value, (tuple, list, Mapping)) and not _has_fields(value):
+            for each in value.values() if isinstance(value, Mapping) else value:
+                if _has_fields(each):
+                    yield from type_errors(each, where=field)
 
 
-def _shown(told: object) -> str:
-    """Of which type it is, and what it looks like, in short."""
-    try:
-        looks = reprlib.repr(told)
-    except Exception:
-        looks = "?"
-    return looks if told is None else f"{looks:.60} ({type(told).__name__})"
+def _alternatives(annotation: str) -> list[str]:
+    """'Callable[[Any], str | None] | None' as its two parts."""
+    parts, depth = [""], 0
+    for character in annotation:
+        depth += {"[": 1, "]": -1}.get(character, 0)
+        if character == "|" and not depth:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return [part.strip() for part in parts]
+
+
+def _fits(value: Any, annotation: str) -> bool:
+    """True for a type that is not known here: others check these."""
+    if annotation in _PLAIN:
+        return isinstance(value, _PLAIN[annotation])
+    if annotation == "None":
+        return value is None
+    if annotation.startswith("Callable["):
+        return callable(value)
+    if annotation.startswith("Mapping["):
+        return isinstance(value, Mapping)
+    if annotation == "tuple[str, ...]":
+        return isinstance(value, (tuple, list)) and all(isinstance(each, str) for each in value)
+    return isinstance(value, (tuple, list)) if annotation.startswith("tuple[") else value is not None
+
+
+def _has_fields(value: Any) -> bool:
+    return hasattr(value, "_fields") or (is_dataclass(value) and not isinstance(value, type))

@@ -1,6 +1,6 @@
-"""Kinds of values, with the limits that the decoder of the run file holds them to: see `dyno.results`.
+"""Types of values with the limits that the run file's decoder enforces: see `dyno.results`.
 
-To all others they are those of `values`, and tables by name. What a value means may not be put here.
+For type checkers, tables are plain mappings.
 """
 
 from __future__ import annotations
@@ -14,9 +14,8 @@ from dyno.contracts.value_types import LEAST, MOST, MOST_HISTOGRAM, MOST_REAL, M
 
 Text = Annotated[str, Meta(max_length=MOST_TEXT)]
 Histogram = Annotated[bytes, Meta(max_length=MOST_HISTOGRAM * 3 // 4)]
-"""Text in base64 where it is JSON."""
+"""In JSON: base64 text."""
 Count = Annotated[int, Meta(ge=0, le=MOST)]
-"""Of what can't be negative."""
 Positive = Annotated[int, Meta(ge=1, le=MOST)]
 Change = Annotated[int, Meta(ge=LEAST, le=MOST)]
 Real = Annotated[float, Meta(ge=-MOST_REAL, le=MOST_REAL)]
@@ -28,7 +27,7 @@ Fact = Text | Change | Real | bool | None
 
 
 class _Used(TypedDict, total=False):
-    """What processes, or a device, did in some time: see `host.usage.Usage`."""
+    """Counters of processes or a device: see `host.usage.Usage`."""
 
     user_ns: Count | None
     system_ns: Count | None
@@ -38,12 +37,12 @@ class _Used(TypedDict, total=False):
     asked_bytes: Count | None
     read_bytes: Count | None
     written_bytes: Change | None
-    """Negative where more was dropped than written."""
+    """Negative if more was dropped than written."""
     peak_resident_bytes: Count | None
 
 
 class _Resources(_Used, total=False):
-    """Files of schema 1 have the client's own without a name."""
+    """In schema 1, the client's counters are on this level."""
 
     client: _Used | None
     server: _Used | None
@@ -88,7 +87,7 @@ class _Strain(TypedDict, total=False):
 
 
 if TYPE_CHECKING:
-    # Those who make them and those who read them go through them by name.
+    # Code reads and writes these tables by key.
     Used = Mapping[str, int | None]
     Resources = Mapping[str, Any]
     Residency = Mapping[str, Any]

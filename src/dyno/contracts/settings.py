@@ -1,5 +1,4 @@
-"""Named values that a user may give: an engine's options, a suite's parameters, and what their texts mean. No value
-of anybody's may be put here."""
+"""Named values that a user may give: an engine's options and a suite's parameters, with parsers of their texts."""
 
 from __future__ import annotations
 
@@ -16,13 +15,13 @@ from dyno.text.passwords import mask_argument, resolve_address
 from dyno.text.sanitize import sanitize
 
 SHOWN = 80
-"""Characters of what was given, in a message."""
+"""Most characters of a user's value in a message."""
 
 
 class Setting(NamedTuple):
     """One named value that a user may give: an engine's option or a suite's parameter.
 
-    `parse` turns the text into the value and raises ValueError with what would be right.
+    `parse` returns the value of a text, or raises ValueError that says what would be right.
     """
 
     name: str
@@ -30,31 +29,30 @@ class Setting(NamedTuple):
     default: Value
     help: str
     address: bool = False
-    """The address of a user's own server, or where it stands: see `addresses`. What is secret in it is shown and kept
-    nowhere."""
+    """True for the address of a user's own server: see `addresses`. Its secrets are never shown or saved."""
     hold: Callable[[str], AbstractContextManager[str]] | None = None
-    """Called in the parent with a value that is not empty: what a run holds for itself from before its first trial to
-    its end, such as a device. Gives what the trials get in place of the value. Raises UsageError."""
+    """Called in the parent with a non-empty value: reserves it for the run, such as a device, and yields the value
+    for the trials. Raises UsageError."""
     phases: tuple[str, ...] = ()
-    """Of a suite's parameter: the phases whose work depends on it; empty: all."""
+    """For a suite's parameter: the phases whose work depends on it; empty: all."""
 
     def read(self, text: Any, owner: str) -> Value:
-        """The value of `text`, which may also be a value from a plan file. Raises UsageError."""
+        """Returns the value of a text, or of a value from a plan file. Raises UsageError."""
         if isinstance(text, bool):
             text = "yes" if text else "no"
         try:
             return self.parse(resolve_address(str(text)) if self.address else str(text))
         except ValueError as error:
-            said = "" if self.address else f"={format_value(text)}"
-            raise UsageError(f"{owner} {self.name}{said}: {error}") from None
+            shown = "" if self.address else f"={format_value(text)}"
+            raise UsageError(f"{owner} {self.name}{shown}: {error}") from None
 
 
 MOST_COUNT = 10**12
-"""Of a whole number for which nothing less is declared."""
+"""Default limit of whole numbers."""
 
 
 def integer(low: int, high: int = MOST_COUNT) -> Callable[[str], Value]:
-    """A parser of integers from `low` to `high`, as people write them: 20000, 20_000, 20k, 1M, 64Ki."""
+    """Returns a parser of whole numbers from `low` to `high`: 20000, 20_000, 20k, 1M, 64Ki."""
 
     def parse(text: str) -> Value:
         try:
@@ -72,22 +70,22 @@ _CPUS = re.compile(r"(\d+(?:\.\d+)?)?cpus(?:/(\d+))?")
 
 
 def by_cpus(low: int, high: int) -> Callable[[str], Value]:
-    """A parser of integers that also takes the number of CPUs that this process may run on, a multiple of it or a
-    part: 'cpus', '2cpus', '1.5cpus', 'cpus/2'; rounded, and held within the bounds."""
+    """Returns a parser of whole numbers that also takes multiples of the CPUs that this process may run on: 'cpus',
+    '2cpus', '1.5cpus', 'cpus/2'. These are rounded and clamped to the bounds."""
     plain = integer(low, high)
 
     def parse(text: str) -> Value:
-        found = _CPUS.fullmatch(text)
-        if found is None or found[2] == "0" * len(found[2] or "x"):
+        match = _CPUS.fullmatch(text)
+        if match is None or match[2] == "0" * len(match[2] or "x"):
             return plain(text)
-        times = float(found[1] or 1) * len(os.sched_getaffinity(0)) / int(found[2] or 1)
-        return min(max(round(times), low), high)
+        number = float(match[1] or 1) * len(os.sched_getaffinity(0)) / int(match[2] or 1)
+        return min(max(round(number), low), high)
 
     return parse
 
 
 def percent(text: str) -> float:
-    """A percentage as a share: '5%', '5 %' and '5' are 0.05. Raises ValueError."""
+    """Returns a percentage as a share: '5%', '5 %' and '5' are 0.05. Raises ValueError."""
     try:
         share = float(str(text).removesuffix("%")) / 100
     except ValueError:
@@ -98,7 +96,7 @@ def percent(text: str) -> float:
 
 
 def choice(*names: str) -> Callable[[str], Value]:
-    """A parser that takes one of `names` and suggests the nearest."""
+    """Returns a parser that takes one of `names`."""
 
     def parse(text: str) -> Value:
         if text not in names:
@@ -109,7 +107,7 @@ def choice(*names: str) -> Callable[[str], Value]:
 
 
 def boolean(text: str) -> Value:
-    """A parser of yes or no (true, false, on, off, 1, 0)."""
+    """Parses yes or no (true, false, on, off, 1, 0)."""
     word = text.lower()
     if word in ("yes", "true", "on", "1"):
         return True
@@ -119,22 +117,22 @@ def boolean(text: str) -> Value:
 
 
 def format_value(text: object) -> str:
-    """What somebody gave, for a message of one line."""
-    # Hidden before it is cut: half of an address can't be told from any other text.
+    """A user's value in a one-line message, without passwords."""
+    # Passwords are masked first: they could not be recognised in half an address.
     return sanitize(mask_argument(str(text)), SHOWN, "")
 
 
 def literal(value: object) -> str:
-    """The same of a value that a file of TOML has."""
+    """A value of a TOML file in a one-line message."""
     try:
         return format_value(repr(value))
     except (RecursionError, ValueError):
         # Nested too deeply, or a number of thousands of digits.
-        return "what was given"
+        return "a value too long to show"
 
 
 def closest_match(word: str, names: Iterable[str]) -> str:
-    """'did you mean X?' where a name is near, or the whole list."""
+    """'did you mean X?' if a name is similar, else the list of names."""
     from difflib import get_close_matches
 
     names = list(names)
@@ -144,7 +142,7 @@ def closest_match(word: str, names: Iterable[str]) -> str:
 
 
 def resolve(settings: Iterable[Setting], given: Mapping[str, Any], owner: str) -> dict[str, Value]:
-    """Every setting by name: `given` where given, its default elsewhere. Raises UsageError."""
+    """Returns every setting by name: the parsed value from `given`, or else the default. Raises UsageError."""
     known = {setting.name: setting for setting in settings}
     for name in given:
         if name not in known:
@@ -153,13 +151,9 @@ def resolve(settings: Iterable[Setting], given: Mapping[str, Any], owner: str) -
 
 
 def unknown(what: str, word: object, names: Iterable[str], kin: Sequence[str] = ()) -> str:
-    """The line for a name that is not known. `kin`: names that are meant rather than what is spelt alike."""
+    """The message for an unknown name. `kin`: names to suggest instead of similar ones."""
     names, word = list(names), format_value(word)
     if not names:
         return f"{what} {shlex.quote(word)} is not known: there are none"
-    meant = f"did you mean {_either(kin)}?" if kin else closest_match(word, names)
-    return f"{what} {shlex.quote(word)} is not known; {meant}"
-
-
-def _either(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"
+    suggestion = f"did you mean {' or '.join(filter(None, (', '.join(kin[:-1]), kin[-1])))}?" if kin else ""
+    return f"{what} {shlex.quote(word)} is not known; {suggestion or closest_match(word, names)}"

@@ -1,21 +1,21 @@
-"""What values are, and how large they may be. What one means may not be put here.
+"""Types of values and their limits, for declarations: they don't import msgspec, which takes long.
 
-For declarations, which do without the run file's decoder: to import it takes long. With it: `bounded`.
+`decoded_types` has the same types for the run file's decoder.
 """
 
 from __future__ import annotations
 
 LEAST, MOST = -(1 << 63), (1 << 63) - 1
-"""Of a whole number: what tables for other programs have room for."""
+"""Range of whole numbers: 64 bits, as in Parquet."""
 MOST_REAL = 1e300
-"""Of any other, so that a sum or a product of two is one."""
+"""Largest other number, so that sums of two stay finite."""
 MOST_TEXT = 50_000
-"""Characters."""
+"""Longest text, in characters."""
 MOST_HISTOGRAM = 1 << 20
-"""The same, of one in base64: more than any has."""
+"""Longest histogram, in characters of base64."""
 MOST_POINTS = 10_000
-"""Of a series."""
+"""Most points of a series."""
 
 Value = str | int | float | bool
 Fact = str | int | float | bool | None
-"""What a suite tells of a store beside its times; None where it is not known."""
+"""A suite's remark on a store besides its times; None if unknown."""

@@ -1,6 +1,6 @@
-"""Dyno from Python: to measure, to read what was measured, to compare. What commands print stands on the same.
+"""Dyno from Python: measure, load results, compare. The commands use the same functions.
 
-Documented in docs/library.md, which a test holds to what is here. No command and no engine may be imported here.
+Documented in docs/library.md, which a test compares with this module.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Ratios with intervals and verdicts, as objects: within a run, of two runs, and the gate."""
+"""Comparisons as objects, with intervals and verdicts: within a run, between two runs, and the gate."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ RunSource = HasRun | str | Path
 
 @dataclass(frozen=True)
 class Comparison:
-    """A row as seen from another one, its baseline."""
+    """A row compared with its baseline."""
 
     phase: str
     tier: str | None
@@ -46,28 +46,28 @@ class Comparison:
     metric: str
     engine: str
     baseline: str
-    """An engine as it was asked for; of two runs, the file of the earlier one."""
+    """An engine as requested; between two runs, the file of the earlier run."""
     kind: str
-    """'faster', 'slower', 'alike' (no difference over the margin) or 'unclear'."""
+    """'faster', 'slower', 'alike' (no difference above the margin) or 'unclear'."""
     ratio: float | None
-    """Of speeds, so that over 1 is faster, of times too; None from under three blocks."""
+    """Ratio of speeds: above 1 is faster, for times too. None with fewer than three blocks."""
     low: float | None
     high: float | None
-    """The 99 % interval; of a gate that of 98 %."""
+    """Upper end of the 99 % interval (98 % in a gate), which begins at `low`."""
     bound: float | None
-    """The least difference of what is faster or slower; the largest of what is alike. A share."""
+    """The smallest difference if faster or slower, the largest if alike, as a share."""
     blocks: int
     more: int | None
-    """Of 'unclear': about so many more samples would tell."""
+    """If unclear: about how many more samples would tell."""
     text: str
     """The verdict in words."""
     baseline_tier: str | None
-    """Another than `tier` where reads are compared across tiers."""
+    """Differs from `tier` if reads are compared across tiers."""
 
 
 @dataclass(frozen=True)
 class Change(Comparison):
-    """A row of a gate."""
+    """A row of the gate."""
 
     state: str
     """'slower' than the margin allows, 'fine' or 'unclear'."""
@@ -75,9 +75,9 @@ class Change(Comparison):
 
 @dataclass(frozen=True)
 class ComparisonList(Generic[T]):
-    """What was found, and what makes something of it that can be shown."""
+    """Comparisons as `stats` returns them, with functions that convert and print them."""
 
-    found: Sequence[T]
+    items: Sequence[T]
     row: Callable[[T], Comparison]
     sections: Callable[[], list[Section]]
     lines: Callable[[], list[str]]
@@ -85,35 +85,35 @@ class ComparisonList(Generic[T]):
 
 
 class Comparisons(Sequence[Comparison]):
-    """What `compare` finds: a sequence of comparisons, which says how they were made."""
+    """The result of `compare`: a sequence of comparisons, with its tables and notes."""
 
-    def __init__(self, told: ComparisonList[Any]) -> None:
-        # Of two large runs each of these takes seconds, and a command shows one of them.
-        self._told = told
+    def __init__(self, comparisons: ComparisonList[Any]) -> None:
+        # Each form is computed on demand: it takes seconds for large runs, and a command prints only one.
+        self._source = comparisons
 
     @cached_property
     def _rows(self) -> tuple[Comparison, ...]:
-        return tuple(map(self._told.row, self._told.found))
+        return tuple(map(self._source.row, self._source.items))
 
     @cached_property
     def sections(self) -> list[Section]:
-        return self._told.sections()
+        return self._source.sections()
 
     @cached_property
     def lines(self) -> list[str]:
-        return self._told.lines()
+        return self._source.lines()
 
     @cached_property
     def _data(self) -> dict[str, Any]:
-        return self._told.data()
+        return self._source.data()
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON of `dyno compare --json`: docs/compare-json.md."""
         return self._data
 
     def to_pandas(self) -> pandas.DataFrame:
-        """A line for each comparison, with its fields as columns, and a column `param_NAME` for each parameter.
-        Raises UsageError without pandas."""
+        """A line for each comparison: its fields, and a column `param_NAME` for each parameter. Raises UsageError
+        without pandas."""
         try:
             import pandas
         except ImportError:
@@ -130,7 +130,7 @@ class Comparisons(Sequence[Comparison]):
         return self._rows[at]
 
     def __len__(self) -> int:
-        return len(self._told.found)
+        return len(self._source.items)
 
     def __iter__(self) -> Iterator[Comparison]:
         return iter(self._rows)
@@ -143,11 +143,11 @@ class Comparisons(Sequence[Comparison]):
 
 
 class Check(Comparisons):
-    """What `check` finds: the comparisons, each with its state, and whether the gate is passed."""
+    """The result of `check`: the comparisons with their states, and whether the gate is passed."""
 
     passed: bool
     lost: tuple[str, ...]
-    """Rows that had a number before and have none now, each in words: they fail the gate."""
+    """Rows that had a number before and have none now, each in words. They fail the gate."""
 
 
 def compare(
@@ -159,14 +159,14 @@ def compare(
     margin: float = MARGIN,
     halves: bool = False,
 ) -> Comparisons:
-    """Engines within a run, seen from `baseline` (None: the fastest of each phase); or `other`, a later run, seen
-    from `run`; or with `halves` the second half of a run's blocks seen from the first. `metric` None: what fits the
-    phase. `margin`: a share; what is shown to differ by no more is alike. Raises UsageError."""
+    """Compares the engines of a run with `baseline` (None: the fastest of each phase); or `other`, a later run, with
+    `run`; or with `halves` the second half of a run's blocks with the first. `metric`: None: the phase's own.
+    `margin`: the share up to which a difference is alike. Raises UsageError."""
     by = None if metric is None else named(metric)
     if baseline is not None and (other is not None or halves):
         raise UsageError("a baseline is for engines within a run; of two runs the first one is the baseline")
     if halves and other is not None:
-        raise UsageError("halves are of one run")
+        raise UsageError("halves: expected a single run, got two")
     before = _run(run)
     if halves:
         return _between(*two.halves(before), by, margin)
@@ -176,33 +176,33 @@ def compare(
 def check(
     run: RunSource, against: RunSource, *, metric: str | None = None, margin: float = MARGIN, strict: bool = False
 ) -> Check:
-    """The gate of `dyno check`: fails if a row of `run` is shown slower than in `against` by more than the margin,
-    has no number any more, or stands at a weaker tier since the user's server was changed; with `strict`, also if
-    a row can't be told. Raises UsageError."""
+    """The gate of `dyno check`. It fails if a row of `run` is slower than in `against` by more than the margin, has
+    lost its number, or has a weaker tier because the user's server was changed; with `strict`, also if a row is
+    unclear. Raises UsageError."""
     by = None if metric is None else named(metric)
     before, after = _run(against), _run(run)
-    found = two.without_weakened(two.between(before, after, by, margin))
-    judged = gate(found, margin)
+    pairs = two.without_weakened(two.between(before, after, by, margin))
+    judged = gate(pairs, margin)
     states = [row.state for row in judged]
-    passed = "slower" not in states and not found.lost and not (strict and "unclear" in states)
-    summary = comparison.summary(states, len(found.lost), margin, strict)
-    made = Check(
+    passed = "slower" not in states and not pairs.lost and not (strict and "unclear" in states)
+    summary = comparison.summary(states, len(pairs.lost), margin, strict)
+    result = Check(
         ComparisonList(
             judged,
             lambda row: Change(*(*_change(row.change, before, row.verdict, wording.gated), row.state)),
-            lambda: [comparison.changed(before, after, found.differences), *comparison.gated(judged, varying(after))],
+            lambda: [comparison.changed(before, after, pairs.differences), *comparison.gated(judged, varying(after))],
             lambda: [
-                *comparison.gone(found),
+                *comparison.gone(pairs),
                 *comparison.conditions(after),
-                comparison.how(found.paired, comparison.GATE_LEVEL),
+                comparison.how(pairs.paired, comparison.GATE_LEVEL),
                 summary,
             ],
-            lambda: {**comparison.between_data(before, after, found, margin, judged), "passed": passed},
+            lambda: {**comparison.between_data(before, after, pairs, margin, judged), "passed": passed},
         )
     )
-    made.passed = passed
-    made.lost = tuple(f"{row.cell.asked}, {row.phase}: {why}" for row, why in found.lost)
-    return made
+    result.passed = passed
+    result.lost = tuple(f"{row.cell.asked}, {row.phase}: {why}" for row, why in pairs.lost)
+    return result
 
 
 def _run(source: RunSource) -> Run:
@@ -211,7 +211,7 @@ def _run(source: RunSource) -> Run:
 
 def _within(run: Run, baseline: str | None, by: Metric | None, margin: float) -> Comparisons:
     baseline = one.check_baseline(run, baseline)
-    found = [*one.tables(run, by), *one.across(run, by)]
+    tables = [*one.tables(run, by), *one.across(run, by)]
 
     def row(c: one.Comparison) -> Comparison:
         place = c.phase, c.engine.tier_name, dict(c.engine.params), c.metric.name, c.engine.asked
@@ -220,45 +220,45 @@ def _within(run: Run, baseline: str | None, by: Metric | None, margin: float) ->
     how = f"{comparison.WITHIN} {comparison.equal(margin)}"
     return Comparisons(
         ComparisonList(
-            [c for table in found for c in one.against(table, baseline, margin)],
+            [c for table in tables for c in one.against(table, baseline, margin)],
             row,
-            lambda: comparison.within(run, found, baseline, margin),
+            lambda: comparison.within(run, tables, baseline, margin),
             lambda: [*wording.answers(run), *comparison.conditions(run), how],
-            lambda: comparison.within_data(run, found, baseline, margin),
+            lambda: comparison.within_data(run, tables, baseline, margin),
         )
     )
 
 
 def _between(before: Run, after: Run, by: Metric | None, margin: float) -> Comparisons:
-    found = two.between(before, after, by, margin)
-    how = f"{comparison.how(found.paired)} {comparison.equal(margin)}"
+    pairs = two.between(before, after, by, margin)
+    how = f"{comparison.how(pairs.paired)} {comparison.equal(margin)}"
     return Comparisons(
         ComparisonList(
-            found.changes,
+            pairs.changes,
             lambda change: Comparison(*_change(change, before)),
             lambda: [
-                comparison.changed(before, after, found.differences),
-                *comparison.between(found, varying(after)),
+                comparison.changed(before, after, pairs.differences),
+                *comparison.between(pairs, varying(after)),
             ],
-            lambda: [*comparison.gone(found), *comparison.conditions(after), how],
-            lambda: comparison.between_data(before, after, found, margin),
+            lambda: [*comparison.gone(pairs), *comparison.conditions(after), how],
+            lambda: comparison.between_data(before, after, pairs, margin),
         )
     )
 
 
 def _change(
-    found: two.Change, before: Run, verdict: Verdict | None = None, text: Callable[[Verdict], str] = wording.verdict
+    change: two.Change, before: Run, verdict: Verdict | None = None, text: Callable[[Verdict], str] = wording.verdict
 ) -> tuple[Any, ...]:
-    """`verdict`: the gate's, in place of the change's own."""
-    cell = found.after.cell
-    place = found.after.phase, cell.tier_name, dict(cell.params), found.metric.name, cell.asked
-    return *place, str(before.path), *_verdict(verdict or found.verdict, text), found.before.cell.tier_name
+    """The fields of a comparison. `verdict`: the gate's, instead of the change's own."""
+    cell = change.after.cell
+    place = change.after.phase, cell.tier_name, dict(cell.params), change.metric.name, cell.asked
+    return *place, str(before.path), *_verdict(verdict or change.verdict, text), change.before.cell.tier_name
 
 
-def _verdict(found: Verdict, text: Callable[[Verdict], str] = wording.verdict) -> tuple[Any, ...]:
+def _verdict(verdict: Verdict, text: Callable[[Verdict], str] = wording.verdict) -> tuple[Any, ...]:
     """The last fields of a comparison."""
-    figures = found.ratio, found.low, found.high, found.bound, found.blocks, found.more
-    return found.kind, *figures, text(found)
+    figures = verdict.ratio, verdict.low, verdict.high, verdict.bound, verdict.blocks, verdict.more
+    return verdict.kind, *figures, text(verdict)
 
 
 def _flat(row: Comparison) -> dict[str, Any]:

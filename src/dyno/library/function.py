@@ -1,7 +1,7 @@
-"""A callable, measured in this process by Dyno's loop, and the gate against what was measured of it before.
+"""Measures a callable in this process with Dyno's loop, and compares it with an earlier measurement.
 
-Unlike a run's trials, the samples are not of fresh processes: where things happen to lie in memory is the same for
-all of them, and is in no interval.
+Unlike the trials of a run, samples don't come from fresh processes: they share one memory layout, whose effect no
+interval includes.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from dyno.stats.gate import CHANCE, chance, decide
 from dyno.stats.verdict import Verdict
 
 SLICE = 1_000
-"""Operations of a slice, as far as there are fewer arguments: their answers are kept while it lasts."""
+"""Least operations of a slice, whose answers are held until its end."""
 METRICS = ("time", "cpu")
-UNFINISHED = "a call only creates {kind}, and runs none of its code; measure a function that runs it, such as {how}"
+UNFINISHED = "a call only creates {kind} and does not run it; measure a function that runs it, such as {how}"
 RUNNERS = {
     "a coroutine": "lambda: asyncio.run(work())",
     "an async generator": "lambda: asyncio.run(consume())",
@@ -38,21 +38,21 @@ RUNNERS = {
 
 @dataclass(frozen=True)
 class Measured:
-    """What was found of a callable; times in ns."""
+    """Measurement of a callable; times in ns."""
 
     operations: int
     time_ns: tuple[float, ...]
-    """For each operation, in each sample: elapsed time by operations, Dyno's own between operations in it."""
+    """Elapsed time per operation in each sample, with Dyno's own time between operations."""
     cpu_ns: tuple[float, ...]
-    """The same of the CPU time of the process."""
+    """CPU time of the process per operation in each sample."""
     latency_ns: dict[str, int | None]
-    """`p50`, `p90`, `p95`, `p99`, `p999` and `max` of all samples' operations."""
+    """`p50`, `p90`, `p95`, `p99`, `p999` and `max` of the operations of all samples."""
     loop: str
     """'native' or 'python'."""
 
     @property
     def time(self) -> Estimate:
-        """The median over samples, and its 95 % interval."""
+        """The median over samples and its 95 % interval."""
         return estimate(self.time_ns)
 
     @property
@@ -65,10 +65,10 @@ class Measured:
 
 @dataclass(frozen=True)
 class Gate:
-    """What came of a callable seen from before."""
+    """The comparison of a callable with its baseline."""
 
     verdict: Verdict
-    """On the ratio of speeds: over 1 is faster."""
+    """Verdict on the ratio of speeds: above 1 is faster."""
 
     @property
     def passed(self) -> bool:
@@ -86,20 +86,20 @@ def measured(
     seconds: float,
     check: Callable[[Any, Any], bool] | None = None,
 ) -> Measured:
-    """`function` is called with each of the arguments in turn, and again from the first, for `seconds` in each
-    sample. If `arguments` is None, it is called without an argument.
+    """Calls `function` with each of the arguments in turn, over and over, for `seconds` in each sample. If
+    `arguments` is None, it is called without an argument.
 
-    `check`: given an argument and the answer, whether that is right; outside the timed region. Raises AssertionError
-    for a wrong answer and for an error of the function's, ValueError without arguments, and UsageError for an async
-    function or a generator, of which a call runs nothing.
+    `check`: takes an argument and the answer, and returns whether the answer is right; called outside the timed
+    region. Raises AssertionError for a wrong answer or an exception of the function, ValueError for an empty list of
+    arguments, and UsageError for async functions and generators, whose code a call does not run.
     """
     if arguments is not None and not len(arguments):
-        raise ValueError("there are no arguments to call it with")
-    if kind := _unfinished_by(function):
+        raise ValueError("arguments: expected at least one, got none")
+    if kind := _unfinished_kind(function):
         raise _unfinished(kind)
     call = (lambda _: function()) if arguments is None else function
-    given = [None] if arguments is None else list(arguments)
-    part = given * math.ceil(SLICE / len(given))
+    inputs = [None] if arguments is None else list(arguments)
+    part = inputs * math.ceil(SLICE / len(inputs))
     created: list[str] = []
     slices = [Operations(lambda _: (call,), part, partial(_checked, part, check, created))]
     pace, latency = Pace(duration_ns=int(seconds * 1e9)), Recorder()
@@ -122,7 +122,7 @@ def measured(
 
 
 class _Moment:
-    """What it is called at: the CPU time of the process when all is built, and the measuring begins."""
+    """Records the CPU time of the process when it is called, as the measuring begins."""
 
     ns = 0
 
@@ -130,8 +130,8 @@ class _Moment:
         self.ns = process_time_ns()
 
 
-def _unfinished_by(function: Callable[..., Any]) -> str | None:
-    """What a call of the function creates in place of running it, by its declaration; None if it runs."""
+def _unfinished_kind(function: Callable[..., Any]) -> str | None:
+    """The kind of object that a call creates instead of running the function; None if it runs."""
     for call in (function, type(function).__call__):
         if inspect.iscoroutinefunction(call):
             return "a coroutine"
@@ -143,7 +143,7 @@ def _unfinished_by(function: Callable[..., Any]) -> str | None:
 
 
 def _unfinished_answer(answer: Any) -> str | None:
-    """The same by an answer. A coroutine is closed, so that the interpreter does not warn of it."""
+    """The kind of an answer that still has to be run, or None. Coroutines are closed, which avoids a warning."""
     if isinstance(answer, Coroutine):
         answer.close()
         return "a coroutine"
@@ -171,12 +171,12 @@ def _checked(
 
 
 def judged(now: Sequence[float], before: Sequence[float], margin: float) -> Gate:
-    """The gate on times of an operation: it fails where they are shown to be longer by more than the margin, which
-    chance does in one of a hundred cases at most."""
+    """Compares times per operation. The gate fails if they are longer by more than the margin, with an error
+    probability of at most 1 %."""
     fewest = min(len(now), len(before))
+    # A ratio of speeds, as everywhere: the inverse of times.
     ratio = estimate(before).median / estimate(now).median
-    # Of speeds, as everywhere: the inverse of times.
-    found = apart(before, now) if fewest >= FEWEST_TRIALS else None
+    center = apart(before, now) if fewest >= FEWEST_TRIALS else None
     threshold = -math.log1p(margin)
-    failed = found is not None and chance(found, threshold) <= CHANCE
-    return Gate(decide(found, ratio, fewest, threshold, failed, times=True))
+    failed = center is not None and chance(center, threshold) <= CHANCE
+    return Gate(decide(center, ratio, fewest, threshold, failed, times=True))

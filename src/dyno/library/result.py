@@ -1,4 +1,4 @@
-"""What was measured, as objects: a run file read, its rows, its charts."""
+"""Results as objects: a loaded run file, its rows, its charts."""
 
 from __future__ import annotations
 
@@ -25,54 +25,55 @@ FORMS = (".svg", ".png")
 
 @dataclass(frozen=True)
 class Row:
-    """A line of the result's tables: what an engine did in one phase."""
+    """A row of the result's tables: an engine in one phase."""
 
     suite: str
     engine: str
-    """As it was asked for, options included."""
+    """The engine as requested, with its options."""
     phase: str
     tier: str | None
     params: Mapping[str, Any]
     floor: bool
-    """Of an engine that does nothing: what Dyno itself costs."""
+    """True for a null engine, which shows Dyno's own cost."""
     valid: bool
     why: str | None
-    """Why there is no number; None where there is."""
+    """Why the row has no number; None if it has one."""
     samples: int
     unit: str
-    """What throughput counts: 'op', 'key'."""
+    """The item that throughput counts: 'op', 'key'."""
     throughput: Estimate | None
-    """Units a second: `median` over trials, and its 95 % interval from `low` to `high`."""
+    """Units per second: the median over trials and its 95 % interval."""
     latency_ns: Mapping[str, int | None]
-    """`p50`, `p90`, `p95`, `p99`, `p999` and `max`; each None where operations were not timed one by one."""
+    """`p50`, `p90`, `p95`, `p99`, `p999` and `max`; each None if operations were not timed one by one."""
     response_ns: Mapping[str, int | None]
-    """The same from when an operation was due; None without a rate."""
+    """The same from the moment at which an operation was due; None without a rate."""
     client_cpu_ns: float | None
-    """CPU time of the client for each unit."""
+    """The client's CPU time per unit."""
     server_cpu_ns: float | None
     bytes_on_disk: int | None
     caveats: tuple[str, ...]
     """Codes."""
     doubts: tuple[str, ...]
-    """Codes: what speaks against the number."""
+    """Codes of reasons to distrust the number."""
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A chart, drawn."""
+    """A rendered chart."""
 
     name: str
     svg: str = field(repr=False)
 
     def save(self, path: str | Path, scale: float = 2.0) -> Path:
-        """Writes an .svg, or a .png of `scale` times as many pixels. Raises UsageError for another ending."""
+        """Writes an .svg, or a .png with `scale` times as many pixels per side. Raises UsageError for another
+        suffix."""
         from dyno.report.charts import draw
 
         file = Path(path)
         if file.suffix.lower() not in FORMS:
-            raise UsageError(f"{file}: a chart wants a name in {' or '.join(FORMS)}")
+            raise UsageError(f"{file}: expected a name that ends in {' or '.join(FORMS)}")
         if results.is_run_file(file):
-            raise UsageError(f"{file}: that is a run file, which is not replaced by a chart")
+            raise UsageError(f"{file}: this is a run file; give the chart another name")
         file.write_bytes(self.svg.encode() if file.suffix.lower() == ".svg" else draw.png(self.svg, scale))
         return file
 
@@ -81,7 +82,7 @@ class Picture:
 
 
 class Result:
-    """A run, complete or not. It does not change: `load` reads the file again."""
+    """A run, complete or not. Immutable: `load` reads the file again."""
 
     def __init__(self, run: results.Run) -> None:
         self._run = run
@@ -102,16 +103,16 @@ class Result:
 
     @property
     def rows(self) -> tuple[Row, ...]:
-        """In the order of the tables: by phase and tier, the best first, the floor last."""
+        """The rows in the order of the tables: by phase and tier, the best first, null engines last."""
         return tuple(_row(row) for group in groups(self._run) for row in group.rows)
 
     def row(self, engine: str, phase: str) -> Row:
-        """The only row of an engine, as it was asked for, in a phase. Raises LookupError where there is none, or more
-        than one, of several parameters or tiers."""
-        found = [row for row in self.rows if (row.engine, row.phase) == (engine, phase)]
-        if len(found) != 1:
-            raise LookupError(f"{self.path}: {len(found)} rows of {engine} in {phase}")
-        return found[0]
+        """The only row of an engine, as requested, in a phase. Raises LookupError if there is no such row, or several
+        with other parameters or tiers."""
+        rows = [row for row in self.rows if (row.engine, row.phase) == (engine, phase)]
+        if len(rows) != 1:
+            raise LookupError(f"{self.path}: {len(rows)} rows of {engine} in {phase}")
+        return rows[0]
 
     def compare(
         self,
@@ -121,7 +122,7 @@ class Result:
         metric: str | None = None,
         margin: float = 0.05,
     ) -> Comparisons:
-        """Engines with each other; or a later run with this one. See `compare`."""
+        """Compares engines with each other, or a later run with this one. See `compare`."""
         from dyno.library.comparing import compare
 
         return compare(self, other, baseline=baseline, metric=metric, margin=margin)
@@ -140,27 +141,27 @@ class Result:
         width: int | None = None,
         dark: bool = False,
     ) -> Picture:
-        """A chart of `dyno plot`, of all or of what is named; with `path`, it is saved there, too. Raises UsageError,
-        also where the extra `report` is not installed."""
+        """Draws a chart of `dyno plot`, of all rows or of the named ones; `path`: file to save it to. Raises
+        UsageError, also if the extra `report` is not installed."""
         from dyno.report.charts import plot
 
         choice = plot.check(self._run, plot.Choice(phases, tier, params or {}, engines, baseline))
         drawing = plot.drawing(self._run, plot.chart(self._run, chart, metric), choice, width)
-        drawn = Picture(chart, drawing.svg(dark))
+        picture = Picture(chart, drawing.svg(dark))
         if path is not None:
-            drawn.save(path)
-        return drawn
+            picture.save(path)
+        return picture
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON of `dyno show --json`: docs/show-json.md."""
         return documents.as_data(self._run)
 
     def to_pandas(self, samples: bool = False) -> pandas.DataFrame:
-        """A line for each row, or each sample; the columns of docs/columns.md. What is not known is NA."""
+        """A line for each row, or each sample, with the columns of docs/columns.md. Unknown is NA."""
         return data_tables.as_pandas(self._table(samples), self._run)
 
     def to_arrow(self, samples: bool = False) -> pyarrow.Table:
-        """The same for Arrow."""
+        """The same as a table of Arrow."""
         return data_tables.as_arrow(self._table(samples), self._run)
 
     def to_markdown(self) -> str:
@@ -182,29 +183,29 @@ class Result:
 
 
 def load(path: str | Path) -> Result:
-    """Reads a run file, complete or not. Raises UsageError for what is none, or is damaged."""
+    """Reads a run file, complete or not. Raises UsageError for another file or a damaged one."""
     return Result(results.load(Path(path)))
 
 
 def _row(shown: Shown) -> Row:
-    found = shown.summary
+    summary = shown.summary
     return Row(
-        suite=found.cell.suite,
-        engine=found.cell.asked,
-        phase=found.phase,
-        tier=found.cell.tier_name,
-        params=dict(found.cell.params),
-        floor=found.cell.floor,
-        valid=found.valid,
-        why=found.why,
-        samples=len(found.samples),
-        unit=found.unit,
-        throughput=found.throughput,
-        latency_ns=found.latency_ns,
-        response_ns=found.response_ns,
-        client_cpu_ns=found.client_cpu_ns,
-        server_cpu_ns=found.server_cpu_ns,
-        bytes_on_disk=found.bytes_on_disk,
-        caveats=tuple(caveat.code for caveat in found.caveats),
+        suite=summary.cell.suite,
+        engine=summary.cell.asked,
+        phase=summary.phase,
+        tier=summary.cell.tier_name,
+        params=dict(summary.cell.params),
+        floor=summary.cell.floor,
+        valid=summary.valid,
+        why=summary.why,
+        samples=len(summary.samples),
+        unit=summary.unit,
+        throughput=summary.throughput,
+        latency_ns=summary.latency_ns,
+        response_ns=summary.response_ns,
+        client_cpu_ns=summary.client_cpu_ns,
+        server_cpu_ns=summary.server_cpu_ns,
+        bytes_on_disk=summary.bytes_on_disk,
+        caveats=tuple(caveat.code for caveat in summary.caveats),
         doubts=tuple(doubt.code for doubt in shown.doubts),
     )

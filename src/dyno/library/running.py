@@ -1,4 +1,4 @@
-"""`dyno.run`: what the command does, without its display."""
+"""`dyno.run`: measures as the command does, without its display."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ P = ParamSpec("P")
 
 @dataclass(frozen=True)
 class Arguments(RunRequest):
-    """The arguments of `dyno.run`: the run options, and these of its own."""
+    """The arguments of `dyno.run`: the run options and its own."""
 
     _: KW_ONLY
     path: str | Path | None = None
@@ -33,33 +33,35 @@ class Arguments(RunRequest):
     observer: ProgressListener | None = None
 
 
-def _taking(arguments: Callable[P, Arguments]) -> Callable[[Callable[[Arguments], Result]], Callable[P, Result]]:
-    """Gives a function of one `Arguments` the parameters of that class."""
+def _taking(kind: Callable[P, Arguments]) -> Callable[[Callable[[Arguments], Result]], Callable[P, Result]]:
+    """Decorator: the function takes the parameters of `Arguments` rather than an instance."""
 
     def decorate(function: Callable[[Arguments], Result]) -> Callable[P, Result]:
         @wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> Result:
-            return function(arguments(*args, **kwargs))
+            return function(kind(*args, **kwargs))
 
-        call.__signature__ = signature(arguments).replace(return_annotation=Result)  # type: ignore[attr-defined]
+        call.__signature__ = signature(kind).replace(return_annotation=Result)  # type: ignore[attr-defined]
         return call
 
     return decorate
 
 
 @_taking(Arguments)
-def run(given: Arguments) -> Result:
-    """Measures engines doing the work of a suite, each trial in a fresh process.
+def run(arguments: Arguments) -> Result:
+    """Measures engines with a suite, each trial in a fresh process.
 
-    Arguments are the flags of `dyno run`, with its defaults: times in seconds, sizes in bytes, `until` a share (0.05)
-    or a text ('5%'). `engines` are written as on the command line ('sqlite:journal_mode=wal'), or as a mapping of
-    `name` and options. `path`: the run file; None: one in the current directory, named after the suite and the time.
-    `work_dir`: where the engines' data live. Raises UsageError before anything is started, and OSError if the results
-    can't be stored.
+    The arguments are the flags of `dyno run`, with the same defaults: times in seconds, sizes in bytes, `until` as a
+    share (0.05) or a text ('5%'). An engine is a text as on the command line ('sqlite:journal_mode=wal'), or a
+    mapping of `name` and options. `path`: the run file; None: SUITE-DATE-TIME.json in the current directory.
+    `work_dir`: the directory for the engines' data. Raises UsageError before any trial, and OSError if the results
+    can't be saved.
     """
-    made = plan.make(given)
-    file = Path(given.path) if given.path is not None else Path(f"{made.suite}-{datetime.now():%Y%m%d-%H%M%S}.json")
-    root = Path(given.work_dir) if given.work_dir is not None else work_directory.default_root()
-    judge = StopRule(widest, unsure_floors)
-    run = parent.execute(made, file, root, given.observer, given.resume, given.overwrite, judge, given.blocks)
-    return Result(run)
+    chosen = plan.make(arguments)
+    file = Path(arguments.path or f"{chosen.suite}-{datetime.now():%Y%m%d-%H%M%S}.json")
+    root = Path(arguments.work_dir) if arguments.work_dir is not None else work_directory.default_root()
+    observer, most = arguments.observer, arguments.blocks
+    stop_rule = StopRule(widest, unsure_floors)
+    return Result(
+        parent.execute(chosen, file, root, observer, arguments.resume, arguments.overwrite, stop_rule, most)
+    )

@@ -54,8 +54,8 @@ def _tally(report: Report, where: str) -> Tally:
         first_error=None if report.first_error is None else checked_text(report.first_error, f"{where}: first_error"),
         bytes=None if report.bytes is None else checked_count(report.bytes, f"{where}: bytes"),
         reported_by=checked_text(report.tool, f"{where}: tool"),
-        facts=report.facts,
     )
+    tally.facts = report.facts
     tally.latency = _recorded(report.latencies)
     tally.by_kind = {kind: _recorded(values) for kind, values in report.by_kind.items()}
     tally.by_part = {part: _recorded(values) for part, values in report.by_part.items()}

@@ -1,7 +1,8 @@
-"""The run as tables for programs that do their own statistics: CSV, Parquet and, of samples, JSON.
+"""A run as tables for programs that do their own statistics: CSV, Parquet and, for samples, JSON.
 
-Two tables: a row for each cell and phase, and a row for each sample. Their columns have one name and one type in
-every run, whatever is unknown in it; docs/columns.md documents each, and a test holds the two together.
+There are two tables: a row for each cell and phase, and a row for each sample. A column has the same name and type in
+every run. Columns are documented in docs/columns.md and docs/measured-quantities.md, which a test compares with this
+module.
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ SAMPLES: Columns = {
 
 @dataclass(frozen=True)
 class Table:
-    """Every row has a value for each column: None where it is not known."""
+    """Every row has a value for each column; unknown is None."""
 
     name: str
     columns: Columns
@@ -97,8 +98,8 @@ def cells(run: Run) -> Table:
 
 
 def samples(run: Run) -> Table:
-    """A row for each sample, those included that count for nothing: without figures, and with the reason."""
-    found = (
+    """A row for each sample. Samples that don't count have no figures, and the reason."""
+    rows = (
         {**_names(row), **_sample(row, attempt, sample)}
         for row in _rows(run)
         for attempt in row.summary.attempts
@@ -106,7 +107,7 @@ def samples(run: Run) -> Table:
         if sample.phase == row.summary.phase
     )
     try:
-        return _table("samples", SAMPLES, run, found)
+        return _table("samples", SAMPLES, run, rows)
     except (TypeError, ValueError) as error:
         raise damaged(run.path, error) from None
 
@@ -116,31 +117,31 @@ def _rows(run: Run) -> list[Row]:
 
 
 def _table(name: str, columns: Columns, run: Run, rows: Iterable[Mapping[str, Any]]) -> Table:
-    own, facts = _params(run), _facts(run)
-    whole = {**NAMES, **own, **columns, **facts}
-    kinds = {**own, **facts}
+    params, facts = _params(run), _facts(run)
+    every = {**NAMES, **params, **columns, **facts}
+    converted = {**params, **facts}
     awake = {"awake": bool(run.plan.get("awake"))}
-    told = ({**row, **awake} for row in rows)
-    return Table(name, whole, [{at: _as(kinds.get(at), row.get(at)) for at in whole} for row in told])
+    whole_rows = ({**row, **awake} for row in rows)
+    return Table(name, every, [{at: _as(converted.get(at), row.get(at)) for at in every} for row in whole_rows])
 
 
 def _params(run: Run) -> Columns:
-    """The type of a parameter that suits all its values: of one that is `max` here and 1000 there, text."""
+    """Columns of parameters, with the type that suits all values of each: text for 'max' and 1000."""
     values: dict[str, list[Any]] = {}
     for cell in run.cells:
         for name, value in cell.params.items():
             values.setdefault(f"param_{name}", []).append(value)
-    return {name: _kind(found) for name, found in values.items()}
+    return {name: _kind(of) for name, of in values.items()}
 
 
 def _facts(run: Run) -> Columns:
-    """A column for each fact that a sample has: of words, or of numbers, which a median may leave whole or not."""
+    """Columns of the samples' facts: text or, since medians may have fractions, number."""
     values: dict[str, list[Any]] = {}
     for attempt in run.attempts:
         for sample in attempt.samples:
             for name, value in sample.facts.items():
                 values.setdefault(f"fact_{name}", []).append(value)
-    return {name: TEXT if any(isinstance(v, str) for v in found) else NUMBER for name, found in values.items()}
+    return {name: TEXT if any(isinstance(v, str) for v in of) else NUMBER for name, of in values.items()}
 
 
 def _kind(values: Sequence[Any]) -> str:
@@ -153,7 +154,7 @@ def _kind(values: Sequence[Any]) -> str:
 
 
 def _as(kind: str | None, value: Any) -> Any:
-    """The value of a parameter or a fact as its column has it; of other columns, the value as it is."""
+    """Converts the value of a parameter or a fact to the type of its column; None: leaves it as it is."""
     if value is None:
         return None
     return str(value) if kind == TEXT else float(value) if kind == NUMBER else value
@@ -212,7 +213,7 @@ def _sample(row: Row, attempt: Attempt, sample: Sample) -> dict[str, Any]:
 
 
 def _why(row: Row, attempt: Attempt, sample: Sample) -> str | None:
-    """Why a sample is not in the row's figures; None for one that is."""
+    """Why a sample is not in the row's figures; None if it is."""
     if sample.void is not None:
         return f"void: {sample.void}"
     if row.summary.why is not None:
@@ -244,7 +245,7 @@ def _codes(caveats: Sequence[Caveat]) -> list[str]:
 
 
 def about(run: Run) -> dict[str, Any]:
-    """What travels with a table: where it comes from, and what speaks against all of it."""
+    """Metadata of a table: origin, plan, machine, and doubts about the whole run."""
     return {
         "schema": SCHEMA,
         "suite": run.plan["suite"],
@@ -257,29 +258,29 @@ def about(run: Run) -> dict[str, Any]:
 
 
 def as_json(table: Table, run: Run) -> Iterator[str]:
-    """A piece at a time."""
+    """Yields the text in pieces."""
     return json_stream.pieces({**about(run), table.name: iter(table.rows)})
 
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
-"""What makes a spreadsheet take a text for a formula (OWASP, "CSV Injection")."""
+"""Beginnings of text that spreadsheets evaluate as a formula (OWASP, "CSV Injection")."""
 
 
 def _inert(value: Any) -> Any:
-    """A text that a spreadsheet would evaluate, with an apostrophe before it; a number stays one."""
+    """Puts an apostrophe before text that a spreadsheet would evaluate, but not before numbers."""
     live = isinstance(value, str) and value.startswith(_FORMULA) and not _NUMBER.fullmatch(value)
     return f"'{value}" if live else value
 
 
 def as_csv(table: Table) -> str:
-    """Codes joined by a semicolon; unknown is empty. Text that a spreadsheet would evaluate has an apostrophe before
-    it."""
+    """CSV: codes are joined by semicolons, unknown is empty. Text that a spreadsheet would evaluate has an apostrophe
+    before it."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(map(_inert, table.columns))
     for row in table.rows:
-        # Each code, as some spreadsheets part cells at semicolons.
+        # Each code separately, since some spreadsheets split cells at semicolons.
         cells = (
             ";".join(map(_inert, row[name])) if kind == CODES else _inert(row[name])
             for name, kind in table.columns.items()
@@ -290,17 +291,17 @@ def as_csv(table: Table) -> str:
 
 def as_parquet(table: Table, run: Run) -> bytes:
     """Raises UsageError without pyarrow."""
-    found = as_arrow(table, run)
+    arrow = as_arrow(table, run)
     from pyarrow import parquet
 
     out = io.BytesIO()
-    parquet.write_table(found, out, compression="zstd")
+    parquet.write_table(arrow, out, compression="zstd")
     return out.getvalue()
 
 
 def as_arrow(table: Table, run: Run) -> Any:
-    """A `pyarrow.Table`, with what `about` says as its metadata, by names that begin with `dyno.`. Raises UsageError
-    without pyarrow."""
+    """A `pyarrow.Table` with the metadata of `about`, by names that begin with `dyno.`. Raises UsageError without
+    pyarrow."""
     try:
         import pyarrow
     except ImportError:
@@ -313,24 +314,24 @@ def as_arrow(table: Table, run: Run) -> Any:
         MOMENT: pyarrow.timestamp("us"),
         CODES: pyarrow.list_(pyarrow.string()),
     }
-    said = {
+    metadata = {
         f"dyno.{'version' if name == 'dyno' else name}": value if isinstance(value, str) else json.dumps(value)
         for name, value in about(run).items()
         if value is not None
     }
-    schema = pyarrow.schema([(name, types[kind]) for name, kind in table.columns.items()], said)
+    schema = pyarrow.schema([(name, types[kind]) for name, kind in table.columns.items()], metadata)
     moments = [name for name, kind in table.columns.items() if kind == MOMENT]
     try:
         rows = [{**row, **{name: _moment(row[name]) for name in moments}} for row in table.rows]
         return pyarrow.Table.from_pylist(rows, schema)
-    # What is of another type than the run file's format says.
+    # A value of another type than the run file's format says.
     except (TypeError, ValueError, OverflowError) as error:
         raise damaged(run.path, error) from None
 
 
 def as_pandas(table: Table, run: Run) -> Any:
-    """A `pandas.DataFrame`, what is not known as NA, and with what `about` says as its `attrs`. Raises UsageError
-    without pandas."""
+    """A `pandas.DataFrame` in which unknown is NA, with the metadata of `about` as `attrs`. Raises UsageError without
+    pandas."""
     try:
         import pandas
     except ImportError:
@@ -351,5 +352,5 @@ def as_pandas(table: Table, run: Run) -> Any:
 
 
 def _moment(text: str) -> datetime:
-    """In UTC and without a zone, which readers of Parquet want further libraries for."""
+    """The moment in UTC, without a zone: some readers of Parquet need further libraries for zones."""
     return datetime.fromisoformat(text).astimezone(timezone.utc).replace(tzinfo=None)

@@ -1,6 +1,6 @@
-"""The run for programs: the stable JSON of `dyno show --json`, CSV with the same names, and Markdown tables.
+"""A run for other programs: the stable JSON of `dyno show --json`, CSV with the same names, and Markdown tables.
 
-docs/show-json.md documents every key; a test holds the two together.
+Keys are documented in docs/show-json.md and docs/measured-quantities.md, which a test compares with this module.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ SCHEMA = 1
 
 
 def as_data(run: Run) -> dict[str, Any]:
-    """A dict that is plain JSON. Unknown is None."""
-    found = _data(run)
-    return {**found, "cells": list(found["cells"])}
+    """The run as plain JSON; unknown is None."""
+    data = _data(run)
+    return {**data, "cells": list(data["cells"])}
 
 
 def as_json(run: Run, prices: Prices | None = None) -> Iterator[str]:
-    """The same as text, a piece at a time; with what the rows cost, where there are prices."""
+    """Yields the text of the JSON in pieces, with the costs of rows if there are prices."""
     return json_stream.pieces({**_data(run), **({} if prices is None else {"costs": _costs(run, prices)})})
 
 
 def as_dense_json(run: Run) -> Iterator[str]:
-    """The same without any blank."""
+    """Yields the text of the JSON without white space, in pieces."""
     return json_stream.dense(_data(run))
 
 
@@ -48,7 +48,7 @@ def _data(run: Run) -> dict[str, Any]:
         "host": run.header.get("host"),
         "machine_doubts": [asdict(finding) for finding in machine(run)],
         "cells": (_cell(row) for group in groups(run) for row in group.rows),
-        "absent": [_absent(found) for found in absences(run)],
+        "absent": [_absent(absence) for absence in absences(run)],
         "costs": None,
     }
 
@@ -71,7 +71,7 @@ def _costs(run: Run, prices: Prices) -> list[dict[str, Any]]:
 
 def _cell(row: Row) -> dict[str, Any]:
     summary = row.summary
-    found = summary.throughput
+    throughput = summary.throughput
     shown = {each.key: summary.figures[each.name] for each in FIELDS if JSON in each.shown}
     return {
         "suite": summary.cell.suite,
@@ -85,7 +85,7 @@ def _cell(row: Row) -> dict[str, Any]:
         "why": summary.why,
         "samples": len(summary.samples),
         **{name: shown[name] for name in ("operations", "items", "elapsed_ns", "wall_ns", "pause_cpu_ns")},
-        "throughput": None if found is None else {**asdict(found), "unit": f"{summary.unit}/s"},
+        "throughput": None if throughput is None else {**asdict(throughput), "unit": f"{summary.unit}/s"},
         "metric": summary.about.metric,
         "bytes": shown["bytes"],
         "bandwidth": None if summary.bandwidth is None else {**asdict(summary.bandwidth), "unit": "B/s"},
@@ -105,24 +105,24 @@ def _cell(row: Row) -> dict[str, Any]:
     }
 
 
-def _absent(found: Absence) -> dict[str, Any]:
-    cell = found.cell
+def _absent(absence: Absence) -> dict[str, Any]:
+    cell = absence.cell
     return {
         "suite": cell.suite,
         "engine": cell.asked,
-        "phase": found.phase,
+        "phase": absence.phase,
         "params": dict(cell.params),
         "tier": cell.tier_name,
-        "why": found.why,
+        "why": absence.why,
     }
 
 
 def _loop(summary: CellSummary) -> dict[str, Any] | None:
-    """What measured the row's last trial."""
+    """The measuring loop of the row's last trial."""
     known = [attempt.loop for attempt in summary.attempts if attempt.loop is not None]
     return dict(known[-1]) if known else None
 
 
 def as_csv(run: Run) -> str:
-    """A line for each cell and phase."""
+    """CSV with a line for each cell and phase."""
     return data_tables.as_csv(data_tables.cells(run))

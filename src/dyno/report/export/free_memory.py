@@ -1,4 +1,4 @@
-"""Memory that is free and not yet the system's again."""
+"""Returns freed memory to the system."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from contextlib import suppress
 
 
 def trim() -> None:
-    """Gives the system back what the C library keeps for more of the same: much, after vl-convert put the charting
-    library together in threads of its own, and before its V8 takes memory from elsewhere."""
-    # Other C libraries than GNU's have no such function.
+    """Returns freed memory that the C library holds to the system. vl-convert leaves much of it after bundling the
+    charting library in threads of its own."""
+    # Only the GNU C library has this function.
     with suppress(AttributeError):
         ctypes.CDLL(None).malloc_trim(0)

@@ -1,4 +1,4 @@
-"""JSON a piece at a time: that of a large run, whole, takes more memory than all else of it."""
+"""Writes JSON piece by piece: the whole text of a large run would take more memory than the run."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 
 
 def pieces(data: Mapping[str, Any]) -> Iterator[str]:
-    """The text of a table as `json.dumps(indent=2)` writes it, and the end of its last line. A value of it may be an
-    iterator: it stands for a list, and is gone through only as the text is."""
+    """Yields the text that `json.dumps(data, indent=2)` returns, with a line break at the end. An iterator among the
+    values is written as a list, and consumed as the text is."""
     before = "{\n  "
     for name, value in data.items():
         yield f"{before}{json.dumps(name)}: "
@@ -26,12 +26,12 @@ def pieces(data: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _indented(value: Any, line: str) -> str:
-    """`line`: what begins one at the value's own depth. No text of JSON has an end of line in it."""
+    # Strings in JSON have no line breaks.
     return json.dumps(value, indent=2).replace("\n", line)
 
 
 def dense(data: Mapping[str, Any]) -> Iterator[str]:
-    """The same without any blank, and with all letters as they are."""
+    """Yields the same JSON without white space and without escapes for non-ASCII letters."""
     before = "{"
     for name, value in data.items():
         yield f"{before}{compact(name)}:"
@@ -47,5 +47,5 @@ def dense(data: Mapping[str, Any]) -> Iterator[str]:
     yield "}"
 
 
-def compact(found: Any) -> str:
-    return json.dumps(found, separators=(",", ":"), ensure_ascii=False)
+def compact(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
