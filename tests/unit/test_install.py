@@ -29,7 +29,7 @@ from dyno.contracts.model import Refused
 from dyno.contracts.programs import GoModule, Jar, Jars, Program
 from dyno.install import environment, lock
 from dyno.install.engine import install
-from dyno.servers import program_option
+from dyno.servers.program_option import ServerProgram
 
 pytestmark = pytest.mark.usefixtures("processes")
 
@@ -363,6 +363,13 @@ def test_an_environment_without_pip_is_said(own: str, shell: Shell, tmp_path: Pa
 
 # Without a package of Go's library, which would be compiled first.
 SOURCE = "package main\n\nfunc main() { println(Name) }\n"
+
+
+def executable(pinned: Program) -> str:
+    """Returns what a server starts."""
+    return ServerProgram("toy", "", names=(pinned.name,), pinned=pinned).executable()
+
+
 MODULE = {"go.mod": "module example.org/toy\n\ngo 1.18\n", "cmd/toy/main.go": SOURCE}
 
 
@@ -468,24 +475,24 @@ def test_a_program_that_was_exchanged_does_not_run_until_it_is_installed_again(
     assert told(spec)[0]
     jar = program.home / "toy.jar"
     for _ in range(2):
-        assert program_option.verified(program) == str(jar)
+        assert executable(program) == str(jar)
     exchange(jar)
     for _ in range(2):
         with pytest.raises(Refused, match=r"is not what was installed: .* dyno install"):
-            program_option.verified(program)
+            executable(program)
     done, lines = told(spec)
     assert done and "is not what was installed" in lines[0] and jar.read_text() == "an archive"
-    assert program_option.verified(program) == str(jar)
+    assert executable(program) == str(jar)
 
 
 def test_a_built_program_that_was_exchanged_does_not_run(toy: Program) -> None:
     assert told(engine(programs=(toy,)))[0]
     built = toy.path()
-    assert built is not None and program_option.verified(toy) == str(built)
+    assert built is not None and executable(toy) == str(built)
     exchange(built)
     with pytest.raises(Refused, match="is not what was installed"):
-        program_option.verified(toy)
-    assert told(engine(programs=(toy,)))[0] and program_option.verified(toy) == str(built)
+        executable(toy)
+    assert told(engine(programs=(toy,)))[0] and executable(toy) == str(built)
 
 
 @pytest.mark.parametrize("name", ["", "programs", "programs/toy-1.0", "programs/toy-1.0/toy.jar"])
@@ -500,7 +507,7 @@ def test_a_program_that_others_may_write_does_not_run(
     place = cache / name
     place.chmod(place.stat().st_mode | 0o002)
     with pytest.raises(Refused, match=re.escape(f"chmod go-w {place}")):
-        program_option.verified(program)
+        executable(program)
 
 
 SEVERAL = """

@@ -131,25 +131,6 @@ class Process:
         return " ".join([line, *(why for why in after if re.match(r"[\w.$]+(Exception|Error)\b", why))])
 
 
-class Served:
-    """Base class of a server that consists of `_process`: the rest of a `dyno.contracts.engine.Server`."""
-
-    own = True
-    _process: Process
-
-    def stop(self) -> None:
-        self._process.stop()
-
-    def kill(self) -> None:
-        self._process.kill()
-
-    def close(self) -> None:
-        self._process.close()
-
-    def pids(self) -> Iterable[int]:
-        return self._process.pids()
-
-
 def _dying_with(parent: int, orphaned: signal.Signals) -> Callable[[], None]:
     """Returns a function for the new process to call before its `exec`: the kernel will then send it `orphaned` when
     the parent dies. Linux only. It has to come after the change of user, which would reset it."""

@@ -50,6 +50,8 @@ class ServerProgram(NamedTuple):
     """What is missing if it isn't found; by default the first of `names`."""
     pinned: Program | None = None
     """The program as `dyno install` builds it; preferred to one on the PATH."""
+    only_own: bool = False
+    """True if the engine has no option `url`."""
 
     @property
     def setting(self) -> Setting:
@@ -61,34 +63,41 @@ class ServerProgram(NamedTuple):
 
     def find(self) -> str | None:
         """Returns the path of the installed program; None if it or a helper is missing."""
-        if self.pinned is not None and (path := found(self.pinned)):
-            return path
+        if self.pinned is not None and (path := self.pinned.path()):
+            return str(path)
         paths = [program(name, places=self.places()) for name in self.helpers]
-        return program(*self.names, places=self.places()) if all(paths) and self.names else None
+        return program(*self.names, places=self.places()) if all(paths) else None
 
     def missing(self, path: str = "") -> str | None:
         """Returns why the program can't be started, with the remedy; None if it can. `path`: the user's choice."""
         if path:
             return self.wrong(path)
-        return None if self.find() else lacking(self.needed or self.names[0], self.install)
+        if self.find():
+            return None
+        needed = self.needed or self.names[0]
+        return f"needs {needed}: {self.install}" if self.only_own else lacking(needed, self.install)
 
     def executable(self, path: str = "") -> str:
         """Returns the path of the program to start. Raises Refused if it is missing, or in the cache and may be
         another than the one that was installed."""
         if why := self.missing(path):
             raise Refused(why)
-        return path or (self.pinned and verified(self.pinned)) or str(self.find())
+        if not path and self.pinned is not None and (cached := self.pinned.path()):
+            from dyno.servers.verify_program import verify
+
+            verify(self.pinned, cached)
+        return path or str(self.find())
 
     def wrong(self, path: str) -> str | None:
         """Returns why the program at `path` can't be started, in one line; None if it can."""
         why = _why(self, path)
         return why and f"can't start {sanitize(path, SHOWN, '')}: {why}"
 
-    def version_of(self, pinned: Program, path: str) -> str:
-        """Returns the version of the program at `path`, or else of the one that `found` finds."""
-        if not path and pinned.path():
-            return pinned.version
-        return self.version(path or program(pinned.name) or pinned.name) or "of unknown version"
+    def version_of(self, path: str) -> str:
+        """Returns the version of the program that `executable` returns."""
+        if not path and self.pinned is not None and self.pinned.path():
+            return self.pinned.version
+        return self.version(path or self.find() or self.names[0]) or "of unknown version"
 
     def version(self, path: str) -> str | None:
         """Returns the version that the program prints, or None."""
@@ -129,22 +138,6 @@ class JavaProgram(NamedTuple):
 def given(options: Mapping[str, Value]) -> str:
     """Returns the path in the option; empty if none was given, or the engine has no such option."""
     return str(options.get(PROGRAM, ""))
-
-
-def found(pinned: Program) -> str | None:
-    """Returns the path of the program that `dyno install` built, or else of one on the PATH."""
-    path = pinned.path()
-    return str(path) if path else program(pinned.name)
-
-
-def verified(pinned: Program) -> str | None:
-    """Returns what `found` returns. Raises Refused if it is in the cache and may be another than was installed."""
-    path = pinned.path()
-    if path is not None:
-        from dyno.servers.verify_program import verify
-
-        verify(pinned, path)
-    return found(pinned)
 
 
 def sibling(path: str, name: str) -> str | None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from dyno.contracts.cleanup import transaction
+from dyno.engines.mysql.client import load
 from dyno.suites.arrays import columns, sql
 from dyno.suites.arrays.port import KEY, NAMES, Change, Chunk
 
@@ -22,19 +22,21 @@ TYPES = {
 }
 SUFFIX = " ENGINE=InnoDB DEFAULT CHARSET=utf8 COLLATE=utf8_unicode_ci"
 LOAD = (
-    "LOAD DATA LOCAL INFILE '{path}' INTO TABLE {table} CHARACTER SET utf8 FIELDS TERMINATED BY ',' "
-    "OPTIONALLY ENCLOSED BY '\"' ESCAPED BY '' LINES TERMINATED BY '\\n' ({names})"
+    f"LOAD DATA LOCAL INFILE '{{path}}' INTO TABLE {sql.TABLE} CHARACTER SET utf8 FIELDS TERMINATED BY ',' "
+    f"OPTIONALLY ENCLOSED BY '\"' ESCAPED BY '' LINES TERMINATED BY '\\n' ({', '.join(NAMES)})"
 )
 
 
-class Arrays:
+class Arrays(sql.CursorArrays):
     """See `dyno.suites.arrays.port.Arrays`."""
 
+    # As doubles: the mean of integers would be a decimal with four digits.
+    mean, deviation = "AVG(CAST({} AS DOUBLE))", "STDDEV_POP(CAST({} AS DOUBLE))"
+
     def __init__(self, engine: Any) -> None:
-        self._connection = engine.connect(loading=True)
-        self._execute = self._connection.execute
+        connection = engine.connect(loading=True)
+        super().__init__(connection, connection.execute)
         self._execute(sql.create(TYPES, SUFFIX))
-        self._slice = sql.slice_of("%s")
 
     @contextmanager
     def writing(self, rows: int) -> Iterator[Callable[[Chunk], None]]:
@@ -42,33 +44,11 @@ class Arrays:
             yield self._load
 
     def _load(self, chunk: Chunk) -> None:
-        """Loads a file in memory by LOAD DATA, which both vendors recommend for many rows."""
         count = len(next(iter(chunk.values())))
-        with os.fdopen(os.memfd_create("chunk"), "wb") as file:
-            file.write(memoryview(columns.csv(chunk)))
-            file.flush()
-            path = f"/proc/self/fd/{file.fileno()}"
-            loaded = self._execute(LOAD.format(path=path, table=sql.TABLE, names=", ".join(NAMES))).rowcount
+        loaded = load(self._connection, LOAD, columns.csv(chunk))
         if loaded != count:
             # Rows that can't be loaded are skipped with a warning.
             raise ValueError(f"{loaded} of {count} rows were loaded")
-
-    def sum(self, column: str) -> Any:
-        return sql.whole(column, self._execute(f"SELECT SUM({column}) FROM {sql.TABLE}").fetchone()[0])
-
-    def stats(self, names: Sequence[str]) -> list[tuple[float, float]]:
-        # As doubles: the mean of integers would be a decimal with four digits.
-        expressions = ", ".join(f"AVG(CAST({name} AS DOUBLE)), STDDEV_POP(CAST({name} AS DOUBLE))" for name in names)
-        row = self._execute(f"SELECT {expressions} FROM {sql.TABLE}").fetchone()
-        return list(zip(map(float, row[::2]), map(float, row[1::2]), strict=True))
-
-    def slice(self, rows: range) -> Chunk:
-        return columns.of_rows(self._execute(self._slice, sql.numbers(rows)).fetchall())
-
-    def frame(self, names: Sequence[str]) -> Any:
-        from pandas import DataFrame
-
-        return DataFrame(list(self._execute(sql.frame_of(names)).fetchall()), columns=list(names))
 
     def update(self, change: Change) -> None:
         """Joins the table with the rows as JSON: one round trip, instead of one for each row."""
@@ -80,6 +60,3 @@ class Arrays:
             f"ON {sql.TABLE}.{KEY} = chunk.{KEY} SET {changed}",
             (json.dumps(list(zip(*lists, strict=True))),),
         )
-
-    def close(self) -> None:
-        self._connection.close()

@@ -3,11 +3,11 @@ by LOAD DATA with REPLACE."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from dyno.contracts.cleanup import transaction
+from dyno.engines.mysql.client import load
 from dyno.suites.series import samples, sql
 from dyno.suites.series.port import FIELDS, SampleBatch
 from dyno.suites.series.sql import SqlSeries
@@ -15,8 +15,8 @@ from dyno.suites.series.sql import SqlSeries
 TYPES = sql.Types(name="VARCHAR(60)", id="INT", ts="BIGINT", val="DOUBLE", small="SMALLINT")
 SUFFIX = "ENGINE=InnoDB DEFAULT CHARSET=latin1 COLLATE=latin1_bin"
 LOAD = (
-    "LOAD DATA LOCAL INFILE '{path}' REPLACE INTO TABLE {table} CHARACTER SET latin1 FIELDS TERMINATED BY ',' "
-    "LINES TERMINATED BY '\\n' ({fields})"
+    f"LOAD DATA LOCAL INFILE '{{path}}' REPLACE INTO TABLE {sql.TABLE} CHARACTER SET latin1 FIELDS TERMINATED BY ',' "
+    f"LINES TERMINATED BY '\\n' ({', '.join(FIELDS)})"
 )
 
 
@@ -38,14 +38,8 @@ class Series(SqlSeries):
         super().__init__(samples.VariableIds(names, [*known.items(), *new]))
 
     def insert(self, batch: SampleBatch) -> None:
-        """Loads a file in memory by LOAD DATA, which both vendors recommend for many rows."""
-        with os.fdopen(os.memfd_create("batch"), "wb") as file:
-            file.write(memoryview(samples.to_csv(self.stored(batch))))
-            file.flush()
-            path = f"/proc/self/fd/{file.fileno()}"
-            load = LOAD.format(path=path, table=sql.TABLE, fields=", ".join(FIELDS))
-            with transaction(self._execute):
-                loaded = self._execute(load).rowcount
+        with transaction(self._execute):
+            loaded = load(self._connection, LOAD, samples.to_csv(self.stored(batch)))
         if loaded < len(batch.ts):
             # Rows that can't be loaded are skipped with a warning; rows that replace others are counted twice.
             raise ValueError(f"{loaded} of {len(batch.ts)} samples were loaded")

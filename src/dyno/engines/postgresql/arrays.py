@@ -3,9 +3,8 @@ as its documentation advises ("Populating a Database")."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from dyno.contracts.cleanup import transaction
 from dyno.contracts.model import Refused
@@ -26,18 +25,20 @@ COPY = f"COPY {sql.TABLE} ({', '.join(NAMES)}) FROM STDIN (FORMAT csv)"
 KEYED = f"SELECT relhasindex FROM pg_class WHERE oid = '{sql.TABLE}'::regclass"
 
 
-class Arrays:
+class Arrays(sql.CursorArrays):
     """See `dyno.suites.arrays.port.Arrays`."""
+
+    # As doubles: for integers it would compute in slow decimals.
+    mean, deviation = "AVG({}::float8)", "STDDEV_POP({}::float8)"
 
     def __init__(self, engine: Postgres) -> None:
         if engine.options["client"] != "psycopg" or engine.options["many"] != "list":
             raise Refused("client=pq and many=pipeline are ways to single records: arrays are read by psycopg")
-        self._connection = engine.connect()
+        connection = engine.connect()
         # Binary results need no formatting and parsing.
-        self._cursor = self._connection.cursor(binary=True)
-        self._execute = self._cursor.execute
+        self._cursor = connection.cursor(binary=True)
+        super().__init__(connection, self._cursor.execute)
         self._execute(sql.create(TYPES, key=False))
-        self._slice = sql.slice_of("%s")
 
     @contextmanager
     def writing(self, rows: int) -> Iterator[Callable[[Chunk], None]]:
@@ -51,23 +52,6 @@ class Arrays:
         with self._cursor.copy(COPY) as copy:
             copy.write(memoryview(columns.csv(chunk)))
 
-    def sum(self, column: str) -> Any:
-        return sql.whole(column, self._execute(f"SELECT SUM({column}) FROM {sql.TABLE}").fetchone()[0])
-
-    def stats(self, names: Sequence[str]) -> list[tuple[float, float]]:
-        # As doubles: for integers it would compute in slow decimals.
-        expressions = ", ".join(f"AVG({name}::float8), STDDEV_POP({name}::float8)" for name in names)
-        row = self._execute(f"SELECT {expressions} FROM {sql.TABLE}").fetchone()
-        return list(zip(row[::2], row[1::2], strict=True))
-
-    def slice(self, rows: range) -> Chunk:
-        return columns.of_rows(self._execute(self._slice, sql.numbers(rows)).fetchall())
-
-    def frame(self, names: Sequence[str]) -> Any:
-        from pandas import DataFrame
-
-        return DataFrame(self._execute(sql.frame_of(names)).fetchall(), columns=list(names))
-
     def update(self, change: Change) -> None:
         names = (KEY, *change.values)
         lists = [sql.keys(change), *(values.tolist() for values in change.values.values())]
@@ -77,6 +61,3 @@ class Arrays:
             f"FROM unnest({arrays}) AS chunk ({', '.join(names)}) WHERE {sql.TABLE}.{KEY} = chunk.{KEY}",
             lists,
         )
-
-    def close(self) -> None:
-        self._connection.close()

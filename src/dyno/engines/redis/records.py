@@ -1,10 +1,9 @@
-"""The `records` port over keys and sorted sets, as Redis and Valkey have them: for clients as `resp` has them.
+"""The port `records` on Redis and Valkey.
 
-A record is a string, by msgpack, under its own key. A sorted set whose members all have the same score has the keys
-in the order of their bytes; another one for each index has the indexed value and the record's key as one member. A
-record's indexed values follow from its key, so that a replacement moves no entry and a deletion need not read the
-record. Every transaction is one MULTI and EXEC, every read of one record one round trip; a scan is two.
-"""
+A record is a string, encoded by msgpack, under its own key. A sorted set, whose members all have the same score, has
+the keys in the order of their bytes. A sorted set for each index has members made of the indexed value and the
+record's key. Indexed values follow from the key, so that a replacement changes no index, and a deletion does not read
+the record. A transaction is one MULTI and EXEC, a read of one record is one round trip, and a scan is two."""
 
 from __future__ import annotations
 
@@ -19,10 +18,10 @@ from dyno.suites.records.sql import batches
 _MSGPACK = ENCODERS["msgpack"]
 
 BATCH = 1_000
-"""Records of one command."""
+"""Most records in one command."""
 
-# The record of the first entry from ARGV[1] on that begins with it. By two calls it would be slower, with either
-# client, and a record might be deleted between them.
+# Returns the record of the first entry that begins with ARGV[1]. Two calls would be slower, and the record could be
+# deleted between them.
 FIND = """
 local found = redis.call('ZRANGE', KEYS[1], '[' .. ARGV[1], '+', 'BYLEX', 'LIMIT', 0, 1)[1]
 if not found or string.sub(found, 1, #ARGV[1]) ~= ARGV[1] then return false end
@@ -31,7 +30,7 @@ return redis.call('GET', ARGV[2] .. string.sub(found, #ARGV[1] + 1))
 
 
 class KeyedReader(Reader):
-    """Each read sees what is there when it is done: there is no transaction to read in."""
+    """Every read sees the current state: Redis has no transactions for reads."""
 
     def __init__(self, client: Any, prefix: bytes, found: Any, pipelined: bool) -> None:
         self._execute, self._prefix, self._find = client.execute, prefix, found
@@ -59,13 +58,13 @@ class KeyedReader(Reader):
         return find
 
     def scanner(self, count: int) -> Callable[[Key], list[Record]]:
-        # Not by a script: the server is busy far longer with one that handles a hundred strings.
+        # Not by a script, which would keep the server busy far longer for a hundred strings.
         execute, prefix, order = self._execute, self._prefix, _order(self._prefix)
 
         def scan(key: Key) -> list[Record]:
             keys = execute(b"ZRANGE", order, pack(b"[", key), b"+", b"BYLEX", b"LIMIT", 0, count)
             values = execute(b"MGET", *[prefix + key for key in keys]) if keys else ()
-            # One that another client deleted in between is no more.
+            # Another client may have deleted a record in between.
             return [_MSGPACK.decode(value) for value in values if value is not None]
 
         return scan
@@ -132,7 +131,7 @@ class KeyedRecords:
         olds: list[Record | None] = []
         for same, answer in zip(earlier, self._answers(commands()), strict=True):
             values = answer if isinstance(answer, list) else [answer]
-            # Stored earlier in the same batch, it was not there yet when the server looked.
+            # A record that is earlier in the same batch was not stored yet when the server read it.
             olds += [new or (value and _MSGPACK.decode(value)) for new, value in zip(same, values, strict=True)]
         return olds
 
@@ -154,12 +153,12 @@ class KeyedRecords:
         there: list[bool] = []
         for same, answer in zip(earlier, self._answers(commands()), strict=True):
             found = [score is not None for score in answer] if isinstance(answer, list) else [answer == 1]
-            # Only the first mention of a key finds it.
+            # Only the first mention of a key deletes it.
             there += [yes and place is None for yes, place in zip(found, same, strict=True)]
         return there
 
     def _answers(self, commands: Iterable[tuple[Any, ...]]) -> list[Any]:
-        """For each batch, the answer about its records. The last may have a command less: it may be of one record."""
+        """Returns the first answer of each batch. A last batch of one record has a command less."""
         answers: list[Any] = self._client.transaction(commands)
         return answers[:: self._commands]
 
@@ -168,7 +167,7 @@ class KeyedRecords:
 
 
 def _order(prefix: bytes) -> bytes:
-    # No record's key: in those are NULs.
+    # Not a record's key: those contain NULs.
     return prefix + b"order"
 
 
@@ -186,10 +185,10 @@ def _pairs(first: Iterable[Any], second: Iterable[Any]) -> Iterator[Any]:
 
 
 def _earlier(packed: list[bytes]) -> list[int | None]:
-    """For each key, where it was mentioned last before; None for its first mention."""
+    """Returns for each key the position of its previous mention; None for the first."""
     latest: dict[bytes, int] = {}
-    found = []
-    for place, key in enumerate(packed):
-        found.append(latest.get(key))
-        latest[key] = place
-    return found
+    positions = []
+    for position, key in enumerate(packed):
+        positions.append(latest.get(key))
+        latest[key] = position
+    return positions

@@ -1,7 +1,4 @@
-"""Clients of a server that speaks RESP, the protocol of Redis and Valkey: redis-py as it comes, and a thin one.
-
-What is asked of the server may not be put here.
-"""
+"""Clients of the protocol RESP of Redis and Valkey: redis-py, and a thin one by hiredis."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ import socket
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
-from typing import Any, Protocol
+from typing import Any
 
 from dyno.servers import user_server
 
@@ -22,39 +19,25 @@ CHUNK_BYTES = 1 << 20
 RECEIVE_BYTES = 1 << 16
 
 
-class Client(Protocol):
-    """One client's connection. An error of the server's is raised, and nothing is tried again."""
-
-    def execute(self, *command: Argument) -> Any: ...
-
-    def transaction(self, commands: Iterable[Command]) -> list[Any]:
-        """MULTI, the commands, EXEC: the answers in order. Nothing is done where `commands` raises."""
-
-    def pipeline(self, commands: Sequence[Command]) -> list[Any]:
-        """The commands, sent together: the answers in order. They are no transaction."""
-
-    def close(self) -> None: ...
-
-
 def library(server: Any, single: bool = False) -> Any:
-    """redis-py's client of a server of Dyno's own or of a user's. Raises Refused where it can't connect."""
+    """Returns redis-py's client of a server. Raises Refused if it can't connect."""
     import redis
     from redis.backoff import NoBackoff
     from redis.retry import Retry
 
-    # By default it tries a command again, and gives up after 5 s, which a large transaction may take.
-    given: dict[str, Any] = {
+    # By default it retries commands, and has a timeout of 5 s, which a large transaction may exceed.
+    arguments: dict[str, Any] = {
         "retry": Retry(NoBackoff(), 0),
         "socket_timeout": None,
         "single_connection_client": single,
     }
     try:
         if server.own:
-            client = redis.Redis(unix_socket_path=str(server.address), **given)
+            client = redis.Redis(unix_socket_path=str(server.address), **arguments)
         else:
-            # Valkey's own name for the same.
+            # Valkey's own name of the scheme.
             url = re.sub("^valkey:", "redis:", server.url)
-            client = redis.Redis.from_url(url, **given)
+            client = redis.Redis.from_url(url, **arguments)
         client.ping()
     except (redis.RedisError, OSError, ValueError, TypeError) as error:
         raise user_server.unreachable(server, error) from None
@@ -62,32 +45,35 @@ def library(server: Any, single: bool = False) -> Any:
 
 
 def encrypted(server: Any) -> bool:
-    """Returns whether its connections use TLS: redis-py takes it from the scheme alone."""
+    """Returns whether its connections use TLS, which the scheme alone decides."""
     return not server.own and str(server.url).startswith("rediss:")
 
 
 def connect(server: Any, how: str) -> Client:
-    """A connection of its own, by one of CLIENTS."""
-    found = library(server, single=how == "single")
+    """Returns a new connection by one of CLIENTS."""
+    connection = library(server, single=how == "single")
     if how != "hiredis":
-        return Library(found)
-    with found:
-        return Thin(found.connection_pool.connection_kwargs)
+        return Client(connection)
+    with connection:
+        return Thin(connection.connection_pool.connection_kwargs)
 
 
-class Library:
-    """By redis-py: each command through its pool of connections, or without it on a single one."""
+class Client:
+    """One client's connection, by redis-py: with its pool of connections, or without it on a single connection.
+    Errors of the server are raised, and nothing is retried."""
 
     def __init__(self, client: Any) -> None:
         self._client = client
-        # The answer as the server gave it, for SET has two kinds.
+        # The raw answer, because SET has two kinds.
         client.set_response_callback("SET", lambda answer, **_: answer)
         self.execute = client.execute_command
 
     def transaction(self, commands: Iterable[Command]) -> list[Any]:
+        """Sends MULTI, the commands and EXEC; returns the answers in order. Nothing is done if `commands` raises."""
         return self._together(commands, transaction=True)
 
     def pipeline(self, commands: Sequence[Command]) -> list[Any]:
+        """Sends the commands together, without a transaction; returns the answers in order."""
         return self._together(commands, transaction=False)
 
     def _together(self, commands: Iterable[Command], transaction: bool) -> list[Any]:
@@ -100,8 +86,8 @@ class Library:
         self._client.close()
 
 
-class Thin:
-    """By hiredis on a plain socket, without what redis-py does for each command: its pool, its state, its metrics."""
+class Thin(Client):
+    """By hiredis on a plain socket, without redis-py's work for each command: pool, state and metrics."""
 
     def __init__(self, where: Mapping[str, Any]) -> None:
         import hiredis
@@ -138,7 +124,7 @@ class Thin:
         return answer
 
     def transaction(self, commands: Iterable[Command]) -> list[Any]:
-        """Sent while it is made: the server collects it."""
+        """Sends commands while they are made: the server collects them."""
         sent, waiting, size = 0, [self._multi], 0
         try:
             for packed in map(self._pack, commands):
@@ -178,9 +164,9 @@ class Thin:
 
 def _socket(where: Mapping[str, Any]) -> socket.socket:
     if "path" in where:
-        made = socket.socket(socket.AF_UNIX)
-        made.connect(where["path"])
-        return made
-    made = socket.create_connection((where.get("host", "localhost"), where.get("port", 6379)))
-    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return made
+        unix = socket.socket(socket.AF_UNIX)
+        unix.connect(where["path"])
+        return unix
+    tcp = socket.create_connection((where.get("host", "localhost"), where.get("port", 6379)))
+    tcp.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return tcp

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import closing
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, closing, contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -64,7 +64,7 @@ class Relational(databases.Database):
         from relstorage.adapters.postgresql import PostgreSQLAdapter
 
         name = namespace.of(self._home)
-        with closing(_postgres(self._server)) as connection, closing(connection.cursor()) as cursor:
+        with self._cursor() as cursor:
             cursor.execute("SELECT oid FROM pg_database WHERE datname = %s", (name,))
             row = cursor.fetchone()
             if row is None:
@@ -76,7 +76,7 @@ class Relational(databases.Database):
 
     def _mariadb(self, chosen: Any) -> Any:
         name = namespace.of(self._home)
-        with closing(_maria(self._server)) as connection, closing(connection.cursor()) as cursor:
+        with self._cursor() as cursor:
             cursor.execute(f"CREATE DATABASE IF NOT EXISTS {name}")
         self._data = self._server.data / name
         address = dict(self._server.address)
@@ -85,50 +85,40 @@ class Relational(databases.Database):
             del address["ssl_disabled"]
         return mariadb_adapter(chosen, {**address, "database": name})
 
+    def _cursor(self) -> AbstractContextManager[Any]:
+        return administrator(self._server, self._options["backend"])
+
     def forget(self) -> None:
         self.database.storage._cache.clear(load_persistent=False)
 
     def version(self) -> str:
-        return f"{super().version()}, {self._database_version()}"
-
-    def _database_version(self) -> str:
         if self._options["backend"] == SQLITE:
             import sqlite3
 
-            return f"SQLite {sqlite3.sqlite_version}"
+            return f"{super().version()}, SQLite {sqlite3.sqlite_version}"
         # The module's own version: it may be from distributions of several names.
         library = DRIVERS[driver(self._options)].module
         number = str(import_module(library).__version__).split()[0]
-        return f"{library} {number}, {self._server_version()}"
-
-    def _server_version(self) -> str:
-        kind, connect = ("PostgreSQL", _postgres) if self._options["backend"] == "postgresql" else ("MariaDB", _maria)
-        query = "SHOW server_version" if kind == "PostgreSQL" else "SELECT VERSION()"
-        with closing(connect(self._server)) as connection, closing(connection.cursor()) as cursor:
-            cursor.execute(query)
-            return f"{kind} {cursor.fetchone()[0].split()[0].split('-')[0]}"
+        server = "PostgreSQL" if self._options["backend"] == "postgresql" else "MariaDB"
+        with self._cursor() as cursor:
+            cursor.execute("SHOW server_version" if server == "PostgreSQL" else "SELECT VERSION()")
+            release = cursor.fetchone()[0].split()[0].split("-")[0]
+        return f"{super().version()}, {library} {number}, {server} {release}"
 
     def settings(self) -> Mapping[str, Value | None]:
         names = ("backend", "history", "cache", "cache_mib", "server_cache_mib", "sharing")
-        chosen: dict[str, Value | None] = {name: self._options[name] for name in names}
-        return {**chosen, "driver": driver(self._options), **self._durability()}
-
-    def _durability(self) -> Mapping[str, Value | None]:
-        """Returns the settings that give the tier, read from the server. Those of SQLite are set for each
-        connection."""
+        settings: dict[str, Value | None] = {name: self._options[name] for name in names}
+        settings["driver"] = driver(self._options)
+        # Those of SQLite are set for each connection; the others are read from the server.
         backend = str(self._options["backend"])
-        settings = BACKENDS[backend].tiers[self._tier]
-        if backend == SQLITE:
-            return settings
-        effective: dict[str, Value | None] = {}
-        with (
-            closing(_postgres(self._server) if backend == "postgresql" else _maria(self._server)) as connection,
-            closing(connection.cursor()) as cursor,
-        ):
-            for name in settings:
-                cursor.execute(f"SHOW {name}" if backend == "postgresql" else f"SHOW GLOBAL VARIABLES LIKE '{name}'")
-                effective[name] = str(cursor.fetchone()[-1])
-        return effective
+        settings |= BACKENDS[backend].tiers[self._tier]
+        if backend != SQLITE:
+            show = "SHOW {}" if backend == "postgresql" else "SHOW GLOBAL VARIABLES LIKE '{}'"
+            with self._cursor() as cursor:
+                for name in BACKENDS[backend].tiers[self._tier]:
+                    cursor.execute(show.format(name))
+                    settings[name] = str(cursor.fetchone()[-1])
+        return settings
 
     def files(self) -> Iterable[Path]:
         """Returns the files of its tables, indexes and blobs. A server's log is not among them."""
@@ -142,31 +132,28 @@ class Relational(databases.Database):
             yield Caveat("mended", "is RelStorage with two changes of Dyno's, without which it can't use MariaDB")
 
 
-def _postgres(server: Any) -> Any:
-    """Returns a connection of the administrator."""
-    import psycopg2
+@contextmanager
+def administrator(server: Any, backend: object) -> Iterator[Any]:
+    """Yields a cursor of the server's administrator."""
+    if backend == "postgresql":
+        import psycopg2
 
-    connection = psycopg2.connect(**server.address)
-    connection.autocommit = True
-    return connection
+        connection = psycopg2.connect(**server.address)
+        connection.autocommit = True
+    else:
+        import pymysql
 
-
-def _maria(server: Any) -> Any:
-    import pymysql
-
-    return pymysql.connect(**server.address, autocommit=True)
+        connection = pymysql.connect(**server.address, autocommit=True)
+    with closing(connection), closing(connection.cursor()) as cursor:
+        yield cursor
 
 
 def remove(home: Path, options: Mapping[str, Value], server: Any) -> None:
     """See `dyno.contracts.engine.EngineSpec.remove`."""
-    if server is None:
-        return
-    postgres = options["backend"] == "postgresql"
-    with (
-        closing(_postgres(server) if postgres else _maria(server)) as connection,
-        closing(connection.cursor()) as one,
-    ):
-        one.execute(f"DROP DATABASE IF EXISTS {namespace.of(home)}{' WITH (FORCE)' if postgres else ''}")
+    if server is not None:
+        force = " WITH (FORCE)" if options["backend"] == "postgresql" else ""
+        with administrator(server, options["backend"]) as cursor:
+            cursor.execute(f"DROP DATABASE IF EXISTS {namespace.of(home)}{force}")
 
 
 ENGINE = EngineSpec(

@@ -15,13 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from dyno.contracts.engine import EngineSpec, PortSpec, Server
-from dyno.contracts.model import Caveat, Refused, Tier, Value
+from dyno.contracts.model import Caveat, Tier, Value
 from dyno.contracts.programs import GoModule, Program
 from dyno.engines.s3 import buckets
 from dyno.engines.s3.http_requests import LOOPBACK
 from dyno.host import filesystem
 from dyno.servers import loopback, program_option
-from dyno.servers.process import Process, Served, directory
+from dyno.servers.process import Process, directory
+from dyno.servers.program_option import ServerProgram
 
 MINIO_PROGRAM = Program(
     "minio",
@@ -46,32 +47,28 @@ VERSITYGW_PROGRAM = Program(
 )
 
 
-class S3Server(Served):
+def _program(title: str, pattern: str, pinned: Program) -> ServerProgram:
+    return ServerProgram(
+        title, pattern, names=(pinned.name,), install=f"dyno install {pinned.name}", pinned=pinned, only_own=True
+    )
+
+
+class S3Server(Process):
     """A server with the keys of its address, on the directory `data`."""
 
-    program: Program
-    kind: program_option.ServerProgram
+    server: ServerProgram
     ready: str
     """Path of the health check."""
     region = buckets.REGION
 
     def __init__(self, home: Path, path: str = "") -> None:
-        program = path or program_option.verified(self.program)
-        if program is None or self.missing(path):
-            raise Refused(f"{self.missing(path)}")
-        self._home, self.data = home, home / "data"
-        self.address = loopback.own(home)
-        self._process = Process(
-            [program], home, lambda: loopback.says(self.address, self.ready), environment=self.environment()
+        self.data, self.address = home / "data", loopback.own(home)
+        super().__init__(
+            [self.server.executable(path)],
+            home,
+            lambda: loopback.says(self.address, self.ready),
+            environment=self.environment(),
         )
-
-    @classmethod
-    def missing(cls, path: str) -> str | None:
-        """What is missing, with the remedy. `path`: of a program that the user named."""
-        if path:
-            return cls.kind.wrong(path)
-        name = cls.program.name
-        return None if program_option.found(cls.program) else f"needs {name}: dyno install {name}"
 
     def environment(self) -> dict[str, str]:
         raise NotImplementedError
@@ -81,15 +78,15 @@ class S3Server(Served):
         raise NotImplementedError
 
     def start(self) -> None:
-        directory(self._home, None)
+        directory(self.home)
         self.data.mkdir(exist_ok=True)
-        self._process.command[1:] = self.arguments()
-        self._process.start()
+        self.command[1:] = self.arguments()
+        super().start()
 
 
 class Minio(S3Server):
-    program, ready = MINIO_PROGRAM, "/minio/health/ready"
-    kind = program_option.ServerProgram("MinIO server", r"minio version (\S+)")
+    ready = "/minio/health/ready"
+    server = _program("MinIO server", r"minio version (\S+)", MINIO_PROGRAM)
 
     def environment(self) -> dict[str, str]:
         return {
@@ -104,7 +101,7 @@ class Minio(S3Server):
         }
 
     def arguments(self) -> list[str]:
-        (self._home / "certs").mkdir(exist_ok=True)
+        (self.home / "certs").mkdir(exist_ok=True)
         listen = ["--address", f"{self.address.host}:{self.address.port}", "--certs-dir", "certs"]
         return ["server", "--quiet", *listen, "data"]
 
@@ -113,8 +110,8 @@ class Versitygw(S3Server):
     """Metadata of an object is in the file's extended attributes, or in a directory beside the data if the file
     system has none."""
 
-    program, ready = VERSITYGW_PROGRAM, "/health"
-    kind = program_option.ServerProgram("versitygw server", r"Version\s*: (\S+)")
+    ready = "/health"
+    server = _program("versitygw server", r"Version\s*: (\S+)", VERSITYGW_PROGRAM)
 
     def environment(self) -> dict[str, str]:
         return {"ROOT_ACCESS_KEY": self.address.user, "ROOT_SECRET_KEY": self.address.password}
@@ -127,7 +124,7 @@ class Versitygw(S3Server):
             os.setxattr(self.data, "user.dyno", b"1")
             os.removexattr(self.data, "user.dyno")
         except OSError:
-            (self._home / "beside").mkdir(exist_ok=True)
+            (self.home / "beside").mkdir(exist_ok=True)
             arguments += ["--sidecar", "beside"]
         return [*arguments, "data"]
 
@@ -142,9 +139,8 @@ class Store(buckets.Store):
         self._class, self._flushes = cls, flushes
 
     def version(self) -> str:
-        program = self._class.program
-        version = self._class.kind.version_of(program, program_option.given(self.options))
-        return f"{program.name} {version} ({self.clients()})"
+        version = self._class.server.version_of(program_option.given(self.options))
+        return f"{self._class.server.names[0]} {version} ({self.clients()})"
 
     def settings(self) -> Mapping[str, Value | None]:
         client = {"client": self.options["client"], "region": self.at.region, "transport": "loopback"}
@@ -162,11 +158,14 @@ class Store(buckets.Store):
 
 
 def _declare(cls: type[S3Server], title: str, flushes: str) -> EngineSpec:
+    name, program = cls.server.names[0], cls.server.pinned
+    assert program is not None
+
     def serve(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) -> Server:
         return cls(home, program_option.given(options))
 
     return EngineSpec(
-        name=cls.program.name,
+        name=name,
         title=title,
         opener=partial(Store, cls, flushes),
         ports={"bucket": PortSpec("dyno.engines.s3.boto:Objects")},
@@ -174,10 +173,10 @@ def _declare(cls: type[S3Server], title: str, flushes: str) -> EngineSpec:
         default_tier=Tier.PROCESS,
         modules=("boto3", "pycurl"),
         requires=("boto3>=1.36", "pycurl>=7.45.7"),
-        programs=(cls.program,),
-        options=(buckets.CLIENT, cls.kind.setting),
+        programs=(program,),
+        options=(buckets.CLIENT, cls.server.setting),
         server=serve,
-        needs=lambda options: cls.missing(program_option.given(options)),
+        needs=lambda options: cls.server.missing(program_option.given(options)),
         by_default=False,
     )
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from dyno.contracts.model import Refused
 from dyno.servers import loopback, program_option
-from dyno.servers.process import Process, Served, directory, program, unprivileged
+from dyno.servers.process import Process, directory, program, unprivileged
 
 INSTALL = "dyno install nginx"
 CONFIG_FILE, ROOT = "nginx.conf", "files"
@@ -68,7 +68,7 @@ def version(path: str) -> str:
     return KIND.version(path or program("nginx") or "nginx") or "of unknown version"
 
 
-class Nginx(Served):
+class Nginx(Process):
     """`tls`: with a self-signed certificate, HTTP/1.1 and 2; `plain2`: HTTP/2 without TLS, and nothing else; `path`:
     of a program that the user named."""
 
@@ -76,28 +76,27 @@ class Nginx(Served):
         command = path or program("nginx")
         if command is None or missing(tls, path):
             raise Refused(f"{missing(tls, path)}")
-        self._home, self._tls, self._workers, self._plain2 = home, tls, workers, plain2
+        self._tls, self._workers, self._plain2 = tls, workers, plain2
         self.root, self.certificate = home / ROOT, home / CERTIFICATE
         address = loopback.own(home)
         self.address = loopback.Address(address.host, address.port, secure=tls)
-        self._user = unprivileged("www-data", "nginx")
-        self._process = Process(
+        super().__init__(
             [command, "-p", str(home), "-c", str(home / CONFIG_FILE), "-e", "stderr"],
             home,
             lambda: loopback.listens(self.address),
-            self._user,
+            unprivileged("www-data", "nginx"),
             # After SIGKILL its workers would outlive it.
             orphaned=signal.SIGTERM,
         )
 
     def start(self) -> None:
-        directory(self._home, self._user)
+        directory(self.home, self.user)
         self.root.mkdir(exist_ok=True)
         self.root.chmod(0o755)
         if self._tls and not self.certificate.exists():
             self._certify()
-        (self._home / CONFIG_FILE).write_text(self._configuration())
-        self._process.start()
+        (self.home / CONFIG_FILE).write_text(self._configuration())
+        super().start()
 
     def _configuration(self) -> str:
         secure = f"ssl_certificate {CERTIFICATE}; ssl_certificate_key {KEY};" if self._tls else ""
@@ -115,7 +114,7 @@ class Nginx(Served):
 
     def _certify(self) -> None:
         """Creates a self-signed certificate for the server's address."""
-        key = self._home / KEY
+        key = self.home / KEY
         words = ["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "30"]
         names = ["-subj", "/CN=dyno", "-addext", f"subjectAltName=IP:{self.address.host}"]
         openssl = subprocess.run(
@@ -125,6 +124,6 @@ class Nginx(Served):
         )
         if openssl.returncode:
             raise Refused(f"openssl could not create a certificate: {openssl.stderr.strip()[-200:]}")
-        if self._user is not None:
-            shutil.chown(key, self._user.pw_uid, self._user.pw_gid)
+        if self.user is not None:
+            shutil.chown(key, self.user.pw_uid, self.user.pw_gid)
         key.chmod(0o600)

@@ -1,5 +1,4 @@
-"""sysbench's tests of databases, and pgbench: what they are told, and what they report. On which server is the
-engine's to say."""
+"""sysbench's tests of databases, and pgbench: their arguments and their reports."""
 
 from __future__ import annotations
 
@@ -21,14 +20,14 @@ ABORTED = "a transaction that the server aborted: a serialization failure or a d
 
 
 class Sysbench:
-    """Its tests `oltp_*`, on the server that `words` and `environment` name."""
+    """The tests `oltp_*`, on the server that `words` and `environment` name."""
 
     def __init__(self, words: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
         self._words, self._environment = list(words), environment
         self._tool = ""
 
     def fill(self, tables: SysbenchTables) -> None:
-        # With one thread: the same rows, in the same order, each time.
+        # With one thread, so that rows are always the same, in the same order.
         sysbench.run([*self._of("oltp_read_write", tables), "prepare"], self._environment)
 
     def run(self, test: str, tables: SysbenchTables, load: Load) -> Report:
@@ -36,7 +35,7 @@ class Sysbench:
         words += [f"--rand-seed={load.seed}", f"--rand-type={tables.distribution}", "run"]
         output = sysbench.run(words, self._environment)
         result = sysbench.Result.of(output)
-        done = _counted(output, "transactions:")
+        transactions = _counted(output, "transactions:")
         errors = _counted(output, "ignored errors:")
         facts: dict[str, Fact] = {
             "reads": _counted(output, "read:"),
@@ -47,8 +46,8 @@ class Sysbench:
         self._tool = self._tool or sysbench.version()
         return replace(
             result.report(self._tool),
-            operations=done + errors,
-            items=done,
+            operations=transactions + errors,
+            items=transactions,
             errors=errors,
             first_error=IGNORED if errors else None,
             facts={**result.facts, **facts},
@@ -58,32 +57,32 @@ class Sysbench:
         return [test, *self._words, f"--tables={tables.count}", f"--table-size={tables.size}"]
 
 
-def _counted(output: str, said: str) -> int:
-    found = number(output, said)
-    if found is None:
-        raise Refused(f"{sysbench.NAME} does not tell {said} {format_value(output[-200:].strip())}")
-    return int(found)
+def _counted(output: str, label: str) -> int:
+    value = number(output, label)
+    if value is None:
+        raise Refused(f"no {label!r} in sysbench's report: {format_value(output[-200:].strip())}")
+    return int(value)
 
 
 def fill_pgbench(program: str, environment: Mapping[str, str], scale: int) -> None:
-    """Without vacuum, which is the engine's upkeep."""
+    """Creates pgbench's tables, without a vacuum, which is the engine's upkeep."""
     sysbench.outside([program, "--initialize", f"--scale={scale}", "--quiet", "--no-vacuum"], environment)
 
 
 def run_pgbench(program: str, environment: Mapping[str, str], script: str, load: Load) -> Report:
-    """One of its own scripts. Its latencies are a mean and a deviation: it tells no percentiles."""
+    """Runs one of pgbench's built-in scripts. It reports mean and deviation of latencies, but no percentiles."""
     if load.events:
-        how_long = f"--transactions={load.events // load.clients}"
+        duration = f"--transactions={load.events // load.clients}"
     else:
-        how_long = f"--time={max(load.limit_ns // SECOND_NS, 1)}"
-    words = [f"--builtin={script}", f"--client={load.clients}", f"--jobs={load.clients}", how_long, "--no-vacuum"]
+        duration = f"--time={max(load.limit_ns // SECOND_NS, 1)}"
+    words = [f"--builtin={script}", f"--client={load.clients}", f"--jobs={load.clients}", duration, "--no-vacuum"]
     words += [f"--random-seed={load.seed}", "--protocol=prepared"]
     output = sysbench.outside([program, *words], environment)
     version = re.match(r"pgbench \(([^() ]*)", output)
-    done, rate = number(output, "number of transactions actually processed:"), number(output, "tps =")
+    transactions, rate = number(output, "number of transactions actually processed:"), number(output, "tps =")
     failed = number(output, "number of failed transactions:")
-    if done is None or rate is None or not rate:
-        raise Refused(f"pgbench told no transactions: {format_value(output[-200:].strip())}")
+    if transactions is None or rate is None or not rate:
+        raise Refused(f"no transactions in pgbench's report: {format_value(output[-200:].strip())}")
     facts: dict[str, Fact] = {
         "latency_avg_ns": _ns(output, "latency average ="),
         "latency_deviation_ns": _ns(output, "latency stddev ="),
@@ -91,15 +90,15 @@ def run_pgbench(program: str, environment: Mapping[str, str], script: str, load:
     }
     return Report(
         tool=f"pgbench {version[1]}" if version else "pgbench",
-        operations=int(done + (failed or 0)),
-        items=int(done),
-        elapsed_ns=round(done / rate * SECOND_NS),
+        operations=int(transactions + (failed or 0)),
+        items=int(transactions),
+        elapsed_ns=round(transactions / rate * SECOND_NS),
         errors=int(failed or 0),
         first_error=ABORTED if failed else None,
         facts=facts,
     )
 
 
-def _ns(output: str, said: str) -> int | None:
-    found = number(output, said)
-    return None if found is None else round(found * 1e6)
+def _ns(output: str, label: str) -> int | None:
+    ms = number(output, label)
+    return None if ms is None else round(ms * 1e6)

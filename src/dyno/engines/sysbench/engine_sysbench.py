@@ -1,4 +1,4 @@
-"""sysbench: an outside tool that measures processor and memory and reports its figures."""
+"""sysbench: an outside tool that measures processor and memory and reports its own figures."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from dyno.engines.sysbench import program
 from dyno.suites.memory import BLOCKS
 
 ENDLESS = "1000T"
-"""More than is moved before the time is over."""
+"""More bytes than any test moves in its time."""
 
 
 class Sysbench(Engine):
-    """Each phase runs the program."""
+    """Every phase runs the program."""
 
     def __init__(self, home: Path, tier: Tier | None, options: Mapping[str, Value]) -> None:
         self._version = program.version()
@@ -27,7 +27,7 @@ class Sysbench(Engine):
 
 
 class Primes:
-    """The port `primes`: its test `cpu`."""
+    """The port `primes`: sysbench's test `cpu`."""
 
     def __init__(self, engine: Sysbench) -> None:
         self._tool = engine.version()
@@ -41,7 +41,7 @@ class Primes:
 
 
 class Memory:
-    """The port `memory-access`: its test `memory`, with a block for each thread."""
+    """The port `memory-access`: sysbench's test `memory`, with a block for each thread."""
 
     def __init__(self, engine: Sysbench) -> None:
         self._tool = engine.version()

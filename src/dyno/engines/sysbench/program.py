@@ -1,6 +1,6 @@
-"""sysbench, run as a program: what it prints, read. What one of its tests is about may not be put here.
+"""Runs sysbench and reads its report.
 
-After Alexey Kopytov, sysbench 1.0: its manual pages and its report.
+Alexey Kopytov, sysbench 1.0: manual pages.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _NUMBER = r"\s*(-?[\d.]+)"
 
 
 def missing() -> str | None:
-    """What is not here, with the command that installs it; None where it is."""
+    """Returns that sysbench is missing, with the command that installs it; None if it isn't."""
     return None if shutil.which(NAME) else f"needs {NAME}: {INSTALL}"
 
 
@@ -35,15 +35,15 @@ def version() -> str:
 
 
 def run(words: Sequence[str], environment: Mapping[str, str] | None = None) -> str:
-    """What it prints. Raises Refused, with what it said, where it fails."""
+    """Runs sysbench; returns its output. Raises Refused, with its error message, if it fails."""
     return outside([NAME, *words], environment)
 
 
 def outside(command: Sequence[str], environment: Mapping[str, str] | None = None) -> str:
-    """What an outside tool prints, which is killed with this process. Raises Refused, with what it said of an error,
-    where it fails or is not there."""
+    """Runs a tool that is killed together with this process; returns its output. Raises Refused, with its error
+    message, if it fails or is missing."""
     try:
-        ended = subprocess.run(
+        process = subprocess.run(
             command,
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -54,41 +54,40 @@ def outside(command: Sequence[str], environment: Mapping[str, str] | None = None
         )
     except OSError as error:
         raise Refused(f"{command[0]} can't be started: {error}") from None
-    if ended.returncode != 0:
-        said = [line.strip() for line in (ended.stderr + "\n" + ended.stdout).splitlines() if line.strip()]
-        told = [line for line in said if re.search(r"\b(fatal|error|failed)\b", line, re.IGNORECASE)]
-        raise Refused(
-            f"{command[0]} ended with status {ended.returncode}: {format_value((told or said or ['silent'])[0])}"
-        )
-    return ended.stdout
+    if process.returncode != 0:
+        lines = [line.strip() for line in (process.stderr + "\n" + process.stdout).splitlines() if line.strip()]
+        errors = [line for line in lines if re.search(r"\b(fatal|error|failed)\b", line, re.IGNORECASE)]
+        why = format_value((errors or lines or ["no output"])[0])
+        raise Refused(f"{command[0]} ended with status {process.returncode}: {why}")
+    return process.stdout
 
 
 class Result(NamedTuple):
-    """What it reports of a run, whatever the test is. Times in ns, as exact as it prints them."""
+    """The report of a run. Times are in ns, as precise as sysbench prints them."""
 
     events: int
     elapsed_ns: int
     latencies: tuple[tuple[int, int], ...]
-    """Its histogram: 1,024 steps from 1 µs to 100 s, each 1.8 % above the one before."""
+    """Pairs of latency in ns and count: 1,024 steps from 1 µs to 100 s, each 1.8 % above the one before."""
     facts: Mapping[str, Fact]
 
     @staticmethod
     def of(output: str) -> Result:
-        """Raises Refused for what is no report."""
+        """Parses the output. Raises Refused if it is no report."""
         events, seconds = number(output, "total number of events:"), number(output, "total time:")
         if events is None or seconds is None:
-            raise Refused(f"{NAME} told no events and no time: {format_value(output[-200:].strip())}")
+            raise Refused(f"no events and no time in sysbench's report: {format_value(output[-200:].strip())}")
         fairness = re.search(r"events \(avg/stddev\):\s*([\d.]+)/([\d.]+)", output)
         facts: dict[str, Fact] = {
-            f"latency_{name}_ns": None if (ms := number(output, f"{said}:")) is None else round(ms * 1e6)
-            for name, said in (("min", "min"), ("avg", "avg"), ("p95", "95th percentile"), ("max", "max"))
+            f"latency_{name}_ns": None if (ms := number(output, f"{label}:")) is None else round(ms * 1e6)
+            for name, label in (("min", "min"), ("avg", "avg"), ("p95", "95th percentile"), ("max", "max"))
         }
         facts["events_per_thread"] = float(fairness[1]) if fairness else None
         facts["events_deviation"] = float(fairness[2]) if fairness else None
         return Result(int(events), round(seconds * SECOND_NS), _histogram(output), facts)
 
     def report(self, tool: str) -> Report:
-        """As a report of which every event is an operation and an item."""
+        """Returns a report in which every event is an operation and an item."""
         return Report(
             tool=tool,
             operations=self.events,
@@ -99,18 +98,19 @@ class Result(NamedTuple):
         )
 
 
-def number(output: str, said: str) -> float | None:
-    """What stands behind `said`; None where it says no such thing."""
-    found = re.search(rf"^\s*{re.escape(said)}{_NUMBER}", output, re.MULTILINE)
-    return float(found[1]) if found else None
+def number(output: str, label: str) -> float | None:
+    """Returns the number after a label at the start of a line; None if there is none."""
+    match = re.search(rf"^\s*{re.escape(label)}{_NUMBER}", output, re.MULTILINE)
+    return float(match[1]) if match else None
 
 
 def _histogram(output: str) -> tuple[tuple[int, int], ...]:
-    found = re.findall(rf"^{_NUMBER} \|\**\s+(\d+)$", output, re.MULTILINE)
-    return tuple((round(float(ms) * 1e6), int(times)) for ms, times in found)
+    rows = re.findall(rf"^{_NUMBER} \|\**\s+(\d+)$", output, re.MULTILINE)
+    return tuple((round(float(ms) * 1e6), int(count)) for ms, count in rows)
 
 
 def words(threads: int, limit_ns: int, events: int = 0, histogram: bool = True) -> list[str]:
-    """How many threads, and for how long: in whole seconds, and one at least. `events`: so many in all instead."""
-    how_long = [f"--events={events}", "--time=0"] if events else [f"--time={max(limit_ns // SECOND_NS, 1)}"]
-    return [f"--threads={threads}", *how_long, f"--histogram={'on' if histogram else 'off'}", "--percentile=95"]
+    """Returns arguments for threads and duration, in whole seconds, at least one. `events`: a total number
+    instead."""
+    duration = [f"--events={events}", "--time=0"] if events else [f"--time={max(limit_ns // SECOND_NS, 1)}"]
+    return [f"--threads={threads}", *duration, f"--histogram={'on' if histogram else 'off'}", "--percentile=95"]

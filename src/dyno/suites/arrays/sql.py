@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dyno.suites.arrays.port import BY_NAME, COLUMNS, KEY, NAMES, Arrays, Change
+from dyno.suites.arrays import columns
+from dyno.suites.arrays.port import BY_NAME, COLUMNS, KEY, NAMES, Arrays, Change, Chunk
 
 TABLE = "stock"
 Types = Mapping[str, str]
@@ -14,12 +15,12 @@ Types = Mapping[str, str]
 
 def create(types: Types, suffix: str = "", key: bool = True) -> str:
     """Creates the table; with `key`, the row's number is its primary key."""
-    columns = ", ".join(
+    definitions = ", ".join(
         f"{column.name} {types[column.sql].format(width=column.width if column.sql == 'text' else 0)}"
         f"{' PRIMARY KEY' if key and column.name == KEY else ''}"
         for column in COLUMNS
     )
-    return f"CREATE TABLE IF NOT EXISTS {TABLE} ({columns}){suffix}"
+    return f"CREATE TABLE IF NOT EXISTS {TABLE} ({definitions}){suffix}"
 
 
 def insert(mark: str) -> str:
@@ -69,6 +70,28 @@ class SqlArrays(Arrays):
         return whole(column, self.row(f"SELECT SUM({column}) FROM {TABLE}")[0])
 
     def stats(self, names: Sequence[str]) -> list[tuple[float, float]]:
-        columns = ", ".join(f"{self.mean.format(name)}, {self.deviation.format(name)}" for name in names)
-        values = list(map(float, self.row(f"SELECT {columns} FROM {TABLE}")))
+        expressions = ", ".join(f"{self.mean.format(name)}, {self.deviation.format(name)}" for name in names)
+        values = list(map(float, self.row(f"SELECT {expressions} FROM {TABLE}")))
         return list(zip(values[::2], values[1::2], strict=True))
+
+
+class CursorArrays(SqlArrays):
+    """The table of a server, by a connection whose `execute` returns a cursor, with %s for a value."""
+
+    def __init__(self, connection: Any, execute: Any) -> None:
+        self._connection, self._execute = connection, execute
+        self._slice = slice_of("%s")
+
+    def row(self, statement: str) -> Sequence[Any]:
+        return self._execute(statement).fetchone()  # type: ignore[no-any-return]
+
+    def slice(self, rows: range) -> Chunk:
+        return columns.of_rows(self._execute(self._slice, numbers(rows)).fetchall())
+
+    def frame(self, names: Sequence[str]) -> Any:
+        from pandas import DataFrame
+
+        return DataFrame(list(self._execute(frame_of(names)).fetchall()), columns=list(names))
+
+    def close(self) -> None:
+        self._connection.close()
