@@ -18,8 +18,8 @@ from scipy import stats
 
 from dyno.contracts.cell import Cell
 from dyno.fields import Sample
-from dyno.report.tables import growth as report
 from dyno.report.tables import sections, units
+from dyno.report.tables import sweeps as report
 from dyno.results import Run
 from dyno.stats.growth import CONFIDENCE, FEWEST_VALUES, fit, growths
 
@@ -148,7 +148,7 @@ def test_floors_and_rows_without_a_number_have_no_curve() -> None:
 
 def shown(run: Run, to: dict[float, str], held: tuple[float, ...] = ()) -> str:
     console = Console(file=io.StringIO(), width=250)
-    sections.render(report.sections(growths(run, PARAMETER, held), PARAMETER, to), console)
+    sections.render(report.growth_sections(growths(run, PARAMETER, held), PARAMETER, to), console)
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
 
@@ -168,7 +168,7 @@ def test_spans_are_read_easily() -> None:
 
 def test_the_data_have_all_of_it() -> None:
     found = growths(grown(1.0, (*VALUES, 32), off=0.05), PARAMETER, [32])
-    told = json.loads(json.dumps(report.data(found, PARAMETER, {336: "336"})))
+    told = json.loads(json.dumps(report.growth_data(found, PARAMETER, {336: "336"})))
     (one,) = told["growths"]
     assert told["parameter"] == PARAMETER and one["engine"] == "one" and len(one["measured"]) == 5
     assert one["held_out"][0]["inside"] is True and one["extrapolated"][0]["value"] == 336

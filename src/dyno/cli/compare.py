@@ -16,8 +16,7 @@ from dyno.cli.flag_values import NAME, PATH
 from dyno.contracts.model import UsageError
 from dyno.contracts.settings import percent, unknown
 from dyno.report.formats import junit
-from dyno.report.tables import comparison, sections
-from dyno.report.tables import growth as growth_report
+from dyno.report.tables import comparison, sections, sweeps
 from dyno.results import Run
 from dyno.stats import growth
 from dyno.stats.history import steps
@@ -169,9 +168,9 @@ def extrapolate_command(path: Path, wanted: str | None, held: str | None, as_jso
     if not fits:
         raise UsageError(f"{path}: no engine has completed a phase for several values of {parameter}")
     if as_json:
-        print(json.dumps(growth_report.data(fits, parameter, to), indent=2))
+        print(json.dumps(sweeps.growth_data(fits, parameter, to), indent=2))
     else:
-        sections.render(growth_report.sections(fits, parameter, to), output())
+        sections.render(sweeps.growth_sections(fits, parameter, to), output())
 
 
 def _parameter(run: Run, name: str) -> str:

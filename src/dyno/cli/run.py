@@ -22,7 +22,7 @@ from dyno.contracts.model import UsageError
 from dyno.host.directories import trouble
 from dyno.options import MOST_SAMPLES
 from dyno.report.about import listing
-from dyno.report.tables import cost_table, sections, text
+from dyno.report.tables import sections, several_runs, text
 from dyno.report.tables.table import groups
 from dyno.results import FLOOR_BLOCKS, Run, is_reference
 from dyno.runner import parent, plan, plan_file, work_directory
@@ -94,7 +94,7 @@ def run_command(
     run = carry_out(run_plan, path, root, resume, overwrite, most)
     text.render(run, output(), whole=whole)
     if prices is not None:
-        sections.render([cost_table.section([(run, "", costs(run, prices))], prices)], output())
+        sections.render([several_runs.by_cost([(run, "", costs(run, prices))], prices)], output())
     return status(run)
 
 

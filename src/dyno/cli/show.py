@@ -16,7 +16,7 @@ from dyno.contracts.model import UsageError
 from dyno.contracts.settings import unknown
 from dyno.report.export import data_tables, documents
 from dyno.report.formats import FORMATS
-from dyno.report.tables import cost_table, notes, sections, text
+from dyno.report.tables import notes, sections, several_runs, text
 from dyno.results import Run
 from dyno.stats.costs import Prices, costs, read_prices
 
@@ -72,7 +72,7 @@ def show_command(
         charges = None if prices is None else costs(loaded, prices)
         text.render(loaded, output(), by_phase, whole)
         if prices is not None and charges is not None:
-            sections.render([cost_table.section([(loaded, "", charges)], prices)], output())
+            sections.render([several_runs.by_cost([(loaded, "", charges)], prices)], output())
     elif path is None:
         for piece in _pieces(loaded, form, samples, prices):
             sys.stdout.write(piece)

@@ -5,11 +5,184 @@ They leave out null engines, which measure Dyno's own cost.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
+import json
+import re
+from base64 import b64encode
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
+from typing import Any, NamedTuple
 
-from dyno.report.formats import hlog, json_formats, junit, openmetrics
-from dyno.results import Run
+from dyno.contracts.histogram import percentiles
+from dyno.report.formats import junit
+from dyno.report.tables import units
+from dyno.report.tables.table import named_rows
+from dyno.results import Run, damaged
+from dyno.stats.metric import METRICS, estimated
+from dyno.stats.summary import CellSummary
+
+BENCHER_MEASURES = {
+    "throughput": "throughput",
+    "latency": "p50",
+    "latency-p99": "p99",
+    "response-p99": "response-p99",
+}
+"""Our metric of each measure."""
+HLOG_COLUMNS = '"StartTimestamp","Interval_Length","Interval_Max","Interval_Compressed_Histogram"'
+QUANTILES = {"p50": "0.5", "p90": "0.9", "p95": "0.95", "p99": "0.99", "p999": "0.999", "max": "1"}
+GAUGES = {
+    "dyno_throughput": "Items per second: the median over trials.",
+    "dyno_throughput_low": "Lower end of its 95 % interval.",
+    "dyno_throughput_high": "Upper end of its 95 % interval.",
+    "dyno_client_cpu_seconds": "CPU time of the client for each item.",
+    "dyno_server_cpu_seconds": "CPU time of the server for each item.",
+    "dyno_disk_bytes": "Size of the store on disk.",
+    "dyno_valid": "1 if the row has a number, else 0.",
+}
+LATENCY, RESPONSE = "dyno_latency_seconds", "dyno_response_seconds"
+SUMMARIES = {
+    LATENCY: "Latency of one operation.",
+    RESPONSE: "Response time of one operation, from when it was due.",
+}
+
+
+def bencher(run: Run) -> str:
+    """Bencher Metric Format: rows with a number, their measures with intervals. Throughput is in items per second,
+    latency in ns, CPU time in ns per item."""
+    return json.dumps({name: _measures(row) for name, row in named_rows(run) if row.valid}, indent=2) + "\n"
+
+
+def _measures(row: CellSummary) -> dict[str, Any]:
+    measures: dict[str, dict[str, float]] = {}
+    for measure, metric in BENCHER_MEASURES.items():
+        if (of := estimated(row, METRICS[metric])) is not None:
+            values = {"value": of.median, "lower_value": of.low, "upper_value": of.high}
+            measures[measure] = {name: value for name, value in values.items() if value is not None}
+    if row.client_cpu_ns is not None:
+        measures["cpu-time"] = {"value": row.client_cpu_ns}
+    if row.server_cpu_ns is not None:
+        measures["server-cpu-time"] = {"value": row.server_cpu_ns}
+    return measures
+
+
+def github_action(run: Run) -> str:
+    """For its tool `customBiggerIsBetter`: throughput of rows with a number, with the interval."""
+    entries = []
+    for name, row in named_rows(run):
+        if (rate := row.throughput) is not None:
+            entry = {"name": name, "unit": f"{row.unit}/s", "value": rate.median}
+            if rate.low is not None and rate.high is not None:
+                entry["range"] = f"{rate.low:.6g} – {rate.high:.6g}"
+            p50, p99 = (units.duration(row.latency_ns[at]) for at in ("p50", "p99"))
+            entries.append({**entry, "extra": f"{len(row.samples)} trials; latency p50 {p50}, p99 {p99}"})
+    return json.dumps(entries, indent=2, ensure_ascii=False) + "\n"
+
+
+def pyperf(run: Run) -> str:
+    """pyperf's JSON, version 1.0: a benchmark for each row with a number, a run for each trial. Its one value is
+    seconds per item (elapsed time divided by items), so that `pyperf compare_to` compares throughput."""
+    host = run.header.get("host")
+    cpu = host.get("cpu") if isinstance(host, dict) else None
+    model = cpu.get("model") if isinstance(cpu, dict) else None
+    metadata = {"cpu_model_name": model, "description": f"dyno, suite {run.plan['suite']}", "unit": "second"}
+    benchmarks = [_benchmark(name, row) for name, row in named_rows(run) if any(s.per_second for s in row.samples)]
+    document = {
+        "version": "1.0",
+        "metadata": {name: value for name, value in metadata.items() if value},
+        "benchmarks": benchmarks,
+    }
+    return json.dumps(document, indent=2) + "\n"
+
+
+def _benchmark(name: str, row: CellSummary) -> dict[str, Any]:
+    # pyperf reads dates without a time zone.
+    dates = {a.block: a.started.partition("+")[0].replace("T", " ") for a in row.attempts}
+    return {
+        "metadata": {"name": name, "loops": 1, "inner_loops": 1},
+        "runs": [
+            {"metadata": {"date": dates[block]}, "values": [1 / rate]}
+            for block, sample in zip(row.blocks, row.samples, strict=True)
+            if (rate := sample.per_second)
+        ],
+    }
+
+
+def hlog(run: Run) -> str:
+    """HdrHistogram's interval log, version 1.2: a line for each trial and phase whose operations were timed one by
+    one, with all latencies in ns, tagged by row. A line starts with its trial: a run file has no start times of
+    phases. The column of the maximum is in ms, as usual in such logs."""
+    lines = []
+    for name, row in named_rows(run):
+        # A tag can't contain commas or blanks.
+        tag = re.sub(r"[\s,]", "_", name)
+        starts = {attempt.block: attempt.started for attempt in row.attempts}
+        for block, sample in zip(row.blocks, row.samples, strict=True):
+            if sample.histogram is not None:
+                try:
+                    start = datetime.fromisoformat(starts[block]).timestamp()
+                except ValueError as error:
+                    raise damaged(run.path, error) from None
+                most = percentiles([sample.histogram])["max"] or 0
+                encoded = b64encode(sample.histogram).decode()
+                figures = f"{start:.3f},{sample.elapsed_ns / 1e9:.3f},{most / 1e6:.3f},{encoded}"
+                lines.append((start, f"Tag={tag},{figures}"))
+    # Readers expect the order of time.
+    lines.sort(key=lambda line: line[0])
+    head = ["#[Logged with Dyno]", "#[Histogram log format version 1.2]"]
+    if lines:
+        first = min(attempt.started for attempt in run.attempts)
+        head.append(f"#[StartTime: {lines[0][0]:.3f} (seconds since epoch), {first}]")
+    return "\n".join([*head, HLOG_COLUMNS, *(line for _, line in lines)]) + "\n"
+
+
+def openmetrics(run: Run) -> str:
+    """OpenMetrics 1.0: gauges, and latencies as summaries, in seconds and bytes. All rows, also those without a
+    number."""
+    rows = [(_labels(row), row) for _, row in named_rows(run)]
+    lines: list[str] = []
+    for family, help_ in GAUGES.items():
+        lines += _head(family, "gauge", help_)
+        for labels, row in rows:
+            if (value := _gauges(row)[family]) is not None:
+                lines.append(f"{family}{_labels_text(labels)} {float(value)!r}")
+    for family, help_ in SUMMARIES.items():
+        lines += _head(family, "summary", help_)
+        for labels, row in rows:
+            times = row.latency_ns if family == LATENCY else row.response_ns
+            for name, quantile in QUANTILES.items():
+                if (ns := times.get(name)) is not None:
+                    lines.append(f"{family}{_labels_text({**labels, 'quantile': quantile})} {ns / 1e9!r}")
+    return "\n".join([*lines, "# EOF"]) + "\n"
+
+
+def _head(family: str, kind: str, help_: str) -> Iterator[str]:
+    yield f"# TYPE {family} {kind}"
+    unit = family.rpartition("_")[2]
+    if unit in ("seconds", "bytes"):
+        yield f"# UNIT {family} {unit}"
+    yield f"# HELP {family} {help_}"
+
+
+def _labels(row: CellSummary) -> dict[str, str]:
+    cell = row.cell
+    labels = {"suite": cell.suite, "engine": cell.asked, "phase": row.phase, "tier": cell.tier_name or ""}
+    labels["unit"] = row.unit
+    if row.reported_by:
+        labels["reported_by"] = row.reported_by
+    # A label's name has no other characters.
+    params = {re.sub(r"[^a-zA-Z0-9_]", "_", f"param_{name}"): str(value) for name, value in cell.params.items()}
+    return {**labels, **params}
+
+
+def _gauges(row: CellSummary) -> dict[str, float | None]:
+    rate = row.throughput
+    cpu = (None if ns is None else ns / 1e9 for ns in (row.client_cpu_ns, row.server_cpu_ns))
+    rates = (None, None, None) if rate is None else (rate.median, rate.low, rate.high)
+    return dict(zip(GAUGES, (*rates, *cpu, row.bytes_on_disk, int(row.valid)), strict=True))
+
+
+def _labels_text(labels: Mapping[str, str]) -> str:
+    escapes = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
+    return "{" + ",".join(f'{name}="{value.translate(escapes)}"' for name, value in labels.items()) + "}"
 
 
 class Format(NamedTuple):
@@ -19,11 +192,9 @@ class Format(NamedTuple):
 
 FORMATS = {
     "junit": Format(junit.text, "JUnit XML: a test case for each row; it fails without a number"),
-    "bmf": Format(json_formats.bencher, "Bencher Metric Format"),
-    "github-action-benchmark": Format(
-        json_formats.github_action, "its JSON for the tool customBiggerIsBetter: throughput"
-    ),
-    "openmetrics": Format(openmetrics.text, "OpenMetrics, for Prometheus and compatible tools"),
-    "hlog": Format(hlog.text, "HdrHistogram's interval log: every latency, a tag for each row"),
-    "pyperf": Format(json_formats.pyperf, "pyperf's JSON: time for each item, a value for each trial"),
+    "bmf": Format(bencher, "Bencher Metric Format"),
+    "github-action-benchmark": Format(github_action, "its JSON for the tool customBiggerIsBetter: throughput"),
+    "openmetrics": Format(openmetrics, "OpenMetrics, for Prometheus and compatible tools"),
+    "hlog": Format(hlog, "HdrHistogram's interval log: every latency, a tag for each row"),
+    "pyperf": Format(pyperf, "pyperf's JSON: time for each item, a value for each trial"),
 }

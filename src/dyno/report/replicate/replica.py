@@ -13,7 +13,7 @@ from dyno.fields import Sample
 from dyno.published import Curves, Experiment, Matrix, PublishedCurve, PublishedRow, Style
 from dyno.published.findings import Contender
 from dyno.report.replicate import findings
-from dyno.report.tables import growth, row_titles, sections, units, wide
+from dyno.report.tables import row_titles, sections, sweeps, units, wide
 from dyno.report.tables.sections import REMARKS, Section
 from dyno.report.tables.table import groups, varying
 from dyno.results import Run
@@ -73,7 +73,7 @@ def _sections(experiment: Experiment, run: Run) -> Iterator[Section]:
         yield _style_section(experiment, experiment.style, run)
     if experiment.grows is not None:
         parameter = experiment.grows.parameter
-        yield from growth.sections(growths(run, parameter), parameter, experiment.grows.names)
+        yield from sweeps.growth_sections(growths(run, parameter), parameter, experiment.grows.names)
 
 
 # -- a phase in each row ------------------------------------------------------------------------------------

@@ -1,5 +1,4 @@
-"""One table of runs from many places: from where, to where, each part of the latency. A place is named by its run
-file. Figures are medians of single operations, over all trials."""
+"""Tables of several runs: latencies by the place of the client, and costs by a table of prices."""
 
 from __future__ import annotations
 
@@ -9,8 +8,13 @@ from dataclasses import dataclass
 from dyno.contracts.model import UsageError
 from dyno.report.tables import units
 from dyno.report.tables.sections import Section
+from dyno.report.tables.table import varying
 from dyno.results import Run
+from dyno.stats.costs import Cost, Prices
 from dyno.stats.summary import CellSummary, summarize
+
+COST_HEADS = ("run", "phase", "engine", "parameters", "rate", "p50", "bandwidth", "a million", "a month")
+COST_KEYS = COST_HEADS[:4]
 
 
 @dataclass(frozen=True)
@@ -21,9 +25,10 @@ class _Line:
     """Phase and parameters, if the run has several."""
 
 
-def sections(runs: Sequence[Run]) -> Iterator[Section]:
-    """All parts of the latency; then, for each phase and parameters, the whole latency from each place to each
-    engine. Raises UsageError if no operation of any run has parts."""
+def by_place(runs: Sequence[Run]) -> Iterator[Section]:
+    """A table of all parts of the latency, by place and engine; then, for each phase and parameters, the whole
+    latency from each place to each engine. A place is named by its run file. Raises UsageError if no operation of any
+    run has parts."""
     lines = [line for run in runs for line in _lines(run)]
     timed = {part for line in lines for part in line.row.latency_by_part_ns}
     # In the suite's order; a row may have some of them.
@@ -66,3 +71,48 @@ def _cells(line: _Line, parts: Sequence[str], details: bool) -> list[str]:
     medians = [units.duration((row.latency_by_part_ns.get(part) or {}).get("p50")) for part in parts]
     whole = [units.duration(row.latency_ns[name]) for name in ("p50", "p99")] if row.valid else [row.why or "", ""]
     return [line.place, row.cell.label, *([line.details] if details else []), *medians, *whole, str(len(row.samples))]
+
+
+def by_cost(of: Sequence[tuple[Run, str, Sequence[Cost]]], prices: Prices) -> Section:
+    """The cost of each row by a user's table of prices, next to its figures. `of`: runs with their printed names and
+    costs. The same row of several runs stands together; columns without any value are left out."""
+    lines = [
+        (cost, [name, *_cost_cells(cost, varying(run), prices.currency)]) for run, name, costs in of for cost in costs
+    ]
+    order = {key: at for at, key in enumerate(dict.fromkeys(_place(cost) for cost, _ in lines))}
+    lines.sort(key=lambda line: order[_place(line[0])])
+    rows = [cells for _, cells in lines]
+    used = [at for at in range(len(COST_HEADS)) if any(row[at] not in ("", units.UNKNOWN) for row in rows)]
+    heads = [COST_HEADS[at] for at in used]
+    cells = [[row[at] for at in used] for row in rows]
+    return Section(
+        f"Cost by {prices.file}", "", heads, cells, left=COST_KEYS, keys=COST_KEYS, legend=[_legend(prices)]
+    )
+
+
+def _legend(prices: Prices) -> str:
+    stored = "the measured store's size" if prices.kept_gb is None else f"{prices.kept_gb:,g} GB"
+    machine = " and the machine for the time they take at this rate" if prices.machines else ""
+    hours = "the machine, " if prices.machines else ""
+    return (
+        f"a million: of the phase's operations{machine}. a month: {stored} stored, {prices.millions:,g} million of"
+        f" the phase's operations, {hours}and fixed fees"
+    )
+
+
+def _place(cost: Cost) -> tuple[object, ...]:
+    return cost.row.phase, cost.row.cell.asked, cost.row.cell.tier, cost.row.cell.combination
+
+
+def _cost_cells(cost: Cost, changing: Sequence[str], currency: str) -> list[str]:
+    row = cost.row
+    return [
+        row.phase,
+        row.cell.label,
+        units.params({name: row.cell.params[name] for name in changing}),
+        units.UNKNOWN if row.throughput is None else f"{units.rate(row.throughput.median)} {row.unit}/s",
+        units.duration(row.latency_ns["p50"]),
+        units.bandwidth(None if row.bandwidth is None else row.bandwidth.median),
+        units.money(cost.million, currency),
+        units.money(cost.month, currency),
+    ]
