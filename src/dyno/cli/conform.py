@@ -18,9 +18,9 @@ from dyno.cli import flag_values
 from dyno.cli.console import output, print_note, progress
 from dyno.cli.flag_values import work_option
 from dyno.contracts.engine import EngineSpec
-from dyno.contracts.model import Tier, UsageError
+from dyno.contracts.model import UsageError
 from dyno.runner import work_directory
-from dyno.runner.rows import split_engines, tier_named
+from dyno.runner.rows import check_tier, split_engines, tier_named
 from dyno.selftest import conformance
 from dyno.selftest.conformance import FAIL, GAP, PASS, SKIPPED, Result
 
@@ -49,11 +49,12 @@ def conform_command(engine: str, tier: str | None, as_json: bool, root: Path | N
     # With the options of all ports: each port uses its own.
     of_ports = {option.name: option for port in spec.ports.values() for option in port.options}
     options = replace(spec, options=(*spec.options, *of_ports.values())).resolve(row.options)
-    checked_tier = _tier(spec, row.tier or (None if tier is None else tier_named(tier)))
+    if spec.floor:
+        raise UsageError(f"engine {spec.name} is a null engine: it does nothing, so there are no answers to check")
+    checked_tier = row.tier or (spec.default_tier if tier is None else tier_named(tier))
     if lacking := spec.lacking(options):
         raise UsageError(f"engine {spec.name} {lacking}")
-    if checked_tier is not None and (why := spec.ask("refuse", checked_tier, options)):
-        raise UsageError(f"engine {spec.name}: {why}")
+    check_tier(spec, checked_tier, options)
     with (
         work_directory.directory(root or work_directory.default_root(), print_note) as work,
         progress().status(f"checking {spec.name}"),
@@ -69,16 +70,6 @@ def conform_command(engine: str, tier: str | None, as_json: bool, root: Path | N
     if outcomes[FAIL]:
         return FAILED
     return 0 if outcomes[PASS] else NOTHING
-
-
-def _tier(spec: EngineSpec, wanted: Tier | None) -> Tier | None:
-    """Returns the tier to check at. Raises UsageError if the engine doesn't declare it, and for a null engine."""
-    if spec.floor:
-        raise UsageError(f"engine {spec.name} is a null engine: it does nothing, so there are no answers to check")
-    if wanted is not None and wanted not in spec.tiers:
-        tiers = ", ".join(tier.value for tier in spec.tiers) or "no tiers"
-        raise UsageError(f"engine {spec.name} can't give tier {wanted.value}; it gives: {tiers}")
-    return wanted or spec.default_tier
 
 
 def _print(spec: EngineSpec, results: list[Result], console: Console) -> None:

@@ -6,6 +6,8 @@ import errno
 import os
 import stat
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from dyno import results
@@ -35,11 +37,9 @@ def check(path: str) -> None:
     kind = _kind(path)
     if kind in (stat.S_IFDIR, stat.S_IFBLK, stat.S_IFSOCK):
         raise UsageError(f"can't write {path}: it is {KINDS[kind]}")
-    try:
+    with _errors(path):
         if results.is_run_file(Path(path)):
             raise UsageError(f"-o {path}: that is a run file, which is never replaced: name another file")
-    except OSError as error:
-        raise UsageError(f"can't write {path}: {error.strerror}") from None
     if kind is None and not _target(path).parent.is_dir():
         raise UsageError(f"can't write {path}: {os.strerror(errno.ENOENT)}")
 
@@ -71,14 +71,12 @@ def save(path: str, content: bytes) -> None:
         sys.stdout.flush()
         sys.stdout.buffer.write(content)
         return
-    try:
+    with _errors(path):
         if _kind(path) in (None, stat.S_IFREG):
             # A link stays, and its target is replaced.
             replace(_target(path), content)
         else:
             Path(path).write_bytes(content)
-    except OSError as error:
-        raise UsageError(f"can't write {path}: {error.strerror}") from None
     print(f"Written to {path}", file=sys.stderr)
 
 
@@ -97,11 +95,8 @@ def opening(path: str, count: int) -> bytes | None:
     """The first bytes of a regular file; None if there is no such file. Raises UsageError if it can't be read."""
     if is_output(path) or _kind(path) != stat.S_IFREG:
         return None
-    try:
-        with Path(path).open("rb") as file:
-            return file.read(count)
-    except OSError as error:
-        raise UsageError(f"can't write {path}: {error.strerror}") from None
+    with _errors(path), Path(path).open("rb") as file:
+        return file.read(count)
 
 
 def run_file(path: str) -> Path:
@@ -115,19 +110,23 @@ def run_file(path: str) -> Path:
     return _target(path) if Path(path).is_symlink() else Path(path)
 
 
-def _target(path: str) -> Path:
-    """The final target of a link. Raises UsageError, as when the current directory was removed."""
+@contextmanager
+def _errors(path: str) -> Iterator[None]:
+    """Raises UsageError for an error of the system, such as of a removed working directory."""
     try:
+        yield
+    except (OSError, ValueError) as error:
+        raise UsageError(f"can't write {path}: {getattr(error, 'strerror', None) or error}") from None
+
+
+def _target(path: str) -> Path:
+    """The final target of a link. Raises UsageError."""
+    with _errors(path):
         return Path(os.path.realpath(path))
-    except OSError as error:
-        raise UsageError(f"can't write {path}: {error.strerror}") from None
 
 
 def _kind(path: str) -> int | None:
     """The type of a file, as of `stat.S_IFMT`; None if it does not exist. Raises UsageError."""
-    try:
+    with _errors(path), suppress(FileNotFoundError):
         return stat.S_IFMT(Path(path).stat().st_mode)
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError) as error:
-        raise UsageError(f"can't write {path}: {getattr(error, 'strerror', None) or error}") from None
+    return None

@@ -120,7 +120,7 @@ def _named(suite: Suite, request: RunRequest, tier: Tier | None) -> list[EngineR
         least = weakest(spec.tiers) if follows else spec.default_tier
         values = {option: resolved[option] for option in options}
         row = EngineRow(spec, values, requested or least, follows, named.label)
-        _check_tier(spec, row.tier, resolved)
+        check_tier(spec, row.tier, resolved)
         if row not in rows:
             rows.append(row)
     _check_labels(rows)
@@ -180,7 +180,8 @@ def lacking(suite: Suite, engines: Iterable[Entry]) -> dict[str, str]:
     return reasons
 
 
-def _check_tier(spec: EngineSpec, tier: Tier | None, options: Mapping[str, Value]) -> None:
+def check_tier(spec: EngineSpec, tier: Tier | None, options: Mapping[str, Value]) -> None:
+    """Raises UsageError if the engine can't give the tier with these options."""
     if tier is None:
         return
     if not spec.tiers:

@@ -6,8 +6,8 @@ import errno
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import closing, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -20,7 +20,7 @@ from dyno.contracts.cell import Cell
 from dyno.contracts.model import Caveat, Tier, Trial
 from dyno.contracts.worker_protocol import ClockMismatch, ProtocolError, WorkerChannel
 from dyno.host import strain
-from dyno.host.confine import CannotConfine, Group, confined
+from dyno.host.confine import CannotConfine, confined
 from dyno.host.force_remove import remove, unmount
 from dyno.host.process import nothing_left
 from dyno.results import Attempt
@@ -147,7 +147,7 @@ def _run_worker(
     try:
         pools.ready(executable)
         with (
-            _confined(plan, home) as group,
+            nullcontext() if plan.confine is None else confined(plan.confine, home.with_suffix(GROUP)) as group,
             nothing_left(),
             pools.worker(executable, home, home.with_suffix(OUTPUT), job, group.add if group else int) as (
                 process,
@@ -167,16 +167,6 @@ def _run_worker(
         most = f"{(plan.confine or 0) / (1 << 30):.2f} GiB"
         report.outcome, report.why = "out-of-memory", f"killed by the kernel: confined to {most} of memory"
     return watch.peak_bytes
-
-
-@contextmanager
-def _confined(plan: Plan, home: Path) -> Iterator[Group | None]:
-    """The control group of a trial; None if the plan does not confine trials."""
-    if plan.confine is None:
-        yield None
-    else:
-        with confined(plan.confine, home.with_suffix(GROUP)) as group:
-            yield group
 
 
 def _job(plan: Plan, cell: Cell, home: Path, sealed: Path) -> dict[str, Any]:

@@ -79,16 +79,8 @@ class WorkerPool:
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._control.settimeout(PATIENCE_SECONDS)
         with theirs, self._output.open("wb") as printed:
-            self._process = subprocess.Popen(
-                [*_command(self._executable, __name__, theirs.fileno()), self._suite],
-                stdin=subprocess.DEVNULL,
-                stdout=printed,
-                stderr=subprocess.STDOUT,
-                cwd=self._output.parent,
-                env=_environment(),
-                pass_fds=[theirs.fileno()],
-                start_new_session=True,
-            )
+            descriptors = subprocess.DEVNULL, printed.fileno(), theirs.fileno()
+            self._process = _start(self._executable, __name__, self._output.parent, *descriptors, self._suite)
 
     def fork(self, home: Path, stdin: int, stdout: int, results: int) -> Process:
         """Forks a worker in `home` with these descriptors. Raises WorkerStartError."""
@@ -161,7 +153,11 @@ class WorkerPools:
         stdin, sending = os.pipe()
         try:
             with output.open("wb") as printed:
-                start = self._by_executable[executable].fork if self._forks else partial(_spawn, executable)
+                start = (
+                    self._by_executable[executable].fork
+                    if self._forks
+                    else partial(_start, executable, "dyno.measure.worker")
+                )
                 process = start(home, stdin, printed.fileno(), writing)
         except BaseException:
             os.close(reading)
@@ -180,26 +176,22 @@ class WorkerPools:
             end(process)
 
 
-def _spawn(executable: str, home: Path, stdin: int, stdout: int, results: int) -> Process:
+def _start(
+    executable: str, module: str, home: Path, stdin: int, stdout: int, descriptor: int, *words: str
+) -> subprocess.Popen[bytes]:
+    """Starts a module with the descriptor of its pipe or socket, and this process's id."""
+    command = interpreters.words(executable, module, "-X", "faulthandler")
     return subprocess.Popen(
-        _command(executable, "dyno.measure.worker", results),
+        [*command, str(descriptor), str(os.getpid()), *words],
         stdin=stdin,
         stdout=stdout,
         stderr=stdout,
         cwd=home,
-        env=_environment(),
-        pass_fds=[results],
+        # Sets have the same order in each trial.
+        env={**environment(), "PYTHONHASHSEED": "0"},
+        pass_fds=[descriptor],
         start_new_session=True,
     )
-
-
-def _command(executable: str, module: str, descriptor: int) -> list[str]:
-    return [*interpreters.words(executable, module, "-X", "faulthandler"), str(descriptor), str(os.getpid())]
-
-
-def _environment() -> dict[str, str]:
-    """The environment of workers. The fixed hash seed gives sets the same order in each trial."""
-    return {**environment(), "PYTHONHASHSEED": "0"}
 
 
 # -- the fork server ----------------------------------------------------------------------------------------------
