@@ -1,13 +1,13 @@
-"""What a request costs the client: the suite http beside wrk and oha, on the same server, in turns.
+"""CPU time of a request for the client: the suite http beside wrk and oha, on the same server, in turns.
 
     python benchmarks/asking.py [--turns N] [--seconds S] [--inflight N,N...] [--bytes N]
 
-Files of one nginx, asked for on connections that are kept. Of each tool: requests a second, and its CPU time for each
+Files of one nginx, requested on persistent connections. For each tool: requests a second, and its CPU time for each
 request, in user mode and in the kernel; medians over the turns. The last column is the ratio of CPU times, Dyno's by
-the other's, by turn, with its least and its most. wrk and oha look at no body; Dyno checks the digest of each, while
-the clock stands still, which is in neither figure.
+the other's, by turn, with its least and its most. wrk and oha ignore bodies; Dyno checks the digest of each while
+the clock stands still, outside of both figures.
 
-Exit status: 0; 2 a usage error; 3 where nginx is not here, or neither wrk nor oha.
+Exit status: 0; 2 a usage error; 3 if nginx, or both wrk and oha, are missing.
 """
 
 from __future__ import annotations
@@ -35,25 +35,25 @@ Figure = tuple[float, float]
 
 def by_dyno(url: str, inflight: int, seconds: float) -> Figure:
     params = {"inflight": [inflight], "requests": [100_000]}
-    made = plan.make(
+    run_plan = plan.make(
         RunRequest("http", [f"website:url={url}"], params=params, phases=["kept"], samples=1, duration=seconds)
     )
     with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="asking-") as place:
-        run = parent.execute(made, Path(place) / "r.json", Path(place) / "work")
+        run = parent.execute(run_plan, Path(place) / "r.json", Path(place) / "work")
     (row,) = [row for row in summarize(run) if not row.cell.floor]
     assert row.valid and row.throughput is not None and row.client_cpu_ns is not None, row.why
     return row.throughput.median, row.client_cpu_ns
 
 
 def outside(words: list[str], pattern: str) -> Figure:
-    """A tool that tells how many requests it made; what it used is the kernel's word."""
+    """Runs a tool that prints its number of requests; its CPU time comes from the kernel."""
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     assert process.stdout is not None
-    told = process.stdout.read()
+    output = process.stdout.read()
     _, status, used = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
-    found = re.search(pattern, told)
-    assert found is not None, told
+    found = re.search(pattern, output)
+    assert found is not None, output
     count, seconds = float(found["count"]), float(found["seconds"])
     return count / seconds, (used.ru_utime + used.ru_stime) / count * 1e9
 
@@ -74,7 +74,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=3)
     parser.add_argument("--inflight", default="1,8,64")
     parser.add_argument("--bytes", type=int, default=1_000)
-    asked = parser.parse_args()
+    args = parser.parse_args()
     tools = {name: by for name, by in (("wrk", by_wrk), ("oha", by_oha)) if shutil.which(name)}
     if server_nginx.missing() or not tools:
         print("nginx is not here, or neither wrk nor oha")
@@ -84,9 +84,9 @@ def main() -> int:
         Path(place).chmod(0o755)
         with closing(server_nginx.Nginx(Path(place) / "server", False, 1)) as server:
             server.start()
-            (server.root / "0").write_bytes(random.Random(1).randbytes(asked.bytes))
-            for inflight in map(int, asked.inflight.split(",")):
-                compare(tools, f"{server.address.url}/0", inflight, asked.turns, asked.seconds)
+            (server.root / "0").write_bytes(random.Random(1).randbytes(args.bytes))
+            for inflight in map(int, args.inflight.split(",")):
+                compare(tools, f"{server.address.url}/0", inflight, args.turns, args.seconds)
     return 0
 
 
@@ -99,8 +99,8 @@ def compare(tools: dict[str, object], url: str, inflight: int, turns: int, secon
     for name, figures in found.items():
         rate, cpu = (median(column) for column in zip(*figures, strict=True))
         ratios = [mine[1] / other[1] for mine, other in zip(found["dyno"], figures, strict=True)]
-        told = "" if name == "dyno" else f"{median(ratios):6.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
-        print(f"  {name:<6}{rate:10,.0f}/s{cpu / 1e3:8.1f} µs{told}", flush=True)
+        output = "" if name == "dyno" else f"{median(ratios):6.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
+        print(f"  {name:<6}{rate:10,.0f}/s{cpu / 1e3:8.1f} µs{output}", flush=True)
 
 
 if __name__ == "__main__":

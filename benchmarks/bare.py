@@ -40,9 +40,9 @@ def main() -> int:
     parser.add_argument("--engine", default="lmdb", help="default: lmdb")
     parser.add_argument("--records", type=int, default=235_886, metavar="N", help="default: 235886")
     parser.add_argument("--pairs", type=int, default=15, metavar="N", help="default: 15")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=".") as place:
-        job = opened(asked.engine, asked.records, Path(place).absolute())
+        job = opened(options.engine, options.records, Path(place).absolute())
         suite = registry.suite("records")
         workload = suite.workload(job)
         phase = next(phase for phase in suite.phases if phase.name == "rand-key")
@@ -51,7 +51,7 @@ def main() -> int:
         with workload.connect() as port:
             slices = [part for part in workload.work(phase, port, 0, 1, 0) if isinstance(part, Operations)]
             keys = [key for part in slices for key in part.arguments]
-            for _ in range(asked.pairs):
+            for _ in range(options.pairs):
                 with uncollected(), port.reading() as reader:
                     get, begin = reader.get, perf_counter_ns()
                     for key in keys:
@@ -62,7 +62,7 @@ def main() -> int:
                 ratios.append(mine[-1] / bare[-1])
         workload.close()
     each = statistics.median(ratios)
-    print(f"{asked.engine}, rand-key, raw encoder, {asked.records:,} records, {asked.pairs} pairs")
+    print(f"{options.engine}, rand-key, raw encoder, {options.records:,} records, {options.pairs} pairs")
     print(f"bare Python loop   {statistics.median(bare):>12,.0f} op/s")
     print(f"through Dyno       {statistics.median(mine):>12,.0f} op/s")
     print(f"ratio              {each:>12.3f}   ({min(ratios):.3f} to {max(ratios):.3f})")

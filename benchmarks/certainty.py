@@ -44,7 +44,7 @@ PLANTED = "synthetic:slower=10"
 
 
 def _slowed(generator: np.random.Generator, number: int) -> NDArray[np.float64]:
-    """Most trials alike, and some slowed down a lot."""
+    """Draws in which most trials are alike and a few are much slower."""
     hit = generator.random(number) < SLOWED
     return generator.normal(0, SPREAD / 2, number) - hit * generator.exponential(0.3, number)
 
@@ -91,7 +91,7 @@ def _covered(draw: Draw, truth: float, number: int, seed: int, repeats: int) -> 
 
 
 def _until(draw: Draw, truth: float, seed: int, repeats: int) -> tuple[float, float]:
-    """The same, where samples are added until the interval is narrow, and how many it takes."""
+    """The same for runs that add samples until the interval is narrow, with their number of samples."""
     generator, found, took = np.random.default_rng([seed, 0]), 0, 0
     for _ in range(repeats):
         values = np.exp(draw(generator, 60)).tolist()
@@ -103,7 +103,7 @@ def _until(draw: Draw, truth: float, seed: int, repeats: int) -> tuple[float, fl
 
 
 def _ratio_covered(draw: Draw, number: int, seed: int, repeats: int) -> float:
-    """Of the ratio of two engines, one 20 % faster, under one noise and in blocks of a drifting machine."""
+    """Coverage of the ratio of two engines, one 20 % faster, with common noise and in blocks of a drift."""
     generator, truth, found = np.random.default_rng([seed, number, 1]), 1.2, 0
     for _ in range(repeats):
         drift = np.cumsum(generator.normal(0, SPREAD, number))
@@ -114,17 +114,17 @@ def _ratio_covered(draw: Draw, number: int, seed: int, repeats: int) -> float:
     return found / repeats
 
 
-def measured(asked: RunRequest) -> Run:
-    """A run of trials here and now, without the null engines."""
-    made = plan.make(asked)
-    made = replace(made, cells=tuple(cell for cell in made.cells if not cell.floor))
+def measured(args: RunRequest) -> Run:
+    """Measures a run here, without null engines."""
+    run_plan = plan.make(args)
+    run_plan = replace(run_plan, cells=tuple(cell for cell in run_plan.cells if not cell.floor))
     with tempfile.TemporaryDirectory(dir=".") as place, observer() as watching:
         work = Path(place).absolute()
-        return parent.execute(made, work / "run.json", work, watching, resume=False, overwrite=False)
+        return parent.execute(run_plan, work / "run.json", work, watching, resume=False, overwrite=False)
 
 
 def chunks(run: Run, size: int) -> Iterator[Run]:
-    """Runs of so many blocks each, none in two of them."""
+    """Splits trials into runs of so many blocks each, without overlap."""
     blocks = sorted({attempt.block for attempt in run.attempts})
     for first in range(0, len(blocks) - size + 1, size):
         part = blocks[first : first + size]
@@ -134,7 +134,7 @@ def chunks(run: Run, size: int) -> Iterator[Run]:
 
 
 def same(seed: int, blocks: int) -> bool:
-    """Each engine twice: one option is given with the value that it has anyway."""
+    """Measures each engine twice, once with an option set to its default."""
     run = measured(
         RunRequest(
             "records",
@@ -167,9 +167,9 @@ def same(seed: int, blocks: int) -> bool:
 
 
 def gated(seed: int, blocks: int) -> bool:
-    """Runs of one time against those of another: base against base, and base against planted."""
-    asked = {"operations": [50_000]}
-    run = measured(RunRequest("selftest", engines=["synthetic", PLANTED], params=asked, samples=blocks, seed=seed))
+    """Applies the gate to runs of two periods: base against base, and base against a planted slowdown."""
+    args = {"operations": [50_000]}
+    run = measured(RunRequest("selftest", engines=["synthetic", PLANTED], params=args, samples=blocks, seed=seed))
     good = True
     for size in (5, 10):
         parts = list(chunks(run, size))
@@ -189,7 +189,7 @@ def gated(seed: int, blocks: int) -> bool:
 
 
 def _only(run: Run, cell: int) -> Run:
-    """The run as if it had this cell alone, by the name of the first."""
+    """The run reduced to one cell, which gets the name of the first."""
     attempts = tuple(replace(attempt, cell=0) for attempt in run.attempts if attempt.cell == cell)
     return Run(run.path, run.header, run.cells[:1], attempts)
 
@@ -203,10 +203,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="default: 1")
     parser.add_argument("--blocks", type=int, default=100, metavar="N", help="of the timed parts; default: 100")
     parser.add_argument("--quick", action="store_true", help="the timed parts only")
-    asked = parser.parse_args(arguments)
-    good = asked.quick or coverage(asked.seed, 4_000)
-    good = same(asked.seed, asked.blocks) and good
-    good = gated(asked.seed, asked.blocks) and good
+    args = parser.parse_args(arguments)
+    good = args.quick or coverage(args.seed, 4_000)
+    good = same(args.seed, args.blocks) and good
+    good = gated(args.seed, args.blocks) and good
     return 0 if good else 1
 
 

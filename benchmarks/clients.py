@@ -1,4 +1,4 @@
-"""Throughput of the null engine with one client and with several, each a process: what the harness lets through.
+"""Throughput of the null engine with one and with several client processes: the limit of the harness.
 
     python benchmarks/clients.py [--clients N] [--seconds S] [--samples N]
 
@@ -36,31 +36,33 @@ def main() -> int:
     parser.add_argument("--clients", type=int, default=2, metavar="N", help="default: 2")
     parser.add_argument("--seconds", type=float, default=1.0, metavar="S", help="of a trial; default: 1")
     parser.add_argument("--samples", type=int, default=9, metavar="N", help="default: 9")
-    asked = parser.parse_args()
-    made = plan.make(
+    args = parser.parse_args()
+    run_plan = plan.make(
         RunRequest(
             "records",
             engines=["null"],
-            clients=[1, asked.clients],
+            clients=[1, args.clients],
             phases=["rand-key"],
-            samples=asked.samples,
-            duration=asked.seconds,
+            samples=args.samples,
+            duration=args.seconds,
         )
     )
     bare: dict[Bare, list[float]] = {measuring: [], counting: []}
     with tempfile.TemporaryDirectory(dir=".") as place, observer() as watching:
         work = Path(place).absolute()
-        for block in range(asked.samples):
+        for block in range(args.samples):
             for loop, found in bare.items():
-                found.append(machine(loop, asked.clients))
-            run = parent.execute(made, work / "run.json", work, watching, resume=block > 0, overwrite=False, most=1)
+                found.append(machine(loop, args.clients))
+            run = parent.execute(
+                run_plan, work / "run.json", work, watching, resume=block > 0, overwrite=False, most=1
+            )
     rates: dict[tuple[int, int], float] = {}
     for attempt in run.final():
         for sample in attempt.samples:
             rates[attempt.block, sample.clients] = sample.per_second or 0.0
-    blocks = range(asked.samples)
-    ratios = [rates[block, asked.clients] / rates[block, 1] for block in blocks]
-    for clients in (1, asked.clients):
+    blocks = range(args.samples)
+    ratios = [rates[block, args.clients] / rates[block, 1] for block in blocks]
+    for clients in (1, args.clients):
         each = statistics.median(rates[block, clients] for block in blocks)
         print(f"null, rand-key, {clients} client{'s' if clients > 1 else ' '}  {each:>12,.0f} op/s")
     alone = bare[measuring]
@@ -70,20 +72,20 @@ def main() -> int:
 
 
 def machine(loop: Bare, processes: int) -> float:
-    """How many times as much bare loops do in so many processes as one does in one."""
+    """Speed-up of bare loops in several processes over a single one."""
     alone = sum(counted(loop, 1))
     return sum(counted(loop, processes)) / alone
 
 
 def counted(loop: Bare, processes: int) -> list[float]:
     with multiprocessing.get_context("fork").Pool(processes) as pool:
-        # Nobody begins before all are there.
+        # No process begins before all are ready.
         begin = time.monotonic() + 0.1
         return pool.map(loop, [begin] * processes, chunksize=1)
 
 
 def counting(begin: float) -> float:
-    """Rounds of an interpreted loop until a moment that is the same for all."""
+    """Counts rounds of an interpreted loop until a common moment."""
     while time.monotonic() < begin:
         pass
     rounds = 0
@@ -93,7 +95,7 @@ def counting(begin: float) -> float:
 
 
 def measuring(begin: float) -> float:
-    """Operations a second of the measuring loop over a dictionary's lookup, from a moment that is one for all."""
+    """Operations per second of the measuring loop with a dictionary lookup, from a common moment on."""
     keys = tuple(range(RECORDS))
     look = dict.fromkeys(keys, b"").get
     loop = pick()

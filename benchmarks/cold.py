@@ -26,12 +26,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Cold phases of a large file.")
     parser.add_argument("--records", type=int, default=1_700_000, metavar="N", help="default: 1700000, some 500 MB")
     parser.add_argument("--engine", default="sqlite", help="default: sqlite")
-    asked = parser.parse_args()
-    made = plan.make(
+    args = parser.parse_args()
+    run_plan = plan.make(
         RunRequest(
             "records",
-            engines=[asked.engine],
-            params={"records": [asked.records]},
+            engines=[args.engine],
+            params={"records": [args.records]},
             phases=["rand-key-cold", "scan-cold"],
             samples=1,
             budget=300,
@@ -40,7 +40,7 @@ def main() -> int:
     )
     with tempfile.TemporaryDirectory(dir=".") as place, observer() as watching:
         work = Path(place).absolute()
-        run = parent.execute(made, work / "run.json", work, watching, resume=False, overwrite=False)
+        run = parent.execute(run_plan, work / "run.json", work, watching, resume=False, overwrite=False)
     good = True
     for attempt in run.final():
         for sample in attempt.samples:
@@ -49,7 +49,7 @@ def main() -> int:
             residency, client, device = sample.residency or {}, sample.client or {}, sample.device or {}
             size, resident = residency["file_bytes"], residency["resident_bytes"]
             wanted, read = client["asked_bytes"] or 0, client["read_bytes"] or 0
-            print(f"{asked.engine}, {sample.phase}: {sample.operations:,} operations, {sample.temperature}")
+            print(f"{args.engine}, {sample.phase}: {sample.operations:,} operations, {sample.temperature}")
             print(f"  files            {size / MIB:>10.1f} MiB, {resident / size * 100:.2f} % resident before")
             print(f"  asked            {wanted / MIB:>10.1f} MiB")
             print(f"  read             {read / MIB:>10.1f} MiB", end="")

@@ -1,4 +1,4 @@
-"""What `dyno http` tells beside what `curl -w` tells, of the same requests, in turns.
+"""Times of `dyno http` beside those of `curl -w` for the same requests, in turns.
 
     python benchmarks/curling.py [--turns N]
 
@@ -6,7 +6,7 @@ Of a server here: nginx with TLS and HTTP/2; a redirect and what it leads to; an
 after 20 ms. Each time is in ms: dyno's median and curl's, and the median of the differences of each turn. The last
 figure is what is in no stage of a request. Each request has a process and a connection of its own.
 
-Exit status: 0; 1 where a median difference is over 2 ms, or stages do not add up; 3 where curl or nginx is not here.
+Exit status: 0; 1 where a median difference is over 2 ms, or stages do not add up; 3 if curl or nginx is missing.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Slow(BaseHTTPRequestHandler):
 
 
 class Leading(server_nginx.Nginx):
-    """With a redirect, and a way to the slow one."""
+    """nginx with a redirect and a proxy to the slow server."""
 
     port = 0
 
@@ -78,18 +78,20 @@ def served() -> Iterator[server_nginx.Nginx]:
 
 
 def dyno(words: list[str]) -> dict[str, object]:
-    told = subprocess.run([sys.executable, "-m", "dyno", "http", *words], capture_output=True, text=True, check=True)
-    return json.loads(told.stdout)
+    output = subprocess.run(
+        [sys.executable, "-m", "dyno", "http", *words], capture_output=True, text=True, check=True
+    )
+    return json.loads(output.stdout)
 
 
 def curl(words: list[str]) -> dict[str, float]:
-    asked = ["curl", "-s", "-o", "/dev/null", "-w", FORMAT, *words]
-    told = json.loads(subprocess.run(asked, capture_output=True, text=True, check=True).stdout)
-    return {name: float(value) for name, value in told.items()}
+    options = ["curl", "-s", "-o", "/dev/null", "-w", FORMAT, *words]
+    output = json.loads(subprocess.run(options, capture_output=True, text=True, check=True).stdout)
+    return {name: float(value) for name, value in output.items()}
 
 
 def pair(words: list[str]) -> tuple[dict[str, object], dict[str, float]]:
-    """Both, in either order."""
+    """Runs both tools in random order."""
     if random.random() < 0.5:
         return dyno(words), curl(words)
     other = curl(words)

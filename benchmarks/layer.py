@@ -1,4 +1,4 @@
-"""What the record layer costs an engine, with keys packed by the native module and in Python, in turns.
+"""Cost of the record layer with keys packed by the native module and in Python, in turns.
 
     python benchmarks/layer.py [--engine nullkv] [--records N] [--pairs N]
 
@@ -33,7 +33,7 @@ WAYS: dict[str, Pack] = {"python": encoding.python_pack, "native": encoding.pack
 
 
 def packing() -> dict[str, float]:
-    """ns of CPU for a record's key, by each way, a call of nothing taken off."""
+    """CPU time of packing a record's key in each way, in ns, without the cost of an empty call."""
     some = [(f"abcde{number:05}", f"ABCDE{number:05}") for number in range(BATCH)]
     ways: dict[str, Pack] = {"nothing": lambda prefix, parts: prefix, **WAYS}
     spent: dict[str, list[float]] = {name: [] for name in ways}
@@ -59,7 +59,7 @@ def main() -> int:
     parser.add_argument("--engine", default="nullkv", help="one of the port ordered-kv; default: nullkv")
     parser.add_argument("--records", type=int, default=20_000, metavar="N", help="default: 20000")
     parser.add_argument("--pairs", type=int, default=15, metavar="N", help="default: 15")
-    asked = parser.parse_args()
+    args = parser.parse_args()
     if not encoding.NATIVE:
         print("the native module is not built: install a Rust toolchain and Dyno again")
         return 1
@@ -67,8 +67,8 @@ def main() -> int:
     print(f"{'':24}{'Python':>12}{'native':>12}{'ratio':>10}")
     print(f"{'a key, CPU ns':24}{alone['python']:>12.0f}{alone['native']:>12.0f}", end="")
     print(f"{alone['native'] / alone['python']:>10.2f}")
-    suite, spec = registry.suite("records"), registry.engine(asked.engine)
-    params = {setting.name: setting.default for setting in suite.params} | {"records": asked.records}
+    suite, spec = registry.suite("records"), registry.engine(args.engine)
+    params = {setting.name: setting.default for setting in suite.params} | {"records": args.records}
     with tempfile.TemporaryDirectory(dir=".") as place:
         home, options = Path(place).absolute(), spec.resolve({})
         job = Job(spec.through("ordered-kv"), home, spec.default_tier, options, params, seed=1, clients=1)
@@ -77,12 +77,12 @@ def main() -> int:
             if phase.name not in PHASES:
                 continue
             workload.prepare(phase)
-            pairs = [[each_ns(workload, phase, job, pack) for pack in WAYS.values()] for _ in range(asked.pairs)]
+            pairs = [[each_ns(workload, phase, job, pack) for pack in WAYS.values()] for _ in range(args.pairs)]
             python, native = (statistics.median(column) for column in zip(*pairs, strict=True))
             ratios = [mine / other for other, mine in pairs]
             ratio = statistics.median(ratios)
             print(f"{phase.name + ', CPU ns/op':24}{python:>12.0f}{native:>12.0f}{ratio:>10.2f}", end="")
-            print(f"   ({min(ratios):.2f} to {max(ratios):.2f}), {asked.engine}")
+            print(f"   ({min(ratios):.2f} to {max(ratios):.2f}), {args.engine}")
         workload.close()
     return 0 if alone["native"] <= HALF * alone["python"] else 1
 

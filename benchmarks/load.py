@@ -1,4 +1,4 @@
-"""The run file: how large it is, how long it takes to read, and what the commands that show one take for large ones.
+"""Size of a large run file, time to read it, and time and memory of the commands that show it.
 
     python benchmarks/load.py [--cells N] [--deep N] [--engines N] [--phases N] [--only COMMAND[,...]]
 
@@ -47,7 +47,7 @@ WIDEST = 10_000
 """Cells for which a command has so much."""
 REPEATS = 5
 DEEP = 100
-# As many different histograms; encoding one for each sample would take a minute.
+# The number of different histograms: one for each sample would take a minute to encode.
 POOL = 100
 USED = dict.fromkeys(
     ("user_ns", "system_ns", "voluntary_switches", "involuntary_switches", "major_faults", "asked_bytes"), 123_456_789
@@ -88,7 +88,7 @@ def attempts(cells: int, samples: int, phases: list[str], operations: int, seed:
     pool, rng = histograms(operations), np.random.default_rng(seed)
     for block in range(samples):
         for cell in range(cells):
-            # A tenth from one engine to the next, and a noise of 5 %.
+            # 10 % between one engine and the next, and 5 % noise.
             times = rng.normal(1 + cell % 10 / 10, 0.05, len(phases)).clip(0.5) * 2e9
             found = [
                 sample(name, operations, pool[(cell + at) % POOL], int(times[at])) for at, name in enumerate(phases)
@@ -115,7 +115,7 @@ def attempts(cells: int, samples: int, phases: list[str], operations: int, seed:
 
 @dataclass(frozen=True)
 class Shape:
-    """Of a made-up run."""
+    """Size of a made-up run."""
 
     cells: list[Cell]
     samples: int
@@ -125,16 +125,16 @@ class Shape:
 
 
 def deep(cells: int = DEEP) -> Shape:
-    """Engines of ten names, each with as many values of a parameter as it takes."""
-    made = [
+    """Ten engines, each with enough values of a parameter."""
+    run_plan = [
         Cell("records", f"engine-{at % 10}", {}, Tier.PROCESS, {"records": 10 ** (at // 10), "clients": 1})
         for at in range(cells)
     ]
-    return Shape(made, 10, 10, 20_000)
+    return Shape(run_plan, 10, 10, 20_000)
 
 
 def wide(count: int, engines: int, phases: int) -> Shape:
-    """A sweep: engines, the last of which is a floor, at two tiers, with all values of three parameters, two of which
+    """A sweep: engines (the last is a null engine) at two tiers, with all values of three parameters, two of which
     have five."""
     tiers, few = (Tier.PROCESS, Tier.POWER), (1, 2, 4, 8, 16)
     each = -(-count // (engines * len(tiers) * len(few) ** 2))
@@ -150,7 +150,7 @@ def wide(count: int, engines: int, phases: int) -> Shape:
 
 
 def write(path: Path, shape: Shape, seed: int = 2) -> None:
-    """`seed`: of the noise."""
+    """`seed`: seed of the noise."""
     phases = [f"phase-{at}" for at in range(shape.phases)]
     plan = {"suite": "records", "phases": phases, "samples": shape.samples, "seed": 1, "budget": 2.0}
     # Flushing after each of 30,000 trials would take minutes.
@@ -161,7 +161,7 @@ def write(path: Path, shape: Shape, seed: int = 2) -> None:
 
 
 def seconds(call: Callable[[], object]) -> float:
-    """The median over repeats."""
+    """Median seconds over repeats."""
     found = []
     for _ in range(REPEATS):
         begin = perf_counter_ns()
@@ -171,7 +171,7 @@ def seconds(call: Callable[[], object]) -> float:
 
 
 def reading(place: Path, cells: int) -> bool:
-    """Prints what a deep run takes; whether it is little enough."""
+    """Prints the cost of a deep run; returns whether it is within its limit."""
     path, shape = place / "deep.json", deep(cells)
     write(path, shape)
     size, count = path.stat().st_size, len(shape.cells) * shape.samples * shape.phases
@@ -183,7 +183,7 @@ def reading(place: Path, cells: int) -> bool:
     run = results.load(path)
 
     def again() -> Run:
-        """One that nobody has summarized yet."""
+        """A copy of the run without cached summaries."""
         return Run(run.path, run.header, run.cells, run.attempts)
 
     print(f"results.load       {took:>8.2f} s")
@@ -193,7 +193,7 @@ def reading(place: Path, cells: int) -> bool:
 
 
 def commands(run: Path, other: Path, place: Path) -> dict[str, list[str]]:
-    """What each is called, and its words."""
+    """Names of the commands, and their arguments."""
     dyno, file, base = [sys.executable, "-m", "dyno"], str(run), str(other)
     read = f"from pathlib import Path; from dyno import results; results.load(Path({file!r}))"
     return {
@@ -212,7 +212,7 @@ def commands(run: Path, other: Path, place: Path) -> dict[str, list[str]]:
     }
 
 
-# A small process between: one that is started by this one begins with the peak of this one's memory.
+# Started by a small process in between: a direct child would inherit this process's peak memory.
 BETWEEN = """
 import resource, subprocess, sys
 status = subprocess.call(sys.argv[1:], stdout=subprocess.DEVNULL)
@@ -222,27 +222,27 @@ print(status, used.ru_utime + used.ru_stime, used.ru_maxrss)
 
 
 def spent(words: Sequence[str]) -> tuple[float, float]:
-    """CPU seconds and the peak of resident MiB of a command, which has to go well."""
+    """Returns CPU seconds and peak resident MiB of a command, which must succeed."""
     ended = subprocess.run([sys.executable, "-c", BETWEEN, *words], capture_output=True, text=True, check=True)
     status, seconds, peak = ended.stdout.split()
-    # 1: something was found, such as a row that is slower.
+    # Exit status 1 is a result, such as a slower row.
     assert status in ("0", "1") and "Traceback" not in ended.stderr, f"{' '.join(words)}: {ended.stderr}"
     return float(seconds), int(peak) / 1024
 
 
-def table(place: Path, asked: argparse.Namespace) -> bool:
-    """Prints what commands take for runs of three sizes; whether none takes too much for the widest."""
-    sizes = [max(asked.cells // part, 1) for part in (100, 10, 1)]
+def table(place: Path, options: argparse.Namespace) -> bool:
+    """Prints the cost of commands for runs of three sizes; returns whether the widest is within all limits."""
+    sizes = [max(options.cells // part, 1) for part in (100, 10, 1)]
     found: dict[str, list[tuple[float, float]]] = {}
-    shape = wide(sizes[-1], asked.engines, asked.phases)
-    print(f"\n{asked.engines} engines, {shape.samples} samples, phases: {asked.phases}")
+    shape = wide(sizes[-1], options.engines, options.phases)
+    print(f"\n{options.engines} engines, {shape.samples} samples, phases: {options.phases}")
     for size in sizes:
         run, other = place / f"wide-{size}.json", place / f"before-{size}.json"
         for seed, path in enumerate((run, other)):
-            write(path, wide(size, asked.engines, asked.phases), seed)
+            write(path, wide(size, options.engines, options.phases), seed)
         print(f"{size:,} cells: {run.stat().st_size / (1 << 20):.1f} MiB", flush=True)
         for name, words in commands(run, other, place).items():
-            if not asked.only or name in asked.only:
+            if not options.only or name in options.only:
                 found.setdefault(name, []).append(spent(words))
         for path in (run, other):
             path.unlink()
@@ -264,9 +264,9 @@ def main() -> int:
     parser.add_argument("--engines", type=int, default=10, metavar="N", help="of a wide run; default: 10")
     parser.add_argument("--phases", type=int, default=1, metavar="N", help="of a wide run; default: 1")
     parser.add_argument("--only", type=lambda text: text.split(","), metavar="COMMAND,...", help="these commands")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=".") as place:
-        well = [reading(Path(place), asked.deep), table(Path(place), asked)]
+        well = [reading(Path(place), options.deep), table(Path(place), options)]
     return 0 if all(well) else 1
 
 

@@ -28,7 +28,7 @@ MOST_BYTES = 64 << 20
 def slices(operations: int) -> Iterator[Operations]:
     for done in range(0, operations, SLICE):
         size = min(SLICE, operations - done)
-        # Built anew, as a suite does.
+        # Built again for each slice, as suites do.
         yield Operations(lambda _: (callable,), list(range(size)), len)
         if sys.stderr.isatty() and done // SLICE % 100 == 0:
             print(f"\r{done / operations * 100:.0f} %", end="\r", file=sys.stderr, flush=True)
@@ -43,15 +43,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="The peak memory of a billion operations.")
     parser.add_argument("--operations", type=int, default=10**9, metavar="N", help="default: 1000000000")
     parser.add_argument("--loop", choices=LOOPS, default="auto", help="default: auto")
-    asked = parser.parse_args()
-    pace = Pace(loop=asked.loop)
+    options = parser.parse_args()
+    pace = Pace(loop=options.loop)
     measure(lambda number: slices(10 * SLICE), pace, lambda: None)
     baseline = resident_bytes()
-    tally = measure(lambda number: slices(asked.operations), pace, lambda: None)
+    tally = measure(lambda number: slices(options.operations), pace, lambda: None)
     points = tally.series.points()
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
     found = percentiles([tally.latency.encode()])
-    print(f"operations         {tally.operations:,} ({pick(asked.loop).NAME} loop)")
+    print(f"operations         {tally.operations:,} ({pick(options.loop).NAME} loop)")
     each = tally.elapsed_ns / tally.operations
     print(f"measured time      {tally.elapsed_ns / 1e9:.1f} s, {each:.1f} ns an operation")
     print(f"latency            p50 {found['p50']} ns, p99 {found['p99']} ns, {len(points)} points in time")
@@ -59,7 +59,7 @@ def main() -> int:
     print(
         f"peak               {peak / (1 << 20):.1f} MiB, {(peak - baseline) / (1 << 20):.1f} MiB above the baseline"
     )
-    return 0 if tally.operations == asked.operations and peak - baseline < MOST_BYTES else 1
+    return 0 if tally.operations == options.operations and peak - baseline < MOST_BYTES else 1
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""What Dyno adds to an operation, beside what its peers add: CPU time, for an operation that does nothing.
+"""CPU time that Dyno and its peers add to an operation that does nothing.
 
     python benchmarks/overhead.py [--operations N] [--rounds N] [--go-ycsb]
 
-Every round runs them all, one after the other, so that a drift of the machine meets them alike; the figure is the
+Every round runs all of them, so that a drift of the machine affects all alike; the figure is the
 median over rounds. Dyno's rows are its whole path (`dyno.measure.driver`): a slice's stamps, its histogram, its
 series by the second, its check, and the switch from one slice to the next. CPU time, since wall time swings on shared
 machines. Exit status 1: the native loop takes over 25 ns more than the bare loop, or as much as a peer that times
@@ -59,7 +59,7 @@ def candidates() -> tuple[Peer, ...]:
 
 
 def run(operations: int, rounds: int) -> dict[str, list[float]]:
-    """ns of CPU per operation, by name, of each round."""
+    """Returns CPU ns per operation of each round, by name."""
     found: dict[str, list[float]] = {}
     there = [peer for peer in candidates() if peer.missing() is None]
     for number in range(rounds):
@@ -73,7 +73,7 @@ def run(operations: int, rounds: int) -> dict[str, list[float]]:
 
 
 def table(found: dict[str, list[float]], say: Callable[[str], None] = print) -> bool:
-    """Prints it; whether the native loop is as cheap as promised."""
+    """Prints the table; returns whether the native loop is as cheap as promised."""
     each = {name: statistics.median(values) for name, values in found.items()}
     bare = each["for"]
     say(f"{'':<10}{'CPU ns/op':>10}{'least':>8}{'most':>8}{'over for':>10}  {'times each':<12}what")
@@ -104,10 +104,10 @@ def main() -> int:
     parser.add_argument("--operations", type=int, default=2_000_000, metavar="N", help="default: 2000000")
     parser.add_argument("--rounds", type=int, default=7, metavar="N", help="default: 7")
     parser.add_argument("--go-ycsb", action="store_true", help=f"build go-ycsb {GO_YCSB_VERSION} if it isn't built")
-    asked = parser.parse_args()
-    if asked.go_ycsb:
+    options = parser.parse_args()
+    if options.go_ycsb:
         build_go_ycsb()
-    return 0 if table(run(asked.operations, asked.rounds)) else 1
+    return 0 if table(run(options.operations, options.rounds)) else 1
 
 
 if __name__ == "__main__":

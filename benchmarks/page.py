@@ -1,4 +1,4 @@
-"""The page of a large run: how large it is, how long it takes to make, and how soon a browser shows it.
+"""Size of a large run's page, time to build it, and time until a browser shows it.
 
     python benchmarks/page.py [--cells N] [--engines N] [--phases N] [--samples N] [--repeats N] [--width PIXELS]
 
@@ -29,7 +29,7 @@ import load
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 MOST_BYTES = 2_000_000
 MOST_PAINT_MS = 300
-# Charts that are out of sight are drawn when they are scrolled to: those in sight must be there.
+# Charts are drawn when they are scrolled into view: only visible ones must be there.
 READY = "() => document.documentElement.classList.contains('ready') && document.querySelector('figure svg') !== null"
 NAVIGATION = "() => performance.getEntriesByType('navigation')[0].domContentLoadedEventEnd"
 PAINTED = "() => performance.getEntriesByName('first-contentful-paint').length > 0"
@@ -37,7 +37,7 @@ PAINT = "() => performance.getEntriesByType('paint').find((one) => one.name === 
 
 
 def visited(browser: Any, page: Path, width: int) -> tuple[float, float, float]:
-    """Milliseconds to the first paint of the page's top, to the whole text, and until the charts are drawn."""
+    """Milliseconds until the first paint, until the whole text is there, and until the charts are drawn."""
     context = browser.new_context(viewport={"width": width, "height": 900}, offline=True)
     tab = context.new_page()
     tab.goto(page.resolve().as_uri())
@@ -60,7 +60,7 @@ def main() -> int:
     parser.add_argument("--samples", type=int, default=3, metavar="N", help="default: 3")
     parser.add_argument("--repeats", type=int, default=7, metavar="N", help="default: 7")
     parser.add_argument("--width", type=int, default=1_400, metavar="PIXELS", help="of the window; default: 1400")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     chromium = next(filter(None, map(shutil.which, BROWSERS)), None)
     if chromium is None or importlib.util.find_spec("playwright") is None:
         print("page.py: needs Chromium and Playwright: apt-get install chromium; make setup", file=sys.stderr)
@@ -69,18 +69,21 @@ def main() -> int:
 
     with tempfile.TemporaryDirectory(dir=".") as place:
         run, page = Path(place) / "run.json", Path(place) / "run.html"
-        load.write(run, replace(load.wide(asked.cells, asked.engines, asked.phases), samples=asked.samples))
+        load.write(run, replace(load.wide(options.cells, options.engines, options.phases), samples=options.samples))
         began = perf_counter()
         command = [sys.executable, "-m", "dyno", "report", str(run), "-o", str(page)]
         subprocess.run(command, check=True, stderr=subprocess.DEVNULL)
         took, size = perf_counter() - began, page.stat().st_size
         with sync_playwright() as playwright:
             browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-            visited(browser, page, asked.width)
-            figures = [visited(browser, page, asked.width) for _ in range(asked.repeats)]
+            visited(browser, page, options.width)
+            figures = [visited(browser, page, options.width) for _ in range(options.repeats)]
             browser.close()
         paint, text, ready = (statistics.median(column) for column in zip(*figures, strict=True))
-        print(f"{asked.cells:,} cells of {asked.engines} engines, {asked.phases} phases, {asked.samples} samples")
+        print(
+            f"{options.cells:,} cells of {options.engines} engines, "
+            f"{options.phases} phases, {options.samples} samples"
+        )
         print(f"run file     {run.stat().st_size / 1e6:>8.2f} MB")
         print(f"page         {size / 1e6:>8.2f} MB, made in {took:.1f} s")
         print(f"first paint  {paint:>8.0f} ms")

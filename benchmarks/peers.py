@@ -1,4 +1,4 @@
-"""What the peers of Dyno's measuring loop cost: the CPU time of running and timing an operation that does nothing.
+"""CPU time of the peers of Dyno's measuring loop, for running and timing an operation that does nothing.
 
 CPU time is user and system time of all threads and of all children that were waited for. A peer runs a small and a
 large number of operations, one after the other, a few times over; the figure is the median of the differences,
@@ -57,19 +57,19 @@ class Peer:
 
 
 def slope(operations: int, spend: Callable[[int], int], rounds: int) -> float | None:
-    """ns per operation, where `spend` does so many operations and tells the CPU time of it in ns."""
+    """Returns ns per operation. `spend` does a number of operations and returns its CPU time in ns."""
     few = operations // SMALL
     pairs = [(spend(few), spend(operations)) for _ in range(rounds)]
     smalls = [small for small, _ in pairs]
     gap = statistics.median(large - small for small, large in pairs)
-    # The small runs are nearly all start-up: what they differ by is no operation's.
+    # Small runs are mostly start-up: their differences are not due to operations.
     return gap / (operations - few) if gap > 2 * (max(smalls) - min(smalls)) else None
 
 
 def cpu_ns(command: Sequence[str], proof: str) -> int:
-    """Runs the command; the CPU time of its process, and of the processes that this one waited for.
+    """Runs the command; returns the CPU time of its process and of the children that it waited for.
 
-    `proof` is a regular expression that the output of a run which did its operations matches.
+    `proof`: a regular expression that the output of a successful run matches.
     """
     with tempfile.TemporaryFile("w+", errors="replace") as output:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
@@ -89,7 +89,7 @@ def loop(call: Callable[[Any], Any], arguments: Sequence[Any]) -> None:
 
 
 def measure_for(operations: int, rounds: int = ROUNDS) -> float | None:
-    """`callable` is the no-op: a C function of one argument that looks at its type, and allocates nothing."""
+    """The no-op is `callable`: a C function of one argument that checks its type and allocates nothing."""
 
     def spend(count: int) -> int:
         arguments = [None] * count
@@ -108,7 +108,7 @@ def missing_pyperf() -> str | None:
 
 
 def measure_pyperf(operations: int, rounds: int = ROUNDS) -> float | None:
-    """One worker and one value: the number of loops is the number of operations. No calibration, and no warm-up."""
+    """One worker, one value, no calibration and no warm-up: the number of loops is the number of operations."""
     if missing_pyperf():
         return None
     with tempfile.TemporaryDirectory() as folder:
@@ -147,7 +147,7 @@ def go_ycsb_binary() -> Path:
 
 def missing_go_ycsb() -> str | None:
     binary = go_ycsb_binary()
-    # The folder's name can be guessed and its parent is everyone's: what somebody else put there is not run.
+    # The folder's name is predictable and its parent writable by all: a program of another user is not run.
     if binary.is_file() and binary.stat().st_uid == binary.parent.stat().st_uid == os.getuid():
         return None
     build = "python benchmarks/peers.py --go-ycsb (builds it, for a minute or two)"
@@ -155,7 +155,7 @@ def missing_go_ycsb() -> str | None:
 
 
 def build_go_ycsb() -> Path:
-    """Builds it where `missing_go_ycsb` looks for it, if it isn't there. RuntimeError: what the go command said.
+    """Builds go-ycsb where `missing_go_ycsb` looks for it. Raises RuntimeError with the output of go.
 
     Not with `go install`: that refuses a module whose go.mod replaces another, as this one's does.
     """
@@ -165,7 +165,7 @@ def build_go_ycsb() -> Path:
     binary.parent.mkdir(mode=0o700, exist_ok=True)
     if binary.parent.stat().st_uid != os.getuid() or not shutil.which("go"):
         raise RuntimeError(f"it needs go on PATH, and {binary.parent} for itself")
-    # Its databases in C are left out by default, and the others need no compiler of C.
+    # Without its databases in C, which are off by default, no C compiler is needed.
     environment = os.environ | {"CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly -buildvcs=false", "GOWORK": "off"}
 
     def go(folder: Path, *arguments: str) -> str:
@@ -182,11 +182,11 @@ def build_go_ycsb() -> Path:
 
 
 def measure_go_ycsb(operations: int, rounds: int = ROUNDS) -> float | None:
-    """Reads only, of uniform keys: the cheapest of its operations. `basic` neither prints nor waits by default."""
+    """Only reads, of uniform keys: its cheapest operation. By default `basic` neither prints nor waits."""
     if missing_go_ycsb():
         return None
     binary = go_ycsb_binary()
-    # It serves its profile on a port; "off" is no address, and so it doesn't.
+    # It would serve its profile on a port; "off" is not an address and prevents that.
     properties = ["debug.pprof=off", "verbose=false", "basicdb.simulatedelay=0", "recordcount=1000"]
     properties += ["requestdistribution=uniform", "readproportion=1", "updateproportion=0"]
 
@@ -212,11 +212,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="What Dyno's peers cost for an operation that does nothing.")
     parser.add_argument("--operations", type=int, default=OPERATIONS, metavar="N", help=f"default: {OPERATIONS}")
     parser.add_argument("--go-ycsb", action="store_true", help=f"build {GO_YCSB} {GO_YCSB_VERSION} if it isn't built")
-    asked = parser.parse_args()
-    if asked.operations < LEAST:
+    options = parser.parse_args()
+    if options.operations < LEAST:
         parser.error(f"--operations must be at least {LEAST}")
     failed = False
-    if asked.go_ycsb:
+    if options.go_ycsb:
         try:
             build_go_ycsb()
         except RuntimeError as error:
@@ -230,7 +230,7 @@ def main() -> int:
         else:
             version, note = peer.version(), peer.what
             try:
-                each = peer.measure(asked.operations, ROUNDS)
+                each = peer.measure(options.operations, ROUNDS)
                 figure = "unknown" if each is None else f"{each:.1f}"
             except RuntimeError as error:
                 failed, note = True, f"failed: {error}"

@@ -1,5 +1,5 @@
-"""Dyno's suite `objects` beside zodbshootout, in turns on this machine: what a transaction takes by each, and how
-long each takes to say so.
+"""Dyno's suite `objects` beside zodbshootout, in turns on this machine: time of a transaction by each, and time of
+each benchmark.
 
     python benchmarks/shootout.py --zodbshootout PATH [--turns N] [--objects N]
 
@@ -111,44 +111,46 @@ def main() -> int:
     parser.add_argument("--zodbshootout", type=Path, required=True, metavar="PATH", help="its program")
     parser.add_argument("--turns", type=int, default=3, metavar="N", help="default: 3")
     parser.add_argument("--objects", type=int, default=1_000, metavar="N", help="of a transaction; default: 1000")
-    asked = parser.parse_args()
-    program = asked.zodbshootout.absolute()
+    options = parser.parse_args()
+    program = options.zodbshootout.absolute()
     if not os.access(program, os.X_OK):
         parser.error(f"{program} is no program")
     python = program.with_name("python")
-    size = content_bytes(python, asked.objects)
-    print(f"{asked.objects:,} objects of a transaction, each with {size} bytes", flush=True)
+    size = content_bytes(python, options.objects)
+    print(f"{options.objects:,} objects of a transaction, each with {size} bytes", flush=True)
     ours: list[Turn] = []
     theirs: list[Turn] = []
     with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
-        for number in range(asked.turns):
+        for number in range(options.turns):
             home = Path(folder) / str(number)
             home.mkdir()
             sides = [
-                lambda home=home: theirs.append(shootout(program, home, asked.objects)),
-                lambda home=home: ours.append(dyno(home, asked.objects, size)),
+                lambda home=home: theirs.append(shootout(program, home, options.objects)),
+                lambda home=home: ours.append(dyno(home, options.objects, size)),
             ]
             for side in sides[:: (-1) ** number]:
                 side()
-            told = ", ".join(f"{n} {t.seconds:.0f} s" for n, t in (("zodbshootout", theirs[-1]), ("dyno", ours[-1])))
-            print(f"turn {number + 1}: {told}", flush=True)
+            output = ", ".join(
+                f"{n} {t.seconds:.0f} s" for n, t in (("zodbshootout", theirs[-1]), ("dyno", ours[-1]))
+            )
+            print(f"turn {number + 1}: {output}", flush=True)
     return compared(theirs, ours)
 
 
 def content_bytes(python: Path, objects: int) -> int:
-    """Of an object of ours, so that our pickles are as long as zodbshootout's are. It takes whole words of a text,
-    and more of them than the size that it was asked for has room for."""
+    """Content size that makes Dyno's pickles as long as zodbshootout's, which hold whole words of a text and exceed
+    the requested size."""
     program = (
         "from zodbshootout.speedtest import SpeedTestData\n"
         f"pickles = SpeedTestData(1, {objects}, {OBJECT_SIZE}).make_pickles({objects})\n"
         "print(sum(map(len, pickles)) / len(pickles))"
     )
-    told = subprocess.run([python, "-c", program], check=True, capture_output=True, text=True).stdout
+    output = subprocess.run([python, "-c", program], check=True, capture_output=True, text=True).stdout
     from ZODB.serialize import ObjectWriter
 
     from dyno.suites.objects.items import Item
 
-    return max(round(float(told)) - len(ObjectWriter().serialize(Item(b""))), 27)
+    return max(round(float(output)) - len(ObjectWriter().serialize(Item(b""))), 27)
 
 
 def shootout(program: Path, home: Path, objects: int) -> Turn:
@@ -167,7 +169,7 @@ def shootout(program: Path, home: Path, objects: int) -> Turn:
         "--zap",
         "force",
     ]
-    # A process does as many transactions as one of Dyno's: one loop of 10, without others before.
+    # A process does as many transactions as one of Dyno's: one loop of 10, without a warm-up.
     pyperf = ["--processes", TRIALS, "--values", 1, "--loops", 1, "--warmups", 0, "--output", out]
     command = [program, *words, *pyperf, configuration, *PHASES]
     seconds = timed(command, home)
@@ -185,13 +187,13 @@ def shootout(program: Path, home: Path, objects: int) -> Turn:
 
 
 def cpu_of(python: Path, configuration: Path, home: Path, objects: int) -> Times:
-    """CPU time by the same loops of zodbshootout, in as many processes."""
+    """CPU time of the same loops of zodbshootout, with as many processes."""
     found: Times = {}
     for storage in STORAGES:
         for _ in range(TRIALS):
             words = [python, "-c", CPU_PROGRAM, configuration, storage, str(objects), str(OBJECT_SIZE)]
-            told = subprocess.run(words, cwd=home, check=True, capture_output=True, text=True).stdout
-            for phase, ns in json.loads(told).items():
+            output = subprocess.run(words, cwd=home, check=True, capture_output=True, text=True).stdout
+            for phase, ns in json.loads(output).items():
                 found.setdefault((storage, phase), []).append(ns)
     return found
 
@@ -215,7 +217,7 @@ def dyno(home: Path, objects: int, size: int) -> Turn:
 
 
 def timed(command: Sequence[object], home: Path) -> float:
-    """Seconds of the wall clock. What it said is shown where it failed."""
+    """Returns wall-clock seconds. Prints the output of a failed command."""
     environment = {**os.environ, "PYTHONPATH": str(HERE / "src"), "DYNO_WORK": str(home / "work")}
     begin = time.perf_counter()
     ended = subprocess.run(
@@ -232,7 +234,7 @@ def pooled(turns: Sequence[Times]) -> Times:
 
 
 def compared(theirs: Sequence[Turn], ours: Sequence[Turn]) -> int:
-    """Whether anything whose steps are the same is too far off."""
+    """Prints the comparison; returns whether an operation with equal steps deviates too far."""
     wall = pooled([turn.times for turn in theirs]), pooled([turn.times for turn in ours])
     cpu = pooled([turn.cpu for turn in theirs]), pooled([turn.cpu for turn in ours])
     far = False

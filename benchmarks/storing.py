@@ -1,5 +1,5 @@
-"""What a request of an object store costs the client: boto3 beside libcurl, of one server, in one run; and, of one
-object, beside tools of others.
+"""CPU time of an object store's client: boto3 beside libcurl on one server in one run; and, for one object, beside
+other tools.
 
     python benchmarks/storing.py [--engine versitygw] [--samples N] [--seconds S] [--inflight N,N...] [--bytes N]
         [--requests N]
@@ -14,7 +14,7 @@ last column is the ratio of CPU times, that of Dyno's libcurl by the other's, by
 was signed before. oha signs each request, as Dyno does. `warp` and `s3-benchmark`, which are made for object stores,
 could not be had to be built: the Go module proxy has neither of them.
 
-Exit status: 0; 2 a usage error; 3 where the server is not here.
+Exit status: 0; 2 a usage error; 3 if the server is missing.
 """
 
 from __future__ import annotations
@@ -50,43 +50,50 @@ def main() -> int:
     parser.add_argument("--inflight", default="1,8,64")
     parser.add_argument("--bytes", type=int, default=1_000)
     parser.add_argument("--requests", type=int, default=10_000, metavar="N", help="of a phase; default: 10000")
-    asked = parser.parse_args()
-    if lacking := registry.engine(asked.engine).lacking():
-        print(f"{asked.engine} {lacking}")
+    args = parser.parse_args()
+    if lacking := registry.engine(args.engine).lacking():
+        print(f"{args.engine} {lacking}")
         return 3
     params = {
-        "inflight": [int(each) for each in asked.inflight.split(",")],
-        "size": [asked.bytes],
-        "requests": [asked.requests],
+        "inflight": [int(each) for each in args.inflight.split(",")],
+        "size": [args.bytes],
+        "requests": [args.requests],
     }
-    engines = [f"{asked.engine}:client={client}" for client in ("boto3", "thin")]
-    made = plan.make(
-        RunRequest("objectstore", engines, params=params, phases=PHASES, samples=asked.samples, budget=asked.seconds)
+    engines = [f"{args.engine}:client={client}" for client in ("boto3", "thin")]
+    run_plan = plan.make(
+        RunRequest(
+            "objectstore",
+            engines,
+            params=params,
+            phases=PHASES,
+            samples=args.samples,
+            budget=args.seconds,
+        )
     )
     with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="storing-") as place:
-        run = parent.execute(made, Path(place) / "r.json", Path(place) / "work")
+        run = parent.execute(run_plan, Path(place) / "r.json", Path(place) / "work")
     rows = [row for row in summarize(run) if not row.cell.floor]
     boto, thin = (
         {(row.cell.params["inflight"], row.phase): row for row in rows if row.cell.options["client"] == client}
         for client in ("boto3", "thin")
     )
-    print(f"{asked.engine}, {asked.bytes:,} bytes")
+    print(f"{args.engine}, {args.bytes:,} bytes")
     print(f"{'under way':>9}  {'phase':<8}{'boto3':>22}{'libcurl':>22}  ratio of CPU times")
     for at in sorted(boto):
         print(f"{at[0]:>9}  {at[1]:<8}{_told(boto[at]):>22}{_told(thin[at]):>22}  {_ratio(boto[at], thin[at])}")
-    beside(asked)
+    beside(args)
     return 0
 
 
 # -- tools of others ------------------------------------------------------------------------------------------------
 
 
-def beside(asked: argparse.Namespace) -> None:
-    """One object of one server, in turns."""
+def beside(args: argparse.Namespace) -> None:
+    """Compares tools that get one object of one server, in turns."""
     import boto3
     from botocore.config import Config
 
-    serve = registry.engine(asked.engine).server
+    serve = registry.engine(args.engine).server
     assert serve is not None
     with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="storing-") as place:
         server: Any = serve(Path(place) / "server", None, {}, 1)
@@ -94,46 +101,46 @@ def beside(asked: argparse.Namespace) -> None:
             server.start()
             keys = {"AWS_ACCESS_KEY_ID": server.address.user, "AWS_SECRET_ACCESS_KEY": server.address.password}
             os.environ.update(keys, NO_PROXY="127.0.0.1", no_proxy="127.0.0.1")
-            # Its default for addresses is a signature of the older kind, which not every server knows.
+            # The default for presigned addresses is an older signature, which not every server supports.
             signing = Config(signature_version="s3v4")
             client = boto3.client("s3", endpoint_url=server.address.url, region_name=server.region, config=signing)
             client.create_bucket(Bucket="one")
-            client.put_object(Bucket="one", Key="object", Body=random.Random(1).randbytes(asked.bytes))
+            client.put_object(Bucket="one", Key="object", Body=random.Random(1).randbytes(args.bytes))
             signed = client.generate_presigned_url("get_object", {"Bucket": "one", "Key": "object"})
-            tools = _tools(server, signed, asked)
-            for inflight in map(int, asked.inflight.split(",")):
-                _compare(tools, inflight, asked.samples)
+            tools = _tools(server, signed, args)
+            for inflight in map(int, args.inflight.split(",")):
+                _compare(tools, inflight, args.samples)
 
 
 Tool = Callable[[int], Figure]
 
 
-def _tools(server: Any, signed: str, asked: argparse.Namespace) -> dict[str, Tool]:
+def _tools(server: Any, signed: str, args: argparse.Namespace) -> dict[str, Tool]:
     tools: dict[str, Tool] = {
-        "libcurl": partial(_by_dyno, server.address.url, "thin", asked),
-        "boto3": partial(_by_dyno, server.address.url, "boto3", asked),
+        "libcurl": partial(_by_dyno, server.address.url, "thin", args),
+        "boto3": partial(_by_dyno, server.address.url, "boto3", args),
     }
     if shutil.which("wrk"):
-        tools["wrk"] = partial(_by_wrk, signed, asked.seconds)
+        tools["wrk"] = partial(_by_wrk, signed, args.seconds)
     if shutil.which("oha"):
-        tools["oha"] = partial(_by_oha, server, asked.seconds)
+        tools["oha"] = partial(_by_oha, server, args.seconds)
     return tools
 
 
-def _by_dyno(url: str, client: str, asked: argparse.Namespace, inflight: int) -> Figure:
+def _by_dyno(url: str, client: str, args: argparse.Namespace, inflight: int) -> Figure:
     params = {
         "inflight": [inflight],
-        "size": [asked.bytes],
-        "requests": [asked.requests],
+        "size": [args.bytes],
+        "requests": [args.requests],
         "objects": [1],
         "targets": [1],
     }
     engine = f"s3:url={url}+client={client}"
-    made = plan.make(
-        RunRequest("objectstore", [engine], params=params, phases=["get"], samples=1, duration=asked.seconds)
+    run_plan = plan.make(
+        RunRequest("objectstore", [engine], params=params, phases=["get"], samples=1, duration=args.seconds)
     )
     with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="storing-") as place:
-        run = parent.execute(made, Path(place) / "r.json", Path(place) / "work")
+        run = parent.execute(run_plan, Path(place) / "r.json", Path(place) / "work")
     (row,) = [row for row in summarize(run) if not row.cell.floor]
     assert row.valid and row.throughput is not None and row.client_cpu_ns is not None, row.why
     return row.throughput.median, row.client_cpu_ns
@@ -141,12 +148,12 @@ def _by_dyno(url: str, client: str, asked: argparse.Namespace, inflight: int) ->
 
 def _by_wrk(signed: str, seconds: float, inflight: int) -> Figure:
     words = ["wrk", "-t1", f"-c{inflight}", f"-d{max(1, round(seconds))}s", signed]
-    # One that was refused is no request.
+    # Refused requests don't count.
     return outside(words, r"(?P<count>\d+) requests in (?P<seconds>[\d.]+)s(?![\s\S]*Non-2xx)")
 
 
 def _by_oha(server: Any, seconds: float, inflight: int) -> Figure:
-    # On a command line: the keys are those of a server that is no more when this ends.
+    # Keys on a command line are fine here: the server ends with this benchmark.
     keys = f"{server.address.user}:{server.address.password}"
     words = ["oha", "--no-tui", "-c", str(inflight), "-z", f"{max(1, round(seconds))}s", "-a", keys]
     words += ["--aws-sigv4", f"aws:amz:{server.region}:s3", f"{server.address.url}/one/object"]
@@ -162,8 +169,8 @@ def _compare(tools: dict[str, Tool], inflight: int, turns: int) -> None:
     for name, figures in found.items():
         rate, cpu = (median(column) for column in zip(*figures, strict=True))
         ratios = [mine[1] / other[1] for mine, other in zip(found["libcurl"], figures, strict=True)]
-        told = "" if name == "libcurl" else f"{median(ratios):6.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
-        print(f"  {name:<8}{rate:10,.0f}/s{cpu / 1e3:8.1f} µs{told}", flush=True)
+        output = "" if name == "libcurl" else f"{median(ratios):6.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
+        print(f"  {name:<8}{rate:10,.0f}/s{cpu / 1e3:8.1f} µs{output}", flush=True)
 
 
 # -- what is printed ------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""What a client costs: Dyno's, by default and thin, beside the load tool that a server's own users take.
+"""Cost of a client: Dyno's default and thin ones beside the load tool that a server's own users take.
 
     python benchmarks/thin.py [ENGINE...] [--clients N[,N...]] [--turns N] [--seconds S] [--records N]
 
@@ -8,8 +8,8 @@ server: what it looks up is said beside it. Figures are medians over the turns: 
 lookup, of all its processes and threads, start and end of the tool included. Ratios of Dyno's clients to a tool are
 by turn, with a 95 % interval: 2.00 in the last column is a client that computes twice as long for a lookup.
 
-Exit status: 0 all that is here was measured; 1 something failed, and is named; 2 a usage error; 3 nothing is here
-that could be measured: neither servers nor tools.
+Exit status: 0 success; 1 something failed, and is named; 2 a usage error; 3 nothing could be
+measured: neither servers nor tools.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ STUB = 150
 
 
 class Turn(NamedTuple):
-    """What one contestant did in one turn."""
+    """Result of one client or tool in one turn."""
 
     rate: float
     cpu_ns: float
@@ -57,25 +57,25 @@ Contestant = Callable[[int], Turn]
 
 
 class Failed(Exception):
-    """A tool that did not do what it was asked."""
+    """A tool failed or printed unexpected output."""
 
 
 class Bench:
-    """A server that runs, and what is asked of everybody."""
+    """A running server, and the work for all contestants."""
 
     def __init__(self, engine: str, server: Any, work: Path, records: int, seconds: float) -> None:
         self.engine, self.server, self.work, self.records, self.seconds = engine, server, work, records, seconds
         self._runs = 0
 
     def dyno(self, client: str, url: str) -> Contestant:
-        """Dyno by that client of its, on the server as if it were a user's."""
+        """Runs Dyno with that client, on the server as if it were a user's own."""
 
         def turn(clients: int) -> Turn:
-            asked = {"name": self.engine, "client": client, "url": url}
-            made = plan.make(
+            args = {"name": self.engine, "client": client, "url": url}
+            run_plan = plan.make(
                 RunRequest(
                     "records",
-                    engines=[asked],
+                    engines=[args],
                     params={"records": [self.records], "txn": [1]},
                     phases=[PHASE],
                     clients=[clients],
@@ -86,7 +86,7 @@ class Bench:
             )
             self._runs += 1
             file = self.work / f"{self._runs}.json"
-            run = parent.execute(made, file, self.work)
+            run = parent.execute(run_plan, file, self.work)
             row = next(row for row in summarize(run) if row.cell.engine == self.engine)
             if row.throughput is None or row.client_cpu_ns is None:
                 raise Failed(f"{self.engine}:client={client}: {row.why or 'told no CPU time'}")
@@ -95,17 +95,17 @@ class Bench:
         return turn
 
     def tool(self, command: Callable[[int], Sequence[str]], done: str, rate: str) -> Contestant:
-        """A tool, whose output tells by these regular expressions how many lookups it did, and how many a second."""
+        """Runs a tool; the regular expressions find its number of lookups, and lookups per second, in its output."""
 
         def turn(clients: int) -> Turn:
             text, cpu_ns = ran(command(clients))
-            return Turn(told(rate, text), cpu_ns / told(done, text))
+            return Turn(output_text(rate, text), cpu_ns / output_text(done, text))
 
         return turn
 
 
 def ran(command: Sequence[str]) -> tuple[str, int]:
-    """What a command printed, and the CPU time of its process in ns."""
+    """Runs a command; returns its output and the CPU time of its process in ns."""
     with tempfile.TemporaryFile("w+", errors="replace") as output:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
         _, status, usage = os.wait4(process.pid, 0)
@@ -117,7 +117,7 @@ def ran(command: Sequence[str]) -> tuple[str, int]:
     return text, round((usage.ru_utime + usage.ru_stime) * 1e9)
 
 
-def told(pattern: str, text: str) -> float:
+def output_text(pattern: str, text: str) -> float:
     found = re.search(pattern, text)
     if found is None:
         raise Failed(f"a tool did not say {pattern!r}: {text[-300:].strip()}")
@@ -148,8 +148,8 @@ def postgresql(bench: Bench) -> Iterator[tuple[str, Contestant]]:
     )
 
     def command(*what: str) -> Callable[[int], Sequence[str]]:
-        told = ["pgbench", "-n", "-M", "prepared", "-T", f"{bench.seconds:.0f}"]
-        return lambda clients: [*told, *what, "-c", str(clients), *words]
+        output_text = ["pgbench", "-n", "-M", "prepared", "-T", f"{bench.seconds:.0f}"]
+        return lambda clients: [*output_text, *what, "-c", str(clients), *words]
 
     done, rate = r"actually processed: (\d+)", r"tps = ([\d.]+)"
     yield "pgbench -S -M prepared: an integer by an integer", bench.tool(command("-S"), done, rate)
@@ -189,12 +189,12 @@ def redis(bench: Bench) -> Iterator[tuple[str, Contestant]]:
     words = ["redis-benchmark", "-s", path, "--csv", "-r", str(bench.records), "-d", str(STUB), "-t", "get"]
 
     def turn(clients: int) -> Turn:
-        def asked(requests: int) -> tuple[float, int]:
+        def args(requests: int) -> tuple[float, int]:
             text, cpu_ns = ran([*words, "-c", str(clients), "-n", str(requests)])
-            return told(r'"GET","([\d.]+)"', text), cpu_ns
+            return output_text(r'"GET","([\d.]+)"', text), cpu_ns
 
-        requests = round(asked(SEEN)[0] * bench.seconds)
-        rate, cpu_ns = asked(requests)
+        requests = round(args(SEEN)[0] * bench.seconds)
+        rate, cpu_ns = args(requests)
         return Turn(rate, cpu_ns / requests)
 
     yield f"redis-benchmark -t get: {STUB} bytes by 16", turn
@@ -276,21 +276,21 @@ def main() -> int:
     parser.add_argument("--turns", type=int, default=5, metavar="N", help="default: 5")
     parser.add_argument("--seconds", type=float, default=3, metavar="S", help="of each turn; default: 3")
     parser.add_argument("--records", type=int, default=20_000, metavar="N", help="default: 20000")
-    asked = parser.parse_args()
-    if unknown := [name for name in asked.engine if name not in CONTESTS]:
+    args = parser.parse_args()
+    if unknown := [name for name in args.engine if name not in CONTESTS]:
         parser.error(f"{unknown[0]} is not known; there are: {', '.join(CONTESTS)}")
     there, failed = [], False
-    for name in asked.engine or CONTESTS:
+    for name in args.engine or CONTESTS:
         why = lacking(name)
         print(f"{name}: {why}") if why else there.append(name)
     for name in there:
         with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="thin-") as place:
             work = Path(place)
             work.chmod(0o755)
-            with serving(name, work / "server", max(asked.clients)) as server:
+            with serving(name, work / "server", max(args.clients)) as server:
                 try:
-                    bench = Bench(name, server, work, asked.records, asked.seconds)
-                    contest(bench, asked.clients, asked.turns, random.Random(name))
+                    bench = Bench(name, server, work, args.records, args.seconds)
+                    contest(bench, args.clients, args.turns, random.Random(name))
                 except Failed as error:
                     failed = True
                     print(f"{name}: {error}")

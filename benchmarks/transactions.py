@@ -40,7 +40,7 @@ PATTERNS = (r"transactions:\s+\d+\s+\(([\d.]+) per sec", r"tps = ([\d.]+)")
 
 @contextmanager
 def started(engine: str, place: Path) -> Iterator[Job]:
-    """A job on a server that runs."""
+    """A job on a running server."""
     suite, spec = registry.suite("oltp"), registry.engine(engine).through("transactions")
     params = {setting.name: setting.default for setting in suite.params} | TABLES
     tier, options = Tier.PROCESS, spec.resolve({})
@@ -54,7 +54,7 @@ def started(engine: str, place: Path) -> Iterator[Job]:
 
 
 def commands(workload: OltpWorkload, clients: int, seconds: int) -> tuple[Mapping[str, list[str]], dict[str, str]]:
-    """What a person would type for each phase, and the environment of it."""
+    """The command that a user would type for each phase, and its environment."""
     engine = workload.engine()
     if isinstance(engine, Postgres):
         environment = dict(engine.environment())
@@ -82,11 +82,11 @@ def commands(workload: OltpWorkload, clients: int, seconds: int) -> tuple[Mappin
 
 
 def by_hand(words: list[str], environment: dict[str, str], workload: OltpWorkload) -> float:
-    """Transactions a second."""
+    """Returns transactions per second."""
     shell = {**os.environ, **environment}
     output = subprocess.run(words, env=shell, capture_output=True, text=True, check=True).stdout
     if (done := re.search(r"transactions actually processed: (\d+)", output)) and "tpcb-like" in words:
-        # Dyno looks in the bank's history for each transaction that was told of.
+        # Dyno checks each reported transaction in the bank's history.
         workload._changes += int(done[1])
     return next(float(found[1]) for each in PATTERNS if (found := re.search(each, output)))
 
@@ -98,21 +98,21 @@ def through_dyno(workload: OltpWorkload, phase: Phase, job: Job, pace: Pace) -> 
     return sample.per_second
 
 
-def compared(job: Job, asked: argparse.Namespace, clients: int) -> float:
-    """Prints a line for each phase. The largest deviation of a median from 1."""
+def compared(job: Job, args: argparse.Namespace, clients: int) -> float:
+    """Prints a line for each phase; returns the largest deviation of a median from 1."""
     suite = registry.suite("oltp")
     workload, worst = OltpWorkload(job), 0.0
-    pace = Pace(duration_ns=asked.seconds * 10**9)
+    pace = Pace(duration_ns=args.seconds * 10**9)
     for phase in suite.phases:
-        if phase.name not in asked.phases:
+        if phase.name not in args.phases:
             continue
         if phase.name in PGBENCH and not isinstance(workload.engine(), Postgres):
             continue
         workload.prepare(phase)
-        words, environment = commands(workload, clients, asked.seconds)
+        words, environment = commands(workload, clients, args.seconds)
         pairs = []
-        for turn in range(asked.pairs):
-            # Each goes first as often as the other.
+        for turn in range(args.pairs):
+            # Both go first equally often.
             hand = by_hand(words[phase.name], environment, workload) if turn % 2 else None
             mine = through_dyno(workload, phase, job, pace)
             pairs.append((mine, by_hand(words[phase.name], environment, workload) if hand is None else hand))
@@ -133,14 +133,14 @@ def main() -> int:
     parser.add_argument("--phases", default=",".join([*SYSBENCH, *PGBENCH]), help="default: all that it knows")
     parser.add_argument("--pairs", type=int, default=7, metavar="N", help="default: 7")
     parser.add_argument("--seconds", type=int, default=2, metavar="S", help="default: 2")
-    asked = parser.parse_args()
-    asked.phases = asked.phases.split(",")
+    args = parser.parse_args()
+    args.phases = args.phases.split(",")
     worst = 0.0
     print(f"{'':<41}{'Dyno':>10} {'by hand':>10}         ratio of pairs, median and range")
-    for engine in asked.engines.split(","):
-        for clients in map(int, asked.clients.split(",")):
+    for engine in args.engines.split(","):
+        for clients in map(int, args.clients.split(",")):
             with tempfile.TemporaryDirectory(dir="/var/tmp") as place, started(engine, Path(place)) as job:
-                worst = max(worst, compared(replace(job, clients=clients), asked, clients))
+                worst = max(worst, compared(replace(job, clients=clients), args, clients))
     print(f"the furthest median is {worst:.1%} from 1")
     return 0 if worst <= WITHIN else 1
 

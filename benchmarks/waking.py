@@ -1,4 +1,4 @@
-"""What waking up cores is in a server's figure: the same lookups with and without `--awake`, in turns.
+"""Share of waking up cores in a server's figure: the same lookups with and without `--awake`, in turns.
 
     python benchmarks/waking.py [ENGINE[:OPTIONS]...] [--turns N] [--seconds S] [--records N]
 
@@ -8,8 +8,8 @@ CPU time for a lookup. The ratio of op/s is by turn, with a 95 % interval. In th
 whose cores slept, where it had one. What a wake-up cost meanwhile, and what others took of the machine, stands above:
 where others keep the cores awake there is nothing to see.
 
-Exit status: 0 all that is here was measured; 1 something failed, and is named; 2 a usage error; 3 nothing is here
-that could be measured.
+Exit status: 0 success; 1 something failed, and is named; 2 a usage error; 3 nothing could be
+measured.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ ENGINES = (
 
 
 class Turn(NamedTuple):
-    """What one run told."""
+    """Figures of one run."""
 
     rate: float
     p50_ns: int
@@ -52,15 +52,15 @@ class Turn(NamedTuple):
 
 
 def turn(engine: str, awake: bool, seconds: float, records: int) -> Turn:
-    """One run. Raises UsageError."""
+    """Executes one run. Raises UsageError."""
     params = {"records": [records]}
-    made = plan.make(
+    run_plan = plan.make(
         RunRequest("records", [engine], params=params, phases=[PHASE], samples=1, duration=seconds, awake=awake),
     )
     with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="waking-") as place:
         work = Path(place)
         work.chmod(0o755)
-        run = parent.execute(made, work / "run.json", work)
+        run = parent.execute(run_plan, work / "run.json", work)
     row = next(row for row in summarize(run) if not row.cell.floor)
     if row.throughput is None or row.latency_ns["p50"] is None:
         raise UsageError(f"{engine}: {row.why}")
@@ -99,21 +99,21 @@ def main() -> int:
     parser.add_argument("--turns", type=int, default=5, metavar="N", help="default: 5")
     parser.add_argument("--seconds", type=float, default=1, metavar="S", help="of each run; default: 1")
     parser.add_argument("--records", type=int, default=5_000, metavar="N", help="default: 5000")
-    asked = parser.parse_args()
-    engines = asked.engine or [name for name in ENGINES if not registry.engine(name.partition(":")[0]).lacking()]
+    args = parser.parse_args()
+    engines = args.engine or [name for name in ENGINES if not registry.engine(name.partition(":")[0]).lacking()]
     seen: dict[str, tuple[list[Turn], list[Turn]]] = {engine: ([], []) for engine in engines}
     shuffle, failed = random.Random(1), False
-    for _ in range(asked.turns):
+    for _ in range(args.turns):
         for engine in shuffle.sample(engines, len(engines)):
             order = shuffle.sample((False, True), 2)
             try:
-                pair = {awake: turn(engine, awake, asked.seconds, asked.records) for awake in order}
+                pair = {awake: turn(engine, awake, args.seconds, args.records) for awake in order}
             except UsageError as error:
                 failed = True
                 print(error, file=sys.stderr)
                 continue
-            for awake, told in pair.items():
-                seen[engine][awake].append(told)
+            for awake, output in pair.items():
+                seen[engine][awake].append(output)
             print(".", end="", file=sys.stderr, flush=True)
     print(file=sys.stderr)
     measured = {engine: pair for engine, pair in seen.items() if pair[0]}

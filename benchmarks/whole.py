@@ -1,4 +1,4 @@
-"""Where the time of a whole run goes, and how much less of it this version takes than another: A against B in turns.
+"""Compares the time of a whole run, by part, between two versions: A against B in turns.
 
     python benchmarks/whole.py --against DIR [--turns N] [--run until|demo|WORDS]
 
@@ -45,14 +45,14 @@ def main() -> int:
     parser.add_argument("--against", type=Path, required=True, metavar="DIR", help="another checkout: A")
     parser.add_argument("--turns", type=int, default=3, metavar="N", help="default: 3")
     parser.add_argument("--run", default="until", metavar="WORDS", help=f"{', '.join(RUNS)}, or words of `dyno run`")
-    asked = parser.parse_args()
-    words = shlex.split(RUNS.get(asked.run, asked.run))
-    print(f"dyno run {shlex.join(words)}: A is {asked.against}, B is {HERE}", flush=True)
+    options = parser.parse_args()
+    words = shlex.split(RUNS.get(options.run, options.run))
+    print(f"dyno run {shlex.join(words)}: A is {options.against}, B is {HERE}", flush=True)
     turns: list[tuple[Turn, Turn]] = []
     with tempfile.TemporaryDirectory(dir="/var/tmp") as home:
-        for number in range(asked.turns):
-            # Who goes first changes, so that a drift of the machine hits both.
-            sides = [(0, asked.against.resolve()), (1, HERE)]
+        for number in range(options.turns):
+            # The order alternates, so that a drift of the machine affects both sides.
+            sides = [(0, options.against.resolve()), (1, HERE)]
             done = {
                 side: _timed(root, words, Path(home), f"{side}{number}") for side, root in sides[:: (-1) ** number]
             }
@@ -92,13 +92,13 @@ def _told(a: Turn, b: Turn) -> None:
 
 
 def _shares(turns: Sequence[Turn]) -> list[tuple[str, float]]:
-    """Of the time of whole runs, by part, the largest first. Parts of workers are known of versions that tell them;
-    of these the time of a phase is without what was timed."""
+    """Shares of the time of whole runs by part, the largest first. Some versions don't report the parts of workers.
+    The part of a phase excludes what was timed."""
     whole, parts = sum(turn.seconds for turn in turns) * 1e9, Counter[str]()
     for turn in turns:
         for attempt in turn.run.attempts:
             timed = sum(sample.elapsed_ns for sample in attempt.samples)
-            floor, told = turn.run.cells[attempt.cell].floor, sum(attempt.spent_ns.values())
+            floor, output = turn.run.cells[attempt.cell].floor, sum(attempt.spent_ns.values())
             parts["before and after trials"] -= attempt.duration_ns
             if floor:
                 parts["floors"] += attempt.duration_ns
@@ -107,13 +107,13 @@ def _shares(turns: Sequence[Turn]) -> list[tuple[str, float]]:
             for part, ns in attempt.spent_ns.items():
                 parts["inputs and checks" if part == "phase" else part] += ns
             parts["inputs and checks"] -= timed if attempt.spent_ns else 0
-            parts["processes" if told else "all else"] += attempt.duration_ns - (told or timed)
+            parts["processes" if output else "all else"] += attempt.duration_ns - (output or timed)
     parts["before and after trials"] += int(whole)
     return [(part, ns / whole) for part, ns in parts.most_common()]
 
 
 def _rates(runs: Sequence[Run]) -> Rows:
-    """Of each engine and phase, every trial's throughput."""
+    """Throughput of every trial, by engine and phase."""
     found: Rows = {}
     for run in runs:
         for row in summarize(run):
