@@ -195,7 +195,8 @@ def _sheet(
         for panel, title in zip(panels, titles, strict=True)
     ]
     shown = {record["engine"] for panel in panels for record in panel.records}
-    _limit_legends(views, [engine for engine in engines if engine in shown], width)
+    named = [engine for engine in engines if engine in shown]
+    vega.limit_legends(views, named, vega.legend_columns(named, width - MARGIN - AXIS))
     views = [{**view, "data": {"values": panel.records}} for view, panel in zip(views, panels, strict=True)]
     columns = max(1, min(len(panels), width // NARROWEST))
     grid: dict[str, Any] = {"concat": views, "columns": columns, "spacing": {"row": 32, "column": 40}}
@@ -225,15 +226,6 @@ def _facts(panel: Panel) -> dict[str, str]:
     facts |= {name: f"{name}={value}" for name, value in panel.params.items()}
     first = panel.records[0]
     return {**facts, **({"baseline": f"{first['by']} against {first['baseline']}"} if "baseline" in first else {})}
-
-
-def _limit_legends(spec: Any, engines: Sequence[str], width: int) -> None:
-    """Limits a specification's legends to these engines. Colours do not change."""
-    for part in spec.values() if isinstance(spec, dict) else spec if isinstance(spec, list) else ():
-        _limit_legends(part, engines, width)
-    if isinstance(spec, dict) and spec.get("field") == "engine" and spec.get("legend"):
-        columns = vega.legend_columns(engines, width - MARGIN - AXIS)
-        spec["legend"] = {**spec["legend"], "values": list(engines), "columns": columns}
 
 
 def _rows(run: Run, chart: Chart, choice: Choice, panels: Sequence[Panel]) -> list[Row]:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from dyno.report.charts import draw, theme
+from dyno.report.charts import draw, theme, vega
 from dyno.report.charts.chart import Chart, Record, unit_of
 from dyno.report.tables import display_limits, heading
 from dyno.results import Run
@@ -68,11 +68,12 @@ def _drawn(chart: Chart, engines: Sequence[str], records: Sequence[Record]) -> s
     panels = spec.get("vconcat")
     for panel in panels or [spec]:
         panel["width"] = WIDTH - CONCAT_MARGIN if panels else WIDTH
-    _limit_legends(spec, {record["engine"] for record in records})
-    vega = vl_convert.vegalite_to_vega({**spec, "data": {"values": list(records)}, "config": LIGHT})
+    shown = {record["engine"] for record in records}
+    vega.limit_legends(spec, [engine for engine in engines if engine in shown])
+    converted = vl_convert.vegalite_to_vega({**spec, "data": {"values": list(records)}, "config": LIGHT})
     if not panels:
-        vega["autosize"] = {"type": "fit-x", "contains": "padding"}
-    svg: str = vl_convert.vega_to_svg(vega)
+        converted["autosize"] = {"type": "fit-x", "contains": "padding"}
+    svg: str = vl_convert.vega_to_svg(converted)
     # Only tags: the texts between them may contain versions, which look like numbers.
     return re.sub(r"<[^>]*>", lambda tag: _tag(tag[0], chart.file), svg)
 
@@ -86,11 +87,3 @@ def _tag(tag: str, prefix: str) -> str:
     tag = re.sub(r"\d+\.\d{2,}", lambda number: f"{float(number[0]):.1f}", tag)
     # Every drawing of the page numbers its ids from the beginning.
     return re.sub(r'(id="|url\(#|href="#)', rf"\g<1>{prefix}-", tag)
-
-
-def _limit_legends(spec: Any, engines: set[str]) -> None:
-    """The same as `narrowed` in figure.js."""
-    for part in spec.values() if isinstance(spec, dict) else spec if isinstance(spec, list) else ():
-        _limit_legends(part, engines)
-    if isinstance(spec, dict) and spec.get("field") == "engine" and spec.get("legend"):
-        spec["legend"]["values"] = [name for name in spec["scale"]["domain"] if name in engines]

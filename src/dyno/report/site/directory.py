@@ -14,7 +14,6 @@ import re
 import secrets
 import shutil
 import signal
-import stat
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -28,11 +27,9 @@ MARKER = ".dyno-site"
 """The manifest."""
 FRESH = ".dyno-site-new-"
 """Prefix of the directory in which a build collects its files."""
-_NAME = re.compile(r"(?:(runs)/)?(\w[\w.-]*)", re.ASCII)
+_NAME = re.compile(r"(?:runs/)?\w[\w.-]*", re.ASCII)
 """Paths of a site's files."""
 _FRESH_NAME = re.compile(re.escape(FRESH) + "[0-9a-f]{8}")
-_NO_LINK = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_FOREIGN = "is not empty and was not made by dyno site: -o names another directory"
 
 
 @dataclass(frozen=True)
@@ -52,8 +49,8 @@ def write(directory: Path, files: Iterable[tuple[str, str | bytes]]) -> None:
     existed = directory.exists()
     with _writing(directory):
         directory.mkdir(parents=True, exist_ok=True)
-    with _locked(directory) as top:
-        before = _read(directory, top)
+    with _locked(directory):
+        before = _read(directory)
         old, exchanging = before or _Manifest(), False
         fresh = directory / f"{FRESH}{secrets.token_hex(4)}"
         try:
@@ -66,19 +63,25 @@ def write(directory: Path, files: Iterable[tuple[str, str | bytes]]) -> None:
                 fresh.mkdir(0o700)
             new = {}
             for name, content in files:
-                _check_own(directory, top, name, old.files.get(name, []))
+                _check_own(directory, name, old.files.get(name, []))
                 data = content.encode() if isinstance(content, str) else content
                 with _writing(directory):
                     (fresh / name).parent.mkdir(exist_ok=True)
                     (fresh / name).write_bytes(data)
                 new[name] = [hashlib.sha256(data).hexdigest()]
-            with _undisturbed(), _writing(directory):
+            with _signals_deferred(), _writing(directory):
                 exchanging = True
-                _exchange(directory, top, fresh, old.files, new)
+                _exchange(directory, fresh, old.files, new)
         finally:
             shutil.rmtree(fresh, ignore_errors=True)
             if not exchanging:
-                _undo(directory, before, existed)
+                with suppress(OSError):
+                    if before is not None:
+                        _mark(directory, _Manifest(before.files))
+                    else:
+                        (directory / MARKER).unlink(missing_ok=True)
+                        if not existed:
+                            directory.rmdir()
 
 
 def check(directory: Path) -> None:
@@ -87,12 +90,12 @@ def check(directory: Path) -> None:
         return
     if not directory.is_dir():
         raise UsageError(f"{directory} exists and is not a directory: -o names one")
-    with _opened(directory) as top:
-        _read(directory, top)
+    _read(directory)
 
 
 @contextmanager
 def _writing(directory: Path) -> Iterator[None]:
+    """Turns an OSError into a UsageError."""
     try:
         yield
     except OSError as error:
@@ -100,138 +103,89 @@ def _writing(directory: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _opened(directory: Path) -> Iterator[int]:
+def _locked(directory: Path) -> Iterator[None]:
+    """Raises UsageError while another build holds the directory's lock."""
     with _writing(directory):
         descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        yield descriptor
+        # Some network file systems have no locks: they raise other errors.
+        with suppress(OSError):
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise UsageError(f"{directory}: another dyno site is writing to it") from None
+        yield
     finally:
         os.close(descriptor)
 
 
-@contextmanager
-def _locked(directory: Path) -> Iterator[int]:
-    """The directory's descriptor. Raises UsageError while another build holds the lock."""
-    with _opened(directory) as top:
-        try:
-            fcntl.flock(top, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise UsageError(f"{directory}: another dyno site is writing to it") from None
-        except OSError:
-            # Some network file systems have no locks.
-            pass
-        yield top
-
-
-def _read(directory: Path, top: int) -> _Manifest | None:
+def _read(directory: Path) -> _Manifest | None:
     """The manifest; None for an empty directory. Raises UsageError."""
-    try:
-        content = _content(top, MARKER)
-    except FileNotFoundError:
-        with _writing(directory):
-            if not os.listdir(top):
-                return None
-        raise UsageError(f"{directory} {_FOREIGN}") from None
-    except OSError:
-        content = None
-    found: Any = None
-    with suppress(ValueError, RecursionError):
-        found = json.loads(content or b"")
-    files, building = (found.get("files"), found.get("building")) if isinstance(found, dict) else (None, None)
+    path = directory / MARKER
+    manifest: Any = None
+    with _writing(directory):
+        if not os.path.lexists(path) and not any(directory.iterdir()):
+            return None
+    with suppress(OSError, ValueError, RecursionError):
+        if path.is_file() and not path.is_symlink():
+            manifest = json.loads(path.read_bytes())
+    files, building = (manifest.get(key) if isinstance(manifest, dict) else None for key in ("files", "building"))
     if isinstance(files, list):
         raise UsageError(
             f"{directory} was not made by dyno site of this version: its manifest has no checksums. Remove it, or"
             " name another directory with -o"
         )
-    if not isinstance(files, dict) or not all(map(_plausible, files.items())):
-        raise UsageError(f"{directory} {_FOREIGN}")
-    if building is not None and not (isinstance(building, str) and _FRESH_NAME.fullmatch(building)):
-        raise UsageError(f"{directory} {_FOREIGN}")
-    return _Manifest(files, building)
+    valid = isinstance(files, dict) and all(map(_is_valid, files.items()))
+    if not valid or not (building is None or (isinstance(building, str) and _FRESH_NAME.fullmatch(building))):
+        raise UsageError(f"{directory} is not empty and was not made by dyno site: -o names another directory")
+    return _Manifest(files or {}, building)
 
 
-def _plausible(entry: tuple[str, Any]) -> bool:
+def _is_valid(entry: tuple[str, Any]) -> bool:
     name, sums = entry
     return bool(_NAME.fullmatch(name)) and isinstance(sums, list) and all(isinstance(known, str) for known in sums)
 
 
-def _content(directory: int, name: str) -> bytes | None:
-    """Content of a regular file; None for anything else. Raises OSError, also for a link."""
-    descriptor = os.open(name, _NO_LINK, dir_fd=directory)
-    with os.fdopen(descriptor, "rb") as file:
-        return file.read() if stat.S_ISREG(os.fstat(descriptor).st_mode) else None
+def _is_link(directory: Path, name: str) -> bool:
+    """Whether the file, or its directory in the site, is a link."""
+    path = directory / name
+    return path.is_symlink() or (path.parent != directory and path.parent.is_symlink())
 
 
-@contextmanager
-def _place(top: int, name: str, make: bool = False) -> Iterator[tuple[int, str]]:
-    """The directory that has a file of the site, and the file's name in it. Raises OSError where that is a link or no
-    directory."""
-    found = _NAME.fullmatch(name)
-    assert found is not None, name
-    if found[1] is None:
-        yield top, name
-        return
-    if make:
-        with suppress(FileExistsError):
-            os.mkdir(found[1], dir_fd=top)
-    descriptor = os.open(found[1], _NO_LINK | os.O_DIRECTORY, dir_fd=top)
-    try:
-        yield descriptor, found[2]
-    finally:
-        os.close(descriptor)
+def _is_own(directory: Path, name: str, sums: list[str]) -> bool:
+    """Whether a file is as an earlier build wrote it."""
+    path = directory / name
+    with suppress(OSError):
+        if path.is_file() and not _is_link(directory, name):
+            return hashlib.sha256(path.read_bytes()).hexdigest() in sums
+    return False
 
 
-def _own(top: int, name: str, sums: list[str]) -> bool:
-    """Whether a file is as an earlier build wrote it. Raises OSError."""
-    with _place(top, name) as (parent, base):
-        content = _content(parent, base)
-    return content is not None and hashlib.sha256(content).hexdigest() in sums
+def _check_own(directory: Path, name: str, sums: list[str]) -> None:
+    """Raises UsageError for a file that exists and was not written by an earlier build."""
+    assert _NAME.fullmatch(name), name
+    if name.startswith("runs/") and (directory / "runs").is_symlink():
+        raise UsageError(f"{directory}/runs is a link, and links are not followed: remove it")
+    if os.path.lexists(directory / name) and not _is_own(directory, name, sums):
+        raise UsageError(
+            f"{directory / name} was not written by dyno site, or was changed since: move it away, or name another"
+            " directory with -o"
+        )
 
 
-def _check_own(directory: Path, top: int, name: str, sums: list[str]) -> None:
-    """Raises UsageError for a file that is there and was not written by an earlier build."""
-    try:
-        if _own(top, name, sums):
-            return
-    except FileNotFoundError:
-        return
-    except OSError:
-        # A link, be it the file or its directory, or something that can't be read.
-        if name.startswith("runs/") and (directory / "runs").is_symlink():
-            raise UsageError(f"{directory}/runs is a link, and links are not followed: remove it") from None
-    raise UsageError(
-        f"{directory / name} was not written by dyno site, or was changed since: move it away, or name another"
-        " directory with -o"
-    )
-
-
-def _exchange(
-    directory: Path, top: int, fresh: Path, old: Mapping[str, list[str]], new: Mapping[str, list[str]]
-) -> None:
-    # Whatever stops this, the next build knows every file that was written.
+def _exchange(directory: Path, fresh: Path, old: Mapping[str, list[str]], new: Mapping[str, list[str]]) -> None:
+    # First the manifest: if this is interrupted, the next build knows every file that was written.
     both = {name: old.get(name, []) + new.get(name, []) for name in {**old, **new}}
     _mark(directory, _Manifest(both, fresh.name))
     for name in new:
-        with _place(top, name, make=True) as (parent, base):
-            os.replace(fresh / name, base, dst_dir_fd=parent)
+        (directory / name).parent.mkdir(exist_ok=True)
+        (fresh / name).replace(directory / name)
     for name in old.keys() - new.keys():
         with suppress(OSError):
-            if _own(top, name, old[name]):
-                with _place(top, name) as (parent, base):
-                    os.unlink(base, dir_fd=parent)
+            if _is_own(directory, name, old[name]):
+                (directory / name).unlink()
     shutil.rmtree(fresh, ignore_errors=True)
     _mark(directory, _Manifest(new))
-
-
-def _undo(directory: Path, before: _Manifest | None, existed: bool) -> None:
-    """Restores the manifest of the build before; a directory that this build made is removed."""
-    with suppress(OSError):
-        if before is not None:
-            _mark(directory, _Manifest(before.files))
-            return
-        (directory / MARKER).unlink(missing_ok=True)
-        if not existed:
-            directory.rmdir()
 
 
 def _mark(directory: Path, manifest: _Manifest) -> None:
@@ -240,18 +194,15 @@ def _mark(directory: Path, manifest: _Manifest) -> None:
 
 
 @contextmanager
-def _undisturbed() -> Iterator[None]:
-    """Puts off what would interrupt."""
+def _signals_deferred() -> Iterator[None]:
+    """Defers SIGINT and SIGTERM until the end of the block."""
     caught: list[int] = []
-
-    def put_off(number: int, frame: Any) -> None:
-        caught.append(number)
-
-    before = {number: signal.signal(number, put_off) for number in (signal.SIGINT, signal.SIGTERM)}
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    handlers = [signal.signal(number, lambda number, frame: caught.append(number)) for number in numbers]
     try:
         yield
     finally:
-        for number, handler in before.items():
+        for number, handler in zip(numbers, handlers, strict=True):
             signal.signal(number, handler)
     if caught:
         raise KeyboardInterrupt
