@@ -1,4 +1,4 @@
-"""Debian's Chromium, and pages of `dyno report` opened in it. A page that asks for anything, or complains, fails."""
+"""Opens pages of `dyno report` in Debian's Chromium. A page that requests anything or logs a message fails."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def chromium() -> Iterator[Any]:
 
 @pytest.fixture
 def visit(chromium: Any) -> Iterator[Callable[..., Any]]:
-    """Opens a report as a page. At the end of the test none may have asked for anything or said anything."""
+    """Opens a report. The test fails if a page has requested anything or logged a message."""
     contexts, complaints = [], []
 
     def watch(page: Any, file: Path) -> None:
@@ -69,20 +69,20 @@ def visit(chromium: Any) -> Iterator[Callable[..., Any]]:
 
 @pytest.fixture(scope="session")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The run file of most tests: three engines at one tier, a fourth at another, a bulk phase and two others."""
+    """The run file of most tests: three engines at one tier, a fourth at another, one bulk phase and two others."""
     return runfiles.write(tmp_path_factory.mktemp("made") / "made.json")
 
 
 @pytest.fixture(scope="session")
 def clients(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of several numbers of clients, with too few blocks for a ratio, that is not complete."""
+    """An incomplete run with one, two and four clients, and too few blocks for a ratio."""
     path = tmp_path_factory.mktemp("clients") / "clients.json"
     return runfiles.write(path, params={"clients": [1, 2, 4]}, samples=3, blocks=2)
 
 
 @pytest.fixture
 def report(tmp_path: Path) -> Callable[..., Path]:
-    """Makes a report of run files by the command."""
+    """Builds a report of run files by `dyno report`."""
 
     def make(*runs: Path, name: str = "report.html") -> Path:
         ended = Shell(tmp_path, tmp_path / "work").dyno("report", *runs, "-o", tmp_path / name)
@@ -94,7 +94,7 @@ def report(tmp_path: Path) -> Callable[..., Path]:
 
 @pytest.fixture(scope="session")
 def page_of_made(made: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The report of `made`, which no test changes."""
+    """The report of `made`. Tests must not change it."""
     place = tmp_path_factory.mktemp("page")
     ended = Shell(place, place / "work").dyno("report", made, "-o", place / "made.html")
     assert ended.status == 0, ended.err

@@ -1,4 +1,4 @@
-"""Run files, made up, of any size: what the tests of the page look at. Not a test itself."""
+"""Synthetic run files of any size for tests of the page."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ENGINES = ("quick", "even", "slow:cache_mib=8")
 PHASES = ("fill", "read", "scan")
 BULK = "fill"
 TIERS = {Tier.PROCESS: ENGINES, Tier.VOLATILE: ("brief",)}
-# What a quiet machine would tell, but for one thing.
+# Facts of a quiet machine, except for its load.
 HOST = {
     "cpu": {"model": "A Processor", "logical_cores": 4, "available_cores": 4},
     "memory": {"total_bytes": 16 << 30, "available_bytes": 12 << 30},
@@ -43,7 +43,7 @@ def write(
     errors: Mapping[str, str] | None = None,
     caveat: str = "is made up",
 ) -> Path:
-    """A run of these engines, the first of a tier the fastest by far. `blocks`: how many of the samples it has got;
+    """A run of these engines; the first of each tier is the fastest by far. `blocks`: number of finished samples;
     `errors`: engines whose trials all end by it; `params`: the values of the parameters, of `clients` by default."""
     cells = [
         _cell(asked, tier, dict(zip(params or {}, values, strict=True)))
@@ -99,7 +99,7 @@ def _sample(phase: str, number: int, rank: int, operations: int, seconds: int, r
         elapsed_ns=elapsed,
         busy_ns=elapsed,
         errors=0,
-        # A doubt of one row.
+        # Gives one row a doubt.
         ended_by="budget" if phase == "scan" and rank == 1 else "count",
         checked=items,
         bulk=bulk,
@@ -111,7 +111,7 @@ def _sample(phase: str, number: int, rank: int, operations: int, seconds: int, r
 
 
 def _used(items: int, each_ns: int) -> dict[str, int | None]:
-    """As if an item had taken so much CPU time."""
+    """CPU time for this many items."""
     return {"user_ns": items * each_ns, "system_ns": 0}
 
 

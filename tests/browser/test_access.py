@@ -1,4 +1,4 @@
-"""The page for everybody: by keyboard, with a screen reader, on paper, on a small screen, without JavaScript."""
+"""The page is accessible: by keyboard, with a screen reader, on paper, on a small screen, without JavaScript."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_the_page_never_scrolls_sideways(
 
 def test_on_paper_everything_is_there_and_light(page_of_made: Path, visit: Callable[..., Any]) -> None:
     page = visit(page_of_made, PLACE, color_scheme="dark")
-    # A browser prints as soon as nothing is left to be done at once: no timer and no frame may be needed.
+    # Browsers print without waiting for timers or frames.
     ink = page.evaluate(
         """async () => {
           dispatchEvent(new Event('beforeprint'));
@@ -163,11 +163,11 @@ def test_without_javascript_the_answer_and_all_tables_are_there(
 
 
 def drawn_before(page: Any) -> list[str]:
-    """The charts that are seen without the program's help, with the names of all engines in each."""
+    """Charts drawn without the program, with the names of all engines in each."""
     figures = page.locator("figure:visible").all()
     for one in figures:
         said = " ".join(one.locator(".still svg text").all_text_contents())
-        # The ratios are those to the first.
+        # Ratios are against the first engine.
         assert [name for name in ENGINES if name not in said] in ([], ["quick"]), said
     return [str(one.get_attribute("id")).removeprefix("chart-") for one in figures]
 

@@ -1,4 +1,4 @@
-"""The page as a file: what it takes with it, what it gives back, and that nothing in it can do harm."""
+"""The page as a file: its downloads, its size, and that text from run files can do no harm in it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PLACE = "#run=0&phase=read&tier=process"
 
 
 def saved(page: Any, button: Any) -> tuple[str, bytes]:
-    """A file's name and content."""
+    """Name and content of a downloaded file."""
     with page.expect_download() as found:
         button.click()
     return found.value.suggested_filename, Path(found.value.path()).read_bytes()
@@ -168,7 +168,7 @@ HARM = "[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u200b-\\u200f\\u2028-\\u202e\\u2066-
 
 
 def test_text_of_engines_is_text(shell: Shell, report: Callable[..., Path], visit: Callable[..., Any]) -> None:
-    """What engines, suites and tools said in real trials: versions, settings, caveats, errors, facts, reports."""
+    """Text from real trials: versions, settings, caveats, errors, facts, reports."""
     shell.plugins = [TESTS / "plugins" / "gossip"]
     engines = ("caveats=harmful+settings=harmful+version=harmful", "raises=harmful", "fails=harmful+prints=harmful")
     flags = ["-p", "records=300", "--phases", "rand-key", "--samples", "1", "--retries", "0"]
@@ -182,7 +182,7 @@ def test_text_of_engines_is_text(shell: Shell, report: Callable[..., Path], visi
         box.scroll_into_view_if_needed()
     assert page.locator("main img, main script").count() == 0
     found = page.locator("main").evaluate("main => main.textContent")
-    # As text, and as escapes.
+    # As text and as escape sequences.
     assert "<img src=x onerror=alert(1)>" in found and "\\x1b[31mred" in found
     assert re.findall(HARM, found) == []
 
@@ -219,7 +219,7 @@ def test_the_program_leaves_nothing_in_the_window(page_of_made: Path, visit: Cal
           return Object.getOwnPropertyNames(window).filter((name) => !known.has(name) && isNaN(name));
         }"""
     )
-    # Vega marks that it is there.
+    # Vega leaves this mark when it is loaded.
     assert [name for name in own if not name.startswith("VEGA")] == []
 
 
@@ -288,7 +288,7 @@ def test_the_same_runs_make_the_same_page(small: Path) -> None:
 
 
 def test_the_command_on_the_page_repeats_the_run(shell: Shell) -> None:
-    """It makes the same plan and the same cells."""
+    """The printed command makes the same plan and the same cells."""
     words = [
         *("-e", "sqlite:journal_mode=delete+cache_mib=8,memory", "-p", "records=50,60", "-p", "txn=1,all"),
         *("--phases", "rand-key", "--rate", "5000", "--samples", "1", "--duration", "0.02", "--seed", "7"),

@@ -1,4 +1,4 @@
-"""What the page shows in a browser, and how it answers to its filters."""
+"""The page in a browser: its charts, tables and filters."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DRAWN = ("throughput", "ratios", "latency", "series", "size")
 
 
 def figure(page: Any, name: str) -> Any:
-    """The figure of a chart, once it has been drawn; hidden, or none, where it has nothing to draw."""
+    """The figure of a chart after drawing. It is hidden or missing if there is nothing to draw."""
     found = page.locator(f"#chart-{name}")
     if found.is_visible():
         found.scroll_into_view_if_needed()
@@ -33,12 +33,12 @@ def figure(page: Any, name: str) -> Any:
 
 
 def texts(page: Any, name: str) -> str:
-    """All that is written in a picture."""
+    """All texts of a chart."""
     return " ".join(figure(page, name).locator("svg text").all_text_contents())
 
 
 def table(page: Any, name: str) -> list[list[str]]:
-    """The rows of a chart's table view, which is opened for it."""
+    """Opens a chart's table view and returns its rows."""
     found = figure(page, name)
     button = found.get_by_role("button", name="Table")
     if found.is_hidden():
@@ -61,7 +61,7 @@ def heads(page: Any, name: str) -> list[str]:
 
 
 def drawn(page: Any, name: str, engines: Sequence[str] = (*ENGINES, "brief")) -> set[str]:
-    """The engines that have a mark in a picture, by their colours; what the legend shows does not count. `engines`:
+    """The engines with a mark in a chart, by their colours, without the legend. `engines`:
     those of the run."""
     marks = (
         figure(page, name)
@@ -76,7 +76,7 @@ def test_every_chart_has_marks_for_every_engine(page_of_made: Path, visit: Calla
     page = visit(page_of_made)
     for name in ("throughput", "latency", "series", "size"):
         assert drawn(page, name) == set(ENGINES), name
-    # The ratios' colours are the verdicts'; the baseline has no mark.
+    # Ratios have the colours of verdicts, and the baseline has no mark.
     assert figure(page, "ratios").locator("svg .mark-symbol.role-mark > path").count() == len(ENGINES) - 1
     assert all(engine.partition(":")[0] in texts(page, "ratios") for engine in ENGINES[1:])
 
@@ -104,7 +104,7 @@ def test_a_chart_without_data_is_left_out(
 
 
 def test_the_table_says_what_the_results_say(page_of_made: Path, made: Path, visit: Callable[..., Any]) -> None:
-    """The figures that JavaScript writes are those that Python writes."""
+    """JavaScript formats figures like Python."""
     page = visit(page_of_made)
     group = next(g for g in groups(results.load(made)) if (g.phase, g.tier.value) == START)
     rows = {row.name: row.summary for row in group.rows}
@@ -206,11 +206,11 @@ def test_a_charts_link_leads_to_it_as_it_is_shown(page_of_made: Path, visit: Cal
     page = visit(page_of_made)
     choose(page, tier="process", phase="scan")
     figure = page.locator("figure:not([hidden])").last
-    # What is drawn as it comes into view moves what is below it, a link under the pointer too.
+    # Charts drawn as they come into view move what is below them, also a link under the pointer.
     figure.scroll_into_view_if_needed()
     figure.locator(".live svg").wait_for()
     figure.get_by_role("link", name="Link").click()
-    # A browser may follow a link after it has answered for the click.
+    # Browsers may follow a link after the click has returned.
     page.wait_for_function("location.hash.includes('chart=')")
     address = page.evaluate("location.hash")
     assert "phase=scan" in address
@@ -219,7 +219,7 @@ def test_a_charts_link_leads_to_it_as_it_is_shown(page_of_made: Path, visit: Cal
     at = f"document.getElementById('{figure.get_attribute('id')}').getBoundingClientRect().top"
     for seen in (page, other):
         seen.wait_for_function(f"{at} >= -2 && {at} < innerHeight")
-    # One that is not there leads to where the page begins.
+    # An unknown chart leads to the top of the page.
     elsewhere = visit(page_of_made, address.partition("&chart=")[0] + "&chart=none")
     assert elsewhere.evaluate("scrollY") == 0
 
@@ -245,9 +245,9 @@ def test_phases_are_called_in_filters_and_charts_as_in_the_overview(
 def test_a_chart_is_copied_as_a_picture(page_of_made: Path, visit: Callable[..., Any]) -> None:
     page = visit(page_of_made, permissions=["clipboard-read", "clipboard-write"])
     button = page.locator("#chart-throughput").get_by_role("button", name="Copy")
-    # Who is not looked at may not write there.
+    # Only a focused page may write to the clipboard.
     page.bring_to_front()
-    # By the keyboard: a chart that is drawn just now may move the button from under the mouse.
+    # By keyboard: a chart drawn at this moment may move the button away from the mouse.
     button.press("Enter")
     page.wait_for_selector("#chart-throughput [data-copy=done], #chart-throughput [data-copy=failed]")
     assert button.get_attribute("data-copy") == "done"
@@ -268,7 +268,7 @@ def test_an_address_of_another_page_does_no_harm(page_of_made: Path, visit: Call
 def test_a_phase_of_the_overview_chooses_it(page_of_made: Path, visit: Callable[..., Any]) -> None:
     page = visit(page_of_made, "#run=0&phase=read&tier=process")
     page.locator("#overview details").filter(has_text="Tier volatile").get_by_role("link", name="scan").click()
-    # The address has changed at once, and the page follows.
+    # The address changes at once; the page follows.
     page.wait_for_function("document.querySelector('#filters [name=phase]').value === 'scan'")
     assert page.locator("#filters [name='tier']").input_value() == "volatile"
     assert page.locator("#overview [aria-current]").all_inner_texts() == ["scan"]
@@ -277,7 +277,7 @@ def test_a_phase_of_the_overview_chooses_it(page_of_made: Path, visit: Callable[
 def test_a_phase_of_the_overview_chooses_its_parameters(
     report: Callable[..., Path], tmp_path: Path, visit: Callable[..., Any]
 ) -> None:
-    """Whatever their type, which Python and JavaScript do not write alike."""
+    """Values of all types: Python and JavaScript write some differently."""
     params: dict[str, list[Any]] = {"share": [0.5, 2.0], "sync": [True, False], "mix": ["a", "a & b"]}
     page = visit(report(runfiles.write(tmp_path / "r.json", params=params, samples=1, phases=["read"])))
     tables = page.locator("#overview details").filter(has_text="Tier process")
@@ -298,7 +298,7 @@ def test_parameters_are_filters(report: Callable[..., Path], clients: Path, visi
     choose(page, **{"p.clients": "4"})
     assert "clients 4" in heads(page, "throughput")
     assert page.evaluate("location.hash").find("p.clients=4") > 0
-    # A chart over all values of it does not ask for one.
+    # A chart that spans the parameter needs no choice of a value.
     assert "clients 4" not in heads(page, "clients")
 
 
@@ -327,7 +327,7 @@ def test_several_runs_have_a_selector(
     assert page.locator("#results [data-run='1']").is_visible()
 
 
-# -- the answer, and what speaks against it ----------------------------------------------------------------------
+# -- the answer and its doubts ------------------------------------------------------------------------------------
 
 
 def test_the_answer_stands_on_top_with_its_doubts(page_of_made: Path, made: Path, visit: Callable[..., Any]) -> None:
@@ -445,7 +445,7 @@ def test_it_follows_the_system_and_the_toggle(page_of_made: Path, visit: Callabl
 def test_a_sweep_says_where_another_becomes_the_faster(
     report: Callable[..., Path], tmp_path: Path, visit: Callable[..., Any]
 ) -> None:
-    """The second engine's times at the larger value are those of the first, and the other way round."""
+    """Swaps the times of the two engines at the larger value."""
     run = results.load(runfiles.write(tmp_path / "r.json", params={"records": (100, 10_000)}))
     swapped = {"quick": "even", "even": "quick"}
     rank = {"quick": 1.0, "even": 9.0}

@@ -1,4 +1,4 @@
-"""`dyno site`: the list, any two runs compared, and histories, in Chromium from files; and the directory itself."""
+"""`dyno site`: its list, comparisons and histories in Chromium, opened as files; and its directory."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def altered(
     created: str | None = None,
     blocks: int | None = None,
 ) -> Path:
-    """A copy of a run, so many times as fast, with its own noise; only its first blocks, where that is given."""
+    """Copies a run with its speed multiplied and its own noise, optionally only its first blocks."""
     seeded = random.Random(path.name)
     header, *trials = [json.loads(line) for line in source.read_text().splitlines()]
     trials = [trial for trial in trials if blocks is None or trial["block"] < blocks]
@@ -79,7 +79,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def runs(base: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Six days on one machine, slower from the fourth on; two on another; one of another suite; one not complete."""
+    """Six days on one machine, slower from the fourth on; two on another; another suite; an incomplete run."""
     place = tmp_path_factory.mktemp("runs")
     for number in range(1, 7):
         speed = 0.8 if number >= 4 else 1.0
@@ -104,7 +104,7 @@ def built(home: Path, *runs: Path) -> Path:
 
 @pytest.fixture
 def tour(chromium: Any) -> Iterator[Callable[..., Any]]:
-    """Opens pages of a site. They may ask for its files and for nothing else, and none may say anything."""
+    """Opens pages of a site. They may request only its files and log nothing."""
     contexts, complaints = [], []
 
     def open_(site: Path, page: str = "index.html", width: int = 1_280, **context: Any) -> Any:
@@ -137,13 +137,13 @@ def ready(page: Any) -> None:
 
 
 def go(page: Any, address: str) -> None:
-    """Another address of the same page."""
+    """Moves the same page to another address."""
     page.evaluate("address => { location.hash = address; }", address)
     page.wait_for_timeout(50)
 
 
 def names(page: Any) -> list[str]:
-    """Of the runs that the list shows, in its order."""
+    """Names of the visible runs, in the list's order."""
     return list(page.locator("#runs tbody tr:visible th a").all_inner_texts())
 
 
@@ -216,7 +216,7 @@ def test_search_and_filters(site: Path, tour: Callable[..., Any]) -> None:
     page.get_by_label("Engine").select_option("terse")
     assert names(page) == []
     page.get_by_label("Engine").select_option("quick")
-    # What is shown can be linked.
+    # The address keeps the filters.
     again = tour(site, "index.html#" + page.url.partition("#")[2])
     assert names(again) == names(page)
     assert again.get_by_label("Suite").input_value() == "records"
@@ -241,9 +241,9 @@ def test_two_are_chosen_and_compared(site: Path, tour: Callable[..., Any]) -> No
     page = tour(site)
     lead = page.get_by_role("link", name="Compare", exact=True).last
     page.get_by_label("Compare day-6").check()
-    assert "a comparison takes two" in page.locator("#chosen").inner_text()
+    assert "two runs to compare" in page.locator("#chosen").inner_text()
     page.get_by_label("Compare else").check()
-    assert "of two suites" in page.locator("#chosen").inner_text()
+    assert "different suites" in page.locator("#chosen").inner_text()
     assert not page.locator("#go").is_visible()
     page.get_by_label("Compare else").uncheck()
     page.get_by_label("Compare day-1", exact=True).check()
@@ -272,7 +272,7 @@ def compared(shell: Shell, before: Path, after: Path) -> Any:
 
 
 def by_command(found: Any) -> list[list[str | None]]:
-    """Phase, tier, engine and what is said of each row."""
+    """Phase, tier, engine and verdict of each row."""
     return [[c["phase"], c["tier"], c["engine"], *told(c)] for c in found["changes"]]
 
 
@@ -298,7 +298,7 @@ def in_turns(which: int) -> Callable[[Line, list[Line]], None]:
     def change(header: Line, trials: list[Line]) -> None:
         for trial in trials:
             trial["started"] = f"2026-03-01T06:{2 * trial['block'] + which:02}:00+00:00"
-            # What both suffer together.
+            # Noise that both runs share.
             for sample in trial["samples"]:
                 sample["elapsed_ns"] = int(sample["elapsed_ns"] * (1 + trial["block"] % 3))
 
@@ -306,7 +306,7 @@ def in_turns(which: int) -> Callable[[Line, list[Line]], None]:
 
 
 def at_a_rate(header: Line, trials: list[Line]) -> None:
-    """An open loop: response times, which get longer with the time that the trial took."""
+    """Makes the loop open: response times in proportion to the trial's length."""
     for cell in header["cells"]:
         cell["params"]["rate"] = 100
     for trial in trials:
@@ -322,7 +322,7 @@ def runfiles_histogram(elapsed_ns: int) -> str:
     return base64.b64encode(recorder.encode() or b"").decode()
 
 
-# Name to how it is made of the base run: what all verdicts, few and many trials, and both ways of comparing take.
+# Changes of the base run by name: for all verdicts, few and many trials, and both ways of comparing.
 MADE: Mapping[str, Mapping[str, Any]] = {
     "plain": {},
     "alike": {"noise": 0.003},
@@ -418,7 +418,7 @@ def test_what_differs_comes_first_and_rows_of_one_run_only_are_named(
         ["machine", "cpu model", HERE, THERE],
         ["plan", "budget", "30.0", "31.0"],
     ], "what is the same, and what is never the same twice are not there"
-    # Values that look the same where they are rounded are told apart.
+    # Different values with the same rounded text are written in full.
     assert ["quick", "cache_bytes", str(8 << 20), str((8 << 20) + 1)] in rows
     tops = [page.locator(what).bounding_box()["y"] for what in ("#differs", "#rows", "#gone")]
     assert tops == sorted(tops)
@@ -447,7 +447,7 @@ def test_runs_that_can_not_be_compared_say_why(site: Path, tour: Callable[..., A
 def test_runs_of_which_one_kept_the_cores_awake_are_not_compared(
     base: Path, tmp_path: Path, tour: Callable[..., Any]
 ) -> None:
-    """And have no history together; the list and both pages say which it is."""
+    """Nor do they share a history; the list and both pages say which run it is."""
 
     def kept_awake(header: Line, trials: list[Line]) -> None:
         header["plan"]["awake"] = True
@@ -532,7 +532,7 @@ def test_a_step_is_marked_where_a_comparison_says_so(site: Path, tour: Callable[
     assert page.url.endswith("compare.html#a=day-3&b=day-4")
     (row,) = [row for row in by_page(page) if row[:3] == ["read", "process", "even"]]
     assert steps["day-4"].endswith(row[-1])
-    # And back: an engine's name leads to its history.
+    # Back: an engine's name links to its history.
     page.locator("#rows table").first.get_by_role("link", name="quick").click()
     ready(page)
     assert page.locator("#headline").inner_text().startswith("quick in fill, tier process")
@@ -541,7 +541,7 @@ def test_a_step_is_marked_where_a_comparison_says_so(site: Path, tour: Callable[
 def test_of_many_runs_a_step_is_where_their_level_changed(
     base: Path, tmp_path: Path, shell: Shell, tour: Callable[..., Any]
 ) -> None:
-    """Each run is a few per cent off for no reason, far more than its own trials are: one by one most differ."""
+    """Runs vary by a few per cent, far more than their trials: most differ from the run before."""
     seeded = random.Random(7)
     for number in range(1, 14):
         speed = (1.0 if number < 8 else 0.8) * seeded.lognormvariate(0, 0.03)
@@ -761,18 +761,18 @@ def test_links_in_a_site_are_not_followed(link: str, base: Path, tmp_path: Path,
 def test_files_that_no_build_wrote_are_neither_replaced_nor_removed(base: Path, tmp_path: Path, shell: Shell) -> None:
     other = altered(base, tmp_path / "other.json")
     site = built(tmp_path, other)
-    # The user's own page, of the name that the next run's page would have.
+    # The user's own page, with the name of the next run's page.
     (site / "runs" / "base.html").write_text("my own")
     before = files(site)
     ended = shell.dyno("site", base, "-o", site)
     assert ended.status == 2 and is_one_line(ended.err) and "runs/base.html was not written by dyno site" in ended.err
     assert files(site) == before
-    # A page that the user changed stays when its run is no longer there.
+    # A page that the user changed stays when its run is removed.
     (site / "runs" / "base.html").unlink()
     (site / "runs" / "other.html").write_text("changed by me")
     built(tmp_path, base)
     assert (site / "runs" / "other.html").read_text() == "changed by me"
-    # And so does one that somebody's manifest names, and did not write.
+    # So does a page that the manifest names without a checksum.
     (site / "runs" / "kept.html").write_text("my own")
     marker = site / ".dyno-site"
     named = json.loads(marker.read_text())
@@ -813,7 +813,7 @@ def test_run_files_are_found_in_directories_and_others_passed_over(base: Path, t
     ended = shell.dyno("site", place, place / "a.json", "-o", tmp_path / "out")
     assert ended.status == 0
     assert is_one_line(ended.err) and "broken.json is damaged in line 2" in ended.err
-    # One file system in two takes A for a.
+    # Some file systems ignore case.
     assert sorted(path.name for path in (tmp_path / "out" / "runs").iterdir()) == ["A-2.html", "a.html"]
 
 
@@ -846,7 +846,7 @@ def test_an_interrupted_build_leaves_what_was_there(again: bool, base: Path, tmp
     for number in range(40):
         altered(base, tmp_path / "many" / f"{number}.json")
     with shell.started("site", tmp_path / "many", "-o", out) as process:
-        # It has made a page, which is not yet in its place.
+        # A page is written, but not yet in its place.
         assert wait_for(lambda: any(out.glob(".*/runs/*.html")))
         os.kill(process.pid, signal.SIGINT)
         assert process.wait(60) == 130

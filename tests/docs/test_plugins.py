@@ -174,7 +174,7 @@ def test_a_sweep_is_on_the_terminal_on_the_page_and_in_charts(dyno: Run, swept: 
     assert ">copy<" in drawn["parts"]
     dyno("report", str(swept), "-o", "page.html")
     page = (tmp_path / "page.html").read_text()
-    for text in ('id="chart-sweep-length"', "Where another becomes the faster", "<td>320</td>", "1 MB/s"):
+    for text in ('id="chart-sweep-length"', "Where another engine becomes faster", "<td>320</td>", "1 MB/s"):
         assert text in page, text
     assert "tier None" not in page and "Tier </h3>" not in page
 

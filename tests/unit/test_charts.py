@@ -1,8 +1,7 @@
-"""A chart draws what the run says, no more and no less, and nobody is misled by its colours.
+"""Charts agree with the run and with other reports, and their colours can be told apart.
 
-Guards that records agree with the other reports, that tiers are never in one panel, that a row without a number has
-no mark, that percentiles and seconds are right by an independent computation, and that every specification draws.
-Runs are read from one real run file; where figures matter they are put in.
+Tiers never share a panel, a row without a number has no mark, percentiles and seconds match an independent
+computation, and every specification draws. Runs come from one real run file, with known figures where they matter.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ def named(run: Run, name: str) -> Chart:
 
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory: pytest.TempPathFactory, processes: None) -> Run:
-    """Three engines of two tiers, and null engines at both; by one client and by two, where they can."""
+    """Three engines of two tiers, with null engines at both."""
     home = tmp_path_factory.mktemp("charts")
     shell = Shell(home, home / "work")
     plan = small(phases=",".join(PHASES), param_records=100, samples=3)
@@ -72,7 +71,7 @@ def at_rate(name: str, sample: Sample) -> Sample:
 
 @pytest.fixture(scope="module")
 def run(measured: Run) -> Run:
-    """With rates that are known, a percent apart from block to block."""
+    """With known rates, one percent apart from block to block."""
     known = changed(measured, at_rate)
 
     def spread(found: Attempt) -> Attempt:
@@ -93,7 +92,7 @@ def times(*spans_ns: int) -> bytes | None:
 
 
 def by_clients(run: Run) -> Run:
-    """As if it had been measured by one, two and four clients."""
+    """The run repeated for one, two and four clients."""
     cells, attempts = [], []
     for at, count in enumerate((1, 2, 4)):
         cells += [replace(cell, params={**cell.params, "clients": count}) for cell in run.cells]
@@ -102,7 +101,7 @@ def by_clients(run: Run) -> Run:
 
 
 def over_seconds(run: Run, *operations: int | None, elapsed: float | None = None) -> Run:
-    """As if so many operations had ended in each second; None for a second without any."""
+    """With this number of operations in each second; None for a second without any."""
     series = tuple(
         {"from_ns": at * SECOND, "interval_ns": SECOND, "operations": count, "p50_ns": 10, "p99_ns": 1_000 + at}
         for at, count in enumerate(operations)
@@ -113,7 +112,7 @@ def over_seconds(run: Run, *operations: int | None, elapsed: float | None = None
 
 
 def compressed(run: Run, ratio: float = 2.5) -> Run:
-    """As if records had been compressed, all in the same way."""
+    """With facts and parameters of compression, the same for all cells."""
     cells = [replace(cell, params={**cell.params, "packer": "zlib", "batch": 16}) for cell in run.cells]
     told = replace(run, cells=tuple(cells), header={**run.header, "charts": [asdict(TRADEOFF)]})
     return changed(told, lambda _, s: replace(s, facts={"ratio": ratio}))
@@ -124,7 +123,7 @@ def in_parts(run: Run) -> Run:
 
 
 def drawable(run: Run) -> Run:
-    """With something for every chart."""
+    """A run with records for every chart."""
     return compressed(in_parts(over_seconds(by_clients(run), 100, None, 120)))
 
 
@@ -135,7 +134,7 @@ def drawn(chart: Chart, run: Run, records: Sequence[Record]) -> str:
 
 
 def spoken(svg: str) -> list[str]:
-    """What a screen reader says of the marks."""
+    """Descriptions of the marks for screen readers."""
     marks = (mark for mark in ElementTree.fromstring(svg).iter() if mark.get("role") == "graphics-symbol")
     described = ((mark.get("aria-roledescription"), mark.get("aria-label")) for mark in marks)
     return [label for kind, label in described if label and kind not in ("axis", "legend")]
@@ -233,7 +232,7 @@ def test_remarks_stand_beside_the_figure(run: Run) -> None:
     assert {"budget", "short", "columns"} <= set(record["remarks"].split(", "))
     assert f"29.7 k · {record['remarks']}" in texts(drawn(chart, slow, [record]))
     assert "budget" not in one(chart.records(slow), "lmdb")["remarks"]
-    # A time budget says nothing of a size.
+    # A time budget is no reason to doubt a size.
     assert "budget" not in one(BY_NAME["size"].records(slow), "sqlite")["remarks"]
 
 
@@ -265,7 +264,7 @@ def test_bars_are_as_long_as_the_figures(run: Run) -> None:
 
 
 def _length(path: str) -> float:
-    """Of a bar, which begins at 0."""
+    """Length of a bar, which begins at 0."""
     return max(float(x) for x in re.findall(r"[Mh]([\d.]+)", path))
 
 
@@ -306,14 +305,14 @@ def axis(svg: str) -> set[str]:
 
 
 def symbols(svg: str) -> int:
-    """Points and arrows."""
+    """Number of points and arrows."""
     groups = (one_ for one_ in ElementTree.fromstring(svg).iter() if "mark-symbol role-mark" in one_.get("class", ""))
     return sum(map(len, groups))
 
 
 @pytest.mark.parametrize("name", ["throughput", "ratios", "clients"])
 def test_a_wide_interval_squashes_nothing(run: Run, name: str) -> None:
-    """It is drawn as far as the points leave room for, with an arrow where it goes on."""
+    """The interval is clipped and ends in an arrow."""
     shown = by_clients(run)
     chart = named(shown, name)
     (panel, *_) = (p for p in panels(chart, chart.records(shown)) if (p.phase, p.tier) == ("rand-key", "process"))
@@ -322,13 +321,13 @@ def test_a_wide_interval_squashes_nothing(run: Run, name: str) -> None:
     high = "y_high" if name == "clients" else "high"
     before = drawn(chart, shown, records)
     wide = drawn(chart, shown, [{**records[0], high: records[0][high] * 1_000}, *records[1:]])
-    # At most the next tick.
+    # The axis grows by at most three ticks.
     assert len(axis(wide) - axis(before)) <= 3 and axis(before) <= axis(wide)
     assert symbols(wide) == symbols(before) + 1, "an arrow"
 
 
 def test_panels_of_ratios_share_one_axis(run: Run) -> None:
-    """The axis of a phase is that of the run, whatever its own ratios are."""
+    """All phases have the axis of the run, whatever their own ratios."""
     steep = changed(
         run,
         lambda name, s: replace(s, elapsed_ns=s.elapsed_ns * 50) if (name, s.phase) == ("sqlite", "mixed") else s,
@@ -369,7 +368,7 @@ def test_clients_are_shown_where_their_number_varies(run: Run) -> None:
 
 
 def by_records(run: Run, *values: Any, rates: Mapping[str, Sequence[float]] | None = None) -> Run:
-    """As if it had been measured with these numbers of records; by engine, the operations a second at each."""
+    """The run repeated for these numbers of records. `rates`: operations per second at each, by engine."""
     cells, attempts = [], []
     for at, value in enumerate(values):
         cells += [replace(cell, params={**cell.params, "records": value}) for cell in run.cells]
@@ -377,7 +376,7 @@ def by_records(run: Run, *values: Any, rates: Mapping[str, Sequence[float]] | No
             wanted = (rates or {}).get(run.cells[found.cell].engine)
             samples = found.samples
             if wanted:
-                # A percent apart from block to block, as the others.
+                # One percent apart from block to block, like the others.
                 slow = 1 + found.block / 100
                 samples = tuple(replace(s, elapsed_ns=int(s.items / wanted[at] * SECOND * slow)) for s in samples)
             attempts.append(replace(found, cell=found.cell + at * len(run.cells), samples=samples))
@@ -409,7 +408,7 @@ CROSSING = {"lmdb": (8e4, 4e4, 2e4), "sqlite": (2e4, 2e4, 8e4)}
 
 
 def test_where_lines_cross_is_interpolated_on_the_scale_of_the_axis(run: Run) -> None:
-    """From twice as fast at 1,000 to a quarter at 10,000: a third of the way between, in logarithms."""
+    """Twice as fast at 1,000 and a quarter at 10,000 cross after a third of the way, in logarithms."""
     shown = by_records(run, 100, 1_000, 10_000, rates=CROSSING)
     chart = named(shown, "sweep:records")
     said = [s["text"] for s in chart.says(shown) if s["phase"] == "rand-key"]
@@ -490,7 +489,7 @@ def test_a_ratio_has_the_remarks_of_both(run: Run) -> None:
 
 
 def packed(run: Run) -> Run:
-    """Each engine with two packers, in batches of 1 and of 8, which make more of it."""
+    """Each engine with two packers, in batches of 1 and 8, with a higher ratio each."""
     cells, attempts = [], []
     for at, (packer, batch) in enumerate((p, b) for p in ("zlib", "lz4") for b in (1, 8)):
         params = {"packer": packer, "batch": batch}
@@ -589,7 +588,7 @@ def test_percentiles_are_those_of_all_trials_together(run: Run) -> None:
         record = one(records, "lmdb", kind=kind)
         values = np.sort(np.concatenate([spans(seed) for seed in seeds["lmdb rand-key"]])) * factor
         assert len(values) == 12_000
-        # Three digits, and either of two values where the share falls between them.
+        # To three digits. Between two values either is right.
         lower = np.percentile(values, record["percentile"], method="lower")
         higher = np.percentile(values, record["percentile"], method="higher")
         assert (record["ns"] >= lower * 0.999).all() and (record["ns"] <= higher * 1.001).all()
@@ -601,7 +600,7 @@ def test_percentiles_are_those_of_all_trials_together(run: Run) -> None:
 def test_percentiles_reach_as_far_as_there_are_values(run: Run) -> None:
     hundred = changed(run, lambda _, s: replace(s, histogram=times(*range(1_000, 1_100))) if not s.bulk else s)
     record = one(BY_NAME["latency"].records(hundred), "lmdb")
-    # Three trials of a hundred: ten of three hundred values are beyond 96.7.
+    # Three trials of 100 operations: ten of 300 values are beyond 96.7 %.
     assert 96 < max(record["percentile"]) <= 100 - 10 * 100 / 300
     assert record["max"] == pytest.approx(1_099, abs=1)
     few = one(latency.brief(hundred), "lmdb")
@@ -615,7 +614,7 @@ def test_a_curve_is_of_steps_each_as_high_as_its_end(run: Run) -> None:
     points = [tuple(map(float, point.split(","))) for point in re.findall(r"[\d.]+,[\d.]+", path)]
     turns = [(one_[0] != next_[0]) + (one_[1] != next_[1]) for one_, next_ in pairwise(points)]
     assert len(points) > 20 and set(turns) <= {0, 1}, "along, or up, and never both"
-    # Up first: to the right of a point is the share that took as long as the next.
+    # Steps go up first: right of a point, the share is that of the next time.
     assert points[0][0] == points[1][0] and points[0][1] > points[1][1]
 
 
@@ -671,7 +670,7 @@ def test_a_phase_of_a_second_has_no_series(run: Run) -> None:
 
 
 def written(kind: str, *values: float) -> list[str]:
-    """What Vega makes of the expression."""
+    """Texts that Vega computes from the expression."""
     spec = {
         "data": {"values": [{"v": value} for value in values]},
         "transform": [{"calculate": vega.figure(kind, "datum.v"), "as": "text"}],
@@ -703,7 +702,7 @@ def linear(colour: str) -> Any:
 
 
 def contrast(one: str, other: str) -> float:
-    """By the formula of WCAG."""
+    """Contrast by the formula of WCAG."""
     dark, light = sorted(float(linear(colour) @ [0.2126, 0.7152, 0.0722]) for colour in (one, other))
     return (light + 0.05) / (dark + 0.05)
 
@@ -717,7 +716,7 @@ def test_colours_stand_out_from_both_backgrounds(background: str) -> None:
     assert min(contrast(colour, background) for colour in (*labels, config["style"]["remark"]["fill"])) >= 4.5
 
 
-# Machado, Oliveira and Fernandes 2009: what those without one kind of cone see, in linear RGB.
+# Machado, Oliveira and Fernandes 2009: colours as seen without one kind of cone, in linear RGB.
 SEEN = {
     "all": np.eye(3),
     "deutan": np.array(
@@ -788,7 +787,7 @@ def test_an_engine_has_one_colour_in_all_charts(run: Run) -> None:
     scale = theme.scale(heading.engines(shown), "color")
     colour = dict(zip(scale["domain"], scale["range"], strict=True))
     for chart in charts.of(shown):
-        # Their colours are those of verdicts, of parts, and of the lines that a suite wants.
+        # These have colours of verdicts, of parts, and of a parameter's lines.
         if chart.name in ("ratios", "tradeoff", "parts"):
             continue
         records = [r for r in chart.records(shown) if r["engine"] == "sqlite" and r["params"]["clients"] == 1]

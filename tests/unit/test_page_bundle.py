@@ -1,4 +1,4 @@
-"""The charting library of a page is put together once, and what is kept of it is what was put together."""
+"""The charting library is bundled once and cached; a damaged cache is replaced."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dyno.report.page.parts import ENTRY, script
 
 
 class Bundler:
-    """Stands in for vl-convert, whose bundle takes a second."""
+    """Replaces vl-convert, whose bundling takes a second."""
 
     __version__ = "1.2.3"
 
@@ -59,7 +59,7 @@ def test_where_nothing_can_be_kept_it_is_put_together_each_time(charts: Path) ->
     charts.parent.write_text("no directory")
     assert script(bundler) == script(bundler) and bundler.asked == 2
     charts.parent.unlink()
-    # The file's place is taken: nothing is left beside it.
+    # A directory has the file's name: no temporary file is left beside it.
     (charts / "vl-convert-1.2.3.js").mkdir(parents=True)
     assert bundler.text in script(bundler)
     assert [file.name for file in charts.iterdir()] == ["vl-convert-1.2.3.js"]

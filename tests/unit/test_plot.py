@@ -1,4 +1,4 @@
-"""`dyno plot` writes the picture that was asked for, which says by itself what it is of and what speaks against it.
+"""`dyno plot` writes the requested picture, which names its run, its machine and its doubts.
 
 Guards the choice of what is shown, the titles, the exact size, and that what can't be drawn is said in one line.
 """
@@ -28,7 +28,7 @@ ENGINES = "lmdb,sqlite,sqlite:cache_mib=8,memory"
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, bytes]:
-    """Run files: of four engines, and of two at one and two clients."""
+    """Two run files: four engines, and two engines with one and two clients."""
     home = tmp_path_factory.mktemp("plot")
     shell = Shell(home, home / "work")
     plan = small(phases=PHASES, param_records=100, samples=3)
@@ -52,7 +52,7 @@ def svg(shell: Shell, *arguments: object, run: str = "r.json") -> ElementTree.El
 
 
 def texts(drawn: ElementTree.Element) -> list[str]:
-    """Line by line."""
+    """Lines of text of an SVG."""
     return [found.text for found in drawn.iter() if found.tag.endswith(("}text", "}tspan")) and found.text]
 
 
@@ -68,7 +68,7 @@ def written(shell: Shell) -> list[str]:
 
 
 def edit(path: Path, change: Any) -> None:
-    """Every trial of a run file, changed."""
+    """Changes every trial of a run file."""
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     for line in lines[1:]:
         change(line)
@@ -107,7 +107,7 @@ def test_doubts_stand_under_the_picture(shell: Shell) -> None:
     assert re.search(r"^columns: sqlite keeps a record in columns", shown, re.MULTILINE)
     assert "floor:" not in shown, "it has none"
     assert "floor: null does nothing" in "\n".join(texts(svg(shell, "--chart", "throughput")))
-    # What is not shown is not doubted.
+    # Doubts of rows outside the picture are left out.
     alone = "\n".join(texts(svg(shell, "--chart", "latency", "-e", "lmdb")))
     assert "columns:" not in alone and "floor:" not in alone
 
@@ -188,7 +188,7 @@ def test_a_png_has_the_size_that_was_asked_for(
 def test_a_width_that_is_too_narrow_is_refused_with_the_least_that_is_not(shell: Shell) -> None:
     one = ("--chart", "throughput", "--phase", "rand-key", "--tier", "process", "--scale", "1", "-o", "x.png")
     said = refused(shell, "r.json", *one, "--width", "300")
-    # The more doubts a busy machine leaves, the more stands beside the bars.
+    # The width depends on the doubts beside the bars, which a busy machine adds.
     least = int(said.rpartition(" ")[2])
     assert "--width 300 is too narrow" in said and 300 < least < 800
     assert "too narrow" in refused(shell, "r.json", *one, "--width", str(least - 1))
@@ -218,11 +218,11 @@ def test_a_directory_gets_every_chart_that_the_run_has(shell: Shell) -> None:
     names = ["latency", "ratios", "size", "throughput"]
     assert written(shell) == [f"charts/{name}.svg" for name in names]
     assert sorted(ended.err.splitlines()) == [f"Written to charts/{name}.svg" for name in names]
-    # An existing one needs no slash, and a chart may be named.
+    # An existing directory needs no slash, and a chart may be named.
     (shell.home / "one").mkdir()
     assert shell.dyno("plot", "c.json", "--chart", "clients", "-o", "one").status == 0
     assert (shell.home / "one" / "clients.svg").exists()
-    # A floor alone is nothing to draw.
+    # A floor alone is not drawn.
     assert "nothing of what was chosen for any chart" in refused(shell, "r.json", "-e", "null", "-o", "charts/")
 
 

@@ -1,5 +1,4 @@
-"""Guards a page of several runs: it begins with what differs between them, compares rows that they have in common,
-and has what these cost on machines of different prices."""
+"""A page of several runs begins with the differences, compares the rows in common, and has their costs by prices."""
 
 from __future__ import annotations
 
@@ -43,7 +42,7 @@ def test_a_page_of_two_machines_begins_with_what_differs_and_what_is_faster(tmp_
     assert "cpu.model A B" in text and "sqlite version 1 2" in text
     assert re.search(r"100 op/s 200 op/s .*faster by at least", text)
     assert text.index("What differs") < text.index("100 op/s")
-    # That each is alone in its own file is no answer here.
+    # "Nothing to compare" within each file is no answer here.
     assert "no competitor" not in text
     assert "no competitor" in said(build(runs[:1]))
 

@@ -53,12 +53,12 @@ def _checks(work: Path, only: str | None, as_json: bool) -> int:
             status.update(f"{number} of {len(checks)}, {check.name}: {check.guards}")
             verdicts.append(next(results)[1])
             if not as_json:
-                check_line(check, verdicts[-1], console)
+                check_line(check.name, check.guards, verdicts[-1].passed, verdicts[-1].text, console)
     if as_json:
         data = [{"name": c.name, "guards": c.guards, **asdict(v)} for c, v in zip(checks, verdicts, strict=True)]
         click.echo(json.dumps({"checks": data}, indent=2))
     else:
-        check_summary(verdicts, console)
+        check_summary([verdict.passed for verdict in verdicts], console)
     return 1 if any(verdict.passed is False for verdict in verdicts) else 0
 
 

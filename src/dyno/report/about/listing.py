@@ -15,7 +15,7 @@ from dyno.contracts.suite import Suite
 from dyno.report.tables import grid, units
 
 if TYPE_CHECKING:
-    # It takes msgspec, which a list of engines does without.
+    # Imports msgspec, which is slow to load and of no use to listings.
     from dyno.contracts.cell import Cell
 
 UNPROVEN = "†"

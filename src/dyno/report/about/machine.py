@@ -13,7 +13,42 @@ from dyno.report.tables import grid, units
 from dyno.stats.machine import OTHERS_BUSY_PERCENT, Finding
 
 STYLES = {"ok": "green", "warn": "yellow", "bad": "bold red"}
-FIELD = re.compile(r"\{([\w.]+)(?::([^}]*))?\}")
+FIELD = re.compile(r"\{([\w.]+)(?:([:?])([^}]*))?\}")
+"""A field of a template: the path of a fact, and after a colon its format or after a question mark the texts for yes
+and no."""
+ROWS = {
+    "system": ("{system.os}", "{system.kernel}", "{system.libc}"),
+    "python": ("{python.implementation} {python.version}",),
+    "processor": (
+        *("{cpu.model}", "{system.architecture}", "{cpu.mhz} MHz", "at most {cpu.max_mhz} MHz"),
+        *("governor {cpu.governor}", "{cpu.turbo?turbo on|turbo off}", "{cpu.virtualised?virtual machine|}"),
+    ),
+    "cores": ("{cpu.logical_cores}", "", "limited to the time of {cpu.quota_cores}"),
+    "memory": (
+        *("{memory.total_bytes:size}", "{memory.available_bytes:size} available"),
+        *("limited to {memory.cgroup_limit_bytes:size}", "swap {memory.swap_total_bytes:size}"),
+        "{memory.swap_used_bytes:size} of it used",
+    ),
+    "work on": (
+        *("{filesystem.mount_point}", "{filesystem.type}", "{filesystem.device}"),
+        *("{filesystem.ram_backed?in memory|}", "{filesystem.network?over the network|}"),
+        *("{filesystem.rotational?says it rotates|does not rotate}", "cache {filesystem.write_cache}"),
+    ),
+    "mounted": (),
+    "space": ("{filesystem.free_bytes:size} free of {filesystem.total_bytes:size}",),
+    "flush": ("{filesystem.fsync_ns:us} for 4 kB",),
+    "clock": ("{clock.source}", "{clock.cost_ns} ns a reading"),
+    "wake-up": (),
+    "ceilings": (
+        *("{ceilings.flushes_per_second:,.0f} flushes/s", "memory {ceilings.memory_bytes_per_second:GB}/s"),
+        "{ceilings.core_bytes_per_second:GB}/s by one core",
+        *("{ceilings.core_events_per_second} prime searches/s on one core", "probed {ceilings.probed}"),
+    ),
+    "loop": ("{loop.name}", "by the {loop.clock}", "{loop.operation_ns:.0f} ns an operation"),
+    "load": ("{load.minutes_1:.2f}", "{load.minutes_5:.2f}", "{load.minutes_15:.2f}"),
+    "others": ("{pressure.others_busy_percent} % of the CPU time now", "{steal_percent} % stolen since boot"),
+}
+"""Templates of each row, left out if one of their facts is unknown. Rows without any are computed."""
 
 
 def render(facts: Mapping[str, Any], findings: Sequence[Finding], console: Console) -> None:
@@ -44,11 +79,13 @@ def _fact(facts: Any, path: str) -> Any:
 
 
 def _text(facts: Mapping[str, Any], template: str) -> str:
-    """Fills a template like "limited to {memory.cgroup_limit_bytes:size}"; empty if a fact is unknown. Formats are
-    those of Python, `size` for bytes, `us` for ns as microseconds and `GB` for bytes as gigabytes."""
+    """Fills a template; empty if a fact is unknown. Formats are those of Python, `size` for bytes, `us` for ns as
+    microseconds and `GB` for bytes as gigabytes."""
 
     def write(field: re.Match[str]) -> str:
-        value, spec = _fact(facts, field[1]), field[2] or ""
+        value, kind, spec = _fact(facts, field[1]), field[2], field[3] or ""
+        if kind == "?":
+            return spec.split("|")[not value]
         if spec == "size":
             return units.size(int(value))
         if spec == "us":
@@ -62,73 +99,22 @@ def _text(facts: Mapping[str, Any], template: str) -> str:
 
 def _rows(facts: Mapping[str, Any]) -> Iterator[tuple[str, list[str]]]:
     """Names with their facts as texts; an unknown fact is an empty text."""
-
-    def texts(*templates: str) -> list[str]:
-        return [_text(facts, template) for template in templates]
-
-    def either(path: str, yes: str, no: str = "") -> str:
-        known = _fact(facts, path)
-        return "" if known is None else yes if known else no
-
-    python = texts("{python.implementation}", "{python.version}")
-    cores = {name: _fact(facts, f"cpu.{name}_cores") for name in ("logical", "available")}
-    swap = _fact(facts, "memory.swap_total_bytes")
-    yield "system", texts("{system.os}", "{system.kernel}", "{system.libc}")
-    yield "python", [" ".join(filter(None, python))]
-    yield (
-        "processor",
-        [
-            *texts("{cpu.model}", "{system.architecture}", "{cpu.mhz} MHz", "at most {cpu.max_mhz} MHz"),
-            *texts("governor {cpu.governor}"),
-            either("cpu.turbo", "turbo on", "turbo off"),
-            either("cpu.virtualised", "virtual machine"),
-        ],
-    )
-    process = "" if cores["logical"] == cores["available"] else "{cpu.available_cores} for this process"
-    yield "cores", texts("{cpu.logical_cores}", process, "limited to the time of {cpu.quota_cores}")
-    yield (
-        "memory",
-        [
-            *texts("{memory.total_bytes:size}", "{memory.available_bytes:size} available"),
-            *texts("limited to {memory.cgroup_limit_bytes:size}"),
-            *(["no swap"] if swap == 0 else texts("swap {memory.swap_total_bytes:size}")),
-            *(texts("{memory.swap_used_bytes:size} of it used") if swap else []),
-        ],
-    )
-    yield (
-        "work on",
-        [
-            *texts("{filesystem.mount_point}", "{filesystem.type}", "{filesystem.device}"),
-            either("filesystem.ram_backed", "in memory"),
-            either("filesystem.network", "over the network"),
-            either("filesystem.rotational", "says it rotates", "does not rotate"),
-            *texts("cache {filesystem.write_cache}"),
-        ],
-    )
-    yield "mounted", [str(option) for option in _fact(facts, "filesystem.options") or ()]
-    yield "space", texts("{filesystem.free_bytes:size} free of {filesystem.total_bytes:size}")
-    yield "flush", texts("{filesystem.fsync_ns:us} for 4 kB")
-    yield "clock", texts("{clock.source}", "{clock.cost_ns} ns a reading")
-    yield "wake-up", _wakeups(facts)
-    ceilings = texts(
-        "{ceilings.flushes_per_second:,.0f} flushes/s",
-        "memory {ceilings.memory_bytes_per_second:GB}/s",
-        "{ceilings.core_bytes_per_second:GB}/s by one core",
-        "{ceilings.core_events_per_second} prime searches/s on one core",
-        "probed {ceilings.probed}",
-    )
-    yield "ceilings", ceilings if facts.get("ceilings") else ["not probed: dyno doctor --probe"]
-    yield "loop", texts("{loop.name}", "by the {loop.clock}", "{loop.operation_ns:.0f} ns an operation")
-    yield "load", texts(*(f"{{load.minutes_{minutes}:.2f}}" for minutes in (1, 5, 15)))
-    stalls = (f"{what} stalls {{psi.{what}.some_avg10_percent}} %" for what in facts.get("psi") or {})
-    yield (
-        "others",
-        texts(
-            "{pressure.others_busy_percent} % of the CPU time now",
-            "{steal_percent} % stolen since boot",
-            *stalls,
-        ),
-    )
+    for name, templates in ROWS.items():
+        texts = [_text(facts, template) for template in templates]
+        if name == "cores" and _fact(facts, "cpu.available_cores") != _fact(facts, "cpu.logical_cores"):
+            texts[1] = _text(facts, "{cpu.available_cores} for this process")
+        elif name == "memory" and not _fact(facts, "memory.swap_total_bytes"):
+            texts[3:] = ["no swap"] if _fact(facts, "memory.swap_total_bytes") == 0 else []
+        elif name == "mounted":
+            texts = [str(option) for option in _fact(facts, "filesystem.options") or ()]
+        elif name == "wake-up":
+            texts = _wakeups(facts)
+        elif name == "ceilings" and not facts.get("ceilings"):
+            texts = ["not probed: dyno doctor --probe"]
+        elif name == "others":
+            stalls = facts.get("psi") or {}
+            texts += [_text(facts, f"{what} stalls {{psi.{what}.some_avg10_percent}} %") for what in stalls]
+        yield name, texts
 
 
 def _wakeups(facts: Mapping[str, Any]) -> list[str]:

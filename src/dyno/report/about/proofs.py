@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from rich.console import Console
 from rich.padding import Padding
@@ -27,35 +27,18 @@ NAME_WIDTH = 9
 SIGNS = {True: ("pass", "green"), False: ("FAIL", "bold red"), None: ("none", "yellow")}
 
 
-class Check(Protocol):
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def guards(self) -> str: ...
-
-
-class Verdict(Protocol):
-    @property
-    def passed(self) -> bool | None: ...
-
-    @property
-    def text(self) -> str: ...
-
-
-def check_line(check: Check, verdict: Verdict, console: Console) -> None:
+def check_line(name: str, guards: str, passed: bool | None, text: str, console: Console) -> None:
     """Prints what a check guards, and below it the result."""
-    sign, style = SIGNS[verdict.passed]
-    console.print(Text.assemble((sign, style), "  ", (f"{check.name:<{NAME_WIDTH}}", "bold"), check.guards))
-    console.print(Padding(Text(verdict.text, "dim"), (0, 0, 0, len(sign) + 2 + NAME_WIDTH), expand=False))
+    sign, style = SIGNS[passed]
+    console.print(Text.assemble((sign, style), "  ", (f"{name:<{NAME_WIDTH}}", "bold"), guards))
+    console.print(Padding(Text(text, "dim"), (0, 0, 0, len(sign) + 2 + NAME_WIDTH), expand=False))
 
 
-def check_summary(verdicts: Sequence[Verdict], console: Console) -> None:
-    passed = sum(verdict.passed is True for verdict in verdicts)
-    failed = sum(verdict.passed is False for verdict in verdicts)
-    rest = len(verdicts) - passed - failed
-    parts = [f"{passed} passed", f"{failed} failed"] + ([f"{rest} can't be run on this machine"] if rest else [])
-    console.print(Text(", ".join(parts), "bold red" if failed else "bold"))
+def check_summary(passed: Sequence[bool | None], console: Console) -> None:
+    rest = passed.count(None)
+    parts = [f"{passed.count(True)} passed", f"{passed.count(False)} failed"]
+    parts += [f"{rest} can't be run on this machine"] if rest else []
+    console.print(Text(", ".join(parts), "bold red" if False in passed else "bold"))
 
 
 @dataclass(frozen=True)

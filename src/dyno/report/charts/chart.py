@@ -100,18 +100,12 @@ def valid_rows(run: Run) -> Iterator[tuple[Row, Record]]:
 
 def common(cell: Cell, phase: str, changing: Sequence[str]) -> Record:
     params = {name: cell.params[name] for name in changing}
-    return {
-        "engine": cell.label,
-        "phase": phase,
-        "tier": cell.tier_name,
-        "params": params,
-        "floor": cell.floor,
-    }
+    return {"engine": cell.label, "phase": phase, "tier": cell.tier_name, "params": params, "floor": cell.floor}
 
 
 def remarks(row: Row, codes: Collection[str] = MEANINGS) -> str:
     """Short names of the row's doubts with these codes, and codes of its caveats."""
-    # That a floor is a floor, its name says.
+    # The name of a floor says already that it is one.
     caveats = [caveat.code for caveat in row.summary.caveats if caveat.code != "floor"]
     tool = [reported(row.summary)] if row.summary.reported_by else []
     return ", ".join([*tool, *(doubt.short for doubt in row.doubts if doubt.code in codes), *caveats])

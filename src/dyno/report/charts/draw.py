@@ -13,6 +13,7 @@ from dyno.report.charts import theme
 NARROWEST, CRAMPED = 120, 260
 """Least width of a panel without its axes, in pixels: alone in its line, and beside others."""
 TRIES = 5
+NEEDS = "pictures need vl-convert-python"
 GIB = 1 << 30
 ADDRESS_SPACE = 66 * GIB
 """Address space that vl-convert's V8 reserves at start. With 38 GiB it aborts the process; 67 GiB are enough."""
@@ -47,7 +48,7 @@ def svg(sheet: dict[str, Any], width: int, dark: bool = False) -> str:
 
 
 def png(drawn: str, scale: float) -> bytes:
-    content: bytes = _library().svg_to_png(drawn, scale=scale)
+    content: bytes = load(NEEDS).svg_to_png(drawn, scale=scale)
     return content
 
 
@@ -92,9 +93,5 @@ def _svg(sheet: dict[str, Any], panel: int, dark: bool, right: int) -> str:
     padding = {"left": theme.PADDING, "top": theme.PADDING, "bottom": theme.PADDING, "right": theme.PADDING + right}
     config = {**config, "background": theme.DARK if dark else theme.LIGHT, "padding": padding}
     config["view"] = {**config["view"], "continuousWidth": panel}
-    drawn: str = _library().vegalite_to_svg({**sheet, "config": config})
+    drawn: str = load(NEEDS).vegalite_to_svg({**sheet, "config": config})
     return drawn
-
-
-def _library() -> Any:
-    return load("pictures need vl-convert-python")

@@ -72,10 +72,7 @@ def spec(engines: Sequence[str], unit: str) -> dict[str, Any]:
         "description": {"field": "spoken"},
         "tooltip": vega.tooltip(titles),
     }
-    texts = {
-        "place": "log(100 / (100 - datum.percentile)) / LN10",
-        "figure": vega.figure("ns", "datum.ns"),
-    }
+    texts = {"place": "log(100 / (100 - datum.percentile)) / LN10", "figure": vega.figure("ns", "datum.ns")}
     spoken = vega.spoken("datum.engine", "datum.kind", "datum.percentile + ' % at most ' + datum.figure")
     return {
         "data": {"name": "records"},

@@ -97,11 +97,7 @@ def spec(engines: Sequence[str], unit: str) -> dict[str, Any]:
         "transform": [{"flatten": ["second", "rate", "p99_ns"]}, *vega.calculate(texts)],
         "spacing": 12,
         "vconcat": [
-            lines(
-                200,
-                vega.quantity("rate", scale=vega.FROM_ZERO, axis=rate_axis),
-                {"title": None, "labels": False},
-            ),
+            lines(200, vega.quantity("rate", scale=vega.FROM_ZERO, axis=rate_axis), {"title": None, "labels": False}),
             lines(
                 110,
                 vega.quantity("p99_ns", scale={"type": "log"}, axis=p99_axis),

@@ -65,33 +65,15 @@ def config(dark: bool = False) -> dict[str, Any]:
     """A Vega-Lite config with a transparent background."""
     text, dim, grid = ("#e6e8eb", "#9aa3ae", "#2e343d") if dark else ("#1f2328", "#59636e", "#e3e6ea")
     labels = {"labelColor": text, "titleColor": dim, "labelFontSize": 12, "titleFontSize": 12}
+    title = {"subtitleColor": dim, "subtitleFontSize": 12, "subtitleLineHeight": 16, "subtitlePadding": 6}
+    axis = {"labelLimit": 280, "titlePadding": 8, "labelPadding": 6, "ticks": False, "labelOverlap": True}
     return {
         "background": "transparent",
         "font": FONT,
         "padding": PADDING,
         "view": {"stroke": None, "continuousWidth": 560, "continuousHeight": 300},
-        "title": {
-            "anchor": "start",
-            "color": text,
-            "fontSize": 14,
-            "fontWeight": 600,
-            "offset": 12,
-            "subtitleColor": dim,
-            "subtitleFontSize": 12,
-            "subtitleLineHeight": 16,
-            "subtitlePadding": 6,
-        },
-        "axis": {
-            **labels,
-            "titleFontWeight": 400,
-            "gridColor": grid,
-            "domainColor": grid,
-            "labelLimit": 280,
-            "titlePadding": 8,
-            "labelPadding": 6,
-            "ticks": False,
-            "labelOverlap": True,
-        },
+        "title": {**title, "anchor": "start", "color": text, "fontSize": 14, "fontWeight": 600, "offset": 12},
+        "axis": {**axis, **labels, "titleFontWeight": 400, "gridColor": grid, "domainColor": grid},
         "legend": {**labels, "titleFontWeight": 400, "labelLimit": 280, "symbolStrokeWidth": 2, "symbolSize": 80},
         "concat": {"spacing": 28},
         "text": {"color": text, "fontSize": 12},

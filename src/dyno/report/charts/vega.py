@@ -115,7 +115,7 @@ def legend_columns(engines: Sequence[str], width: int) -> int:
 
 
 def limit_legends(spec: Any, engines: Sequence[str], columns: int | None = None) -> None:
-    """Limits a specification's legends to these engines. Colours do not change. The same as `narrowed` in figure.js."""
+    """Limits legends to these engines. Colours do not change. The same as `limitLegends` in figure.js."""
     for part in spec.values() if isinstance(spec, dict) else spec if isinstance(spec, list) else ():
         limit_legends(part, engines, columns)
     if isinstance(spec, dict) and spec.get("field") == "engine" and spec.get("legend"):

@@ -1,22 +1,22 @@
-// Elements, and what is packed into the page.
+// Helpers of all pages: elements, packed data, and the charting library.
 
 let UNKNOWN = "–";
 
 const byId = (id) => document.getElementById(id);
 
-/** An element with attributes and children; text is always set as text. */
+/** Creates an element with attributes and children. Strings become text, never HTML. */
 function el(name, attributes = {}, ...children) {
-  const made = document.createElement(name);
+  const element = document.createElement(name);
   for (const [key, value] of Object.entries(attributes)) {
-    if (key.startsWith("on")) made.addEventListener(key.slice(2), value);
-    else if (value === true) made.setAttribute(key, "");
-    else if (value !== false && value !== null && value !== undefined) made.setAttribute(key, value);
+    if (key.startsWith("on")) element.addEventListener(key.slice(2), value);
+    else if (value === true) element.setAttribute(key, "");
+    else if (value !== false && value !== null && value !== undefined) element.setAttribute(key, value);
   }
-  made.append(...children);
-  return made;
+  element.append(...children);
+  return element;
 }
 
-/** The bytes of a part: base64 of gzip in a script element that is none. */
+/** Unpacks a part of the page: base64 of gzip in a script element that is not run. */
 async function unpack(id) {
   const packed = atob(byId(id).textContent.trim());
   const bytes = new Uint8Array(packed.length);
@@ -29,12 +29,12 @@ async function unpackText(id) {
   return new TextDecoder().decode(await unpack(id));
 }
 
-/** A phase, and its tier if it has one. */
+/** A phase with its tier, if it has one. */
 const placeText = (phase, tier, between = ", ") => (tier ? `${phase}${between}tier ${tier}` : phase);
 
 let library = null;
 
-/** Vega-Embed, run when the first chart is drawn. */
+/** Vega-Embed, loaded when the first chart is drawn. */
 function charting() {
   library ??= run(byId("library")).then(() => {
     const { vegaEmbed } = window;
@@ -44,19 +44,19 @@ function charting() {
   return library;
 }
 
-/** The library is packed into the page, whose policy knows it by its hash; or it is a file beside it. */
+/** Runs the library: a file beside the page, or packed into it and allowed by its hash in the policy. */
 async function run({ dataset, id }) {
   const script = el("script", { src: dataset.src });
   if (!dataset.src) script.textContent = await unpackText(id);
   await new Promise((done, failed) => {
     script.addEventListener("load", done);
-    script.addEventListener("error", () => failed(new Error(`${dataset.src} is not there`)));
+    script.addEventListener("error", () => failed(new Error(`${dataset.src} is missing`)));
     document.head.append(script);
     if (!dataset.src) done();
   });
 }
 
-/** What scrolls sideways must be in reach of the keyboard, and what does not is not in its way. */
+/** Makes a box focusable by keyboard only while it scrolls sideways. */
 function reach(box) {
   if (box.scrollWidth > box.clientWidth) box.tabIndex = 0;
   else box.removeAttribute("tabindex");
@@ -66,8 +66,8 @@ function reachAll() {
   document.querySelectorAll(".scroll, .plot").forEach(reach);
 }
 
-/** Calls `work` once, when it has not been asked for again for a while. */
-function calmed(work, milliseconds) {
+/** Returns a function that calls `work` once it has not been called again for this long. */
+function debounced(work, milliseconds) {
   let waiting = 0;
   return () => {
     clearTimeout(waiting);

@@ -1,22 +1,22 @@
-// A figure: one chart of the selection, drawn when it comes into view and again only when what it shows has changed.
+// A figure: one chart of the selection, drawn when it comes into view and redrawn only when its content changes.
 
 const CONCAT_MARGIN = 104;
-// Below it a chart says nothing any more: it is scrolled.
+// Narrower charts would be unreadable: they scroll instead.
 const LEAST_WIDTH = 280;
-// Below it names and figures stand above a row's bar, and not beside it.
+// In narrower charts, names and figures are above a row's bar instead of beside it.
 const BESIDE_WIDTH = 600;
 // Estimated width of a letter and of a symbol in a legend, in pixels: the same as in charts/vega.py.
 const [LETTER, SYMBOL, MOST_COLUMNS] = [7, 40, 6];
 
-/** Has the labels take of the width too, where there is one picture. Said to Vega: Vega-Lite would warn that it does
- * not do the same for a height that comes from the number of rows. */
-function fitted(made) {
-  return made.layout ? made : { ...made, autosize: { type: "fit-x", contains: "padding" } };
+/** Makes the labels part of the width, if there is one panel. Set in Vega: Vega-Lite would warn that it can't do the
+ * same for a height by number of rows. */
+function fitted(spec) {
+  return spec.layout ? spec : { ...spec, autosize: { type: "fit-x", contains: "padding" } };
 }
 
-/** Leaves the engines that are not drawn out of a specification's legends; the others keep their colours. */
-function narrowed(spec, engines, width) {
-  for (const part of Object.values(spec)) if (part !== null && typeof part === "object") narrowed(part, engines, width);
+/** Limits a specification's legends to these engines. Colours do not change. */
+function limitLegends(spec, engines, width) {
+  for (const part of Object.values(spec)) if (part !== null && typeof part === "object") limitLegends(part, engines, width);
   if (spec.field === "engine" && spec.legend) {
     const longest = Math.max(...engines.map((name) => name.length)) * LETTER + SYMBOL;
     const columns = Math.max(1, Math.min(MOST_COLUMNS, Math.floor(width / longest)));
@@ -25,14 +25,14 @@ function narrowed(spec, engines, width) {
   return spec;
 }
 
-/** Rows of bars for a narrow screen: what stands at the left and at the right of a row is above it, in two lines. */
+/** Bars for a narrow screen: name and figure are above each bar, in two lines. */
 function stacked(spec) {
   const row = spec.layer[0].encoding.y;
   const y = { ...row, axis: null, scale: { ...row.scale, paddingInner: 0.72, paddingOuter: 0.72 } };
   const line = (at, dy, look) => ({
-    transform: [{ calculate: `split(datum.line, '\\t')[${at}]`, as: "said" }],
+    transform: [{ calculate: `split(datum.line, '\\t')[${at}]`, as: "label" }],
     mark: { type: "text", aria: false, align: "left", dy, ...look },
-    encoding: { y: { ...y, bandPosition: 0 }, x: { value: 0 }, text: { field: "said" } },
+    encoding: { y: { ...y, bandPosition: 0 }, x: { value: 0 }, text: { field: "label" } },
   });
   const placed = ({ bandPosition: at }) => (at === undefined ? y : { ...y, bandPosition: at });
   const layers = spec.layer.map((one) =>
@@ -54,7 +54,7 @@ class Figure {
     this.turn = Promise.resolve();
   }
 
-  /** Takes over what the state asks for: the table and the notes at once, the chart if it is in view. */
+  /** Shows the state: the table and the notes at once, the chart if it is in view. */
   update() {
     const { run, state } = this.page;
     this.records = selected(run, this.chart, state);
@@ -69,7 +69,7 @@ class Figure {
     if (this.visible) this.draw();
   }
 
-  /** What the picture leaves out of a large run. */
+  /** Sentences about what the chart leaves out of a large run. */
   leftOut() {
     const { run } = this.page;
     const [drawn, all] = [this.shown, this.records].map((records) => new Set(records.map((one) => one.engine)).size);
@@ -83,15 +83,15 @@ class Figure {
     ].filter(Boolean);
   }
 
-  /** Below the picture: what is to be said of what it shows. */
+  /** Fills the sentences below the chart. */
   say() {
     const { run, state } = this.page;
     const drawn = new Set(this.shown.map((record) => record.engine));
     const here = (run.says[this.chart.name] ?? []).filter(
-      (said) => isHere(said, state, this.chart.spans) && said.engines.every((engine) => drawn.has(engine)),
+      (sentence) => isHere(sentence, state, this.chart.spans) && sentence.engines.every((engine) => drawn.has(engine)),
     );
     const list = this.box.querySelector(".says");
-    const lines = [...this.leftOut(), ...here.map((said) => said.text)];
+    const lines = [...this.leftOut(), ...here.map((sentence) => sentence.text)];
     list.replaceChildren(...lines.map((text) => el("li", {}, text)));
     list.hidden = !lines.length;
   }
@@ -102,7 +102,7 @@ class Figure {
     return `${this.chart.title}: ${placeName(run, state, this.chart.spans)}${against}`;
   }
 
-  /** What the picture says, for who does not see it. */
+  /** Describes the chart to screen readers. */
   description() {
     const first = this.chart.columns.find((column) => isNumber(column.kind));
     const once = new Set(this.shown.map((record) => record.engine)).size === this.shown.length;
@@ -112,7 +112,7 @@ class Figure {
     return `${this.caption()}. ${first.title}: ${figures}. The table says all of it.`;
   }
 
-  /** One drawing at a time, of the newest state; nothing where it would be the same picture. */
+  /** Draws the newest state, one drawing at a time. Does nothing if the content has not changed. */
   draw() {
     this.turn = this.turn.then(() => this.redraw()).catch((error) => {
       this.canvas.textContent = `The chart could not be drawn: ${error.message}. The table has its figures.`;
@@ -123,9 +123,9 @@ class Figure {
   async redraw() {
     const look = this.page.printing || !isDark() ? "light" : "dark";
     const width = Math.max(this.plot.clientWidth, LEAST_WIDTH);
-    const wanted = `${look} ${width} ${this.page.state.run} ${JSON.stringify(this.shown)}`;
-    if (wanted === this.drawn) return;
-    this.drawn = wanted;
+    const content = `${look} ${width} ${this.page.state.run} ${JSON.stringify(this.shown)}`;
+    if (content === this.drawn) return;
+    this.drawn = content;
     const before = this.view;
     this.view = null;
     if (!this.records.length) {
@@ -135,28 +135,28 @@ class Figure {
     }
     const embed = this.page.embed ?? (await charting());
     const config = this.page.common.config[look];
-    // Errors only: Vega would warn of intervals that nothing has, which are then not drawn.
+    // Errors only: Vega warns of intervals that no record has.
     const options = { actions: false, ast: true, renderer: "svg", logLevel: 1, mode: "vega-lite", config, patch: fitted };
-    // Hidden from a screen reader: the description of the whole stands on the element around.
+    // Hidden from screen readers: the element around it has a description.
     const inner = el("div", { "aria-hidden": "true", class: "live" });
     this.view = (await embed(inner, this.spec(width), options)).view;
-    // What was seen before stays until there is something to be seen in its place.
+    // The old drawing stays visible until the new one is ready.
     before?.finalize();
     this.canvas.replaceChildren(inner);
     reach(this.plot);
   }
 
-  /** The Vega-Lite specification of the records, as wide as there is room. */
+  /** The Vega-Lite specification, `width` pixels wide. */
   spec(width) {
     const { run } = this.page;
-    const known = structuredClone(run.specs[this.chart.name][unitOf(this.records[0])]);
-    const spec = known.height?.step && width < BESIDE_WIDTH ? stacked(known) : known;
+    const full = structuredClone(run.specs[this.chart.name][unitOf(this.records[0])]);
+    const spec = full.height?.step && width < BESIDE_WIDTH ? stacked(full) : full;
     for (const part of spec.vconcat ?? [spec]) part.width = spec.vconcat ? width - CONCAT_MARGIN : width;
     const drawn = [...new Set(this.shown.map((record) => record.engine))];
-    return { ...narrowed(spec, drawn, width), datasets: { records: this.shown } };
+    return { ...limitLegends(spec, drawn, width), datasets: { records: this.shown } };
   }
 
-  /** The picture by itself, on its own background. */
+  /** The chart as a file, on an opaque background. */
   async picture(kind) {
     await this.draw();
     const look = isDark() ? "dark" : "light";

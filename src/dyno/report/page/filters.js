@@ -1,10 +1,10 @@
-// The filters: native controls, filled from the state and read back into it.
+// The filters: native controls, filled from the state and read into a new one.
 
-/** The options of a select; left alone where they are the same, since it may have the focus. */
+/** Sets the options of a select. Unchanged options are left alone: the select may have the focus. */
 function options(select, values, chosen) {
-  const wanted = JSON.stringify(values);
-  if (select.dataset.values !== wanted) {
-    select.dataset.values = wanted;
+  const text = JSON.stringify(values);
+  if (select.dataset.values !== text) {
+    select.dataset.values = text;
     select.replaceChildren(...values.map(([value, text]) => el("option", { value }, text ?? value)));
   }
   select.value = String(chosen);
@@ -16,7 +16,7 @@ function fillFilters(form, runs, state) {
   if (elements.run) options(elements.run, runs.map((one, at) => [String(at), one.name]), state.run);
   options(elements.phase, run.phases.map((phase) => [phase, phaseName(run, phase)]), state.phase);
   options(elements.tier, run.tiers.map((tier) => [tier, tier || UNKNOWN]), state.tier);
-  // Where nothing is stored there is no tier to choose.
+  // Suites that store nothing have no tiers.
   elements.tier.closest("label").hidden = same(run.tiers, [""]);
   fillParams(byId("params"), run, state);
   const names = run.engines.filter((engine) => !engine.floor).map((engine) => engine.name);
@@ -25,7 +25,7 @@ function fillFilters(form, runs, state) {
   fillEngines(byId("engines"), run, state);
 }
 
-/** A select for each parameter that varies; kept where they are the same, since one of them may have the focus. */
+/** Sets a select for each varying parameter. Unchanged ones are left alone: one may have the focus. */
 function fillParams(box, run, state) {
   const names = Object.keys(run.params);
   if (box.dataset.names !== names.join()) {
@@ -55,25 +55,25 @@ function fillEngines(box, run, state) {
 }
 
 function fromFilters(form, runs, before) {
-  const asked = new FormData(form);
-  const at = asked.has("run") ? Number(asked.get("run")) : before.run;
+  const values = new FormData(form);
+  const at = values.has("run") ? Number(values.get("run")) : before.run;
   if (at !== before.run) return initial(runs[at], at);
   const run = runs[at];
-  const params = Object.entries(run.params).map(([name, values]) => [
+  const params = Object.entries(run.params).map(([name, choices]) => [
     name,
-    values.find((value) => String(value) === asked.get(`p.${name}`)),
+    choices.find((value) => String(value) === values.get(`p.${name}`)),
   ]);
   return {
     run: at,
-    phase: asked.get("phase"),
-    tier: asked.get("tier"),
+    phase: values.get("phase"),
+    tier: values.get("tier"),
     params: Object.fromEntries(params),
-    engines: asked.getAll("engine"),
-    baseline: asked.get("baseline"),
+    engines: values.getAll("engine"),
+    baseline: values.get("baseline"),
   };
 }
 
-/** In the overview, which phase of which table is the chosen one. */
+/** Marks the selected phase in the overview. */
 function markChosen(state, runs) {
   for (const link of document.querySelectorAll("a.phase")) {
     const at = fromHash(link.getAttribute("href"), runs);

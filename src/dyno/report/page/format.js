@@ -1,4 +1,4 @@
-// Figures as people read them: what dyno.report.tables.units is in Python.
+// Figures as text, the same as dyno.report.tables.units in Python.
 
 const grouped = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
 
@@ -33,8 +33,8 @@ function bytes(value) {
 /** Bytes a second. */
 function bandwidth(value) {
   const [size, unit] = value >= 999.5e6 ? [1e9, "GB/s"] : [1e6, "MB/s"];
-  const found = value / size;
-  return `${found < 99.95 ? Number(found.toPrecision(3)) : grouped.format(found)} ${unit}`;
+  const scaled = value / size;
+  return `${scaled < 99.95 ? Number(scaled.toPrecision(3)) : grouped.format(scaled)} ${unit}`;
 }
 
 function ratio(value) {
@@ -55,14 +55,13 @@ const WRITE = {
   percent: (value) => `${Number(value.toPrecision(3))} %`,
 };
 
-/** A cell of a chart's table: what is written in its own way is by its record. */
+/** Text of a cell in a chart's table. In a column of kind "own", the record says how it is written. */
 function cellText(record, column) {
   return written(record[column.key], column.kind === "own" ? record.write : column.kind);
 }
 
 const isNumber = (kind) => kind !== "text";
 
-/** A value of a record as its column writes it. */
 function written(value, kind) {
   if (value === null || value === undefined || value === "") return isNumber(kind) ? UNKNOWN : "";
   return WRITE[kind](value);

@@ -1,6 +1,6 @@
-// What stands beside the figures in words: the doubts of each engine, and what the selection is.
+// Words beside the figures: the doubts of each engine, and the selection.
 
-/** Phases are called as in the overview: a suite may have given them another name. */
+/** The name of a phase as in the overview, which a suite may have changed. */
 const phaseName = (run, phase) => run.names[phase] ?? phase;
 
 function placeName(run, state, spans = []) {
@@ -8,26 +8,26 @@ function placeName(run, state, spans = []) {
   return [placeText(phaseName(run, state.phase), state.tier, " at "), ...params.map(([name, value]) => `${name} ${value}`)].join(", ");
 }
 
-/** Under a chart: every engine that it shows whose figures carry a doubt, and the doubts. */
+/** Fills the list below a chart: each engine in it that has doubts, with the doubts. */
 function fillNotes(list, run, state, spans, records) {
   const drawn = new Set(records.flatMap((record) => [record.engine, record.baseline]));
-  const said = new Map();
-  for (const found of run.rows) {
-    if (!isHere(found, state, spans) || !drawn.has(found.engine)) continue;
-    const remarks = [...found.doubts, ...(found.why ? [`no number: ${found.why}`] : [])];
-    const params = spans.filter((name) => name in found.params).map((name) => `${name} ${found.params[name]}`);
-    if (remarks.length) said.set([found.engine, ...params].join(", "), remarks);
+  const doubts = new Map();
+  for (const row of run.rows) {
+    if (!isHere(row, state, spans) || !drawn.has(row.engine)) continue;
+    const remarks = [...row.doubts, ...(row.why ? [`no number: ${row.why}`] : [])];
+    const params = spans.filter((name) => name in row.params).map((name) => `${name} ${row.params[name]}`);
+    if (remarks.length) doubts.set([row.engine, ...params].join(", "), remarks);
   }
-  const lines = [...said].map(([who, remarks]) => el("li", {}, el("b", {}, who), `: ${remarks.join("; ")}`));
+  const lines = [...doubts].map(([name, remarks]) => el("li", {}, el("b", {}, name), `: ${remarks.join("; ")}`));
   list.replaceChildren(...lines);
   list.parentElement.hidden = !lines.length;
 }
 
-/** For the live region: what is shown now, and its best. */
+/** Text of the live region: the selection and the baseline. */
 function selectionText(run, state) {
   if (!state.engines.length) return "No engine is chosen.";
-  const here = run.rows.filter((found) => isHere(found, state) && state.engines.includes(found.engine));
-  const valid = here.filter((found) => found.rate !== null);
+  const here = run.rows.filter((row) => isHere(row, state) && state.engines.includes(row.engine));
+  const valid = here.filter((row) => row.rate !== null);
   const engines = `${valid.length} of ${here.length} engine${here.length === 1 ? "" : "s"} with a figure`;
   return `Showing ${placeName(run, state)}: ${engines}; ratios against ${baselineOf(run, state) ?? "none"}.`;
 }

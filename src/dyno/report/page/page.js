@@ -15,7 +15,7 @@ class Page {
     return this.runs[this.state.run];
   }
 
-  /** Everything from the state. */
+  /** Shows the state in all parts of the page. */
   show() {
     for (const part of document.querySelectorAll("[data-run]")) part.hidden = Number(part.dataset.run) !== this.state.run;
     fillFilters(this.form, this.runs, this.state);
@@ -25,7 +25,7 @@ class Page {
     reachAll();
   }
 
-  /** A wish of the filters; another run starts from its own beginning. */
+  /** Reads the filters. Another run begins with its own defaults. */
   choose() {
     const state = fromFilters(this.form, this.runs, this.state);
     history.replaceState(null, "", toHash(state, this.runs[state.run]));
@@ -40,10 +40,10 @@ class Page {
     (this.linked() ?? byId("charts")).scrollIntoView();
   }
 
-  /** The figure that the address names, if it does, and there is something to be seen in it. */
+  /** The figure that the address names, if it is visible. */
   linked() {
-    const wanted = new URLSearchParams(location.hash.replace(/^#/, "")).get("chart");
-    const figure = this.figures.find((one) => one.chart.file === wanted && !one.box.hidden);
+    const name = new URLSearchParams(location.hash.replace(/^#/, "")).get("chart");
+    const figure = this.figures.find((one) => one.chart.file === name && !one.box.hidden);
     return figure?.box;
   }
 
@@ -51,7 +51,7 @@ class Page {
     return Promise.all(this.figures.map((figure) => (figure.visible || this.printing ? figure.draw() : null)));
   }
 
-  /** On paper everything is drawn, and light. What is awaited on the way has been unpacked before. */
+  /** On paper everything is open and drawn in light colours. The library was unpacked before: printing can't wait. */
   print(printing) {
     this.printing = printing;
     for (const part of document.querySelectorAll("details")) {
@@ -70,8 +70,8 @@ class Page {
       this.show();
     });
     addEventListener("hashchange", () => this.follow());
-    addEventListener("resize", calmed(() => this.redraw().then(reachAll), 150));
-    // Of <details>, whose inside has no width before.
+    addEventListener("resize", debounced(() => this.redraw().then(reachAll), 150));
+    // Of <details>: closed, their content has no width.
     document.addEventListener("toggle", reachAll, true);
     addEventListener("beforeprint", () => this.print(true));
     addEventListener("afterprint", () => this.print(false));
@@ -103,7 +103,7 @@ function watchTable(box) {
   });
 }
 
-/** The records of a run, which are packed as rows of values under names. */
+/** Unpacks the records of a run, which are rows of values under names. */
 function spread(run) {
   const records = Object.entries(run.records).map(([chart, { names, rows }]) => [
     chart,
@@ -120,7 +120,7 @@ async function start() {
   page.watch();
   page.show();
   page.linked()?.scrollIntoView();
-  // Prints nothing that is not unpacked, so it is unpacked early, after what is seen first.
+  // Unpacked early, after the first screen is shown, because printing can't wait for it.
   page.embed = await charting();
   document.documentElement.classList.add("ready");
 }

@@ -52,30 +52,24 @@ class Bar:
 
 @dataclass(frozen=True)
 class Picture:
-    """One answer: of one tier, combination of parameters and temperature."""
+    """One answer, of one tier, combination of parameters and temperature; or one phase."""
 
     title: str
     bars: tuple[Bar, ...]
-    rest: str
-    """Sentence about engines that are left out."""
     one: float
     """Length of the fastest."""
-
-
-@dataclass(frozen=True)
-class PhasePicture:
-    phase: str
-    unit: str
-    bars: tuple[Bar, ...]
+    rest: str = ""
+    """Sentence about engines that are left out."""
+    unit: str = ""
+    """Of a phase."""
 
 
 @dataclass(frozen=True)
 class PhaseGrid:
     view: Overview
-    pictures: tuple[PhasePicture, ...]
+    pictures: tuple[Picture, ...]
     rest: str
     """Sentence about phases and engines that are left out."""
-    one: float = PHASE_SCALE
 
 
 def pictures(run: Run, names: Mapping[str, str] | None = None) -> list[Picture]:
@@ -100,7 +94,7 @@ def _picture(answer: Answer, changing: Sequence[str], colours: Mapping[str, str]
         interval = "" if verdict.low is None else f" [{wording.interval(verdict)}]"
         figure, text, mark = wording.point(verdict) + interval, wording.verdict(verdict), marks.get(cell.label, "")
         bars.append(_measured(Bar(cell.label, colours[cell.label], mark, figure, text, None), verdict, scale))
-    return Picture(wording.place(answer, changing), tuple(bars), rest, scale)
+    return Picture(wording.place(answer, changing), tuple(bars), scale, rest)
 
 
 def _measured(bar: Bar, verdict: Verdict | None, scale: float) -> Bar:
@@ -123,7 +117,7 @@ def phases(run: Run, views: Sequence[Overview], ranked: Mapping[Place, Ranking])
         figures = zip(engines, line.figures, strict=False)
         bars = tuple(_phase_bar(name, fig, ranked.get(line.at), colours[name]) for name, fig in figures if fig)
         if sum(bar.at is not None for bar in bars) > 1:
-            grid.append(PhasePicture(line.phase, line.unit, bars))
+            grid.append(Picture(line.phase, bars, PHASE_SCALE, unit=line.unit))
     return PhaseGrid(views[0], tuple(grid), f"{rest} {more}".strip()) if len(grid) > 1 else None
 
 

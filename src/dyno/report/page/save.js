@@ -1,4 +1,4 @@
-// Files that are made in the page: no network is needed, and none is used.
+// Files for the reader, built in the page without any network.
 
 function save(blob, name) {
   const link = el("a", { href: URL.createObjectURL(blob), download: name });
@@ -8,7 +8,7 @@ function save(blob, name) {
   setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
 }
 
-/** A name for a file of the selection. */
+/** File name for a chart of the selection. */
 function fileName(state, chart, ending) {
   const words = [chart.name, state.phase, state.tier, ...Object.values(state.params)].filter((word) => word !== "");
   return `${words.join("-").replace(/[^\w.-]+/g, "_")}.${ending}`;
@@ -23,7 +23,7 @@ function offerDownloads() {
   }
 }
 
-/** Where the browser has a clipboard for pictures, which it has for pages that came by no plain network. */
+/** Copying needs a clipboard for pictures, which browsers lack on pages from plain http. */
 function offerCopies(figure) {
   const button = figure.box.querySelector("button[data-copy]");
   button.hidden = !(navigator.clipboard?.write && globalThis.ClipboardItem);
@@ -31,7 +31,7 @@ function offerCopies(figure) {
     if (!figure.records.length) return;
     button.dataset.copy = "";
     try {
-      // Begun at once: later it would not be the click's any more.
+      // Without awaiting the picture: browsers allow this only directly in a click.
       await navigator.clipboard.write([new ClipboardItem({ "image/png": figure.picture("png") })]);
       button.dataset.copy = "done";
     } catch {

@@ -1,9 +1,9 @@
-// What is chosen: one run, phase, tier and value of each parameter; some engines; a baseline. It stands in the
+// The selection: one run, phase, tier and value of each parameter; some engines; a baseline. It is kept in the
 // address after the #, so that a view can be linked.
 
 const BEST = "";
 
-/** What a run shows at first: the place that its first answer speaks of. */
+/** The default selection of a run: the place of its first answer. */
 function initial(run, at) {
   return {
     run: at,
@@ -15,7 +15,7 @@ function initial(run, at) {
   };
 }
 
-/** As it stands in the address; what is as at first is left out, but for the phase and the tier. */
+/** The selection as the address keeps it. Defaults are left out, except for the phase and the tier. */
 function toHash(state, run) {
   const first = initial(run, state.run);
   const words = new URLSearchParams({ run: state.run, phase: state.phase, tier: state.tier });
@@ -28,7 +28,7 @@ function toHash(state, run) {
   return `#${words}`;
 }
 
-/** The state that an address asks for; what is not there, or not of this page, is as at first. */
+/** The selection in an address. Missing and unknown parts get their defaults. */
 function fromHash(hash, runs) {
   const words = new URLSearchParams(hash.replace(/^#/, ""));
   const at = runs[Number(words.get("run"))] ? Number(words.get("run")) : 0;
@@ -38,18 +38,18 @@ function fromHash(hash, runs) {
   state.phase = among("phase", run.phases, state.phase);
   state.tier = among("tier", run.tiers, state.tier);
   for (const [name, values] of Object.entries(run.params)) {
-    const asked = values.find((value) => String(value) === words.get(`p.${name}`));
-    if (asked !== undefined) state.params[name] = asked;
+    const chosen = values.find((value) => String(value) === words.get(`p.${name}`));
+    if (chosen !== undefined) state.params[name] = chosen;
   }
   if (words.has("engines")) {
-    const asked = words.getAll("engine");
-    state.engines = run.engines.map((engine) => engine.name).filter((name) => asked.includes(name));
+    const chosen = words.getAll("engine");
+    state.engines = run.engines.map((engine) => engine.name).filter((name) => chosen.includes(name));
   }
   state.baseline = among("baseline", run.engines.map((engine) => engine.name), BEST);
   return state;
 }
 
-/** Whether a record or row is of the chosen place; `spans` are parameters of which all values are. */
+/** Whether a record or row is of the selected place. All values of the parameters in `spans` are. */
 function isHere(record, state, spans = []) {
   return (
     record.phase === state.phase &&
@@ -58,7 +58,7 @@ function isHere(record, state, spans = []) {
   );
 }
 
-/** The engine that the ratios are taken against. */
+/** The baseline of the ratios. */
 function baselineOf(run, state) {
   const here = run.rows.filter((row) => isHere(row, state));
   if (run.baselines && state.baseline !== BEST && here.some((row) => row.engine === state.baseline && row.rate !== null)) {
@@ -67,16 +67,16 @@ function baselineOf(run, state) {
   return here.find((row) => row.best)?.engine;
 }
 
-/** The records of so many engines: of those that stand first. */
+/** The records of the first `most` engines. */
 function best(records, most) {
   const engines = new Set([...new Set(records.map((record) => record.engine))].slice(0, most));
   return records.filter((record) => engines.has(record.engine));
 }
 
-/** What a chart's specification is asked for by. */
+/** The key of a chart's specification. */
 const unitOf = (record) => (record.unit ?? "op/s").replace(/\/s$/, "");
 
-/** What of a chart's records the state asks for; nothing of a chart that another run of the page has. */
+/** The selected records of a chart: none if only another run of the page has the chart. */
 function selected(run, chart, state) {
   const baseline = baselineOf(run, state);
   return (run.records[chart.name] ?? []).filter(

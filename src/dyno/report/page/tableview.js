@@ -1,15 +1,15 @@
-// A chart's figures as a table, sorted by the column that is asked for.
+// A chart's figures as a table, sorted by a click on a column.
 
 const SORTS = { none: "ascending", ascending: "descending", descending: "none" };
 
 function fillTable(region, chart, every, caption, most) {
   const columns = chart.columns.filter((column) => every.some((record) => filled(record[column.key])));
   const records = every.slice(0, most);
-  const said =
+  const text =
     every.length > most ? `${caption}. The first ${grouped.format(most)} of ${grouped.format(every.length)} rows: the CSV has all` : caption;
   const body = el("tbody", {}, ...records.map((record) => row(record, columns)));
   const heads = columns.map((column) => heading(column, columns, body, records));
-  const table = el("table", {}, el("caption", {}, said), el("thead", {}, el("tr", {}, ...heads)), body);
+  const table = el("table", {}, el("caption", {}, text), el("thead", {}, el("tr", {}, ...heads)), body);
   region.replaceChildren(table);
 }
 
@@ -36,7 +36,7 @@ function heading(column, columns, body, records) {
   return head;
 }
 
-/** Unknown figures last, whichever way. */
+/** Sorts the records; unknown figures come last in either order. */
 function sorted(records, column, sort) {
   if (sort === "none") return records;
   const way = sort === "ascending" ? 1 : -1;
@@ -47,13 +47,13 @@ function sorted(records, column, sort) {
   });
 }
 
-/** A text that a spreadsheet would evaluate, with an apostrophe before it: `_inert` in report/export.py. */
+/** Puts an apostrophe before a text that a spreadsheet would evaluate, as the CSV of `dyno show` does. */
 function inert(text) {
   const live = /^[=+\-@\t\r\n＝＋－＠]/.test(text) && !/^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(text);
   return live ? `'${text}` : text;
 }
 
-/** The figures as CSV, as they are: not rounded, without units. */
+/** The figures as CSV, neither rounded nor with units. */
 function asCsv(chart, records) {
   const quoted = (value) => {
     const text = filled(value) ? inert(String(value)) : "";

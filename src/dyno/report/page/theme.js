@@ -1,4 +1,4 @@
-// Light and dark: as the system has it, until the reader says otherwise, which the page remembers.
+// Light and dark: the system's theme until the reader chooses one, which the page remembers.
 
 const THEME = "dyno-theme";
 const root = document.documentElement;
@@ -7,7 +7,7 @@ const dark = matchMedia("(prefers-color-scheme: dark)");
 const isDark = () => root.dataset.theme === "dark";
 
 function remembered() {
-  // A browser may forbid it to a file.
+  // Some browsers forbid storage to local files.
   try {
     return localStorage.getItem(THEME);
   } catch {
@@ -19,7 +19,7 @@ function remember(theme) {
   try {
     localStorage.setItem(THEME, theme);
   } catch {
-    // Then it lasts as long as the page.
+    // The choice then lasts until the page is closed.
   }
 }
 
@@ -28,7 +28,7 @@ function setTheme(theme) {
   byId("theme")?.setAttribute("aria-pressed", isDark());
 }
 
-/** Has the button and the system choose; `changed` is called after each. */
+/** Follows the button and the system; calls `changed` after each change. */
 function watchTheme(changed) {
   setTheme(remembered());
   byId("theme").addEventListener("click", () => {
@@ -42,7 +42,7 @@ function watchTheme(changed) {
   });
 }
 
-/** Sets the theme before anything is seen, and starts the page where the browser can unpack it. */
+/** Sets the theme before anything is visible, and starts the page if the browser can unpack it. */
 function themed(start) {
   setTheme(remembered());
   root.classList.add(typeof DecompressionStream === "undefined" ? "old" : "js");

@@ -1,4 +1,4 @@
-// Two runs: what differs between them first, then each row that both have.
+// Two runs: first the differences between them, then each row that both have.
 
 const KINDS = [
   ["", "all rows"],
@@ -27,7 +27,7 @@ class Compare {
   /** Shows the two runs of the address. Those it does not name are the newest two of one suite. */
   follow() {
     const words = new URLSearchParams(location.hash.slice(1));
-    const newest = (wanted) => this.runs.find(wanted);
+    const newest = (matches) => this.runs.find(matches);
     const after = this.run(words.get("b")) ?? newest((run) => run.name !== words.get("a")) ?? this.runs[0];
     const before = this.run(words.get("a")) ?? newest((run) => run !== after && run.suite === after.suite) ?? after;
     const kind = KINDS.some(([name]) => name === words.get("kind")) ? words.get("kind") : "";
@@ -43,33 +43,33 @@ class Compare {
   show(before, after, kind) {
     const { elements } = this.form;
     [elements.a.value, elements.b.value, elements.kind.value] = [before.name, after.name, kind];
-    const found = between(this.site, before, after);
-    const refused = refusal(before, after, found);
+    const pair = between(this.site, before, after);
+    const refused = refusal(before, after, pair);
     document.title = `${before.name} and ${after.name}: compared by Dyno`;
-    byId("headline").textContent = refused ?? headline(found);
+    byId("headline").textContent = refused ?? headline(pair);
     byId("about").replaceChildren(
       el("a", { href: before.page }, before.name), ` of ${before.day} before, `,
       el("a", { href: after.page }, after.name), ` of ${after.day} after. `,
     );
-    this.against(before, after, found);
+    this.against(before, after, pair);
     this.differs(before, after);
     for (const id of ["rows-title", "reading", "rows"]) byId(id).hidden = refused !== null;
-    byId("reading").textContent = reading(this.site, found);
-    byId("rows").replaceChildren(...(refused ? [] : tablesOf(this.site, found, after.varying, kind)));
-    this.gone(refused ? { lost: [], added: [] } : found, [...new Set([...before.varying, ...after.varying])]);
+    byId("reading").textContent = reading(this.site, pair);
+    byId("rows").replaceChildren(...(refused ? [] : tablesOf(this.site, pair, after.varying, kind)));
+    this.gone(refused ? { lost: [], added: [] } : pair, [...new Set([...before.varying, ...after.varying])]);
   }
 
   /** Reasons to doubt any difference between the two. */
-  against(before, after, found) {
+  against(before, after, pair) {
     const incomplete = [before, after].filter((run) => run.incomplete);
     const lines = [
       ...this.unknown.map((name) => `No run here is called ${name}: another is shown.`),
       ...incomplete.map((run) => `${run.name} is not complete: ${run.incomplete}.`),
       ...(before.machine === after.machine ? [] : [`Two machines: ${before.machine}; and ${after.machine}.`]),
-      ...(before.name === after.name ? ["It is one run, compared with itself."] : []),
-      ...(found.paired || before.name === after.name
+      ...(before.name === after.name ? ["The run is compared with itself."] : []),
+      ...(pair.paired || before.name === after.name
         ? []
-        : ["A drift of the machine from one run to the other is in the ratios and not in their intervals."]),
+        : ["Drift of the machine between the runs is part of the ratios, but not of their intervals."]),
     ];
     byId("against").hidden = !lines.length;
     byId("against").querySelector("ul").replaceChildren(...lines.map((line) => el("li", {}, line)));
@@ -78,19 +78,19 @@ class Compare {
   differs(before, after) {
     const rows = differences(this.site, before, after);
     const heads = [["where"], ["what"], ["before"], ["after"]];
-    const same = "Nothing that is recorded: the same machine, plan, settings and versions.";
+    const same = "No recorded difference: the same machine, plan, settings and versions.";
     const nothing = el("p", { class: "empty" }, same);
     byId("differs").replaceChildren(rows.length ? table("What differs", null, heads, rows) : nothing);
   }
 
-  gone(found, varying) {
+  gone(pair, varying) {
     const item = ({ place }, text) => {
       const params = varying.length ? `, ${paramsText(place.params, varying)}` : "";
       return el("li", {}, el("b", {}, place.engine), `, ${placeText(place.phase, place.tier)}${params}: ${text}`);
     };
     const lines = [
-      ...found.lost.map(({ row, why }) => item(row, `only before; after: ${why}`)),
-      ...found.added.map((row) => item(row, "only after")),
+      ...pair.lost.map(({ row, why }) => item(row, `only before; after: ${why}`)),
+      ...pair.added.map((row) => item(row, "only after")),
     ];
     byId("gone").hidden = !lines.length;
     byId("gone").querySelector("ul").replaceChildren(...lines);
@@ -111,7 +111,7 @@ function fill(select, values) {
   select.replaceChildren(...values.map(([value, text]) => el("option", { value }, text)));
 }
 
-function refusal(before, after, found) {
+function refusal(before, after, pair) {
   if (before.suite !== after.suite) {
     return `${before.name} is of suite ${before.suite} and ${after.name} of ${after.suite}: nothing to compare.`;
   }
@@ -119,8 +119,8 @@ function refusal(before, after, found) {
     const [awake, other] = before.awake ? [before.name, after.name] : [after.name, before.name];
     return `${awake} was measured with the cores kept awake and ${other} without: nothing to compare.`;
   }
-  if (!found.common) return "They have no engine with the same phase, tier and parameters.";
-  return found.changes ? null : "The site compares its newest runs. For older ones, use dyno compare.";
+  if (!pair.common) return "The runs have no engine in common with the same phase, tier and parameters.";
+  return pair.changes ? null : "The site compares its newest runs. For older ones, use dyno compare.";
 }
 
 /** The rows of a run, with their places and remarks. */
@@ -132,7 +132,7 @@ const rowsOf = (site, at) =>
     remarks: row.remarks.map((remark) => site.remarks[remark]),
   }));
 
-/** Settings and facts that are not the same in both runs: where, what, before and after. Of engines, those in both. */
+/** Settings and facts that differ: where, what, before and after. Of engines, only those in both runs. */
 function differences(site, before, after) {
   const facts = [before, after].map(
     (run) => new Map(site.run_facts[run.at].map((id) => [JSON.stringify(site.facts[id].slice(0, 2)), id])),
@@ -208,7 +208,7 @@ function tablesOf(site, { changes }, varying, kind) {
     const name = JSON.stringify([phase, tier, isPaced(change)]);
     groups.set(name, [...(groups.get(name) ?? []), change]);
   }
-  if (!groups.size) return [el("p", { class: "empty" }, "No row came out like that.")];
+  if (!groups.size) return [el("p", { class: "empty" }, "No row has this verdict.")];
   const params = varying.length ? [["parameters"]] : [];
   const numbers = ["before", "after", "ratio", site.level].map((title) => [title, "number"]);
   const heads = [["engine"], ...params, ...numbers, ["verdict", "words"], ["remarks", "doubt"]];

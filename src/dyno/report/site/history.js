@@ -1,4 +1,4 @@
-// The history of a cell over the runs: what is chosen, its chart, and the same as a table.
+// The history of a cell: its filters, its chart, and the same as a table.
 
 const CHOICES = ["suite", "phase", "engine", "tier"];
 const NARROWEST = 300;
@@ -20,10 +20,10 @@ class History {
     this.show((name) => words.get(name));
   }
 
-  /** Shows the place that is wanted. Each choice narrows the places; the next is among what they have. */
-  show(wanted) {
+  /** Shows a place. Each choice narrows the places; `value` gives the value of the next choice by its name. */
+  show(value) {
     let left = this.places;
-    for (const name of CHOICES) left = narrowed(left, this.form.elements[name], (place) => place[name], wanted(name));
+    for (const name of CHOICES) left = narrow(left, this.form.elements[name], (place) => place[name], value(name));
     const several = (name) => distinct(left.map((place) => place.params[name])).length > 1;
     const params = (this.varying.get(left[0].suite) ?? []).filter(several);
     const box = byId("params");
@@ -32,7 +32,7 @@ class History {
       box.replaceChildren(...params.map((name) => el("label", {}, `${name} `, el("select", { name: `p.${name}` }))));
     }
     for (const name of params) {
-      left = narrowed(left, this.form.elements[`p.${name}`], (place) => place.params[name], wanted(`p.${name}`));
+      left = narrow(left, this.form.elements[`p.${name}`], (place) => place.params[name], value(`p.${name}`));
     }
     this.place = left[0];
     this.showPlace();
@@ -60,13 +60,13 @@ class History {
     this.records = drawn.map(recordOf);
     const empty = document.querySelector("#chart .empty");
     empty.hidden = drawn.length > 0;
-    empty.textContent = "No run has a valid figure of it, with a date: the table says why.";
+    empty.textContent = "No run has both a valid figure of this cell and a date: the table says why.";
     const label = `${where}, over time: ${plural(drawn.length, "point")}. The table below has them all.`;
     this.canvas.setAttribute("aria-label", label);
     this.draw();
   }
 
-  /** One drawing at a time, of the newest choice. */
+  /** Draws the newest choice, one drawing at a time. */
   draw() {
     this.turn = this.turn.then(() => this.redraw()).catch((error) => {
       this.canvas.textContent = `The chart could not be drawn: ${error.message}. The table has its figures.`;
@@ -77,9 +77,9 @@ class History {
   async redraw() {
     const look = this.printing || !isDark() ? "light" : "dark";
     const width = Math.max(Math.floor(this.canvas.clientWidth), NARROWEST);
-    const wanted = JSON.stringify([look, width, this.records]);
-    if (wanted === this.drawn) return;
-    this.drawn = wanted;
+    const content = JSON.stringify([look, width, this.records]);
+    if (content === this.drawn) return;
+    this.drawn = content;
     this.view?.finalize();
     this.view = null;
     this.canvas.replaceChildren();
@@ -90,7 +90,7 @@ class History {
     limitMachines(spec.layer, distinct(this.records.map((record) => record.machine)), width);
     spec.encoding.x.axis.format = dayFormat(this.records);
     const inner = this.canvas.appendChild(el("div", { "aria-hidden": "true" }));
-    const found = await this.embed(
+    const result = await this.embed(
       inner,
       { ...spec, width, autosize: { type: "fit-x", contains: "padding" }, datasets: { records: this.records } },
       {
@@ -101,14 +101,14 @@ class History {
         config: { ...this.site.config[look], aria: false },
       },
     );
-    this.view = found.view;
+    this.view = result.view;
   }
 
   watch() {
     this.form.addEventListener("change", () => this.choose());
     this.form.addEventListener("submit", (event) => event.preventDefault());
     addEventListener("hashchange", () => this.follow());
-    addEventListener("resize", calmed(() => this.draw(), 150));
+    addEventListener("resize", debounced(() => this.draw(), 150));
     for (const [event, printing] of [["beforeprint", true], ["afterprint", false]]) {
       addEventListener(event, () => {
         this.printing = printing;
@@ -139,7 +139,7 @@ function limitMachines(part, machines, width) {
 const MINUTE = 60_000;
 const DAY = 24 * 60 * MINUTE;
 
-/** The format of dates on the axis, as fine as its ticks. */
+/** Format of the dates on the axis: as fine as its ticks. */
 function dayFormat(records) {
   const days = records.map((record) => Date.parse(record.day));
   const span = Math.max(...days) - Math.min(...days);
@@ -149,23 +149,23 @@ function dayFormat(records) {
 
 const distinct = (values) => [...new Set(values)];
 
-/** By suite: the parameters that have several values. */
+/** The parameters with several values, by suite. */
 function varyingParams(places) {
-  const found = new Map();
+  const bySuite = new Map();
   for (const suite of distinct(places.map((place) => place.suite))) {
     const mine = places.filter((place) => place.suite === suite);
     const names = distinct(mine.flatMap((place) => Object.keys(place.params)));
-    found.set(suite, names.filter((name) => distinct(mine.map((place) => place.params[name])).length > 1));
+    bySuite.set(suite, names.filter((name) => distinct(mine.map((place) => place.params[name])).length > 1));
   }
-  return found;
+  return bySuite;
 }
 
-/** Fills a select with the values of the places. Returns the places with the wanted value, or else with the first. */
-function narrowed(places, select, of, wanted) {
+/** Fills a select with the values of the places. Returns the places with this value, or else with the first. */
+function narrow(places, select, of, value) {
   const values = distinct(places.map((place) => String(of(place))));
-  const chosen = values.includes(wanted) ? wanted : values[0];
+  const chosen = values.includes(value) ? value : values[0];
   values.sort(new Intl.Collator("en", { numeric: true }).compare);
-  select.replaceChildren(...values.map((value) => el("option", { value }, value || UNKNOWN)));
+  select.replaceChildren(...values.map((text) => el("option", { value: text }, text || UNKNOWN)));
   select.value = chosen;
   return places.filter((place) => String(of(place)) === chosen);
 }
@@ -207,10 +207,10 @@ function lineOf(point) {
 
 const comparison = (before, after) => `compare.html#${new URLSearchParams({ a: before.name, b: after.name })}`;
 
-/** The latest figure, and the last step. */
+/** The latest figure and the last step in words. */
 function about(points, { steps, unchanged }) {
   const latest = points.find((point) => point.numbers);
-  if (!latest) return ["No run has a valid figure of it."];
+  if (!latest) return ["No run has a valid figure of this cell."];
   const { run, figure, interval } = latest;
   const first = `The latest${run.created ? `, of ${run.day}` : ""}: ${figure} [${interval}]. `;
   if (!steps.length) return [first, unchanged];

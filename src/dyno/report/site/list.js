@@ -1,4 +1,4 @@
-// The list of runs, which is there without this: search, filters, order, and the choice of two.
+// Search, filters and order of the list of runs, and the choice of two to compare.
 
 const FILTERS = ["q", "suite", "engine", "machine"];
 const TWO = 2;
@@ -16,13 +16,13 @@ class List {
     }));
   }
 
-  /** From the address, so that a search can be linked. */
+  /** Applies the filters in the address: a search can be linked. */
   follow() {
-    const asked = new URLSearchParams(location.hash.slice(1));
+    const values = new URLSearchParams(location.hash.slice(1));
     for (const name of FILTERS) {
       const field = this.form.elements[name];
-      field.value = asked.get(name) ?? "";
-      // A select of which that is no option.
+      field.value = values.get(name) ?? "";
+      // The select has no such option.
       if (field.selectedIndex === -1) field.value = "";
     }
     this.filter();
@@ -30,10 +30,10 @@ class List {
 
   filter() {
     const [words, suite, engine, machine] = FILTERS.map((name) => this.form.elements[name].value);
-    const wanted = words.toLowerCase().split(/\s+/).filter(Boolean);
+    const terms = words.toLowerCase().split(/\s+/).filter(Boolean);
     for (const row of this.rows) {
       row.element.hidden = !(
-        wanted.every((word) => row.words.includes(word)) &&
+        terms.every((word) => row.words.includes(word)) &&
         (!suite || row.suite === suite) &&
         (!engine || row.engines.includes(engine)) &&
         (!machine || row.machine === machine)
@@ -44,10 +44,10 @@ class List {
     byId("none").hidden = shown > 0;
   }
 
-  /** What the filters ask for, into the address. */
+  /** Keeps the filters in the address. */
   remember() {
-    const given = FILTERS.map((name) => [name, this.form.elements[name].value]).filter(([, value]) => value);
-    history.replaceState(null, "", `#${new URLSearchParams(given)}`);
+    const values = FILTERS.map((name) => [name, this.form.elements[name].value]).filter(([, value]) => value);
+    history.replaceState(null, "", `#${new URLSearchParams(values)}`);
     this.filter();
   }
 
@@ -63,10 +63,10 @@ class List {
     this.body.replaceChildren(...sorted.map((row) => row.element));
   }
 
-  /** Says what is chosen, and leads on where two are. */
+  /** Shows the chosen runs, and the link to compare them if there are two. */
   choose() {
     const chosen = this.rows.filter((row) => row.box.checked);
-    // Before is the older one.
+    // The older run comes first.
     chosen.sort((one, other) => (one.created < other.created ? -1 : 1));
     const names = chosen.map((row) => row.name);
     const suites = new Set(chosen.map((row) => row.suite));
@@ -76,8 +76,8 @@ class List {
     byId("chosen").querySelector("p").textContent = ready
       ? `${names[0]} before, ${names[1]} after`
       : chosen.length === TWO
-        ? `${names.join(" and ")} are of two suites: nothing to compare`
-        : `${names.join(", ")}: a comparison takes two`;
+        ? `${names.join(" and ")} are of different suites: nothing to compare`
+        : `${names.join(", ")}: choose two runs to compare`;
     go.hidden = !ready;
     if (ready) go.setAttribute("href", `compare.html#${new URLSearchParams({ a: names[0], b: names[1] })}`);
   }
@@ -85,7 +85,7 @@ class List {
   watch() {
     this.form.addEventListener("input", () => this.remember());
     this.form.addEventListener("submit", (event) => event.preventDefault());
-    // The fields are empty only after it.
+    // The fields are empty only after this event.
     this.form.addEventListener("reset", () => setTimeout(() => this.remember()));
     addEventListener("hashchange", () => this.follow());
     byId("runs").tHead.addEventListener("click", (event) => {
@@ -106,7 +106,7 @@ themed(() => {
   const list = new List();
   list.watch();
   list.follow();
-  // A browser remembers what was checked when one comes back.
+  // Browsers restore checked boxes when the reader returns to the page.
   list.choose();
   root.classList.add("ready");
 });

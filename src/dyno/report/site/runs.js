@@ -1,6 +1,6 @@
-// What the pages that compare runs share: their data, and how they show it.
+// Shared by the pages that compare runs: their data, tables and verdicts.
 
-/** The page's data, in which places, runs and remarks are referred to by number. */
+/** The page's data. It refers to places, runs and remarks by number. */
 async function siteData() {
   const site = JSON.parse(await unpackText("data"));
   UNKNOWN = site.unknown;
@@ -11,7 +11,7 @@ const paramsText = (params, names) => names.map((name) => `${name}=${params[name
 
 const plural = (number, noun) => `${number} ${noun}${number === 1 ? "" : "s"}`;
 
-/** A table in a region that scrolls; each head is a name and a class, each cell a text or a node. */
+/** A table in a scrolling region. A head is a name and a class, a cell a text or a node. */
 function table(label, caption, heads, rows) {
   const cell = (content, at) => {
     const kind = { class: heads[at][1] };
@@ -19,12 +19,12 @@ function table(label, caption, heads, rows) {
   };
   const head = heads.map(([title, kind]) => el("th", { scope: "col", class: kind }, title));
   const body = rows.map((cells) => el("tr", {}, ...cells.map(cell)));
-  const made = el("table", {}, el("thead", {}, el("tr", {}, ...head)), el("tbody", {}, ...body));
-  if (caption) made.prepend(el("caption", {}, ...caption));
-  return el("div", { class: "scroll", role: "region", tabindex: "0", "aria-label": label }, made);
+  const content = el("table", {}, el("thead", {}, el("tr", {}, ...head)), el("tbody", {}, ...body));
+  if (caption) content.prepend(el("caption", {}, ...caption));
+  return el("div", { class: "scroll", role: "region", tabindex: "0", "aria-label": label }, content);
 }
 
-/** A verdict with a sign, so that colour is not alone. */
+/** A verdict with a sign: colour alone would not be enough. */
 function verdictNode([kind, text]) {
   const sign = { faster: "▲", slower: "▼", alike: "=", unclear: "?" }[kind];
   const beside = el("span", { class: "sign", "aria-hidden": "true" }, sign);
