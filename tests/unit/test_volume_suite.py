@@ -15,7 +15,8 @@ from dyno import registry
 from dyno.contracts.model import UsageError
 from dyno.engines.blockio import ddrun, fiorun
 from dyno.engines.blockio.fiorun import Target
-from dyno.suites.volume import IO, Round, steady
+from dyno.suites.volume import IO, Round
+from dyno.suites.volume.workload import is_enough, steady, steady_facts
 
 MS, SECOND = 10**6, 10**9
 BLOCK = 4096
@@ -45,17 +46,17 @@ def rounds(rates: Sequence[int]) -> list[Round]:
     ids=str,
 )
 def test_a_rate_is_steady_by_the_last_five_rounds(rates: list[int], is_steady: bool) -> None:
-    assert steady.steady(rates) is is_steady
+    assert steady(rates) is is_steady
 
 
 def test_a_warm_up_continues_until_every_block_is_written() -> None:
     area = 200 * BLOCK
-    assert [steady.enough(rounds([50] * n), BLOCK, area) for n in range(1, 10)] == [False] * 8 + [True]
+    assert [is_enough(rounds([50] * n), BLOCK, area) for n in range(1, 10)] == [False] * 8 + [True]
 
 
 def test_facts_of_a_warm_up_compare_the_first_pass_with_the_steady_rate() -> None:
-    told = steady.facts(rounds([10, 30, 60, 100, 100, 100, 100, 100]), BLOCK, 100 * BLOCK)
-    assert told == {
+    facts = steady_facts(rounds([10, 30, 60, 100, 100, 100, 100, 100]), BLOCK, 100 * BLOCK)
+    assert facts == {
         "steady": True,
         "steady_after_ns": 3 * SECOND,
         # The hundredth block was written in the third second.
@@ -67,53 +68,53 @@ def test_facts_of_a_warm_up_compare_the_first_pass_with_the_steady_rate() -> Non
 
 
 def test_without_a_steady_rate_there_is_no_penalty() -> None:
-    told = steady.facts(rounds([10, 90, 20, 80, 30, 70, 10]), BLOCK, 100 * BLOCK)
-    assert told["steady"] is False and told["fresh_per_second"] == pytest.approx(50)
-    assert told["steady_after_ns"] is told["steady_per_second"] is told["penalty_percent"] is None
+    facts = steady_facts(rounds([10, 90, 20, 80, 30, 70, 10]), BLOCK, 100 * BLOCK)
+    assert facts["steady"] is False and facts["fresh_per_second"] == pytest.approx(50)
+    assert facts["steady_after_ns"] is facts["steady_per_second"] is facts["penalty_percent"] is None
 
 
 def test_a_faster_first_pass_has_a_negative_penalty() -> None:
-    told = steady.facts(rounds([200, 100, 100, 100, 100, 100]), BLOCK, 200 * BLOCK)
-    assert told["penalty_percent"] == pytest.approx(-100)
+    facts = steady_facts(rounds([200, 100, 100, 100, 100, 100]), BLOCK, 200 * BLOCK)
+    assert facts["penalty_percent"] == pytest.approx(-100)
 
 
 # -- fio ----------------------------------------------------------------------------------------------------------
 
 
-def given(io: IO, **how: Any) -> dict[str, str]:
+def command_options(io: IO, **how: Any) -> dict[str, str]:
     whole = {"ioengine": "libaio", "direct": True, "limit_ns": 1500 * MS, **how}
     _, *words = fiorun.command(io, Target(Path(), "volume"), **whole)
     return {name: value for name, _, value in (word.removeprefix("--").partition("=") for word in words)}
 
 
 def test_a_command_line_has_the_parameters_of_the_job() -> None:
-    told = given(IO("randrw", BLOCK, 1 << 20, depth=8, jobs=2, read_percent=70, seed=3))
+    options = command_options(IO("randrw", BLOCK, 1 << 20, depth=8, jobs=2, read_percent=70, seed=3))
     wanted = {"rw": "randrw", "bs": "4096", "size": "1048576", "iodepth": "8", "numjobs": "2", "rwmixread": "70"}
     wanted |= {"ioengine": "libaio", "direct": "1", "runtime": "1500ms", "randseed": "3"}
-    assert wanted.items() <= told.items() and "fdatasync" not in told
+    assert wanted.items() <= options.items() and "fdatasync" not in options
     # The file must exist.
-    assert told["allow_file_create"] == "0"
+    assert options["allow_file_create"] == "0"
 
 
 def test_jobs_in_order_share_the_area_and_those_at_random_do_not() -> None:
-    told = given(IO("write", BLOCK, 10 * BLOCK, jobs=3))
-    assert told["size"] == told["offset_increment"] == str(3 * BLOCK)
-    assert "offset_increment" not in given(IO("randwrite", BLOCK, 10 * BLOCK, jobs=3))
+    options = command_options(IO("write", BLOCK, 10 * BLOCK, jobs=3))
+    assert options["size"] == options["offset_increment"] == str(3 * BLOCK)
+    assert "offset_increment" not in command_options(IO("randwrite", BLOCK, 10 * BLOCK, jobs=3))
 
 
 def test_flushed_writes_go_through_the_page_cache() -> None:
-    told = given(IO("write", BLOCK, 1 << 20, flush=True), ioengine="io_uring")
-    assert told["fdatasync"] == "1" and told["direct"] == "0" and told["ioengine"] == "psync"
+    options = command_options(IO("write", BLOCK, 1 << 20, flush=True), ioengine="io_uring")
+    assert options["fdatasync"] == "1" and options["direct"] == "0" and options["ioengine"] == "psync"
 
 
 def kind(ios: int = 0, at_ms: int = 0, bins: dict[str, int] | None = None) -> dict[str, Any]:
-    told = {"bins": bins or {}}
+    latencies = {"bins": bins or {}}
     return {
         "total_ios": ios,
         "io_bytes": ios * BLOCK,
         "runtime": at_ms,
-        "lat_ns": told,
-        "clat_ns": told,
+        "lat_ns": latencies,
+        "clat_ns": latencies,
         "slat_ns": {},
     }
 
@@ -121,8 +122,8 @@ def kind(ios: int = 0, at_ms: int = 0, bins: dict[str, int] | None = None) -> di
 def printing(directory: Path, *states: dict[str, Any], before: str = "") -> list[str]:
     """A program that prints these states of a job as fio does."""
     texts = [json.dumps({"jobs": [state]}, indent=2) for state in states]
-    (directory / "told").write_text(before + "\n".join(texts) + "\n")
-    return ["sh", "-c", "cat told; exit 0"]
+    (directory / "output").write_text(before + "\n".join(texts) + "\n")
+    return ["sh", "-c", "cat output; exit 0"]
 
 
 def state(write: dict[str, Any], read: dict[str, Any] | None = None, error: int = 0) -> dict[str, Any]:

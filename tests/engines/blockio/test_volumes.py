@@ -17,7 +17,7 @@ from dyno.contracts.model import Wrong
 from dyno.contracts.suite import Report
 from dyno.engines.blockio import engines
 from dyno.suites.volume import IO, Volume
-from dyno.suites.volume.conformance import CHECKS, Opened
+from dyno.suites.volume.workload import CHECKS, Opened
 
 PORT = "volume"
 SPECS = [spec for spec in registry.engines() if PORT in spec.ports and not spec.floor]

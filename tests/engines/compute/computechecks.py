@@ -16,14 +16,14 @@ from typing import Any
 
 from dyno import registry
 from dyno.contracts.suite import Job
-from dyno.suites.compute import conformance
+from dyno.suites.compute import workload
 
 
 def main() -> None:
     request = json.loads(sys.stdin.readline())
     spec, home = registry.engine(request["engine"]).through("compute"), Path(request["home"])
     options = spec.resolve(request["options"])
-    conformance.SIZES = tuple(request["sizes"])
+    workload.SIZES = tuple(request["sizes"])
     results: dict[str, Any] = {}
     with ExitStack() as open_:
         server = spec.server(home / "server", None, options, 1) if spec.server else None
@@ -37,7 +37,7 @@ def main() -> None:
         def opened(name: str) -> Iterator[Any]:
             yield port
 
-        for name, check in conformance.CHECKS.items():
+        for name, check in workload.CHECKS.items():
             try:
                 check(opened, None)
                 results[name] = None

@@ -16,7 +16,7 @@ import pytest
 from needed import require
 
 from dyno import registry
-from dyno.suites.compute.conformance import CHECKS, SIZES
+from dyno.suites.compute.workload import CHECKS, SIZES
 
 CHECKER = Path(__file__).parent / "computechecks.py"
 PORT = "compute"

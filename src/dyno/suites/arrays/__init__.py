@@ -111,7 +111,7 @@ class ArraysSuite(Suite):
         "append",
         count="appends",
         params={"rows": 20_000, "slice_rows": 10},
-        history=deferred("dyno.suites.arrays.history:ArraysHistory"),
+        history=deferred("dyno.suites.arrays.workload:ArraysHistory"),
         also=Proof("update-slice", count="updates"),
     )
 

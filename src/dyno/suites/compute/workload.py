@@ -1,11 +1,13 @@
-"""One trial of the compute suite: its arrays, the first result, and the operations of each phase."""
+"""One trial of the suite `compute`: conformance checks, arrays, the first result, and operations of each phase."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
+from itertools import product
 from pathlib import Path
 from statistics import median
 from time import perf_counter_ns
@@ -14,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from dyno.contracts.engine import Engine
-from dyno.contracts.model import Absent, Fact, Phase
+from dyno.contracts.model import Absent, Fact, Phase, Tier
 from dyno.contracts.suite import Failure, Job, Operations, Work, Workload
-from dyno.suites.compute import COMPUTE, FIRST, LOAD, OPEN, conformance
+from dyno.suites.compute import COMPUTE, DOUBLE, FIRST, LOAD, OPEN, SINGLE
 from dyno.suites.compute.port import INPUTS, OPERATIONS, Compute
 from dyno.suites.compute.reference import Reference, generate
 
@@ -48,6 +50,37 @@ def read_rate() -> float:
             list(threads.map(np.max, parts))
             times.append(perf_counter_ns() - begin)
     return array.nbytes / median(times) * 1e9
+
+
+Opened = Callable[[str], AbstractContextManager[Compute]]
+Check = Callable[[Opened, Tier | None], None]
+SIZES = (1, 7, 1_000, 70_001)
+"""One number; fewer than a vector register holds; and a size that no chunk size divides. A correlation needs two."""
+
+
+def _check_operation(name: str, opened: Opened, tier: Tier | None) -> None:
+    with opened(name) as port:
+        operation = port.operation(name)
+        # Each load replaces the one before, and the same numbers give the same answer again.
+        for seed, (dtype, size) in enumerate(product((SINGLE, DOUBLE), SIZES)):
+            if name == "corr" and size < 2:
+                continue
+            arrays = generate(seed, dtype, size, 3, INPUTS[name])
+            handle, reference = port.load(arrays), Reference(arrays)
+            for _ in range(2):
+                reference.check(name, operation(handle))
+
+
+CHECKS: Mapping[str, Check] = {name: partial(_check_operation, name) for name in OPERATIONS}
+"""Each operation, with both types. Raises Absent if the engine does not have it."""
+
+
+def brief(port: Compute, dtype: str, gaps: Collection[str]) -> None:
+    """Checks every operation on a few numbers of the trial's type, before measuring. Raises Wrong."""
+    for name in OPERATIONS:
+        if name not in gaps:
+            operation, arrays = port.operation(name), generate(0, dtype, 1_000, 3, INPUTS[name])
+            Reference(arrays).check(name, operation(port.load(arrays)))
 
 
 class ComputeWorkload(Workload):
@@ -115,7 +148,7 @@ class ComputeWorkload(Workload):
             raise Absent("a correlation needs at least two pairs")
         port = self._opened()
         if not self._checked and not self._job.spec.floor:
-            conformance.brief(port, self._dtype, {gap.check for gap in self._job.spec.gaps})
+            brief(port, self._dtype, {gap.check for gap in self._job.spec.gaps})
             self._handle = None
         self._checked = True
         self._operation = port.operation(phase.name)

@@ -132,7 +132,7 @@ class SeriesSuite(Suite):
         "insert",
         count="per_half_hour",
         params={"variables": 10, "batch": 10, "late_ppm": 0, "resent_ppm": 0},
-        history=deferred("dyno.suites.series.history:SeriesHistory"),
+        history=deferred("dyno.suites.series.workload:SeriesHistory"),
     )
 
 

@@ -1,4 +1,4 @@
-"""One trial of the suite volume: the tool's job in each phase, and the facts beside its figures."""
+"""One trial of the suite `volume`: conformance checks, the test for a steady rate, and the job of each phase."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from contextlib import AbstractContextManager, closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from statistics import linear_regression, mean
 from typing import Any
 
 from dyno.contracts.engine import Engine
-from dyno.contracts.model import Absent, Fact, Phase, Refused
+from dyno.contracts.model import Absent, Fact, Phase, Refused, Tier, Wrong
 from dyno.contracts.suite import Job, Report, Reported, Work, Workload
 from dyno.suites._shared.store import brief
 from dyno.suites.volume import (
@@ -18,15 +19,14 @@ from dyno.suites.volume import (
     FLUSH,
     IO,
     PATTERNS,
+    READ,
     SINGLE,
     UNWRITTEN,
     WARM_UP,
+    WRITE,
     Round,
     Volume,
-    conformance,
-    steady,
 )
-from dyno.suites.volume.conformance import BRIEF, SIZE
 
 SECOND_NS = 1_000_000_000
 LEAST_ROUND_NS, ROUNDS = 250_000_000, 60
@@ -34,10 +34,133 @@ LEAST_ROUND_NS, ROUNDS = 250_000_000, 60
 MOST_COPIED = 8_192
 """Largest number of blocks that dd writes: it has no time limit, and waits for each with oflag=direct."""
 
+WINDOW, RANGE, SLOPE = 5, 0.20, 0.10
+"""A rate is steady if the last five rounds lie within 20 % of their mean, and their regression line rises or falls by
+at most 10 % of it: the test of the Solid State Storage Performance Test Specification (SNIA, 2020). SNIA's rounds
+last a minute or more; here they can be shorter."""
+
+# -- steady rate --------------------------------------------------------------------------------------------------
+
+
+def steady(rates: Sequence[float]) -> bool:
+    """Whether the last five rounds are alike. False for fewer."""
+    last = list(rates)[-WINDOW:]
+    middle = mean(last) if len(last) == WINDOW else 0.0
+    if not middle:
+        return False
+    slope = linear_regression(range(WINDOW), last).slope
+    return max(last) - min(last) <= RANGE * middle and abs(slope) * (WINDOW - 1) <= SLOPE * middle
+
+
+def is_enough(rounds: Sequence[Round], block_size: int, size: int) -> bool:
+    """Whether a warm-up may end: before the last five rounds every block was written, and their rate is steady. fio
+    writes each block once before any a second time."""
+    written = sum(each.operations for each in rounds[:-WINDOW]) * block_size
+    return written >= size and steady([each.per_second for each in rounds])
+
+
+def steady_facts(rounds: Sequence[Round], block_size: int, size: int) -> dict[str, Fact]:
+    """Facts of a warm-up. Those that need a steady rate are None if there was none."""
+    whole = is_enough(rounds, block_size, size)
+    fresh = _mean(_first_pass(rounds, block_size, size))
+    end = _mean(rounds[-WINDOW:]) if whole else None
+    return {
+        "steady": whole,
+        "steady_after_ns": rounds[-WINDOW].ends_ns - rounds[-WINDOW].lasts_ns if whole else None,
+        "fresh_per_second": fresh,
+        "steady_per_second": end,
+        "penalty_percent": None if end is None or fresh is None else (1 - fresh / end) * 100,
+        "passes": sum(each.operations for each in rounds) * block_size / size,
+    }
+
+
+def _first_pass(rounds: Sequence[Round], block_size: int, size: int) -> Sequence[Round]:
+    """The rounds until every block was written once."""
+    done = 0
+    for at, each in enumerate(rounds):
+        done += each.operations * block_size
+        if done >= size:
+            return rounds[: at + 1]
+    return rounds
+
+
+def _mean(rounds: Sequence[Round]) -> float | None:
+    lasted = sum(each.lasts_ns for each in rounds)
+    return sum(each.operations for each in rounds) / lasted * 1e9 if lasted else None
+
+
+# -- conformance --------------------------------------------------------------------------------------------------
+
+Opened = Callable[[str], AbstractContextManager[Volume]]
+Check = Callable[[Opened, Tier | None], None]
+SIZE, BLOCK, LIMIT_NS = 1 << 20, 4096, 100_000_000
+
+
+def check_report(report: Report, io: IO) -> int:
+    """Returns the number of figures compared. Raises Wrong if they contradict each other."""
+    if report.first_error is not None:
+        raise Wrong(f"{report.tool} ended early: {report.first_error}")
+    if report.bytes != report.items * io.block_size:
+        raise Wrong(f"{report.items:,} requests of {io.block_size:,} bytes can't have moved {report.bytes:,} bytes")
+    compared = 1
+    if report.latencies:
+        if (counted := sum(times for _, times in report.latencies)) != report.operations:
+            raise Wrong(f"the histogram has {counted:,} latencies of {report.operations:,} operations")
+        compared += 1
+    both = f"{READ} and {WRITE}"
+    if io.mixed and report.by_kind.keys() != {READ, WRITE}:
+        raise Wrong(f"the report of a mixed pattern has {', '.join(report.by_kind) or 'no kinds'}, expected {both}")
+    return compared
+
+
+def integrity(opened: Opened, tier: Tier | None, size: int = SIZE) -> None:
+    """Data reads back as it was written, by the tool's own checksums."""
+    with opened("integrity") as volume:
+        if (wrong := volume.verify(size)) is not None:
+            raise Wrong(f"data did not read back as written: {wrong}")
+
+
+def reports(opened: Opened, tier: Tier | None) -> None:
+    """The report of each pattern is consistent."""
+    with opened("reports") as volume:
+        volume.fresh(SIZE)
+        volume.lay(SIZE)
+        for pattern in ("read", "write", "rw", "randread", "randwrite", "randrw"):
+            io = IO(pattern, BLOCK, SIZE, read_percent=50)
+            report = volume.run(io, LIMIT_NS, 0)
+            check_report(report, io)
+            if not report.operations:
+                raise Wrong(f"{pattern}: nothing was done")
+
+
+def flushes(opened: Opened, tier: Tier | None) -> None:
+    """The report of flushed writes is consistent."""
+    with opened("flushes") as volume:
+        volume.fresh(SIZE)
+        volume.lay(SIZE)
+        io = IO("write", BLOCK, SIZE, flush=True)
+        check_report(volume.run(io, LIMIT_NS, 0), io)
+
+
+def copies(opened: Opened, tier: Tier | None) -> None:
+    """dd writes as much as requested, in each way."""
+    with opened("copies") as volume:
+        for how in ("plain", "fdatasync", "direct"):
+            report = volume.copy(how, BLOCK, SIZE)
+            check_report(report, IO("write", BLOCK, SIZE))
+            if report.bytes != SIZE:
+                raise Wrong(f"dd, {how}: wrote {report.bytes:,} bytes, expected {SIZE:,}")
+
+
+CHECKS: dict[str, Check] = {"integrity": integrity, "reports": reports, "flushes": flushes, "copies": copies}
+BRIEF = {"integrity": integrity}
+"""Before measuring: the other checks take as long as a phase, whose report is checked in the same way."""
+
+
+# -- trial --------------------------------------------------------------------------------------------------------
+
 
 class VolumeWorkload(Workload):
-    """See `dyno.contracts.suite.Workload`."""
-
     def __init__(self, job: Job) -> None:
         self._job, self._engine = job, job.open(job.home)
         params = {name: int(value) for name, value in job.params.items()}
@@ -101,7 +224,7 @@ class VolumeWorkload(Workload):
         else:
             call = partial(port.run, io, round_ns=SECOND_NS)
         floor = self._job.spec.floor
-        yield Reported(call, lambda report: 0 if floor else conformance.check_report(report, io))
+        yield Reported(call, lambda report: 0 if floor else check_report(report, io))
 
     def _io(self, phase: Phase) -> IO:
         return IO(
@@ -127,10 +250,10 @@ class VolumeWorkload(Workload):
 
         def enough(so_far: Sequence[Round]) -> bool:
             rounds[:] = so_far
-            return steady.enough(so_far, self._block, self._area)
+            return is_enough(so_far, self._block, self._area)
 
         report = volume.run(io, longest, round_ns, enough)
-        facts = {} if self._job.spec.floor else steady.facts(rounds, self._block, self._area)
+        facts = {} if self._job.spec.floor else steady_facts(rounds, self._block, self._area)
         return replace(report, facts={**report.facts, **facts, "round_ns": round_ns})
 
     # -- afterwards -----------------------------------------------------------------------------------------
