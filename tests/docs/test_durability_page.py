@@ -15,8 +15,8 @@ from dyno import registry
 from dyno.contracts.engine import EngineSpec
 from dyno.contracts.model import Tier
 from dyno.report.about.proofs import TIERS
-from dyno.selftest.flushes import DECLARED, NOTHING, PROVEN, Proof
-from dyno.selftest.trace import Seen
+from dyno.selftest.flushes import DECLARED, NOTHING, PROVEN, TierProof
+from dyno.selftest.trace import TraceSummary
 
 REMADE = "the block is made by: dyno selftest --tiers --markdown"
 
@@ -119,7 +119,7 @@ def test_the_page_has_the_version_of_every_engine_that_ran() -> None:
 
 
 def test_the_keys_of_the_json_are_documented() -> None:
-    proof = Proof("e", "power", PROVEN, "", {}, None, Seen()).data()
+    proof = TierProof("e", "power", PROVEN, "", {}, None, TraceSummary()).data()
     assert json.loads(json.dumps(proof)) == proof
     assert list(named(sections(read("durability.md"))["As JSON"])) == list(proof)
 

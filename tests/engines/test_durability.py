@@ -23,8 +23,8 @@ from stores import Store, journals, stores
 
 from dyno import registry
 from dyno.contracts.model import Tier
-from dyno.selftest.flushes import BROKEN, COMMITS, DECLARED, NOTHING, PROVEN, Proof, claims, judged, proofs
-from dyno.selftest.trace import Commit, Seen
+from dyno.selftest.flushes import BROKEN, COMMITS, DECLARED, NOTHING, PROVEN, TierProof, claims, judged, proofs
+from dyno.selftest.trace import Commit, TraceSummary
 from dyno.servers import leftover_processes
 from dyno.suites.records.port import INDEXES, Key, Record
 
@@ -182,7 +182,7 @@ def asked(store: Store) -> str:
     return f"{store.spec.name}:{options}" if options else store.spec.name
 
 
-def proof(engine: str, tier: Tier, place: Path) -> Proof:
+def proof(engine: str, tier: Tier, place: Path) -> TierProof:
     """What 100 commits of the engine were seen to do; the test is skipped where they can't be traced."""
     require(registry.engine(engine.partition(":")[0]))
     (found,) = proofs(claims([engine], tier.value), place)
@@ -261,14 +261,14 @@ def test_an_engine_that_does_not_do_what_its_tier_promises_is_caught(
 @pytest.mark.parametrize(
     ("seen", "process", "power"),
     [
-        (Seen(), DECLARED, DECLARED),
-        (Seen((Commit(True, True),) * (COMMITS - 1)), DECLARED, DECLARED),
-        (Seen((Commit(True, False),) * COMMITS, unseen=("io_uring",)), PROVEN, DECLARED),
-        (Seen((Commit(False, False),) * COMMITS, unseen=("io_uring",)), DECLARED, DECLARED),
-        (Seen((Commit(True, True),) * COMMITS, unseen=("io_uring",)), PROVEN, PROVEN),
+        (TraceSummary(), DECLARED, DECLARED),
+        (TraceSummary((Commit(True, True),) * (COMMITS - 1)), DECLARED, DECLARED),
+        (TraceSummary((Commit(True, False),) * COMMITS, unseen=("io_uring",)), PROVEN, DECLARED),
+        (TraceSummary((Commit(False, False),) * COMMITS, unseen=("io_uring",)), DECLARED, DECLARED),
+        (TraceSummary((Commit(True, True),) * COMMITS, unseen=("io_uring",)), PROVEN, PROVEN),
     ],
 )
-def test_what_a_trace_can_not_show_is_declared(seen: Seen, process: str, power: str) -> None:
+def test_what_a_trace_can_not_show_is_declared(seen: TraceSummary, process: str, power: str) -> None:
     assert judged(Tier.PROCESS, seen)[0] == process
     assert judged(Tier.POWER, seen)[0] == power
 

@@ -17,7 +17,7 @@ import pytest
 from shell import DISK, Ended, Shell, is_one_line, wait_for
 
 from dyno.host.filesystem import filesystem
-from dyno.selftest import Check, Verdict, checks, made
+from dyno.selftest import CheckResult, SelfCheck, checks, made
 
 SPOILED = Path(__file__).parent / "spoiled"
 NAMES = ("clock", "latency", "cold", "awake", "client", "stall", "same", "slower")
@@ -92,7 +92,7 @@ def verdicts(shell: Shell, only: str) -> tuple[int, dict[str, dict[str, Any]]]:
 
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, Mapping[str, Any]]]:
-    """Verdict of each check on an intact Dyno. Checks that other load disturbed are repeated."""
+    """Result of each check on an intact Dyno. Checks that other load disturbed are repeated."""
     home = tmp_path_factory.mktemp("selftest")
     with tempfile.TemporaryDirectory(prefix="dyno-tests-", dir=DISK if DISK.is_dir() else home) as disk:
         shell = Shell(home, Path(disk) / "work", [SPOILED])
@@ -198,12 +198,15 @@ def test_on_a_machine_that_is_too_busy_rows_are_neither_told_to_be_equal_nor_to_
 
 
 def test_a_check_that_raises_has_failed_and_holds_up_no_other(tmp_path: Path) -> None:
-    def raises(work: Path) -> Verdict:
+    def raises(work: Path) -> CheckResult:
         raise KeyError("gone")
 
-    wanted = [Check("first", "nothing", raises), Check("second", "nothing", lambda work: Verdict(True, "fine"))]
+    wanted = [
+        SelfCheck("first", "nothing", raises),
+        SelfCheck("second", "nothing", lambda work: CheckResult(True, "fine")),
+    ]
     found = [verdict for _, verdict in made(wanted, tmp_path)]
-    assert found == [Verdict(False, "KeyError: 'gone'"), Verdict(True, "fine")]
+    assert found == [CheckResult(False, "KeyError: 'gone'"), CheckResult(True, "fine")]
 
 
 # -- the command ----------------------------------------------------------------------------------------------

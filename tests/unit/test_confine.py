@@ -17,7 +17,7 @@ from shell import DISK, FAULTY, Shell, is_one_line, small, wait_for
 
 from dyno.contracts.model import UsageError
 from dyno.host import confine
-from dyno.host.confine import CannotConfine, Group, confined
+from dyno.host.confine import CannotConfine, ControlGroup, confined
 from dyno.host.procfs import Mount
 from dyno.options import RunRequest
 from dyno.runner import parent, plan
@@ -40,7 +40,7 @@ needs_groups = pytest.mark.skipif(bool(why := unavailable()), reason=why or "")
 
 
 @contextmanager
-def started(group: Group, program: str) -> Iterator[subprocess.Popen[str]]:
+def started(group: ControlGroup, program: str) -> Iterator[subprocess.Popen[str]]:
     """Starts a process in the group that waits for a line before it runs the program."""
     words = [sys.executable, "-c", f"import os, subprocess, sys; sys.stdin.readline(); {program}"]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
@@ -49,7 +49,7 @@ def started(group: Group, program: str) -> Iterator[subprocess.Popen[str]]:
         process.kill()
 
 
-def ended(group: Group, program: str) -> tuple[int, str]:
+def ended(group: ControlGroup, program: str) -> tuple[int, str]:
     with started(group, program) as process:
         out, _ = process.communicate("go\n", timeout=60)
         return process.returncode, out

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dyno.selftest.trace import Seen, seen
+from dyno.selftest.trace import TraceSummary, seen
 
 HOME = Path("/srv/dyno/home")
 A, B = f"3<{HOME}/a>", f"4<{HOME}/b>"
@@ -29,7 +29,7 @@ def opened(flags: str, name: str = "a", descriptor: int = 3, pid: int = 7) -> st
     return f'{pid} openat(AT_FDCWD</>, "{name}", {flags}, 0644) = {descriptor}<{HOME}/{name}>'
 
 
-def read(*lines: str) -> Seen:
+def read(*lines: str) -> TraceSummary:
     return seen("\n".join(lines).splitlines(keepends=True), HOME)
 
 

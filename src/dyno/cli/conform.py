@@ -22,7 +22,7 @@ from dyno.contracts.model import UsageError
 from dyno.runner import work_directory
 from dyno.runner.rows import check_tier, split_engines, tier_named
 from dyno.selftest import conformance
-from dyno.selftest.conformance import FAIL, GAP, PASS, SKIPPED, Result
+from dyno.selftest.conformance import FAIL, GAP, PASS, SKIPPED, ConformanceResult
 
 STYLES = {PASS: "green", GAP: "yellow", FAIL: "bold red", SKIPPED: "yellow"}
 FAILED, NOTHING = 1, 3
@@ -72,7 +72,7 @@ def conform_command(engine: str, tier: str | None, as_json: bool, root: Path | N
     return 0 if outcomes[PASS] else NOTHING
 
 
-def _print(spec: EngineSpec, results: list[Result], console: Console) -> None:
+def _print(spec: EngineSpec, results: list[ConformanceResult], console: Console) -> None:
     """Prints a line for each check, below a heading for each port and suite."""
     width = max((len(result.check) for result in results), default=0)
     for (port, suite), group in groupby(results, lambda result: (result.port, result.suite)):

@@ -23,7 +23,7 @@ Changing: TypeAlias = Write | Resize | Create | Link | Rename | Unlink
 
 
 @dataclass(eq=False)
-class Change:
+class FileChange:
     """Change of bytes within one page of a file, of a file's size, or both; or of a name.
 
     A write becomes several changes, one for each page.
@@ -45,7 +45,7 @@ class Change:
     """New size of the file, if this change alters it."""
     durable_at: int = NEVER
     """Moment from which no cut can lose this change."""
-    needs: list[Change] = field(default_factory=list)
+    needs: list[FileChange] = field(default_factory=list)
     """Changes without which this one can't be kept."""
 
     @property
@@ -53,25 +53,25 @@ class Change:
         return isinstance(self.event, NAMES)
 
 
-class Changes:
+class FileChanges:
     """All changes of a record, in the order of their ends, under the rules of one model.
 
-    Changes that ended before the moment `durable` are durable.
+    FileChanges that ended before the moment `durable` are durable.
     """
 
     def __init__(self, record: Record, model: str, durable: int = 0) -> None:
         if model not in MODELS:
             raise ValueError(f"model: expected one of {', '.join(MODELS)}, got {model!r}")
         self.model = model
-        self.all: list[Change] = []
-        self.pages: dict[int, dict[int, list[Change]]] = {}
+        self.all: list[FileChange] = []
+        self.pages: dict[int, dict[int, list[FileChange]]] = {}
         """By file and page: the changes of its bytes, truncations included."""
-        self.sizes: dict[int, list[Change]] = {}
-        self.names: list[Change] = []
+        self.sizes: dict[int, list[FileChange]] = {}
+        self.names: list[FileChange] = []
         self._length: dict[int, int] = {node.number: node.size for node in record.header.nodes}
         self._first = dict(self._length)
-        self._truncations: dict[int, Change] = {}
-        self._slots: dict[tuple[int, str], Change] = {}
+        self._truncations: dict[int, FileChange] = {}
+        self._slots: dict[tuple[int, str], FileChange] = {}
         for event in record.events:
             self._add(event)
         start = Flush(durable, durable, 0, "", None)
@@ -95,8 +95,8 @@ class Changes:
             if not isinstance(event, Create) or event.parent >= 0:
                 self._name(event)
 
-    def _change(self, event: Changing, needs: Iterable[Change | None]) -> Change:
-        change = Change(len(self.all), event, event.begin, event.end, event.file)
+    def _change(self, event: Changing, needs: Iterable[FileChange | None]) -> FileChange:
+        change = FileChange(len(self.all), event, event.begin, event.end, event.file)
         change.needs = [other for other in needs if other is not None]
         self.all.append(change)
         return change
@@ -150,22 +150,22 @@ class Changes:
         self.names.append(change)
         self._slots.update(dict.fromkeys(slots, change))
 
-    def pending(self, point: int) -> list[Change]:
+    def pending(self, point: int) -> list[FileChange]:
         """Returns the changes that had begun at a moment and were not durable."""
         numbers = np.flatnonzero((self._begins <= point) & (self._durable > point))
         return [self.all[number] for number in numbers.tolist()]
 
-    def lowered(self, kept: Iterable[Change], point: int) -> set[Change]:
+    def lowered(self, kept: Iterable[FileChange], point: int) -> set[FileChange]:
         """Drops the changes whose needs are neither kept nor durable."""
-        remaining: set[Change] = set()
+        remaining: set[FileChange] = set()
         for change in sorted(kept, key=lambda change: change.number):
             if all(other in remaining or other.durable_at <= point for other in change.needs):
                 remaining.add(change)
         return remaining
 
-    def raised(self, kept: Iterable[Change], point: int) -> set[Change]:
+    def raised(self, kept: Iterable[FileChange], point: int) -> set[FileChange]:
         """Adds all that these changes need."""
-        closure: set[Change] = set()
+        closure: set[FileChange] = set()
         stack = list(kept)
         while stack:
             change = stack.pop()
@@ -184,18 +184,20 @@ def _slots(event: Naming) -> list[tuple[int, str]]:
 class _Unflushed:
     """Changes that no flush has covered yet."""
 
-    def __init__(self, changes: Changes) -> None:
-        self.data: dict[int, list[Change]] = {}
-        self.names: list[Change] = []
+    def __init__(self, changes: FileChanges) -> None:
+        self.data: dict[int, list[FileChange]] = {}
+        self.names: list[FileChange] = []
         for change in changes.all:
             if change.is_name:
                 self.names.append(change)
             else:
                 self.data.setdefault(change.file, []).append(change)
 
-    def settle(self, pending: list[Change], flush: Flush | Write, covers: Callable[[Change], bool]) -> list[Change]:
+    def settle(
+        self, pending: list[FileChange], flush: Flush | Write, covers: Callable[[FileChange], bool]
+    ) -> list[FileChange]:
         """Makes covered changes durable from the end of the flush. Returns the others."""
-        remaining: list[Change] = []
+        remaining: list[FileChange] = []
         for position, change in enumerate(pending):
             if change.end >= _since(flush):
                 # Changes are sorted by end: all further ones ended later.
@@ -206,7 +208,7 @@ class _Unflushed:
                 remaining.append(change)
         return remaining
 
-    def settle_names(self, flush: Flush | Write, covers: Callable[[Change], bool] = lambda change: True) -> None:
+    def settle_names(self, flush: Flush | Write, covers: Callable[[FileChange], bool] = lambda change: True) -> None:
         self.names = self.settle(self.names, flush, covers)
 
 
@@ -215,7 +217,7 @@ def _since(flush: Flush | Write) -> int:
     return flush.begin if isinstance(flush, Flush) else flush.end + 1
 
 
-def _set_durable(changes: Changes, events: Iterable[Event], tree: Tree) -> None:
+def _set_durable(changes: FileChanges, events: Iterable[Event], tree: Tree) -> None:
     directories = {number for number, node in tree.nodes.items() if node.kind == "directory"}
     directories |= {event.file for event in events if isinstance(event, Create) and event.kind == "directory"}
     unflushed = _Unflushed(changes)
@@ -240,15 +242,15 @@ def _set_durable(changes: Changes, events: Iterable[Event], tree: Tree) -> None:
             other.durable_at = min(other.durable_at, change.durable_at)
 
 
-def _names_in(directory: int) -> Callable[[Change], bool]:
-    def covers(change: Change) -> bool:
+def _names_in(directory: int) -> Callable[[FileChange], bool]:
+    def covers(change: FileChange) -> bool:
         assert isinstance(change.event, NAMES)
         return any(parent == directory for parent, _ in _slots(change.event))
 
     return covers
 
 
-def _flush_file(changes: Changes, unflushed: _Unflushed, flush: Flush | Write, file: int) -> None:
+def _flush_file(changes: FileChanges, unflushed: _Unflushed, flush: Flush | Write, file: int) -> None:
     pending = unflushed.data.get(file, [])
     if isinstance(flush, Write):
         first, end = flush.offset // PAGE, -(-(flush.offset + len(flush.data)) // PAGE)
@@ -257,13 +259,13 @@ def _flush_file(changes: Changes, unflushed: _Unflushed, flush: Flush | Write, f
     if changes.model != "posix" and _takes_names(unflushed, pending, flush):
         unflushed.settle_names(flush)
 
-    def covers(change: Change) -> bool:
+    def covers(change: FileChange) -> bool:
         return change.size is not None or (change.page is not None and first <= change.page < end)
 
     unflushed.data[file] = unflushed.settle(pending, flush, covers)
 
 
-def _takes_names(unflushed: _Unflushed, pending: list[Change], flush: Flush | Write) -> bool:
+def _takes_names(unflushed: _Unflushed, pending: list[FileChange], flush: Flush | Write) -> bool:
     """Returns whether the flush writes the file's metadata, and so the journal with all earlier changes of names.
 
     It does for a new size or a new file. fsync also does for a link or a rename, which change the file's ctime only.

@@ -25,7 +25,7 @@ from dyno.contracts import declarations
 from dyno.contracts.declarations import exception_text
 from dyno.contracts.model import Tier, Wrong
 from dyno.contracts.suite import History
-from dyno.crash.store import CORRUPT, REFUSED, TORN, Judgement, Target, judge
+from dyno.crash.store import CORRUPT, REFUSED, TORN, CrashTarget, Judgement, judge
 from dyno.host.process import die_with_parent
 from dyno.selftest.trace import BEGIN, END, mark
 
@@ -45,7 +45,7 @@ def commit(job: Mapping[str, Any], tell: Callable[[str], object]) -> None:
 
     `often`: how much more often than declared the engine does its maintenance. `stop`: shut the server down in order.
     """
-    target, home = Target(**job["target"]), Path(job["home"])
+    target, home = CrashTarget(**job["target"]), Path(job["home"])
     history, maintenance = target.history(home), target.spec.seldom
     start, commits = job["start"], job["commits"]
     # Computes the transactions ahead: between two commits only the engine should work.
@@ -72,7 +72,7 @@ def commit(job: Mapping[str, Any], tell: Callable[[str], object]) -> None:
         tell("ended")
 
 
-def look(target: Target, history: History, store: Mapping[str, Any]) -> Judgement:
+def look(target: CrashTarget, history: History, store: Mapping[str, Any]) -> Judgement:
     """Opens a store, judges its contents, commits one more transaction and reads that back."""
     home = Path(store["home"])
     try:
@@ -113,7 +113,7 @@ def main(command: str, *arguments: str) -> None:
     die_with_parent(os.getppid())
     answers = os.open(arguments[-1], os.O_WRONLY | os.O_APPEND)
     if command == "judge":
-        target = Target(**json.loads(sys.stdin.readline()))
+        target = CrashTarget(**json.loads(sys.stdin.readline()))
         history = target.history()
         for line in sys.stdin:
             judgement = look(target, history, json.loads(line))

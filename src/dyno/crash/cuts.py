@@ -16,12 +16,12 @@ from pathlib import Path
 import msgspec
 
 from dyno.crash.explanation import explain
-from dyno.crash.kills import Failed
+from dyno.crash.kills import WorkloadFailed
 from dyno.crash.model import State, draws, shrink
 from dyno.crash.processes import COMMIT, StoreChecker, numbers, words, write_job
 from dyno.crash.record import Record
 from dyno.crash.recorder import record
-from dyno.crash.store import HANG, REFUSED, Judgement, Target
+from dyno.crash.store import HANG, REFUSED, CrashTarget, Judgement
 from dyno.servers import leftover_processes
 
 COMMITS = 100
@@ -76,7 +76,7 @@ class Cut:
 
 
 @dataclass(frozen=True)
-class Recorded:
+class RecordedWorkload:
     """A recorded workload."""
 
     record: Record
@@ -93,7 +93,7 @@ class Bench:
     does not depend on the speed of flushes.
     """
 
-    def __init__(self, target: Target, place: Path, fast: Path) -> None:
+    def __init__(self, target: CrashTarget, place: Path, fast: Path) -> None:
         self._target, self._place = target, place
         self._recorded, self.home = place / "home", fast / "home"
         fast.mkdir(parents=True, exist_ok=True)
@@ -107,23 +107,23 @@ class Bench:
     def __exit__(self, *_: object) -> None:
         self._checker.close()
 
-    def workload(self) -> Recorded:
+    def workload(self) -> RecordedWorkload:
         """Records COMMITS commits on a new store. A server's store is created before the recording, since creating it
-        takes a program of its own. Raises Failed."""
+        takes a program of its own. Raises WorkloadFailed."""
         self._recorded.mkdir(parents=True)
         if not self.born:
             self._create_store()
         recording, lines = self._record(COMMITS, "record")
         if len(numbers(lines, "done")) != COMMITS:
-            raise Failed(lines[-1].removeprefix("failed ") if lines else "the recorded process did nothing")
-        return Recorded(recording, len(numbers(lines, "seldom")), lines)
+            raise WorkloadFailed(lines[-1].removeprefix("failed ") if lines else "the recorded process did nothing")
+        return RecordedWorkload(recording, len(numbers(lines, "seldom")), lines)
 
     def _create_store(self) -> None:
         """Creates the store and shuts it down in order, without recording."""
         self._commit(0, stop=True)
 
     def _commit(self, commits: int, stop: bool = False) -> list[str]:
-        """Commits without recording. Returns the lines of the process. Raises Failed."""
+        """Commits without recording. Returns the lines of the process. Raises WorkloadFailed."""
         answers = self._answers()
         job = write_job(self._target, self._recorded, 0, commits, stop)
         try:
@@ -135,13 +135,13 @@ class Bench:
                 timeout=RECORD_SECONDS,
             )
         except subprocess.TimeoutExpired:
-            raise Failed(f"it was not done after {RECORD_SECONDS:g} s") from None
+            raise WorkloadFailed(f"it was not done after {RECORD_SECONDS:g} s") from None
         finally:
             leftover_processes.clear(self._recorded)
         lines = answers.read_text(errors="replace").splitlines()
         if done.returncode:
             output = lines or done.stderr.strip().splitlines()
-            raise Failed(output[-1].removeprefix("failed ") if output else f"exit status {done.returncode}")
+            raise WorkloadFailed(output[-1].removeprefix("failed ") if output else f"exit status {done.returncode}")
         return lines
 
     def _record(self, commits: int, name: str) -> tuple[Record, list[str]]:
@@ -156,7 +156,7 @@ class Bench:
                 timeout_seconds=RECORD_SECONDS,
             )
         except (RuntimeError, TimeoutError) as error:
-            raise Failed(f"it can't be recorded: {error}") from None
+            raise WorkloadFailed(f"it can't be recorded: {error}") from None
         finally:
             leftover_processes.clear(self._recorded)
         return recording, answers.read_text(errors="replace").splitlines()
@@ -192,10 +192,10 @@ class Bench:
 
 
 def cuts(
-    bench: Bench, workload: Recorded, model: str, count: int, seed: int, budget: TimeBudget = UNLIMITED
+    bench: Bench, workload: RecordedWorkload, model: str, count: int, seed: int, budget: TimeBudget = UNLIMITED
 ) -> Iterator[Cut]:
     """Cuts at `count` states while the engine commits, then at some while it recovers from these, and at some while
-    the store is created. If the time is short there are fewer, but at least one of each. Raises Failed."""
+    the store is created. If the time is short there are fewer, but at least one of each. Raises WorkloadFailed."""
     sound: list[State] = []
     states = draws(workload.record, model, seed, count)
     for cut in judgements(bench, workload.record, WHEN_RUNNING, states, budget.part(RUNNING_SHARE)):

@@ -35,16 +35,16 @@ from dyno.crash.cuts import (
     WHEN_MOUNTED,
     Bench,
     Cut,
-    Recorded,
+    RecordedWorkload,
     TimeBudget,
     Unreadable,
     judgements,
 )
-from dyno.crash.kills import Failed
+from dyno.crash.kills import WorkloadFailed
 from dyno.crash.model import State, draws
 from dyno.crash.processes import numbers
 from dyno.crash.record import VERSION, Event, Flush, Header, Mark, Node, Record, Write, framed, read
-from dyno.crash.store import Target
+from dyno.crash.store import CrashTarget
 from dyno.host import installation, interpreters
 from dyno.host.force_remove import remove, unmount
 from dyno.host.process import die_with_parent, environment
@@ -88,10 +88,10 @@ def isolate() -> None:
         raise UsageError(f"--device can't have mounts of its own: {os.strerror(ctypes.get_errno())}")
 
 
-class Device(Bench):
+class DeviceBench(Bench):
     """Bench with the store on a real file system."""
 
-    def __init__(self, target: Target, place: Path, fast: Path, system: str) -> None:
+    def __init__(self, target: CrashTarget, place: Path, fast: Path, system: str) -> None:
         self._mount, self._fuse, self._built = place / "mount", place / "fuse", fast / "built"
         # The store is in a directory below the mount, apart from the file system's own lost+found.
         super().__init__(target, self._mount, fast)
@@ -100,7 +100,7 @@ class Device(Bench):
         for directory in (self._mount, self._fuse, self._built, self._mounted):
             directory.mkdir()
 
-    def __enter__(self) -> Device:
+    def __enter__(self) -> DeviceBench:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -108,8 +108,8 @@ class Device(Bench):
         for mountpoint in (self._mounted, self._mount, self._fuse):
             unmount(mountpoint)
 
-    def workload(self) -> Recorded:
-        """Records COMMITS commits as writes and flushes of the disk, on a store created before. Raises Failed."""
+    def workload(self) -> RecordedWorkload:
+        """Records COMMITS commits as writes and flushes of the disk, on a store created before. Raises WorkloadFailed."""
         size = LEAST_BYTES[self._system] + (0 if self.born else SERVER_BYTES)
         with self._image.open("wb") as file:
             file.truncate(size)
@@ -125,14 +125,14 @@ class Device(Bench):
         try:
             events = [*read(path), *_marks(lines)]
         except (OSError, msgspec.MsgspecError) as error:
-            raise Failed(f"the disk has not recorded its writes: {error}") from None
+            raise WorkloadFailed(f"the disk has not recorded its writes: {error}") from None
         nodes = [
             Node(0, -1, "", "directory", 0o700, 0, 0, 0, ""),
             Node(1, 0, DISK, "file", 0o600, 0, 0, size, ""),
         ]
         header = Header(VERSION, [str(self._fuse)], nodes, "fuse", [], 0)
         record = Record(header, sorted(events, key=lambda event: event.end), base)
-        return Recorded(record, len(numbers(lines, "seldom")), lines)
+        return RecordedWorkload(record, len(numbers(lines, "seldom")), lines)
 
     @contextmanager
     def _on(self, image: Path, mountpoint: Path) -> Iterator[None]:
@@ -141,7 +141,7 @@ class Device(Bench):
         try:
             yield
         finally:
-            with suppress(Failed):
+            with suppress(WorkloadFailed):
                 _run("umount", str(mountpoint))
             unmount(mountpoint)
 
@@ -165,7 +165,7 @@ class Device(Bench):
                 if process.poll() is not None or time.monotonic() > deadline:
                     process.kill()
                     lines = process.communicate()[1].decode(errors="replace").strip().splitlines()
-                    raise Failed(f"FUSE did not serve the disk: {lines[-1] if lines else 'it did not start'}")
+                    raise WorkloadFailed(f"FUSE did not serve the disk: {lines[-1] if lines else 'it did not start'}")
                 time.sleep(0.01)
             yield disk
         finally:
@@ -184,7 +184,7 @@ class Device(Bench):
         try:
             with self._on(self._built / DISK, self._mounted):
                 _run("cp", "-a", "--sparse=always", str(self._mounted / self._recorded.name), str(self.home))
-        except Failed as error:
+        except WorkloadFailed as error:
             raise Unreadable(f"the file system: {error}") from None
 
     def words(self, state: State) -> list[str]:
@@ -194,7 +194,7 @@ class Device(Bench):
         return [f"the disk lost nothing that {self._system} wrote; the rest was in the kernel's memory, unflushed"]
 
 
-def cuts(bench: Device, workload: Recorded, count: int, seed: int, budget: TimeBudget) -> Iterator[Cut]:
+def cuts(bench: DeviceBench, workload: RecordedWorkload, count: int, seed: int, budget: TimeBudget) -> Iterator[Cut]:
     """Cuts the disk's power at `count` states. For pages of a single file all models are the same."""
     states = draws(workload.record, "ext4", seed, count)
     return judgements(bench, workload.record, WHEN_MOUNTED, states, budget)
@@ -210,11 +210,11 @@ def _marks(lines: list[str]) -> Iterator[Mark]:
 
 
 def _run(*words: str) -> None:
-    """Raises Failed with the last line of the command's errors."""
+    """Raises WorkloadFailed with the last line of the command's errors."""
     done = subprocess.run(words, capture_output=True, text=True, errors="replace", timeout=RECORD_SECONDS)
     if done.returncode:
         lines = done.stderr.strip().splitlines()
-        raise Failed(f"{words[0]}: {lines[-1] if lines else f'exit status {done.returncode}'}")
+        raise WorkloadFailed(f"{words[0]}: {lines[-1] if lines else f'exit status {done.returncode}'}")
 
 
 def serve(image: str, mountpoint: str, events: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import groupby
 
-from dyno.crash.changes import PAGE, Change
+from dyno.crash.changes import PAGE, FileChange
 from dyno.crash.model import State
 from dyno.crash.record import Create, Event, Flush, Hint, Link, Node, Record, Rename, Resize, Unlink, Write
 
@@ -21,7 +21,7 @@ def explain(state: State) -> list[str]:
             f"page {page} of {paths.file(file)} (bytes {page * PAGE} to {(page + 1) * PAGE}) is torn: "
             f"sectors {', '.join(newest)} of its 8 are newer than the others"
         )
-    groups: dict[tuple[str, str], list[list[Change]]] = {}
+    groups: dict[tuple[str, str], list[list[FileChange]]] = {}
     for _, group in groupby(state.lost(), key=lambda change: id(change.event)):
         changes = list(group)
         why = _missing_flush(state.replay.record, changes[-1], state.point, paths)
@@ -60,7 +60,7 @@ class Paths:
         return name if directory == "." else f"{directory}/{name}"
 
 
-def _describe(events: list[list[Change]], paths: Paths) -> str:
+def _describe(events: list[list[FileChange]], paths: Paths) -> str:
     """Describes the changes of one event, or of several writes to one file."""
     event = events[0][0].event
     match event:
@@ -87,7 +87,7 @@ def _describe(events: list[list[Change]], paths: Paths) -> str:
     return f"{len(events)} writes between {min(starts)} and {end} {where}{size}"
 
 
-def _missing_flush(record: Record, change: Change, point: int, paths: Paths) -> str:
+def _missing_flush(record: Record, change: FileChange, point: int, paths: Paths) -> str:
     """Returns why the change was not durable: which flush came too late, too early or to another file."""
     what = paths.file(change.file)
     if change.is_name:
@@ -113,7 +113,7 @@ def _a(event: Flush) -> str:
     return f"{'a' if event.call.startswith('sync') else 'an'} {event.call}"
 
 
-def _covers(event: Flush, change: Change) -> bool:
+def _covers(event: Flush, change: FileChange) -> bool:
     if event.file is None:
         return True
     if change.is_name:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from dyno.crash.changes import PAGE, SECTOR, Change, Changes
+from dyno.crash.changes import PAGE, SECTOR, FileChange, FileChanges
 from dyno.crash.record import Node, Record, Resize
 from dyno.crash.tree import Tree
 
@@ -25,7 +25,7 @@ _ZEROS = bytes(PAGE)
 class PageVersions:
     """Versions of one page, each built from the one before. Caches the versions requested last."""
 
-    def __init__(self, first: bytes, changes: list[Change], page: int) -> None:
+    def __init__(self, first: bytes, changes: list[FileChange], page: int) -> None:
         self._first, self._changes, self._page = first, changes, page
         self._cached: dict[int, bytes] = {}
         durable = [change.durable_at for change in changes]
@@ -64,7 +64,7 @@ class PageVersions:
 
 
 @dataclass(frozen=True)
-class File:
+class FileContents:
     """Contents of a file in one state. Pages that are not in `changed` are as before the record, or zeros."""
 
     number: int
@@ -124,9 +124,9 @@ class FirstContents:
         return self.data[number * PAGE : (number + 1) * PAGE].ljust(PAGE, b"\0")
 
 
-Files = dict[str, tuple[Node, File | None]]
+Files = dict[str, tuple[Node, FileContents | None]]
 """By path below the root (or below the number of its root, if there are several), directories before what is in them.
-A directory or a symbolic link has no File."""
+A directory or a symbolic link has no contents."""
 
 
 def build(files: Files, root: Path) -> None:
@@ -164,7 +164,7 @@ def build(files: Files, root: Path) -> None:
 class Images:
     """Files of a record in any state, under the rules of `changes`."""
 
-    def __init__(self, record: Record, changes: Changes) -> None:
+    def __init__(self, record: Record, changes: FileChanges) -> None:
         self._record, self._changes = record, changes
         self._sizes = {node.number: node.size for node in record.header.nodes if node.kind == "file"}
         self._first: dict[int, FirstContents] = {}
@@ -183,11 +183,11 @@ class Images:
     def _first_of(self, file: int) -> FirstContents:
         return self._first.setdefault(file, FirstContents(self._record, file))
 
-    def files(self, point: int, kept: Iterable[Change], torn: Torn | None) -> Files:
+    def files(self, point: int, kept: Iterable[FileChange], torn: Torn | None) -> Files:
         """Returns what the files hold after a cut at `point` that kept these changes."""
         versions: dict[tuple[int, int], int] = {}
-        sizes: dict[int, Change] = {}
-        names: list[Change] = []
+        sizes: dict[int, FileChange] = {}
+        names: list[FileChange] = []
         for change in sorted(kept, key=lambda change: change.number):
             versions.update({(change.file, page): version for page, version in change.versions.items()})
             if change.size is not None:
@@ -195,7 +195,7 @@ class Images:
             if change.is_name:
                 names.append(change)
         files: Files = {}
-        by_number: dict[int, File] = {}
+        by_number: dict[int, FileContents] = {}
         for path, node in self._names(point, names).items():
             number = node.number
             if node.kind == "file" and number not in by_number:
@@ -204,8 +204,13 @@ class Images:
         return files
 
     def _file(
-        self, number: int, point: int, versions: dict[tuple[int, int], int], size: Change | None, torn: Torn | None
-    ) -> File:
+        self,
+        number: int,
+        point: int,
+        versions: dict[tuple[int, int], int],
+        size: FileChange | None,
+        torn: Torn | None,
+    ) -> FileContents:
         changed: dict[int, bytes] = {}
         for page in self._changes.pages.get(number, ()):
             history = self.page(number, page)
@@ -215,9 +220,9 @@ class Images:
                 version = max(history.durable(point), versions.get((number, page), -1))
                 if version >= 0:
                     changed[page] = history.image(version)
-        return File(number, self._size(number, point, size), changed, self._first_of(number))
+        return FileContents(number, self._size(number, point, size), changed, self._first_of(number))
 
-    def _size(self, number: int, point: int, kept: Change | None) -> int:
+    def _size(self, number: int, point: int, kept: FileChange | None) -> int:
         if kept is not None and kept.size is not None:
             return kept.size
         sizes = self._changes.sizes.get(number, [])
@@ -228,7 +233,7 @@ class Images:
         assert size is not None
         return size
 
-    def _names(self, point: int, kept: list[Change]) -> dict[str, Node]:
+    def _names(self, point: int, kept: list[FileChange]) -> dict[str, Node]:
         """Returns the paths after all durable and all kept changes of names, applied in order."""
         durable = [change.number for change in self._changes.names if change.durable_at <= point]
         key = tuple(sorted([*durable, *(change.number for change in kept)]))

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dyno.crash.processes import COMMIT, CrashProcess, StoreChecker, numbers, write_job
-from dyno.crash.store import LOST, OK, Judgement, Target
+from dyno.crash.store import LOST, OK, CrashTarget, Judgement
 
 MOST_COMMITS = 12
 """Acknowledged commits before a process is killed, at most."""
@@ -38,22 +38,22 @@ class Kill:
     """Output of the process."""
 
 
-class Failed(Exception):
+class WorkloadFailed(Exception):
     """The workload could not run at all; says why."""
 
 
 @dataclass
-class Pace:
+class MeasuredTimes:
     """Measured times in seconds, so that kills hit moments at which something happens."""
 
     opening: float = FIRST_OPENING_SECONDS
     commit: float = FIRST_OPENING_SECONDS / 20
 
 
-def kills(target: Target, home: Path, count: int, seed: int, keep: Callable[[Kill], object]) -> Iterator[Kill]:
-    """Kills so many times. Calls `keep` for each broken store, before it is used again. Raises Failed."""
+def kills(target: CrashTarget, home: Path, count: int, seed: int, keep: Callable[[Kill], object]) -> Iterator[Kill]:
+    """Kills so many times. Calls `keep` for each broken store, before it is used again. Raises WorkloadFailed."""
     rng = random.Random(f"kills {seed}")
-    pace, start = Pace(), 0
+    pace, start = MeasuredTimes(), 0
     home.mkdir(parents=True, exist_ok=True)
     with closing(StoreChecker(target, home)) as checker:
         for _ in range(count):
@@ -77,7 +77,7 @@ def kills(target: Target, home: Path, count: int, seed: int, keep: Callable[[Kil
             yield kill
 
 
-def _killed(target: Target, home: Path, start: int, rng: random.Random, pace: Pace) -> list[str]:
+def _killed(target: CrashTarget, home: Path, start: int, rng: random.Random, pace: MeasuredTimes) -> list[str]:
     """Runs and kills a process, while it opens the store or some time after one of its commits. Returns its lines."""
     wanted, share = rng.randrange(MOST_COMMITS), rng.random()
     lines: list[str] = []
@@ -89,7 +89,7 @@ def _killed(target: Target, home: Path, start: int, rng: random.Random, pace: Pa
         while len(numbers(lines, "done")) < wanted:
             line = child.line(START_SECONDS)
             if line is None or line.startswith("failed "):
-                raise Failed(line.removeprefix("failed ") if line else child.ended())
+                raise WorkloadFailed(line.removeprefix("failed ") if line else child.ended())
             lines.append(line)
             if line.startswith("opened"):
                 opened = time.monotonic()
@@ -100,7 +100,7 @@ def _killed(target: Target, home: Path, start: int, rng: random.Random, pace: Pa
         child.kill()
         lines += child.rest()
     except TimeoutError:
-        raise Failed(f"it did nothing for {START_SECONDS:g} s") from None
+        raise WorkloadFailed(f"it did nothing for {START_SECONDS:g} s") from None
     finally:
         child.close()
     return lines

@@ -14,7 +14,7 @@ from itertools import islice
 from pathlib import Path
 
 from dyno.crash import images
-from dyno.crash.changes import MODELS, PAGE, SECTOR, Change, Changes
+from dyno.crash.changes import MODELS, PAGE, SECTOR, FileChange, FileChanges
 from dyno.crash.images import Files, Images, Torn
 from dyno.crash.record import Record, Resize
 
@@ -59,7 +59,7 @@ class State:
         """Equal for states with equal files, and as many transactions acknowledged and begun."""
         return self.acknowledged, self.begun, self.replay.images.key(self.files)
 
-    def lost(self) -> list[Change]:
+    def lost(self) -> list[FileChange]:
         """Returns the changes that had ended and are lost, without those of a torn page."""
         pending = self.replay.changes.pending(self.point)
         return [change for change in pending if change.end <= self.point and change.number not in self.kept]
@@ -78,10 +78,10 @@ class Replay:
         self.ends = sorted(mark.begin for mark in record.marks if mark.which == "end")
         self.first = self.begins[0] if self.begins and not birth else 0
         """Earliest moment of a cut."""
-        self.changes = Changes(record, model, self.first)
+        self.changes = FileChanges(record, model, self.first)
         self.images = Images(record, self.changes)
 
-    def state(self, point: int, kind: str, kept: Iterable[Change], torn: Torn | None = None) -> State:
+    def state(self, point: int, kind: str, kept: Iterable[FileChange], torn: Torn | None = None) -> State:
         return State(self, point, kind, frozenset(change.number for change in kept), torn)
 
     @cached_property
@@ -156,7 +156,7 @@ class _Drawer:
             return self._torn(point, pending)
         return self._replay.state(point, kind.removesuffix(" up"), self._kept(kind, point, pending, ended))
 
-    def _kept(self, kind: str, point: int, pending: list[Change], ended: list[Change]) -> set[Change]:
+    def _kept(self, kind: str, point: int, pending: list[FileChange], ended: list[FileChange]) -> set[FileChange]:
         """A random draw also keeps calls that had only begun: how far they had come is unknown."""
         changes = self._changes
         if kind == "random":
@@ -170,13 +170,13 @@ class _Drawer:
             return changes.lowered((change for change in ended if change is not lost), point)
         return changes.lowered(ended, point)
 
-    def _some(self, pending: list[Change]) -> list[Change]:
+    def _some(self, pending: list[FileChange]) -> list[FileChange]:
         """Keeps a prefix and some of the rest: what was written first is mostly written back first."""
         certain = self._random.choice((0, self._random.randrange(len(pending) + 1)))
         share = self._random.choice((0.2, 0.5, 0.8))
         return pending[:certain] + [change for change in pending[certain:] if self._random.random() < share]
 
-    def _torn(self, point: int, pending: list[Change]) -> State:
+    def _torn(self, point: int, pending: list[FileChange]) -> State:
         """Draws a state in which one page has sectors of several versions.
 
         In ext4 appended pages aren't torn, since the size never covers unwritten bytes.
@@ -242,7 +242,7 @@ def shrink(record: Record, state: State, still_fails: Callable[[State], bool]) -
     return state
 
 
-def _keeping(state: State, changes: list[Change]) -> State:
+def _keeping(state: State, changes: list[FileChange]) -> State:
     """Returns the state that also keeps these changes, and all that they need."""
     kept = {*changes, *(state.replay.changes.all[number] for number in state.kept)}
     raised = state.replay.changes.raised(kept, state.point)

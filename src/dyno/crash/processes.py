@@ -16,7 +16,7 @@ from typing import Any
 
 import psutil
 
-from dyno.crash.store import CRASH, HANG, Judgement, Target
+from dyno.crash.store import CRASH, HANG, CrashTarget, Judgement
 from dyno.host import interpreters
 from dyno.host.process import die_with_parent
 from dyno.servers import leftover_processes
@@ -31,7 +31,7 @@ MOST_FILES = 256
 """Open files above which the judging process is replaced. An ordinary user's process may have 1,024."""
 
 
-def words(target: Target, command: str, *arguments: str) -> list[str]:
+def words(target: CrashTarget, command: str, *arguments: str) -> list[str]:
     """Returns the command line of a child process, for the interpreter of the engine's trials."""
     python = str(target.spec.interpreter() or sys.executable)
     return [*interpreters.words(python, "dyno.crash.child"), command, *arguments]
@@ -40,7 +40,7 @@ def words(target: Target, command: str, *arguments: str) -> list[str]:
 class CrashProcess:
     """A child process in a session of its own, which writes lines to a pipe. Its output goes to a log file."""
 
-    def __init__(self, target: Target, command: str, home: Path, *arguments: str) -> None:
+    def __init__(self, target: CrashTarget, command: str, home: Path, *arguments: str) -> None:
         self._home, self._buffer, self._has_server = home, b"", target.spec.server is not None
         self._log = home.parent / f"{command}.log"
         self._lines, writing = os.pipe()
@@ -121,7 +121,7 @@ class CrashProcess:
 class StoreChecker:
     """Judges stores in a child process, which is replaced if it dies or hangs."""
 
-    def __init__(self, target: Target, home: Path) -> None:
+    def __init__(self, target: CrashTarget, home: Path) -> None:
         self._target, self._home = target, home
         self._child: CrashProcess | None = None
         self._patience = HANG_SECONDS
@@ -154,7 +154,9 @@ class StoreChecker:
             self._child = None
 
 
-def write_job(target: Target, home: Path, start: int, commits: int | None, stop: bool = False, often: int = 1) -> str:
+def write_job(
+    target: CrashTarget, home: Path, start: int, commits: int | None, stop: bool = False, often: int = 1
+) -> str:
     """Writes the job of a committing process next to the store. Returns its path."""
     job = {"target": target.data(), "home": str(home), "start": start, "commits": commits}
     path = home.parent / "job.json"

@@ -118,20 +118,20 @@ class Mark(_Event, frozen=True, array_like=True, tag="mark"):
     which: Literal["begin", "end"]
 
 
-class Refused(_Event, frozen=True, array_like=True, tag="refused"):
+class RefusedCall(_Event, frozen=True, array_like=True, tag="refused"):
     """Call that the recorder can't follow and made fail, such as 'io_uring_setup'."""
 
     call: str
 
 
-class Unseen(_Event, frozen=True, array_like=True, tag="unseen"):
+class UnseenChange(_Event, frozen=True, array_like=True, tag="unseen"):
     """Change that is missing from the record. States drawn from the record can't be trusted."""
 
     call: str
     why: str
 
 
-Event: TypeAlias = Write | Resize | Create | Link | Rename | Unlink | Flush | Hint | Mark | Refused | Unseen
+Event: TypeAlias = Write | Resize | Create | Link | Rename | Unlink | Flush | Hint | Mark | RefusedCall | UnseenChange
 
 
 class Node(msgspec.Struct, frozen=True):
@@ -185,12 +185,12 @@ class Record:
     @property
     def refused(self) -> list[str]:
         """Names of the calls that the recorder refused."""
-        return sorted({event.call for event in self.events if isinstance(event, Refused)})
+        return sorted({event.call for event in self.events if isinstance(event, RefusedCall)})
 
     @property
     def unseen(self) -> list[str]:
         """Descriptions of the changes that are missing from the record."""
-        return sorted({f"{event.call}: {event.why}" for event in self.events if isinstance(event, Unseen)})
+        return sorted({f"{event.call}: {event.why}" for event in self.events if isinstance(event, UnseenChange)})
 
     @cached_property
     def marks(self) -> list[Mark]:

@@ -25,8 +25,8 @@ GRACE_NS = 10_000_000_000
 """How long processes may outlive the command that started them."""
 
 
-class Job(msgspec.Struct):
-    """Job of the recorder process. All paths are absolute."""
+class RecordingJob(msgspec.Struct):
+    """RecordingJob of the recorder process. All paths are absolute."""
 
     command: list[str]
     environment: dict[str, str]
@@ -83,7 +83,7 @@ def record(
         identity = entry.pw_uid, entry.pw_gid, os.getgrouplist(user, entry.pw_gid)
     log = (out / ("events" if natively else "strace")).resolve()
     words = [str(Path(program).absolute()), *command[1:]]
-    status = _run(Job(words, environment(), identity, known, str(log), natively), out, timeout_seconds)
+    status = _run(RecordingJob(words, environment(), identity, known, str(log), natively), out, timeout_seconds)
     if not natively:
         with log.open(errors="replace") as lines:
             events = strace_recorder.events(lines, roots, nodes, Path.cwd())
@@ -99,7 +99,7 @@ def record(
     return recording
 
 
-def _run(job: Job, out: Path, timeout_seconds: float) -> int | None:
+def _run(job: RecordingJob, out: Path, timeout_seconds: float) -> int | None:
     """Runs the recorder process. Returns the command's status, or minus its signal's number."""
     request, answer = out / "job", out / "answer"
     request.write_bytes(msgspec.json.encode(job))
@@ -128,7 +128,7 @@ def _run(job: Job, out: Path, timeout_seconds: float) -> int | None:
 
 def main(request: str, answer: str) -> None:
     """Runs the job in the file `request`. Writes the command's status, or an error, to the file `answer`."""
-    job = msgspec.json.decode(Path(request).read_bytes(), type=Job)
+    job = msgspec.json.decode(Path(request).read_bytes(), type=RecordingJob)
     status: int | str | None
     try:
         status = (
@@ -139,7 +139,7 @@ def main(request: str, answer: str) -> None:
     Path(answer).write_bytes(msgspec.json.encode(status))
 
 
-def _trace(job: Job) -> int | None:
+def _trace(job: RecordingJob) -> int | None:
     from dyno import _native
 
     variables = [os.fsencode(f"{name}={value}") for name, value in job.environment.items()]

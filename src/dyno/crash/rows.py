@@ -18,11 +18,11 @@ from dyno import registry
 from dyno.contracts.model import Tier, UsageError, Value
 from dyno.crash import cuts, device, recorder
 from dyno.crash.cuts import TimeBudget
-from dyno.crash.kills import Failed, Kill, kills
-from dyno.crash.store import HANG, OK, PROMISES, Target
+from dyno.crash.kills import Kill, WorkloadFailed, kills
+from dyno.crash.store import HANG, OK, PROMISES, CrashTarget
 from dyno.host.force_remove import remove
 from dyno.selftest import flushes
-from dyno.selftest.flushes import Claim
+from dyno.selftest.flushes import TierClaim
 from dyno.servers import leftover_processes
 from dyno.text.sanitize import sanitize
 
@@ -59,7 +59,7 @@ class CrashRequest:
 
 
 @dataclass
-class Tally:
+class CrashTally:
     """Counts of one way to crash."""
 
     count: int = 0
@@ -82,13 +82,13 @@ class Tally:
 class CrashRow:
     """Result for an engine at a tier. docs/crash.md documents `data`."""
 
-    claim: Claim
+    claim: TierClaim
     model: str
     verdict: str = UNJUDGED
     why: str = ""
     version: str | None = None
     traced: str | None = None
-    tallies: dict[str, Tally] = field(default_factory=dict)
+    tallies: dict[str, CrashTally] = field(default_factory=dict)
     faults: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
     """By way to crash and outcome: the first fault, shrunk."""
     notes: list[str] = field(default_factory=list)
@@ -122,11 +122,11 @@ class CrashRow:
             "notes": self.notes,
         }
 
-    def tally(self, way: str) -> Tally:
-        return self.tallies.setdefault(way, Tally())
+    def tally(self, way: str) -> CrashTally:
+        return self.tallies.setdefault(way, CrashTally())
 
 
-def claims(engines: Sequence[str], tier: str | None) -> list[Claim]:
+def claims(engines: Sequence[str], tier: str | None) -> list[TierClaim]:
     """Returns each tier that promises anything, of each requested engine, or of all. Engines without a server come
     first then. Raises UsageError."""
     wanted = flushes.claims(engines, tier)
@@ -138,7 +138,7 @@ def claims(engines: Sequence[str], tier: str | None) -> list[Claim]:
 
 
 def rows(
-    wanted: Sequence[Claim], request: CrashRequest, work: Path, fast: Path, progress: Progress
+    wanted: Sequence[TierClaim], request: CrashRequest, work: Path, fast: Path, progress: Progress
 ) -> Iterator[CrashRow]:
     """Yields one row after the other. Stores are below `work`, on a disk; states are built below `fast`, in memory if
     possible."""
@@ -153,7 +153,7 @@ class _Crasher:
     """Fills a row."""
 
     def __init__(
-        self, claim: Claim, request: CrashRequest, place: Path, fast: Path, prefix: str, progress: Progress
+        self, claim: TierClaim, request: CrashRequest, place: Path, fast: Path, prefix: str, progress: Progress
     ) -> None:
         self._claim, self._request, self._place, self._fast = claim, request, place, fast
         self._row, self._prefix, self._progress = CrashRow(claim, request.model), prefix, progress
@@ -166,7 +166,7 @@ class _Crasher:
                 row.why = why
             else:
                 self._crash(budget)
-        except Failed as error:
+        except WorkloadFailed as error:
             row.verdict, row.why = FAILED, sanitize(str(error), keep="")
         finally:
             for directory in (self._place, self._fast):
@@ -190,7 +190,7 @@ class _Crasher:
         row, claim, request = self._row, self._claim, self._request
         cell = claim.cell
         assert cell is not None
-        target = Target(
+        target = CrashTarget(
             cell.suite, cell.engine, claim.tier.value, dict(cell.options), dict(cell.params), request.seed
         )
         if request.traced:
@@ -215,7 +215,7 @@ class _Crasher:
     def _tell(self, text: str) -> None:
         self._progress(self._prefix + text)
 
-    def _kill(self, target: Target, budget: TimeBudget) -> None:
+    def _kill(self, target: CrashTarget, budget: TimeBudget) -> None:
         place, count = self._place / "kills", self._request.kills
         _make(place)
         tally = self._row.tally(KILLED)
@@ -231,7 +231,7 @@ class _Crasher:
             if budget.over:
                 return
 
-    def _cut(self, target: Target, budget: TimeBudget) -> None:
+    def _cut(self, target: CrashTarget, budget: TimeBudget) -> None:
         row, request = self._row, self._request
         if (why := recorder.unavailable()) is not None:
             row.notes.append(f"not cut: {why}")
@@ -247,13 +247,13 @@ class _Crasher:
             row.notes += [f"not in the record: {what}" for what in workload.record.unseen]
             self._judge(bench, cuts.cuts(bench, workload, request.model, request.states, request.seed, budget))
 
-    def _cut_device(self, target: Target, system: str, budget: TimeBudget) -> None:
+    def _cut_device(self, target: CrashTarget, system: str, budget: TimeBudget) -> None:
         row, request = self._row, self._request
         place, states = self._place / "device", self._fast / "device"
         _make(place, states)
         self._tell(f"recording what {system} writes to a disk")
         row.system = system
-        with device.Device(target, place, states, system) as bench:
+        with device.DeviceBench(target, place, states, system) as bench:
             workload = bench.workload()
             row.read(workload.lines)
             row.tally(cuts.WHEN_MOUNTED).seldom = workload.seldom
@@ -325,7 +325,7 @@ class _Crasher:
     def _uncovered(self) -> str:
         """Returns why the crashes, though sound, don't prove the tier; empty if they do."""
         row, claim = self._row, self._claim
-        if "cut" in PROMISES[claim.tier] and not row.tallies.get(cuts.WHEN_RUNNING, Tally()).count:
+        if "cut" in PROMISES[claim.tier] and not row.tallies.get(cuts.WHEN_RUNNING, CrashTally()).count:
             return "the power was never cut" if self._request.states else "the power was not to be cut"
         if any(note.startswith("not in the record") for note in row.notes):
             return "a part of its changes to its files is not in the record"
@@ -333,7 +333,7 @@ class _Crasher:
         if maintenance is None:
             return "its declaration has no maintenance (checkpoint, new log), so crashes may have missed it"
         way = cuts.WHEN_RUNNING if cuts.WHEN_RUNNING in row.tallies else KILLED
-        if maintenance.do is not None and row.tallies.get(way, Tally()).seldom < LEAST_MAINTENANCE:
+        if maintenance.do is not None and row.tallies.get(way, CrashTally()).seldom < LEAST_MAINTENANCE:
             return f"its maintenance ({maintenance.what}) ran fewer than {LEAST_MAINTENANCE} times"
         return ""
 
@@ -351,7 +351,7 @@ def _unused(path: Path) -> Path:
     return next(name for name in names if not os.path.lexists(name))
 
 
-def _outcomes(way: str, tally: Tally) -> str:
+def _outcomes(way: str, tally: CrashTally) -> str:
     """'cut: 38 lost (1 at most), 2 corrupt of 189'."""
     parts = [
         f"{count} {outcome}" + (f" ({tally.lost} at most)" if outcome == "lost" else "")

@@ -21,7 +21,7 @@ PROMISES = {Tier.VOLATILE: (), Tier.PROCESS: ("killed",), Tier.POWER: ("killed",
 
 
 @dataclass(frozen=True)
-class Target:
+class CrashTarget:
     """An engine at a tier, through a suite's port, as plain data that is passed between processes as JSON."""
 
     suite: str

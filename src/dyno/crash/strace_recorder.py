@@ -24,11 +24,11 @@ from dyno.crash.record import (
     Link,
     Mark,
     Node,
-    Refused,
+    RefusedCall,
     Rename,
     Resize,
     Unlink,
-    Unseen,
+    UnseenChange,
     Write,
 )
 from dyno.crash.tree import Tree
@@ -95,7 +95,7 @@ def events(lines: Iterable[str], roots: Sequence[Path], nodes: Sequence[Node], c
     stripped = [line.rstrip("\n") for line in lines]
     for at, line in enumerate(stripped):
         if match := _INJECTED.match(line):
-            yield Refused(2 * at + 1, 2 * at + 2, 0, match[1])
+            yield RefusedCall(2 * at + 1, 2 * at + 2, 0, match[1])
     calls = list(trace.calls(stripped))
     follower = _Follower(roots, nodes, cwd, calls)
     for call in calls:
@@ -257,7 +257,7 @@ class _Follower:
         path = self._paths(call)[0]
         if "O_TMPFILE" in flags:
             if self._files.place(path + "/x") is not None:
-                yield Unseen(*moments, "open", "strace does not show a file without a name")
+                yield UnseenChange(*moments, "open", "strace does not show a file without a name")
             return
         number = self._files.number(path)
         place = self._files.place(path, follow=True)
@@ -275,12 +275,12 @@ class _Follower:
             return
         file = self._process(call.pid).files.get(descriptor)
         if file is None:
-            yield Unseen(*moments, call.name, "strace does not show how the file was opened")
+            yield UnseenChange(*moments, call.name, "strace does not show how the file was opened")
             return
         parts = _BASES.findall(call.arguments) if "v" in call.name else _TEXT.findall(call.arguments)[:1]
         data = b"".join(map(_unescaped, parts))[: call.result]
         if len(data) != call.result:
-            yield Unseen(*moments, call.name, "strace does not show all that it wrote")
+            yield UnseenChange(*moments, call.name, "strace does not show all that it wrote")
         rest = call.arguments.rpartition('"')[2].split(", ")
         flags = rest.pop() if call.name == "pwritev2" else ""
         offset = int(rest[-1]) if call.name.startswith("pwrite") else -1
@@ -305,7 +305,7 @@ class _Follower:
             return
         mode, start, end = words[-3], int(words[-2]), int(words[-2]) + int(words[-1])
         if "COLLAPSE" in mode or "INSERT" in mode or "UNSHARE" in mode:
-            yield Unseen(*moments, "fallocate", "it moves the bytes behind")
+            yield UnseenChange(*moments, "fallocate", "it moves the bytes behind")
         if "KEEP_SIZE" not in mode and end > sizes[number]:
             yield Resize(*moments, number, end, "fallocate")
         if ("PUNCH_HOLE" in mode or "ZERO_RANGE" in mode) and start < (end := min(end, sizes[number])):
@@ -321,12 +321,12 @@ class _Follower:
         paths = re.findall(r"\d+<([^>]*)>", call.arguments)
         path = paths[0 if call.name == "sendfile" else -1] if paths else ""
         if self._files.number(_text(path)) is not None:
-            yield Unseen(*moments, call.name, why)
+            yield UnseenChange(*moments, call.name, why)
 
     def _flush(self, call: Call, moments: tuple[int, int, int]) -> Iterator[Event]:
         if call.name in ("sync", "syncfs"):
             yield Flush(*moments, call.name, None)
-        # A writable mapping is Unseen already, and another one has nothing for msync to flush.
+        # A writable mapping is unseen already, and another one has nothing for msync to flush.
         elif call.name != "msync" and (number := self._descriptor(call)[1]) is not None:
             yield (Hint if call.name == "sync_file_range" else Flush)(*moments, call.name, number)
 
@@ -337,7 +337,7 @@ class _Follower:
         elif call.name.startswith("link"):
             number, place = files.number(paths[0], follow=False), files.place(paths[1])
             if place is not None and number is None:
-                yield Unseen(*moments, "link", "strace does not show a file from outside")
+                yield UnseenChange(*moments, "link", "strace does not show a file from outside")
             elif place is not None and number is not None:
                 yield Link(*moments, number, *place)
         elif call.name.startswith("symlink"):
@@ -360,14 +360,14 @@ class _Follower:
         old, new = self._files.place(paths[0]), self._files.place(paths[-1])
         number = names.get(old) if old is not None else None
         if "RENAME_EXCHANGE" in call.arguments or "RENAME_WHITEOUT" in call.arguments:
-            yield Unseen(*moments, "rename", "it exchanges names")
+            yield UnseenChange(*moments, "rename", "it exchanges names")
         elif old is not None and number is not None:
             if new is None:
                 yield Unlink(*moments, number, *old, "rename")
             elif names.get(new) != number:
                 yield Rename(*moments, number, *old, *new)
         elif new is not None:
-            yield Unseen(*moments, "rename", "strace does not show a file from outside")
+            yield UnseenChange(*moments, "rename", "strace does not show a file from outside")
 
 
 def _mode(arguments: str) -> int:

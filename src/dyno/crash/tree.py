@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Literal
 
-from dyno.crash.record import NEVER, Create, Event, Link, Node, Record, Rename, Resize, Unlink, Unseen, Write
+from dyno.crash.record import NEVER, Create, Event, Link, Node, Record, Rename, Resize, Unlink, UnseenChange, Write
 
 Known = tuple[int, int, int, int, bytes]
 """A name, for the native recorder: device, inode, number, number of the directory (-1 for a root), name."""
@@ -130,7 +130,7 @@ def replayed(record: Record) -> tuple[dict[str, Node], dict[int, bytearray]]:
     return tree.paths(len(record.roots)), contents
 
 
-def unseen(record: Record) -> list[Unseen]:
+def unseen(record: Record) -> list[UnseenChange]:
     """Compares the files on disk with the replayed record. A difference is a change that the recorder didn't see."""
     names, contents = replayed(record)
     unfinished = {event.file for event in record.events if isinstance(event, Write) and event.end == NEVER}
@@ -151,4 +151,4 @@ def unseen(record: Record) -> list[Unseen]:
             if path.read_bytes() != expected:
                 different.add(name)
     why = "what is in {} at the end is not what was recorded"
-    return [Unseen(NEVER, NEVER, 0, "unknown", why.format(name)) for name in sorted(different)]
+    return [UnseenChange(NEVER, NEVER, 0, "unknown", why.format(name)) for name in sorted(different)]

@@ -30,7 +30,7 @@ class DeviceBusy(Exception):
     """The device may not be overwritten. The message continues a sentence that begins with its name."""
 
 
-class Device(NamedTuple):
+class OpenDevice(NamedTuple):
     """An open block device."""
 
     descriptor: int
@@ -38,13 +38,13 @@ class Device(NamedTuple):
 
 
 @contextmanager
-def held(path: str, writable: bool = False) -> Iterator[Device]:
+def held(path: str, writable: bool = False) -> Iterator[OpenDevice]:
     """Opens a block device exclusively, if nothing on it is in use or recognised. Follows a symbolic link. Writes
     nothing. Raises DeviceBusy."""
     descriptor = _open(path, writable)
     try:
         _check(descriptor)
-        yield Device(descriptor, size_bytes(descriptor))
+        yield OpenDevice(descriptor, size_bytes(descriptor))
     finally:
         os.close(descriptor)
 

@@ -47,7 +47,7 @@ class CannotConfine(Exception):
 
 
 @dataclass(frozen=True)
-class Group:
+class ControlGroup:
     """A control group of Dyno's. Children of its processes belong to it too."""
 
     path: Path
@@ -92,7 +92,7 @@ class Group:
 
 
 @contextmanager
-def confined(limit_bytes: int, record: Path) -> Iterator[Group]:
+def confined(limit_bytes: int, record: Path) -> Iterator[ControlGroup]:
     """Creates a group with that limit, and removes it at the end. The file `record` has its path meanwhile, so that
     `clear` can remove the group of a killed run. Raises CannotConfine."""
     group = _create(limit_bytes, record)
@@ -117,7 +117,7 @@ def clear(place: Path) -> None:
             _remove(path)
 
 
-def _create(limit_bytes: int, record: Path) -> Group:
+def _create(limit_bytes: int, record: Path) -> ControlGroup:
     why = "this kernel has no memory controller for a group of processes"
     for parent, version in _parents():
         path = parent / f"{PREFIX}{os.getpid()}-{os.urandom(4).hex()}"
@@ -127,7 +127,7 @@ def _create(limit_bytes: int, record: Path) -> Group:
         except OSError as error:
             why = f"can't create a control group in {parent}: {error.strerror}"
             continue
-        group, files = Group(path, version), _FILES[version]
+        group, files = ControlGroup(path, version), _FILES[version]
         limit: int | None = None
         try:
             (path / files["limit"]).write_text(str(limit_bytes))

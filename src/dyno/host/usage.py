@@ -71,7 +71,7 @@ UNKNOWN = Usage(None, None, None, None, None, None, None, None)
 
 
 @dataclass(frozen=True)
-class Device:
+class DeviceCounters:
     """Bytes read from and written to a block device, by anyone, since it appeared."""
 
     read_bytes: int | None
@@ -181,7 +181,7 @@ def peak_resident_bytes(pid: int, *, root: Path = ROOT) -> int | None:
     return None
 
 
-def device(place: Path, *, root: Path = ROOT) -> Device:
+def device(place: Path, *, root: Path = ROOT) -> DeviceCounters:
     """Returns the counters of the block device or partition that holds `place`, or that `place` is, from its `stat`
     under /sys.
 
@@ -200,10 +200,10 @@ def device(place: Path, *, root: Path = ROOT) -> Device:
             if "0" in (read_text(block / "queue/iostats"), read_text(block / "../queue/iostats")):
                 break
             read, written = to_int(words[2]), to_int(words[6])
-            return Device(
+            return DeviceCounters(
                 None if read is None else read * _SECTOR_BYTES, None if written is None else written * _SECTOR_BYTES
             )
-    return Device(None, None)
+    return DeviceCounters(None, None)
 
 
 def _words(process: Path) -> list[str]:

@@ -15,7 +15,7 @@ from dyno.contracts.settings import unknown
 
 
 @dataclass(frozen=True)
-class Verdict:
+class CheckResult:
     """Result of a check. `passed` is None if this machine can't decide it; `text` says why."""
 
     passed: bool | None
@@ -24,31 +24,31 @@ class Verdict:
 
 
 @dataclass(frozen=True)
-class Check:
+class SelfCheck:
     name: str
     guards: str
     """What users may rely on if the check passes."""
-    make: Callable[[Path], Verdict]
+    make: Callable[[Path], CheckResult]
     """Makes the check in a directory."""
 
 
-def checks() -> tuple[Check, ...]:
+def checks() -> tuple[SelfCheck, ...]:
     """Returns all checks, the quick ones first."""
     from dyno.selftest import machine, timing, trials
 
     return (
-        Check("clock", "the clock never runs backwards, not even between processes", timing.clock),
-        Check("latency", "recorded latencies are those that operations had", timing.latency),
-        Check("cold", "cold reads come from the device", machine.cold),
-        Check("awake", "cores are kept awake when requested, and that slows nothing down", machine.awake),
-        Check("client", "a client that limits its server is noticed", trials.client),
-        Check("stall", "a stall is in the response times of all operations that waited", trials.stall),
-        Check("same", "equal engines are not reported to differ", trials.same),
-        Check("slower", "a slowdown of 10 % is found", trials.slower),
+        SelfCheck("clock", "the clock never runs backwards, not even between processes", timing.clock),
+        SelfCheck("latency", "recorded latencies are those that operations had", timing.latency),
+        SelfCheck("cold", "cold reads come from the device", machine.cold),
+        SelfCheck("awake", "cores are kept awake when requested, and that slows nothing down", machine.awake),
+        SelfCheck("client", "a client that limits its server is noticed", trials.client),
+        SelfCheck("stall", "a stall is in the response times of all operations that waited", trials.stall),
+        SelfCheck("same", "equal engines are not reported to differ", trials.same),
+        SelfCheck("slower", "a slowdown of 10 % is found", trials.slower),
     )
 
 
-def chosen(names: Iterable[str]) -> list[Check]:
+def chosen(names: Iterable[str]) -> list[SelfCheck]:
     """Returns the named checks (all, without names) in the order of `checks`. Raises UsageError."""
     known, wanted = {check.name: check for check in checks()}, list(names)
     for name in wanted:
@@ -57,10 +57,10 @@ def chosen(names: Iterable[str]) -> list[Check]:
     return [check for name, check in known.items() if not wanted or name in wanted]
 
 
-def made(wanted: Iterable[Check], work: Path) -> Iterator[tuple[Check, Verdict]]:
+def made(wanted: Iterable[SelfCheck], work: Path) -> Iterator[tuple[SelfCheck, CheckResult]]:
     """Makes one check after the other. A check that raises an exception has failed."""
     for check in wanted:
         try:
             yield check, check.make(work)
         except Exception as error:
-            yield check, Verdict(False, f"{type(error).__name__}: {error}")
+            yield check, CheckResult(False, f"{type(error).__name__}: {error}")

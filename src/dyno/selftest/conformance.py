@@ -40,7 +40,7 @@ SHARED: Mapping[str, Any] = {ordered_kv.PORT: ordered_kv}
 
 
 @dataclass(frozen=True)
-class Result:
+class ConformanceResult:
     """Outcome of one check."""
 
     port: str
@@ -77,7 +77,7 @@ def units(spec: EngineSpec) -> list[Unit]:
     return own + [Unit(next(iter(one.ports)), suite.name) for suite, one in through if one is not None]
 
 
-def results(spec: EngineSpec, given: Mapping[str, Any], tier: Tier | None, work: Path) -> Iterator[Result]:
+def results(spec: EngineSpec, given: Mapping[str, Any], tier: Tier | None, work: Path) -> Iterator[ConformanceResult]:
     """Runs all checks below the directory `work`. Yields a result for each; none for units that have no checks.
 
     `given`: options as a user wrote them. A port's own options are passed to the checks of that port only.
@@ -107,7 +107,9 @@ def results(spec: EngineSpec, given: Mapping[str, Any], tier: Tier | None, work:
             home.mkdir()
             outcomes, reason = _run(str(spec.interpreter() or sys.executable), job)
         for name, guard in guards.items():
-            yield Result(unit.port, unit.suite, name, *_judged(name, guard, outcomes, reason, gaps.get(name)))
+            yield ConformanceResult(
+                unit.port, unit.suite, name, *_judged(name, guard, outcomes, reason, gaps.get(name))
+            )
 
 
 def _guards(check: Callable[..., None]) -> str:

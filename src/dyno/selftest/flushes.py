@@ -25,7 +25,7 @@ from dyno.options import RunRequest
 from dyno.runner import plan
 from dyno.runner.rows import split_engines
 from dyno.selftest import trace
-from dyno.selftest.trace import Seen
+from dyno.selftest.trace import TraceSummary
 from dyno.text.passwords import mask_argument
 from dyno.text.sanitize import sanitize
 
@@ -41,7 +41,7 @@ WRONG = (BROKEN, FAILED)
 
 
 @dataclass(frozen=True)
-class Claim:
+class TierClaim:
     """A tier that an engine declares."""
 
     spec: EngineSpec
@@ -55,7 +55,7 @@ class Claim:
 
 
 @dataclass(frozen=True)
-class Proof:
+class TierProof:
     """Verdict on a claim, by the trace of its commits."""
 
     engine: str
@@ -65,12 +65,12 @@ class Proof:
     settings: Mapping[str, Value | None]
     """Settings that give the tier, as the running engine reports them or else as declared."""
     version: str | None = None
-    seen: Seen | None = None
+    seen: TraceSummary | None = None
     """None without a trace."""
 
     def data(self) -> dict[str, Any]:
         """Returns plain JSON data, with counts instead of commits."""
-        seen = self.seen or Seen()
+        seen = self.seen or TraceSummary()
         known = self.seen is not None
         return {
             **{name: value for name, value in asdict(self).items() if name != "seen"},
@@ -84,7 +84,7 @@ class Proof:
         }
 
 
-def claims(engines: Sequence[str] = (), tier: str | None = None) -> list[Claim]:
+def claims(engines: Sequence[str] = (), tier: str | None = None) -> list[TierClaim]:
     """Returns each tier of each requested engine; without a request, of all that can take part. Raises UsageError."""
     if tier is not None and tier not in [known.value for known in Tier]:
         raise UsageError(unknown("tier", tier, [known.value for known in Tier]))
@@ -92,7 +92,7 @@ def claims(engines: Sequence[str] = (), tier: str | None = None) -> list[Claim]:
     if not engines:
         every = [claim for suite, spec in provable.values() for claim in _claims(suite, spec, spec.name, {})]
         return [claim for claim in every if tier in (None, claim.tier.value)]
-    wanted: list[Claim] = []
+    wanted: list[TierClaim] = []
     for text, named in split_engines(dict.fromkeys(engines)):
         if named.name not in provable:
             raise UsageError(
@@ -117,14 +117,14 @@ def _provable() -> dict[str, tuple[Suite, EngineSpec]]:
 
 def _claims(
     suite: Suite, spec: EngineSpec, text: str, given: Mapping[str, Any], tier: str | None = None
-) -> Iterator[Claim]:
+) -> Iterator[TierClaim]:
     """Yields an engine's claims: at the requested tier, or at all that it has with these options."""
     options = spec.resolve(given)
     lacking = spec.lacking(options)
     tiers = [Tier(tier)] if tier else [t for t in spec.tiers if spec.ask("refuse", t, options) is None]
     for each in tiers:
         if lacking and each in spec.tiers:
-            yield Claim(spec, mask_argument(text), each, None, lacking)
+            yield TierClaim(spec, mask_argument(text), each, None, lacking)
             continue
         assert suite.proof is not None
         params: dict[str, list[Value]] = {}
@@ -133,10 +133,10 @@ def _claims(
             params[proof.count] = [COMMITS + 1]
         made = plan.make(RunRequest(suite.name, [text], params=params, samples=1, tier=each.value))
         cell = next(cell for cell in made.cells if cell.engine == spec.name)
-        yield Claim(spec, cell.asked, each, cell)
+        yield TierClaim(spec, cell.asked, each, cell)
 
 
-def proofs(wanted: Iterable[Claim], work: Path) -> Iterator[Proof]:
+def proofs(wanted: Iterable[TierClaim], work: Path) -> Iterator[TierProof]:
     """Traces one claim after the other, each with a process and a directory of its own below `work`."""
     unavailable = trace.unavailable()
     for claim in wanted:
@@ -149,11 +149,11 @@ def proofs(wanted: Iterable[Claim], work: Path) -> Iterator[Proof]:
                 yield _proof(claim, claim.cell, Path(directory))
 
 
-def _untraced(claim: Claim, why: str, verdict: str = DECLARED) -> Proof:
-    return Proof(claim.engine, claim.tier.value, verdict, why, claim.spec.tiers[claim.tier])
+def _untraced(claim: TierClaim, why: str, verdict: str = DECLARED) -> TierProof:
+    return TierProof(claim.engine, claim.tier.value, verdict, why, claim.spec.tiers[claim.tier])
 
 
-def _proof(claim: Claim, cell: Cell, directory: Path) -> Proof:
+def _proof(claim: TierClaim, cell: Cell, directory: Path) -> TierProof:
     home, lines, answer_file = directory / "home", directory / "trace", directory / "answer"
     home.mkdir()
     job = {
@@ -179,7 +179,7 @@ def _proof(claim: Claim, cell: Cell, directory: Path) -> Proof:
         verdict, why = DECLARED, claim.spec.untested
     version = sanitize(answer["version"], keep="")
     settings = read_back(claim.spec.tiers[claim.tier], answer["settings"])
-    return Proof(claim.engine, claim.tier.value, verdict, why, settings, version, seen)
+    return TierProof(claim.engine, claim.tier.value, verdict, why, settings, version, seen)
 
 
 def read_back(declared: Mapping[str, Value], reported: Mapping[str, Any]) -> Mapping[str, Value | None]:
@@ -226,7 +226,7 @@ def _named(files: Sequence[str]) -> str:
     return ", ".join(files[:NAMED]) + more
 
 
-def judged(tier: Tier, seen: Seen, commits: int = COMMITS) -> tuple[str, str]:
+def judged(tier: Tier, seen: TraceSummary, commits: int = COMMITS) -> tuple[str, str]:
     """Returns the verdict on a tier by the traced commits, and the reason. `commits`: number of acknowledged
     commits."""
     count, mapped = len(seen.commits), _named([Path(name).name for name in seen.mapped])

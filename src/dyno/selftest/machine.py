@@ -17,7 +17,7 @@ from dyno.host.filesystem import filesystem
 from dyno.host.keep_awake import CannotKeepAwake, cores, kept
 from dyno.host.procfs import ROOT, Ticks
 from dyno.host.usage import cpu_ns, own
-from dyno.selftest import Verdict
+from dyno.selftest import CheckResult
 
 BYTES = 64 << 20
 PIECE_BYTES = 1 << 20
@@ -36,10 +36,10 @@ while time.process_time() < end:
 """
 
 
-def cold(work: Path) -> Verdict:
+def cold(work: Path) -> CheckResult:
     """Evicts a file and reads it twice: only the first time it must come from the device."""
     if filesystem(work)["ram_backed"]:
-        return Verdict(None, "the work directory is in memory, where nothing can be cold")
+        return CheckResult(None, "the work directory is in memory, where nothing can be cold")
     file = work / "cold"
     try:
         with file.open("wb") as writing:
@@ -51,12 +51,14 @@ def cold(work: Path) -> Verdict:
     finally:
         file.unlink(missing_ok=True)
     if evicted is None or cached is None or first is None or second is None:
-        return Verdict(None, "this kernel doesn't report what is in the page cache, or what is read from a device")
+        return CheckResult(
+            None, "this kernel doesn't report what is in the page cache, or what is read from a device"
+        )
     text = f"evicted: {evicted:.1f} % resident, {first * 100:.0f} % read from the device;"
     text += f" cached: {cached:.1f} % resident, {second * 100:.0f} % read from the device"
     passed = evicted <= EVICTED_PERCENT and cached >= CACHED_PERCENT
     passed = passed and first >= COLD_SHARE and second <= CACHED_SHARE
-    return Verdict(passed, text, {"evicted_percent": evicted, "cached_percent": cached})
+    return CheckResult(passed, text, {"evicted_percent": evicted, "cached_percent": cached})
 
 
 def _read_from_device(file: Path) -> float | None:
@@ -69,7 +71,7 @@ def _read_from_device(file: Path) -> float | None:
     return None if before is None or after is None else (after - before) / BYTES
 
 
-def awake(work: Path) -> Verdict:
+def awake(work: Path) -> CheckResult:
     """Measures how long a core that is kept awake idles, and the time taken from a process that computes on it. The
     process is in a session of its own, like that of every trial."""
     try:
@@ -78,13 +80,13 @@ def awake(work: Path) -> Verdict:
             idle, taken = _idle_percent(), _taken_percent(pids, cores()[0])
             ended = keeper.ended
     except CannotKeepAwake as error:
-        return Verdict(None, f"the cores can't be kept awake: {error}")
+        return CheckResult(None, f"the cores can't be kept awake: {error}")
     left = [pid for pid in pids if psutil.pid_exists(pid)]
     text = f"idle for {idle:.1f} % of the time; {taken:.1f} % of a core's time is taken from a process that computes"
     text += "; a process that kept a core awake ended by itself" if ended else ""
     text += f"; {len(left)} of {len(pids)} processes are left behind" if left else ""
     passed = idle <= IDLE_PERCENT and taken <= TAKEN_PERCENT and not ended and not left
-    return Verdict(passed, text, {"idle_percent": round(idle, 2), "taken_percent": round(taken, 2)})
+    return CheckResult(passed, text, {"idle_percent": round(idle, 2), "taken_percent": round(taken, 2)})
 
 
 def _idle_percent() -> float:

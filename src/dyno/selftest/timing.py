@@ -18,7 +18,7 @@ from dyno.contracts.pace import Pace
 from dyno.contracts.suite import Operations
 from dyno.measure.driver import measure
 from dyno.measure.loop import Loop, native, pick
-from dyno.selftest import Verdict
+from dyno.selftest import CheckResult
 
 OPERATIONS = 5_000
 MEDIAN_NS, SPREAD = 60_000, 0.8
@@ -31,7 +31,7 @@ DRIFT_PPM = 200.0
 SECONDS = 1.0
 
 
-def latency(work: Path) -> Verdict:
+def latency(work: Path) -> CheckResult:
     """Measures operations whose times have a known distribution, and which time themselves by the kernel's clock."""
     worst, texts = 0.0, []
     for name in ("native", "python") if native() else ("python",):
@@ -46,10 +46,10 @@ def latency(work: Path) -> Verdict:
             if (ns := recorded[at]) is not None
         }
         if not errors or not own:
-            return Verdict(False, f"{name} loop: no latencies were recorded")
+            return CheckResult(False, f"{name} loop: no latencies were recorded")
         worst = max(worst, *errors.values())
         texts.append(f"{name} loop: " + ", ".join(f"{at} off by {error:.2f} %" for at, error in errors.items()))
-    return Verdict(worst <= NEAR_PERCENT, "; ".join(texts), {"worst_percent": worst})
+    return CheckResult(worst <= NEAR_PERCENT, "; ".join(texts), {"worst_percent": worst})
 
 
 def _spinner(own: list[int]) -> Any:
@@ -73,7 +73,7 @@ def _error_percent(recorded: int, own: Sequence[int], percentile: float) -> floa
     return abs(recorded - nearest) / nearest * 100
 
 
-def clock(work: Path) -> Verdict:
+def clock(work: Path) -> CheckResult:
     """Exchanges readings of the clock between two processes, on different cores if there are two."""
     loop = pick()
     backwards = _count_backwards(loop)
@@ -84,7 +84,7 @@ def clock(work: Path) -> Verdict:
     drift = abs(measured - passed) / passed * 1e6
     text = f"{loop.CLOCK}: {backwards} of {2 * EXCHANGES:,} readings ran backwards between two processes;"
     text += f" it differs from the kernel's clock by {drift:.0f} parts in a million"
-    return Verdict(not backwards and drift <= DRIFT_PPM, text, {"backwards": backwards, "drift_ppm": drift})
+    return CheckResult(not backwards and drift <= DRIFT_PPM, text, {"backwards": backwards, "drift_ppm": drift})
 
 
 def _count_backwards(loop: Loop) -> int:

@@ -137,7 +137,7 @@ class Commit:
 
 
 @dataclass(frozen=True)
-class Seen:
+class TraceSummary:
     """What a trace shows of an engine's files."""
 
     commits: tuple[Commit, ...] = ()
@@ -167,7 +167,7 @@ class _Process:
         self.synchronous, self.mappings = dict(synchronous), list(mappings)
 
 
-def seen(lines: Iterable[str], home: Path, log: Sequence[str] = ()) -> Seen:
+def seen(lines: Iterable[str], home: Path, log: Sequence[str] = ()) -> TraceSummary:
     """Returns what the lines of strace show of the files below `home`, or only of those that match a pattern in
     `log`."""
     return _Follower(list(calls(lines)), home, log).seen()
@@ -185,7 +185,7 @@ class _Follower:
         self._mapped: set[str] = set()
         self._unseen: set[str] = set()
 
-    def seen(self) -> Seen:
+    def seen(self) -> TraceSummary:
         commits: list[Commit] = []
         overtaken: list[int] = []
         pending: list[Act] = []
@@ -210,7 +210,7 @@ class _Follower:
         if len(overtaken) <= MOST_OVERTAKEN * len(commits):
             for number in overtaken:
                 commits[number] = replace(commits[number], flushed=True)
-        return Seen(
+        return TraceSummary(
             tuple(commits),
             Counter(act.kind for act in counted if act.flushes),
             Counter(act.kind for act in counted if act.writes),

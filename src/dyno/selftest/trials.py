@@ -13,7 +13,7 @@ from dyno.contracts.histogram import percentiles
 from dyno.options import RunRequest
 from dyno.results import Run
 from dyno.runner import parent, plan
-from dyno.selftest import Verdict
+from dyno.selftest import CheckResult
 from dyno.stats.compare import ratios
 from dyno.stats.doubts import doubts
 from dyno.stats.estimate import CONFIDENCE, FEWEST_TRIALS, around, center
@@ -48,7 +48,7 @@ def run_trials(work: Path, name: str, engines: Sequence[str], **options: Any) ->
     return run
 
 
-def stall(work: Path) -> Verdict:
+def stall(work: Path) -> CheckResult:
     """Stalls one operation of 10,000 for a second. At 1,000 a second, a thousand others wait for it.
 
     The one that is due k ms later waits for 1,000 - k ms. So the 100th longest wait of 10,000, which is the p99, is
@@ -59,13 +59,13 @@ def stall(work: Path) -> Verdict:
     (sample,) = run.attempts[-1].samples
     response, service = percentiles([sample.response])["p99"], percentiles([sample.histogram])["p99"]
     if response is None or service is None:
-        return Verdict(False, "no response times were recorded")
+        return CheckResult(False, "no response times were recorded")
     expected_ms = STALL_MS - SECONDS * RATE / 100 * 1_000 / RATE
     response_ms, service_ms = response / 1e6, service / 1e6
     passed = abs(response_ms - expected_ms) <= NEAR * expected_ms and service_ms < BLIND_MS
     text = f"p99 of the response time is {response_ms:.0f} ms, by calculation {expected_ms:.0f} ms;"
     text += f" that of the service time, all that a closed loop sees, is {service_ms:.3g} ms"
-    return Verdict(passed, text, {"response_p99_ns": response, "service_p99_ns": service})
+    return CheckResult(passed, text, {"response_p99_ns": response, "service_p99_ns": service})
 
 
 class Ratio(NamedTuple):
@@ -75,7 +75,7 @@ class Ratio(NamedTuple):
     blocks: int
 
 
-def same(work: Path) -> Verdict:
+def same(work: Path) -> CheckResult:
     """Compares an engine with itself. By chance one interval in twenty excludes 1, so the check fails only for an
     interval that is 3 % away."""
     ratio = _compare(work, AGAIN)
@@ -85,7 +85,7 @@ def same(work: Path) -> Verdict:
     return _verdict(alike, differs, ratio, "A against A")
 
 
-def slower(work: Path) -> Verdict:
+def slower(work: Path) -> CheckResult:
     """Compares an engine that does 10 % more work with the same one without. Finds the difference and its size."""
     ratio = _compare(work, SLOWER)
     right = ratio.high < 1 and LEAST <= 1 / ratio.median - 1 <= MOST
@@ -108,17 +108,17 @@ def _compare(work: Path, engine: str) -> Ratio:
     return ratio
 
 
-def _verdict(right: bool, wrong: bool, ratio: Ratio, what: str) -> Verdict:
+def _verdict(right: bool, wrong: bool, ratio: Ratio, what: str) -> CheckResult:
     """If neither right nor wrong, the interval is too wide, which is the machine's fault and not Dyno's."""
     text = f"{what}: {ratio.median:.3f} of the throughput,"
     text += f" 95 % interval {ratio.low:.3f} to {ratio.high:.3f}, from {ratio.blocks} blocks"
     passed = True if right else (False if wrong else None)
     if passed is None:
         text += "; this machine is too busy to tell, dyno doctor says more"
-    return Verdict(passed, text, {"ratio": ratio.median, "low": ratio.low, "high": ratio.high})
+    return CheckResult(passed, text, {"ratio": ratio.median, "low": ratio.low, "high": ratio.high})
 
 
-def client(work: Path) -> Verdict:
+def client(work: Path) -> CheckResult:
     """Runs two servers that do nothing: the client of one computes all the time, that of the other waits."""
     busy = _is_doubted(run_trials(work, "busy", ["synthetic:server=yes"], samples=BUSY_TRIALS))
     waiting = _is_doubted(
@@ -126,7 +126,7 @@ def client(work: Path) -> Verdict:
     )
     text = f"a client that computes all the time is {'' if busy else 'not '}noticed,"
     text += f" one that waits is {'' if waiting else 'not '}suspected"
-    return Verdict(busy and not waiting, text)
+    return CheckResult(busy and not waiting, text)
 
 
 def _is_doubted(run: Run) -> bool:
