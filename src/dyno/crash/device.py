@@ -109,7 +109,8 @@ class DeviceBench(Bench):
             unmount(mountpoint)
 
     def workload(self) -> RecordedWorkload:
-        """Records COMMITS commits as writes and flushes of the disk, on a store created before. Raises WorkloadFailed."""
+        """Records COMMITS commits as writes and flushes of the disk, on a store created before. Raises
+        WorkloadFailed."""
         size = LEAST_BYTES[self._system] + (0 if self.born else SERVER_BYTES)
         with self._image.open("wb") as file:
             file.truncate(size)
