@@ -76,8 +76,8 @@ def find(version: str) -> Path:
 
 def _candidates(version: str) -> Iterator[Path]:
     yield Path(sys.executable)
-    if found := shutil.which(f"python{version}"):
-        yield Path(found)
+    if python := shutil.which(f"python{version}"):
+        yield Path(python)
     pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv") / "versions"
     yield from sorted(pyenv.glob(f"{version}.*/bin/python"), reverse=True)
     if uv := shutil.which("uv"):

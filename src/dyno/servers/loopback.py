@@ -59,8 +59,8 @@ def of_url(url: str, port: int, secure: tuple[str, ...] = ("https",), known: tup
     arguments that its query may have. Raises Refused for any other argument, because it may request TLS."""
     parts = urlsplit(url)
     if unknown := [name for name, _ in parse_qsl(parts.query, keep_blank_values=True) if name not in known]:
-        there = f"known: {', '.join(known)}" if known else "none is known"
-        raise Refused(f"{mask_password(url)}: unknown argument {unknown[0]!r}; {there}")
+        remedy = f"known: {', '.join(known)}" if known else "none is known"
+        raise Refused(f"{mask_password(url)}: unknown argument {unknown[0]!r}; {remedy}")
     return Address(
         parts.hostname or HOST,
         parts.port or port,

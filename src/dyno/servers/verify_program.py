@@ -33,11 +33,11 @@ def verify(program: Program, path: Path) -> None:
         if why := _untrusted(place):
             raise Refused(why)
     identity = _identity(files)
-    known = _read(program)
-    if known.get("identity") == identity:
+    record = _read(program)
+    if record.get("identity") == identity:
         return
     digest = _digest(program, files)
-    expected = known.get("sha256") if isinstance(program.source, GoModule) else program.source.sha256
+    expected = record.get("sha256") if isinstance(program.source, GoModule) else program.source.sha256
     if expected not in (None, digest):
         raise Refused(
             f"{path} is not what was installed: its SHA-256 is {digest}, not {expected}; dyno install gets it again"

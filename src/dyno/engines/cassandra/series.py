@@ -71,8 +71,6 @@ class Series:
         numpy_parser.make_native_byteorder = _native_byteorder
         self._reader.client_protocol_handler = NumpyProtocolHandler
 
-    # -- writes ---------------------------------------------------------------------------------------------
-
     def insert(self, batch: SampleBatch) -> None:
         """Sends requests of up to ROWS rows of one partition, and waits until all are acknowledged."""
         requests = _Requests(self._writer)
@@ -123,8 +121,6 @@ class Series:
     def _tables(self) -> set[Path]:
         return {file for file in self._engine.files() if file.name.endswith("-Data.db")}
 
-    # -- reads ----------------------------------------------------------------------------------------------
-
     def seen(self, pv: int, ts: int) -> bool:
         return self._writer.execute(self._seen, (self._names[pv], ts // DAY, ts)).one() is not None
 
@@ -147,14 +143,14 @@ class Series:
     def _answers(self, queries: Iterable[tuple[Any, int, int, tuple[int, ...]]]) -> Iterator[tuple[int, list[Any]]]:
         """Yields the variable and the columns of the answer for each query, in order; several are in flight at
         once."""
-        waiting = deque[tuple[int, Any]]()
+        futures = deque[tuple[int, Any]]()
         for statement, pv, day, more in queries:
             future = self._reader.execute_async(statement, (self._names[pv], day, *more))
-            waiting.append((pv, future))
-            if len(waiting) >= IN_FLIGHT // 4:
-                pv, future = waiting.popleft()
+            futures.append((pv, future))
+            if len(futures) >= IN_FLIGHT // 4:
+                pv, future = futures.popleft()
                 yield pv, _columns(future.result())
-        for pv, future in waiting:
+        for pv, future in futures:
             yield pv, _columns(future.result())
 
     def all(self) -> Iterator[SampleBatch]:
@@ -173,11 +169,11 @@ class Series:
         import numpy as np
 
         queries = ((self._last, pv, max(days), ()) for pv, days in self._days.items() if days)
-        found = [(pv, columns) for pv, columns in self._answers(queries) if len(columns[0])]
-        if not found:
+        answers = [(pv, columns) for pv, columns in self._answers(queries) if len(columns[0])]
+        if not answers:
             return samples.batch([()] * 5)
         return self._batch(
-            [pv for pv, _ in found], [np.concatenate([each[at] for _, each in found]) for at in range(4)]
+            [pv for pv, _ in answers], [np.concatenate([each[at] for _, each in answers]) for at in range(4)]
         )
 
     def downsample(self, pv: int, start: int, end: int, bucket: int) -> Buckets:
@@ -194,23 +190,23 @@ class _Requests:
 
     def __init__(self, session: Any) -> None:
         self._send: Callable[..., Any] = session.execute_async
-        self._places, self._errors = Semaphore(IN_FLIGHT), list[BaseException]()
+        self._slots, self._errors = Semaphore(IN_FLIGHT), list[BaseException]()
 
     def send(self, *request: Any) -> None:
-        self._places.acquire()
+        self._slots.acquire()
         self._send(*request).add_callbacks(self._done, self._failed)
 
     def _done(self, _: Any) -> None:
-        self._places.release()
+        self._slots.release()
 
     def _failed(self, error: BaseException) -> None:
         self._errors.append(error)
-        self._places.release()
+        self._slots.release()
 
     def wait(self) -> None:
         """Waits for all requests. Raises the first error."""
         for _ in range(IN_FLIGHT):
-            self._places.acquire()
+            self._slots.acquire()
         if self._errors:
             raise self._errors[0]
 

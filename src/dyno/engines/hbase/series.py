@@ -52,8 +52,6 @@ class Series:
         """Writes what is in memory into files."""
         self._engine.flush()
 
-    # -- reads ----------------------------------------------------------------------------------------------
-
     def seen(self, pv: int, ts: int) -> bool:
         return bool(self._table.row(self._key(pv, ts)))
 
@@ -67,8 +65,8 @@ class Series:
         return self._read(row_start=self._key(pv, end - 1), row_stop=self._key(pv, start - 1))
 
     def _read(self, **rows: bytes) -> Samples:
-        found = list(self._table.scan(batch_size=PAGE, **rows))
-        return samples.samples([values[::-1] for values in _columns(found)])
+        columns = _columns(list(self._table.scan(batch_size=PAGE, **rows)))
+        return samples.samples([values[::-1] for values in columns])
 
     def all(self) -> Iterator[SampleBatch]:
         """Yields all samples in the order of the keys."""
@@ -83,8 +81,8 @@ class Series:
 
     def latest(self) -> SampleBatch:
         """Returns the first row of each variable."""
-        found = [row for prefix in self._prefixes for row in self._table.scan(row_prefix=prefix, limit=1)]
-        return self._batch(found)
+        rows = [row for prefix in self._prefixes for row in self._table.scan(row_prefix=prefix, limit=1)]
+        return self._batch(rows)
 
     def _batch(self, rows: Sequence[Any]) -> SampleBatch:
         return samples.batch([[self._numbers[key[: -KEY.size]] for key, _ in rows], *_columns(rows)])

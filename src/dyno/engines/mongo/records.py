@@ -27,13 +27,13 @@ Session = Any
 
 
 def document(record: Record, indexed: bool) -> dict[str, str]:
-    made = {"_id": identity(record["name"], record["location"]), **record}
-    return made | {name: function(record) for name, function in INDEXES.items()} if indexed else made
+    plain = {"_id": identity(record["name"], record["location"]), **record}
+    return plain | {name: function(record) for name, function in INDEXES.items()} if indexed else plain
 
 
-def record(found: dict[str, str]) -> Record:
+def record(document: dict[str, str]) -> Record:
     """Returns the record of a whole document."""
-    return {"name": found["name"], "location": found["location"], "stub": found["stub"]}
+    return {"name": document["name"], "location": document["location"], "stub": document["stub"]}
 
 
 class DocumentReader(Reader):
@@ -43,8 +43,9 @@ class DocumentReader(Reader):
         self._collection, self._session = collection, session
 
     def get(self, key: Key) -> Record | None:
-        found: Record | None = self._collection.find_one({"_id": identity(*key)}, FIELDS, session=self._session)
-        return found
+        return self._collection.find_one(  # type: ignore[no-any-return]
+            {"_id": identity(*key)}, FIELDS, session=self._session
+        )
 
     def get_many(self, keys: Sequence[Key]) -> list[Record | None]:
         existing = _existing(self._collection, keys, self._session)
@@ -54,8 +55,7 @@ class DocumentReader(Reader):
         find_one, session = self._collection.find_one, self._session
 
         def find(value: str) -> Record | None:
-            found: Record | None = find_one({index: value}, FIELDS, session=session)
-            return found
+            return find_one({index: value}, FIELDS, session=session)  # type: ignore[no-any-return]
 
         return find
 
@@ -63,9 +63,9 @@ class DocumentReader(Reader):
         find, session = self._collection.find, self._session
 
         def scan(key: Key) -> list[Record]:
-            wanted = {"_id": {"$gte": identity(*key)}}
-            # All of them in one answer: there is no second batch to ask for.
-            return list(find(wanted, FIELDS, sort=[("_id", 1)], limit=count, batch_size=count + 1, session=session))
+            query = {"_id": {"$gte": identity(*key)}}
+            # With a batch size over the limit, all are in one answer.
+            return list(find(query, FIELDS, sort=[("_id", 1)], limit=count, batch_size=count + 1, session=session))
 
         return scan
 
@@ -149,16 +149,16 @@ class DocumentRecords:
         first, every = _ahead(keys)
         if len(first) == 1:
             return [self._collection.delete_one({"_id": identity(*first[0])}).deleted_count == 1]
-        found: list[bool] = []
+        deleted: list[bool] = []
         if first:
             with self._transaction() as session:
                 for batch in batches(every, BATCH):
                     existing = _existing(self._collection, batch, session)
                     gone = [identity(*key) for key in existing]
                     self._collection.delete_many({"_id": {"$in": gone}}, session=session)
-                    # Only the first mention of a key finds it.
-                    found += [existing.pop(key, None) is not None for key in batch]
-        return found
+                    # Only the first mention of a key deletes it.
+                    deleted += [existing.pop(key, None) is not None for key in batch]
+        return deleted
 
     def close(self) -> None:
         """Does nothing: the connection is the engine's."""
@@ -166,9 +166,9 @@ class DocumentRecords:
 
 def _existing(collection: Any, keys: Sequence[Key], session: Session) -> dict[Key, Record]:
     """Returns the records of these keys that exist, by one query."""
-    wanted = {"_id": {"$in": [identity(*key) for key in dict.fromkeys(keys)]}}
-    found = collection.find(wanted, FIELDS, batch_size=len(keys) + 1, session=session)
-    return {(one["name"], one["location"]): one for one in found}
+    query = {"_id": {"$in": [identity(*key) for key in dict.fromkeys(keys)]}}
+    records = collection.find(query, FIELDS, batch_size=len(keys) + 1, session=session)
+    return {(one["name"], one["location"]): one for one in records}
 
 
 def _ahead(items: Iterable[Any]) -> tuple[list[Any], Iterable[Any]]:

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dyno.contracts.model import Absent, Value
 from dyno.contracts.suite import Report
 from dyno.engines.mysql.innodb import InnoDB
-from dyno.engines.sysbench import program
-from dyno.engines.sysbench.database_tests import Sysbench
+from dyno.engines.sysbench.program import Sysbench
+from dyno.engines.sysbench.program import missing as missing_sysbench
 from dyno.suites.oltp import Load, SysbenchTables
 
 WHY = "pgbench is a tool for PostgreSQL alone"
@@ -16,7 +16,7 @@ WHY = "pgbench is a tool for PostgreSQL alone"
 
 def missing(options: Mapping[str, Value]) -> str | None:
     """Returns that sysbench is missing, with the command that installs it; None if it isn't."""
-    return program.missing()
+    return missing_sysbench()
 
 
 class Transactions:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from dyno.contracts.model import Value
 from dyno.contracts.suite import Report
 from dyno.engines.postgresql.server import places
-from dyno.engines.sysbench import program as sysbench
-from dyno.engines.sysbench.database_tests import Sysbench, fill_pgbench, run_pgbench
+from dyno.engines.sysbench.program import Sysbench, fill_pgbench, run_pgbench
+from dyno.engines.sysbench.program import missing as missing_sysbench
 from dyno.servers.process import program
 from dyno.suites.oltp import Load, SysbenchTables
 
@@ -23,7 +23,7 @@ def missing(options: Mapping[str, Value]) -> str | None:
     """Returns which tool is missing, with the command that installs it; None if none is."""
     if program("pgbench", places=places()) is None:
         return "needs pgbench: apt-get install -y postgresql"
-    return sysbench.missing()
+    return missing_sysbench()
 
 
 class Transactions:

@@ -95,13 +95,13 @@ class Series(SqlSeries):
 
     def all(self) -> Iterator[SampleBatch]:
         with self._cursor.copy(COPY_OUT) as copy:
-            waiting = [bytes(next(iter(copy))).removeprefix(HEADER)]
+            pieces = [bytes(next(iter(copy))).removeprefix(HEADER)]
             for piece in copy:
-                waiting.append(bytes(piece))
-                if len(waiting) == PIECE:
-                    yield self.batch(_unpacked(b"".join(waiting)))
-                    waiting.clear()
-            if rest := b"".join(waiting).removesuffix(TRAILER):
+                pieces.append(bytes(piece))
+                if len(pieces) == PIECE:
+                    yield self.batch(_unpacked(b"".join(pieces)))
+                    pieces.clear()
+            if rest := b"".join(pieces).removesuffix(TRAILER):
                 yield self.batch(_unpacked(rest))
 
     def close(self) -> None:

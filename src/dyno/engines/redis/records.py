@@ -23,9 +23,9 @@ BATCH = 1_000
 # Returns the record of the first entry that begins with ARGV[1]. Two calls would be slower, and the record could be
 # deleted between them.
 FIND = """
-local found = redis.call('ZRANGE', KEYS[1], '[' .. ARGV[1], '+', 'BYLEX', 'LIMIT', 0, 1)[1]
-if not found or string.sub(found, 1, #ARGV[1]) ~= ARGV[1] then return false end
-return redis.call('GET', ARGV[2] .. string.sub(found, #ARGV[1] + 1))
+local entry = redis.call('ZRANGE', KEYS[1], '[' .. ARGV[1], '+', 'BYLEX', 'LIMIT', 0, 1)[1]
+if not entry or string.sub(entry, 1, #ARGV[1]) ~= ARGV[1] then return false end
+return redis.call('GET', ARGV[2] .. string.sub(entry, #ARGV[1] + 1))
 """
 
 
@@ -52,8 +52,8 @@ class KeyedReader(Reader):
         execute, script, prefix, entries = self._execute, self._find, self._prefix, _index(self._prefix, index)
 
         def find(value: str) -> Record | None:
-            found = execute(b"EVALSHA", script, 1, entries, pack(b"", (value,)), prefix)
-            return None if found is None else _MSGPACK.decode(found)
+            record = execute(b"EVALSHA", script, 1, entries, pack(b"", (value,)), prefix)
+            return None if record is None else _MSGPACK.decode(record)
 
         return find
 
@@ -152,9 +152,9 @@ class KeyedRecords:
 
         there: list[bool] = []
         for same, answer in zip(earlier, self._answers(commands()), strict=True):
-            found = [score is not None for score in answer] if isinstance(answer, list) else [answer == 1]
+            exist = [score is not None for score in answer] if isinstance(answer, list) else [answer == 1]
             # Only the first mention of a key deletes it.
-            there += [yes and place is None for yes, place in zip(found, same, strict=True)]
+            there += [yes and place is None for yes, place in zip(exist, same, strict=True)]
         return there
 
     def _answers(self, commands: Iterable[tuple[Any, ...]]) -> list[Any]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
-from dyno.contracts.engine import Engine, Maintenance
-from dyno.contracts.model import Caveat, Value
+from dyno.contracts.engine import Engine, EngineSpec, Maintenance, PortSpec
+from dyno.contracts.model import Caveat, Tier, Value
 from dyno.contracts.settings import Setting, choice
 from dyno.host import filesystem
 from dyno.host.installation import version
@@ -55,13 +56,6 @@ class Database(Engine):
         return ", ".join(f"{name} {version(name)}" for name in ("ZODB", *self.distributions))
 
 
-class InMemory(Database):
-    """A database over a storage in memory."""
-
-    def caveats(self) -> Iterable[Caveat]:
-        yield Caveat("in-process", "holds pickles in this process: nothing is written or sent anywhere")
-
-
 class Objects:
     """See `dyno.suites.objects.transactions.Objects`."""
 
@@ -70,6 +64,30 @@ class Objects:
 
     def close(self) -> None:
         pass
+
+
+class _InMemory(Database):
+    def __init__(self, storage: Callable[[], Any], home: Path, tier: Tier, options: Mapping[str, Value]) -> None:
+        super().__init__(storage())
+
+    def caveats(self) -> Iterable[Caveat]:
+        yield Caveat("in-process", "holds pickles in this process: nothing is written or sent anywhere")
+
+
+def in_memory(name: str, title: str, storage: Callable[[], Any]) -> EngineSpec:
+    """Returns the declaration of an engine on a storage in memory. Clients are threads that share the database."""
+    return EngineSpec(
+        name=name,
+        title=title,
+        opener=partial(_InMemory, storage),
+        ports={"objects": PortSpec(Objects)},
+        tiers={Tier.VOLATILE: {}},
+        default_tier=Tier.VOLATILE,
+        modules=("ZODB",),
+        requires=REQUIRES,
+        clients="threads",
+        in_memory=True,
+    )
 
 
 def database(storage: Any) -> Any:

@@ -2,32 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
+from typing import Any
 
-from dyno.contracts.engine import EngineSpec, PortSpec
-from dyno.contracts.model import Tier, Value
 from dyno.engines.zodb import databases
 
 
-class Dict(databases.InMemory):
-    """A database of its own; clients are threads that share it."""
+def storage() -> Any:
+    from ZODB.MappingStorage import MappingStorage
 
-    def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value]) -> None:
-        from ZODB.MappingStorage import MappingStorage
-
-        super().__init__(MappingStorage())
+    return MappingStorage()
 
 
-ENGINE = EngineSpec(
-    name="mappingstorage",
-    title="ZODB's MappingStorage, in memory",
-    opener=Dict,
-    ports={"objects": PortSpec(databases.Objects)},
-    tiers={Tier.VOLATILE: {}},
-    default_tier=Tier.VOLATILE,
-    modules=("ZODB",),
-    requires=databases.REQUIRES,
-    clients="threads",
-    in_memory=True,
-)
+ENGINE = databases.in_memory("mappingstorage", "ZODB's MappingStorage, in memory", storage)
