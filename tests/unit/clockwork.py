@@ -1,5 +1,5 @@
-"""The loops that measure, for tests of them, and a clock for those in Python: it stands still but for what a test
-lets pass, and what a reading costs.
+"""The measuring loops for tests, and a clock for the Python loops that only moves when a test moves it, or by the
+cost of a reading.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ both_loops = pytest.mark.parametrize("loop", ["python", "native"])
 
 
 def the_loop(name: str) -> Loop:
-    """The loop of that name. Where the native one is not built, skips the test; under CI=true fails it."""
+    """The loop of that name. If the native loop was not built, skips the test; with CI=true fails it."""
     if name == "native" and native() is None:
         if os.environ.get("CI") == "true":
             pytest.fail(f"{NATIVE_MISSING}, and CI must test it")
@@ -26,7 +26,7 @@ def the_loop(name: str) -> Loop:
 
 
 class Clock:
-    """In place of `now` and `sleep` of the Python loops; each reading takes `reading` ns, which are over when it
+    """Replaces `now` and `sleep` of the Python loops. Each reading takes `reading` ns, which have passed when it
     returns.
 
     A sleep wakes late by what the loop allows for, so that it ends when an operation is due, and by `late` more.
@@ -49,7 +49,7 @@ class Clock:
         self.at += ns
 
     def taking(self, ns: int, answer: Any = None) -> Callable[[Any], Any]:
-        """An operation that lasts so long and returns its argument, or `answer`."""
+        """Returns an operation that lasts so long and returns its argument, or `answer`."""
 
         def operation(argument: Any) -> Any:
             self.let_pass(ns)

@@ -1,5 +1,5 @@
-"""Guards when the operations of an open loop are due: at the rate that was asked for, all clients together; evenly,
-or as a Poisson process; the same for the same seed, in whatever pieces the moments are taken.
+"""Tests when the operations of an open loop are due: at the requested rate of all clients together, evenly or as a
+Poisson process. The same seed gives the same moments, in whatever pieces they are taken.
 """
 
 from __future__ import annotations
@@ -84,18 +84,18 @@ def test_the_gaps_are_those_of_a_poisson_process_at_the_rate_of_all_clients(clie
     rate, each = 20_000.0, 400_000 // clients
     every = together(rate, POISSON, clients, each)
     gaps = np.diff(every)
-    # 400,000 gaps: their mean and their spread are known to 1 / 600; six times that is allowed for.
+    # 400,000 gaps: the standard error of mean and spread is 1 / 600; the test allows six of them.
     assert gaps.mean() == pytest.approx(SECOND / rate, rel=0.01)
     assert gaps.std() / gaps.mean() == pytest.approx(1.0, abs=0.01)
     # Exponential: e to the -1 of them are longer than the mean, e to the -3 longer than three times.
     for times in (1, 3):
         assert (gaps > times * SECOND / rate).mean() == pytest.approx(np.exp(-times), abs=0.006)
-    # Without memory: a gap says nothing about the next.
+    # Gaps are independent of each other.
     assert abs(np.corrcoef(gaps[:-1], gaps[1:])[0, 1]) < 0.01
 
 
 def test_random_moments_too_are_shared_out_in_turn() -> None:
-    """So that what is due last of each client is due at about the same time."""
+    """So the last operations of all clients are due at about the same time."""
     alone = Arrivals(1_000.0, POISSON, 0, 1, 1).take(400)
     each = [Arrivals(1_000.0, POISSON, client, 4, 1).take(100) for client in range(4)]
     assert all(np.abs(moments - alone[client::4]).max() <= 1 for client, moments in enumerate(each))

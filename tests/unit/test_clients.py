@@ -1,6 +1,6 @@
-"""Guards how the clients of a phase run side by side: all of them counted, started together, what they used told from
-what their inputs took, and when one of them fails or dies the phase fails with the reason. Real threads and
-processes, with a workload made up here.
+"""Tests how the clients of a phase run side by side: all are counted and start together, their usage excludes that of
+their inputs, and if one fails or dies the phase fails with the reason. With real threads and processes, and a
+workload of this module.
 """
 
 from __future__ import annotations
@@ -116,8 +116,8 @@ def test_a_client_process_that_is_killed_fails_the_phase() -> None:
 
 
 def meeting(clients: int) -> Callable[[int], Any]:
-    """An operation in which each client, thread or forked process, waits for all others the first time it is called:
-    all of them have started then."""
+    """An operation in which each client (thread or forked process) waits, at its first call, until all others have
+    started."""
     barrier, met = multiprocessing.get_context("fork").Barrier(clients), set[int]()
 
     def operation(client: int) -> None:
@@ -167,7 +167,7 @@ def test_a_client_that_cant_start_is_the_reason_that_is_told(how: str) -> None:
 
 def test_garbage_collection_is_off_for_all_clients_and_on_when_the_last_is_done() -> None:
     on: list[bool] = []
-    # Not one whose client is done before the others, either.
+    # Nor one whose client is done before the others.
     tally = run(Made(lambda client: on.append(gc.isenabled()), lambda: on.append(gc.isenabled())), 2, "threads")
     assert tally.errors == 0
     assert on == [False] * 10
@@ -178,7 +178,7 @@ def test_garbage_collection_is_off_for_all_clients_and_on_when_the_last_is_done(
 
 
 class Recorded(Made):
-    """Keeps which client did an operation of which round, also of client processes, and of how many clients it is."""
+    """Records the client, round and number of clients of each operation, in client processes too."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -257,7 +257,7 @@ def burn(ms: int) -> None:
 
 
 class Burning(Made):
-    """Two slices of two operations for each client, with so many ms of the processor's time in each place."""
+    """Two slices of two operations for each client, which use so many ms of CPU time in each place."""
 
     def __init__(self, operation: int = 0, building: int = 0, checking: int = 0, bulk: bool = False) -> None:
         super().__init__()
@@ -305,7 +305,7 @@ def test_the_processors_time_of_operations_is_used(clients: int, how: str, bulk:
 @bulk_or_not
 def test_the_processors_time_of_inputs_and_checks_is_not_used(clients: int, how: str, bulk: bool) -> None:
     tally = run(Burning(building=100, checking=100, bulk=bulk), clients, how)
-    # In each place at least 100 ms, of each client.
+    # At least 100 ms in each place, for each client.
     assert used_ms(tally) <= 70
 
 
@@ -323,7 +323,7 @@ def test_what_clients_wait_for_in_pauses_is_no_wait_of_the_phase(clients: int, h
 
     waits = run(Sleeping(), clients, how).usage.voluntary_switches
     assert waits is not None
-    # Each of ten operations waits once, and clients for each other before a flight and after it, more often on a busy
+    # Each of ten operations waits once, and clients for each other before and after a batch, more often on a busy
     # machine. The pauses have a thousand of each client.
     assert 10 * clients <= waits < 800 * clients
 
@@ -348,7 +348,7 @@ def test_pauses_are_taken_off_the_sum_however_the_kernel_split_it(used: Any, pau
 def test_what_was_used_before_the_clients_were_ready_is_not_used(clients: int, how: str) -> None:
     burn(150)
     hot = Phase("made-up", "made up", "op", writes=False, temperature="hot")
-    # Once beforehand, and once measured.
+    # Once as a warm-up, and once measured.
     tally = run(Burning(operation=50), clients, how, hot)
     assert 0.9 * 200 * clients <= used_ms(tally) <= 200 * clients + 150
 

@@ -1,5 +1,5 @@
-"""Guards that a run file is right once it is read, whatever was in it: what is damaged is said in one line, with the
-place and what was expected, and text can do no harm."""
+"""Tests that a damaged run file is refused in one line, which says where and what was expected, and that its text is
+sanitized."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ def test_a_line_that_has_no_one_meaning_is_damage(file: Path, line: bytes, why: 
 
 
 def test_a_line_is_read_whoever_wrote_it(file: Path) -> None:
-    """With spaces, other escapes, other digits and the line breaks of another system: not as Dyno writes it."""
+    """Spaces, escapes, digits and line breaks differ from what Dyno writes."""
     lines = [json.dumps(json.loads(line), indent=None, sort_keys=True) for line in WHOLE.read_text().splitlines()]
     lines[1] = lines[1].replace('"ok"', '"\\u006fk"').replace('"steal_percent": 0.0', '"steal_percent": 0.00e1')
     file.write_bytes("".join(f"{line}\r\n" for line in lines).encode())
@@ -212,7 +212,7 @@ def test_text_of_a_run_file_steers_no_terminal(shell: Shell, escaped: bool) -> N
     lines[2]["loop"]["name"] = evil
     made = "".join(f"{json.dumps(line, ensure_ascii=escaped)}\n" for line in lines)
     if not escaped:
-        # Which JSON wants escaped.
+        # Characters that JSON escapes.
         made = made.replace("\x9b", "\\u009b")
     shell.file.write_text(made, encoding="utf-8")
     for form in ((), ("--json",), ("--csv",), ("--markdown",)):
@@ -268,7 +268,7 @@ def a_histogram() -> bytes:
 
 
 def test_a_histogram_that_counts_more_than_there_is_room_for_is_none() -> None:
-    # Thrice nearly 2 to the 62nd, in nine bytes each; and in three histograms: less than nothing.
+    # Three counters of nearly 2 ** 62, in one histogram and in three: the sum overflows.
     most = b"\xfe" + b"\xff" * 8
     head = plain(a_histogram())[:40]
     assert percentiles([packed(head + most)])["max"] == 0

@@ -1,6 +1,6 @@
-"""What is written for other programs can be read by them, and is what `dyno show` says: Parquet by pyarrow and
-DuckDB, CSV and JSON of samples, and Markdown. Columns keep their name and type in every run, a row that is not valid
-has no figure, and a file is written whole or not at all.
+"""Other programs can read the exports, which agree with `dyno show`: Parquet by pyarrow and DuckDB, CSV and JSON of
+samples, Markdown. Columns keep their names and types in every run, an invalid row has no figures, and a file is
+written completely or not at all.
 """
 
 from __future__ import annotations
@@ -477,7 +477,7 @@ def test_a_run_file_is_not_replaced_by_what_is_shown_of_it(shell: Shell) -> None
 
 
 def test_a_file_is_replaced_whole(shell: Shell) -> None:
-    """Who has the old one open goes on reading it, and a link goes on leading to it."""
+    """A process that has the old file open can still read it, and a link still leads to it."""
     old, link = shell.home / "old.csv", shell.home / "link.csv"
     old.write_text("old")
     link.symlink_to("old.csv")

@@ -1,4 +1,4 @@
-"""Dyno from Python: the objects say what the commands print, and `import dyno` costs next to nothing."""
+"""Tests Dyno from Python: objects agree with the commands' output, and `import dyno` is fast."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def both(tmp_path: Path) -> Path:
 
 
 class Tags(HTMLParser):
-    """Whether every element is closed in its turn, and what text there is."""
+    """Checks that every element is closed in order, and collects the text."""
 
     def __init__(self, html: str) -> None:
         super().__init__()

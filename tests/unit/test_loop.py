@@ -1,6 +1,6 @@
-"""Guards the timed loops, native and in Python, against what their docstrings promise: the order of the calls; what
-an error does; where a budget ends it; that no operation begins before it is due. And, to the nanosecond of a clock
-that the tests turn by hand, what a span holds and what elapsed time holds.
+"""Tests the timed loops, native and in Python, against their docstrings: the order of calls, errors, budgets, and
+that no operation begins before it is due. On a clock that the tests set by hand, also the contents of spans and
+elapsed time, to the nanosecond.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SECOND = 10**9
 
 
 class LoopResult(NamedTuple):
-    """A slice through a loop, whose moments count from before its transaction."""
+    """Result of a slice, whose moments count from before its transaction."""
 
     answers: list[Any]
     starts: Times
@@ -41,7 +41,7 @@ Run = Callable[[Operations, int], LoopResult]
 
 
 def timed(loop: Loop, work: Operations, budget: int, due: Times | None = None) -> LoopResult:
-    """A whole slice, alone."""
+    """A whole slice by itself."""
     parcel, start = Slice(work, due), loop.now()
     seen = slices.run_slice(loop, parcel, start + budget, HeldTransaction(), start)
     starts, ends = seen.times()
@@ -68,13 +68,13 @@ def closed(work: Operations, budget: int) -> LoopResult:
 
 
 def paced(work: Operations, budget: int, due: Sequence[int]) -> LoopResult:
-    """A slice through the open loop in Python."""
+    """Runs a slice through the open loop in Python."""
     return timed(python, work, budget, np.array(due, dtype=np.int64))
 
 
 @pytest.fixture(params=["python closed", "python paced", "native closed", "native paced"])
 def run(request: pytest.FixtureRequest) -> Run:
-    """A slice through each of the four loops; all that is paced is due at once."""
+    """Runs a slice through each of the four loops; paced operations are due at once."""
     name, way = request.param.split()
     loop = the_loop(name)
 
@@ -430,7 +430,7 @@ def test_a_short_wait_is_spent_looking_at_the_clock_for_a_sleep_wakes_late(monke
 
 
 def feed_of(clock: Clock, sizes: list[int], building: int) -> Iterator[list[int]]:
-    """Slices of these sizes, each of which takes so long to build."""
+    """Slices of these sizes, each of which takes some time to build."""
     first = 0
     for size in sizes:
         clock.let_pass(building)
@@ -508,7 +508,7 @@ def test_the_processors_time_of_a_pause_is_counted_and_that_of_the_call_is_not()
     work = Bulk(call, slices(), 1, lambda answer, taken: 0)
     feed = InputFeed(work.feed, FOREVER)
     bulk(work, feed)
-    # The first slice was built before the call. The kernel's steps may be of some ms.
+    # The first slice was built before the call. The kernel counts CPU time in steps of some ms.
     assert 30 * MS <= sum(feed.paused_cpu) <= 100 * MS
 
 
@@ -520,7 +520,7 @@ def test_what_an_engines_threads_do_while_a_read_stands_still_is_in_its_time(
     monkeypatch.setattr("dyno.measure.loop._other_threads_ns", lambda: used[0])
 
     def slices() -> Iterator[list[int]]:
-        # Two threads can use more than all of a pause, and no pause is longer than it was.
+        # Two threads can use more CPU time than a pause lasts; a pause never counts longer than it was.
         for pause, others in ((0, 0), (100, 30), (100, 200)):
             clock.let_pass(pause)
             used[0] += others

@@ -1,6 +1,6 @@
-"""Guards how a client's slices become a tally: what counts as an operation, an item, an error, a check; where the
-budget or the duration ends it; what is done beforehand and not recorded; the clocks of an open loop; that one wrong
-answer voids it; and that garbage collection is off while it lasts, and on afterwards.
+"""Tests how a client's slices become a tally: counts of operations, items, errors and checks; the end by budget or
+duration; the unrecorded warm-up; the clocks of an open loop. One wrong answer voids the phase, and garbage collection
+is off during it and on afterwards.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ def nothing() -> None:
 def once(
     slices: Slices, budget: int = FOREVER, ready: Callable[[], object] = nothing, loop: str = "python", **pace: Any
 ) -> Tally:
-    """Measures slices that are there once. In Python, whose clock can be turned, unless another loop is asked for."""
+    """Measures slices of a single round, with the Python loop, whose clock can be set, unless another is
+    requested."""
     the_loop(loop)
 
     def rounds(number: int) -> Iterator[Operations | Bulk]:
@@ -72,7 +73,7 @@ def failing_at(*bad: Any) -> Callable[[Any], Any]:
 
 
 def holds(recorder: Recorder | None, latencies: Sequence[int]) -> bool:
-    """Whether exactly these were recorded, as precisely as a recorder does."""
+    """Whether exactly these values were recorded, at the recorder's precision."""
     expected = Recorder()
     expected.add(latencies)
     return recorder is not None and recorder.counts.tolist() == expected.counts.tolist()
@@ -89,7 +90,7 @@ def burn(ms: int) -> None:
 
 
 class Large:
-    """An input of 32 MiB, which counts how many there are at once."""
+    """An input of 32 MiB, which counts its instances."""
 
     alive = most = 0
 
@@ -109,10 +110,10 @@ def test_of_large_inputs_a_flight_has_as_many_as_fit_and_not_as_many_as_it_would
     def rounds(number: int) -> Iterator[Operations]:
         return slices if number == 0 else iter(())
 
-    # A server's, whose flights are as long as many operations.
+    # With a server, whose batches are as long as many operations.
     tally = measure(rounds, Pace(budget_ns=FOREVER, loop="python"), nothing, scheduler=SingleClient(served=True))
     assert (tally.operations, tally.ended_by) == (60, "count")
-    # 128 MiB, and what is built between two looks at the memory.
+    # 128 MiB, and the inputs that are built between two checks of the memory.
     assert Large.most <= 20
 
 
@@ -153,7 +154,8 @@ def test_errors_are_operations_and_neither_items_nor_latencies(loop: str) -> Non
 
 
 def test_times_are_those_of_operations_that_succeeded(clock: Clock) -> None:
-    """Two of seven fail, at once and slowly: neither is in a latency, a response time, or what each second says."""
+    """Two of seven operations fail, one at once and one slowly: neither is in a latency, a response time or the
+    series."""
 
     def call(taking_ns: int) -> None:
         clock.let_pass(abs(taking_ns))
@@ -392,9 +394,9 @@ def test_garbage_collection_is_on_again_after_an_exception(where: str, loop: str
 
 
 class Rounds:
-    """Rounds of operations that last `ns` each and take the number of their round; which ones were asked for.
+    """Rounds of operations that last `ns` each and take the number of their round; records the requested rounds.
 
-    From round `last` + 1 on there is nothing; but for a warm-up there always is.
+    Rounds after `last` are empty, but warm-up rounds never are.
     """
 
     def __init__(self, clock: Clock, ns: int, slices: Sequence[int] = (2,), last: int = WARM) -> None:
@@ -469,7 +471,7 @@ def test_a_wrong_answer_in_a_further_round_voids_the_phase_and_ends_it(clock: Cl
 def test_a_duration_whose_pauses_take_ten_times_as_long_is_over(
     clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Operations that last next to no time, built and judged for a second: they would never fill it."""
+    """Building and checking takes a second for very short operations, which would never fill the duration."""
     seconds = iter(range(1_000))
     monkeypatch.setattr("dyno.measure.driver.monotonic_ns", lambda: next(seconds) * SECOND)
     rounds = Rounds(clock, 1)
@@ -529,7 +531,7 @@ def test_what_cant_be_done_beforehand_is_not_warmed_up(clock: Clock) -> None:
 def test_answers_of_a_warm_up_are_checked_and_not_counted(clock: Clock) -> None:
     rounds = Rounds(clock, 10, [3])
     tally = measure(rounds, python(warmup_ns=45), nothing)
-    # Of the slice that the time cut short, those that there are.
+    # Of the slice that was cut short, the answers so far.
     assert rounds.checked == rounds.done == [WARM + 1] * 3 + [WARM + 2] * 2 + [0] * 3
     assert tally.checked == 3
 
@@ -647,7 +649,7 @@ def test_a_hot_bulk_phase_whose_round_the_budget_ends_is_not_warm(clock: Clock) 
         for _ in range(2):
             yield bulk(call, [list(range(600))])
 
-    # A feed looks at its time once in 256 items.
+    # A feed checks its time once every 256 items.
     assert measure(rounds, python(budget_ns=1_200), nothing, hot=True).warm
     assert measure(rounds, python(budget_ns=1_112), nothing, hot=True).warm
     assert not measure(rounds, python(budget_ns=1_111), nothing, hot=True).warm
@@ -673,7 +675,7 @@ RATE = 1_000.0
 
 
 def stalled(clock: Clock, slices: Sequence[int], **more: Any) -> Tally:
-    """Six operations of 10 ns, of which the second takes 3.5 ms; in slices of so many."""
+    """Six operations of 10 ns, of which the second takes 3.5 ms, in slices of these sizes."""
     lasting = iter([10, 7 * MS // 2, 10, 10, 10, 10])
     return once([operations(lambda _: clock.let_pass(next(lasting)), range(n)) for n in slices], rate=RATE, **more)
 
@@ -688,7 +690,7 @@ def test_an_operation_that_is_on_time_responds_as_fast_as_it_serves(clock: Clock
 
 @pytest.mark.parametrize("slices", [[6], [1] * 6, [2, 4], [3, 3]], ids=str)
 def test_a_stall_delays_those_behind_it_in_response_and_not_in_service(clock: Clock, slices: list[int]) -> None:
-    """Also where those behind it are of other slices, which take the arrears over."""
+    """Also for later operations of other slices, which inherit the delay."""
     tally = stalled(clock, slices)
     # Due at 1, 2, 3 ... ms; the second ends at 5.5 ms, and the third, fourth and fifth follow at once.
     assert holds(tally.latency, [10, 3_500_000, 10, 10, 10, 10])
@@ -711,7 +713,7 @@ def test_where_the_harness_is_late_it_says_so(monkeypatch: pytest.MonkeyPatch, s
 def test_who_waits_behind_an_operation_that_began_late_is_late_too(
     monkeypatch: pytest.MonkeyPatch, clock: Clock, slices: list[int]
 ) -> None:
-    """Dyno sleeps too long, once: by 2.5 ms. Those behind that are due meanwhile begin as soon as they may."""
+    """Dyno sleeps 2.5 ms too long, once. Operations that are due meanwhile begin as soon as possible."""
     late = iter([0, 5 * MS // 2])
 
     def oversleep(seconds: float) -> None:
@@ -726,7 +728,7 @@ def test_who_waits_behind_an_operation_that_began_late_is_late_too(
 
 
 def test_what_dyno_does_between_slices_makes_those_late_who_are_due(clock: Clock) -> None:
-    """As when a thread waits for the interpreter's lock there."""
+    """As if a thread waited for the interpreter's lock."""
 
     def calls(_: Any) -> Sequence[Any]:
         clock.let_pass(3 * MS)
@@ -845,14 +847,14 @@ def test_an_open_loop_counts_errors_weights_and_kinds_as_a_closed_one(loop: str)
         assert (tally.operations, tally.items, tally.errors, tally.checked) == (6, 606, 2, 6)
         assert {kind: int(own.counts.sum()) for kind, own in tally.by_kind.items()} == {"get": 4, "put": 0}
         times = [tally.response, tally.late]
-        # Dyno may be late for one that fails, too.
+        # Lateness counts for failed operations, too.
         assert [None if one is None else int(one.counts.sum()) for one in times] == ([4, 6] if rate else [None] * 2)
 
 
 @both_loops
 @pytest.mark.parametrize("rate", [None, RATE])
 def test_when_the_slowest_operation_began_is_kept(loop: str, rate: float | None) -> None:
-    """The sixth of eight, in the second slice."""
+    """The slowest is the sixth of eight, in the second slice."""
     tally = once(
         [operations(lambda ms: time.sleep(ms / 1_000), slice_ms) for slice_ms in ([1] * 4, [1, 60, 1, 1])],
         rate=rate,

@@ -49,7 +49,7 @@ class Fatal(BaseException):
 
 
 class Unruly:
-    """An answer, argument and callable that nothing may be asked of."""
+    """An answer, argument and callable whose methods all raise."""
 
     def __call__(self, argument: Any) -> Any:
         return self
@@ -115,13 +115,13 @@ ARGUMENTS += [repeat("again"), iter(())]
 callables = st.lists(st.sampled_from(CALLABLES), min_size=1, max_size=5)
 with_fatal = st.lists(st.sampled_from([*CALLABLES, *FATAL]), min_size=1, max_size=5)
 arguments = st.lists(st.sampled_from(ARGUMENTS), max_size=12)
-# From now on: over (None: the least number that there is), just over, or not within this test.
+# Deadlines from now on: past (None: the smallest number), just past, or after this test.
 deadlines = st.sampled_from([None, -5_000_000, 0, 3_000 * SECOND])
 moments = st.sampled_from([-5_000_000, -1, 0, 1, 2_500, 20_000, 250_000, 4_000 * SECOND])
 
 
 class Seen(NamedTuple):
-    """What came of a slice; times in ns from the moment of the call on."""
+    """Result of a slice; times in ns since the call."""
 
     answers: list[Any]
     failures: list[Any]
@@ -133,7 +133,7 @@ class Seen(NamedTuple):
 def through(
     loop: Any, calls: Sequence[Any], arguments: Sequence[Any], deadline: int | None, due: Sequence[int] | None
 ) -> Seen:
-    """A slice through a loop; `deadline` and `due` as above."""
+    """Runs a slice through a loop; `deadline` and `due` as above."""
     failures: list[Any] = []
 
     def failed(error: Exception) -> Any:
@@ -165,7 +165,7 @@ def comparable(answer: Any) -> tuple[type, Any]:
 
 
 def same(native: Any, *slice: Any) -> Seen:
-    """What the native loop saw, which is what the one in Python saw, but for the moments."""
+    """Result of the native loop, which must equal Python's but for the moments."""
     seen, plain = (through(loop, *slice) for loop in (native, python))
     assert seen[:3] == plain[:3]
     assert len(seen.starts) == len(seen.ends) == len(plain.starts) == len(seen.answers)
@@ -298,7 +298,7 @@ numbers = st.lists(counters | st.integers(-HIGHEST, -1) | st.integers(-200, -1))
 
 
 def encoded(number: int) -> bytes:
-    """Zigzag, seven bits a byte; of a ninth byte all eight."""
+    """Zigzag encoding with seven bits per byte, and all eight of a ninth byte."""
     rest, found = (number << 1) ^ (number >> 63), bytearray()
     while rest > 0x7F and len(found) < 8:
         found.append(rest & 0x7F | 0x80)
@@ -315,7 +315,7 @@ def restored(restore: Any, histograms: list[bytes]) -> tuple[int, int, bytes] | 
     return low, high, counts.tobytes()
 
 
-# A counter comes last: zeros beyond the end, if not too many, are passed over by the library.
+# A counter comes last: the library ignores a few zeros beyond the end.
 @given(st.lists(numbers.map(lambda of: bytes(40) + b"".join(map(encoded, [*of, 0]))), max_size=3))
 @example([bytes(40) + encoded((1 << 62) - 767) + encoded((1 << 62) - 256)])
 def test_histograms_are_restored_natively_as_by_the_library(native: Any, histograms: list[bytes]) -> None:
@@ -360,7 +360,7 @@ class Error(Exception):
 
 
 class Answering:
-    """A callable that gives a new object, or one more error; it keeps no reference to either."""
+    """A callable that returns a new object or raises a new error, and holds no reference to either."""
 
     def __init__(self, error: type[BaseException] | None = None) -> None:
         self.error = error
@@ -401,7 +401,7 @@ def test_references_to_what_was_passed_and_answered_are_given_back(native: Any, 
     deadline = 1 if cut else MOST
     answers, stamps = run(native, calls, tuple(things), deadline, open, lambda error: error.args[0])
     assert len(answers) == (1 if cut else 50)
-    # That of the list, or of this function; that of the argument; and no other.
+    # References: of the list or this function, of the argument, and no other.
     found = sys.getrefcount(answers), sys.getrefcount(answers[0])
     assert found == (2, 2)
     del answers, stamps
@@ -527,7 +527,7 @@ def test_the_native_clock_never_runs_backwards_from_thread_to_thread(native: Any
 
 # -- other threads, and interrupts --------------------------------------------------------------------------
 
-# C code that neither releases the interpreter's lock nor looks whether another thread wants it; some 100 µs.
+# C code that holds the interpreter's lock for some 100 µs without checking for other threads.
 ADDING = range(10_000)
 
 
@@ -540,7 +540,7 @@ def test_other_threads_have_their_turn(native: Any, open: bool) -> None:
             ticks[0] += 1
 
     thread = threading.Thread(target=tick)
-    # All C: no instruction of Python's is executed between the first operation and the last.
+    # All C: no Python instruction is executed between the first operation and the last.
     calls = (ticks.__getitem__, sum)
     arguments = (0, ADDING) * 1_000
     thread.start()
@@ -626,7 +626,7 @@ assert before <= starts[0] and ends[-1] <= after and before <= native.now() <= t
 
 @pytest.mark.usefixtures("processes")
 def test_where_the_counter_is_not_trusted_the_kernels_clock_stamps(native: Any) -> None:
-    """Asked for, here, since a machine has the one or the other; the readings are the kernel's own, to the ns."""
+    """The test requests it, since a machine has one or the other; the readings equal the kernel's, to the ns."""
     environment = {**os.environ, "DYNO_CLOCK": "monotonic"}
     ran = subprocess.run([sys.executable, "-c", KERNELS], env=environment, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr

@@ -1,4 +1,4 @@
-"""Operations of which many are under way at once: how many are, when each begins, and what is counted of them."""
+"""Tests operations of which many are in flight: how many, when each begins, and what is counted."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FAR = 1 << 62
 
 @dataclass
 class Way:
-    """Answers its argument; ends what is under way one by one, the last one that began first."""
+    """Returns its argument; operations end one by one, the latest first."""
 
     under_way: list[tuple[int, Any]] = field(default_factory=list)
     most: int = 0
@@ -158,7 +158,7 @@ def test_slices_are_under_way_together_and_judged_each_by_itself() -> None:
     assert (tally.operations, tally.items, tally.checked, tally.errors) == (10, 10, 10, 0)
     assert judged == [[0, 1, 2], [3, 4, 5, 6, 7], [8, 9]]
     assert way.most == 4
-    # Its own time is what is neither in the calls nor in the waiting of the library.
+    # The loop's own time excludes the calls and the library's waiting.
     assert 0 < tally.busy_ns <= tally.elapsed_ns
 
 
@@ -170,7 +170,7 @@ def test_a_duration_takes_as_many_rounds_as_it_has_room_for() -> None:
 
 
 def test_a_stall_is_in_the_response_of_all_that_were_due_in_it() -> None:
-    """200 a second, with one place and a stall of 0.2 s: those behind it wait, 5 ms less each."""
+    """200 operations a second, one place, a stall of 0.2 s: each later operation waits 5 ms less."""
     way = Way(stalled={20})
     tally = measure(lambda number: slices(way, [100], places=1), Pace(rate=200.0), lambda: None)
     assert tally.response is not None and tally.late is not None
@@ -182,7 +182,7 @@ def test_a_stall_is_in_the_response_of_all_that_were_due_in_it() -> None:
 
 
 def _values(recorder: Any) -> list[int]:
-    """Of a hundred operations all but the largest."""
+    """All values of a hundred operations but the largest."""
     return [value for _, value in curve([recorder.encode()], range(1, 100))]
 
 

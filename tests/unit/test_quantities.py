@@ -1,4 +1,4 @@
-"""Guards numbers, times and sizes as people write them: what each text is, and that what is none is refused."""
+"""Tests the parsing of numbers, times and sizes, and that other text is refused."""
 
 from __future__ import annotations
 

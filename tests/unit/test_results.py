@@ -1,5 +1,5 @@
-"""Guards the run file: what was written is read back, files of each schema are still read with the figures that they
-had, and in schema 2 stands what measured, what the machine suffered meanwhile, and what the trial's processes used.
+"""Tests the run file: written values are read back, files of each schema keep their figures, and schema 2 has the
+loop, the strain of the machine and the usage of the trial's processes.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def test_a_run_of_schema_1_is_shown_in_every_form(shell: Shell) -> None:
 
 
 def test_a_run_of_schema_1_is_not_gone_on_with(shell: Shell) -> None:
-    """Its trials were measured by another loop, so that they are none of this run's."""
+    """Another loop measured its trials, so a run can't continue it."""
     shutil.copyfile(OLD, shell.file)
     plan = ("-p", "records=50", "--samples", "2", "--phases", ",".join(PHASES), "--budget", "5")
     ended = shell.dyno("run", "records", "-e", "memory,sqlite", *plan, "-o", shell.file, "--resume")
@@ -113,7 +113,7 @@ def test_a_run_of_another_schema_is_refused_by_the_ones_that_are_read(schema: An
 # -- files of each schema -------------------------------------------------------------------------------------
 
 LATENCIES = ("p50", "p90", "p95", "p99", "p999", "max")
-# As the Dyno that wrote the file showed them, by HdrHistogram's library: of a file, an engine and a phase, the median
+# Figures that the Dyno which wrote the file showed, by HdrHistogram's library: by file, engine and phase the median
 # and the ends of the interval, the latencies in ns, the bytes on disk and the time.
 FROZEN: dict[tuple[Path, str, str], tuple[Any, ...]] = {
     (OLD, "memory", "mixed"): (
@@ -228,7 +228,7 @@ def test_percentiles_are_those_of_the_library(parts: list[dict[int, int]]) -> No
 
 @pytest.mark.parametrize("total", [*range(1, 60), 999, 1000, 1001, 20_000, 123_457, 10**9])
 def test_percentiles_of_any_number_of_operations_are_those_of_the_library(total: int) -> None:
-    """The rank is rounded as there: one off, where it is, is another value."""
+    """The rank is rounded as in the library; at these counts an error of one changes the value."""
     many, rest = divmod(total, 50)
     histogram = library({1000 + at: count for at in range(50) if (count := many + (at < rest))})
     at = histogram.get_percentile_to_value_dict(list(PERCENTILES.values()))
@@ -440,7 +440,7 @@ def test_a_phase_that_makes_no_sense_has_a_reason_and_no_sample(ran: Ran) -> Non
 
 
 def test_what_was_not_measured_is_null(ran: Ran) -> None:
-    """Of a closed loop: no response times. Of less than a second: no series."""
+    """A closed loop has no response times; a phase of less than a second has no series."""
     for attempt in ran[1].attempts():
         for sample in attempt["samples"]:
             assert (sample["response"], sample["late"], sample["series"]) == (None, None, [])

@@ -1,5 +1,5 @@
-"""Guards how clients fly together: a start and a time that are the same for all, a length that the slowest sets,
-inputs for as long as a flight lasts; and what a slice keeps when a flight's end cuts it.
+"""Tests how clients run batches together: with a common start and time, a length that the slowest sets, and inputs
+for the whole batch; and what a slice keeps if the end of a batch interrupts it.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def nothing() -> None:
 
 
 def together(clients: int, each: Callable[[SharedClient], Any]) -> list[Any]:
-    """What each client's thread comes to."""
+    """Results of the clients' threads."""
     group = ClientGroup(threading.Barrier(clients), clients)
     found: list[Any] = [None] * clients
 
@@ -68,7 +68,7 @@ def together(clients: int, each: Callable[[SharedClient], Any]) -> list[Any]:
     return found
 
 
-# -- flights ----------------------------------------------------------------------------------------------
+# -- batches ----------------------------------------------------------------------------------------------
 
 
 def test_all_start_at_one_moment_and_none_before_it() -> None:
@@ -87,7 +87,8 @@ def test_all_start_at_one_moment_and_none_before_it() -> None:
 @pytest.mark.usefixtures("processes")
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked")
 def test_many_who_wait_leave_the_cores_to_the_one_they_wait_for() -> None:
-    """It may wait itself, for a server that needs a core. However many they are, they look as often as one alone."""
+    """That client may itself wait for a server that needs a core. All waiting clients together check as often as
+    one."""
     clients = 24
     meeting = Barrier(clients, False)
     looks = np.frombuffer(mmap.mmap(-1, 8 * clients), dtype=np.int64)
@@ -106,11 +107,11 @@ def test_many_who_wait_leave_the_cores_to_the_one_they_wait_for() -> None:
         os.waitpid(pid, 0)
     assert (looks[1:] > 0).all()
     assert looks.sum() <= 1.1 * lasted / NAP_NS + clients
-    # And who looks late is told of a start that is later still.
+    # A client that checks late gets a start that is later still.
     assert ClientGroup(meeting, clients).lead_ns >= LEAD_NS + meeting.nap_ns
 
 
-def test_a_flights_time_is_that_of_the_last_for_all() -> None:
+def test_a_batchs_time_is_that_of_the_last_for_all() -> None:
     def each(member: SharedClient) -> int:
         start = member.start(READY, time.monotonic_ns, nothing)
         assert start is not None
@@ -125,20 +126,20 @@ def test_a_flights_time_is_that_of_the_last_for_all() -> None:
     ("states", "go"),
     [([READY, READY], True), ([READY, GONE], True), ([GONE, GONE], False), ([READY, STOP], False)],
 )
-def test_a_flight_begins_while_one_has_work_and_none_stops_it(states: list[int], go: bool) -> None:
+def test_a_batch_begins_while_one_has_work_and_none_stops_it(states: list[int], go: bool) -> None:
     found = together(2, lambda member: member.start(states[member._client], time.monotonic_ns, nothing))
     assert [start is not None for start in found] == [go, go]
 
 
 def landed(operations: int, elapsed_ns: int, most: int = MOST) -> SingleClient:
-    """A single client that flew once."""
+    """A single client after one batch."""
     single = SingleClient()
     assert single.start(READY, lambda: 0, nothing) == 0
     assert single.finish(elapsed_ns, operations, most, lambda: 0) == elapsed_ns
     return single
 
 
-def test_the_first_flight_is_a_slice_and_those_after_it_grow() -> None:
+def test_the_first_batch_is_a_slice_and_those_after_it_grow() -> None:
     assert SingleClient().operations() == 1
     lengths = []
     single, elapsed = SingleClient(), 1_000
@@ -151,13 +152,13 @@ def test_the_first_flight_is_a_slice_and_those_after_it_grow() -> None:
     assert all(after <= GROWTH * before for before, after in pairwise([1_000, *lengths]))
 
 
-def test_a_flight_is_as_long_as_many_operations_of_the_slowest() -> None:
+def test_a_batch_is_as_long_as_many_operations_of_the_slowest() -> None:
     assert landed(100, 500 * MS).length_ns() == OPERATIONS * 5 * MS
-    # But for what can be held of the fastest.
+    # Unless the fastest client would have to hold too many operations.
     assert landed(100, 500 * MS, most=40).length_ns() == 20 * 5 * MS
 
 
-def test_a_flight_of_short_operations_has_no_more_than_the_caches_hold() -> None:
+def test_a_batch_of_short_operations_has_no_more_than_the_caches_hold() -> None:
     assert landed(10_000, MS).length_ns() == CACHED * 100
     known = SingleClient()
     known.expect(100.0)
@@ -167,7 +168,7 @@ def test_a_flight_of_short_operations_has_no_more_than_the_caches_hold() -> None
     assert known.length_ns() == CACHED * 100 and CACHED < known.operations() <= 2 * CACHED
 
 
-def test_inputs_are_there_for_longer_than_the_flight_lasts() -> None:
+def test_inputs_are_there_for_longer_than_the_batch_lasts() -> None:
     single = landed(1_000, 5 * MS)
     assert single.operations() * 5_000 >= 1.4 * single.length_ns()
     assert 0 < landed(10**6, 5 * MS, most=1_000).operations() <= 1_000
@@ -198,17 +199,17 @@ def test_a_round_whose_inputs_depend_on_answers_waits_for_them(ordered: bool, th
     assert queue.operations == 4
 
 
-# -- slices that several flights do ------------------------------------------------------------------------
+# -- slices that take several batches ----------------------------------------------------------------------
 
 
-def flown(slices: Sequence[Operations], flights: Any, **pace: Any) -> Any:
+def measured_with(slices: Sequence[Operations], scheduler: Any, **pace: Any) -> Any:
     return measure(
-        lambda _: iter(slices), Pace(loop="python", **pace), lambda: None, ClientPosition(), scheduler=flights
+        lambda _: iter(slices), Pace(loop="python", **pace), lambda: None, ClientPosition(), scheduler=scheduler
     )
 
 
 class Short(SingleClient):
-    """Flights of 25 ns."""
+    """Batches of 25 ns."""
 
     def length_ns(self) -> int:
         return 25
@@ -217,7 +218,7 @@ class Short(SingleClient):
         return 4
 
 
-def test_what_a_flight_cuts_goes_on_in_the_next_and_is_judged_once_and_whole(clock: Clock) -> None:
+def test_what_a_batch_cuts_goes_on_in_the_next_and_is_judged_once_and_whole(clock: Clock) -> None:
     judged: list[list[Any]] = []
 
     def check(answers: Sequence[Any]) -> int:
@@ -227,8 +228,8 @@ def test_what_a_flight_cuts_goes_on_in_the_next_and_is_judged_once_and_whole(clo
 
     calls = [clock.taking(10, answer) for answer in "ab"]
     work = [Operations(lambda _: calls, range(5), check, weights=[1, 10, 100, 1_000, 10_000], kinds=list("uvwxy"))]
-    tally = flown([*work, Operations(lambda _: calls, range(2), check)], Short())
-    # Three, three, and one: a flight ends with the first operation that ends after its end.
+    tally = measured_with([*work, Operations(lambda _: calls, range(2), check)], Short())
+    # Three, three, and one: a batch ends with the first operation that ends after its deadline.
     assert judged == [["a", "b", "a", "b", "a"], ["a", "b"]]
     assert (tally.operations, tally.items, tally.checked, tally.elapsed_ns) == (7, 11_113, 7, 70)
     assert {kind: int(found.counts.sum()) for kind, found in tally.by_kind.items()} == dict.fromkeys("uvwxy", 1)
@@ -238,7 +239,7 @@ def test_what_a_flight_cuts_goes_on_in_the_next_and_is_judged_once_and_whole(clo
 def test_what_the_budget_cuts_is_judged_as_far_as_it_is_done(clock: Clock) -> None:
     judged: list[int] = []
     work = Operations(lambda _: [clock.taking(10)], range(9), lambda answers: judged.append(len(answers)) or 0)
-    tally = flown([work], Short(), budget_ns=45)
+    tally = measured_with([work], Short(), budget_ns=45)
     assert (judged, tally.operations, tally.ended_by) == ([5], 5, "budget")
 
 
@@ -255,11 +256,11 @@ def test_a_transaction_that_holds_slices_is_in_the_time_and_in_no_latency(clock:
 
     held = reading()
     slices = [Operations(lambda call: [call], range(2), len, held=held) for _ in range(3)]
-    for flights in (None, Short()):
-        if flights:
+    for scheduler in (None, Short()):
+        if scheduler:
             held = reading()
             slices = [Operations(lambda call: [call], range(2), len, held=held) for _ in range(3)]
-        tally = flown(slices, flights)
+        tally = measured_with(slices, scheduler)
         assert (tally.elapsed_ns, tally.busy_ns) == (1_560, 1_560)
         assert tally.wall_ns >= tally.elapsed_ns, "the end of the transaction is in both"
         assert int(tally.latency.counts.sum()) == 6
@@ -284,7 +285,7 @@ class Later(SingleClient):
 def test_nothing_is_called_before_all_start(monkeypatch: pytest.MonkeyPatch, in_bulk: bool) -> None:
     clock = install(monkeypatch, reading=7)
     begun: list[int] = []
-    flights = Later()
+    scheduler = Later()
 
     def call(items: Any) -> None:
         begun.append(clock.at)
@@ -292,8 +293,8 @@ def test_nothing_is_called_before_all_start(monkeypatch: pytest.MonkeyPatch, in_
 
     many = Bulk(call, iter([[1, 2]]), 1, lambda answer, taken: taken)
     work: Any = many if in_bulk else Operations(lambda _: [call], [0], len)
-    tally = flown([work], flights)
-    assert begun and begun[0] >= flights._start
+    tally = measured_with([work], scheduler)
+    assert begun and begun[0] >= scheduler._start
     assert tally.elapsed_ns >= 0
 
 
@@ -311,14 +312,14 @@ def test_bytes_and_parts_are_of_what_did_not_raise(clock: Clock) -> None:
         parts=lambda answers: {"dns": [7 for _ in answers]},
     )
     known = Operations(lambda _: [call], range(4), len, sizes=[100] * 4)
-    tally = flown([told], None)
+    tally = measured_with([told], None)
     assert (tally.bytes, tally.errors, int(tally.by_part["dns"].counts.sum())) == (5, 1, 3)
-    assert flown([known], None).bytes == 300
-    assert flown([Operations(lambda _: [abs], range(3), len)], None).bytes is None
+    assert measured_with([known], None).bytes == 300
+    assert measured_with([Operations(lambda _: [abs], range(3), len)], None).bytes is None
 
 
 def test_pauses_of_the_engines_own_threads_are_told() -> None:
-    """A thread that works while answers are judged; the judging itself is none of the engine's."""
+    """A thread works while answers are checked; the check itself is not the engine's work."""
     done = threading.Event()
 
     def work() -> None:
@@ -335,11 +336,11 @@ def test_pauses_of_the_engines_own_threads_are_told() -> None:
             pass
         return len(answers)
 
-    assert flown([Operations(lambda _: [abs], range(3), quiet)], None).pause_cpu_ns < 100 * MS
+    assert measured_with([Operations(lambda _: [abs], range(3), quiet)], None).pause_cpu_ns < 100 * MS
     thread = threading.Thread(target=work)
     thread.start()
     try:
-        assert flown([Operations(lambda _: [abs], range(3), check)], None).pause_cpu_ns > 20 * MS
+        assert measured_with([Operations(lambda _: [abs], range(3), check)], None).pause_cpu_ns > 20 * MS
     finally:
         done.set()
         thread.join()

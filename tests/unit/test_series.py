@@ -1,5 +1,5 @@
-"""Guards a phase over its time against a plain calculation from every single operation: which interval it falls in,
-its latencies; that slices and clients do not show; and that memory is bounded however long the phase.
+"""Compares the series of a phase with a plain calculation from all operations: intervals and latencies don't depend
+on slices and clients. Memory is bounded, however long the phase.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PRECISION = 10.0**-DIGITS
 
 
 def made(ends: Times, spans: Times, cuts: Sequence[int] = ()) -> Series:
-    """A series of operations, in slices that end at `cuts`."""
+    """Builds a series from operations, in slices that end at `cuts`."""
     series = Series()
     bounds = [0, *sorted(cuts), len(ends)]
     for low, high in pairwise(bounds):
@@ -40,7 +40,7 @@ def operations(count: int, seconds: float, seed: int) -> tuple[Times, Times]:
 
 
 def check(points: Sequence[Any], ends: Times, spans: Times, interval_ns: int = SECOND_NS) -> None:
-    """The points are what a plain calculation makes of the operations."""
+    """The points equal a plain calculation from the operations."""
     places = ends // interval_ns
     assert [point["from_ns"] for point in points] == [int(place) * interval_ns for place in np.unique(places)]
     for point in points:
@@ -48,7 +48,7 @@ def check(points: Sequence[Any], ends: Times, spans: Times, interval_ns: int = S
         assert point["interval_ns"] == interval_ns
         assert point["operations"] == len(own)
         for name, percent in (("p50_ns", 50), ("p99_ns", 99)):
-            # The rank is rounded to the nearest; a bucket's highest value stands for all in it.
+            # The rank is rounded to the nearest; a bucket counts as its highest value.
             exact = own[max(int(percent / 100 * len(own) + 0.5), 1) - 1]
             assert exact <= point[name] <= exact * (1 + PRECISION), name
 
@@ -146,7 +146,7 @@ def test_one_slice_that_lasts_as_long_as_a_phase_is_widened_too() -> None:
 
 
 def size(series: Series) -> int:
-    """Bytes that a series holds."""
+    """Memory of a series in bytes."""
     arrays = [array for sparse in series._past.values() for array in sparse]
     return sum(map(sys.getsizeof, arrays)) + series._now.counts.nbytes + sys.getsizeof(series._past)
 
@@ -160,7 +160,7 @@ def test_memory_does_not_grow_with_the_operations_nor_with_the_time() -> None:
             ends = begin + second * SECOND_NS + np.sort(rng.integers(0, 10 * SECOND_NS, 1_000))
             series.add(ends, rng.choice(latencies, 1_000))
         sizes.append(size(series))
-    # An index and a counter of 8 bytes for each latency that there is, and what Python adds for a pair of arrays.
+    # An index and a counter of 8 bytes for each distinct latency, and Python's overhead for two arrays.
     assert max(sizes) < MOST_POINTS * (100 * 16 + 500) + Recorder().counts.nbytes
     points = series.points()
     assert len(points) <= MOST_POINTS

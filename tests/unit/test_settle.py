@@ -1,7 +1,7 @@
-"""Guards that what an engine does in the background belongs to the phase before: it is waited for until it rests, and
-only then is what it wrote and what its files take counted. And that a file's size is what it takes on the device.
+"""Tests that background work of an engine belongs to the phase before it: Dyno waits until the engine is at rest, and
+then counts its writes and the sizes of its files, as allocated on the device.
 
-The waiting itself is on a clock that the test moves. Then with real threads, processes and files, and in whole runs.
+The waiting is tested on a clock that the test moves, then with real threads, processes and files, and in whole runs.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ LIVELY = TESTS / "plugins" / "lively"
 
 
 class World:
-    """Time passes while somebody sleeps. What has been used until then is for the test to say."""
+    """A clock that passes when somebody sleeps, and counters that the test sets."""
 
     def __init__(self) -> None:
         self.now = self.watched = 0
@@ -60,7 +60,7 @@ class World:
 def world(monkeypatch: pytest.MonkeyPatch) -> World:
     made = World()
     monkeypatch.setattr(module, "sleep", made.sleep)
-    # Those of the tests' own process.
+    # Threads of the tests' own process.
     monkeypatch.setattr(module, "starved", lambda: False)
     monkeypatch.setattr(module, "monotonic_ns", lambda: made.now)
     monkeypatch.setattr(module, "own", made.own)
@@ -70,7 +70,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
 
 
 def until(end: int, share: float = 1.0, tick: int = 1, **counts: int) -> Callable[[int], Usage]:
-    """CPU time up to `end`, in whole ticks, or (of a count that is named) so many for each ms."""
+    """CPU time up to `end`, in whole ticks; for a named counter, so many per ms."""
 
     def used(now: int) -> Usage:
         at = min(now, end)
@@ -100,7 +100,7 @@ def test_what_writes_is_waited_for_though_it_hardly_computes(world: World) -> No
 
 @pytest.mark.parametrize("pause", [15 * MS, 25 * MS])
 def test_a_pause_between_two_windows_is_no_rest(world: World, pause: int) -> None:
-    """Two windows of rest that follow each other are wanted, and no more."""
+    """Two consecutive quiet windows are needed, and no more."""
     busy = [(0, 30 * MS), (30 * MS + pause, 60 * MS + pause)]
     world.mine = lambda now: replace(NOTHING, user_ns=sum(max(min(now, end) - begin, 0) for begin, end in busy))
     assert settle(())
@@ -143,7 +143,7 @@ def test_a_thread_that_wants_a_core_is_told_by_its_state(tmp_path: Path, busy: t
     for state, wants in (("R", True), ("S", False), ("D", False)):
         task = tmp_path / "proc/self/task/7"
         task.mkdir(parents=True, exist_ok=True)
-        # With brackets in its name.
+        # The program's name has brackets.
         (task / "stat").write_text(f"7 (a) R (b) {state} 1 1")
         assert starved(root=tmp_path) is wants
     (task / "stat").unlink()
@@ -198,7 +198,7 @@ def test_a_thread_that_never_rests(busy: threading.Event) -> None:
 
 
 def test_a_thread_that_works_for_a_while_is_waited_for() -> None:
-    """For so much CPU time: how long that takes is the machine's affair."""
+    """The work is bounded by CPU time: elapsed time depends on the machine."""
     done, begun = threading.Event(), own()
 
     def compute() -> None:
@@ -238,7 +238,7 @@ def test_before_a_phase_the_engine_rests(world: World, tmp_path: Path) -> None:
 
 
 def test_before_a_phase_what_was_written_reaches_the_device(work: Path) -> None:
-    """Else the kernel would not count what is written to the same place in the phase."""
+    """Otherwise the kernel would not count writes to the same page in the phase."""
     if filesystem(work)["type"] in ("tmpfs", "ramfs") or own().written_bytes is None:
         pytest.skip("what is written is not counted here")
     file = work / "store" / "file"
@@ -250,7 +250,7 @@ def test_before_a_phase_what_was_written_reaches_the_device(work: Path) -> None:
             opened.write(b"x" * 4096)
         return (own().written_bytes or 0) - (before or 0)
 
-    # The file system's own pages may be among them.
+    # Pages of the file system may be included.
     assert write() >= 4096
     rest((), work)
     assert write() >= 4096
@@ -283,7 +283,7 @@ def test_before_a_phase_what_is_no_file_or_not_readable_does_no_harm(work: Path)
     (work / "folder").mkdir(parents=True)
     (work / "dangling").symlink_to(work / "nowhere")
     (work / "locked").touch(0o000)
-    # To open it is to wait for whoever writes into it.
+    # Opening a pipe waits for a writer.
     os.mkfifo(work / "pipe")
     rest((), work)
 

@@ -1,4 +1,4 @@
-"""Guards rule 6 of the measuring, that cold is proven, and what makes a phase hot.
+"""Tests that cold is proven, and what makes a phase hot.
 
 Cold: the engine is closed, its files leave the page cache, and only then is it opened again; what is still resident
 then, and whether the device has been read from, decides on the sample's temperature. Hot: a whole untimed round of
@@ -62,7 +62,7 @@ def can_be_cold(place: Path) -> bool:
 
 @pytest.fixture(scope="module")
 def ran() -> Iterator[Shell]:
-    """One run of the cold phases: of engines that keep files, of one that does not, and of null engines."""
+    """One run of the cold phases, with engines with files, one without, and null engines."""
     with tempfile.TemporaryDirectory(prefix="dyno-tests-", dir=DISK if DISK.is_dir() else None) as name:
         place = Path(name)
         if not can_be_cold(place):
@@ -117,7 +117,7 @@ def test_several_clients_are_measured_cold(shell: Shell, engine: str) -> None:
 
 @pytest.mark.parametrize("engine", ["mapper", "mapper:by=child"])
 def test_an_engine_whose_files_stay_mapped_is_lukewarm(shell: Shell, engine: str) -> None:
-    """Not that the files were evicted decides, but that they are gone."""
+    """The residency decides, not the attempt to evict."""
     shell.plugins = [LIVELY]
     measure(shell, engine)
     found = samples(shell, "mapper")
@@ -151,7 +151,7 @@ def test_a_warm_up_does_not_make_a_cold_phase_warm(shell: Shell) -> None:
 
 
 def lives(shell: Shell, engine: str, *words: object, **plan: object) -> dict[int, list[dict[str, Any]]]:
-    """Runs a recording engine; what each process wrote down since measuring began, in the order of their births."""
+    """Runs a recording engine; returns the records of each process since measuring began, in order of their start."""
     log = shell.home / "calls"
     shell.plugins, shell.given = [RECORDER], {"RECORDER_LOG": str(log)}
     measure(shell, engine, *words, **plan)
@@ -164,7 +164,7 @@ def lives(shell: Shell, engine: str, *words: object, **plan: object) -> dict[int
 
 
 def told(events: list[dict[str, Any]]) -> list[str]:
-    """The calls by name, of neighbours that are alike the first."""
+    """Names of the calls; of equal neighbours only the first."""
     calls = [event["call"] for event in events if event["call"] != "version"]
     return [call for at, call in enumerate(calls) if at == 0 or calls[at - 1] != call]
 
@@ -173,7 +173,7 @@ def test_the_engine_is_closed_before_its_files_are_evicted_and_opened_after(shel
     if not can_be_cold(shell.work):
         pytest.skip("the work directory is in memory")
     (events,) = lives(shell, "recorder-lmdb", phases="rand-key,rand-key-cold,scan-cold").values()
-    # It had read all of it when it was closed, and is opened with nothing in the cache.
+    # It had read everything when it was closed, and is opened with an empty cache.
     assert told(events) == ["get", "close", "open", "get", "close", "open", "stretch", "close"]
     opened = [event for event in events if event["call"] == "open"]
     assert [event["files"] > 0 for event in opened] == [True, True]
@@ -197,7 +197,7 @@ RECORDS = 40
 
 
 def asked(events: list[dict[str, Any]], call: str) -> list[tuple[int, str]]:
-    """Who asked for what, in order."""
+    """Records of requests, in order."""
     return [(event["thread"], event["key"]) for event in events if event["call"] == call]
 
 
@@ -207,7 +207,7 @@ def test_each_client_does_a_whole_untimed_round_first(shell: Shell, engine: str,
     gets = asked(events, "get")
     assert set(Counter(gets).values()) == {2}, "every key twice, by one and the same client"
     assert len({thread for thread, _ in gets}) == clients
-    # None begins its second round before all have ended the first.
+    # No client begins its second round before all have ended the first.
     assert set(gets[:RECORDS]) == set(gets[RECORDS:])
     assert gets[:RECORDS] != gets[RECORDS:], "in another order"
     sample = samples(shell, engine)["rand-key"]
@@ -270,7 +270,7 @@ def test_cold_is_what_has_no_more_than_a_percent_in_the_cache(resident: Any, wan
         (NONE_READ, NOTHING, "lukewarm"),
         (NONE_READ, READ, "cold"),
         (NONE_READ, NONE_READ, "lukewarm"),
-        # Where it is not counted, residency alone decides.
+        # If reads are not counted, residency alone decides.
         (UNKNOWN, NOTHING, "cold"),
         (NONE_READ, UNKNOWN, "cold"),
     ],

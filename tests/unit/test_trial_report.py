@@ -28,7 +28,7 @@ GOOD = Sample(
 
 
 def why(cores: int = 2, **changed: Any) -> str | None:
-    """A sample of two seconds, in a trial of three."""
+    """Why a sample of two seconds is impossible in a trial of three."""
     return impossible(replace(GOOD, **changed), 2 * S, 3 * S, cores)
 
 

@@ -31,7 +31,7 @@ def can_stay() -> bool:
 
 @pytest.mark.usefixtures("processes")
 def test_round_trips_of_this_machine_are_told_asleep_and_awake() -> None:
-    # On a busy machine, so short a time has too few round trips.
+    # On a busy machine such a short time has too few round trips.
     found = next((told for _ in range(5) if (told := measured(0.4)) and told["cost_ns"] is not None), None)
     if found is None:
         assert not can_stay(), "the machine is too busy"

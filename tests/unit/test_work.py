@@ -73,7 +73,7 @@ Stream = list[tuple[str, Any]]
 
 
 def noting(slices: Iterable[Operations | Bulk], stream: Stream) -> Iterator[Operations | Bulk]:
-    """The same slices; their arguments are appended to `stream` when they are consumed."""
+    """Yields the same slices; appends their arguments to `stream` when they are consumed."""
 
     def note(feed: Iterator[Sequence[Any]]) -> Iterator[Sequence[Any]]:
         for items in feed:

@@ -180,7 +180,7 @@ LAST = {"event": "end", "outcome": "ok", "why": None, "resources": {}, "spent_ns
 
 
 class EndingWorker:
-    """Reports its outcome just before it is found to have ended; another process holds its pipe open."""
+    """Reports its outcome just before its end is noticed; another process holds its pipe open."""
 
     def __init__(self, end: int) -> None:
         self._end, self._left = end, [line(monotonic_ns(), **LAST)]
