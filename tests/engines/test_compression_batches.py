@@ -53,10 +53,10 @@ def test_an_engine_passes_the_check(spec: EngineSpec, tier: Tier, packer: str, c
 class Store:
     """A correct store over a dict; the broken ones derive from it."""
 
-    kept: dict[Path, dict[bytes, bytes]]
+    stores: dict[Path, dict[bytes, bytes]]
 
     def __init__(self, home: Path, tier: Tier, options: Any) -> None:
-        self.entries = self.kept.setdefault(home, {})
+        self.entries = self.stores.setdefault(home, {})
 
     def close(self) -> None:
         pass
@@ -68,7 +68,7 @@ class Keys(KVReader):
         self.waiting: dict[bytes, bytes] = {}
 
     def seek(self, key: bytes) -> Iterator[tuple[bytes, bytes]]:
-        return iter([(found, self.entries[found]) for found in sorted(self.entries) if found >= key])
+        return iter([(entry_key, self.entries[entry_key]) for entry_key in sorted(self.entries) if entry_key >= key])
 
     @contextmanager
     def reading(self) -> Iterator[Any]:
@@ -96,7 +96,7 @@ class SeeksBeyond(Keys):
     """A seek skips an entry with exactly the given key."""
 
     def seek(self, key: bytes) -> Iterator[tuple[bytes, bytes]]:
-        return iter([(found, self.entries[found]) for found in sorted(self.entries) if found > key])
+        return iter([(entry_key, self.entries[entry_key]) for entry_key in sorted(self.entries) if entry_key > key])
 
 
 class SeeksBefore(Keys):
@@ -104,13 +104,13 @@ class SeeksBefore(Keys):
 
     def seek(self, key: bytes) -> Iterator[tuple[bytes, bytes]]:
         keys = sorted(self.entries)
-        first = max(sum(found < key for found in keys) - 1, 0)
-        return iter([(found, self.entries[found]) for found in keys[first:]])
+        first = max(sum(entry_key < key for entry_key in keys) - 1, 0)
+        return iter([(entry_key, self.entries[entry_key]) for entry_key in keys[first:]])
 
 
 class KeepsInsertionOrder(Keys):
     def seek(self, key: bytes) -> Iterator[tuple[bytes, bytes]]:
-        return iter([(found, value) for found, value in self.entries.items() if found >= key])
+        return iter([(entry_key, value) for entry_key, value in self.entries.items() if entry_key >= key])
 
 
 class WritesAtOnce(Keys):
@@ -119,8 +119,10 @@ class WritesAtOnce(Keys):
 
 
 def spec(port: type[Keys] = Keys, opener: type[Store] = Store) -> EngineSpec:
-    made: Any = type("Opener", (opener,), {"kept": {}})
-    return EngineSpec("fake", "a fake", made, {"ordered-kv": PortSpec(port)}, {Tier.PROCESS: {}}, Tier.PROCESS)
+    opener_class: Any = type("Opener", (opener,), {"stores": {}})
+    return EngineSpec(
+        "fake", "a fake", opener_class, {"ordered-kv": PortSpec(port)}, {Tier.PROCESS: {}}, Tier.PROCESS
+    )
 
 
 @pytest.mark.parametrize(

@@ -77,19 +77,19 @@ def test_an_inconsistent_report_fails(how: str) -> None:
 
 
 def test_caches_are_those_for_data_by_size(tmp_path: Path) -> None:
-    told = [
+    reports = [
         ("3", "Unified", "32768K", "0-3,8-11"),
         ("1", "Data", "48K", "0"),
         ("1", "Instruction", "32K", "0"),
         ("2", "Unified", "1024K", "0,4"),
     ]
-    for at, values in enumerate(told):
+    for at, values in enumerate(reports):
         index = tmp_path / f"sys/devices/system/cpu/cpu0/cache/index{at}"
         index.mkdir(parents=True)
         for name, value in zip(("level", "type", "size", "shared_cpu_list"), values, strict=True):
             (index / name).write_text(value + "\n")
-    wanted = [Cache("L1d", 48 << 10, 1), Cache("L2", 1 << 20, 2), Cache("L3", 32 << 20, 8)]
-    assert caches(root=tmp_path) == wanted
+    expected = [Cache("L1d", 48 << 10, 1), Cache("L2", 1 << 20, 2), Cache("L3", 32 << 20, 8)]
+    assert caches(root=tmp_path) == expected
 
 
 def test_without_caches_in_sysfs_the_list_is_empty(tmp_path: Path) -> None:

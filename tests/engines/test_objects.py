@@ -149,9 +149,9 @@ def test_a_storage_reports_its_version_settings_and_files(store: Storage, servin
     with closing(job.open(job.home)) as engine:
         assert "ZODB" in engine.version()
         told = engine.settings()
-        wanted = {name: str(value) for name, value in store.spec.tiers[store.tier].items()}
-        found = {name: str(told[name]) for name in wanted if name in told}
-        assert found.items() <= wanted.items() and bool(found) == bool(wanted)
+        declared = {name: str(value) for name, value in store.spec.tiers[store.tier].items()}
+        found = {name: str(told[name]) for name in declared if name in told}
+        assert found.items() <= declared.items() and bool(found) == bool(declared)
         with transactions(engine, job) as port:
             port.branches([BRANCH])
             port.write(task(contents(50)))

@@ -77,9 +77,9 @@ def test_a_report_with_the_right_statements_passes(test: str) -> None:
 @pytest.mark.parametrize("name", ["reads", "writes", "others"])
 @pytest.mark.parametrize("off", [-1, 1])
 def test_a_report_with_a_wrong_number_of_statements_fails(test: str, name: str, off: int) -> None:
-    found = report(test)
+    reported = report(test)
     with pytest.raises(Wrong, match=r"made up reports -?\d+ "):
-        check_statements(test, replace(found, facts={**found.facts, name: found.facts[name] + off}), 1)
+        check_statements(test, replace(reported, facts={**reported.facts, name: reported.facts[name] + off}), 1)
 
 
 def test_a_report_without_a_number_fails() -> None:
@@ -89,12 +89,12 @@ def test_a_report_without_a_number_fails() -> None:
 
 @pytest.mark.parametrize(("items", "errors", "right"), [(10, 0, True), (8, 2, True), (8, 0, False), (8, 3, False)])
 def test_an_aborted_transaction_passes_and_a_lost_one_fails(items: int, errors: int, right: bool) -> None:
-    made = report("oltp_write_only", operations=items + errors, items=items, errors=errors)
+    aborted = report("oltp_write_only", operations=items + errors, items=items, errors=errors)
     if right:
-        check_completed(made)
+        check_completed(aborted)
         return
     with pytest.raises(Wrong, match="10 transactions were requested"):
-        check_completed(made)
+        check_completed(aborted)
 
 
 @pytest.mark.parametrize("rows", [[100, 99], [100, 101], [100], [100, 100, 100]])

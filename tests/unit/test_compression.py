@@ -81,7 +81,7 @@ def test_higher_levels_compress_better(dataset: Dataset) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "message"),
     [
         ("xz", "packer=xz: is not known; there are: brotli, lz4, plain, snappy, zlib, zstd"),
         ("snapy", "packer=snapy: is not known; did you mean snappy?"),
@@ -90,20 +90,20 @@ def test_higher_levels_compress_better(dataset: Dataset) -> None:
         ("zstd:", "packer=zstd:: expected zstd, or zstd:LEVEL from 1 to 22"),
     ],
 )
-def test_an_unknown_packer_or_level_is_a_usage_error(given: str, said: str) -> None:
+def test_an_unknown_packer_or_level_is_a_usage_error(given: str, message: str) -> None:
     with pytest.raises(UsageError) as refused:
-        made(packer=[given])
-    assert str(refused.value).endswith(said)
+        plan_of(packer=[given])
+    assert str(refused.value).endswith(message)
 
 
-@pytest.mark.parametrize("asked", [{"packer": ["lz4"]}, {}], ids=["named", "of the preset"])
+@pytest.mark.parametrize("requests", [{"packer": ["lz4"]}, {}], ids=["named", "of the preset"])
 def test_a_missing_library_is_a_usage_error_with_the_install_command(
-    asked: Mapping[str, Any], monkeypatch: pytest.MonkeyPatch
+    requests: Mapping[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "lz4", None)
     with pytest.raises(UsageError, match=r"packer=lz4: needs lz4, .*pip install 'dyno-bench\[compression\]'$"):
-        made(**asked)
-    assert made(packer=["zlib", "plain"]).cells
+        plan_of(**requests)
+    assert plan_of(packer=["zlib", "plain"]).cells
 
 
 @pytest.mark.usefixtures("processes")
@@ -123,7 +123,7 @@ def test_planning_imports_no_packer_library() -> None:
 # -- the plan ---------------------------------------------------------------------------------------------
 
 
-def made(**params: Sequence[Any]) -> plan.Plan:
+def plan_of(**params: Sequence[Any]) -> plan.Plan:
     return plan.make(RunRequest("compression", params=params))
 
 
@@ -143,13 +143,13 @@ def test_requested_values_override_the_preset() -> None:
 
 
 def test_only_lmdb_takes_part_without_being_named() -> None:
-    assert {cell.engine for cell in made().cells} == {"lmdb", "nullkv"}
+    assert {cell.engine for cell in plan_of().cells} == {"lmdb", "nullkv"}
     named = plan.make(RunRequest("compression", engines=["memory"])).cells
     assert {cell.engine for cell in named} == {"memory", "nullkv"}
 
 
 def test_the_layout_is_declared_beside_the_plan() -> None:
-    whole = made()
+    whole = plan_of()
     assert "layout" not in whole.data()
     assert json.loads(json.dumps(whole.declared))["layout"]["columns"][0]["name"] == "packer"
 
@@ -210,7 +210,7 @@ def trial(home: Path, engine: EngineSpec | None = None, **params: Any) -> Compre
 
 def done(workload: CompressionWorkload, phase: str, client: int = 0, clients: int = 1, round: int = 0) -> list[Any]:
     """Runs and checks a client's share; returns the arguments."""
-    asked: list[Any] = []
+    requests: list[Any] = []
     with workload.connect() as port:
         held = HeldTransaction()
         for work in workload.work(PHASES[phase], port, client, clients, round):
@@ -220,9 +220,9 @@ def done(workload: CompressionWorkload, phase: str, client: int = 0, clients: in
                 (call,) = work.calls(yielded if work.held is None else kept)
                 answers = [call(argument) for argument in work.arguments]
             work.check(answers)
-            asked += work.arguments
+            requests += work.arguments
         held.leave()
-    return asked
+    return requests
 
 
 def loaded(home: Path, **params: Any) -> CompressionWorkload:

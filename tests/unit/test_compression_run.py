@@ -94,10 +94,10 @@ def lines(out: str) -> list[list[str]]:
     return [cells_of(line) for line in found[start:end]]
 
 
-def only(run: Run, wanted: Callable[[Cell], bool], change: Callable[[Sample], Sample]) -> Run:
+def only(run: Run, selected: Callable[[Cell], bool], change: Callable[[Sample], Sample]) -> Run:
     """The run with changed samples in some cells."""
     attempts = [
-        replace(a, samples=tuple(map(change, a.samples))) if wanted(run.cells[a.cell]) else a for a in run.attempts
+        replace(a, samples=tuple(map(change, a.samples))) if selected(run.cells[a.cell]) else a for a in run.attempts
     ]
     return replace(run, attempts=tuple(attempts))
 
@@ -152,12 +152,12 @@ def test_facts_are_in_the_run_file_and_in_every_export(shell: Shell, measured: R
 
 
 def test_a_fact_is_the_median_or_the_value_of_all_trials(run: Run) -> None:
-    told = [
+    titles = [
         {"n": 1, "x": 1.5, "w": "a", "half": 1},
         {"n": 9, "x": None, "w": "a", "half": 2},
         {"n": 4, "x": 2.5, "w": "b"},
     ]
-    parts = [replace(a, samples=tuple(replace(s, facts=told[a.block]) for s in a.samples)) for a in run.attempts]
+    parts = [replace(a, samples=tuple(replace(s, facts=titles[a.block]) for s in a.samples)) for a in run.attempts]
     (row, *_) = summarize(replace(run, attempts=tuple(parts)))
     assert row.facts == {"n": 4, "x": None, "w": None, "half": None}
     two = summarize(replace(run, attempts=tuple(part for part in parts if part.block < 2)))[0].facts

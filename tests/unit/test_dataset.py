@@ -51,8 +51,8 @@ def test_stubs_do_not_change_between_versions_of_dyno() -> None:
 )
 def test_native_and_python_stubs_agree(prefix: bytes, number: int, version: int, chars: int) -> None:
     the_loop("native")
-    asked = prefix, number, version, chars
-    assert dataset._native.stub(*asked) == dataset.python_stub(*asked)
+    arguments = prefix, number, version, chars
+    assert dataset._native.stub(*arguments) == dataset.python_stub(*arguments)
 
 
 # -- names ------------------------------------------------------------------------------------------------

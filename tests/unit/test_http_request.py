@@ -297,7 +297,7 @@ def test_a_status_is_a_failure_only_where_that_is_asked_for(server: Scripted) ->
 
 
 @pytest.mark.parametrize(
-    ("url", "options", "said"),
+    ("url", "options", "message"),
     [
         ("ftp://example.org/", {}, "scheme ftp"),
         ("http://", {}, "is no address"),
@@ -331,8 +331,8 @@ def test_a_status_is_a_failure_only_where_that_is_asked_for(server: Scripted) ->
         ("http://example.org/", {"max_tim": 5}, "did you mean max_time"),
     ],
 )
-def test_what_can_not_be_asked_for_is_one_clear_line(url: str, options: dict[str, Any], said: str) -> None:
-    with pytest.raises(UsageError, match=said) as raised:
+def test_what_can_not_be_asked_for_is_one_clear_line(url: str, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message) as raised:
         http.request(url, **options)
     assert "\n" not in str(raised.value)
 
@@ -363,8 +363,8 @@ def test_stages_are_the_differences_of_moments() -> None:
         "wait": 68_061,
         "transfer": 69,
     }
-    kept = stages(Moments(0, 0, 0, 40, 45, 100, 150), secure=True, fresh=False)
-    assert kept == {"lookup": None, "tcp": None, "tls": None, "send": 45, "wait": 55, "transfer": 50}
+    reused = stages(Moments(0, 0, 0, 40, 45, 100, 150), secure=True, fresh=False)
+    assert reused == {"lookup": None, "tcp": None, "tls": None, "send": 45, "wait": 55, "transfer": 50}
     # A response may begin before all is sent.
     assert stages(Moments(1, 2, 0, 3, 90, 50, 100), secure=False, fresh=True)["wait"] == 0
 
@@ -393,10 +393,10 @@ def test_a_stage_too_short_for_the_clock_is_named() -> None:
 
 
 def test_after_a_redirect_no_other_host_is_sent_a_secret() -> None:
-    asked = Options(data="x", user="u:p", cookie="c=1", header=["Authorization: secret", "X-Own: yes"])
-    same = redirected(asked, 302, "http://a/1", "http://a:80/2")
+    options_sent = Options(data="x", user="u:p", cookie="c=1", header=["Authorization: secret", "X-Own: yes"])
+    same = redirected(options_sent, 302, "http://a/1", "http://a:80/2")
     assert (same.method, same.user, same.cookie, len(same.header)) == ("GET", "u:p", "c=1", 2)
-    other = redirected(asked, 307, "http://a/1", "https://a/2")
+    other = redirected(options_sent, 307, "http://a/1", "https://a/2")
     assert (other.method, other.user, other.cookie, list(other.header)) == ("POST", None, None, ["X-Own: yes"])
     named = Options(header=["Host: a.example"])
     assert redirected(named, 302, "http://a/", "http://a:81/").header == ["Host: a.example"]

@@ -103,7 +103,7 @@ def test_native_and_python_packing_agree(prefix: bytes, parts: tuple[Any, ...]) 
     the_loop("native")
     in_python = outcome(encoding.python_pack, prefix, parts)
     # If several parts are wrong, either error may be raised.
-    faults = {found for part in parts if isinstance(found := outcome(encoding.python_pack, prefix, (part,)), type)}
+    faults = {result for part in parts if isinstance(result := outcome(encoding.python_pack, prefix, (part,)), type)}
     assert outcome(_native.pack, prefix, parts) in (faults or {in_python})
 
 
@@ -208,14 +208,14 @@ def test_a_store_with_arbitrary_strings_answers_like_a_dict(
     with layered() as port:
         port.replace(records)
         reader = port.reader()
-        for asked in records + others:
-            assert reader.get(key(asked)) == held.get(key(asked))
-            wanted = [record for record in in_order if utf8(key(record)) >= utf8(key(asked))][:count]
-            assert reader.scanner(count)(key(asked)) == wanted
+        for target in records + others:
+            assert reader.get(key(target)) == held.get(key(target))
+            wanted = [record for record in in_order if utf8(key(record)) >= utf8(key(target))][:count]
+            assert reader.scanner(count)(key(target)) == wanted
             for index, function in INDEXES.items():
-                found = reader.finder(index)(function(asked))
-                sharing = [record for record in in_order if function(record) == function(asked)]
-                assert found in sharing if sharing else found is None
+                result = reader.finder(index)(function(target))
+                sharing = [record for record in in_order if function(record) == function(target)]
+                assert result in sharing if sharing else result is None
 
 
 @given(records=st.lists(RECORDS, min_size=1, max_size=8))
@@ -236,8 +236,8 @@ def test_two_records_may_share_an_indexed_value() -> None:
         port.insert([{"name": "a", "location": place, "stub": ""} for place in ("X", "Y")])
         assert port.reader().finder("rev_name")("a") is not None
         port.delete([("a", "X")])
-        found = port.reader().finder("rev_name")("a")
-        assert found is not None and found["location"] == "Y"
+        result = port.reader().finder("rev_name")("a")
+        assert result is not None and result["location"] == "Y"
 
 
 def test_without_indexes_a_record_has_one_entry() -> None:

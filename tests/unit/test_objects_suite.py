@@ -36,14 +36,14 @@ def job(home: Path, engine: str = "mappingstorage", clients: int = 1, **given: A
 
 @pytest.fixture(params=["mapping", "btree"])
 def workload(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ObjectsWorkload]:
-    with closing(ObjectsWorkload(job(tmp_path, clients=2, container=request.param))) as made:
-        yield made
+    with closing(ObjectsWorkload(job(tmp_path, clients=2, container=request.param))) as opened:
+        yield opened
 
 
 def slices(workload: ObjectsWorkload, phase: Phase, port: Any, client: int = 0, round: int = 0) -> list[Operations]:
-    found = list(workload.work(phase, port, client, 2, round))
-    assert all(isinstance(each, Operations) for each in found)
-    return found  # type: ignore[return-value]
+    slices_of_phase = list(workload.work(phase, port, client, 2, round))
+    assert all(isinstance(each, Operations) for each in slices_of_phase)
+    return slices_of_phase  # type: ignore[return-value]
 
 
 def done(workload: ObjectsWorkload, name: str, clients: int = 2) -> int:
@@ -63,8 +63,8 @@ def done(workload: ObjectsWorkload, name: str, clients: int = 2) -> int:
 
 def test_contents_differ_and_have_the_requested_size() -> None:
     data = Dataset(50, 1)
-    made = {data.content(number, version) for number in range(200) for version in range(5)}
-    assert len(made) == 1_000 and {len(each) for each in made} == {50}
+    opened = {data.content(number, version) for number in range(200) for version in range(5)}
+    assert len(opened) == 1_000 and {len(each) for each in opened} == {50}
     assert Dataset(50, 1).contents(3, 4, 2) == [data.content(number, 2) for number in range(3, 7)]
     assert Dataset(50, 2).content(3, 2) != data.content(3, 2)
     assert len(Dataset(HEAD_BYTES, 1).content(10**15, 10**8)) == HEAD_BYTES
@@ -96,11 +96,11 @@ def test_all_phases_run_on_one_store(workload: ObjectsWorkload) -> None:
 def test_every_client_reads_each_container_once(workload: ObjectsWorkload) -> None:
     workload.prepare(PHASES["read-cold"])
     with workload.connect() as port:
-        asked = [
+        positions = [
             [argument for work in slices(workload, PHASES["read-cold"], port, client) for argument in work.arguments]
             for client in (0, 1)
         ]
-        assert [sorted(each) for each in asked] == [[ObjectPosition(SETS, key) for key in range(3)]] * 2
+        assert [sorted(each) for each in positions] == [[ObjectPosition(SETS, key) for key in range(3)]] * 2
         assert slices(workload, PHASES["read-cold"], port, round=1) == []
         assert slices(workload, PHASES["read-hot"], port, round=1) != []
 

@@ -403,7 +403,10 @@ CANNOT_BE = {
         asked(params={"records": ["0"]}),
         "suite records: parameter records=0: wants a whole number from 1 to 1000000000000",
     ),
-    "bad word for a parameter": (asked(params={"txn": ["al"]}), "suite records: parameter txn=al: wants a .* or all"),
+    "bad word for a parameter": (
+        asked(params={"txn": ["al"]}),
+        "suite records: parameter txn=al: expected a .* or all",
+    ),
     "bad mix": (asked(params={"mix": ["80:30"]}), "suite records: parameter mix=80:30: expected a to f .* as 80:20"),
     "preset": (asked(preset="quik"), "suite records: preset quik is not known; did you mean quick?"),
     "phase": (asked(phases=["rand-keys"]), "suite records: phase rand-keys is not known; did you mean rand-key?"),

@@ -48,10 +48,10 @@ def test_phase_names_are_only_in_the_tables() -> None:
     names = set(NAMED) - {"scan", "update", "delete"}
     parts = {part for name in names for part in (name.partition("-")[0] + "-", f"-{name.rpartition('-')[2]}")}
     parts |= {"-blind-", "-noblind-"}
-    found = {
+    modules = {
         path.name
         for path in Path(workload.__file__).parent.glob("*.py")
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in names | parts
     }
-    assert found == {"__init__.py", "workload.py"}
+    assert modules == {"__init__.py", "workload.py"}

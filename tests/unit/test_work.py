@@ -93,7 +93,7 @@ def measured(whole: RecordsWorkload, phase: Phase, port: Any, clients: int = 1) 
     return measure(lambda number: whole.work(phase, port, 0, clients, number), ONCE, lambda: None)
 
 
-def asked(whole: RecordsWorkload, phase: Phase, client: int = 0, clients: int = 1, number: int = 0) -> Stream:
+def stream_of(whole: RecordsWorkload, phase: Phase, client: int = 0, clients: int = 1, number: int = 0) -> Stream:
     """Runs one client's share of a phase in one round, and returns its operations."""
     whole.prepare(phase)
     stream: Stream = []
@@ -111,7 +111,7 @@ def asked(whole: RecordsWorkload, phase: Phase, client: int = 0, clients: int = 
 def test_two_engines_get_the_same_operations_in_every_phase(txn: Any, tmp_path: Path) -> None:
     memory, sqlite = (workload(tmp_path / name, name, txn=txn) for name in ("memory", "sqlite"))
     for phase in PHASES:
-        one, other = asked(memory, phase), asked(sqlite, phase)
+        one, other = stream_of(memory, phase), stream_of(sqlite, phase)
         assert one == other, phase.name
         assert len(one) > 0
     memory.close()
@@ -121,7 +121,7 @@ def test_two_engines_get_the_same_operations_in_every_phase(txn: Any, tmp_path: 
 @every_mix
 def test_two_engines_get_the_same_operations_in_every_mix(mix: str, tmp_path: Path) -> None:
     one, other = (
-        asked(workload(tmp_path / name, name, mix=mix, records=400), BY_NAME["mixed"])
+        stream_of(workload(tmp_path / name, name, mix=mix, records=400), BY_NAME["mixed"])
         for name in ("memory", "sqlite")
     )
     assert one == other
@@ -130,8 +130,8 @@ def test_two_engines_get_the_same_operations_in_every_mix(mix: str, tmp_path: Pa
 def test_operations_do_not_depend_on_earlier_phases(tmp_path: Path) -> None:
     after_all = workload(tmp_path / "a")
     for phase in PHASES:
-        last = asked(after_all, phase)
-    assert last == asked(workload(tmp_path / "b"), PHASES[-1])
+        last = stream_of(after_all, phase)
+    assert last == stream_of(workload(tmp_path / "b"), PHASES[-1])
 
 
 def test_another_seed_has_other_operations(tmp_path: Path) -> None:
@@ -140,7 +140,7 @@ def test_another_seed_has_other_operations(tmp_path: Path) -> None:
     one, other = (
         RecordsWorkload(Job(spec, tmp_path / str(seed), Tier.VOLATILE, {}, params, seed, 1)) for seed in (1, 2)
     )
-    assert asked(one, BY_NAME["rand-key"]) != asked(other, BY_NAME["rand-key"])
+    assert stream_of(one, BY_NAME["rand-key"]) != stream_of(other, BY_NAME["rand-key"])
 
 
 @every_txn
@@ -149,8 +149,8 @@ def test_batches_get_the_same_keys_as_single_reads(clients: int, txn: Any, tmp_p
     phase = BY_NAME["rand-key"]
     one_by_one, batched = (workload(tmp_path / str(size), txn=txn, batch=size, records=100) for size in (1, 16))
     for client in range(clients):
-        keys = [key for _, key in asked(one_by_one, phase, client, clients)]
-        batches = [batch for _, batch in asked(batched, phase, client, clients)]
+        keys = [key for _, key in stream_of(one_by_one, phase, client, clients)]
+        batches = [batch for _, batch in stream_of(batched, phase, client, clients)]
         assert [key for batch in batches for key in batch] == keys
         assert [len(batch) for batch in batches[:-1]] == [16] * (len(batches) - 1)
         assert 0 < len(batches[-1]) <= 16
@@ -182,7 +182,7 @@ def test_upkeep_runs_once_after_writes_before_the_store_is_used(phases: str, kep
     whole, done = workload(tmp_path), list[str]()
     whole._job = replace(whole._job, spec=replace(whole._job.spec, upkeep=lambda engine: done.append(phase)))
     for phase in phases.split():
-        asked(whole, BY_NAME[phase])
+        stream_of(whole, BY_NAME[phase])
     assert done == kept.split()
 
 
@@ -203,7 +203,7 @@ def test_further_rounds_have_other_operations_and_right_answers(
     phase: str, mix: str, txn: Any, tmp_path: Path
 ) -> None:
     whole = workload(tmp_path, mix=mix, txn=txn, records=4_000, operations=300)
-    streams = [asked(whole, BY_NAME[phase], number=number) for number in ROUNDS]
+    streams = [stream_of(whole, BY_NAME[phase], number=number) for number in ROUNDS]
     assert len({repr(stream) for stream in streams}) == len(ROUNDS)
     assert len({len(stream) for stream in streams}) == 1
     if BY_NAME[phase].writes:
@@ -218,8 +218,8 @@ def test_warm_up_rounds_do_not_change_the_first(phase: str, mix: str, tmp_path: 
     stores."""
     one, other = (workload(tmp_path / name, mix=mix, records=400) for name in "ab")
     for number in (WARM, WARM + 1):
-        asked(one, BY_NAME[phase], number=number)
-    assert keys_of(asked(one, BY_NAME[phase])) == keys_of(asked(other, BY_NAME[phase]))
+        stream_of(one, BY_NAME[phase], number=number)
+    assert keys_of(stream_of(one, BY_NAME[phase])) == keys_of(stream_of(other, BY_NAME[phase]))
 
 
 def keys_of(stream: Stream) -> list[Any]:
@@ -230,7 +230,7 @@ def keys_of(stream: Stream) -> list[Any]:
 def test_two_engines_get_the_same_operations_in_further_rounds(phase: str, mix: str, tmp_path: Path) -> None:
     memory, sqlite = (workload(tmp_path / name, name, mix=mix, txn=7, records=200) for name in ("memory", "sqlite"))
     for number in (0, 1, WARM):
-        one, other = (asked(whole, BY_NAME[phase], number=number) for whole in (memory, sqlite))
+        one, other = (stream_of(whole, BY_NAME[phase], number=number) for whole in (memory, sqlite))
         assert one == other
         assert one
     memory.close()
@@ -243,15 +243,15 @@ def test_two_engines_get_the_same_operations_in_further_rounds(phase: str, mix: 
 )
 def test_phases_that_run_once_have_no_further_rounds(phase: str, mix: str, number: int, tmp_path: Path) -> None:
     whole = workload(tmp_path, "null", mix=mix)
-    assert asked(whole, BY_NAME[phase])
-    assert asked(whole, BY_NAME[phase], number=number) == []
+    assert stream_of(whole, BY_NAME[phase])
+    assert stream_of(whole, BY_NAME[phase], number=number) == []
 
 
 # -- little of what is cold -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("phase", "records", "wanted"),
+    ("phase", "records", "expected"),
     [
         ("rand-key-cold", 1, 1),
         ("rand-key-cold", 199, 1),
@@ -264,12 +264,12 @@ def test_phases_that_run_once_have_no_further_rounds(phase: str, mix: str, numbe
     ],
 )
 def test_a_cold_phase_reads_few_records_but_one_at_least(
-    phase: str, records: int, wanted: int, tmp_path: Path
+    phase: str, records: int, expected: int, tmp_path: Path
 ) -> None:
     for clients in (1, 3):
         shares = [share(tmp_path, BY_NAME[phase], client, clients, records=records) for client in range(clients)]
-        assert sum(map(len, shares)) == wanted
-    assert len({key for stream in shares for _, key in stream}) == wanted, "each another"
+        assert sum(map(len, shares)) == expected
+    assert len({key for stream in shares for _, key in stream}) == expected, "each another"
 
 
 # -- the shares of clients --------------------------------------------------------------------------------
@@ -277,7 +277,7 @@ def test_a_cold_phase_reads_few_records_but_one_at_least(
 
 def share(home: Path, phase: Phase, client: int, clients: int, **given: Any) -> Stream:
     """The operations of one client among several, on the null engine, where the other clients need not run."""
-    return asked(workload(home / f"{client}-{clients}", "null", clients=clients, **given), phase, client, clients)
+    return stream_of(workload(home / f"{client}-{clients}", "null", clients=clients, **given), phase, client, clients)
 
 
 def records_of(stream: Stream) -> list[Any]:
@@ -378,11 +378,11 @@ def everything(whole: RecordsWorkload) -> list[Record]:
 @pytest.mark.parametrize("engine", ["memory", "sqlite"])
 def test_every_phase_ends_without_errors_and_counts_its_items(engine: str, txn: Any, tmp_path: Path) -> None:
     whole = workload(tmp_path, engine, txn=txn, records=300)
-    wanted = [Dataset(300, 0, 20, SEED).record(number) for number in range(300)]
+    expected = [Dataset(300, 0, 20, SEED).record(number) for number in range(300)]
     for phase, tally in all_phases(whole):
         if phase.name in INSERTS:
             assert tally.items == 300 * KEYS_PER_RECORD[phase.name]
-            assert everything(whole) == sorted(wanted, key=lambda record: record["name"])
+            assert everything(whole) == sorted(expected, key=lambda record: record["name"])
             assert tally.checked == (300 if phase.name in LOOKING_INSERTS else 0)
         elif phase.name in FEWER:
             assert tally.items == FEWER[phase.name]
@@ -438,7 +438,7 @@ def test_a_mix_records_latencies_by_kind(mix: str, tmp_path: Path) -> None:
 
 
 def share_of_reads(mix: str, tmp_path: Path) -> float:
-    stream = asked(workload(tmp_path, mix=mix, records=100, operations=5_000), BY_NAME["mixed"])
+    stream = stream_of(workload(tmp_path, mix=mix, records=100, operations=5_000), BY_NAME["mixed"])
     return sum(isinstance(argument, tuple) for _, argument in stream) / len(stream)
 
 
@@ -463,11 +463,11 @@ def test_two_clients_end_every_phase_with_all_records_written(
     if spec.missing():
         pytest.skip(spec.remedy)
     whole = workload(tmp_path, engine, Tier.PROCESS, clients=2, txn=txn, records=301)
-    wanted = sorted((Dataset(301, 0, 20, SEED).record(n) for n in range(301)), key=lambda record: record["name"])
+    expected = sorted((Dataset(301, 0, 20, SEED).record(n) for n in range(301)), key=lambda record: record["name"])
     for phase, tally in all_phases(whole, 2, how):
         if phase.name in INSERTS:
             assert tally.items == 301 * KEYS_PER_RECORD[phase.name]
-            assert everything(whole) == wanted
+            assert everything(whole) == expected
     assert everything(whole) == []
     whole.close()
 
@@ -514,17 +514,17 @@ class Liar:
     change."""
 
     def __init__(self, port: Records, method: str, lie: Callable[[Any], Any], at: int = 0) -> None:
-        self.port, self.method, self.lie, self.left, self.told = port, method, lie, at, False
+        self.port, self.method, self.lie, self.left, self.lied = port, method, lie, at, False
 
     def answer(self, method: str, truth: Any) -> Any:
-        if method != self.method or self.told:
+        if method != self.method or self.lied:
             return truth
         lie = self.lie(truth)
         if lie is None:
             return truth
         self.left -= 1
-        self.told = self.left < 0
-        return (None if lie is NOTHING else lie) if self.told else truth
+        self.lied = self.left < 0
+        return (None if lie is NOTHING else lie) if self.lied else truth
 
     @contextmanager
     def reading(self) -> Iterator[Reader]:
@@ -553,8 +553,8 @@ class LyingReader:
     liar: Liar
 
     def get(self, key: Key) -> Record | None:
-        found: Record | None = self.liar.answer("get", self.reader.get(key))
-        return found
+        answer_found: Record | None = self.liar.answer("get", self.reader.get(key))
+        return answer_found
 
     def get_many(self, keys: Sequence[Key]) -> list[Record | None]:
         return list(self.liar.answer("get_many", self.reader.get_many(keys)))
@@ -603,9 +603,9 @@ def one_of(lie: Lie) -> Lie:
 
     def lie_in_list(answers: Any, known: Known) -> Any:
         for at, answer in enumerate(answers):
-            told = lie(answer, known)
-            if told is not None:
-                return [*answers[:at], None if told is NOTHING else told, *answers[at + 1 :]]
+            lied = lie(answer, known)
+            if lied is not None:
+                return [*answers[:at], None if lied is NOTHING else lied, *answers[at + 1 :]]
         return None
 
     return lie_in_list
@@ -684,12 +684,12 @@ def lied_to(
     """Runs the phase with one lie, on a store where many records were replaced before."""
     if not phase.name.startswith("insert-"):
         for _ in range(2):
-            asked(whole, BY_NAME["update"])
+            stream_of(whole, BY_NAME["update"])
     whole.prepare(phase)
     with whole.connect() as port:
         liar = Liar(port, method, lambda truth: lie(truth, known), at)
         tally = measured(whole, phase, liar, clients)
-    assert liar.told, "the lie was never told"
+    assert liar.lied, "the lie was never told"
     return tally
 
 
@@ -722,11 +722,11 @@ def test_an_answer_that_was_right_the_last_time_voids_the_phase(lie: Lie, tmp_pa
     for at in range(5):
         whole = workload(tmp_path / str(at), distribution="uniform")
         for before in ("update", "rand-key", "update"):
-            asked(whole, BY_NAME[before])
+            stream_of(whole, BY_NAME[before])
         with whole.connect() as port:
             liar = Liar(port, "get", lambda truth: lie(truth, known), at)
             assert measured(whole, phase, liar).void
-        assert liar.told
+        assert liar.lied
 
 
 COLD_CASES = [(f"{phase}-cold", *rest) for phase, *rest in CASES if phase in ("rand-key", "scan")]
@@ -866,7 +866,7 @@ def test_a_record_that_was_not_deleted_is_found_afterwards(txn: Any, tmp_path: P
 @pytest.mark.parametrize("letter", [b"n", b"l"], ids=["rev_name", "rev_location"])
 def test_a_missing_index_entry_is_found_afterwards(letter: bytes, tmp_path: Path) -> None:
     whole, phase = workload(tmp_path), BY_NAME["insert-blind-indices"]
-    asked(whole, phase)
+    stream_of(whole, phase)
     assert whole.verify(phase) > 0
     entries: Any = whole.engine()
     lost = next(entry for entry in entries.store if entry.startswith(letter))
@@ -879,7 +879,7 @@ def test_a_missing_index_entry_is_found_afterwards(letter: bytes, tmp_path: Path
 @pytest.mark.parametrize("damage", ["missing", "surplus"])
 def test_one_missing_or_surplus_record_among_thousands_is_found(damage: str, place: int, tmp_path: Path) -> None:
     whole, phase = workload(tmp_path, records=2_500, operations=1), BY_NAME["update"]
-    asked(whole, phase)
+    stream_of(whole, phase)
     dataset = Dataset(2_500, 0, 20, SEED)
     name, location = dataset.key(int(dataset.order[place]))
     with whole.connect() as port:
@@ -904,14 +904,14 @@ def strings(stream: Stream) -> int:
 @pytest.mark.parametrize("phase", INSERTS)
 def test_the_payload_of_an_insert_is_what_was_written(phase: str, mix: str, tmp_path: Path) -> None:
     whole = workload(tmp_path, mix=mix, records=7, value_size=33)
-    written = strings(asked(whole, BY_NAME[phase]))
+    written = strings(stream_of(whole, BY_NAME[phase]))
     assert 7 * (33 + 2 * 8) < written < 7 * (33 + 2 * 12)
     assert whole.payload_bytes(BY_NAME[phase], 7 * KEYS_PER_RECORD[phase]) == written
 
 
 def test_the_payload_of_an_update_is_what_was_written_up_to_lengths_of_names(tmp_path: Path) -> None:
     whole, phase = workload(tmp_path, records=500, value_size=150), BY_NAME["update"]
-    stream = asked(whole, phase)
+    stream = stream_of(whole, phase)
     assert len(stream) == 500
     assert whole.payload_bytes(phase, 500) == pytest.approx(strings(stream), rel=2 / 170)
 
@@ -974,18 +974,18 @@ def test_an_error_in_a_mix_that_inserts_or_modifies_does_not_void(mix: str, tmp_
 def test_verifying_generates_each_stub_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """This took minutes with a few large records: each was generated again for a hundred draws, by key and by each
     index."""
-    phase, made = BY_NAME["update"], Counter[int]()
+    phase, generated = BY_NAME["update"], Counter[int]()
     whole = workload(tmp_path, records=8)
     whole.prepare(phase)
     run_phase(whole, phase, 1, "threads", ONCE)
     record = Dataset.record
 
     def counted(dataset: Dataset, number: int, version: int = 0) -> Record:
-        made[number] += 1
+        generated[number] += 1
         return record(dataset, number, version)
 
     monkeypatch.setattr(Dataset, "record", counted)
     # The walk, the sample by key and by two indexes, and the entries of these.
     assert whole.verify(phase) == 8 + 8 + 2 * 8 + 2 * 8
-    assert made and max(made.values()) == 1
+    assert generated and max(generated.values()) == 1
     whole.close()

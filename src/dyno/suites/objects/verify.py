@@ -83,10 +83,8 @@ class Verification:
         compared = 0
         for key in sample:
             if self._phase == "blob-write":
-                expected, stored = (
-                    state.blob_contents(branch, key),
-                    self._port.read_blobs(ObjectPosition(branch, key)),
-                )
+                expected = state.blob_contents(branch, key)
+                stored = self._port.read_blobs(ObjectPosition(branch, key))
             else:
                 expected, stored = state.contents(branch, key), self._read(branch, key)
             expect_contents(stored, expected, f"after {self._phase}, container {key} of client {client}")
