@@ -26,7 +26,7 @@ from dyno.contracts.engine import EngineSpec
 from dyno.contracts.model import UsageError
 from dyno.contracts.settings import unknown
 from dyno.contracts.suite import Suite
-from dyno.text.sanitize import is_unsafe, sanitize
+from dyno.text.sanitize import sanitize, unsafe_texts
 
 GROUPS = {"engine": "dyno.engines", "suite": "dyno.suites"}
 KINDS: dict[str, type] = {"engine": EngineSpec, "suite": Suite}
@@ -150,7 +150,7 @@ def check_texts(where: str, declaration: Any, kind: str) -> None:
     """Raises UsageError for a text in a declaration that is not one printable line."""
     parts = {name: getattr(declaration, name, ()) for name in Suite.__annotations__}
     for name, part in ({"": declaration} if kind == "engine" else parts).items():
-        for field, text in is_unsafe(part, name):
+        for field, text in unsafe_texts(part, name):
             raise UsageError(f"{where}: {field}: {text:.80} is not one line of text that can be shown")
 
 

@@ -1,4 +1,5 @@
-"""Opens what is to be read: regular files alone, of up to a size. A pipe would be waited for, a device has no end."""
+"""Opens files for reading: only regular ones of limited size. Opening a pipe waits for a writer; a device has no
+end."""
 
 from __future__ import annotations
 
@@ -17,30 +18,28 @@ MIB = 1 << 20
 
 @contextmanager
 def opened(path: Path, most: int) -> Iterator[BinaryIO]:
-    """A regular file of at most `most` bytes. Raises UsageError for what is none, is larger or can't be read."""
+    """Opens a regular file of at most `most` bytes. Raises UsageError for any other file, or if reading fails."""
     try:
-        with _opened(path, most) as file:
+        # Before opening: opening a device may have effects.
+        status = path.stat()
+    except ValueError as error:
+        # The name has a zero byte, or can't be encoded.
+        raise UsageError(f"can't read {str(path)!r}: {error}") from None
+    except OSError as error:
+        raise UsageError(f"can't read {path}: {error.strerror or error}") from None
+    try:
+        if not stat.S_ISREG(status.st_mode):
+            raise UsageError(f"can't read {path}: {_kind(status.st_mode)}")
+        if status.st_size > most:
+            raise UsageError(f"can't read {path}: it has {status.st_size / MIB:,.0f} MiB, of {most // MIB:,} at most")
+        with path.open("rb") as file:
             yield file
     except OSError as error:
         raise UsageError(f"can't read {path}: {error.strerror or error}") from None
 
 
-def _opened(path: Path, most: int) -> BinaryIO:
-    try:
-        # Looked at before it is opened: opening a pipe waits, and opening a device may do things.
-        about = path.stat()
-    except ValueError as error:
-        # A name with a zero byte in it.
-        raise UsageError(f"can't read {str(path)!r}: {error}") from None
-    if not stat.S_ISREG(about.st_mode):
-        raise UsageError(f"can't read {path}: {_kind(about.st_mode)}")
-    if about.st_size > most:
-        raise UsageError(f"can't read {path}: it has {about.st_size / MIB:,.0f} MiB, of {most // MIB:,} at most")
-    return path.open("rb")
-
-
 def text(path: Path, most: int) -> str:
-    """All of such a file, which is UTF-8. Raises UsageError, and UnicodeDecodeError."""
+    """Returns the text of such a file in UTF-8. Raises UsageError, and UnicodeDecodeError."""
     with opened(path, most) as file:
         return file.read(most).decode()
 

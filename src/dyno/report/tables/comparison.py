@@ -201,7 +201,17 @@ def history(of: Sequence[SpeedChange]) -> list[Section]:
         title = f"{at.path}  {str(at.header.get('created') or '')[:16].replace('T', ' ')}".strip()
         heads = ("row", "before", "after", "ratio", f"[{LEVEL}]", "verdict")
         rows = [
-            (_step_row(step), *(f"{n} runs" for n in step.runs), *_ratio(step.verdict), wording.verdict(step.verdict))
+            (
+                row_titles.named(
+                    step.row.phase,
+                    _name(step.row.cell),
+                    units.params(step.row.cell.params),
+                    "" if step.metric is THROUGHPUT else step.metric.title,
+                ),
+                *(f"{n} runs" for n in step.runs),
+                *_ratio(step.verdict),
+                wording.verdict(step.verdict),
+            )
             for step in steps
         ]
         sections.append(Section(title, "changed here", heads, rows, left=("row", "verdict"), keys=("row",)))
@@ -209,12 +219,6 @@ def history(of: Sequence[SpeedChange]) -> list[Section]:
             if other := [d for d in differences(before, at) if d.where != "plan"][:MOST_DIFFERENCES]:
                 sections.append(_differences(other, f"from {before.path}"))
     return sections
-
-
-def _step_row(step: SpeedChange) -> str:
-    cell = step.row.cell
-    by = "" if step.metric is THROUGHPUT else step.metric.title
-    return row_titles.named(step.row.phase, _name(cell), units.params(cell.params), by)
 
 
 # -- as sentences -------------------------------------------------------------------------------------------

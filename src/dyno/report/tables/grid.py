@@ -70,7 +70,10 @@ def render(
     """Prints a table. `styles`: one for each row; `marks`: styles of cells, by their text."""
     sheet = _Sheet(columns, rows, styles, marks or {}, indent, console)
     room = console.width - indent
-    widths = [_natural_width(column, [row[at] for row in rows]) for at, column in enumerate(columns)]
+    widths = []
+    for at, column in enumerate(columns):
+        lines = (line for text in (column.head, *(row[at] for row in rows)) for line in text.split("\n"))
+        widths.append(max(column.least, *map(_width, lines)))
     shown = list(range(len(columns)))
     for at in [at for at, column in enumerate(columns) if column.spare]:
         if _total([widths[each] for each in shown]) > room:
@@ -133,11 +136,6 @@ def _print_wrapped(text: Text, console: Console, indent: int) -> None:
         console.print(Text.assemble(" " * indent, line), soft_wrap=True)
 
 
-def _natural_width(column: Column, cells: Sequence[str]) -> int:
-    """Width without any folding."""
-    return max(column.least, *(_width(line) for text in (column.head, *cells) for line in text.split("\n")))
-
-
 def _total(widths: Sequence[int]) -> int:
     return sum(widths) + GAP * (len(widths) - 1)
 
@@ -192,15 +190,11 @@ def _width(text: str) -> int:
     return len(text) if plain.isascii() else cell_len(text)
 
 
-def _folded(console: Console, cell: str, width: int) -> Sequence[str]:
-    if _width(cell) <= width and "\n" not in cell:
-        return (cell,)
-    return _wrapped_lines(console, cell, width)
-
-
 # Many rows have the same remarks.
 @lru_cache(maxsize=1_000)
-def _wrapped_lines(console: Console, cell: str, width: int) -> tuple[str, ...]:
+def _folded(console: Console, cell: str, width: int) -> tuple[str, ...]:
+    if _width(cell) <= width and "\n" not in cell:
+        return (cell,)
     return tuple(line.plain.rstrip() for line in Text(cell).wrap(console, width, overflow="fold"))
 
 

@@ -149,19 +149,16 @@ def rates(run: Run, of: Sequence[Group], names: Mapping[str, str]) -> list[str]:
     of parameters. `names`: printed names of phases."""
     others = [name for name in varying(run) if name != "rate"]
     rows_by_place: dict[str, list[Row]] = {}
-    for row in (row for group in of for row in group.rows if _has_rate(row)):
+    for row in (row for group in of for row in group.rows):
+        asked, timed = row.summary.cell.params.get("rate"), row.summary.response_ns["p99"] is not None
+        if not row.summary.valid or not timed or row.summary.cell.floor or not isinstance(asked, (int, float)):
+            continue
         cell, phase = row.summary.cell, names.get(row.summary.phase, row.summary.phase)
         params = _params(cell, others)
         where = row_titles.named(row_titles.tier(cell.tier), params and f"with {params}", between=" ")
-        rate = f"{units.rate(float(cell.params['rate']))} {row.summary.unit}/s"
+        rate = f"{units.rate(float(asked))} {row.summary.unit}/s"
         rows_by_place.setdefault(row_titles.named(f"At {rate} in {phase}", where), []).append(row)
     return [f"{place}: {_rates_held(rows)}." for place, rows in rows_by_place.items()][:MOST_RATES]
-
-
-def _has_rate(row: Row) -> bool:
-    rate = row.summary.cell.params.get("rate")
-    timed = row.summary.valid and row.summary.response_ns["p99"] is not None
-    return timed and isinstance(rate, (int, float)) and not row.summary.cell.floor
 
 
 def _rates_held(rows: Sequence[Row]) -> str:
@@ -184,14 +181,11 @@ def differing_settings(run: Run) -> list[str]:
     lines: dict[str, None] = {}
     for (engine, _), settings in rows.items():
         for name in dict.fromkeys(name for of in settings.values() for name in of):
-            texts = {row: _setting(of.get(name)) for row, of in settings.items()}
+            values = {row: of.get(name) for row, of in settings.items()}
+            texts = {row: "not known" if v is None else str(units.yes_no(v)) for row, v in values.items()}
             if len(set(texts.values())) > 1:
                 lines[f"{engine}: {name} is {listed([f'{text} with {row}' for row, text in texts.items()])}"] = None
     return list(lines)[:MOST_SETTINGS]
-
-
-def _setting(value: Value | None) -> str:
-    return "not known" if value is None else str(units.yes_no(value))
 
 
 # -- tiers, as crashes have shown them ----------------------------------------------------------------------

@@ -18,7 +18,7 @@ from dyno.results import Run
 from dyno.stats.compare import Comparison, Table, against, tables
 from dyno.stats.doubts import Doubt
 from dyno.stats.metric import THROUGHPUT, Metric
-from dyno.stats.summary import NOT_YET, CellSummary
+from dyno.stats.summary import NOT_YET
 from dyno.stats.verdict import FEWEST_BLOCKS
 
 LEADS, DOUBTED = "*", "?"
@@ -95,15 +95,12 @@ class Overview:
 
 def address(run: int, phase: str, view: Overview) -> str:
     """Address of this phase in the page's program: see state.js."""
-    params = {f"p.{name}": _in_script(value) for name, value in view.params.items()}
+    params = {}
+    for name, value in view.params.items():
+        # As JavaScript writes it.
+        whole = int(value) if isinstance(value, float) and value.is_integer() else value
+        params[f"p.{name}"] = str(value).lower() if isinstance(value, bool) else str(whole)
     return "#" + urlencode({"run": run, "phase": phase, "tier": view.tier.value if view.tier else "", **params})
-
-
-def _in_script(value: object) -> str:
-    """As JavaScript writes it."""
-    if isinstance(value, float) and value.is_integer():
-        return str(int(value))
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def place(row: Row) -> Place:
@@ -148,19 +145,16 @@ def overviews(run: Run, of: Sequence[Group], ranked: Mapping[Place, Ranking]) ->
         params = {name: first.params[name] for name in varying(run)}
         here = {at: rows.get(at, {}) for by in measured for at in [(*by, first.tier_name, text)]}
         placed = [ranked[at].table.places for at in here if at in ranked]
-        engines, others = _engines(_by_places(labels, placed), here.values())
+        # By the mean of their places; last, engines without a place in half of the phases. Figures have no mean over
+        # phases that were hot, cold or neither.
+        places = {name: [each[name] for each in placed if name in each] for name in labels}
+        order = {name: (len(at) * 2 < len(placed), fmean(at or [0])) for name, at in places.items()}
+        engines, others = _engines(sorted(places, key=lambda name: order[name]), here.values())
         lines = [_line(at, engines, rows_, ranked.get(at)) for at, rows_ in here.items()]
         views.append(
             Overview(tier, params, tuple(engines), tuple(line for line in lines if any(line.figures)), others)
         )
     return views, rest
-
-
-def _by_places(engines: Iterable[str], placed: Sequence[Mapping[str, int]]) -> list[str]:
-    """Engines by the mean of their places; last, those without a place in half of the phases. Figures have no mean
-    over phases that were hot, cold or neither."""
-    places = {name: [each[name] for each in placed if name in each] for name in engines}
-    return sorted(places, key=lambda name: (len(places[name]) * 2 < len(placed), fmean(places[name] or [0])))
 
 
 def _engines(names: Sequence[str], rows_by_phase: Iterable[Mapping[str, Row]]) -> tuple[list[str], str]:
@@ -198,12 +192,9 @@ def _figure(row: Row, ranking: Ranking | None, by: Metric) -> Figure:
         standing = wording.standing(seen.kind)
     elif ranking is not None and row.name == ranking.best and ranking.seen:
         standing, share = wording.first(each.verdict.kind for each in ranking.seen.values()), 1.0
-    return Figure(figure(summary, by), True, standing, verdict, _cost(summary), row.doubts, share)
-
-
-def _cost(summary: CellSummary) -> str:
     parts = costs(summary, apart=summary.server is not None).values()
-    return " + ".join(parts) if any(part not in ("", units.UNKNOWN) for part in parts) else ""
+    cost = " + ".join(parts) if any(part not in ("", units.UNKNOWN) for part in parts) else ""
+    return Figure(figure(summary, by), True, standing, verdict, cost, row.doubts, share)
 
 
 # -- as sections --------------------------------------------------------------------------------------------

@@ -60,33 +60,25 @@ class Row:
         row = self.summary
         medians = [_medians(row.latency_by_kind_ns) if len(row.latency_by_kind_ns) > 1 else ""]
         medians.append(_medians(row.latency_by_part_ns))
+        # Bytes that client and server read from the device.
+        read = [used.get("read_bytes") for used in (row.client or {}, row.server) if used is not None]
+        read_bytes = None if None in read else sum(part or 0 for part in read)
+        # An open loop, per second of the wall clock.
+        offered, served = row.offered_per_second, row.served_per_second
+        behind = offered is not None and served is not None and served < offered * ACHIEVED
         return [
             *([reported(row)] if row.reported_by else []),
             *(doubt.short for doubt in self.doubts),
-            *([f"read {units.size(_read_bytes(row)).replace(' ', '')}"] if row.temperature == "cold" else []),
+            *([f"read {units.size(read_bytes).replace(' ', '')}"] if row.temperature == "cold" else []),
             *(caveat.code for caveat in row.caveats if caveat.code != "floor"),
             *(f"p50 of {text}" for text in medians if text),
-            *_offered(row),
+            *([f"offered {units.rate(offered)}/s, served {units.rate(served)}/s"] if behind else []),
         ]
 
 
 def _medians(of: Mapping[str, Mapping[str, int | None]]) -> str:
     # A narrow column would break a line at the space before the unit.
     return ", ".join(f"{name} {units.duration(times['p50']).replace(' ', '')}" for name, times in of.items())
-
-
-def _offered(row: CellSummary) -> list[str]:
-    """What an open loop offered and served per second of the wall clock, if the two differ."""
-    offered, served = row.offered_per_second, row.served_per_second
-    if offered is None or served is None or served >= offered * ACHIEVED:
-        return []
-    return [f"offered {units.rate(offered)}/s, served {units.rate(served)}/s"]
-
-
-def _read_bytes(row: CellSummary) -> int | None:
-    """Bytes that client and server read from the device."""
-    parts = [used.get("read_bytes") for used in (row.client or {}, row.server) if used is not None]
-    return None if None in parts else sum(part or 0 for part in parts)
 
 
 def reported(summary: CellSummary) -> str:

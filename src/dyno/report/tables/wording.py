@@ -152,7 +152,15 @@ def answers(run: Run, names: Mapping[str, str] | None = None) -> list[str]:
         alone = not (of.others or of.left_out or of.set_aside or of.warm)
         # An engine without a competitor, whatever the parameters, gets one sentence.
         groups.setdefault((of.tiers, of.best.label, of.phases) if alone else at, []).append(of)
-    return [_answer(same[0], changing) if len(same) == 1 else _alone_always(same) for same in groups.values()]
+    sentences = []
+    for of, *others in groups.values():
+        if others:
+            phases, best, tier = _phases(of), of.best.label, _at_this_tier(of)
+            sentence = _say("alone always", phases=phases, best=best, tier=tier, count=len(others) + 1)
+            sentences.append(f"{_where(of, ())}{sentence}.")
+        else:
+            sentences.append(_answer(of, changing))
+    return sentences
 
 
 def called(run: Run, names: Mapping[str, str] | None = None) -> list[Answer]:
@@ -182,13 +190,6 @@ def ahead(of: Answer) -> dict[str, str]:
         return {}
     near = _near(of)
     return {of.best.label: first(v.kind for _, v in near), **{cell.label: standing(v.kind) for cell, v in near}}
-
-
-def _alone_always(same: Sequence[Answer]) -> str:
-    of = same[0]
-    phases, tier = _phases(of), _at_this_tier(of)
-    sentence = _say("alone always", phases=phases, best=of.best.label, tier=tier, count=len(same))
-    return f"{_where(of, ())}{sentence}."
 
 
 def _answer(of: Answer, changing: Sequence[str]) -> str:
