@@ -103,7 +103,7 @@ class Large:
         Large.alive -= 1
 
 
-def test_of_large_inputs_a_flight_has_as_many_as_fit_and_not_as_many_as_it_would_take() -> None:
+def test_of_large_inputs_a_batch_has_as_many_as_fit_and_not_as_many_as_it_would_take() -> None:
     the_loop("python")
     slices = (operations(lambda _: None, [Large()]) for _ in range(60))
 

@@ -78,8 +78,8 @@ class Server(Protocol):
         """Ends it for good, as fast as possible; its data is not needed any more."""
 
     def pids(self) -> Iterable[int]:
-        """Returns its processes without their descendants. Empty for a user's server and for a stopped one; without
-        the nodes that were lost."""
+        """Returns the ids of its processes, without descendants and lost nodes. Empty for a user's server and for a
+        stopped one."""
 
 
 class Nodes(ABC):

@@ -120,7 +120,9 @@ class Comparisons(Sequence[Comparison]):
             raise UsageError(
                 f"A DataFrame needs pandas, which is not installed: {installation.extra('parquet')}"
             ) from None
-        return pandas.DataFrame([_flat(row) for row in self._rows])
+        rows = [asdict(row) for row in self._rows]
+        params = [{f"param_{name}": value for name, value in row.pop("params").items()} for row in rows]
+        return pandas.DataFrame([{**row, **own} for row, own in zip(rows, params, strict=True)])
 
     def to_markdown(self) -> str:
         """The tables of `dyno compare --markdown`."""
@@ -259,9 +261,3 @@ def _verdict(verdict: Verdict, text: Callable[[Verdict], str] = wording.verdict)
     """The last fields of a comparison."""
     figures = verdict.ratio, verdict.low, verdict.high, verdict.bound, verdict.blocks, verdict.more
     return verdict.kind, *figures, text(verdict)
-
-
-def _flat(row: Comparison) -> dict[str, Any]:
-    whole = asdict(row)
-    params = whole.pop("params")
-    return {**whole, **{f"param_{name}": value for name, value in params.items()}}

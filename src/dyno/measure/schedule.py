@@ -239,7 +239,7 @@ class SharedClient:
         """Sets the length of the next batch, which every client computes alike from the common board."""
         done = self._operations[self._operations > 0]
         if len(done):
-            # The mean and not the slowest: a client that lost its core for a moment is not a slower one.
+            # The mean rather than the slowest: a client that lost its core for a moment is not slower.
             mean, fastest = elapsed_ns * len(done) / done.sum(), elapsed_ns / done.max()
             wanted = max(self._least_ns(mean), OPERATIONS * mean)
             held = self._most.min() * fastest / 2
@@ -263,7 +263,7 @@ class SharedClient:
             if not self._expected_ns:
                 return 1
             return min(int(1.5 * self._least_ns(self._expected_ns) / self._expected_ns) + 1, MOST)
-        # Half as many again as it did, so that no client runs dry while others go on.
+        # 50 % more than in the last batch, so that no client runs out of inputs while others go on.
         return min(int(1.5 * mine * self._length_ns / self._last_ns) + 2, int(self._most[self._client]))
 
     def _wait(self) -> None:
@@ -301,7 +301,7 @@ class SingleClient(SharedClient):
 
 @dataclass(frozen=True)
 class ClientPosition:
-    """The number of a client, and of how many."""
+    """Number of a client, and number of all clients."""
 
     client: int = 0
     clients: int = 1

@@ -195,7 +195,7 @@ def run_slice(
 
 
 def _rotated(calls: Sequence[Callable[[Any], Any]], first: int) -> tuple[Callable[[Any], Any], ...]:
-    """The callables, which the operations use in turn, from operation `first` on."""
+    """Rotates the callables so that operation `first` uses the right one."""
     at = first % len(calls) if calls else 0
     return (*calls[at:], *calls[:at]) if at else tuple(calls)
 

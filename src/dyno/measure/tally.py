@@ -1,4 +1,4 @@
-"""What a client, or all of them together, did in a phase: counts that add up. Nothing is measured here."""
+"""The tally of a client in a phase, and the merging of several clients' tallies."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def succeeded(answers: Sequence[Any], failures: int) -> Good:
 
 
 class Tally(Counted):
-    """What a client, or all of them together, did in a phase: the counts of a sample, and what becomes of it."""
+    """The work of one client, or of all together, in a phase: the counts of a sample, and recorders for the rest."""
 
     def __init__(
         self,

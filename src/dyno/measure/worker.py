@@ -92,7 +92,7 @@ def _execute(descriptor: int) -> None:
 
 
 def _resources(server: Mapping[str, int | None] | None = None) -> dict[str, Any]:
-    """What this process and its client processes used in total; of memory, the largest. `server`: of its server."""
+    """Usage of this process and its client processes: totals, and the largest peak of memory. `server`: its usage."""
     mine, clients = asdict(own()), asdict(ENDED_CLIENTS)
     clients["peak_resident_bytes"] = max(
         clients["peak_resident_bytes"], resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
@@ -103,7 +103,7 @@ def _resources(server: Mapping[str, int | None] | None = None) -> dict[str, Any]
 
 
 def _server_resources(job: Job) -> dict[str, int | None] | None:
-    """What the server's processes used; of memory, the sum. None without a server."""
+    """Usage of the server's processes; peaks of memory are added up. None without a server."""
     pids = serving(job)
     if not pids:
         return None
