@@ -165,8 +165,11 @@ def parse(name: str, data: Mapping[str, Any]) -> Experiment:
     rows = tuple(_row(row, columns, name) for row in rest.pop("rows", ()))
     lines = tuple(_line(dict(zip(columns, line, strict=True)), params) for line in rest.pop("lines", ()))
     contenders = tuple(Contender(**each) for each in rest.pop("contenders", ()))
-    contenders = contenders or _contenders(rows, rest["plan"])
-    engines = {each.name: each.engine for each in contenders}
+    if not contenders:
+        # A file without contenders: the engines of its rows, or of its plan.
+        engines = {row.published_as: row.engine for row in rows} or {name: name for name in rest["plan"]["engine"]}
+        contenders = tuple(Contender(name, name, engine) for name, engine in engines.items())
+    known = {each.name: each.engine for each in contenders}
     style, grows, matrix, curves = (rest.pop(each, None) for each in ("style", "grows", "matrix", "curves"))
     return Experiment(
         name=name,
@@ -179,8 +182,8 @@ def parse(name: str, data: Mapping[str, Any]) -> Experiment:
         contenders=contenders,
         style=None if style is None else Style(**style),
         grows=None if grows is None else Grows(grows["parameter"], tuple(grows["to"]), tuple(grows["named"])),
-        findings=findings(rest.pop("findings", ()), engines, name),
-        matrix=None if matrix is None else _matrix(matrix),
+        findings=findings(rest.pop("findings", ()), known, name),
+        matrix=None if matrix is None else Matrix(**{name: _tuples(value) for name, value in matrix.items()}),
         **rest,
     )
 
@@ -211,25 +214,17 @@ def _by_cpus(value: Any) -> Any:
     return _clients(str(value))
 
 
-def _contenders(rows: Sequence[PublishedRow], plan: Mapping[str, Any]) -> tuple[Contender, ...]:
-    """The engines of the rows, or of the plan: for files that list no contenders."""
-    engines = {row.published_as: row.engine for row in rows} or {name: name for name in plan["engine"]}
-    return tuple(Contender(name, name, engine) for name, engine in engines.items())
-
-
-def _matrix(data: Mapping[str, Any]) -> Matrix:
-    lines = tuple(tuple(line) for line in data["lines"])
-    return Matrix(**{**data, "heads": tuple(data["heads"]), "lines": lines})
-
-
 def _curves(data: Mapping[str, Any]) -> Curves:
-    rows = tuple(
-        PublishedCurve(**{**row, "values": tuple(row["values"])})
-        for row in (dict(zip(data["columns"], values, strict=True)) for values in data["rows"])
-    )
-    return Curves(data["parameter"], data["metric"], data["unit"], tuple(data["at"]), rows)
+    rows = (dict(zip(data["columns"], _tuples(values), strict=True)) for values in data["rows"])
+    curves = tuple(PublishedCurve(**row) for row in rows)
+    return Curves(data["parameter"], data["metric"], data["unit"], tuple(data["at"]), curves)
 
 
 def _line(cells: Mapping[str, Any], params: Sequence[str]) -> PublishedLine:
     figures = {name: value for name, value in cells.items() if name not in params}
     return PublishedLine({name: cells[name] for name in params}, figures)
+
+
+def _tuples(value: Any) -> Any:
+    """Replaces lists by tuples."""
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value
