@@ -1,12 +1,12 @@
 """Dyno: a dynamometer for data engines.
 
-As a library: `run` measures, `load` reads a run file, `compare` and `check` judge. See docs/library.md. Nothing is
-imported before it is asked for.
+As a library: `run` measures, `load` reads a run file, `compare` and `check` compare runs. See docs/library.md. Modules
+are imported at first use.
 """
 
 from __future__ import annotations
 
-# Not from `typing`, whose import takes longer than all else here.
+# Importing `typing` would take longer than the rest of this module.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any

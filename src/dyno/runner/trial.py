@@ -62,7 +62,7 @@ class Datasets:
 
 @dataclass(frozen=True)
 class TrialContext:
-    """What the trials of a run share."""
+    """Limits, pools and callbacks that the trials of a run share."""
 
     limit: int
     """Most memory of a trial, in bytes."""
