@@ -41,7 +41,7 @@ def test_every_engine_has_an_experts_settings(spec: EngineSpec) -> None:
     for row in table:
         assert len(row) == 5 and all(row), f"{spec.name}: {row}"
         assert RATIO.search(row[4]), f"{spec.name}, {row[0]}: neither a ratio with its interval nor why not: {row[4]}"
-    # Below the table.
+    # The text below the table.
     assert YEAR.search(text.rpartition("|\n")[2]), f"docs/engines.md, {spec.name}: no source with its year"
 
 

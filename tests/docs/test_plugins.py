@@ -192,7 +192,7 @@ def test_the_plugin_suite_runs_as_an_open_loop_and_for_a_duration(dyno: Run, tmp
     _, *trials = [json.loads(line) for line in (tmp_path / "r.json").read_text().splitlines()]
     for trial in trials:
         (sample,) = trial["samples"]
-        # More than the 20 of one round.
+        # More than one round, which has 20.
         assert 20 < sample["operations"] <= 121
         assert (sample["ended_by"], sample["payload_bytes"]) == ("duration", None)
         assert sample["response"] and sample["late"]

@@ -235,7 +235,7 @@ def test_an_existing_file_is_not_written_over(shell: Shell, complete: bytes) -> 
 
 
 def test_overwriting_starts_a_new_file(shell: Shell, complete: bytes) -> None:
-    # Torn, and of another plan.
+    # A torn file, of another plan.
     shell.file.write_bytes(complete.replace(b'"seed":1', b'"seed":7')[:-100])
     assert shell.dyno(*COMPLETE_PLAN, "-o", shell.file, "--overwrite").status == 0
     assert_complete(shell, b"")
