@@ -1,6 +1,4 @@
-"""Guards the answer for a person who has to decide: which engine is the fastest over all phases of one
-temperature together, at a tier, how sure that is, and where it does not hold.
-"""
+"""The answer over all phases of one temperature at a tier: the fastest engine, its certainty, and the exceptions."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
-"""Guards two runs against each other: what differs between them is listed, without what never is the same twice; rows
-that one has lost or won are named; and runs that have nothing in common are refused.
-"""
+"""Comparing two runs: the list of differences has no facts that always differ, rows that only one run has are named,
+and runs without a common row are refused."""
 
 from __future__ import annotations
 

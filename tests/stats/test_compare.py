@@ -1,6 +1,4 @@
-"""Guards which rows are put into a ratio, and that equals are not called different: neither by noise, nor by a drift
-of the machine, nor for want of blocks.
-"""
+"""Which rows are compared, and that equals are not called different because of noise, drift or too few blocks."""
 
 from __future__ import annotations
 

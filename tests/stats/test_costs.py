@@ -1,4 +1,4 @@
-"""What is known of a cost: nothing where the amounts are none, or no number has room for it."""
+"""Costs are unknown if a fact is missing, negative or too large for a float."""
 
 from __future__ import annotations
 
