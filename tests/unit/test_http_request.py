@@ -1,4 +1,4 @@
-"""One HTTP request, as `dyno http` and `dyno.http.request` make it, of servers that do as they are told."""
+"""Tests `dyno http` and `dyno.http.request` on scripted servers."""
 
 from __future__ import annotations
 
@@ -277,7 +277,7 @@ def test_a_certificate_that_nobody_known_has_signed_is_refused_unless_k_is_given
         record = json.loads(out)
         assert (status, err, record["http_code"], record["exitcode"]) == (1, "", None, 60)
         assert "certificate" in record["error"] and is_one_line(record["error"] + "\n")
-        # What was reached is told, and nothing after it.
+        # Stages up to the failure have times, later ones have none.
         assert record["stages"]["tcp"] is not None and record["stages"]["transfer"] is None
         adds_up(record)
         status, out, err = shell.dyno("http", url, "-k")

@@ -1,5 +1,4 @@
-"""One trial of the records suite: its stores, what each phase needs before the clock starts, and what `work` method
-runs it."""
+"""One trial of the records suite: its stores, the preparation of each phase, and the work that it does."""
 
 from __future__ import annotations
 
