@@ -221,7 +221,7 @@ def _sheet(
 
 
 def _facts(panel: Panel) -> dict[str, str]:
-    """What may tell a panel from others."""
+    """Texts that distinguish a panel from others, by name."""
     facts = {"phase": panel.phase, "tier": row_titles.tier(panel.tier)}
     facts |= {name: f"{name}={value}" for name, value in panel.params.items()}
     first = panel.records[0]

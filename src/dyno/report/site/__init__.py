@@ -1,2 +1,2 @@
-"""A static site over many runs: a list, a page for each, any two compared, and the history of a cell. It needs no
-server. What a page says of one run is in `dyno.report.page`."""
+"""A static site of many runs, without a server: a list, a page for each run, comparisons of two runs, and the history
+of each cell. `dyno.report.page` builds the pages of single runs."""
