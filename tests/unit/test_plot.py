@@ -255,7 +255,7 @@ def test_a_picture_is_replaced(shell: Shell) -> None:
     [
         (("--chart", "latency"), "-o is missing"),
         (("--chart", "latncy", "-o", "x.svg"), "r.json: chart latncy is not known; did you mean latency?"),
-        (("-o", "x.svg"), "wants --chart NAME, one of throughput, ratios"),
+        (("-o", "x.svg"), "--chart with one of throughput, ratios"),
         (("--chart", "latency", "-o", "x.gif"), "-o x.gif: expected a name in .svg or .png"),
         (("--chart", "latency", "--scale", "2", "-o", "x.svg"), "--scale is for PNG"),
         (("--chart", "latency", "--baseline", "lmdb", "-o", "x.svg"), "--baseline is for the chart ratios"),
