@@ -20,7 +20,7 @@ from time import perf_counter_ns
 from dyno import registry
 from dyno.contracts.pace import Pace
 from dyno.contracts.suite import Job, Operations
-from dyno.measure.driver import uncollected
+from dyno.measure.loop import uncollected
 from dyno.measure.phase import Stopwatch, sampled
 
 LEAST = 0.95

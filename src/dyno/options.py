@@ -16,7 +16,7 @@ from msgspec import Meta
 from dyno.contracts import quantities
 from dyno.contracts.decoded_types import Amount, Count, Positive, Text
 from dyno.contracts.model import UsageError
-from dyno.contracts.pace import ARRIVALS, LOOPS, UNIFORM
+from dyno.contracts.pace import ARRIVALS, LOADS, LOOPS, UNIFORM
 from dyno.contracts.settings import unknown
 from dyno.contracts.value_types import MOST
 
@@ -226,6 +226,15 @@ class RunRequest:
         "was not built. Default: auto",
         metavar="NAME",
         choices=LOOPS,
+    )
+    load: str | None = option(
+        TEXT,
+        "What loads servers: library (the default), each engine's client library, or native, one process for all.",
+        "What loads servers: `library`, each engine's client library, or `native`, [one process with all "
+        "connections](methodology.md#native-load), which is the option `client=native` of the engines. Engines that "
+        "are named with a `client` keep it. Default: library",
+        metavar="NAME",
+        choices=LOADS,
     )
     timeout: float | None = option(
         TIME,

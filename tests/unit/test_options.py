@@ -18,7 +18,7 @@ from dyno.options import MOST_SECONDS, OPTIONS, SWITCH, Option, PlanOptions, Run
 from dyno.results import create, load
 from dyno.runner import plan, plan_file
 
-IN_CELLS = {"engines", "params", "preset", "tier", "clients", "rate", "phases"}
+IN_CELLS = {"engines", "params", "preset", "tier", "clients", "rate", "phases", "load"}
 """Options that the plan resolves into cells and phases."""
 
 

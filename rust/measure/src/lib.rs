@@ -120,6 +120,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(kernels::primes, module)?)?;
     module.add_function(wrap_pyfunction!(kernels::triad, module)?)?;
     module.add_function(wrap_pyfunction!(kernels::chase, module)?)?;
+    #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+    dyno_wire::register(module)?;
     // Elsewhere strace records.
     #[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
     module.add_function(wrap_pyfunction!(dyno_crash::trace, module)?)?;

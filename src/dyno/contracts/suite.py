@@ -139,6 +139,11 @@ class Workload(Protocol):
     def connect(self) -> AbstractContextManager[Any]:
         """A port on the prepared store, for one client. Entered in that client's thread or process."""
 
+    def native(self, phase: Phase) -> Callable[[Any], Any] | None:
+        """What makes a port of `connect` one for native load: with an `exchange`, and operations of
+        `dyno.contracts.native_load`. None if the engine's library runs the phase."""
+        return None
+
     def release(self) -> None:
         """Closes the engine, so that client processes can open it themselves."""
 
@@ -303,6 +308,8 @@ class Suite(Protocol):
     """The suite's own table."""
     charts: tuple[Curve, ...] = ()
     """The suite's own charts, beside those that every run has."""
+    native: bool = False
+    """Whether it has phases that native load can run."""
     proof: Proof | None = None
     """How a tier is proven; None if nothing is stored, or another suite proves it."""
 

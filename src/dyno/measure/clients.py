@@ -6,8 +6,8 @@ import multiprocessing
 import os
 import resource
 import threading
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from multiprocessing.connection import wait
@@ -15,10 +15,11 @@ from typing import Any
 
 from dyno.contracts.model import Phase
 from dyno.contracts.pace import Pace
-from dyno.contracts.suite import Workload
+from dyno.contracts.suite import Work, Workload
 from dyno.host.process import die_with_parent
 from dyno.host.usage import Usage, cpu_ns, own, with_descendants
-from dyno.measure.driver import measure, uncollected
+from dyno.measure.driver import Client, measure
+from dyno.measure.loop import uncollected
 from dyno.measure.reported import reported
 from dyno.measure.schedule import Barrier, BatchScheduler, ClientGroup, ClientPosition, SingleClient, SoloClient
 from dyno.measure.slices import Announce
@@ -73,10 +74,14 @@ class Task:
     """Its processes."""
     announce: Announce
     """Called before a check that may take long, by a single client only."""
+    connections: int = 0
+    """By native load: of all clients together, which then are processes with several connections each."""
 
     def scheduler(self, client: int) -> BatchScheduler:
         if self.group is not None:
             return self.group.client(client)
+        if self.connections:
+            return SingleClient(served=True, connections=self.connections)
         if self.server:
             return SingleClient(served=True)
         return SoloClient() if self.pace.rate is None else SingleClient()
@@ -102,14 +107,18 @@ def run_phase(
     """
     if phase.reported:
         return reported(workload, phase, pace, ready)
+    connections = clients if workload.native(phase) is not None else 0
+    if connections:
+        # One process loads a server of several cores; more would take the cores from it.
+        clients, how = min(clients, max(len(os.sched_getaffinity(0)) // 4, 1)), "processes"
     threads = clients == 1 or how == "threads"
     group = None
     if clients > 1:
         # With a server, waiting clients sleep: it needs the cores.
         awake = not server and clients <= len(os.sched_getaffinity(0))
         barrier: Any = threading.Barrier(clients) if threads else Barrier(clients, awake)
-        group = ClientGroup(barrier, clients, bool(server))
-    task = Task(workload, phase, clients, pace, group, with_descendants(server), announce)
+        group = ClientGroup(barrier, clients, bool(server), -(-connections // clients) or 1)
+    task = Task(workload, phase, clients, pace, group, with_descendants(server), announce, connections)
     # Around all clients: else the first thread to end would switch the collector on for the others.
     with uncollected():
         return _threads(task, ready) if threads else _merged(_processes(task, ready))
@@ -127,9 +136,14 @@ def _client(task: Task, position: ClientPosition, ready: Callable[[], object]) -
     if phase.temperature == "cold":
         # A warm-up, or a second round, would find the data warm.
         pace = replace(pace, warmup_ns=0, duration_ns=None, budget_ns=pace.limit_ns)
-    with workload.connect() as port:
+    with ExitStack() as stack:
+        if task.connections:
+            make, rounds = _native_clients(task, position, stack), _no_rounds
+        else:
+            port = stack.enter_context(workload.connect())
+            make, rounds = Client, partial(_rounds, task, port, position.client, position.clients)
         return measure(
-            lambda number: workload.work(phase, port, position.client, position.clients, number),
+            rounds,
             pace,
             ready,
             position,
@@ -139,7 +153,30 @@ def _client(task: Task, position: ClientPosition, ready: Callable[[], object]) -
             watch=partial(cpu_ns, task.server),
             # Several clients must not write to the worker's pipe at the same time.
             announce=task.announce if task.clients == 1 else lambda: None,
+            make=make,
         )
+
+
+def _rounds(task: Task, port: Any, client: int, clients: int, number: int) -> Iterator[Work]:
+    return task.workload.work(task.phase, port, client, clients, number)
+
+
+def _no_rounds(number: int) -> Iterator[Work]:
+    return iter(())
+
+
+def _native_clients(task: Task, position: ClientPosition, stack: ExitStack) -> Callable[..., Client]:
+    """Returns what makes this process's share of the clients, each with a connection of its own."""
+    from dyno._native import Wire
+    from dyno.measure.native_load import NativeClients
+
+    clients, native = range(position.client, task.connections, position.clients), task.workload.native(task.phase)
+    assert native is not None
+    ports = {client: native(stack.enter_context(task.workload.connect())) for client in clients}
+    exchanges = [port.exchange for port in ports.values()]
+    wire = Wire(exchanges[0].protocol, [exchange.descriptor for exchange in exchanges])
+    rounds = {client: partial(_rounds, task, port, client, task.connections) for client, port in ports.items()}
+    return partial(NativeClients, wire, rounds, task.connections)
 
 
 class _UsageMeter:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Generator, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import count
 from time import monotonic_ns
@@ -16,7 +15,7 @@ from dyno.contracts.model import Wrong
 from dyno.contracts.pace import PATIENCE, Pace
 from dyno.contracts.suite import Bulk, Failure, Operations, Work
 from dyno.measure import pipelined
-from dyno.measure.loop import InputFeed, Loop, bulk, pick
+from dyno.measure.loop import InputFeed, Loop, bulk, pick, uncollected
 from dyno.measure.schedule import (
     FOREVER_NS,
     GONE,
@@ -63,34 +62,22 @@ def measure(
     writes: bool = False,
     watch: Callable[[], int] = lambda: 0,
     announce: Announce = lambda: None,
+    make: Callable[..., Client] | None = None,
 ) -> Tally:
     """Warms up, builds the first slices, calls `ready`, and runs batches until the slices or the time end.
 
     `hot`: a whole untimed round comes first. Untimed answers are checked too. A wrong one ends the phase; the reason
     is in `void` of the result. `scheduler`: starts the batches with those of other clients. `watch`: returns the CPU
     time in ns that the server has used. `announce`: called before a check that may take long.
+    `make`: makes another kind of client, with the same arguments.
     """
     with uncollected():
-        return _Client(rounds, pace, position, scheduler, writes, watch, announce).measure(ready, hot)
+        return (make or Client)(rounds, pace, position, scheduler, writes, watch, announce).measure(ready, hot)
 
 
-@contextmanager
-def uncollected() -> Iterator[None]:
-    """Switches garbage collection off in the block: a collector would mostly go through inputs and answers that Dyno
-    holds. Within another such block it does nothing: the outermost one collects, and switches it on again.
-    """
-    if not gc.isenabled():
-        yield
-        return
-    gc.collect()
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
+class Client:
+    """One client's share of a phase."""
 
-
-class _Client:
     def __init__(
         self,
         rounds: Rounds,
@@ -120,7 +107,7 @@ class _Client:
         try:
             try:
                 if hot:
-                    spent_ns, self._tally.warm = self._untimed(self._rounds(WARM), self._pace.limit_ns)
+                    spent_ns, self._tally.warm = self._warm_round(WARM, self._pace.limit_ns)
                     if self._warm_operations:
                         self._scheduler.expect(spent_ns / self._warm_operations)
                 self._warm_up()
@@ -138,22 +125,22 @@ class _Client:
         finally:
             with suppress(Exception):
                 self._held.leave()
-            self._queue.close()
+            self._close()
 
     # -- warm-up --------------------------------------------------------------------------------------------
 
     def _warm_up(self) -> None:
         left, deadline = self._pace.warmup_ns, monotonic_ns() + PATIENCE * self._pace.warmup_ns
         for number in count(WARM + 1):
-            spent, _ = self._untimed(self._rounds(number), left) if left > 0 else (0, True)
+            spent, _ = self._warm_round(number, left) if left > 0 else (0, True)
             left -= spent
             if not spent or monotonic_ns() > deadline:
                 return
 
-    def _untimed(self, slices: Iterator[Work], limit_ns: int) -> tuple[int, bool]:
+    def _warm_round(self, number: int, limit_ns: int) -> tuple[int, bool]:
         """Runs a round that is not recorded. Returns how long it took, at most `limit_ns`, and whether it was
         done."""
-        spent = 0
+        slices, spent = self._rounds(number), 0
         try:
             for work in slices:
                 if spent >= limit_ns:
@@ -206,7 +193,7 @@ class _Client:
     def _state(self) -> int:
         if self._tally.void is not None:
             return STOP
-        if not self._queue.waiting or self._tally.ended_by != "count":
+        if not self._waiting() or self._tally.ended_by != "count":
             return GONE
         if self._left_ns() <= 0:
             self._out_of_time()
@@ -254,7 +241,7 @@ class _Client:
             over = self._loop.now()
             self._tally.count(over - begin, over - begin, ())
             self._tally.wall_ns = over - self._begun
-        for slice_ in self._queue.waiting[:1]:
+        for slice_ in self._waiting():
             if isinstance(slice_, Slice) and slice_.done and self._tally.void is None:
                 try:
                     self._check(slice_)
@@ -332,7 +319,7 @@ class _Client:
     def _check_complete(self, slices: Sequence[Slice]) -> None:
         for slice_ in slices:
             if not slice_.left:
-                self._queue.waiting.remove(slice_)
+                self._remove(slice_)
                 self._check(slice_)
 
     def _check(self, slice_: Slice) -> None:
@@ -379,10 +366,26 @@ class _Client:
         due meanwhile begins. If the operations ran out first, it ends when the last one began: a schedule that went
         on until then shows whether the rate was held.
         """
-        if self._arrivals is None:
-            return None
-        tally, waiting = self._tally, self._queue.waiting
+        tally = self._tally
         ran_out = tally.ended_by == "count"
         end_ns = tally.last_begun_ns if ran_out else min(tally.elapsed_ns, self._pace.limit_ns)
-        dues = [one.due[one.done :] for one in waiting if isinstance(one, Slice) and one.due is not None]
-        return tally.operations + sum(int((due <= end_ns).sum()) for due in dues) + self._arrivals.until(end_ns)
+        arrived = self._arrived(end_ns)
+        if arrived is None:
+            return None
+        dues = [one.due[one.done :] for one in self._waiting() if isinstance(one, Slice) and one.due is not None]
+        return tally.operations + sum(int((due <= end_ns).sum()) for due in dues) + arrived
+
+    # -- the queue ------------------------------------------------------------------------------------------
+
+    def _waiting(self) -> list[Slice | Bulk]:
+        return self._queue.waiting
+
+    def _remove(self, slice_: Slice) -> None:
+        self._queue.waiting.remove(slice_)
+
+    def _arrived(self, end_ns: int) -> int | None:
+        """How many operations of an open loop that no slice has were due by then; None for a closed loop."""
+        return None if self._arrivals is None else self._arrivals.until(end_ns)
+
+    def _close(self) -> None:
+        self._queue.close()

@@ -1,15 +1,17 @@
 """The timed loops in Python, the call of a bulk phase, and the choice between these loops and the native ones.
 
 The Python loops measure where the native ones (`rust/measure/src/steps.rs`) were not built, and keep the same
-contract. While they run, garbage collection is off (see `driver.uncollected`), inputs were built before and answers
+contract. While they run, garbage collection is off (see `uncollected`), inputs were built before and answers
 are checked after.
 """
 
 from __future__ import annotations
 
+import gc
 import platform
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import chain, cycle
 from time import monotonic_ns, process_time_ns, sleep, thread_time_ns
 from time import perf_counter_ns as now
@@ -38,15 +40,31 @@ Failed = Callable[[Exception], Any]
 class Stamps(NamedTuple):
     """When each operation began and ended, in ns of `now`."""
 
-    starts: list[int]
-    ends: list[int]
+    starts: Any
+    ends: Any
 
-    def resolve(self) -> tuple[list[int], list[int]]:
+    def resolve(self) -> tuple[Any, Any]:
         return self.starts, self.ends
 
 
 def calibrate() -> None:
     """Does nothing: this clock is the kernel's own."""
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Switches garbage collection off in the block: a collector would mostly go through inputs and answers that Dyno
+    holds. Within another such block it does nothing: the outermost one collects, and switches it on again.
+    """
+    if not gc.isenabled():
+        yield
+        return
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 # -- the timed loops: nothing else may stand between two stamps ---------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import chain
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -93,12 +93,15 @@ def record(batch: PipelinedBatch, tally: Tally, elapsed_ns: int) -> None:
     good = succeeded(result.answers, len(batch.failures))
     tally.operations += len(spans)
     if len(starts):
-        tally.last_begun_ns = int(starts[-1]) - batch.start + base
-    tally.items += len(spans) - len(batch.failures)
+        tally.last_begun_ns = int(starts.max()) - batch.start + base
+    weights = list(chain.from_iterable(_latest(slice_.work.weights, slice_, count) for slice_, count in batch.slices))
+    tally.items += int(np.asarray(weights)[good].sum()) if weights else len(spans) - len(batch.failures)
     # The tally wants them in the order of their ends; they are in the order of their starts.
     order = np.argsort(ends[good], kind="stable")
     tally.add_spans((ends[good] - batch.start + base)[order], spans[good][order])
-    if kinds := [kind for slice_, count in batch.slices for kind in _kinds(slice_, count)]:
+    if kinds := list(
+        chain.from_iterable(_latest(slice_.work.kinds, slice_, count) for slice_, count in batch.slices)
+    ):
         tally.add_kinds(kinds, spans, good)
     if batch.due is not None:
         # An operation is late if it begins later than it could: due, and a place free for it.
@@ -108,8 +111,6 @@ def record(batch: PipelinedBatch, tally: Tally, elapsed_ns: int) -> None:
     tally.count(elapsed_ns, min(result.busy_ns, elapsed_ns), batch.failures)
 
 
-def _kinds(slice_: Slice, count: int) -> Sequence[str]:
-    """Kinds of the last operations that were done; empty if the phase has no kinds."""
-    if slice_.work.weights is not None:
-        raise ValueError("operations of which many are under way have no weights: each counts as one")
-    return () if slice_.work.kinds is None else slice_.work.kinds[slice_.done - count : slice_.done]
+def _latest(values: Sequence[Any] | None, slice_: Slice, count: int) -> Sequence[Any]:
+    """Of a value for each operation of a slice, those of the last operations that were done; empty without values."""
+    return () if values is None else values[slice_.done - count : slice_.done]

@@ -19,7 +19,7 @@ class BatchResult(NamedTuple):
 
     answers: list[Any]
     stamps: Stamps
-    freed: list[int]
+    freed: Any
     """When the place that each took had become free; 0: free from the start."""
     busy_ns: int
     """Time within `begin` and `ended`, which includes waiting for responses."""

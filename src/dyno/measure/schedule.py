@@ -187,8 +187,9 @@ class Barrier:
 class ClientGroup:
     """What the clients of a phase share: threads of a process, or processes that are forked after it is made."""
 
-    def __init__(self, barrier: Any, clients: int, served: bool = False) -> None:
+    def __init__(self, barrier: Any, clients: int, served: bool = False, connections: int = 1) -> None:
         self.barrier, self.clients, self.served = barrier, clients, served
+        self.batch_operations = OPERATIONS * connections
         self.least_ns = LEAST_SERVED_NS if served else LEAST_NS
         self.lead_ns = LEAD_NS + (barrier.nap_ns if isinstance(barrier, Barrier) else 0)
         self.board = np.frombuffer(mmap.mmap(-1, 8 * 6 * clients), dtype=np.int64).reshape(6, clients)
@@ -241,7 +242,7 @@ class SharedClient:
         if len(done):
             # The mean rather than the slowest: a client that lost its core for a moment is not slower.
             mean, fastest = elapsed_ns * len(done) / done.sum(), elapsed_ns / done.max()
-            wanted = max(self._least_ns(mean), OPERATIONS * mean)
+            wanted = max(self._least_ns(mean), self._group.batch_operations * mean)
             held = self._most.min() * fastest / 2
             self._length_ns = int(min(wanted, GROWTH * elapsed_ns, max(held, mean)))
         self._last_ns = elapsed_ns
@@ -279,8 +280,8 @@ class SingleClient(SharedClient):
 
     together = False
 
-    def __init__(self, served: bool = False) -> None:
-        super().__init__(ClientGroup(None, 1, served), 0)
+    def __init__(self, served: bool = False, connections: int = 1) -> None:
+        super().__init__(ClientGroup(None, 1, served, connections), 0)
 
     def start(self, state: int, now: Callable[[], int], gathered: Callable[[], None]) -> int | None:
         gathered()

@@ -55,9 +55,15 @@ class InputQueue:
     """
 
     def __init__(
-        self, rounds: Rounds, endless: bool = False, ordered: bool = False, arrivals: Arrivals | None = None
+        self,
+        rounds: Rounds,
+        endless: bool = False,
+        ordered: bool = False,
+        arrivals: Arrivals | None = None,
+        slice_type: type[Slice] = Slice,
     ) -> None:
         self._rounds, self._endless, self._ordered, self._arrivals = rounds, endless, ordered, arrivals
+        self._slice_type = slice_type
         self._number = 0
         self._slices: Iterator[Work] | None = None
         self._round_has_work = False
@@ -88,7 +94,7 @@ class InputQueue:
             first = next(work.feed, ())
             return replace(work, feed=chain([first] if first else (), work.feed))
         due = None if self._arrivals is None else self._arrivals.take(len(work.arguments))
-        return Slice(work, due)
+        return self._slice_type(work, due)
 
     def _next_round(self) -> bool:
         """Begins the next round if there is one and it may begin."""

@@ -11,6 +11,8 @@ from dyno import registry
 from dyno.contracts.cell import Cell
 from dyno.contracts.engine import TIER, EngineSpec
 from dyno.contracts.model import Tier, UsageError, Value, weakest
+from dyno.contracts.native_load import CLIENT, NATIVE_CLIENT
+from dyno.contracts.pace import NATIVE_LOAD
 from dyno.contracts.settings import unknown
 from dyno.contracts.suite import Suite
 from dyno.options import RunRequest
@@ -63,7 +65,27 @@ def rows_of(suite: Suite, request: RunRequest, clients: int) -> list[EngineRow]:
             raise UsageError(f"engine {row.spec.name} serves one client, not {clients}: leave it out, or request 1")
     if not rows:
         raise UsageError(f"suite {suite.name}: {_why_none(suite, tier)}")
+    if request.load == NATIVE_LOAD:
+        rows = _natively_loaded(suite, rows)
     return rows + _floors(suite, rows)
+
+
+def _natively_loaded(suite: Suite, rows: list[EngineRow]) -> list[EngineRow]:
+    """The rows with native load of their servers. Rows without a server, or with a client of their own, stay. Raises
+    UsageError for a server that can't be loaded natively."""
+    served = [row for row in rows if row.spec.server is not None and CLIENT not in row.options]
+    for row in served:
+        if not suite.native or not _has_native(row.spec, row.options):
+            raise UsageError(f"load: engine {row.spec.name} has no native load in suite {suite.name}: use library")
+    return [row._replace(options={**row.options, CLIENT: NATIVE_CLIENT}) if row in served else row for row in rows]
+
+
+def _has_native(spec: EngineSpec, options: Mapping[str, Value]) -> bool:
+    """Whether the engine has native load here, with these options."""
+    try:
+        return spec.lacking(spec.resolve({**options, CLIENT: NATIVE_CLIENT})) is None
+    except UsageError:
+        return False
 
 
 def _why_none(suite: Suite, tier: Tier | None) -> str:

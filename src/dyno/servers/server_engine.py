@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 from dyno.contracts.engine import Engine, EngineSpec, Server
 from dyno.contracts.model import Caveat, Refused, Tier, Value, strongest
+from dyno.contracts.native_load import missing_native
 from dyno.contracts.settings import Setting
 from dyno.servers import namespace, set_option, user_server
 from dyno.servers.loopback import Address
@@ -176,7 +177,8 @@ def server_engine(
 
     def missing(options: Options) -> str | None:
         own = program is not None and not options[URL]
-        return (program.missing(str(options.get(PROGRAM, ""))) if own and program else None) or needs(options)
+        program_missing = program.missing(str(options.get(PROGRAM, ""))) if own and program else None
+        return program_missing or missing_native(options) or needs(options)
 
     if program is not None and program.pinned is not None:
         declaration["programs"] = (program.pinned,)

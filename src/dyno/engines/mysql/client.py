@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
@@ -15,15 +16,18 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from dyno.contracts.cleanup import finally_
 from dyno.contracts.model import Refused
+from dyno.contracts.native import loaded
+from dyno.contracts.native_load import NATIVE_CLIENT, Exchange, Rows
 from dyno.host.installation import version
 from dyno.servers import user_server
 from dyno.text.passwords import mask_password
 
-CLIENTS = ("pymysql", "c")
+CLIENTS = ("pymysql", "c", NATIVE_CLIENT)
 PORT = 3306
 ARGUMENTS = ("unix_socket", "ssl_ca")
 """Arguments that the query of a URL may have."""
 CHARSET = "utf8mb4"
+COM_STMT_PREPARE = 0x16
 SECONDS = 10
 """Timeout of connecting."""
 # Later versions of the connector need OpenSSL 3.2 in the process. That is Python's, and Debian 12 has an older one.
@@ -78,6 +82,43 @@ class Client:
     def library(self) -> str:
         """Name and version of the library."""
         return f"PyMySQL {version('pymysql')}"
+
+
+class Native(Client):
+    """By PyMySQL, until native load takes the socket: see `Exchange`. Its statements are prepared."""
+
+    def __init__(self, address: Mapping[str, Any], loading: bool) -> None:
+        # Where the server offers TLS, PyMySQL uses it by default.
+        super().__init__(address if "ssl_ca" in address else {**address, "ssl_disabled": True}, loading)
+        connection = self._connection._sock
+        self.exchange = Exchange("mysql", connection.fileno(), hasattr(connection, "cipher"))
+        self._statements: dict[str, int] = {}
+        self._encode = loaded().mysql
+
+    def execute(self, statement: str, values: Sequence[str | int] = ()) -> Any:
+        if not self.exchange.active:
+            return super().execute(statement, values)
+        return Rows(self.exchange.ask(self._encode(self._prepared(statement), values)))
+
+    def call(self, statement: str, values: Sequence[str | int]) -> tuple[str, ...] | None:
+        if not self.exchange.active:
+            return super().call(statement, values)
+        row: tuple[str, ...] | None = self.execute(statement, values).fetchone()
+        return row
+
+    def _prepared(self, statement: str) -> int:
+        """Returns the server's number of the prepared statement. PyMySQL has no method for it."""
+        number = self._statements.get(statement)
+        if number is None:
+            connection = self._connection
+            connection._execute_command(COM_STMT_PREPARE, statement.replace("%s", "?"))
+            _, number, columns, parameters = struct.unpack_from("<BIHH", connection._read_packet().get_all_data())
+            for count in (parameters, columns):
+                # Definitions, and a packet that ends them.
+                for _ in range(count + 1 if count else 0):
+                    connection._read_packet()
+            self._statements[statement] = number
+        return number
 
 
 class Thin(Client):
@@ -175,7 +216,7 @@ def connect(server: Any, client: str, loading: bool = False) -> Client:
     """Returns a connection to the server. `loading`: it may load files of the client. Raises Refused."""
     address = server.address
     try:
-        connection = (Thin if client == "c" else Client)(address, loading)
+        connection = {"c": Thin, NATIVE_CLIENT: Native}.get(client, Client)(address, loading)
         if "ssl_ca" in address and not connection.encrypted:
             # PyMySQL before 1.2, and the extension, go on without TLS if the server has none.
             connection.close()

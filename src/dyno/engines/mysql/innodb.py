@@ -246,7 +246,12 @@ def declaration(product: str, *schemes: str, options: tuple[Setting, ...] = (), 
         modules=("pymysql",),
         requires=REQUIRES,
         options=(
-            Setting("client", choice(*CLIENTS), CLIENTS[0], "c: by the C extension of MySQL Connector/Python"),
+            Setting(
+                "client",
+                choice(*CLIENTS),
+                CLIENTS[0],
+                "c: the C extension of MySQL Connector/Python; native: native load",
+            ),
             Setting("cache_mib", integer(5), CACHE_MIB, "buffer pool of a server of Dyno's own, in MiB"),
             *options,
         ),

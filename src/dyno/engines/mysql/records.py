@@ -57,6 +57,7 @@ class Table(RecordTable):
 
     def __init__(self, engine: Any, indexed: bool) -> None:
         self._connection = engine.connect()
+        self.exchange = getattr(self._connection, "exchange", None)
         self._execute = execute = self._connection.execute
         self.current = Reader(execute, STATEMENTS, many=self.get_many)
         (packet,) = execute("SELECT @@max_allowed_packet").fetchone()

@@ -11,6 +11,7 @@ from typing import Any
 
 from dyno.contracts.engine import Maintenance, Nodes, PortSpec, Server
 from dyno.contracts.model import Caveat, Refused, Tier, Value
+from dyno.contracts.native_load import NATIVE_CLIENT
 from dyno.contracts.settings import Setting, choice, integer
 from dyno.engines.postgresql.oltp import missing as missing_tools
 from dyno.engines.postgresql.server import COMMITS, MOST_STANDBYS, OURS, PROGRAM, PostgreSQL, Replicated
@@ -255,7 +256,12 @@ ENGINE = server_engine(
     requires=("psycopg[binary]>=3.1",),
     packages=("postgresql",),
     options=(
-        Setting("client", choice("psycopg", "pq"), "psycopg", "pq: single statements by libpq's own calls"),
+        Setting(
+            "client",
+            choice("psycopg", "pq", NATIVE_CLIENT),
+            "psycopg",
+            "pq: single statements by libpq's own calls; native: native load",
+        ),
         Setting("cache_mib", integer(1), CACHE_MIB, "shared buffers of a server of Dyno's own, in MiB"),
         Setting("many", choice("list", "pipeline"), "list", "a batch: one statement, or one each, sent together"),
         Setting(

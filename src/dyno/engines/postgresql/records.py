@@ -7,6 +7,8 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from dyno.contracts.cleanup import transaction
+from dyno.contracts.native import loaded
+from dyno.contracts.native_load import NATIVE_CLIENT, Exchange, Rows
 from dyno.engines.postgresql import Postgres
 from dyno.suites.records.port import INDEXES, Key, Record
 from dyno.suites.records.sql import FIELDS, RecordTable, SqlReader, Statements, record
@@ -34,7 +36,7 @@ class Thin:
         self._connection = connection
         self._names: dict[str, bytes] = {}
 
-    def execute(self, statement: str, values: Iterable[str | int] = ()) -> Result:
+    def execute(self, statement: str, values: Iterable[str | int] = ()) -> Any:
         name, pgconn = self._prepared(statement), self._connection.pgconn
         return Result(_checked(pgconn.exec_prepared(name, [str(value).encode() for value in values]), pgconn))
 
@@ -66,6 +68,21 @@ class Thin:
                 numbered = numbered.replace("%s", f"${number}", 1)
             _checked(pgconn.prepare(name, numbered.encode()), pgconn)
         return name
+
+
+class Native(Thin):
+    """By libpq, until native load takes the socket: see `Exchange`."""
+
+    def __init__(self, connection: Any) -> None:
+        super().__init__(connection)
+        pgconn = connection.pgconn
+        self._encode = loaded().postgresql
+        self.exchange = Exchange("postgresql", pgconn.socket, bool(pgconn.ssl_in_use))
+
+    def execute(self, statement: str, values: Iterable[str | int] = ()) -> Any:
+        if not self.exchange.active:
+            return super().execute(statement, values)
+        return Rows(self.exchange.ask(self._encode(self._prepared(statement), values)))
 
 
 class Result:
@@ -109,8 +126,9 @@ class Table(RecordTable):
         self._cursor = connection.cursor()
         self._execute: Callable[..., Any] = self._prepared
         self._together: Callable[..., Iterable[Any]] = self._pipelined
-        if engine.options["client"] == "pq":
-            thin = Thin(connection)
+        if engine.options["client"] != "psycopg":
+            thin = Native(connection) if engine.options["client"] == NATIVE_CLIENT else Thin(connection)
+            self.exchange = getattr(thin, "exchange", None)
             self._execute, self._together = thin.execute, thin.pipelined
         many = self._get_together if engine.options["many"] == "pipeline" else self.get_many
         self.current = SqlReader(self._execute, STATEMENTS, INDEXED, many)

@@ -13,6 +13,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from dyno.contracts.engine import EngineSpec, Maintenance, PortSpec, Server
 from dyno.contracts.model import Caveat, Refused, Tier, Value
+from dyno.contracts.native_load import NATIVE_CLIENT
 from dyno.contracts.settings import Setting, choice
 from dyno.engines.redis.resp import CLIENTS, Client, connect, encrypted, library
 from dyno.engines.redis.server_redis import OURS, Redis
@@ -130,7 +131,7 @@ class Keyspace(ServerStore):
 
     def version(self) -> str:
         libraries = {"redis": "redis-py", "hiredis": "hiredis"}
-        if self.options["client"] == "hiredis":
+        if self.options["client"] in ("hiredis", NATIVE_CLIENT):
             del libraries["redis"]
         clients = ", ".join(f"{name} {version(module)}" for module, name in libraries.items())
         return f"{' '.join(self._product())} ({clients})"
@@ -222,8 +223,9 @@ def _rewrite(client: Any) -> None:
 
 
 def _refuse(tier: Tier, options: Mapping[str, Value]) -> str | None:
-    if options["client"] == "hiredis" and str(options[URL]).startswith("rediss://"):
-        return "client=hiredis does not encrypt, which rediss:// asks for: take client=redis-py"
+    client = options["client"]
+    if client in ("hiredis", NATIVE_CLIENT) and str(options[URL]).startswith("rediss://"):
+        return f"client={client} does not encrypt, which rediss:// requires: use client=redis-py"
     return None
 
 
@@ -254,7 +256,8 @@ def declaration(name: str, title: str, program: ServerProgram, *requires: str) -
                 "client",
                 choice(*CLIENTS),
                 CLIENTS[0],
-                "single: redis-py on one connection, without its pool; hiredis: a plain socket and hiredis alone",
+                "single: redis-py on one connection, without its pool; hiredis: a plain socket and hiredis alone;"
+                " native: native load",
             ),
             Setting("many", choice("list", "pipeline"), "list", "a batch: one MGET, or GETs sent together"),
         ),

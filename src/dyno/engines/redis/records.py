@@ -83,6 +83,7 @@ class KeyedRecords:
 
     def __init__(self, engine: Any, indexed: bool) -> None:
         self._client = client = engine.connect()
+        self.exchange = getattr(client, "exchange", None)
         self._prefix = prefix = engine.prefix
         self._order = _order(prefix)
         self._indexes = [(_index(prefix, name), value) for name, value in INDEXES.items()] if indexed else []

@@ -9,12 +9,13 @@ from contextlib import suppress
 from itertools import chain
 from typing import Any
 
+from dyno.contracts.native_load import NATIVE_CLIENT, Exchange
 from dyno.servers import user_server
 
 Argument = bytes | str | int
 Command = tuple[Argument, ...]
 
-CLIENTS = ("redis-py", "single", "hiredis")
+CLIENTS = ("redis-py", "single", "hiredis", NATIVE_CLIENT)
 CHUNK_BYTES = 1 << 20
 RECEIVE_BYTES = 1 << 16
 
@@ -52,10 +53,11 @@ def encrypted(server: Any) -> bool:
 def connect(server: Any, how: str) -> Client:
     """Returns a new connection by one of CLIENTS."""
     connection = library(server, single=how == "single")
-    if how != "hiredis":
+    if how in ("redis-py", "single"):
         return Client(connection)
     with connection:
-        return Thin(connection.connection_pool.connection_kwargs)
+        where = connection.connection_pool.connection_kwargs
+        return Native(where) if how == NATIVE_CLIENT else Thin(where)
 
 
 class Client:
@@ -160,6 +162,28 @@ class Thin(Client):
 
     def close(self) -> None:
         self._socket.close()
+
+
+class Native(Thin):
+    """By hiredis, until native load takes the socket: see `Exchange`."""
+
+    def __init__(self, where: Mapping[str, Any]) -> None:
+        super().__init__(where)
+        self.exchange = Exchange("redis", self._socket.fileno(), encrypted=False)
+
+    def execute(self, *command: Argument) -> Any:
+        # The constructor calls it, too.
+        exchange = getattr(self, "exchange", None)
+        if exchange is None or not exchange.active:
+            return super().execute(*command)
+        return exchange.ask(self._pack(command))
+
+    def transaction(self, commands: Iterable[Command]) -> list[Any]:
+        if not self.exchange.active:
+            return super().transaction(commands)
+        packed = [self._multi, *map(self._pack, commands), self._exec]
+        answers: list[Any] = self.exchange.ask(((b"".join(packed), len(packed)),))[-1]
+        return answers
 
 
 def _socket(where: Mapping[str, Any]) -> socket.socket:

@@ -196,6 +196,7 @@ class RecordsSuite(Suite):
     title = "indexed records in a key-value, SQL or document store"
     ports = ("records", "ordered-kv")
     params, presets, phases = PARAMS, PRESETS, PHASES
+    native = True
     proof = Proof(
         "insert-blind-noindices",
         count="records",

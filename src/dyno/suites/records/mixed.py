@@ -10,10 +10,11 @@ import numpy as np
 
 from dyno.contracts.equality import same, shorten
 from dyno.contracts.model import Wrong
+from dyno.contracts.native_load import NativeCall, NativePair
 from dyno.contracts.suite import Failure, Operations
 from dyno.suites.records import SCAN_LENGTH
 from dyno.suites.records.dataset import ABSENT, draw, following, record_strings, zipf_ranks
-from dyno.suites.records.port import VERSION_DIGITS, Record
+from dyno.suites.records.port import VERSION_DIGITS, Key, Record
 from dyno.suites.records.work import MIXED_SLICE, SCAN_SLICE, ClientWork, NextVersion, Slices
 
 
@@ -34,10 +35,11 @@ def mixed(work: ClientWork) -> Slices:
     reads = work.rng.random(count) < mix.reads
     planner = _Planner(work, count)
     reader, replace = work.port.reader(), work.port.replace
-    get, dataset = reader.get, work.dataset
+    get: Any = reader.get
+    dataset = work.dataset
 
     def modify(records: list[Record]) -> tuple[Record | None, list[Record | None]]:
-        before = get((records[0]["name"], records[0]["location"]))
+        before = get(_key(records))
         return before, replace(records)
 
     def argument(operation: MixedOperation) -> Any:
@@ -49,7 +51,7 @@ def mixed(work: ClientWork) -> Slices:
         "get": get,
         "scan": reader.scanner(SCAN_LENGTH),
         "update": replace,
-        "modify": modify,
+        "modify": modify if not isinstance(replace, NativeCall) else NativePair(get, replace, _key),
         "insert": work.port.insert,
     }
     size = SCAN_SLICE if mix.read == "scan" else MIXED_SLICE
@@ -93,6 +95,10 @@ class _Planner:
         if self._latest:
             number = work.client + (self._inserted - 1 - number) * work.clients
         return MixedOperation(kind, number, ABSENT if reads else self._versions.of(number))
+
+
+def _key(records: list[Record]) -> Key:
+    return records[0]["name"], records[0]["location"]
 
 
 class _Replay:

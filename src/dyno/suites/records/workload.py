@@ -13,6 +13,7 @@ import numpy as np
 
 from dyno.contracts.engine import Engine
 from dyno.contracts.model import Caveat, Phase, Wrong
+from dyno.contracts.native_load import CLIENT, NATIVE_CLIENT, Exchange, NativeCall
 from dyno.contracts.suite import Job, Work
 from dyno.suites._shared.slots import SLOTS, Slots
 from dyno.suites._shared.store import OnStore
@@ -75,6 +76,32 @@ def open_port(job: Job, engine: Engine, indexed: bool) -> Records:
     return LayeredRecords(job.port(engine), ENCODERS[str(job.params["encoder"])], indexed)
 
 
+class NativeReader:
+    """A reader whose operations are native calls. A scan is not: some servers need two requests for it."""
+
+    def __init__(self, reader: Any, exchange: Exchange) -> None:
+        self._reader, self._exchange = reader, exchange
+        self.get = NativeCall(reader.get, exchange)
+        self.scanner, self.get_many = reader.scanner, reader.get_many
+
+    def finder(self, index: str) -> NativeCall:
+        return NativeCall(self._reader.finder(index), self._exchange)
+
+
+class NativeRecords:
+    """A server's port `records` whose operations on one record are native calls."""
+
+    def __init__(self, port: Any) -> None:
+        self._port, self.exchange = port, port.exchange
+        self.reading, self.close = port.reading, port.close
+        self.insert, self.replace, self.delete = (
+            NativeCall(method, self.exchange) for method in (port.insert, port.replace, port.delete)
+        )
+
+    def reader(self) -> NativeReader:
+        return NativeReader(self._port.reader(), self.exchange)
+
+
 class RecordsWorkload(OnStore):
     checks = conformance.BRIEF
 
@@ -107,6 +134,12 @@ class RecordsWorkload(OnStore):
     def caveats(self) -> Iterable[Caveat]:
         if PORT not in self._job.spec.ports and not NATIVE:
             yield Caveat("python-keys", "keys are packed in Python, as the native module is not built: takes longer")
+
+    def native(self, phase: Phase) -> Callable[[Any], Any] | None:
+        state = self._state
+        scans = phase.name.startswith("scan") or (phase.name == "mixed" and state.mix.read == "scan")
+        single = str(state.txn) == "1" and state.batch == 1 and not scans
+        return NativeRecords if single and self._job.options.get(CLIENT) == NATIVE_CLIENT else None
 
     def prepare(self, phase: Phase) -> None:
         needs = PHASE_WORK[phase.name]

@@ -1,0 +1,447 @@
+//! The timed loop over many connections. Nothing else may be put here.
+//!
+//! span = end - start of an operation: from before the first byte of its first request is sent to the return of the
+//! `recv` that delivered the last byte of its last response. It includes the time in which this thread serves other
+//! connections whose responses had arrived earlier, as in the servers' own load generators.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::io::{Error, ErrorKind};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+
+use pyo3::exceptions::PyConnectionError;
+use pyo3::prelude::*;
+
+use crate::framing::{Framer, Protocol};
+
+/// Longest time without a look at signals.
+const TURN_NS: i64 = 50_000_000;
+/// Bytes of one `recv`.
+const SCRATCH: usize = 256 << 10;
+/// A sleep wakes late: this long before the start, spin on the clock instead.
+const AWAKE_NS: i64 = 120_000;
+
+/// Nanoseconds of the monotonic clock.
+pub fn now() -> i64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the kernel writes one timespec, which is ours.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
+    time.tv_sec * 1_000_000_000 + time.tv_nsec
+}
+
+/// A request, and how many responses it has.
+pub type Request = (&'static [u8], usize);
+
+/// A connection's requests. Operation n has those from `ends[n - 1]` to `ends[n]`.
+#[derive(Default)]
+pub struct Schedule {
+    pub requests: Vec<Request>,
+    pub ends: Vec<usize>,
+}
+
+impl Schedule {
+    pub fn operations(&self) -> usize {
+        self.ends.len()
+    }
+}
+
+/// In ns of `now`, and in bytes.
+pub struct Limits {
+    pub start: i64,
+    pub deadline: i64,
+    pub bytes: usize,
+}
+
+/// One connection: its requests, the state of the operation that is under way, and what was received.
+pub struct Channel {
+    pub schedule: Schedule,
+    pub received: Vec<u8>,
+    pub responses: Vec<usize>,
+    pub starts: Vec<i64>,
+    pub ends: Vec<i64>,
+    pub freed: Vec<i64>,
+    protocol: Protocol,
+    descriptor: RawFd,
+    pub due: Option<Vec<i64>>,
+    framer: Framer,
+    /// Where the response that is arriving begins in `received`.
+    begins: usize,
+    /// The next request to send, and how many bytes of it are sent.
+    request: usize,
+    sent: usize,
+    /// Responses that are still to come for the requests that were sent.
+    expected: usize,
+    waits_to_write: bool,
+    free_since: i64,
+}
+
+impl Channel {
+    pub fn new(protocol: Protocol, descriptor: RawFd, schedule: Schedule) -> Channel {
+        let operations = schedule.operations();
+        Channel {
+            received: Vec::with_capacity(64 * schedule.requests.len()),
+            responses: Vec::with_capacity(schedule.requests.len()),
+            starts: Vec::with_capacity(operations),
+            ends: Vec::with_capacity(operations),
+            freed: Vec::with_capacity(operations),
+            schedule,
+            protocol,
+            descriptor,
+            due: None,
+            framer: Framer::new(protocol),
+            begins: 0,
+            request: 0,
+            sent: 0,
+            expected: 0,
+            waits_to_write: false,
+            free_since: 0,
+        }
+    }
+
+    /// When the next operation is due; None if there is none left. 0 in a closed loop.
+    fn next_due(&self) -> Option<i64> {
+        let next = self.starts.len();
+        (next < self.schedule.operations()).then(|| self.due.as_ref().map_or(0, |due| due[next]))
+    }
+
+    fn under_way(&self) -> bool {
+        self.starts.len() > self.ends.len()
+    }
+
+    fn begin(&mut self) -> Result<(), Error> {
+        self.freed.push(self.free_since);
+        self.starts.push(now());
+        self.send()
+    }
+
+    /// Sends what the socket takes of the current request.
+    fn send(&mut self) -> Result<(), Error> {
+        let (request, responses) = self.schedule.requests[self.request];
+        while self.sent < request.len() {
+            let rest = &request[self.sent..];
+            let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
+            // SAFETY: a buffer that is valid for the call.
+            let sent = unsafe { libc::send(self.descriptor, rest.as_ptr().cast(), rest.len(), flags) };
+            if sent < 0 {
+                let error = Error::last_os_error();
+                match error.kind() {
+                    ErrorKind::Interrupted => continue,
+                    ErrorKind::WouldBlock => break,
+                    _ => return Err(error),
+                }
+            }
+            self.sent += sent as usize;
+        }
+        self.waits_to_write = self.sent < request.len();
+        if !self.waits_to_write {
+            (self.request, self.sent) = (self.request + 1, 0);
+            self.expected += responses;
+        }
+        Ok(())
+    }
+
+    /// Receives what has arrived; waits for it if `wait`. Returns whether the operation that was under way has ended.
+    fn receive(&mut self, scratch: &mut [u8], wait: bool) -> Result<bool, Error> {
+        let flags = if wait { 0 } else { libc::MSG_DONTWAIT };
+        // SAFETY: a buffer that is valid for the call.
+        let count = unsafe { libc::recv(self.descriptor, scratch.as_mut_ptr().cast(), scratch.len(), flags) };
+        if count < 0 {
+            let error = Error::last_os_error();
+            return match error.kind() {
+                ErrorKind::WouldBlock | ErrorKind::Interrupted => Ok(false),
+                _ => Err(error),
+            };
+        }
+        if count == 0 {
+            return Err(Error::new(ErrorKind::UnexpectedEof, "the server closed the connection"));
+        }
+        self.received.extend_from_slice(&scratch[..count as usize]);
+        if !self.under_way() {
+            return self.unrequested();
+        }
+        while self.expected > 0 {
+            let Some(length) = self.framer.advance(&self.received[self.begins..]).map_err(malformed)? else {
+                return Ok(false);
+            };
+            self.begins += length;
+            self.expected -= 1;
+            self.responses.push(self.begins);
+            self.framer = Framer::new(self.protocol);
+        }
+        if self.waits_to_write {
+            // A server may respond to a part of a request, such as the first commands of many.
+            return Ok(false);
+        }
+        if self.begins < self.received.len() {
+            self.unrequested()?;
+        }
+        if self.request < self.schedule.ends[self.starts.len() - 1] {
+            self.send()?;
+            return Ok(false);
+        }
+        self.free_since = now();
+        self.ends.push(self.free_since);
+        Ok(true)
+    }
+
+    /// A server may send notices or pushes at any time; they are framed with the next response.
+    fn unrequested(&self) -> Result<bool, Error> {
+        match self.protocol {
+            Protocol::Postgresql | Protocol::Redis => Ok(false),
+            _ => Err(malformed("a response that no request asked for")),
+        }
+    }
+}
+
+fn malformed(reason: &'static str) -> Error {
+    Error::new(ErrorKind::InvalidData, reason)
+}
+
+/// Waits for events of many sockets.
+pub struct Driver {
+    epoll: OwnedFd,
+    events: Vec<libc::epoll_event>,
+    scratch: Vec<u8>,
+}
+
+impl Driver {
+    pub fn new(descriptors: &[RawFd]) -> PyResult<Driver> {
+        // SAFETY: no pointers; the result is checked and then owned once.
+        let epoll = unsafe {
+            let descriptor = libc::epoll_create1(libc::EPOLL_CLOEXEC);
+            if descriptor < 0 {
+                return Err(Error::last_os_error().into());
+            }
+            OwnedFd::from_raw_fd(descriptor)
+        };
+        let empty = libc::epoll_event { events: 0, u64: 0 };
+        let driver = Driver { epoll, events: vec![empty; descriptors.len().max(1)], scratch: vec![0; SCRATCH] };
+        for (number, &descriptor) in descriptors.iter().enumerate() {
+            driver.control(libc::EPOLL_CTL_ADD, descriptor, number, false)?;
+        }
+        Ok(driver)
+    }
+
+    fn control(&self, action: libc::c_int, descriptor: RawFd, number: usize, write: bool) -> Result<(), Error> {
+        let interest = libc::EPOLLIN | if write { libc::EPOLLOUT } else { 0 };
+        let mut event = libc::epoll_event { events: interest as u32, u64: number as u64 };
+        // SAFETY: a structure that is valid for the call.
+        match unsafe { libc::epoll_ctl(self.epoll.as_raw_fd(), action, descriptor, &mut event) } {
+            0 => Ok(()),
+            _ => Err(Error::last_os_error()),
+        }
+    }
+
+    /// Runs all operations within the limits. Err: a lost connection, or the exception of a signal handler.
+    pub fn run(&mut self, py: Python<'_>, channels: &mut [Channel], limits: &Limits) -> PyResult<()> {
+        if channels.iter().any(|channel| channel.due.is_some()) {
+            exact_sleeps();
+        }
+        while now() < limits.start {
+            let left = limits.start - now();
+            py.detach(|| {
+                if left > AWAKE_NS {
+                    sleep((left - AWAKE_NS).min(TURN_NS))
+                }
+            });
+            py.check_signals()?;
+        }
+        // A single connection is waited for in `recv` itself.
+        let _blocking = if let [alone] = channels { Some(Blocking::set(alone.descriptor)?) } else { None };
+        let mut batch = Batch::new(channels, limits);
+        loop {
+            let over = py.detach(|| batch.turn(self));
+            py.check_signals()?;
+            match over {
+                Ok(true) => return Ok(()),
+                Ok(false) => {}
+                Err((number, error)) => {
+                    let count = batch.channels.len();
+                    return Err(PyConnectionError::new_err(format!("connection {} of {count}: {error}", number + 1)));
+                }
+            }
+        }
+    }
+
+    /// Waits for at most `ns` until a socket is ready. Returns how many events there are.
+    fn wait(&mut self, ns: i64) -> usize {
+        let time = libc::timespec { tv_sec: (ns / 1_000_000_000) as _, tv_nsec: (ns % 1_000_000_000) as _ };
+        let (epoll, events) = (self.epoll.as_raw_fd(), self.events.as_mut_ptr());
+        let most = self.events.len() as libc::c_int;
+        // SAFETY: the buffers are valid for the call, the mask is null. A kernel before 5.11 has no such call.
+        let mut count = unsafe {
+            libc::syscall(libc::SYS_epoll_pwait2, epoll, events, most, &time, std::ptr::null::<libc::sigset_t>(), 0)
+        };
+        if count < 0 && Error::last_os_error().raw_os_error() == Some(libc::ENOSYS) {
+            // SAFETY: as above.
+            count = unsafe { libc::epoll_wait(epoll, events, most, (ns / 1_000_000) as libc::c_int) }.into();
+        }
+        count.max(0) as usize
+    }
+}
+
+/// A socket in blocking mode, until this is dropped.
+struct Blocking {
+    descriptor: RawFd,
+    flags: libc::c_int,
+}
+
+impl Blocking {
+    fn set(descriptor: RawFd) -> Result<Blocking, Error> {
+        // SAFETY: no pointers.
+        let flags = unsafe { libc::fcntl(descriptor, libc::F_GETFL) };
+        // SAFETY: as above.
+        if flags < 0 || unsafe { libc::fcntl(descriptor, libc::F_SETFL, flags & !libc::O_NONBLOCK) } < 0 {
+            return Err(Error::last_os_error());
+        }
+        Ok(Blocking { descriptor, flags })
+    }
+}
+
+impl Drop for Blocking {
+    fn drop(&mut self) {
+        // SAFETY: no pointers. A descriptor that was closed meanwhile needs no flags.
+        unsafe { libc::fcntl(self.descriptor, libc::F_SETFL, self.flags) };
+    }
+}
+
+type Lost = (usize, Error);
+
+/// The operations of one call of `run`.
+struct Batch<'a> {
+    channels: &'a mut [Channel],
+    limits: &'a Limits,
+    under_way: usize,
+    received: usize,
+    /// Idle connections of an open loop by the moment at which their next operation is due.
+    waiting: BinaryHeap<Reverse<(i64, usize)>>,
+    begun: bool,
+}
+
+impl<'a> Batch<'a> {
+    fn new(channels: &'a mut [Channel], limits: &'a Limits) -> Batch<'a> {
+        Batch { channels, limits, under_way: 0, received: 0, waiting: BinaryHeap::new(), begun: false }
+    }
+
+    /// Works for at most a turn. Returns whether all is done.
+    fn turn(&mut self, driver: &mut Driver) -> Result<bool, Lost> {
+        if !self.begun {
+            self.begun = true;
+            for number in 0..self.channels.len() {
+                self.next(number, driver)?;
+            }
+        }
+        let until = now() + TURN_NS;
+        let alone = self.channels.len() == 1;
+        loop {
+            let mut moment = now();
+            while let Some(&Reverse((due, number))) = self.waiting.peek() {
+                if due > moment {
+                    break;
+                }
+                self.waiting.pop();
+                self.begin(number, driver)?;
+                moment = now();
+            }
+            if self.under_way == 0 && self.waiting.is_empty() {
+                return Ok(true);
+            }
+            if moment >= until {
+                return Ok(false);
+            }
+            if alone && self.under_way == 1 && !self.channels[0].waits_to_write {
+                // A signal ends the wait; then the turn ends, so that its handler runs.
+                if !self.readable(0, driver, true)? {
+                    return Ok(false);
+                }
+                continue;
+            }
+            let due = self.waiting.peek().map_or(until, |&Reverse((due, _))| due);
+            let count = driver.wait((due.min(until) - moment).max(0));
+            for at in 0..count {
+                let libc::epoll_event { events, u64: number } = driver.events[at];
+                let number = number as usize;
+                if events & libc::EPOLLOUT as u32 != 0 {
+                    self.writable(number, driver)?;
+                }
+                if events & !(libc::EPOLLOUT as u32) != 0 {
+                    self.readable(number, driver, false)?;
+                }
+            }
+        }
+    }
+
+    /// Begins the connection's next operation, or lets it wait until that is due, if it may begin at all.
+    fn next(&mut self, number: usize, driver: &Driver) -> Result<(), Lost> {
+        let Some(due) = self.channels[number].next_due() else { return Ok(()) };
+        if self.received >= self.limits.bytes {
+            return Ok(());
+        }
+        let moment = now();
+        if due > self.limits.deadline || (moment > self.limits.deadline && due == 0) {
+            return Ok(());
+        }
+        if moment > self.limits.deadline && self.channels[number].free_since > self.limits.deadline {
+            return Ok(());
+        }
+        if due <= moment {
+            return self.begin(number, driver);
+        }
+        self.waiting.push(Reverse((due, number)));
+        Ok(())
+    }
+
+    fn begin(&mut self, number: usize, driver: &Driver) -> Result<(), Lost> {
+        self.under_way += 1;
+        let channel = &mut self.channels[number];
+        channel.begin().map_err(|error| (number, error))?;
+        self.watch(number, driver)
+    }
+
+    /// Watches for room to write if the last request was not sent whole.
+    fn watch(&mut self, number: usize, driver: &Driver) -> Result<(), Lost> {
+        let channel = &self.channels[number];
+        if channel.waits_to_write {
+            let changed = driver.control(libc::EPOLL_CTL_MOD, channel.descriptor, number, true);
+            changed.map_err(|error| (number, error))?;
+        }
+        Ok(())
+    }
+
+    fn writable(&mut self, number: usize, driver: &Driver) -> Result<(), Lost> {
+        let channel = &mut self.channels[number];
+        channel.send().map_err(|error| (number, error))?;
+        if !channel.waits_to_write {
+            let changed = driver.control(libc::EPOLL_CTL_MOD, channel.descriptor, number, false);
+            changed.map_err(|error| (number, error))?;
+        }
+        Ok(())
+    }
+
+    /// Returns whether an operation has ended.
+    fn readable(&mut self, number: usize, driver: &mut Driver, wait: bool) -> Result<bool, Lost> {
+        let channel = &mut self.channels[number];
+        let before = channel.received.len();
+        let ended = channel.receive(&mut driver.scratch, wait).map_err(|error| (number, error))?;
+        self.received += channel.received.len() - before;
+        if ended {
+            self.under_way -= 1;
+            self.next(number, driver)?;
+        } else {
+            self.watch(number, driver)?;
+        }
+        Ok(ended)
+    }
+}
+
+fn sleep(ns: i64) {
+    let time = libc::timespec { tv_sec: (ns / 1_000_000_000) as _, tv_nsec: (ns % 1_000_000_000) as _ };
+    // SAFETY: both pointers are valid for the call or null. A signal ends it early; the caller checks the clock again.
+    unsafe { libc::nanosleep(&time, std::ptr::null_mut()) };
+}
+
+/// Tells the kernel not to delay this thread's sleeps, which it does by 50 µs to join wake-ups.
+fn exact_sleeps() {
+    // SAFETY: this option takes one number and touches no memory.
+    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1_u64) };
+}

@@ -1,0 +1,136 @@
+"""Native load: the requests of a port as bytes, sent by the loop in rust/wire instead of the engine's library.
+
+A port is written once, for its library. For native load its connection is replaced by one that asks an `Exchange`:
+run to encode an operation, a method ends at its first request; run again with the response, it returns its answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from dyno.contracts.model import Refused
+from dyno.contracts.native import REMEDY, loaded
+
+Request = bytes | tuple[tuple[bytes, int], ...]
+"""One request with one response, or several requests with their numbers of responses."""
+CLIENT, NATIVE_CLIENT = "client", "native"
+"""The option of a server's engine that names its client, and the value of it that is native load."""
+_NOTHING = object()
+
+
+def missing_native(options: Mapping[str, Any]) -> str | None:
+    """What native load lacks here if these options request it, in one line; None if nothing."""
+    if options.get(CLIENT) != NATIVE_CLIENT or hasattr(loaded(), "Wire"):
+        return None
+    return f"needs Dyno's native module for client={NATIVE_CLIENT}: {REMEDY}"
+
+
+class Requested(BaseException):
+    """Ends a method at its first request. No error: nothing in a method may handle it as one."""
+
+    def __init__(self, request: Request) -> None:
+        self.request = request
+
+
+class Exchange:
+    """Stands between a port and its connection.
+
+    `protocol`: one of `dyno._native.Wire`. `descriptor`: of the connected socket. `encrypted`: whether the connection
+    uses TLS, which native load doesn't speak: raises Refused.
+    """
+
+    def __init__(self, protocol: str, descriptor: int, encrypted: bool) -> None:
+        if encrypted:
+            raise Refused("native load can't use an encrypted connection: use --load library")
+        self.protocol, self.descriptor = protocol, descriptor
+        self.active = False
+        """Whether requests go to `ask`; otherwise the library sends them."""
+        self._response: Any = _NOTHING
+
+    def ask(self, request: Request) -> Any:
+        """Returns the response to the method's request. Raises Requested if it was not sent yet."""
+        response, self._response = self._response, _NOTHING
+        if response is _NOTHING:
+            raise Requested(request)
+        return response
+
+    def request(self, method: Callable[[Any], Any], argument: Any) -> Request:
+        """The request of one call of `method`. Raises TypeError if it sends none."""
+        self.active = True
+        try:
+            method(argument)
+        except Requested as requested:
+            return requested.request
+        finally:
+            self.active = False
+        raise TypeError("an operation that sends no request has no native load")
+
+    def answer(self, method: Callable[[Any], Any], argument: Any, response: Any) -> Any:
+        """What `method` returns for this response. Raises TypeError if it sends a second request."""
+        self.active, self._response = True, response
+        try:
+            return method(argument)
+        except Requested:
+            raise TypeError("an operation whose requests depend on responses has no native load") from None
+        finally:
+            self.active, self._response = False, _NOTHING
+
+
+class Rows:
+    """A decoded response of a SQL server, with the methods of a cursor."""
+
+    def __init__(self, response: list[tuple[Any, ...]] | int) -> None:
+        self._rows: list[tuple[Any, ...]] = [] if isinstance(response, int) else response
+        self.rowcount = response if isinstance(response, int) else len(response)
+
+    def fetchone(self) -> tuple[Any, ...] | None:
+        return self._rows[0] if self._rows else None
+
+    def fetchall(self) -> list[tuple[Any, ...]]:
+        return self._rows
+
+
+class NativeCall:
+    """A method of a port that native load can call. Called by itself, it goes through the library."""
+
+    def __init__(self, method: Callable[[Any], Any], exchange: Exchange) -> None:
+        self._method, self._exchange = method, exchange
+
+    def __call__(self, argument: Any) -> Any:
+        return self._method(argument)
+
+    def request(self, argument: Any) -> Request:
+        return self._exchange.request(self._method, argument)
+
+    def answer(self, argument: Any, response: Any) -> Any:
+        return self._exchange.answer(self._method, argument, response)
+
+
+class NativePair:
+    """Two calls whose requests are sent one after the other. `arguments` splits the operation's argument."""
+
+    def __init__(self, first: NativeCall, second: NativeCall, first_argument: Callable[[Any], Any]) -> None:
+        self._first, self._second, self._argument = first, second, first_argument
+
+    def __call__(self, argument: Any) -> Any:
+        return self._first(self._argument(argument)), self._second(argument)
+
+    def request(self, argument: Any) -> Request:
+        return (*_pairs(self._first.request(self._argument(argument))), *_pairs(self._second.request(argument)))
+
+    def answer(self, argument: Any, response: list[Any]) -> Any:
+        first = _count(self._first.request(self._argument(argument)))
+        one, two = response[:first], response[first:]
+        return (
+            self._first.answer(self._argument(argument), one[0] if len(one) == 1 else one),
+            self._second.answer(argument, two[0] if len(two) == 1 else two),
+        )
+
+
+def _pairs(request: Request) -> tuple[tuple[bytes, int], ...]:
+    return request if isinstance(request, tuple) else ((request, 1),)
+
+
+def _count(request: Request) -> int:
+    return sum(responses for _, responses in _pairs(request))

@@ -1,0 +1,243 @@
+"""Native load: the clients of one process, each a connection, driven together by the loop in rust/wire.
+
+The suites build the same slices for each client as for the library's loop; their calls are of
+`dyno.contracts.native_load`. Requests are encoded when inputs are built, and responses are decoded when answers are
+checked, so neither is measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from functools import partial
+from itertools import chain, cycle
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dyno.contracts.model import Wrong
+from dyno.contracts.native_load import NativeCall, Request
+from dyno.contracts.pace import Pace
+from dyno.contracts.suite import Bulk, Failure, Operations, Work
+from dyno.measure.driver import OPEN_MOST, Client
+from dyno.measure.loop import Stamps, Times
+from dyno.measure.pipelined import PipelinedBatch, record
+from dyno.measure.pipelined_loop import BatchResult
+from dyno.measure.schedule import (
+    FOREVER_NS,
+    HELD_BYTES,
+    LOADED_BYTES,
+    Arrivals,
+    BatchScheduler,
+    ClientPosition,
+    MemoryLimit,
+)
+from dyno.measure.slices import Announce, InputQueue, Rounds, Slice, checked
+from dyno.measure.tally import succeeded
+
+
+class NativeSlice(Slice):
+    """A slice whose requests are encoded."""
+
+    def __init__(self, work: Operations, due: Times | None = None) -> None:
+        super().__init__(work, due)
+        if work.held is not None or work.around is not nullcontext:
+            raise TypeError("native load has no transactions around operations")
+        calls: Any = work.calls(None)
+        self._calls: Sequence[NativeCall] = calls
+        steps = zip(cycle(self._calls), self.arguments, strict=False)
+        self.requests: list[Request] = [call.request(argument) for call, argument in steps]
+
+    def take(self, responses: Sequence[Any]) -> None:
+        """Adds the answers to these responses, which follow those taken before."""
+        done, count = self.done, len(self._calls)
+        self.answers = self.answers + [
+            response if type(response) is Failure else self._calls[at % count].answer(self.arguments[at], response)
+            for at, response in enumerate(responses, done)
+        ]
+
+
+class Lane:
+    """One client: the slices that its connection is to work on."""
+
+    def __init__(self, rounds: Rounds, endless: bool, ordered: bool, arrivals: Arrivals | None = None) -> None:
+        self.arrivals = arrivals
+        self.queue = InputQueue(rounds, endless, ordered, arrivals, NativeSlice)
+
+    @property
+    def slices(self) -> list[NativeSlice]:
+        return [one for one in self.queue.waiting if isinstance(one, NativeSlice)]
+
+    def due(self, origin: int) -> Times:
+        """When the operations that are left are due, in ns; those of a closed loop never are."""
+        dues = [one.due[one.done :] for one in self.slices if one.due is not None]
+        return np.concatenate(dues) + origin if dues else np.empty(0, np.int64)
+
+
+class Sent(NamedTuple):
+    """A batch that was run: what each lane's connection has received. Moments are on the clock of `wire`."""
+
+    lanes: Sequence[Lane]
+    received: Sequence[Any]
+    dues: Sequence[Times] | None
+    start: int
+    over: int
+
+    @property
+    def operations(self) -> int:
+        return sum(map(len, self.received))
+
+    def decoded(self) -> PipelinedBatch:
+        """Gives each slice its answers. Raises Wrong for a response that can't be read."""
+        answers, counts = list[Any](), list[tuple[Slice, int]]()
+        for lane, result in zip(self.lanes, self.received, strict=True):
+            responses, at = [_first_failure(each) for each in result.decode(Failure)], 0
+            for slice_ in lane.slices:
+                count, done = min(slice_.left, len(responses) - at), slice_.done
+                try:
+                    slice_.take(responses[at : at + count])
+                except Exception as error:
+                    raise Wrong(f"a response that can't be read: {type(error).__name__}: {error}") from error
+                answers += slice_.answers[done:]
+                at += count
+                counts.append((slice_, count))
+        columns = [[np.frombuffer(column, dtype=np.int64) for column in result.times()] for result in self.received]
+        starts, ends, freed = (np.concatenate(parts) for parts in zip(*columns, strict=True))
+        due = None
+        if self.dues is not None:
+            due = np.concatenate([due[: len(one)] for due, one in zip(self.dues, self.received, strict=True)])
+        busy = int((ends - starts).sum()) if len(self.lanes) == 1 else self.over - self.start
+        failures = [answer for answer in answers if type(answer) is Failure]
+        result = BatchResult(answers, Stamps(starts, ends), freed, busy)
+        return PipelinedBatch(counts, result, due, failures, self.start, self.over)
+
+
+class NativeClients(Client):
+    """Runs the shares of several clients over the connections of `wire`. `each`: the rounds of each client, by its
+    number among all `clients`."""
+
+    def __init__(
+        self,
+        wire: Any,
+        each: Mapping[int, Rounds],
+        clients: int,
+        rounds: Rounds,
+        pace: Pace,
+        position: ClientPosition,
+        scheduler: BatchScheduler | None,
+        writes: bool,
+        watch: Callable[[], int],
+        announce: Announce,
+    ) -> None:
+        super().__init__(rounds, pace, position, scheduler, writes, watch, announce)
+        self._wire = wire
+        self._all_rounds = list(each.values())
+        endless, self._open = pace.duration_ns is not None, pace.rate is not None
+
+        def arrivals(client: int) -> Arrivals | None:
+            if pace.rate is None:
+                return None
+            return Arrivals(pace.rate, pace.arrivals, client, clients, pace.seed)
+
+        self._lanes = [Lane(own, endless, writes, arrivals(client)) for client, own in each.items()]
+        self._most_open = OPEN_MOST // clients
+
+    def _load(self) -> None:
+        wanted = max(-(-self._scheduler.operations() // len(self._lanes)), 1)
+        memory = MemoryLimit(self._position.clients, self._loop.now(), LOADED_BYTES)
+
+        def enough(lane: Lane) -> bool:
+            operations = lane.queue.operations
+            if lane.arrivals is not None:
+                return lane.arrivals.last_ns > self._pace.limit_ns or operations >= self._most_open
+            return operations >= wanted or (operations > 0 and memory.full(self._loop.now()))
+
+        for lane in self._lanes:
+            lane.queue.load(partial(enough, lane))
+        self._give(self._lanes)
+
+    def _give(self, lanes: Sequence[Lane]) -> None:
+        """Hands the encoded requests to the loop."""
+        self._wire.load(
+            [list(chain.from_iterable(one.requests[one.done :] for one in lane.slices)) for lane in lanes]
+        )
+
+    def _warm_round(self, number: int, limit_ns: int) -> tuple[int, bool]:
+        lanes = [Lane(partial(_one_round, each, number), False, False) for each in self._all_rounds]
+        spent = 0
+        try:
+            while spent < limit_ns:
+                for lane in lanes:
+                    lane.queue.load(lambda lane=lane: lane.queue.operations > 0)  # type: ignore[misc]
+                if not any(lane.slices for lane in lanes):
+                    return spent, True
+                self._give(lanes)
+                sent = self._run(lanes, self._wire.now(), limit_ns - spent)
+                spent += sent.over - sent.start
+                batch = sent.decoded()
+                self._warm_operations += sent.operations
+                succeeded(batch.result.answers, len(batch.failures))
+                for lane in lanes:
+                    if any(slice_.left for slice_ in lane.slices):
+                        return spent, False
+                    for slice_ in lane.slices:
+                        checked(slice_.work.check, slice_.answers)
+                    lane.queue.waiting.clear()
+            return spent, False
+        finally:
+            for lane in lanes:
+                lane.queue.close()
+
+    def _run(self, lanes: Sequence[Lane], start: int, length_ns: int, elapsed_ns: int | None = None) -> Sent:
+        dues = None if elapsed_ns is None else [lane.due(start - elapsed_ns) for lane in lanes]
+        moments = None if dues is None else [due.tolist() for due in dues]
+        most = HELD_BYTES // self._position.clients
+        received = self._wire.run(moments, start, start + min(length_ns, FOREVER_NS), most)
+        return Sent(lanes, received, dues, start, self._wire.now())
+
+    def _run_batch(self, start: int) -> tuple[int, int, Callable[[int], None]]:
+        left = min(self._left_ns(), FOREVER_NS)
+        length = left if self._open else min(left, self._scheduler.length_ns())
+        shift = self._loop.now() - self._wire.now()
+        sent = self._run(self._lanes, start - shift, length, self._tally.elapsed_ns if self._open else None)
+        waiting = sum(lane.queue.operations for lane in self._lanes)
+        if sent.operations < waiting:
+            if sent.over - sent.start < length:
+                # The responses have filled the memory for them.
+                self._most = max(sent.operations, 1)
+            elif length == left:
+                self._out_of_time()
+        return sent.over + shift, sent.operations, partial(self._record_sent, sent)
+
+    def _record_sent(self, sent: Sent, elapsed_ns: int) -> None:
+        batch = sent.decoded()
+        record(batch, self._tally, elapsed_ns)
+        self._check_complete([slice_ for slice_, _ in batch.slices])
+
+    def _waiting(self) -> list[Slice | Bulk]:
+        return [one for lane in self._lanes for one in lane.queue.waiting]
+
+    def _remove(self, slice_: Slice) -> None:
+        next(lane for lane in self._lanes if slice_ in lane.queue.waiting).queue.waiting.remove(slice_)
+
+    def _arrived(self, end_ns: int) -> int | None:
+        arrivals = [lane.arrivals for lane in self._lanes if lane.arrivals is not None]
+        return sum(each.until(end_ns) for each in arrivals) if arrivals else None
+
+    def _close(self) -> None:
+        for lane in self._lanes:
+            lane.queue.close()
+
+
+def _one_round(rounds: Rounds, number: int, round: int) -> Iterator[Work]:
+    return rounds(number) if round == 0 else iter(())
+
+
+def _first_failure(response: Any) -> Any:
+    """The response, or the first failure among several responses, or in the list that a transaction responds with."""
+    if type(response) is list:
+        for each in response:
+            failure = _first_failure(each) if type(each) is list else each
+            if type(failure) is Failure:
+                return failure
+    return response

@@ -1,0 +1,182 @@
+"""Native load between the suites and the loop: slices become requests, responses become answers that are checked."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import pytest
+
+from dyno.contracts.histogram import Recorder
+from dyno.contracts.model import Wrong
+from dyno.contracts.native_load import Exchange, NativeCall, NativePair, Rows
+from dyno.contracts.pace import Pace
+from dyno.contracts.suite import Failure, Operations
+from dyno.measure.driver import measure
+from dyno.measure.schedule import SingleClient
+
+native = pytest.importorskip("dyno._native")
+if not hasattr(native, "Wire"):
+    pytest.skip("native load needs 64-bit Linux", allow_module_level=True)
+
+SECOND = 10**9
+CLIENTS = 4
+
+
+def counted(recorder: Recorder) -> int:
+    return int(recorder.counts.sum())
+
+
+def double(number: int) -> bytes:
+    return b":%d\r\n" % (2 * number)
+
+
+@contextmanager
+def servers(respond: Callable[[int], bytes]) -> Iterator[list[socket.socket]]:
+    """A connection for each client to a server that answers `DOUBLE n`."""
+
+    def serve(peer: socket.socket) -> None:
+        with peer, peer.makefile("rwb", buffering=0) as stream:
+            while stream.readline():
+                lines = [stream.readline() for _ in range(4)]
+                stream.write(respond(int(lines[3])))
+
+    pairs = [socket.socketpair() for _ in range(CLIENTS)]
+    threads = [threading.Thread(target=serve, args=(theirs,), daemon=True) for _, theirs in pairs]
+    for thread in threads:
+        thread.start()
+    try:
+        yield [ours for ours, _ in pairs]
+    finally:
+        for ours, _ in pairs:
+            ours.close()
+        for thread in threads:
+            thread.join(10)
+
+
+class Port:
+    """A port on one connection, as a suite sees it."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self.exchange = Exchange("redis", connection.fileno(), encrypted=False)
+        self.double = NativeCall(self._double, self.exchange)
+
+    def _double(self, number: int) -> int:
+        return int(self.exchange.ask(native.redis(("DOUBLE", number))))
+
+
+class Suite:
+    """Rounds of slices for each client, which check that each number was doubled."""
+
+    def __init__(self, sockets: list[socket.socket], slices: int = 3, size: int = 50) -> None:
+        self.ports = [Port(each) for each in sockets]
+        self.slices, self.size = slices, size
+        self.failed: list[Failure] = []
+
+    def rounds(self, client: int, number: int) -> Iterator[Operations]:
+        for part in range(self.slices):
+            numbers = [1000 * client + 100 * part + at for at in range(self.size)]
+            yield Operations(
+                lambda _: (self.ports[client].double,),
+                numbers,
+                partial(self.check, numbers),
+                weights=[2] * self.size,
+                kinds=["even" if each % 2 == 0 else "odd" for each in numbers],
+            )
+
+    def check(self, numbers: list[int], answers: list[Any]) -> int:
+        for number, answer in zip(numbers, answers, strict=False):
+            if type(answer) is Failure:
+                self.failed.append(answer)
+            elif answer != 2 * number:
+                raise Wrong(f"{number} became {answer}")
+        return len(answers)
+
+    def measure(self, **pace: Any) -> Any:
+        from dyno.measure.native_load import NativeClients
+
+        wire = native.Wire("redis", [port.exchange.descriptor for port in self.ports])
+        each = {client: partial(self.rounds, client) for client in range(CLIENTS)}
+        make = partial(NativeClients, wire, each, CLIENTS)
+        scheduler = SingleClient(served=True, connections=CLIENTS)
+        return measure(lambda n: iter(()), Pace(**pace), lambda: None, scheduler=scheduler, make=make)
+
+
+def test_every_operation_of_every_client_is_done_timed_and_checked():
+    with servers(double) as sockets:
+        tally = Suite(sockets).measure()
+    assert tally.operations == tally.checked == CLIENTS * 150 and tally.items == 2 * tally.operations
+    assert counted(tally.latency) == tally.operations and tally.void is None and tally.ended_by == "count"
+    assert {kind: counted(latency) for kind, latency in tally.by_kind.items()} == {"even": 300, "odd": 300}
+    assert 0 < tally.busy_ns <= tally.elapsed_ns
+
+
+def test_a_duration_repeats_rounds_and_a_warm_up_is_not_counted():
+    with servers(double) as sockets:
+        tally = Suite(sockets).measure(duration_ns=SECOND // 5, warmup_ns=SECOND // 20)
+    assert tally.ended_by == "duration" and tally.operations > 0 and tally.elapsed_ns >= SECOND // 5
+    assert tally.checked >= tally.operations
+
+
+def test_one_wrong_answer_voids_the_phase():
+    with servers(lambda number: double(number + (number == 2101))) as sockets:
+        assert "2101 became 4204" in Suite(sockets).measure().void
+
+
+def test_an_error_response_is_a_failed_operation():
+    with servers(lambda number: b"-ERR busy\r\n" if number % 10 == 3 else double(number)) as sockets:
+        suite = Suite(sockets)
+        tally = suite.measure()
+    assert tally.errors == len(suite.failed) == CLIENTS * 15 and tally.first_error == "ERR busy"
+    assert counted(tally.latency) == tally.operations - tally.errors
+
+
+def test_an_open_loop_keeps_its_rate():
+    with servers(double) as sockets:
+        tally = Suite(sockets).measure(duration_ns=SECOND // 2, rate=200.0)
+    assert 95 <= tally.operations <= 105 and 95 <= tally.due <= 105
+    assert counted(tally.response) == tally.operations
+
+
+def test_a_lost_server_is_an_error():
+    def stop(number: int) -> bytes:
+        raise ConnectionResetError
+
+    with servers(lambda number: double(number) if number % 100 < 20 else b"") as sockets:
+        suite = Suite(sockets)
+        threading.Timer(0.3, lambda: [each.shutdown(socket.SHUT_RDWR) for each in sockets]).start()
+        with pytest.raises(ConnectionError, match=f"of {CLIENTS}"):
+            suite.measure()
+
+
+# -- a port's methods as requests and answers -----------------------------------------------------------------------
+
+
+def test_a_pair_of_calls_is_one_operation():
+    exchange = Exchange("redis", 0, encrypted=False)
+    get = NativeCall(lambda key: exchange.ask(b"get " + key), exchange)
+    put = NativeCall(lambda pair: exchange.ask(((b"put " + pair[0], 2),)), exchange)
+    both = NativePair(get, put, lambda pair: pair[0])
+    assert both.request((b"a", 1)) == ((b"get a", 1), (b"put a", 2))
+    assert both.answer((b"a", 1), ["old", "x", "y"]) == ("old", ["x", "y"])
+
+
+def test_operations_that_native_load_cannot_run_are_refused():
+    exchange = Exchange("redis", 0, encrypted=False)
+    silent = NativeCall(lambda argument: argument, exchange)
+    with pytest.raises(TypeError, match="no request"):
+        silent.request(1)
+    twice = NativeCall(lambda argument: exchange.ask(exchange.ask(b"first")), exchange)
+    assert twice.request(1) == b"first"
+    with pytest.raises(TypeError, match="depend on responses"):
+        twice.answer(1, b"second")
+    assert not exchange.active
+
+
+def test_rows_are_a_cursor():
+    assert (Rows(3).rowcount, Rows(3).fetchone(), Rows(3).fetchall()) == (3, None, [])
+    assert (Rows([(1,), (2,)]).rowcount, Rows([(1,), (2,)]).fetchone()) == (2, (1,))
