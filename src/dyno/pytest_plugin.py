@@ -80,7 +80,7 @@ class Session:
 
 def _read(path: Path) -> Baseline:
     from dyno.contracts.model import UsageError
-    from dyno.text.safe_read import text
+    from dyno.contracts.safe_read import text
 
     try:
         data = json.loads(text(path, MOST_BYTES))

@@ -24,9 +24,9 @@ import dyno.suites
 from dyno.contracts.declarations import exception_text, type_errors
 from dyno.contracts.engine import EngineSpec
 from dyno.contracts.model import UsageError
+from dyno.contracts.sanitize import sanitize, unsafe_texts
 from dyno.contracts.settings import unknown
 from dyno.contracts.suite import Suite
-from dyno.text.sanitize import sanitize, unsafe_texts
 
 GROUPS = {"engine": "dyno.engines", "suite": "dyno.suites"}
 KINDS: dict[str, type] = {"engine": EngineSpec, "suite": Suite}

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from dyno.contracts.model import UsageError
+from dyno.contracts.passwords import resolve_address
 from dyno.servers import user_server
-from dyno.text.passwords import resolve_address
 
 ADDRESS = "redis://me:s3cret@h/0"
 

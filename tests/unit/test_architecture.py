@@ -203,8 +203,8 @@ def test_the_words_and_the_run_file_know_nothing_above_them() -> None:
         "dyno.contracts.pace",
         *modules("dyno.results"),
         "dyno.contracts.histogram",
-        "dyno.text.safe_read",
-        "dyno.text.sanitize",
+        "dyno.contracts.safe_read",
+        "dyno.contracts.sanitize",
     ]
     assert bad(words, *above) == []
     assert {found.of for found in IMPORTS["dyno.contracts.model"] if within(found.of, "dyno")} == {
@@ -222,7 +222,7 @@ def test_what_looks_at_the_machine_is_a_leaf() -> None:
 
 def test_contracts_know_no_suite_and_no_engine() -> None:
     found = [found for name in modules("dyno.contracts") for found in IMPORTS[name]]
-    known = ("dyno.contracts", "dyno.host", "dyno.text", "dyno._native")
+    known = ("dyno.contracts", "dyno.host", "dyno._native")
     assert [str(f) for f in found if within(f.of, "dyno") and not within(f.of, *known)] == []
 
 

@@ -16,7 +16,7 @@ from shell import TESTS, Shell, is_one_line
 from dyno import results
 from dyno.contracts.histogram import percentiles
 from dyno.contracts.model import UsageError
-from dyno.text.sanitize import sanitize
+from dyno.contracts.sanitize import sanitize
 
 WHOLE = TESTS / "data" / "run-schema-2.json"
 """Three blocks of lmdb, sqlite and two null engines, in four phases, of which one is cold."""

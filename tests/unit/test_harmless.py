@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from dyno.text.sanitize import sanitize
+from dyno.contracts.sanitize import sanitize
 
 
 @pytest.mark.parametrize(

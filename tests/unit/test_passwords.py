@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dyno.text.passwords import HIDDEN, LEAST, mask_argument, mask_password, mask_secrets, secrets
+from dyno.contracts.passwords import HIDDEN, LEAST, mask_argument, mask_password, mask_secrets, secrets
 
 SHOWN = (
     ("postgresql://u:p%40w@h:5432/db", "postgresql://u:***@h:5432/db"),

@@ -15,10 +15,10 @@ import click
 from dyno import __version__
 from dyno.cli import INTERRUPTED, console, quit_at_once
 from dyno.contracts.model import UsageError
+from dyno.contracts.passwords import mask_password, mask_secrets, secrets
+from dyno.contracts.sanitize import sanitize
 from dyno.contracts.settings import closest_match
 from dyno.host.directories import trouble
-from dyno.text.passwords import mask_password, mask_secrets, secrets
-from dyno.text.sanitize import sanitize
 
 COMPLETION = "_DYNO_COMPLETE"
 """Environment variable by which a shell requests completions, or its own script: click's convention."""

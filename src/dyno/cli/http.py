@@ -13,8 +13,8 @@ import click
 
 from dyno.cli.console import output
 from dyno.cli.flag_values import PATH
-from dyno.text.passwords import mask_argument
-from dyno.text.safe_read import MIB, opened
+from dyno.contracts.passwords import mask_argument
+from dyno.contracts.safe_read import MIB, opened
 
 MOST = 100_000
 MOST_DATA = 256 * MIB

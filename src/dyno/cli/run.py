@@ -19,6 +19,7 @@ from dyno.cli.progress import observer
 from dyno.cli.run_flags import request, run_flags
 from dyno.cli.show import PRICES
 from dyno.contracts.model import UsageError
+from dyno.contracts.passwords import mask_argument
 from dyno.host.directories import trouble
 from dyno.options import MOST_SAMPLES
 from dyno.report.about import listing
@@ -32,7 +33,6 @@ from dyno.runner.rows import split as split_entry
 from dyno.runner.strategy import StopRule, forecast_time
 from dyno.stats.costs import costs, read_prices
 from dyno.stats.summary import absences, unsure_floors, widest
-from dyno.text.passwords import mask_argument
 
 FAILED, NOTHING = 1, 3
 PASSWORD_SHOWN = (

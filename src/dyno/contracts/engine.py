@@ -13,9 +13,9 @@ from typing import Any, NamedTuple, Protocol
 from dyno.contracts.declarations import deferred, exception_text
 from dyno.contracts.model import Caveat, Tier, UsageError, Value
 from dyno.contracts.programs import Program
+from dyno.contracts.sanitize import sanitize
 from dyno.contracts.settings import Setting, resolve, unknown
 from dyno.host import installation, interpreters
-from dyno.text.sanitize import sanitize
 
 CLIENTS = ("one", "threads", "processes")
 GAPS = ("unsupported", "upstream", "todo")

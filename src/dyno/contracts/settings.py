@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 from dyno.contracts import quantities
 from dyno.contracts.model import UsageError, Value
-from dyno.text.passwords import mask_argument, resolve_address
-from dyno.text.sanitize import sanitize
+from dyno.contracts.passwords import mask_argument, resolve_address
+from dyno.contracts.sanitize import sanitize
 
 SHOWN = 80
 """Most characters of a user's value in a message."""

@@ -16,11 +16,11 @@ from typing import Any
 
 import psutil
 
+from dyno.contracts.sanitize import sanitize
 from dyno.crash.store import CRASH, HANG, CrashTarget, Judgement
 from dyno.host import interpreters
 from dyno.host.process import die_with_parent
 from dyno.servers import leftover_processes
-from dyno.text.sanitize import sanitize
 
 COMMIT, JUDGE = "commit", "judge"
 HANG_SECONDS = 120.0

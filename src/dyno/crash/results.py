@@ -14,10 +14,10 @@ from typing import Any, TypedDict
 from dyno import __version__
 from dyno.contracts.decoded_types import Count, Fact, Text
 from dyno.contracts.model import UsageError
+from dyno.contracts.sanitize import sanitize
 from dyno.results.header import Crashes, Texts
 from dyno.results.parse import lines, parsed
 from dyno.results.read import typed
-from dyno.text.sanitize import sanitize
 
 KIND, SCHEMA = "crash", 1
 

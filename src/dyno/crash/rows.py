@@ -16,6 +16,7 @@ from typing import Any
 
 from dyno import registry
 from dyno.contracts.model import Tier, UsageError, Value
+from dyno.contracts.sanitize import sanitize
 from dyno.crash import cuts, device, recorder
 from dyno.crash.cuts import TimeBudget
 from dyno.crash.kills import Kill, WorkloadFailed, kills
@@ -24,7 +25,6 @@ from dyno.host.force_remove import remove
 from dyno.selftest import flushes
 from dyno.selftest.flushes import TierClaim
 from dyno.servers import leftover_processes
-from dyno.text.sanitize import sanitize
 
 HELD, BROKEN, UNCOVERED, UNJUDGED, NOTHING = "held", "broken", "not covered", "not judged", "nothing promised"
 FAILED = "failed"

@@ -10,10 +10,10 @@ from time import monotonic, perf_counter_ns, sleep
 from typing import IO, Any
 
 from dyno.contracts.model import UsageError
+from dyno.contracts.passwords import mask_password
 from dyno.http import curl
 from dyno.http.options import CONNECT_SECONDS, Options, ascii_url, checked, percent_encoded, redirected
 from dyno.http.stages import COARSE, MICRO, STAGES, Moments, fine, stages
-from dyno.text.passwords import mask_password
 
 LOOK_SECONDS, NO_SOCKET_SECONDS = 0.2, 0.001
 SLACK_US = 10_000

@@ -12,11 +12,11 @@ from types import ModuleType
 from typing import Any
 
 from dyno.contracts.model import UsageError
+from dyno.contracts.passwords import mask_password
 from dyno.contracts.settings import format_value
 from dyno.host import installation
 from dyno.http.options import CONNECT_SECONDS, Options, ascii_url
 from dyno.http.stages import Moments
-from dyno.text.passwords import mask_password
 
 BUNDLES = (
     "/etc/ssl/certs/ca-certificates.crt",

@@ -25,6 +25,7 @@ from dyno.contracts import declarations
 from dyno.contracts.declarations import InvalidValue, exception_text
 from dyno.contracts.model import Absent, Refused, Tier, Wrong
 from dyno.contracts.pace import Pace
+from dyno.contracts.passwords import mask_password
 from dyno.contracts.suite import Job, Suite, Workload
 from dyno.contracts.worker_protocol import Reporter
 from dyno.fields import plain
@@ -35,7 +36,6 @@ from dyno.measure.loop import about, clocks, pick
 from dyno.measure.phase import Stopwatch, sampled, serving
 from dyno.servers import namespace, set_option
 from dyno.servers.user_server import URL
-from dyno.text.passwords import mask_password
 
 SERVER = "server"
 """Name of the server's directory in the trial's, and of the time that the server takes to start."""

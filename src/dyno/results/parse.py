@@ -16,10 +16,10 @@ from typing import Any
 import msgspec
 
 from dyno.contracts.model import UsageError
+from dyno.contracts.safe_read import MIB, opened
+from dyno.contracts.sanitize import MOST, sanitize
 from dyno.contracts.value_types import MOST_HISTOGRAM, MOST_TEXT
 from dyno.fields import HISTOGRAMS
-from dyno.text.safe_read import MIB, opened
-from dyno.text.sanitize import MOST, sanitize
 
 OPENING = b'{"kind":"run"'
 """First bytes of a run file that Dyno wrote."""

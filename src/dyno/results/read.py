@@ -13,13 +13,13 @@ import msgspec
 
 from dyno.contracts.cell import Cell
 from dyno.contracts.model import UsageError
+from dyno.contracts.sanitize import sanitize
 from dyno.contracts.value_types import MOST_POINTS, MOST_TEXT
 from dyno.fields import Sample
 from dyno.results.header import End, Header
 from dyno.results.labels import set_labels
 from dyno.results.parse import cleaned, damaged, lines, parsed
 from dyno.results.run import Attempt, Run, apply_server_tiers
-from dyno.text.sanitize import sanitize
 
 SCHEMA = 3
 READABLE = (1, 2, 3)

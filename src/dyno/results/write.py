@@ -12,13 +12,13 @@ from typing import Any, BinaryIO
 
 from dyno.contracts.cell import Cell
 from dyno.contracts.model import UsageError
+from dyno.contracts.safe_read import MIB
 from dyno.fields import Sample, plain
 from dyno.results import read
 from dyno.results.lock import Lock
 from dyno.results.parse import MOST_LINE, is_run_file, parsed
 from dyno.results.read import SCHEMA
 from dyno.results.run import Attempt
-from dyno.text.safe_read import MIB
 
 BLOCK = 1 << 16
 

@@ -10,12 +10,12 @@ from pathlib import Path
 from time import monotonic, monotonic_ns
 from typing import Any
 
+from dyno.contracts.passwords import mask_password, mask_secrets
+from dyno.contracts.sanitize import sanitize
 from dyno.contracts.worker_protocol import ClockMismatch, ProtocolError, WorkerChannel
 from dyno.runner.worker_pool import WorkerPools, WorkerStartError
 from dyno.servers import namespace
 from dyno.servers.user_server import URL
-from dyno.text.passwords import mask_password, mask_secrets
-from dyno.text.sanitize import sanitize
 
 PATIENCE_SECONDS = 60.0
 OUTPUT = ".removal"

@@ -14,6 +14,7 @@ import dyno
 from dyno import results
 from dyno.contracts.cell import Cell
 from dyno.contracts.model import Trial, UsageError
+from dyno.contracts.sanitize import sanitize
 from dyno.crash import known_results
 from dyno.host import ceilings, confine, directories, facts, keep_awake
 from dyno.host.wakeups import wakeups
@@ -25,7 +26,6 @@ from dyno.runner.resources import default_limit
 from dyno.runner.strategy import Floors, StopRule, numbers
 from dyno.runner.trial import Datasets, TrialContext, run_trial
 from dyno.runner.worker_pool import WorkerPools
-from dyno.text.sanitize import sanitize
 
 SETTLED = ("ok", "wrong", "refused")
 """Outcomes that another attempt would not change."""

@@ -19,13 +19,13 @@ from dyno.contracts import quantities
 from dyno.contracts.cell import Cell
 from dyno.contracts.model import Preset, Trial, UsageError, Value
 from dyno.contracts.pace import PATIENCE
+from dyno.contracts.passwords import secrets
 from dyno.contracts.settings import Setting, by_cpus, percent, unknown
 from dyno.contracts.suite import Suite
 from dyno.measure.loop import pick
 from dyno.options import PlanOptions, RunRequest, requested
 from dyno.results import MOST_CELLS, is_reference
 from dyno.runner.rows import EngineRow, hidden, rows_of
-from dyno.text.passwords import secrets
 
 DEFAULT_PRESET = "quick"
 ALL_PHASES = "all"

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from dyno.contracts.model import UsageError
+from dyno.contracts.safe_read import MIB, text
 from dyno.contracts.settings import format_value, literal, unknown
 from dyno.contracts.value_types import MOST, MOST_TEXT
 from dyno.options import COUNTS, ENGINES, OPTIONS, PARAMS, RATES, SIZE, Kind, Option, RunRequest, as_list
-from dyno.text.safe_read import MIB, text
 
 if sys.version_info >= (3, 11):
     import tomllib

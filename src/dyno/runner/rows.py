@@ -13,11 +13,11 @@ from dyno.contracts.engine import TIER, EngineSpec
 from dyno.contracts.model import Tier, UsageError, Value, weakest
 from dyno.contracts.native_load import CLIENT, NATIVE_CLIENT
 from dyno.contracts.pace import NATIVE_LOAD
+from dyno.contracts.passwords import HIDDEN, mask_argument
 from dyno.contracts.settings import unknown
 from dyno.contracts.suite import Suite
 from dyno.options import RunRequest
 from dyno.servers.user_server import URL
-from dyno.text.passwords import HIDDEN, mask_argument
 
 
 class EngineRow(NamedTuple):

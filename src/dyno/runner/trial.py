@@ -18,6 +18,8 @@ import psutil
 
 from dyno.contracts.cell import Cell
 from dyno.contracts.model import Caveat, Tier, Trial
+from dyno.contracts.passwords import mask_secrets
+from dyno.contracts.sanitize import sanitize
 from dyno.contracts.worker_protocol import ClockMismatch, ProtocolError, WorkerChannel
 from dyno.host import strain
 from dyno.host.confine import CannotConfine, confined
@@ -30,8 +32,6 @@ from dyno.runner.resources import INTERVAL, Watch
 from dyno.runner.trial_report import CLOSED, WRONG_CLOCK, TrialReport
 from dyno.runner.worker_pool import Process, WorkerPools, WorkerStartError, end
 from dyno.servers import leftover_processes, set_option
-from dyno.text.passwords import mask_secrets
-from dyno.text.sanitize import sanitize
 
 OUTPUT, OUTPUT_KEPT = ".output", 4_000
 """Suffix of the file of a trial's output, and how many characters of its end are kept."""

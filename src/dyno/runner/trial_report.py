@@ -9,12 +9,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dyno.contracts.declarations import exception_text
+from dyno.contracts.passwords import mask_secrets
+from dyno.contracts.sanitize import sanitize
 from dyno.contracts.worker_protocol import ProtocolError, WorkerMessage
 from dyno.fields import Sample
 from dyno.results import sample
 from dyno.runner.plan import Plan
-from dyno.text.passwords import mask_secrets
-from dyno.text.sanitize import sanitize
 
 WRONG_CLOCK = "the worker's clock disagrees with Dyno's; its timings are discarded: it is "
 CLOSED = "something other than Dyno closed the worker's pipe"

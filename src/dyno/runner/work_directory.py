@@ -14,11 +14,11 @@ from typing import IO
 import psutil
 
 from dyno.contracts.model import UsageError
+from dyno.contracts.sanitize import sanitize
 from dyno.host import confine, trust
 from dyno.host import directories as host_directories
 from dyno.host.force_remove import remove, unmount
 from dyno.servers import leftover_processes
-from dyno.text.sanitize import sanitize
 
 PREFIX = "dyno-run-"
 """Directories of this name that are not locked are removed: nobody else would use it."""

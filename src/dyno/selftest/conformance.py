@@ -22,12 +22,12 @@ from dyno.contracts import declarations, ordered_kv
 from dyno.contracts.declarations import exception_text
 from dyno.contracts.engine import EngineSpec, Gap, Server
 from dyno.contracts.model import Refused, Tier
+from dyno.contracts.sanitize import sanitize
 from dyno.contracts.settings import resolve
 from dyno.contracts.suite import Job, Suite
 from dyno.host import interpreters
 from dyno.host.process import die_with_parent, environment, nothing_left
 from dyno.runner.resources import Watch, default_limit
-from dyno.text.sanitize import sanitize
 
 PASS, GAP, FAIL, SKIPPED = "pass", "gap", "fail", "not run"
 TIMEOUT_SECONDS = 900.0

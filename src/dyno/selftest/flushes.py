@@ -17,6 +17,8 @@ from dyno import registry
 from dyno.contracts.cell import Cell
 from dyno.contracts.engine import EngineSpec
 from dyno.contracts.model import Tier, UsageError, Value
+from dyno.contracts.passwords import mask_argument
+from dyno.contracts.sanitize import sanitize
 from dyno.contracts.settings import closest_match, unknown
 from dyno.contracts.suite import Suite
 from dyno.host import interpreters
@@ -26,8 +28,6 @@ from dyno.runner import plan
 from dyno.runner.rows import split_engines
 from dyno.selftest import trace
 from dyno.selftest.trace import TraceSummary
-from dyno.text.passwords import mask_argument
-from dyno.text.sanitize import sanitize
 
 COMMITS = 100
 """Commits of each phase that proves a tier."""

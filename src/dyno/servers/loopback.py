@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from dyno.contracts.model import Refused
-from dyno.text.passwords import mask_password
+from dyno.contracts.passwords import mask_password
 
 HOST, USER = "127.0.0.1", "dyno"
 SECRET = "password"

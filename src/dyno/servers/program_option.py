@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 from dyno.contracts.model import Refused, Value
 from dyno.contracts.programs import Program
+from dyno.contracts.sanitize import sanitize
 from dyno.contracts.settings import Setting
 from dyno.servers.process import first_closed, program, unprivileged
 from dyno.servers.user_server import lacking
-from dyno.text.sanitize import sanitize
 
 PROGRAM = "program"
 SHOWN, TIMEOUT_SECONDS = 80, 20

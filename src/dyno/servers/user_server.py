@@ -7,8 +7,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from dyno.contracts.model import STAND_IN_PREFIX, Absent, Caveat, Refused, Tier, Value
+from dyno.contracts.passwords import mask_password
 from dyno.contracts.settings import Setting
-from dyno.text.passwords import mask_password
 
 URL = "url"
 DECLARED = Caveat("declared", "is your own server: its tier is what its settings say, and is not proven")

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from dyno.contracts.model import UsageError
+from dyno.contracts.safe_read import MIB, text
 from dyno.contracts.settings import format_value, literal, unknown
 from dyno.results import Run
 from dyno.stats.summary import CellSummary, summarize
-from dyno.text.safe_read import MIB, text
 
 if sys.version_info >= (3, 11):
     import tomllib

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from dyno.contracts.model import Value
+from dyno.contracts.passwords import mask_password
 from dyno.servers import user_server
 from dyno.servers.server_engine import ServerStore
-from dyno.text.passwords import mask_password
 
 SCHEMES = ("mongodb", "mongodb+srv")
 UNAUTHORIZED = 13

@@ -18,9 +18,9 @@ from dyno.contracts.cleanup import finally_
 from dyno.contracts.model import Refused
 from dyno.contracts.native import loaded
 from dyno.contracts.native_load import NATIVE_CLIENT, Exchange, Rows
+from dyno.contracts.passwords import mask_password
 from dyno.host.installation import version
 from dyno.servers import user_server
-from dyno.text.passwords import mask_password
 
 CLIENTS = ("pymysql", "c", NATIVE_CLIENT)
 PORT = 3306

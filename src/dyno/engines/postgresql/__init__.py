@@ -12,6 +12,7 @@ from typing import Any
 from dyno.contracts.engine import Maintenance, Nodes, PortSpec, Server
 from dyno.contracts.model import Caveat, Refused, Tier, Value
 from dyno.contracts.native_load import NATIVE_CLIENT
+from dyno.contracts.passwords import mask_password
 from dyno.contracts.settings import Setting, choice, integer
 from dyno.engines.postgresql.oltp import missing as missing_tools
 from dyno.engines.postgresql.server import COMMITS, MOST_STANDBYS, OURS, PROGRAM, PostgreSQL, Replicated
@@ -22,7 +23,6 @@ from dyno.servers.server_engine import ServerStore, server_engine
 from dyno.servers.user_server import URL
 from dyno.suites.arrays.port import MODULES, REQUIRES
 from dyno.suites.records.port import COLUMNS
-from dyno.text.passwords import mask_password
 
 CACHE_MIB = 256
 TIERS: Mapping[Tier, Mapping[str, Value]] = {

@@ -15,10 +15,10 @@ from typing import Any
 
 from dyno.contracts.engine import Engine
 from dyno.contracts.model import Refused, Value
+from dyno.contracts.passwords import mask_password
 from dyno.contracts.settings import Setting, choice
 from dyno.host.installation import version
 from dyno.servers import namespace
-from dyno.text.passwords import mask_password
 
 CLIENTS = ("boto3", "thin")
 CLIENT = Setting("client", choice(*CLIENTS), CLIENTS[0], "boto3, or thin: libcurl, which signs requests itself")

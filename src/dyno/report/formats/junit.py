@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
+from dyno.contracts.sanitize import sanitize
 from dyno.report.tables import units
 from dyno.report.tables.notes import absent
 from dyno.report.tables.table import named_rows
 from dyno.results import Run
-from dyno.text.sanitize import sanitize
 
 
 class Case(NamedTuple):

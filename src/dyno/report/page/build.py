@@ -8,6 +8,7 @@ from itertools import chain
 from typing import Any
 
 from dyno import __version__
+from dyno.contracts.sanitize import sanitize
 from dyno.report import charts
 from dyno.report.charts.chart import Chart
 from dyno.report.export.free_memory import trim
@@ -22,7 +23,6 @@ from dyno.results import Run
 from dyno.stats.costs import Prices
 from dyno.stats.doubts import machine
 from dyno.stats.machine import machine_doubts
-from dyno.text.sanitize import sanitize
 
 OPENING = "<!doctype html>\n<!-- A report of dyno -->\n"
 # In the order of their use; they are joined to one program.

@@ -7,10 +7,10 @@ import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from dyno.contracts.sanitize import sanitize
 from dyno.report.export import documents
 from dyno.report.export.json_stream import compact
 from dyno.results import Run, lines, parsed
-from dyno.text.sanitize import sanitize
 
 MOST_BYTES = 2_000_000
 """Target size of a page."""

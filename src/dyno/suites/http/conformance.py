@@ -8,9 +8,9 @@ from typing import Any
 
 from dyno.contracts.equality import same, shorten
 from dyno.contracts.model import Refused, Tier, Wrong
+from dyno.contracts.passwords import mask_password
 from dyno.http.multi import DIGEST, RequestFailed, Response, StatusError
 from dyno.suites.http import Requester, Requests, Target
-from dyno.text.passwords import mask_password
 
 Opened = Callable[[str], AbstractContextManager[Requests]]
 Check = Callable[[Opened, Tier | None], None]

@@ -1,1 +1,0 @@
-"""Text from outside: sanitizing, passwords, addresses, and reading files with a size limit."""
