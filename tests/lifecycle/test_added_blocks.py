@@ -384,8 +384,8 @@ def test_a_killed_run_is_not_complete_and_goes_on(shell: Shell) -> None:
 @pytest.mark.parametrize(
     ("words", "line"),
     [
-        (["--until", "0"], "until 0: wants a percentage over 0 and up to 100, such as 5%"),
-        (["--until", "narrow"], "until narrow: wants a percentage over 0 and up to 100, such as 5%"),
+        (["--until", "0"], "until 0: expected a percentage over 0 and up to 100, such as 5%"),
+        (["--until", "narrow"], "until narrow: expected a percentage over 0 and up to 100, such as 5%"),
         (
             ["--within", "60"],
             "within is the maximum time of a run with until: give until, such as",

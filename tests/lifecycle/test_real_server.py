@@ -144,7 +144,7 @@ def test_settings_of_the_users_are_the_servers_and_stand_in_the_row(shell: Shell
     ("given", "said"),
     [
         ("fsync=off", "fsync is not to be set here"),
-        ("jit", "wants NAME=VALUE"),
+        ("jit", "expected NAME=VALUE"),
     ],
 )
 def test_settings_that_are_none_are_refused_in_one_line(shell: Shell, given: str, said: str) -> None:
@@ -345,7 +345,7 @@ def test_a_run_that_is_resumed_needs_the_password_again_and_the_file_has_it_not(
     [
         ((SECRET, "wr0ng-Secret"), "password authentication failed"),
         (("/own", "/nowhere"), 'database "nowhere" does not exist'),
-        (("postgresql://", "mysql://"), "wants an address that begins with postgresql:// or postgres://"),
+        (("postgresql://", "mysql://"), "expected an address that begins with postgresql:// or postgres://"),
         (("/own", "/own+client"), "expected postgresql:option=value"),
     ],
 )
@@ -513,7 +513,7 @@ def test_its_address_is_read_before_anything_is_started() -> None:
     setting = user_server.setting("postgresql")
     assert setting.address
     assert setting.parse("") == ""
-    with pytest.raises(ValueError, match="wants an address"):
+    with pytest.raises(ValueError, match="expected an address"):
         setting.parse("localhost:5432")
     with pytest.raises(ValueError, match="%2F"):
         setting.parse("postgresql://u:a/b@h:5432/x")

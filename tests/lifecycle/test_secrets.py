@@ -116,13 +116,13 @@ def test_two_rows_may_name_one_variable(shell: Shell) -> None:
     ("url", "said"),
     [
         ("env:NOT_SET", "option url: the environment variable NOT_SET is not set"),
-        ("env:WRONG", "wants an address that begins with indiscreet://"),
+        ("env:WRONG", "expected an address that begins with indiscreet://"),
         ("env:NOT_ONE", "is no address; in a password / ? # : @ are written"),
         ("file:open", "others may read open, which has an address: chmod 600 open"),
         (f"{ADDRESS},c3rt@x", "a comma of its own is written %2C"),
         ("indiscreet://me:a+Tr1cky@h", "write a + in an address as %2B"),
         (f"{ADDRESS}+Tr1cky", "expected indiscreet:option=value"),
-        ("host=h password=Tr1cky", "wants an address that begins with indiscreet://"),
+        ("host=h password=Tr1cky", "expected an address that begins with indiscreet://"),
         (f"{ADDRESS} w0rd", "Got unexpected extra argument"),
     ],
 )

@@ -82,8 +82,8 @@ def test_a_missing_or_public_file_is_refused(file: Path, how: str, message: str)
     [
         ("env:DYNO_TEST_EMPTY", "the environment variable DYNO_TEST_EMPTY is empty"),
         ("env:DYNO_TEST_NO_ADDRESS", "the environment variable DYNO_TEST_NO_ADDRESS is not set"),
-        ("file:{}", "wants an address that begins with mysql://"),
-        (ADDRESS, "wants an address that begins with mysql://"),
+        ("file:{}", "expected an address that begins with mysql://"),
+        (ADDRESS, "expected an address that begins with mysql://"),
         ("mysql://me:s3/cret@h", "is no address; in a password / ? # : @ are written %2F %3F %23 %3A %40"),
         ("mysql://[me:s3cret@h", "is no address; in a password / ? # : @ are written %2F %3F %23 %3A %40"),
         ("mysql://me:s3cret", "is no address; in a password / ? # : @ are written %2F %3F %23 %3A %40"),

@@ -97,7 +97,7 @@ def test_a_file_of_another_format_is_refused(tmp_path: Path) -> None:
 def test_a_path_without_files_is_a_usage_error(tmp_path: Path) -> None:
     assert archive("") == ""
     for text in (tmp_path, tmp_path / "none"):
-        with pytest.raises(ValueError, match="wants a file of an Archiver Appliance"):
+        with pytest.raises(ValueError, match="expected a file of an Archiver Appliance"):
             archive(str(text))
 
 

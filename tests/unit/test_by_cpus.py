@@ -37,7 +37,7 @@ def test_a_number_may_be_told_by_the_cpus(text: str, number: int, four: None) ->
 
 @pytest.mark.parametrize("text", ["cpu", "cpus/0", "-1cpus", "cpus*2", "0", "51", "1.5", "cpus/"])
 def test_what_is_no_number_is_said(text: str) -> None:
-    with pytest.raises(ValueError, match="wants a whole number from 1 to 50"):
+    with pytest.raises(ValueError, match="expected a whole number from 1 to 50"):
         by_cpus(1, 50)(text)
     with pytest.raises(UsageError, match="clients=cpu"):
         CLIENTS.read("cpu", "parameter")
@@ -55,5 +55,5 @@ def test_a_published_experiment_is_told_by_the_cpus_of_this_machine(four: None) 
 
 def test_what_is_no_number_of_clients_is_an_error() -> None:
     plan = {"suite": "cpu", "engine": ["x"], "clients": ["many"]}
-    with pytest.raises(ValueError, match="wants a whole number"):
+    with pytest.raises(ValueError, match="expected a whole number"):
         parse("made-up", {"title": "t", "author": "a", "machine": "m", "notes": [], "plan": plan})

@@ -223,9 +223,9 @@ NOTHING = "nothing to compare: no two engines have a number in a phase at the sa
         (["a.json", "--baseline", "sqlit"], "a.json: engine sqlit is not known; did you mean sqlite?"),
         (["a.json", "--baseline", "null"], "a.json: engine null is not known; there are: lmdb, memory, sqlite"),
         (["a.json", "--metric", "p95"], "metric p95 is not known; did you mean p99?"),
-        (["a.json", "--margin", "0"], "--margin 0: wants a percentage over 0 and up to 100, such as 5%"),
-        (["a.json", "--margin", "five"], "--margin five: wants a percentage over 0 and up to 100, such as 5%"),
-        (["a.json", "--margin", "101%"], "--margin 101%: wants a percentage over 0 and up to 100, such as 5%"),
+        (["a.json", "--margin", "0"], "--margin 0: expected a percentage over 0 and up to 100, such as 5%"),
+        (["a.json", "--margin", "five"], "--margin five: expected a percentage over 0 and up to 100, such as 5%"),
+        (["a.json", "--margin", "101%"], "--margin 101%: expected a percentage over 0 and up to 100, such as 5%"),
         (["a.json", "--json", "--markdown"], "--json and --markdown exclude each other"),
         (
             ["a.json", "b.json", "--baseline", "sqlite"],

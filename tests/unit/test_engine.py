@@ -50,7 +50,7 @@ def test_a_right_declaration_is_taken() -> None:
         (replace(RIGHT, tiers={}), "default_tier", "none"),
         (replace(RIGHT, options=(Setting("my size", integer(1), 4, ""),)), "options", "small letters"),
         (replace(RIGHT, options=(Setting("size", integer(1), 0, ""),)), "options", "a whole number from 1 to"),
-        (replace(RIGHT, options=(Setting("mode", choice("wal"), "wall", ""),)), "options", "wants one of wal"),
+        (replace(RIGHT, options=(Setting("mode", choice("wal"), "wall", ""),)), "options", "expected one of wal"),
         (replace(RIGHT, options=(Setting("tier", choice("a"), "a", ""),)), "options", "are reserved"),
         (with_port(clients="thread"), "ports: records: clients", "did you mean threads?"),
         (with_port(tiers={"volatil": {}}), "ports: records: tiers", "did you mean volatile?"),

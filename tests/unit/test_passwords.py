@@ -58,7 +58,7 @@ def test_secrets_of_an_address_are_masked(address: str, shown: str) -> None:
         ("can't connect to mysql://h:3306: refused", "can't connect to mysql://h:3306: refused"),
         ("'redis://h/?password=x' is wrong", "'redis://h/?password=*** is wrong"),
         ("see https://example.org/page#install.", "see https://example.org/page#install."),
-        ("wants one that begins with postgresql:// or postgres://", None),
+        ("expected one that begins with postgresql:// or postgres://", None),
         ("the query ?sslmode=a&sslpassword=x&b of it", "the query ?sslmode=a&sslpassword=***&b of it"),
         ("AWS_SESSION_TOKEN:x is no token", "AWS_SESSION_TOKEN:*** is no token"),
         ("wrong password: access denied; token = is missing", "wrong password: access denied; token = *** missing"),

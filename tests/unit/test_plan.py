@@ -389,11 +389,11 @@ CANNOT_BE = {
     ),
     "bad value of an option": (
         asked(engines=["sqlite:cache_mib=lots"]),
-        "engine sqlite: option cache_mib=lots: wants a whole number from 1 to 1000000000000",
+        "engine sqlite: option cache_mib=lots: expected a whole number from 1 to 1000000000000",
     ),
     "bad choice of an option": (
         asked(engines=["sqlite:journal_mode=wall"]),
-        "engine sqlite: option journal_mode=wall: wants one of .*wal",
+        "engine sqlite: option journal_mode=wall: expected one of .*wal",
     ),
     "parameter": (
         asked(params={"record": ["1"]}),
@@ -401,7 +401,7 @@ CANNOT_BE = {
     ),
     "bad value of a parameter": (
         asked(params={"records": ["0"]}),
-        "suite records: parameter records=0: wants a whole number from 1 to 1000000000000",
+        "suite records: parameter records=0: expected a whole number from 1 to 1000000000000",
     ),
     "bad word for a parameter": (
         asked(params={"txn": ["al"]}),
@@ -428,7 +428,7 @@ CANNOT_BE = {
         asked(engines=["sqlite:journal_mode=memory"]),
         "engine sqlite: journal_mode=memory can't give tier process; it gives: volatile",
     ),
-    "clients": (asked(clients=["0"]), "suite records: parameter clients=0: wants a whole number from 1 to 1024"),
+    "clients": (asked(clients=["0"]), "suite records: parameter clients=0: expected a whole number from 1 to 1024"),
     "clients that an engine can't serve": (
         asked(engines=["lmdb", "memory"], clients=["1", "2"]),
         "engine memory serves one client, not 2: leave it out, or request 1",
@@ -688,7 +688,7 @@ WRONG_FILES = {
     ),
     "value": (
         'suite = "records"\nparam = { records = [100, "many"] }',
-        "suite records: parameter records=many: wants a whole number from 1 to 1000000000000",
+        "suite records: parameter records=many: expected a whole number from 1 to 1000000000000",
     ),
     "nested value": (
         'suite = "records"\nparam = { records = { a = 1 } }',
@@ -731,9 +731,9 @@ OUT_OF_RANGE = {
     "retries = -1": "retries: expected at least 0",
     "until = 5\nwithin = 0": "within: expected at least 1",
     "until = 5\nwithin = inf": "within: expected at least 1",
-    "until = 0": "until 0: wants a percentage over 0 and up to 100, such as 5%",
-    "until = nan": "until nan: wants a percentage over 0 and up to 100, such as 5%",
-    'until = "narrow"': "until narrow: wants a percentage over 0 and up to 100, such as 5%",
+    "until = 0": "until 0: expected a percentage over 0 and up to 100, such as 5%",
+    "until = nan": "until nan: expected a percentage over 0 and up to 100, such as 5%",
+    'until = "narrow"': "until narrow: expected a percentage over 0 and up to 100, such as 5%",
     "within = 60": "within is the maximum time of a run with until: give until, such as 5%, too",
     "phases = [1]": "suite records: phase 1 is not known; there are: ",
     "param = { records = [] }": "suite records: parameter records has no value",
@@ -753,12 +753,12 @@ OUT_OF_RANGE = {
     "param = { records = [1979-05-27] }": "{file}: param: expected a text or a number, got datetime.date",
     f"param = {{ encoder = '{'x' * 60_000}' }}": "{file}: param: expected a text of at most 50,000 characters",
     'param = { records = "9223372036854775808" }': (
-        "suite records: parameter records=9223372036854775808: wants a whole number from 1 to 1000000000000"
+        "suite records: parameter records=9223372036854775808: expected a whole number from 1 to 1000000000000"
     ),
     f"clients = {[*range(1, 1001)]}\nrate = {[*range(1, 102)]}": (
         "suite records: 101,000 combinations of parameters: expected at most 100,000"
     ),
-    "clients = [1, 2000]": "suite records: parameter clients=2000: wants a whole number from 1 to 1024",
+    "clients = [1, 2000]": "suite records: parameter clients=2000: expected a whole number from 1 to 1024",
 }
 
 

@@ -70,9 +70,9 @@ def test_a_size_is_in_gib_unless_it_says_of_what_it_is(text: str, gib: float) ->
 
 @pytest.mark.parametrize("text", ["5x", "x", "-", "1GiBs"])
 def test_what_is_no_time_and_no_size_is_refused_with_what_would_be(text: str) -> None:
-    with pytest.raises(ValueError, match=r"wants seconds, or a time such as|is no number"):
+    with pytest.raises(ValueError, match=r"expected seconds, or a time such as|is no number"):
         quantities.seconds(text)
-    with pytest.raises(ValueError, match=r"wants GiB, or a size such as|is no number"):
+    with pytest.raises(ValueError, match=r"expected GiB, or a size such as|is no number"):
         quantities.gib(text)
 
 
@@ -95,5 +95,5 @@ def test_parameters_are_read_so_and_say_what_they_want() -> None:
     parse = integer(1, 2_000_000)
     assert parse("1M") == 1_000_000 and type(parse("1M")) is int
     for text in ("3M", "0", "1.5", "many"):
-        with pytest.raises(ValueError, match="wants a whole number from 1 to 2000000"):
+        with pytest.raises(ValueError, match="expected a whole number from 1 to 2000000"):
             parse(text)

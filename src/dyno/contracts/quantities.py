@@ -58,7 +58,7 @@ def seconds(text: str) -> float:
     amount, unit = _parted(text)
     factor = _MICROSECONDS.get(unit.lower())
     if factor is None:
-        raise ValueError("wants seconds, or a time such as 300ms, 90s, 5m or 2h")
+        raise ValueError("expected seconds, or a time such as 300ms, 90s, 5m or 2h")
     return float(amount * factor / 1_000_000)
 
 
@@ -68,7 +68,7 @@ def gib(text: str) -> float:
     try:
         return float(amount if not unit else number(text) / GIB)
     except (ValueError, OverflowError):
-        raise ValueError("wants GiB, or a size such as 512MiB or 4GB") from None
+        raise ValueError("expected GiB, or a size such as 512MiB or 4GB") from None
 
 
 def _parted(text: str) -> tuple[Fraction, str]:

@@ -60,7 +60,7 @@ def integer(low: int, high: int = MOST_COUNT) -> Callable[[str], Value]:
         except ValueError:
             number = low - 1
         if not low <= number <= high:
-            raise ValueError(f"wants a whole number from {low} to {high}")
+            raise ValueError(f"expected a whole number from {low} to {high}")
         return number
 
     return parse
@@ -91,7 +91,7 @@ def percent(text: str) -> float:
     except ValueError:
         share = 0.0
     if not 0 < share <= 1:
-        raise ValueError("wants a percentage over 0 and up to 100, such as 5%")
+        raise ValueError("expected a percentage over 0 and up to 100, such as 5%")
     return share
 
 
@@ -100,7 +100,7 @@ def choice(*names: str) -> Callable[[str], Value]:
 
     def parse(text: str) -> Value:
         if text not in names:
-            raise ValueError(f"wants one of {', '.join(names)}")
+            raise ValueError(f"expected one of {', '.join(names)}")
         return text
 
     return parse
@@ -113,7 +113,7 @@ def boolean(text: str) -> Value:
         return True
     if word in ("no", "false", "off", "0"):
         return False
-    raise ValueError("wants yes or no")
+    raise ValueError("expected yes or no")
 
 
 def format_value(text: object) -> str:

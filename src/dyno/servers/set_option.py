@@ -38,7 +38,7 @@ def pairs(text: str) -> dict[str, str]:
     for word in shlex.split(text):
         name, equals, value = word.partition("=")
         if not (name and equals and value):
-            raise ValueError("wants NAME=VALUE, with blanks between several")
+            raise ValueError("expected NAME=VALUE, with blanks between several")
         settings[name] = value
     return settings
 

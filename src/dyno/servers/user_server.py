@@ -97,7 +97,7 @@ def setting(*schemes: str) -> Setting:
             # The original message may quote a part of the password.
             raise ValueError("is no address; in a password / ? # : @ are written %2F %3F %23 %3A %40") from None
         if url.scheme not in schemes:
-            raise ValueError(f"wants an address that begins with {' or '.join(f'{s}://' for s in schemes)}")
+            raise ValueError(f"expected an address that begins with {' or '.join(f'{s}://' for s in schemes)}")
         return text
 
     return Setting(URL, parse, "", help, address=True)

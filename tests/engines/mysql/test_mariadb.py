@@ -348,5 +348,5 @@ def test_an_address_is_taken_apart() -> None:
     }
     assert parse_address("mariadb://h") == {"host": "h", "port": 3306}
     assert parse_address("mysql://root@localhost/?unix_socket=/run/s") == {"unix_socket": "/run/s", "user": "root"}
-    with pytest.raises(UsageError, match="wants an address that begins with mysql://"):
+    with pytest.raises(UsageError, match="expected an address that begins with mysql://"):
         registry.engine("mysql").resolve({"url": "postgresql://u:p@h"})

@@ -200,7 +200,7 @@ def test_without_being_waited_for_a_standby_follows(place: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"acknowledged": "apply"}, "acknowledged=apply wants a standby that does it: say replicas=1"),
+        ({"acknowledged": "apply"}, "acknowledged=apply needs a standby that does it: use replicas=1"),
         ({"replicas": "1", "url": "postgresql://me@db.example/test"}, "replicas are of a server of Dyno's own"),
     ],
 )

@@ -53,7 +53,7 @@ def _survives(consistency: str, copies: int) -> bool:
 
 def refuse(tier: Tier, options: Mapping[str, Value]) -> str | None:
     if not options[URL] and int(str(options["replication"])) > int(str(options["nodes"])):
-        return f"replication={options['replication']} wants as many nodes: say nodes={options['replication']}"
+        return f"replication={options['replication']} needs as many nodes: use nodes={options['replication']}"
     return None
 
 

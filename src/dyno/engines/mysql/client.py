@@ -132,7 +132,7 @@ class Thin(Client):
             import _mysql_connector
         except ImportError as error:
             raise Refused(
-                f"client=c can't load MySQL Connector/Python's C extension ({error}): it wants {REQUIRES[1]}"
+                f"client=c can't load MySQL Connector/Python's C extension ({error}): it needs {REQUIRES[1]}"
             ) from None
         connection = _mysql_connector.MySQL(
             buffered=True,

@@ -57,7 +57,7 @@ def refuse(tier: Tier, options: Mapping[str, Value]) -> str | None:
     if options["replicas"] and options[URL]:
         return "replicas are of a server of Dyno's own, and url names one of yours: leave one of them out"
     if options["acknowledged"] != "none" and not options["replicas"]:
-        return f"acknowledged={options['acknowledged']} wants a standby that does it: say replicas=1"
+        return f"acknowledged={options['acknowledged']} needs a standby that does it: use replicas=1"
     return None
 
 

@@ -27,7 +27,7 @@ def archive(text: str) -> Value:
     """Parses the path of a PB file, or of a directory with some in or below it; empty for none. Raises ValueError."""
     path = Path(text)
     if text and not (path.is_file() or (path.is_dir() and any(path.rglob(f"*{PB}")))):
-        raise ValueError(f"wants a file of an Archiver Appliance, or a directory with files *{PB} in or below it")
+        raise ValueError(f"expected a file of an Archiver Appliance, or a directory with files *{PB} in or below it")
     return str(path.resolve()) if text else ""
 
 

@@ -99,7 +99,7 @@ def sectors(text: str) -> Value:
     except ValueError:
         size = 0
     if size < SECTOR or size % SECTOR or size > 1 << 62:
-        raise ValueError("wants bytes, a multiple of 512, such as 4096, 4k or 1m")
+        raise ValueError("expected bytes, a multiple of 512, such as 4096, 4k or 1m")
     return size
 
 
