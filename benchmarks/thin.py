@@ -1,9 +1,9 @@
-"""Cost of a client: Dyno's default and thin ones beside the load tool that a server's own users take.
+"""Cost of a client: Dyno's default and thin ones and native load, beside the load tool of the server's own users.
 
     python benchmarks/thin.py [ENGINE...] [--clients N[,N...]] [--turns N] [--seconds S] [--records N]
 
-Single lookups by key, on one server for all, which is started for this: by Dyno's default client, by its thin one,
-and by pgbench, sysbench or redis-benchmark, in turns and in shuffled order. A tool has data of its own on that
+Single lookups by key, on one server for all, which is started for this: by Dyno's default client, a thin one, native
+load, and by pgbench, sysbench or redis-benchmark, in turns and in shuffled order. A tool has data of its own on that
 server: what it looks up is said beside it. Figures are medians over the turns: op/s; and the client's CPU time for a
 lookup, of all its processes and threads, start and end of the tool included. Ratios of Dyno's clients to a tool are
 by turn, with a 95 % interval: 2.00 in the last column is a client that computes twice as long for a lookup.
@@ -129,7 +129,7 @@ def postgresql(bench: Bench) -> Iterator[tuple[str, Contestant]]:
 
     address = bench.server.address
     url = f"postgresql://{address['user']}@/{address['dbname']}?host={quote(address['host'], safe='')}"
-    yield from ((client, bench.dyno(client, url)) for client in ("psycopg", "pq"))
+    yield from ((client, bench.dyno(client, url)) for client in ("psycopg", "pq", "native"))
     words = ["-h", address["host"], "-U", address["user"], address["dbname"]]
     ran(["pgbench", "-i", "-q", *words])
     with psycopg.connect(**address) as connection:
@@ -161,7 +161,7 @@ def mariadb(bench: Bench) -> Iterator[tuple[str, Contestant]]:
 
     address = bench.server.address
     url = f"mariadb://{address['user']}@localhost/?unix_socket={quote(address['unix_socket'], safe='')}"
-    yield from ((client, bench.dyno(client, url)) for client in ("pymysql", "c"))
+    yield from ((client, bench.dyno(client, url)) for client in ("pymysql", "c", "native"))
     words = ["sysbench", "oltp_point_select", "--db-driver=mysql", "--mysql-db=thin", "--tables=1"]
     words += [f"--mysql-socket={address['unix_socket']}", f"--mysql-user={address['user']}"]
     words += [f"--table-size={bench.records}"]
@@ -182,7 +182,7 @@ def redis(bench: Bench) -> Iterator[tuple[str, Contestant]]:
     from redis import Redis
 
     path = str(bench.server.address)
-    yield from ((client, bench.dyno(client, f"unix://{path}")) for client in ("redis-py", "hiredis"))
+    yield from ((client, bench.dyno(client, f"unix://{path}")) for client in ("redis-py", "hiredis", "native"))
     with Redis(unix_socket_path=path) as client:
         for number in range(bench.records):
             client.set(f"key:{number:012}", "x" * STUB)
