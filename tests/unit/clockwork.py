@@ -1,5 +1,5 @@
-"""The measuring loops for tests, and a clock for the Python loops that only moves when a test moves it, or by the
-cost of a reading.
+"""Measuring loops for tests, and a fake clock for the Python loops. The clock moves when a test moves it, and by a
+fixed time with each reading.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ both_loops = pytest.mark.parametrize("loop", ["python", "native"])
 
 
 def the_loop(name: str) -> Loop:
-    """The loop of that name. If the native loop was not built, skips the test; with CI=true fails it."""
+    """Returns the loop with this name. If the native loop was not built, skips the test, or with CI=true fails it."""
     if name == "native" and native() is None:
         if os.environ.get("CI") == "true":
             pytest.fail(f"{NATIVE_MISSING}, and CI must test it")
@@ -26,10 +26,9 @@ def the_loop(name: str) -> Loop:
 
 
 class Clock:
-    """Replaces `now` and `sleep` of the Python loops. Each reading takes `reading` ns, which have passed when it
-    returns.
+    """Replaces `now` and `sleep` of the Python loops. Each reading moves the clock by `reading` ns before it returns.
 
-    A sleep wakes late by what the loop allows for, so that it ends when an operation is due, and by `late` more.
+    A sleep returns `AWAKE_NS + late` ns too late: the loop asks to be woken `AWAKE_NS` before an operation is due.
     """
 
     def __init__(self, reading: int = 0, late: int = 0) -> None:
@@ -49,7 +48,7 @@ class Clock:
         self.at += ns
 
     def taking(self, ns: int, answer: Any = None) -> Callable[[Any], Any]:
-        """Returns an operation that lasts so long and returns its argument, or `answer`."""
+        """Returns an operation that lasts `ns` and returns its argument, or `answer` if that is given."""
 
         def operation(argument: Any) -> Any:
             self.let_pass(ns)
@@ -60,7 +59,7 @@ class Clock:
 
 def install(monkeypatch: pytest.MonkeyPatch, reading: int = 0, late: int = 0) -> Clock:
     clock = Clock(reading, late)
-    # Real time, which bounds a duration and its pauses, stands still.
+    # Freeze real time, which would otherwise end a fixed duration.
     monkeypatch.setattr("dyno.measure.driver.monotonic_ns", lambda: 0)
     monkeypatch.setattr("dyno.measure.loop.now", clock)
     monkeypatch.setattr("dyno.measure.loop.sleep", clock.sleep)

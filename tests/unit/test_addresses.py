@@ -1,4 +1,4 @@
-"""Addresses are read from variables and files; error messages don't contain them."""
+"""Tests that addresses are read from variables and files, and that error messages don't contain them."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def spoil(file: Path, how: str) -> None:
     [
         ("missing", "can't read {}: No such file or directory"),
         ("folder", "can't read {}: Is a directory"),
-        # Opening it doesn't wait for a writer.
+        # Opening a pipe must not wait for a writer.
         ("pipe", "{} is not a regular file"),
         ("empty", "the first line of {} is empty; expected an address"),
         *(

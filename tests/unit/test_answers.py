@@ -1,4 +1,4 @@
-"""Tests the comparison of answers: by exact types and values, without any method of the answer."""
+"""Tests that answers are compared by exact types and values, without calling any method of an answer."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ VALUES = st.recursive(
 
 
 def typed(value: Any) -> Any:
-    """An independent definition of sameness by exact types: equal results mean the same value."""
+    """Converts a value so that `==` also compares exact types: an independent check of `same`."""
     if isinstance(value, dict):
         return "dict", frozenset((typed(key), typed(inner)) for key, inner in value.items())
     if isinstance(value, list | tuple):
@@ -87,7 +87,7 @@ RIGHT: list[Any] = [
 )
 def test_an_object_that_claims_to_equal_everything_is_never_the_same(claims: Any, right: Any) -> None:
     assert not same(claims, right) and not same(right, claims)
-    # Nor inside a correct container.
+    # Such an object is not the same inside an equal container either.
     for outer in (lambda v: [v], lambda v: (v,), lambda v: {"a": v}, lambda v: {"a": "b", "c": [v]}):
         assert not same(outer(claims), outer(right))
         assert same(outer(right), outer(right))
@@ -129,7 +129,7 @@ def test_arrays_are_the_same_by_type_shape_and_bytes() -> None:
 
 
 class Child(Failure):
-    """A subclass is not exactly a Failure."""
+    """Subclass of Failure, which `positions` must not find."""
 
 
 @given(st.lists(st.sampled_from([Failure("raised"), Child("raised"), Raised(), Object(), None, 1, "Failure"])))
@@ -171,7 +171,7 @@ SOURCES = [
 
 
 def compared(source: str) -> Iterator[int]:
-    """Lines that compare an answer by its own methods or isinstance, recognised by the names of answers in suites."""
+    """Yields the lines that compare an answer by its own methods or by isinstance. Answers are recognised by name."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Compare) and any(
             isinstance(op, ast.Eq | ast.NotEq | ast.In | ast.NotIn) for op in node.ops

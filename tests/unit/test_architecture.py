@@ -1,9 +1,9 @@
-"""The arrows of the design: which package may import which, in the source and at run time.
+"""Tests the direction of imports: which package may import which, in the source and at run time.
 
     plan --> parent --> worker --> sample --> run file --> stats --> report
 
-One direction, no way back. Only the registry knows the engines, engines know nothing of the runner, and an engine's
-library is imported only inside its worker.
+Data flows in this direction only. Only the registry imports engines, engines import nothing of the runner, and an
+engine's library is imported only inside its worker.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ MOST_LINES = 400
 
 @dataclass(frozen=True)
 class Import:
-    """An imported module. For `from a import b`: `a.b` if that is a module of Dyno, else `a`."""
+    """An imported module. For `from a import b`, that is `a.b` if it is a module of Dyno, else `a`."""
 
     by: str
     of: str
     line: int
     top: bool
-    """Whether the import is outside of functions, and so happens when `by` is imported."""
+    """True if the import is outside functions, and so is executed when `by` is imported."""
 
     def __str__(self) -> str:
         return f"{self.by}:{self.line} imports {self.of}"
@@ -97,7 +97,7 @@ def within(name: str, *packages: str) -> bool:
 
 
 def bad(who: Iterator[str] | list[str], *what: str) -> list[str]:
-    """Every import of `what` by `who`."""
+    """Returns every import of `what` by `who`, as text."""
     return [str(found) for name in who for found in IMPORTS[name] if within(found.of, *what)]
 
 
@@ -112,7 +112,7 @@ LISTS = ("dyno.engines", "dyno.registry", "dyno.suites")
 
 
 def test_imports_are_seen() -> None:
-    """The other tests would pass if imports were overlooked: known ones are found, in every form of import."""
+    """Imports of every form are found: if some were overlooked, the other tests would pass wrongly."""
     found = {(str(found.by), found.of) for every in IMPORTS.values() for found in every}
     assert ("dyno.registry", "dyno.engines") in found, "import a.b"
     assert ("dyno.runner.parent", "dyno.host.facts") in found, "from a import b"
@@ -124,14 +124,14 @@ def test_imports_are_seen() -> None:
 
 def test_stats_and_report_are_pure_functions_of_run_files() -> None:
     assert bad(modules("dyno.stats", "dyno.report"), *RUNNING, *LISTS) == []
-    # The listing shows declarations; no other report may import even their types.
+    # The listing shows declarations. No other report may import even the types of declarations.
     assert (
         bad(modules("dyno.stats", "dyno.report", without=("dyno.report.about.listing",)), "dyno.contracts.suite")
         == []
     )
 
 
-# Parameters of every suite; and words of run files and reports that a suite also uses.
+# Names of suites that other packages may use too: parameters of every suite, and terms of run files and reports.
 GENERAL = {
     "clients",
     "rate",
@@ -155,7 +155,8 @@ GENERAL |= {"columns", "load", "max", "open", "size", "sum"}
 
 
 def names_of_suites() -> set[str]:
-    """Phases, parameters and kinds that Dyno's suites declare, and the facts that their tables and charts name."""
+    """Returns the phases, parameters and kinds that Dyno's suites declare, and the facts of their tables and
+    charts."""
     words: set[str] = set()
     for suite in (registry.suite(path.name) for path in (ROOT / "suites").iterdir() if path.name[0].isalpha()):
         words |= {suite.name} | {setting.name for setting in suite.params}
@@ -168,7 +169,7 @@ def names_of_suites() -> set[str]:
 
 
 def test_no_name_of_a_suite_stands_in_stats_or_report() -> None:
-    """A new suite changes nothing there: the run file describes it."""
+    """The run file describes its suite, so a new suite needs no change in stats and report."""
     names = names_of_suites() - GENERAL
     assert {"gets", "batch", "packer", "rand-key", "get", "scan", "tradeoff", "stored_bytes"} <= names
     docstrings = {
@@ -215,7 +216,7 @@ def test_the_words_and_the_run_file_know_nothing_above_them() -> None:
 
 def test_what_looks_at_the_machine_is_a_leaf() -> None:
     found = [found for name in modules("dyno.host") for found in IMPORTS[name]]
-    # The native module is a leaf, too.
+    # The native module may be imported, since it imports nothing of Dyno.
     known = ("dyno.host", "dyno._native")
     assert [str(f) for f in found if within(f.of, "dyno") and not within(f.of, *known)] == []
 
@@ -250,7 +251,7 @@ def test_the_workers_side_does_not_know_the_parents() -> None:
 
 
 def test_the_parent_does_not_import_the_worker() -> None:
-    # The fork server imports it inside a function of its own process.
+    # The fork server imports the worker inside a function, which runs in a process of its own.
     others = modules("dyno", without=("dyno.measure.worker", "dyno.runner.worker_pool"))
     assert bad(others, "dyno.measure.worker") == []
     assert [found.top for found in IMPORTS["dyno.runner.worker_pool"] if found.of == "dyno.measure.worker"] == [
@@ -285,13 +286,13 @@ def test_modules_are_imported_by_name_in_few_places() -> None:
                 called = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
                 if called in dynamic:
                     importers.add(name)
-    # A port's class may be declared by its path, and is imported in the worker.
+    # Declarations: a port's class may be declared by its path, and is imported in the worker.
     assert importers == {"dyno.registry", "dyno.cli.commands", "dyno.contracts.declarations"}
 
 
 @pytest.mark.parametrize("name", modules("dyno.engines", without=("dyno.engines",)))
 def test_an_engine_knows_no_other_and_nothing_that_runs_or_shows_it(name: str) -> None:
-    # Modules of a family know each other. Others may use a family's shared modules, and any server.
+    # An engine may import modules of its own family, shared modules of other families, and servers.
     own = ".".join(name.split(".")[:3])
     families = {other.rpartition(".")[0] for other in PATHS if ".engine_" in other}
     others = [
@@ -324,9 +325,9 @@ def test_a_suite_knows_no_other() -> None:
 
 
 def test_no_engine_is_named_outside_of_its_file() -> None:
-    """No `if engine == ...`: a quoted engine's name outside of its family is the beginning of a list of engines."""
-    # Words of their own: "synthetic" is a port too, and its engine is the self-test's; "parquet" a form of export;
-    # loops are "native" and "python"; a "directory" is a kind of file; and libraries are Dyno's own or a suite's too.
+    """There is no `if engine == ...`: the quoted name of an engine occurs in its own family only."""
+    # These names have other meanings too: "memory" is a suite, "synthetic" a port, "parquet" a format, "directory" a
+    # kind of file, "native" and "python" are loops, and Dyno uses the libraries numpy, pandas and pyarrow itself.
     words = {"memory", "synthetic", "parquet", "native", "python", "directory", "numpy", "pandas", "pyarrow"}
     names = {spec.name for spec in registry.engines()} - words
     found = [
@@ -344,7 +345,7 @@ def test_no_engine_is_named_outside_of_its_file() -> None:
 
 
 def by_default(name: str, tree: ast.AST) -> list[ast.AST]:
-    """The names in `engines = (...)` of a suite's declaration, its default engines."""
+    """Returns the names in `engines = (...)` of a suite's declaration, which are its default engines."""
     if not within(name, "dyno.suites") or name.count(".") != 2:
         return []
     named = (node for node in ast.walk(tree) if isinstance(node, ast.Assign))
@@ -369,7 +370,7 @@ def test_modules_are_of_a_size_that_can_be_read() -> None:
             {"dyno.contracts.model", "dyno.contracts.suite", "dyno.host.usage", "dyno.contracts.native"},
             {"closed", "paced", "_wait", "bulk"},
         ),
-        # The loop of pipelined operations.
+        # This loop runs pipelined operations.
         ("dyno.measure.pipelined_loop", {"dyno.contracts.suite", "dyno.measure.loop"}, {"many"}),
     ],
 )
@@ -378,7 +379,7 @@ def test_the_timed_loops_are_small(name: str, known: set[str], timed: set[str]) 
     tree = ast.parse(PATHS[name].read_text())
     functions = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name in timed]
     assert {function.name for function in functions} == timed
-    # Lines of each function without its docstring.
+    # Count the lines of each function without its docstring.
     lines = sum(
         (function.end_lineno or 0)
         - ((function.body[0].end_lineno if ast.get_docstring(function) else None) or function.lineno)
@@ -395,8 +396,8 @@ def test_the_native_loops_are_in_one_small_file() -> None:
 
 
 def test_the_native_loop_names_no_engine() -> None:
-    # Words of their own there: a null pointer, what takes memory, what the loop is itself and what it is made for,
-    # and where a command's files are.
+    # These names have other meanings in the native code: the null pointer, memory, the native loop, Python, NumPy,
+    # and a command's directory.
     names = {spec.name for spec in registry.engines()} - {"memory", "null", "native", "python", "numpy", "directory"}
     assert {"lmdb", "sqlite"} <= names
     named = re.compile(rf"\b({'|'.join(map(re.escape, sorted(names)))})\b", re.IGNORECASE)
@@ -405,7 +406,7 @@ def test_the_native_loop_names_no_engine() -> None:
     assert [f"{path.name}: {found}" for path in files for found in named.findall(path.read_text())] == []
 
 
-# What a user's own program would do: everything in one process except trials.
+# A user's own program, which does everything in one process except trials.
 EXECUTE = """
 import json, sys
 from pathlib import Path
@@ -431,7 +432,7 @@ def test_a_run_imports_no_engines_library_into_the_parent(shell: Shell) -> None:
     assert status == 0, err
     ran, loaded = json.loads(out)
     assert set(names) <= set(ran), "they were used"
-    # Python includes the library of SQLite.
+    # SQLite's library is part of Python, so it is not counted.
     libraries = {library for spec in specs for library in spec.modules} - set(sys.stdlib_module_names)
     assert {"lmdb", "plyvel", "rocksdict", "duckdb", "sortedcontainers"} <= libraries
     assert libraries & set(loaded) == set()

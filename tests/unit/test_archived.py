@@ -54,7 +54,7 @@ def samples_of(pv: int, count: int = 200) -> list[tuple[int, float, int, int]]:
 def test_samples_are_read_as_they_were_written_and_arrive_in_order(tmp_path: Path) -> None:
     rows = {f"SR:{pv}": samples_of(pv) for pv in range(3)}
     for name, each in rows.items():
-        # Two files of one variable, an hour each.
+        # Each variable has two files.
         written(tmp_path / "in" / name / "a.pb", name, each[:120])
         written(tmp_path / "in" / name / "b.pb", name, each[120:])
     dataset = PbDataset(tmp_path / "in", tmp_path / "kept", 100)
@@ -81,7 +81,7 @@ def test_values_that_are_not_scalar_numbers_are_left_out(tmp_path: Path) -> None
     written(tmp_path / "b.pb", "SR:1", [(rows[0][0], "text", 0, 0)], kind="STRING")
     dataset = PbDataset(tmp_path, tmp_path / "kept", 100)
     assert dataset.names == ["SR:0"] and dataset.total == 20 and dataset.left_out == 1
-    # Of two samples with one time the last counts.
+    # If two samples have the same time, the last one counts.
     assert dataset.one(0).val[5] == again[1]
 
 

@@ -56,7 +56,7 @@ def test_rows_follow_from_seed_and_version(dataset: Dataset) -> None:
 
 def test_the_table_is_that_of_the_published_test(dataset: Dataset) -> None:
     assert len(COLUMNS) == 23 and len(IDS) == 13 and sum(column.sql == "text" for column in COLUMNS) == 4
-    # "The data size for pure NumPy tool sets … was exactly 250 megabytes."
+    # The publication says: "The data size for pure NumPy tool sets … was exactly 250 megabytes."
     assert pytest.approx(250e6, rel=0.002) == PUBLISHED_ROWS * ROW_BYTES
     chunk = dataset.chunk(ROWS)
     for column in COLUMNS:
@@ -70,7 +70,7 @@ def test_amounts_have_digits_to_the_last_bit(dataset: Dataset) -> None:
     for name in ("quantity", "total_price"):
         values = dataset.chunk(ROWS)[name]
         assert (values > 0).all() and (values != values.astype("f4")).mean() > 0.99
-        # The lowest bit is set half of the time.
+        # Half of the values have their lowest bit set.
         assert 0.4 < (values.view("u8") & np.uint64(1)).mean() < 0.6
 
 

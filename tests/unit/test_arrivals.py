@@ -1,5 +1,5 @@
 """Tests when the operations of an open loop are due: at the requested rate of all clients together, evenly or as a
-Poisson process. The same seed gives the same moments, in whatever pieces they are taken.
+Poisson process. The same seed gives the same moments, however many are taken at a time.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MANY = 1_000_000
 
 
 def together(rate: float, kind: str, clients: int, each: int, seed: int = 1) -> NDArray[np.int64]:
-    """The moments of all clients, in the order of time."""
+    """Returns the moments of all clients, sorted by time."""
     every = [Arrivals(rate, kind, client, clients, seed).take(each) for client in range(clients)]
     return np.sort(np.concatenate(every))
 
@@ -35,7 +35,7 @@ def in_pieces(arrivals: Arrivals, pieces: Sequence[int]) -> NDArray[np.int64]:
 def test_the_moments_do_not_depend_on_the_pieces_in_which_they_are_taken(kind: str, pieces: list[int]) -> None:
     whole = Arrivals(333.0, kind, 1, 3, seed=5).take(40)
     found = in_pieces(Arrivals(333.0, kind, 1, 3, seed=5), pieces)
-    # Of sums that were begun in other places, the last digit may be another: 1 ns.
+    # Random gaps are summed from different starting points, so rounding may differ by 1 ns.
     assert np.abs(found - whole).max() <= (0 if kind == UNIFORM else 1)
 
 
@@ -65,7 +65,7 @@ def test_each_client_has_every_nth_moment() -> None:
 
 
 def test_no_error_grows_over_a_million_moments() -> None:
-    """At a rate whose gap is no whole number of nanoseconds: a gap that was rounded would be 333 µs off."""
+    """The gap is not a whole number of nanoseconds: with rounded gaps, the last moment would be 333 µs off."""
     due = in_pieces(Arrivals(3_000_000.0, UNIFORM, 0, 1, 1), [1_000] * (MANY // 1_000))
     exact = np.round((np.arange(MANY) + 1) * (1_000 / 3)).astype(np.int64)
     assert np.abs(due - exact).max() <= 1
@@ -87,7 +87,7 @@ def test_the_gaps_are_those_of_a_poisson_process_at_the_rate_of_all_clients(clie
     # 400,000 gaps: the standard error of mean and spread is 1 / 600; the test allows six of them.
     assert gaps.mean() == pytest.approx(SECOND / rate, rel=0.01)
     assert gaps.std() / gaps.mean() == pytest.approx(1.0, abs=0.01)
-    # Exponential: e to the -1 of them are longer than the mean, e to the -3 longer than three times.
+    # The gaps are exponential: a share of exp(-1) is longer than the mean, and exp(-3) longer than three means.
     for times in (1, 3):
         assert (gaps > times * SECOND / rate).mean() == pytest.approx(np.exp(-times), abs=0.006)
     # Gaps are independent of each other.
@@ -95,7 +95,7 @@ def test_the_gaps_are_those_of_a_poisson_process_at_the_rate_of_all_clients(clie
 
 
 def test_random_moments_too_are_shared_out_in_turn() -> None:
-    """So the last operations of all clients are due at about the same time."""
+    """Client n of 4 has every fourth moment of a single client, so all clients end at about the same time."""
     alone = Arrivals(1_000.0, POISSON, 0, 1, 1).take(400)
     each = [Arrivals(1_000.0, POISSON, client, 4, 1).take(100) for client in range(4)]
     assert all(np.abs(moments - alone[client::4]).max() <= 1 for client, moments in enumerate(each))

@@ -1,7 +1,7 @@
-"""Tests that a device in use, or with recognisable data, is refused before a byte is written; and that the device
-that was checked is the one that is written, wherever its path leads by then.
+"""Tests that a device in use, or with recognisable data, is refused before a byte is written, and that writes go to
+the device that was checked, even if its path leads elsewhere by then.
 
-Signatures are also tested on files, which need no root; the rest needs loop devices.
+Signatures are also tested on files. The other tests need root and loop devices.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def test_a_bare_device_is_held_for_oneself_alone(tmp_path: Path) -> None:
             assert mine.size_bytes == file.stat().st_size
             assert refused(device).startswith("is in use")
         with held(device):
-            "It is let go of at the end."
+            "The device is released at the end of the block."
     assert digest(file) == before
 
 
@@ -175,7 +175,7 @@ def test_a_device_that_changes_between_the_look_and_the_opening_is_refused(
 
 
 def test_what_is_written_to_is_what_was_judged(tmp_path: Path) -> None:
-    """Writes go to the checked device after its path changed."""
+    """Writes go to the checked device even after its path leads to another one."""
     bare, precious = image(tmp_path / "bare"), image(tmp_path / "precious")
     ext4(precious)
     before, link = digest(precious), tmp_path / "link"

@@ -1,4 +1,4 @@
-"""Guards numbers that are told by the number of CPUs: of clients, and in published experiments."""
+"""Tests numbers given as multiples of the number of CPUs, for clients and in published experiments."""
 
 from __future__ import annotations
 

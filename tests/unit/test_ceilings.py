@@ -1,5 +1,5 @@
-"""Tests the machine's ceilings: probing, caching for one file system, every report, and the share that a row
-reaches."""
+"""Tests the machine's ceilings: they are probed, cached for each file system, and part of every report, with the
+share that a row reaches."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_where_nobody_probed_nothing_is_said(host: dict[str, Any]) -> None:
 
 
 def test_what_flushes_nothing_and_what_tells_bytes() -> None:
-    """At other tiers no commit waits for a flush. Bytes have a share of the memory bandwidth."""
+    """At tier process commits don't wait for flushes, of which there is no share. Bytes have a share of memory."""
     found = run(ceilings=MOST)
     cells = [replace(cell, tier=Tier.PROCESS) for cell in found.cells]
     moving = changed(
@@ -114,7 +114,7 @@ def test_every_report_tells_the_ceilings() -> None:
 def test_the_doctor_probes_when_asked_and_a_run_has_it_from_then_on(
     shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Caches figures directly, since a probe takes 20 seconds."""
+    """The test writes figures to the cache itself, since a probe takes 20 seconds."""
     shell.given["XDG_CACHE_HOME"] = str(tmp_path)
     shell.work.mkdir(exist_ok=True)
     told = json.loads(shell.dyno("doctor", "--json", "--work", shell.work).out)

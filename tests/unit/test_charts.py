@@ -1,7 +1,8 @@
-"""Charts agree with the run and with other reports, and their colours can be told apart.
+"""Tests that charts agree with the run and with other reports, and that their colours can be told apart.
 
 Tiers never share a panel, a row without a number has no mark, percentiles and seconds match an independent
-computation, and every specification draws. Runs come from one real run file, with known figures where they matter.
+computation, and every specification can be drawn. Runs come from one real run file. Tests that need exact figures
+insert them.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def named(run: Run, name: str) -> Chart:
 
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory: pytest.TempPathFactory, processes: None) -> Run:
-    """Three engines of two tiers, with null engines at both."""
+    """Run of three engines at two tiers, with null engines at both."""
     home = tmp_path_factory.mktemp("charts")
     shell = Shell(home, home / "work")
     plan = small(phases=",".join(PHASES), param_records=100, samples=3)
@@ -71,7 +72,7 @@ def at_rate(name: str, sample: Sample) -> Sample:
 
 @pytest.fixture(scope="module")
 def run(measured: Run) -> Run:
-    """With known rates, one percent apart from block to block."""
+    """Copy of `measured` with known rates, which differ by one percent from block to block."""
     known = changed(measured, at_rate)
 
     def spread(found: Attempt) -> Attempt:
@@ -92,7 +93,7 @@ def times(*spans_ns: int) -> bytes | None:
 
 
 def by_clients(run: Run) -> Run:
-    """The run repeated for one, two and four clients."""
+    """Returns the run repeated for one, two and four clients."""
     cells, attempts = [], []
     for at, count in enumerate((1, 2, 4)):
         cells += [replace(cell, params={**cell.params, "clients": count}) for cell in run.cells]
@@ -101,7 +102,7 @@ def by_clients(run: Run) -> Run:
 
 
 def over_seconds(run: Run, *operations: int | None, elapsed: float | None = None) -> Run:
-    """With this number of operations in each second; None for a second without any."""
+    """Returns the run with this number of operations in each second; None stands for a second without any."""
     series = tuple(
         {"from_ns": at * SECOND, "interval_ns": SECOND, "operations": count, "p50_ns": 10, "p99_ns": 1_000 + at}
         for at, count in enumerate(operations)
@@ -112,7 +113,7 @@ def over_seconds(run: Run, *operations: int | None, elapsed: float | None = None
 
 
 def compressed(run: Run, ratio: float = 2.5) -> Run:
-    """With facts and parameters of compression, the same for all cells."""
+    """Returns the run with facts and parameters of compression, the same for all cells."""
     cells = [replace(cell, params={**cell.params, "packer": "zlib", "batch": 16}) for cell in run.cells]
     told = replace(run, cells=tuple(cells), header={**run.header, "charts": [asdict(TRADEOFF)]})
     return changed(told, lambda _, s: replace(s, facts={"ratio": ratio}))
@@ -134,7 +135,7 @@ def drawn(chart: Chart, run: Run, records: Sequence[Record]) -> str:
 
 
 def spoken(svg: str) -> list[str]:
-    """Descriptions of the marks for screen readers."""
+    """Returns the descriptions of marks for screen readers."""
     marks = (mark for mark in ElementTree.fromstring(svg).iter() if mark.get("role") == "graphics-symbol")
     described = ((mark.get("aria-roledescription"), mark.get("aria-label")) for mark in marks)
     return [label for kind, label in described if label and kind not in ("axis", "legend")]
@@ -232,7 +233,7 @@ def test_remarks_stand_beside_the_figure(run: Run) -> None:
     assert {"budget", "short", "columns"} <= set(record["remarks"].split(", "))
     assert f"29.7 k · {record['remarks']}" in texts(drawn(chart, slow, [record]))
     assert "budget" not in one(chart.records(slow), "lmdb")["remarks"]
-    # A time budget is no reason to doubt a size.
+    # A time budget doesn't affect sizes.
     assert "budget" not in one(BY_NAME["size"].records(slow), "sqlite")["remarks"]
 
 
@@ -300,12 +301,12 @@ def test_a_trial_is_a_dot(run: Run) -> None:
 
 
 def axis(svg: str) -> set[str]:
-    """The labels of the ticks."""
+    """Returns the labels of the ticks."""
     return {text for text in texts(svg) if re.fullmatch(r"(× )?[\d.]+( [kMG])?", text)}
 
 
 def symbols(svg: str) -> int:
-    """Number of points and arrows."""
+    """Returns the number of points and arrows."""
     groups = (one_ for one_ in ElementTree.fromstring(svg).iter() if "mark-symbol role-mark" in one_.get("class", ""))
     return sum(map(len, groups))
 
@@ -327,7 +328,7 @@ def test_a_wide_interval_squashes_nothing(run: Run, name: str) -> None:
 
 
 def test_panels_of_ratios_share_one_axis(run: Run) -> None:
-    """All phases have the axis of the run, whatever their own ratios."""
+    """Panels of all phases have the same axis, although their ratios differ."""
     steep = changed(
         run,
         lambda name, s: replace(s, elapsed_ns=s.elapsed_ns * 50) if (name, s.phase) == ("sqlite", "mixed") else s,
@@ -368,7 +369,7 @@ def test_clients_are_shown_where_their_number_varies(run: Run) -> None:
 
 
 def by_records(run: Run, *values: Any, rates: Mapping[str, Sequence[float]] | None = None) -> Run:
-    """The run repeated for these numbers of records. `rates`: operations per second at each, by engine."""
+    """Returns the run repeated for these numbers of records. `rates` has operations per second at each, by engine."""
     cells, attempts = [], []
     for at, value in enumerate(values):
         cells += [replace(cell, params={**cell.params, "records": value}) for cell in run.cells]
@@ -376,7 +377,7 @@ def by_records(run: Run, *values: Any, rates: Mapping[str, Sequence[float]] | No
             wanted = (rates or {}).get(run.cells[found.cell].engine)
             samples = found.samples
             if wanted:
-                # One percent apart from block to block, like the others.
+                # Rates differ by one percent from block to block, as in `run`.
                 slow = 1 + found.block / 100
                 samples = tuple(replace(s, elapsed_ns=int(s.items / wanted[at] * SECOND * slow)) for s in samples)
             attempts.append(replace(found, cell=found.cell + at * len(run.cells), samples=samples))
@@ -408,7 +409,8 @@ CROSSING = {"lmdb": (8e4, 4e4, 2e4), "sqlite": (2e4, 2e4, 8e4)}
 
 
 def test_where_lines_cross_is_interpolated_on_the_scale_of_the_axis(run: Run) -> None:
-    """Twice as fast at 1,000 and a quarter at 10,000 cross after a third of the way, in logarithms."""
+    """One engine is twice as fast at 1,000 records and a quarter as fast at 10,000. On logarithmic axes the lines
+    cross after a third of the way."""
     shown = by_records(run, 100, 1_000, 10_000, rates=CROSSING)
     chart = named(shown, "sweep:records")
     said = [s["text"] for s in chart.says(shown) if s["phase"] == "rand-key"]
@@ -489,7 +491,8 @@ def test_a_ratio_has_the_remarks_of_both(run: Run) -> None:
 
 
 def packed(run: Run) -> Run:
-    """Each engine with two packers, in batches of 1 and 8, with a higher ratio each."""
+    """Returns the run repeated for two packers and batches of 1 and 8; their compression ratios rise in this
+    order."""
     cells, attempts = [], []
     for at, (packer, batch) in enumerate((p, b) for p in ("zlib", "lz4") for b in (1, 8)):
         params = {"packer": packer, "batch": batch}
@@ -588,7 +591,7 @@ def test_percentiles_are_those_of_all_trials_together(run: Run) -> None:
         record = one(records, "lmdb", kind=kind)
         values = np.sort(np.concatenate([spans(seed) for seed in seeds["lmdb rand-key"]])) * factor
         assert len(values) == 12_000
-        # To three digits. Between two values either is right.
+        # Latencies have three digits. Between two values, either one is right.
         lower = np.percentile(values, record["percentile"], method="lower")
         higher = np.percentile(values, record["percentile"], method="higher")
         assert (record["ns"] >= lower * 0.999).all() and (record["ns"] <= higher * 1.001).all()
@@ -600,7 +603,7 @@ def test_percentiles_are_those_of_all_trials_together(run: Run) -> None:
 def test_percentiles_reach_as_far_as_there_are_values(run: Run) -> None:
     hundred = changed(run, lambda _, s: replace(s, histogram=times(*range(1_000, 1_100))) if not s.bulk else s)
     record = one(BY_NAME["latency"].records(hundred), "lmdb")
-    # Three trials of 100 operations: ten of 300 values are beyond 96.7 %.
+    # Three trials of 100 operations have 300 values, of which ten are beyond 96.7 %.
     assert 96 < max(record["percentile"]) <= 100 - 10 * 100 / 300
     assert record["max"] == pytest.approx(1_099, abs=1)
     few = one(latency.brief(hundred), "lmdb")
@@ -614,7 +617,7 @@ def test_a_curve_is_of_steps_each_as_high_as_its_end(run: Run) -> None:
     points = [tuple(map(float, point.split(","))) for point in re.findall(r"[\d.]+,[\d.]+", path)]
     turns = [(one_[0] != next_[0]) + (one_[1] != next_[1]) for one_, next_ in pairwise(points)]
     assert len(points) > 20 and set(turns) <= {0, 1}, "along, or up, and never both"
-    # Steps go up first: right of a point, the share is that of the next time.
+    # A step goes up before it goes right.
     assert points[0][0] == points[1][0] and points[0][1] > points[1][1]
 
 
@@ -670,7 +673,7 @@ def test_a_phase_of_a_second_has_no_series(run: Run) -> None:
 
 
 def written(kind: str, *values: float) -> list[str]:
-    """Texts that Vega computes from the expression."""
+    """Returns the texts that Vega computes for these values."""
     spec = {
         "data": {"values": [{"v": value} for value in values]},
         "transform": [{"calculate": vega.figure(kind, "datum.v"), "as": "text"}],
@@ -702,7 +705,7 @@ def linear(colour: str) -> Any:
 
 
 def contrast(one: str, other: str) -> float:
-    """Contrast by the formula of WCAG."""
+    """Returns the contrast of two colours by the formula of WCAG."""
     dark, light = sorted(float(linear(colour) @ [0.2126, 0.7152, 0.0722]) for colour in (one, other))
     return (light + 0.05) / (dark + 0.05)
 
@@ -716,7 +719,7 @@ def test_colours_stand_out_from_both_backgrounds(background: str) -> None:
     assert min(contrast(colour, background) for colour in (*labels, config["style"]["remark"]["fill"])) >= 4.5
 
 
-# Machado, Oliveira and Fernandes 2009: colours as seen without one kind of cone, in linear RGB.
+# Matrices of Machado, Oliveira and Fernandes 2009: colours as seen without one kind of cone, in linear RGB.
 SEEN = {
     "all": np.eye(3),
     "deutan": np.array(
@@ -787,7 +790,7 @@ def test_an_engine_has_one_colour_in_all_charts(run: Run) -> None:
     scale = theme.scale(heading.engines(shown), "color")
     colour = dict(zip(scale["domain"], scale["range"], strict=True))
     for chart in charts.of(shown):
-        # These have colours of verdicts, of parts, and of a parameter's lines.
+        # In these charts, colours don't stand for engines, but for verdicts, parameters or parts of a latency.
         if chart.name in ("ratios", "tradeoff", "parts"):
             continue
         records = [r for r in chart.records(shown) if r["engine"] == "sqlite" and r["params"]["clients"] == 1]

@@ -1,4 +1,4 @@
-"""`dyno check` as a shell runs it: its exit status for CI, and the table with the reasons."""
+"""Tests `dyno check` as a shell runs it: its exit status for CI, and the table with the reasons."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def check(shell: Shell, home: Path) -> Any:
         ("none", "none", [], 3),
         ("none", "base", [], 1),
         ("base", "none", [], 3),
-        # Made-up bulk phases, which have no percentiles.
+        # The phases of these files are bulk calls, which have no percentiles.
         ("base", "base", ["--metric", "p99"], 3),
     ],
 )
@@ -149,8 +149,8 @@ def test_the_markdown_is_for_a_pull_request(check: Any) -> None:
 
 
 def planted(file: Path, slower: float) -> None:
-    """Replaces every sample's time, so that figures do not depend on a clock, and removes the engine's options, as of
-    another build of the engine."""
+    """Replaces every sample's time, so that figures don't depend on a clock. Removes the engine's options, so that
+    the rows of both files are compared."""
     header, *trials = [json.loads(line) for line in file.read_text().splitlines()]
     for cell in header["cells"]:
         cell["options"] = {}
@@ -168,7 +168,7 @@ def test_a_real_run_with_10_percent_planted_fails_and_against_itself_passes(shel
         planted(file, slower)
     failed = shell.dyno("check", after, "--against", before)
     assert failed.status == 1
-    # Settings that differ are listed.
+    # The output lists settings that differ.
     assert re.search(r"^synthetic +slower +0 +10 *$", failed.out, re.M)
     assert shell.dyno("check", before, "--against", after).status == 0
     assert shell.dyno("check", before, "--against", before, "--strict").status == 0
@@ -194,7 +194,7 @@ def test_what_can_not_be_checked_is_said_in_one_line(shell: Shell, home: Path, w
 
 
 def test_cpu_time_is_judged_where_the_throughput_swings(shell: Shell, tmp_path: Path) -> None:
-    """Half the speed because of other processes leaves the CPU time alone; three times the CPU time is a failure."""
+    """If other processes halve the throughput, a check by CPU time passes; with three times the CPU time it fails."""
 
     def run(name: str, rates: list[float], cpu_ns: int) -> Path:
         run = changed(

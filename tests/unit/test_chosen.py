@@ -1,5 +1,5 @@
-"""Guards the option `program`: a program that can't be started is told in one line before anything is, for each
-server that has the option.
+"""Tests the option `program` of every server that has it: a program that can't be started is refused in one line
+before anything else starts.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SAYS = {
     "versitygw": "Version  : v1.8.0",
     "victoriametrics": "victoria-metrics is a time series database and monitoring solution.",
 }
-"""What the vendors' programs say of themselves, each of a version that can be run."""
+"""Version output of each vendor's program, in a version that Dyno can run."""
 OLD = {
     "ferretdb": "version: v2.0.0",
     "influxdb": "InfluxDB v2.7.1 (git: 407fa622e9)",
@@ -45,7 +45,7 @@ every_server = pytest.mark.parametrize("engine", SAYS)
 
 
 def saying(place: Path, text: str, *beside: str) -> str:
-    """A program that says so, whatever it is asked."""
+    """Creates a program that prints `text` whatever its arguments, and copies with the names in `beside`."""
     for name in ("program", *beside):
         (place / name).write_text(f"#!/bin/sh\necho '{text}'\n")
         (place / name).chmod(0o755)

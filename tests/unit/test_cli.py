@@ -1,4 +1,5 @@
-"""The commands as a shell runs them: exit status, one line on standard error, only the result on standard output.
+"""Tests the commands as a shell runs them: exit status, one line on standard error, only the result on standard
+output.
 
 Guards the statuses (0 done, 1 done and something failed, 2 usage error, 3 nothing measured; for failing runs see
 `tests/lifecycle/test_faults.py`), and that no user's mistake and no damaged file shows a traceback.
@@ -40,7 +41,7 @@ PRINTING = (
 
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[Ended, bytes]:
-    """The result of a small run, and its run file."""
+    """Output of a small run, and its run file."""
     home = tmp_path_factory.mktemp("ran")
     shell = Shell(home, home / "work")
     ended = shell.dyno(*RUN, "-o", "r.json")
@@ -49,7 +50,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[Ended, bytes]:
 
 @pytest.fixture
 def shell(shell: Shell, ran: tuple[Ended, bytes]) -> Shell:
-    """A shell with the run file of that run."""
+    """A shell whose directory has the run file of `ran`."""
     shell.file.write_bytes(ran[1])
     return shell
 
@@ -74,7 +75,7 @@ def test_without_o_the_run_file_is_named_after_suite_and_time(shell: Shell) -> N
 
 
 def test_a_run_writes_only_where_it_is_told(shell: Shell) -> None:
-    """The working directory has only the run file, and the work directory is empty."""
+    """Afterwards the working directory has only the run file, and the work directory is empty."""
     elsewhere = shell.home / "elsewhere"
     assert shell.dyno(*RUN, "--samples", "1", "-o", "new.json", "--work", elsewhere).status == 0
     assert sorted(path.name for path in shell.home.iterdir()) == ["elsewhere", "new.json", "r.json"]
@@ -177,7 +178,7 @@ def header(**changed: Any) -> Callable[[list[bytes]], list[bytes]]:
 
 
 def trial(**changed: Any) -> Callable[[list[bytes]], list[bytes]]:
-    """Changes the last trial, or its first sample for a key given as `sample_x`."""
+    """Changes keys of the last trial. A key `sample_x` changes `x` of its first sample."""
 
     def damage(lines: list[bytes]) -> list[bytes]:
         data = json.loads(lines[-1])
@@ -272,7 +273,7 @@ def listed(shell: Shell, *words: str) -> str:
 
 
 def row(out: str, name: str, suite: bool = False) -> str:
-    """The line of an engine or a suite. Suites are listed first, since an engine may have the same name."""
+    """Returns the line of an engine or a suite. If both have this name, the suite's line comes first."""
     # Results of crashes are printed below.
     lists = out.partition("\nTiers tested by dyno crash")[0]
     matches = re.findall(rf"^{re.escape(name)} .*$", lists, re.MULTILINE)
@@ -328,7 +329,7 @@ def test_list_shows_known_gaps_with_their_reasons_and_what_holds_through_each_po
     assert gaps
     for name, port, gap in gaps:
         assert f"{name}, {port}: {gap.check} ({gap.kind}): {gap.reason}" in out
-    # In two of its suites nothing is stored; in another, records are.
+    # Suites in which the null engine has tiers come first. In the others it stores nothing.
     (line,) = (at for at, text in enumerate(out.splitlines()) if text.startswith("null "))
     first, *rest = (" ".join(text.split()) for text in out.splitlines()[line : line + 3])
     assert "arrays, objects, records, series volatile*, process, power" in first
@@ -425,5 +426,5 @@ def test_an_output_that_nobody_reads_is_passed_over_in_silence_and_no_failure(
 ) -> None:
     status, err = closed_pipe(shell, words)
     assert err == ""
-    # doctor exits with its own status, whatever becomes of its output.
+    # The exit status of doctor depends on its findings, even if its output can't be written.
     assert status == 0 or (status, words[0]) == (1, "doctor")

@@ -1,6 +1,6 @@
 """Tests how the clients of a phase run side by side: all are counted and start together, their usage excludes that of
-their inputs, and if one fails or dies the phase fails with the reason. With real threads and processes, and a
-workload of this module.
+their inputs, and if one fails or dies the phase fails with the reason. The tests use real threads and processes, and
+a workload of this module.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.usefixtures("processes")
 PHASE = Phase("made-up", "made up", "op", writes=False)
 MS = 1_000_000
 LONG = 60
-"""Seconds that nothing here takes, unless it is broken."""
+"""Timeout in seconds, which is reached only if something is broken."""
 both = pytest.mark.parametrize("how", ["threads", "processes"])
 
 
@@ -167,7 +167,7 @@ def test_a_client_that_cant_start_is_the_reason_that_is_told(how: str) -> None:
 
 def test_garbage_collection_is_off_for_all_clients_and_on_when_the_last_is_done() -> None:
     on: list[bool] = []
-    # Nor one whose client is done before the others.
+    # Check also when a client disconnects, which one client does before the other.
     tally = run(Made(lambda client: on.append(gc.isenabled()), lambda: on.append(gc.isenabled())), 2, "threads")
     assert tally.errors == 0
     assert on == [False] * 10
@@ -209,7 +209,7 @@ def test_every_client_of_a_hot_phase_does_a_round_beforehand(clients: int, how: 
 @pytest.mark.parametrize("temperature", ["none", "hot", "cold"])
 def test_every_phase_is_warmed_up_but_a_cold_one(clients: int, how: str, temperature: str) -> None:
     made = Recorded()
-    # One that is over with the first round.
+    # A warm-up of 1 ns ends after its first round.
     run(made, clients, how, Phase("made-up", "made up", "op", False, temperature), warmup_ns=1)
     hot, warm_up = [WARM] * (temperature == "hot"), [WARM + 1] * (temperature != "cold")
     assert made.seen() == [(client, clients, round) for client in range(clients) for round in (0, *hot, *warm_up)]
@@ -231,7 +231,7 @@ def test_the_answers_of_a_warm_up_are_checked(how: str) -> None:
 @both
 @both_loops
 def test_the_rate_is_shared_out_among_the_clients(how: str, loop: str) -> None:
-    """Of 3 clients at 100 a second together, the last has its four operations at 30, 60, 90 and 120 ms."""
+    """Three clients share a rate of 100 a second: operations of the last one are due at 30, 60, 90 and 120 ms."""
     the_loop(loop)
     tally = run(Made(), 3, how, rate=100.0, loop=loop)
     assert tally.operations == 12
@@ -250,14 +250,15 @@ def test_a_closed_loop_has_no_response_time(how: str) -> None:
 
 
 def burn(ms: int) -> None:
-    """Keeps the processor busy: this thread's time on it counts, not the clock's."""
+    """Uses `ms` milliseconds of this thread's CPU time."""
     begin = time.thread_time_ns()
     while time.thread_time_ns() - begin < ms * MS:
         pass
 
 
 class Burning(Made):
-    """Two slices of two operations for each client, which use so many ms of CPU time in each place."""
+    """Workload of two slices of two operations for each client. Each operation, the building of each slice and each
+    check use the given CPU time in ms."""
 
     def __init__(self, operation: int = 0, building: int = 0, checking: int = 0, bulk: bool = False) -> None:
         super().__init__()
@@ -305,7 +306,7 @@ def test_the_processors_time_of_operations_is_used(clients: int, how: str, bulk:
 @bulk_or_not
 def test_the_processors_time_of_inputs_and_checks_is_not_used(clients: int, how: str, bulk: bool) -> None:
     tally = run(Burning(building=100, checking=100, bulk=bulk), clients, how)
-    # At least 100 ms in each place, for each client.
+    # Building and checking take at least 100 ms each for each client, and must not be counted.
     assert used_ms(tally) <= 70
 
 
@@ -323,8 +324,8 @@ def test_what_clients_wait_for_in_pauses_is_no_wait_of_the_phase(clients: int, h
 
     waits = run(Sleeping(), clients, how).usage.voluntary_switches
     assert waits is not None
-    # Each of ten operations waits once, and clients for each other before and after a batch, more often on a busy
-    # machine. The pauses have a thousand of each client.
+    # Each of a client's ten operations waits once, and clients wait for each other before and after a batch, on a
+    # busy machine several times. The thousand waits of each client in pauses must not be counted.
     assert 10 * clients <= waits < 800 * clients
 
 
@@ -348,13 +349,13 @@ def test_pauses_are_taken_off_the_sum_however_the_kernel_split_it(used: Any, pau
 def test_what_was_used_before_the_clients_were_ready_is_not_used(clients: int, how: str) -> None:
     burn(150)
     hot = Phase("made-up", "made up", "op", writes=False, temperature="hot")
-    # Once as a warm-up, and once measured.
+    # Operations run twice: in the warm-up and in the measured round.
     tally = run(Burning(operation=50), clients, how, hot)
     assert 0.9 * 200 * clients <= used_ms(tally) <= 200 * clients + 150
 
 
 def in_a_process_namespace() -> list[str]:
-    """The command that runs another as process 1, as a container does."""
+    """Returns the command that runs another one as process 1 of a new namespace, as in a container."""
     unshare = shutil.which("unshare")
     for more in ([], ["--user", "--map-root-user"]):
         command = [str(unshare), *more, "--pid", "--fork"]

@@ -113,7 +113,7 @@ FAILED = 7
 
 
 def survived(survives: bool = True) -> Survival:
-    """One batch failed after the node died."""
+    """Returns the facts recorded while a node died and one batch failed afterwards."""
     server = Pair(survives)
     found = Survival(server, DATASET, 50)
     inserted = []
@@ -173,7 +173,7 @@ def test_foreign_and_duplicate_samples_are_found() -> None:
 
 
 class Hesitant:
-    """Fails a few times in the middle of an answer, like a client that still asks a lost node."""
+    """Port that fails `times` times in the middle of an answer, like a client that still uses a lost node."""
 
     def __init__(self, times: int) -> None:
         self.times = times

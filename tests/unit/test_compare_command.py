@@ -1,4 +1,5 @@
-"""`dyno compare` as a shell runs it: engines within a run, two runs, the halves of one, and what it refuses."""
+"""Tests `dyno compare` as a shell runs it: it compares engines within a run, two runs, or the halves of one run, and
+refuses other input."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ def around(rate: float) -> list[float]:
 
 
 def used(server_ns: int) -> Callable[[str, Sample], Sample]:
-    """An item costs the client 28.4 µs of CPU time, and sqlite's server this much."""
+    """Returns a change of samples: an item costs the client 28.4 µs of CPU time, and sqlite's server `server_ns`."""
 
     def change(engine: str, sample: Sample) -> Sample:
         client = {"user_ns": 28_000 * sample.items, "system_ns": 400 * sample.items}
@@ -38,7 +39,7 @@ def used(server_ns: int) -> Callable[[str, Sample], Sample]:
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Made-up run files with known figures."""
+    """Directory with made-up run files of known figures."""
     home = tmp_path_factory.mktemp("compare")
     host = {"system": {"kernel": "6.1"}, "cpu": {"model": "AMD EPYC"}, "load": {"minutes_1": 0.5}}
     rows = [(a_cell(name), {"read": around(rate)}) for name, rate in (("sqlite", 1), ("lmdb", 1.5), ("memory", 3.35))]
@@ -71,7 +72,7 @@ def compare(shell: Shell, home: Path) -> Any:
 
 
 def lines(text: str) -> list[str]:
-    """The output with single spaces."""
+    """Returns the lines of the output with single spaces."""
     return [re.sub(r" {2,}", " ", line).strip() for line in text.splitlines()]
 
 

@@ -1,4 +1,4 @@
-"""Completion by the Tab key offers names that fit the line so far; tests call it as a shell does."""
+"""Tests completion by the Tab key: it offers names that fit the line so far. Tests call it as a shell does."""
 
 from __future__ import annotations
 

@@ -269,7 +269,7 @@ def test_batches_that_insert_did_not_reach_are_loaded(tmp_path: Path) -> None:
         assert isinstance(work, Operations)
         with work.around() as store:
             stored = [store(argument) for argument in work.arguments[:3]]
-        # The budget ended it after three batches, of which one raised.
+        # The budget ended the phase after three batches, of which one raised.
         work.check([*stored[:2], Failure("full")])
     del workload.engine().entries[work.arguments[2][-1][0]]  # type: ignore[attr-defined]
     assert workload.verify(PHASES["insert"]) == 16

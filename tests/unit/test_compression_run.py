@@ -87,7 +87,7 @@ def cells_of(line: str) -> list[str]:
 
 
 def lines(out: str) -> list[list[str]]:
-    """The lines of the wide table, headings first."""
+    """Returns the lines of the wide table, headings first."""
     found = out.splitlines()
     start = next(at for at, line in enumerate(found) if line.startswith("packer "))
     end = next(at for at, line in enumerate(found) if line.strip().startswith("floor (nullkv)"))
@@ -95,7 +95,7 @@ def lines(out: str) -> list[list[str]]:
 
 
 def only(run: Run, selected: Callable[[Cell], bool], change: Callable[[Sample], Sample]) -> Run:
-    """The run with changed samples in some cells."""
+    """Returns the run with changed samples in the selected cells."""
     attempts = [
         replace(a, samples=tuple(map(change, a.samples))) if selected(run.cells[a.cell]) else a for a in run.attempts
     ]
@@ -111,7 +111,7 @@ def zlib8(cell: Cell) -> bool:
 
 def test_a_run_prints_a_line_for_each_packer_and_batch(shell: Shell) -> None:
     found = lines((shell.home / "out").read_text())
-    # One trial has no interval.
+    # A run of one trial has no intervals.
     assert [head.replace(" ", "_") for head in found[0] if head != "remarks"] == [
         head for head in HEADS.split() if not head.startswith("±")
     ]
@@ -284,7 +284,7 @@ def test_published_lines_are_printed_next_to_the_measured_ones(run: Run) -> None
 
 
 def test_published_ratios_follow_from_the_published_sizes() -> None:
-    """The table was typed by hand. Its ratios follow from its sizes."""
+    """The table was typed by hand: ratios that don't follow from the sizes are typing errors."""
     by_packer: dict[str, list[Sequence[float]]] = {}
     for line in published.experiment("acid-batch-2013").lines:
         size = float(str(line.figures["size"]).removesuffix("kb"))

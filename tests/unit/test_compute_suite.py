@@ -1,5 +1,5 @@
-"""The suite `compute`: inputs are the same for every engine, answers are compared in extended precision, a sum in the
-wrong type is outside the tolerance, and the sizes are the published ones."""
+"""Tests the suite `compute`: inputs are the same for every engine, answers are compared in extended precision, a sum
+in the wrong type is outside the tolerance, and the sizes are the published ones."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_an_answer_is_compared_without_its_own_methods() -> None:
 
 
 class Planned:
-    """A lazy result, as of Dask, Polars and JAX, that converts to the right answer."""
+    """A lazy result, as Dask, Polars and JAX return it, which converts to the right answer."""
 
     def __init__(self, right: Any, word: str) -> None:
         self._right = right
@@ -108,7 +108,7 @@ def test_a_lazy_answer_is_wrong(name: str, word: str) -> None:
 
 
 def test_a_wrong_engine_has_no_figure(tmp_path: Any) -> None:
-    """Whether its answers are wrong from the start or only while it is measured."""
+    """One wrong answer after a right one is noticed, and so is an engine whose answers are all wrong."""
     spec = registry.engine("numpy").through("compute")
     given = {"size": 10, "dtype": "float32", "columns": 3, "repeats": 3}
     workload = ComputeWorkload(Job(spec, tmp_path, None, spec.resolve({}), given, seed=1, clients=1))
@@ -158,7 +158,7 @@ def test_sines_are_written_to_memory_that_the_process_already_has(tmp_path: Any)
     for work in workload.work(phase, None, 0, 1, 0):
         (call,) = work.calls(None)
         before = getrusage(RUSAGE_SELF).ru_minflt
-        # Kept for the check, as in the measuring loop.
+        # Keep the answers for the check, as the measuring loop does.
         answers = [call(argument) for argument in work.arguments]
         faults += getrusage(RUSAGE_SELF).ru_minflt - before
         work.check(answers)
@@ -172,7 +172,7 @@ def test_sines_are_written_to_memory_that_the_process_already_has(tmp_path: Any)
 def test_caches_are_warmed_for_short_operations(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Any, takes_ns: int, calls: int
 ) -> None:
-    """Five untimed operations before each of ten that take 200 ms would be too slow."""
+    """Slow operations get fewer untimed calls: five before each of ten operations of 200 ms would take too long."""
     spec = registry.engine("numpy").through("compute")
     given = {"size": 100_000, "dtype": "float32", "columns": 3, "repeats": 10}
     job = Job(spec, tmp_path, None, spec.resolve({}), given, seed=1, clients=1)

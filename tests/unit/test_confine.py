@@ -80,7 +80,7 @@ def test_what_reads_more_than_the_limit_lives(place: Path, record: Path) -> None
         assert not group.killed
         peak, used = group.peak_bytes, group.used_bytes
         assert used is not None and used <= LIMIT
-        # It reached the limit.
+        # The group came close to its limit.
         assert peak is None or LIMIT // 2 < peak <= LIMIT
 
 
@@ -129,7 +129,7 @@ def test_what_is_recorded_is_cleared_and_nothing_else(tmp_path: Path, record: Pa
 
 @pytest.fixture
 def shell(shell: Shell) -> Iterator[Shell]:
-    """Removes groups of failed tests too."""
+    """A shell that also removes the control groups of failed tests."""
     yield shell
     shell.kill_strays()
     for record in shell.work.rglob("*.group"):
@@ -146,7 +146,7 @@ def test_a_run_is_confined_says_so_and_leaves_no_group(shell: Shell) -> None:
     assert took.endswith(" MiB") and 1 < float(took.split()[-2]) < 256
     assert json.loads(shell.file.read_text().splitlines()[0])["plan"]["confine"] == 256 * MIB
     assert groups() == before and shell.left() == []
-    # The trial is in the group while it runs.
+    # While the trial runs, its process is in the group.
     shell.plugins = [FAULTY]
     gate = shell.home / "gate"
     gate.mkdir()

@@ -14,7 +14,7 @@ from dyno.host.process import running
 
 pytestmark = pytest.mark.usefixtures("processes")
 
-# Starts a server in a session of its own, without recording it.
+# Program that starts a server in a session of its own, without recording it.
 STARTS = """
 import subprocess, sys, time
 started = subprocess.Popen(["sleep", "600"], start_new_session=True)

@@ -19,9 +19,9 @@ from dyno.contracts.model import UsageError
 from dyno.contracts.sanitize import sanitize
 
 WHOLE = TESTS / "data" / "run-schema-2.json"
-"""Three blocks of lmdb, sqlite and two null engines, in four phases, of which one is cold."""
+"""Run file with three blocks of lmdb, sqlite and two null engines, in four phases, of which one is cold."""
 COLD = 2
-"""Which of the samples that is."""
+"""Index of the cold phase's sample."""
 HUGE = 2**63
 
 
@@ -35,7 +35,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def damage(file: Path, at: int, place: str, value: Any) -> None:
-    """Puts a value in the place `samples.0.items` of a line."""
+    """Replaces the value at a place such as `samples.0.items` in line `at` of the run file."""
     lines = WHOLE.read_text().splitlines()
     found = whole = json.loads(lines[at])
     *path, last = place.split(".")
@@ -174,7 +174,7 @@ def test_a_line_that_has_no_one_meaning_is_damage(file: Path, line: bytes, why: 
 
 
 def test_a_line_is_read_whoever_wrote_it(file: Path) -> None:
-    """Spaces, escapes, digits and line breaks differ from what Dyno writes."""
+    """The file is valid JSON, but its spaces, escapes, digits and line breaks differ from Dyno's own."""
     lines = [json.dumps(json.loads(line), indent=None, sort_keys=True) for line in WHOLE.read_text().splitlines()]
     lines[1] = lines[1].replace('"ok"', '"\\u006fk"').replace('"steal_percent": 0.0', '"steal_percent": 0.00e1')
     file.write_bytes("".join(f"{line}\r\n" for line in lines).encode())
@@ -212,7 +212,7 @@ def test_text_of_a_run_file_steers_no_terminal(shell: Shell, escaped: bool) -> N
     lines[2]["loop"]["name"] = evil
     made = "".join(f"{json.dumps(line, ensure_ascii=escaped)}\n" for line in lines)
     if not escaped:
-        # Characters that JSON escapes.
+        # The file has raw and escaped control characters.
         made = made.replace("\x9b", "\\u009b")
     shell.file.write_text(made, encoding="utf-8")
     for form in ((), ("--json",), ("--csv",), ("--markdown",)):
@@ -268,7 +268,7 @@ def a_histogram() -> bytes:
 
 
 def test_a_histogram_that_counts_more_than_there_is_room_for_is_none() -> None:
-    # Three counters of nearly 2 ** 62, in one histogram and in three: the sum overflows.
+    # The sum of three counters of nearly 2 ** 62 overflows, whether they are in one histogram or in three.
     most = b"\xfe" + b"\xff" * 8
     head = plain(a_histogram())[:40]
     assert percentiles([packed(head + most)])["max"] == 0
@@ -286,7 +286,7 @@ def test_a_histogram_that_unpacks_to_very_much_is_none() -> None:
 
 
 def test_damage_is_one_line_whatever_command_looks(shell: Shell) -> None:
-    """The histogram of one sample, which is decoded only when it is looked at."""
+    """The damage is in the histogram of one sample, which is decoded only when a command needs it."""
     damage(shell.file, 3, "samples.1.histogram", base64.b64encode(packed(b"x" * 60)).decode())
     for words in (*(("show", *form) for form in ((), ("--json",), ("--csv",))), ("compare",), ("plot", "-o", "c/")):
         status, out, err = shell.dyno(words[0], "r.json", *words[1:])

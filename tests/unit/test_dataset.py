@@ -38,7 +38,7 @@ def small(records: int = 500, spare: int = 0, value_size: int = 150, seed: int =
 
 
 def test_stubs_do_not_change_between_versions_of_dyno() -> None:
-    """Otherwise two versions of Dyno would measure different records."""
+    """If stubs changed, two versions of Dyno would measure different records."""
     assert dataset.python_stub(b"1:", 77, 3, 13) == "0000003" + FIRST_OF_77
     assert dataset.stub(b"1:", 77, 3, 13) == "0000003" + FIRST_OF_77
 
@@ -60,8 +60,8 @@ def test_native_and_python_stubs_agree(prefix: bytes, number: int, version: int,
 
 @pytest.mark.parametrize("count", [DEFAULT_RECORDS, 2_500_000])
 def test_names_are_unique(count: int) -> None:
-    # Drawing produces two duplicates here, and about eighty among 2.5 million: more than the reserve, so that some
-    # are drawn again.
+    # Random names have two duplicates with the default count, and about eighty with 2.5 million. The latter are more
+    # than the reserve, so some names are drawn again.
     names = pseudo_words(count, seed=1)
     assert len(names) == len(np.unique(names)) == count
 
@@ -158,7 +158,7 @@ FEW = small(7)
 
 
 def naive(dataset: Dataset, model: Model, number: int, count: int) -> list[int]:
-    """`following` by its definition, record by record."""
+    """Computes `following` by its definition, record by record."""
     start = dataset.key(number)
     numbers = range(len(dataset.names))
     present = [n for n in numbers if model.versions[n] != ABSENT and dataset.key(n) >= start]

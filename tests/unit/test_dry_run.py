@@ -1,4 +1,4 @@
-"""`dyno run --dry-run` prints the plan and its measuring time, and does nothing else."""
+"""Tests that `dyno run --dry-run` prints the plan and its measuring time, and does nothing else."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ def test_it_prints_rows_phases_and_time_and_runs_nothing(shell: Shell) -> None:
     for engine in ("lmdb", "sqlite"):
         assert [engine, "process", "1"] in rows and [engine, "process", "2"] in rows
     assert "phases: scan, update" in out
-    # Engines: 2 of 2 rows, 10 blocks, 2 phases of 6 s. Floors: 2 of 2 rows, 3 blocks, 2 phases of 0.6 s.
+    # Two engines with 2 rows each: 10 blocks, 2 phases of 6 s. Two floors with 2 rows each: 3 blocks, 2 phases of 0.6
+    # s.
     assert (
         "52 trials in 10 blocks (one of every row, shuffled; floors in 3 of them), of 2 phases each:"
         " measuring takes 8 min 14 s at most" in out

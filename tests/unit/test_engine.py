@@ -1,5 +1,5 @@
-"""Guards what an engine declares: a mistake in it is one clear line that names the engine, the field and the remedy,
-and what is true of it through one port only is true through that port only.
+"""Tests engine declarations: a mistake is reported in one line that names the engine, the field and the remedy, and
+what an engine declares for one port applies to that port only.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def test_a_port_may_be_declared_by_where_it_is() -> None:
 
 
 def test_what_is_said_of_the_encoder_is_said_in_the_suite_that_has_one() -> None:
-    """Of six engines it was said in every suite that they took part in."""
+    """Caveats about the encoder apply only to suites that have an encoder."""
     for spec in registry.engines():
         for port in spec.ports:
             said = any("encoder" in caveat.text for caveat in spec.through(port).caveats)
@@ -142,6 +142,7 @@ def test_a_library_that_is_not_for_this_python_has_no_command_and_says_so() -> N
     assert "needs dyno_none: not available for Python" in str(marked.lacking())
     other = replace(marked, requires=("dyno_none>=1; python_version >= '3.10'",))
     assert other.lacking() == "needs dyno_none: dyno install sqlite"
-    # plyvel has no wheel for Python 3.13, where it would stop the installation of all the others.
+    # plyvel has no wheel for Python 3.13: if it were not excluded, it would make every common installation fail
+    # there.
     assert installation.excluded(("plyvel",), registry.engine("leveldb").requires, "3.13")
     assert not installation.excluded(("plyvel",), registry.engine("leveldb").requires, "3.12")

@@ -1,6 +1,6 @@
-"""Other programs can read the exports, which agree with `dyno show`: Parquet by pyarrow and DuckDB, CSV and JSON of
-samples, Markdown. Columns keep their names and types in every run, an invalid row has no figures, and a file is
-written completely or not at all.
+"""Tests that other programs can read the exports (Parquet, CSV, JSON, Markdown), and that these agree with
+`dyno show`. Columns keep their names and types in every run, an invalid row has no figures, and a file is written
+completely or not at all.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def read(run: Run, name: str) -> list[dict[str, Any]]:
 
 
 def with_param(run: Run, name: str, *values: object) -> Run:
-    """The run with these values of a parameter, in turn."""
+    """Returns the run with these values of a parameter, assigned to its cells in turn."""
     cells = [
         dataclasses.replace(c, params={**c.params, name: values[at % len(values)]}) for at, c in enumerate(run.cells)
     ]
@@ -78,7 +78,7 @@ def with_param(run: Run, name: str, *values: object) -> Run:
 
 
 def at_first(run: Run, engine: str, phase: str, **changed: Any) -> Run:
-    """The run with one sample changed: that of the engine's first block."""
+    """Returns the run with one sample changed: that of the engine's first block."""
     of = next(at for at, cell in enumerate(run.cells) if cell.asked == engine)
 
     def sample(attempt: Attempt, found: Sample) -> Sample:
@@ -94,7 +94,7 @@ def at_first(run: Run, engine: str, phase: str, **changed: Any) -> Run:
 
 @pytest.mark.parametrize("name", TABLES)
 def test_columns_have_their_names_and_types_whatever_is_unknown(run: Run, name: str) -> None:
-    """In a run of schema 1 the server's columns, and many others, have no value at all."""
+    """A run of schema 1 has no values in the server's columns and many others."""
     schema = written(run, name).schema
     params = {f"param_{param}" for param in run.cells[0].params}
     known = {**data_tables.NAMES, **(data_tables.CELLS if name == "cells" else data_tables.SAMPLES)}
@@ -136,7 +136,7 @@ def test_what_processes_used_has_a_column_for_each_counter() -> None:
 
 
 def documented(heading: str) -> dict[str, str]:
-    """Columns and their types of a table of docs/columns.md."""
+    """Returns the columns of a table and their types, as documented in docs/columns.md."""
     page = (TESTS.parent / "docs" / "columns.md").read_text()
     section = re.split(r"^## ", page.partition(f"## {heading}\n")[2], flags=re.MULTILINE)[0]
     lines = [line.split("|")[1:3] for line in section.splitlines() if line.startswith("| `")]
@@ -144,7 +144,7 @@ def documented(heading: str) -> dict[str, str]:
 
 
 def measured(table: str) -> dict[str, str]:
-    """Columns of a table that docs/measured-quantities.md has."""
+    """Returns the columns of a table that docs/measured-quantities.md documents, and their types."""
     return {column: kind for field in FIELDS for column, kind in field.columns_of(table).items()}
 
 
@@ -477,7 +477,7 @@ def test_a_run_file_is_not_replaced_by_what_is_shown_of_it(shell: Shell) -> None
 
 
 def test_a_file_is_replaced_whole(shell: Shell) -> None:
-    """A process that has the old file open can still read it, and a link still leads to it."""
+    """A process that has opened the old file can still read it, and a link still leads to the file."""
     old, link = shell.home / "old.csv", shell.home / "link.csv"
     old.write_text("old")
     link.symlink_to("old.csv")

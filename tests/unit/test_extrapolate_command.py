@@ -1,4 +1,4 @@
-"""`dyno extrapolate` as a shell runs it: what it prints, and what it refuses in one line."""
+"""Tests `dyno extrapolate` as a shell runs it: its output, and input that it refuses in one line."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ VALUES = (1, 2, 4, 8, 16, 32)
 
 @pytest.fixture
 def extrapolate(shell: Shell, tmp_path: Path) -> Any:
-    """A run in which each phase takes a second at any size, and a run without a varying parameter."""
+    """Runs the command beside two run files: in r.json a phase takes a second at any size, one.json has no
+    parameter."""
     rows = [(a_cell("sqlite", much=value), {"read": (1_000.0,) * 3}) for value in VALUES]
     written(of_rates(*rows, phases=["read"]), tmp_path / "r.json")
     written(reads(sqlite=(100.0,) * 3), tmp_path / "one.json")

@@ -1,4 +1,4 @@
-"""Guards `dyno show --failures`: each attempt that failed, why, and what it printed last."""
+"""Tests that `dyno show --failures` lists each failed attempt with the reason and the last output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sample, merging, JSON and columns follow from the table of measured quantities."""
+"""Tests that samples, merging, JSON and columns follow from the table of measured quantities."""
 
 from __future__ import annotations
 

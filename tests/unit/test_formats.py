@@ -1,4 +1,4 @@
-"""`dyno export`: each format is read back by its own tool, or held to its published schema."""
+"""Tests the formats of `dyno export`: each is read by its own tool, or checked against its published schema."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def timed(engine: str, sample: Sample) -> Sample:
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of an engine whose operations were timed, one without, one that failed, and the floor."""
+    """Run file with an engine that has latencies, one without latencies, one that failed, and the floor."""
     rows = (
         (a_cell("lmdb", note='a "b"\\'), {"read": FAST}),
         (a_cell("sqlite", note="plain"), {"read": SLOW}),
@@ -68,7 +68,7 @@ def test_junit_has_a_case_for_each_row_which_fails_where_there_is_no_number(expo
 
 def test_bmf_is_of_its_schema_with_the_interval(export: Any) -> None:
     told = json.loads(export("bmf").out)
-    # As Bencher's schema has it: benchmark, measure, and of each numbers, of which the value must be there.
+    # In Bencher's schema a benchmark has measures, and a measure has numbers, of which `value` is required.
     for measures in told.values():
         assert measures and all(name for name in measures)
         for metric in measures.values():
@@ -118,7 +118,7 @@ def test_hlog_is_read_by_hdrhistograms_own_reader_without_loss(export: Any, tmp_
     assert {re.sub(r"note=.*", "", histogram.get_tag()) for histogram in found} == {"read/lmdb/"}
     assert found[0].get_max_value() == pytest.approx(1_000_000, rel=0.001)
     assert found[0].get_start_time_stamp() > 0
-    # Neither commas nor blanks, which end a tag.
+    # A comma or a blank would end the tag.
     assert not re.search(r"^Tag=[^,]*\s", (tmp_path / "r.hlog").read_text(), re.MULTILINE)
 
 

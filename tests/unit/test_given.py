@@ -1,5 +1,5 @@
-"""Guards the option `set`: what a user gives to a server of Dyno's own is taken as it stands, and what would take
-back what Dyno promises of that server is refused in one line."""
+"""Tests the option `set`: a user's settings reach an engine unchanged, and a setting that would break a guarantee of
+Dyno is refused in one line."""
 
 from __future__ import annotations
 
@@ -54,10 +54,10 @@ def test_what_is_no_setting_is_refused(engine: str, text: str) -> None:
 
 @every_server
 def test_what_a_tier_decides_is_not_to_be_set(engine: str) -> None:
-    """However it is spelled: servers take small letters for capital ones, and some of them dashes for lines."""
+    """All spellings are refused: servers ignore case, and some accept dashes for underscores."""
     spec = registry.engine(engine)
     for settings in spec.tiers.values():
-        # What has a blank in it tells of the server, and is no setting.
+        # A key with a blank describes the server, and is not the name of a setting.
         for name in (name for name in settings if " " not in name):
             for spelled in (name, name.upper(), name.replace("_", "-")):
                 with pytest.raises(UsageError, match="is not to be set here"):

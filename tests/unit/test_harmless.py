@@ -1,4 +1,4 @@
-"""Guards that text from outside can do nothing to who reads it: each character that could is shown as its escape."""
+"""Tests that text from outside can't control a terminal: each dangerous character is shown as its escape."""
 
 from __future__ import annotations
 

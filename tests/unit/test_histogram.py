@@ -35,7 +35,7 @@ PRECISION = 10.0**-DIGITS
 
 @pytest.fixture(scope="module", params=["native", "numpy"], autouse=True)
 def recorders(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Runs every test with the native recorder and without it."""
+    """Runs every test with the native recorder and with the one in NumPy."""
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "native":
             the_loop("native")

@@ -23,7 +23,7 @@ from dyno.http.client import MOMENTS
 from dyno.http.options import Options, redirected
 from dyno.http.stages import STAGES, Moments, fine, repeated, stages, summary
 
-# Those of the article's record: Cloud Mercato, New HTTP benchmark tool: pycurlb.
+# Fields of the record in the article: Cloud Mercato, New HTTP benchmark tool: pycurlb.
 ARTICLE = """
 appconnect_time compressed connect_time connect_timeout content_length_download content_length_upload content_type
 effective_url header_size http_code http_connectcode httpauth_avail local_ip local_port max_time method
@@ -39,7 +39,7 @@ def _libcurl(monkeypatch: pytest.MonkeyPatch) -> None:
         import pycurl  # noqa: F401
     except ImportError:
         unavailable("pycurl is not installed")
-    # What is asked here is on this machine.
+    # The tests' servers are on this machine, so requests must not go to a proxy.
     for name in ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
 
@@ -60,7 +60,7 @@ def server() -> Iterator[Scripted]:
 
 
 def adds_up(record: dict[str, Any]) -> None:
-    """The stages are the total, of the whole and of each hop."""
+    """Checks that the stages add up to the total time, in the record and in each hop."""
     for part in (record, *record["hops"]):
         spent = sum(seconds for seconds in part["stages"].values() if seconds is not None)
         assert spent == pytest.approx(part["total_time"], abs=1e-7)
@@ -110,7 +110,7 @@ SECRETS: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("options", SECRETS, ids=str)
 def test_secrets_go_to_no_other_port_after_a_redirect(server: Scripted, options: dict[str, Any]) -> None:
-    """And to the first server again with the next request of the same client."""
+    """The next request of the same client to the first server has the secrets again."""
     with scripted() as first, http.Client(Options.of({"location": True, **options})) as client:
         first.answers = {
             "/away": whole(b"", "302 Found", f"Location: {server.url}/page"),
@@ -175,7 +175,7 @@ def test_text_outside_ascii_is_sent_as_utf_8(server: Scripted, shell: Shell) -> 
     lines = ["X-Own: café", "Cookie: c=é", "User-Agent: ü", "Referer: ö", "Content-Length: 2"]
     assert set(head.split(b"\r\n")) >= {*map(str.encode, lines), b"Authorization: Basic w7w6w6k="}
     assert body in ("ß".encode(), b"")
-    # Bytes that are not UTF-8 are sent as they are.
+    # Bytes that are not UTF-8 are sent unchanged.
     assert shell.dyno("http", f"{server.url}/page", "-H", "X: \udce9").status == 0
     assert b"X: \xe9" in server.asked[-1].split(b"\r\n")
 
@@ -233,7 +233,7 @@ def test_the_body_goes_to_no_pipe_and_over_no_run_file(server: Scripted, shell: 
 @pytest.mark.parametrize(
     ("path", "exitcode", "stage"),
     [
-        # Of what is malformed it depends on the version of libcurl what it is called.
+        # The error code of a malformed response depends on the version of libcurl.
         ("cut", 18, "transfer"),
         ("nonsense", None, None),
         ("endless", None, None),
@@ -277,7 +277,7 @@ def test_a_certificate_that_nobody_known_has_signed_is_refused_unless_k_is_given
         record = json.loads(out)
         assert (status, err, record["http_code"], record["exitcode"]) == (1, "", None, 60)
         assert "certificate" in record["error"] and is_one_line(record["error"] + "\n")
-        # Stages up to the failure have times, later ones have none.
+        # Stages up to the failure have times, and later stages have none.
         assert record["stages"]["tcp"] is not None and record["stages"]["transfer"] is None
         adds_up(record)
         status, out, err = shell.dyno("http", url, "-k")
@@ -338,7 +338,7 @@ def test_what_can_not_be_asked_for_is_one_clear_line(url: str, options: dict[str
 
 
 def test_one_that_libcurl_does_not_begin_takes_no_time_of_the_machines() -> None:
-    """It tells the time since the machine was started."""
+    """If libcurl doesn't begin a request, it reports the time since the machine was started as the request's time."""
     for url, resolve in (("http://a=b/", []), ("http://example.org/", ["example.org:80:nowhere"])):
         record = http.request(url, resolve=resolve)
         assert record["exitcode"] and record["error"] and record["effective_url"] in (None, url)
@@ -354,7 +354,7 @@ def test_one_that_libcurl_does_not_begin_takes_no_time_of_the_machines() -> None
 
 def test_stages_are_the_differences_of_moments() -> None:
     at = Moments(5_520_988, 5_581_115, 5_673_696, 5_673_749, 5_673_749, 5_741_810, 5_741_879)
-    # Those of the article.
+    # The article has these values.
     assert stages(at, secure=True, fresh=True) == {
         "lookup": 5_520_988,
         "tcp": 60_127,
@@ -365,7 +365,7 @@ def test_stages_are_the_differences_of_moments() -> None:
     }
     reused = stages(Moments(0, 0, 0, 40, 45, 100, 150), secure=True, fresh=False)
     assert reused == {"lookup": None, "tcp": None, "tls": None, "send": 45, "wait": 55, "transfer": 50}
-    # A response may begin before all is sent.
+    # A response may begin before the whole request is sent.
     assert stages(Moments(1, 2, 0, 3, 90, 50, 100), secure=False, fresh=True)["wait"] == 0
 
 
@@ -455,7 +455,7 @@ def test_a_password_is_nowhere_in_what_is_printed(server: Scripted, shell: Shell
 
 
 def test_a_header_of_ten_gigabytes_takes_no_memory(server: Scripted, shell: Shell) -> None:
-    """Two GB of addresses are all that it may have."""
+    """The command's address space is limited to 2 GB."""
     command = " ".join([*COMMAND, "http", f"{server.url}/endless"])
     status, out, err = shell.sh("sh", "-c", f"ulimit -v 2000000; exec {command}")
     assert (status, err) == (1, "") and json.loads(out)["error"]

@@ -1,4 +1,4 @@
-"""Guards that text from a run file is never a formula, an expression, markup or a label, wherever it gets to."""
+"""Tests that text from a run file never becomes a formula, an expression, markup or a label in any output."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WHOLE = TESTS / "data" / "run-schema-2.json"
 
 
 def rewritten(target: Path, change: Callable[[dict[str, Any], list[dict[str, Any]]], None]) -> Path:
-    """A run file with another content."""
+    """Writes a copy of the run file with changed content; returns its path."""
     header, *trials = map(json.loads, WHOLE.read_text().splitlines())
     change(header, trials)
     lines = (json.dumps(line, separators=(",", ":")) for line in (header, *trials))
@@ -51,7 +51,7 @@ def test_no_cell_of_a_csv_is_a_formula(live: str, shell: Shell) -> None:
         cells = [part for row in (head, *rows) for cell in row for part in (cell, *cell.split(";"))]
         assert not [cell for cell in cells if cell[:1] in tuple("=+@＝") or cell.startswith("-1+")]
         assert f"'{live}" in cells, "and it is still there"
-        # Numbers are numbers, those below zero too.
+        # Negative numbers stay numbers, although they begin like a formula.
         values = {row[head.index("fact_delta")] for row in rows} - {""}
         assert set(map(float, values)) == {-7.0}
         assert "-5" in {row[head.index("param_mix")] for row in rows}
@@ -62,7 +62,7 @@ NASTY = ["a'b", 'a\\"b`${x}', "</script>\\'|b\\"]
 
 @pytest.mark.parametrize("text", NASTY)
 def test_no_text_of_a_run_file_is_code(text: str, shell: Shell) -> None:
-    """Wherever a chart, a page or a format of another tool puts it."""
+    """The text stays plain text in charts, on pages and in the formats of other tools."""
 
     def change(header: dict[str, Any], trials: list[dict[str, Any]]) -> None:
         axis = {"of": "param", "name": text, "title": text}
@@ -93,7 +93,7 @@ def test_no_text_of_a_run_file_is_code(text: str, shell: Shell) -> None:
         assert ended.status == 0, (words, ended.err)
     pictures = [*(shell.home / "charts").iterdir(), shell.home / "sweep.svg"]
     said = ["".join(ElementTree.parse(path).getroot().itertext()) for path in pictures]
-    # As it is, and not as an expression or an escape makes it.
+    # The text is unchanged: it was not evaluated, and escapes in it have no effect.
     assert any(f"{text}/s" in each for each in said)
     ElementTree.parse(shell.home / "out.junit")
     families = list(text_string_to_metric_families((shell.home / "out.openmetrics").read_text()))

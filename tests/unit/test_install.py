@@ -1,4 +1,5 @@
-"""What `dyno install` gets, and what it leaves where it can't. No test fetches anything from a network."""
+"""Tests `dyno install`: what it installs, and that a failed installation leaves nothing behind. No test uses the
+network."""
 
 from __future__ import annotations
 
@@ -43,7 +44,7 @@ PROJECT = Path(dyno.__file__).parents[2] / "pyproject.toml"
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Dyno's cache directory, which is not there yet."""
+    """Path of Dyno's cache directory, which doesn't exist yet."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     return tmp_path / "cache" / "dyno"
@@ -51,7 +52,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], None]:
-    """Puts a program of that name, a script of the shell, before all others on the PATH."""
+    """Writes a shell script with a program's name to a directory that comes first on the PATH."""
     folder = tmp_path / "tools"
     folder.mkdir()
     monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
@@ -103,7 +104,7 @@ def test_an_interrupt_leaves_nothing_half_made(shell: Shell, cache: Path, tmp_pa
     assert list((cache / "programs").iterdir()) == []
 
 
-# Python runs it as `-m pip`, and imports it to see whether it is there.
+# Replacement for pip. Dyno runs it by `-m pip`, and imports it to check whether pip is installed.
 PIP = """
 import pathlib, subprocess, time
 if __name__ == "__main__":
@@ -130,7 +131,7 @@ def test_pip_and_what_it_started_end_with_the_command(shell: Shell, tmp_path: Pa
 
 
 HUGE = {"cudf", "cupy", "dask_cupy", "torch"}
-"""Of several gigabytes, and untested: an extra of each would have all of them in the lock file."""
+"""Engines with untested packages of several gigabytes. An extra for each would add them all to the lock file."""
 
 
 def test_extras_and_declarations_require_the_same() -> None:
@@ -144,7 +145,7 @@ def test_extras_and_declarations_require_the_same() -> None:
             found |= {each for other in own[1].split(",") for each in whole(other)} if own else {requirement}
         return found
 
-    # What has an interpreter of its own can't be had in another.
+    # An engine with its own interpreter can't be installed for this one, so it has no extra.
     here = [spec for spec in registry.engines() if spec.requires and ours(spec) and not spec.python]
     here = [spec for spec in here if spec.name not in HUGE]
     declared = {spec.name: set(spec.requires) for spec in here}
@@ -193,7 +194,8 @@ ENGINE = replace(SQLITE, name="toy", modules=("dyno_toy",), requires=("dyno_toy>
 
 @pytest.fixture
 def own(shell: Shell, tmp_path: Path) -> str:
-    """The Python of a new environment, in which everything is there that is here, and an engine that needs more."""
+    """Path of Python in a new environment. It has all packages of this environment, and a plug-in engine that lacks
+    its library, dyno_toy."""
     home = tmp_path / "environment"
     shell.sh(sys.executable, "-m", "venv", "--without-pip", home)
     (site,) = home.glob("lib/python*/site-packages")
@@ -222,13 +224,13 @@ def test_a_library_is_installed_into_the_running_environment(own: str, shell: Sh
 
 @pytest.fixture
 def locked(own: str, shell: Shell, tmp_path: Path) -> str:
-    """The Python of `own`, with a copy of Dyno whose lock file has dyno_toy and what it requires, dyno_base."""
+    """Path of Python as in `own`, with a copy of Dyno whose lock file has dyno_toy and its requirement, dyno_base."""
     copy = tmp_path / "copy" / "dyno"
     shutil.copytree(Path(dyno.__file__).parent, copy, ignore=shutil.ignore_patterns("__pycache__"))
     wheels = tmp_path / "wheels"
     toy = wheel(wheels, "dyno_toy", "2.5", "dyno_base>=2")
     base = wheel(wheels, "dyno_base", "2.2")
-    # Later than those of the lock file, and not in it.
+    # Versions later than those in the lock file.
     wheel(wheels, "dyno_toy", "3", "dyno_base>=2")
     wheel(wheels, "dyno_base", "3")
     (copy / "install" / "engines.lock").write_text(
@@ -241,7 +243,7 @@ def locked(own: str, shell: Shell, tmp_path: Path) -> str:
 
 
 def versions(python: str, shell: Shell) -> dict[str, str]:
-    """Of the test's packages that are installed."""
+    """Returns the installed versions of the test's packages."""
     code = "from importlib.metadata import *; print({d.name: d.version for d in distributions()})"
     found = ast.literal_eval(shell.sh(python, "-c", code).out)
     return {name: version for name, version in found.items() if name in ("dyno_toy", "dyno_base")}
@@ -274,7 +276,7 @@ def test_an_installed_version_is_kept_where_it_does(locked: str, shell: Shell) -
     ended = shell.sh(locked, "-m", "dyno", "install", "toy")
     assert ended == (0, "toy: installed dyno_toy 2.5\ntoy: ready\n", "")
     assert versions(locked, shell) == {"dyno_toy": "2.5", "dyno_base": "3"}
-    # And so is the engine's own.
+    # An installed version of the engine's own library is kept too.
     assert shell.sh(*pip, "--upgrade", "dyno_toy==3").status == 0
     assert shell.sh(locked, "-m", "dyno", "install", "toy") == (0, "toy: ready\n", "")
     assert versions(locked, shell) == {"dyno_toy": "3", "dyno_base": "3"}
@@ -294,7 +296,7 @@ def test_an_installed_version_that_does_not_do_is_changed_and_named(
 
 
 UNLOCKED = {"cudf-cu12>=24.10", "cupy-cuda12x>=13", "torch>=2.0", "pyspark==4.3.0", "wendelin.core==0.13"}
-"""What engines require and the lock file lacks: packages of gigabytes, and those that no extra has."""
+"""Requirements of engines that are not in the lock file: packages of gigabytes, and packages without an extra."""
 
 
 def test_the_lock_file_has_what_the_engines_require() -> None:
@@ -361,12 +363,12 @@ def test_an_environment_without_pip_is_said(own: str, shell: Shell, tmp_path: Pa
 
 # -- programs ---------------------------------------------------------------------------------------------------
 
-# Without a package of Go's library, which would be compiled first.
+# The source imports no package of Go's library, which would have to be compiled first.
 SOURCE = "package main\n\nfunc main() { println(Name) }\n"
 
 
 def executable(pinned: Program) -> str:
-    """Returns what a server starts."""
+    """Returns the path of the program that a server starts."""
     return ServerProgram("toy", "", names=(pinned.name,), pinned=pinned).executable()
 
 
@@ -374,14 +376,14 @@ MODULE = {"go.mod": "module example.org/toy\n\ngo 1.18\n", "cmd/toy/main.go": SO
 
 
 def go_sum(files: Mapping[str, str]) -> str:
-    """Go's hash of a module: of its files' hashes, by name."""
+    """Returns Go's hash of a module: the hash of its files' hashes, sorted by name."""
     lines = [f"{hashlib.sha256(text.encode()).hexdigest()}  {name}\n" for name, text in sorted(files.items())]
     return "h1:" + base64.b64encode(hashlib.sha256("".join(lines).encode()).digest()).decode()
 
 
 @pytest.fixture
 def toy(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> Program:
-    """A program of Go's, whose module a directory has."""
+    """A Go program whose module is fetched from a directory."""
     if shutil.which("go") is None:
         unavailable("Go is not installed")
     named = {f"example.org/toy@v1.0.0/{name}": text for name, text in MODULE.items()}
@@ -425,7 +427,7 @@ def test_without_go_it_is_said_what_would_do(toy: Program, cache: Path, monkeypa
     assert list((cache / "programs").iterdir()) == []
 
 
-# In place of Maven: what it was asked for, in the directory that it was told.
+# Replacement for Maven, which writes the requested archive to the requested directory.
 MAVEN = """
 for word in "$@"; do
     case $word in
@@ -456,7 +458,7 @@ def test_an_archive_of_mavens_is_taken_if_it_is_what_was_pinned(
 
 
 def exchange(file: Path) -> None:
-    """Other content of the same size and with the same time of change, as far as a user can set it."""
+    """Changes the content, but neither the size nor the modification time."""
     times = file.stat()
     content = bytearray(file.read_bytes())
     content[-1] ^= 1
@@ -546,7 +548,7 @@ def test_a_package_that_fetches_the_program_is_installed_before(
     tools("there", MAVEN)
     tools("apt-get", f"case $* in *install*) mv {tmp_path}/tools/there {tmp_path}/tools/mvn ;; esac")
     tools("sudo", 'while [ "${1#-}" != "$1" ]; do shift; done; exec "$@"')
-    # Where the machine has its own.
+    # The PATH has only these programs of the machine.
     for name in ("sh", "env", "mv", "rm", "chmod"):
         (tmp_path / "tools" / name).symlink_to(str(shutil.which(name)))
     monkeypatch.setenv("PATH", str(tmp_path / "tools"))
@@ -565,7 +567,7 @@ def test_a_package_that_fetches_the_program_is_installed_before(
 
 @pytest.fixture
 def served(tmp_path: Path, tools: Callable[[str, str], None]) -> EngineSpec:
-    """An engine whose server a package has; apt-get and sudo are stand-ins."""
+    """An engine whose server comes from a system package. Scripts replace apt-get and sudo."""
     tools("sudo", 'while [ "${1#-}" != "$1" ]; do shift; done; exec "$@"')
     tools("apt-get", f'echo "$@" >>{tmp_path}/asked; case $* in *install*) touch {tmp_path}/server ;; esac')
     return engine(

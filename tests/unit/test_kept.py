@@ -1,4 +1,4 @@
-"""Only regular files up to a size are read, and nothing is written that could not be read again."""
+"""Tests that only regular files up to a size are read, and that every written file can be read again."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_a_site_passes_over_what_is_no_file(shell: Shell) -> None:
 
 
 def test_what_is_too_large_is_not_read(shell: Shell) -> None:
-    # A sparse file.
+    # A sparse file needs no space.
     for name, most in (("r.json", MOST_BYTES), ("plan.toml", MOST_PLAN_BYTES)):
         with (shell.home / name).open("wb") as sparse:
             sparse.truncate(most + (5 << 20))
@@ -113,7 +113,7 @@ def deep() -> list[Any]:
     return nested
 
 
-# Built in the test: some are large.
+# Values are built when a test runs, since some are large.
 UNREADABLE: tuple[tuple[Callable[[], Mapping[str, Any]], str], ...] = (
     (lambda: {"settings": {"a": float("nan")}}, "Out of range float values are not JSON compliant"),
     (lambda: {"settings": {"a": float("inf")}}, "Out of range float values are not JSON compliant"),

@@ -25,11 +25,11 @@ from dyno.suites.records.port import INDEXES, Key, Record
 try:
     from dyno import _native
 except ImportError:
-    # Without it its tests are skipped, or fail where CI requires it: see `the_loop`.
+    # Without the native module its tests are skipped, or fail in CI: see `the_loop`.
     pass
 
-# Mostly difficult characters: NUL, the byte after it, the limits of UTF-8's lengths, and one letter for
-# near-duplicates.
+# Difficult characters: NUL and the byte after it, the first and last characters of each length in UTF-8, and one
+# letter for near-duplicates.
 HARD = st.text(st.sampled_from("\0\x01a\x7f\x80\u07ff\u0800\uffff\U00010000\U0010ffff"), max_size=4)
 STRINGS = st.one_of(HARD, st.text(max_size=8))
 TUPLES = st.lists(STRINGS, max_size=4).map(tuple)
@@ -45,7 +45,7 @@ Pack = Callable[[bytes, tuple[Any, ...]], bytes]
 
 @pytest.fixture(scope="module", params=["python", "native"])
 def pack(request: pytest.FixtureRequest) -> Pack:
-    """The Python and the native packing."""
+    """The packing function: first the one in Python, then the native one."""
     if request.param == "python":
         return encoding.python_pack
     the_loop("native")
@@ -180,7 +180,6 @@ def test_the_raw_encoder_returns_records_without_nul(record: Record) -> None:
 
 def test_every_declared_encoder_is_tested() -> None:
     assert set(ENCODERS) == {"msgpack", "json", "raw"}
-    # Phases that are declared without an encoder.
     wanted = next(setting for setting in PARAMS if setting.name == "encoder")
     assert [wanted.parse(name) for name in ENCODERS] == list(ENCODERS)
     with pytest.raises(ValueError, match=", ".join(ENCODERS)):

@@ -1,4 +1,4 @@
-"""Tests Dyno from Python: objects agree with the commands' output, and `import dyno` is fast."""
+"""Tests Dyno as a library: objects agree with the commands' output, and `import dyno` is fast."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FAST, SLOW = [1000.0, 1010.0, 990.0, 1004.0], [500.0, 505.0, 495.0, 502.0]
 
 @pytest.fixture
 def both(tmp_path: Path) -> Path:
-    """A run of two engines, one of which is twice as fast."""
+    """Run file of two engines, one of which is twice as fast."""
     return written(reads(lmdb=FAST, sqlite=SLOW), tmp_path / "both.json")
 
 

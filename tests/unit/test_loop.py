@@ -1,6 +1,6 @@
 """Tests the timed loops, native and in Python, against their docstrings: the order of calls, errors, budgets, and
-that no operation begins before it is due. On a clock that the tests set by hand, also the contents of spans and
-elapsed time, to the nanosecond.
+that no operation begins before it is due. With a fake clock, spans and elapsed time are also checked to the
+nanosecond.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SECOND = 10**9
 
 
 class LoopResult(NamedTuple):
-    """Result of a slice, whose moments count from before its transaction."""
+    """Result of a slice. Its times count from the moment before its transaction."""
 
     answers: list[Any]
     starts: Times
@@ -41,7 +41,7 @@ Run = Callable[[Operations, int], LoopResult]
 
 
 def timed(loop: Loop, work: Operations, budget: int, due: Times | None = None) -> LoopResult:
-    """A whole slice by itself."""
+    """Runs a whole slice through a loop."""
     parcel, start = Slice(work, due), loop.now()
     seen = slices.run_slice(loop, parcel, start + budget, HeldTransaction(), start)
     starts, ends = seen.times()
@@ -63,7 +63,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 def closed(work: Operations, budget: int) -> LoopResult:
-    """A slice through the closed loop in Python, whose clock can be turned."""
+    """Runs a slice through the closed loop in Python, whose clock tests can move."""
     return timed(python, work, budget)
 
 
@@ -281,7 +281,7 @@ def test_the_operation_that_overruns_the_budget_is_the_last(run: Run) -> None:
 
     def call(argument: int) -> int:
         if argument == 2:
-            # The budget began before this did.
+            # Sleep for the whole budget, which began earlier.
             time.sleep(budget / SECOND)
         return argument
 
@@ -301,7 +301,7 @@ def test_none_begins_before_it_is_due(loop: str) -> None:
 
 @both_loops
 def test_none_that_is_due_after_the_deadline_is_begun_nor_waited_for(loop: str) -> None:
-    # Half an hour: the test's own timeout is shorter.
+    # The deadline is in half an hour: a loop that waits for it exceeds the test's timeout.
     seen = timed(the_loop(loop), operations(str, range(3)), 1_800 * SECOND, np.array([0, 1_801 * SECOND, 0]))
     assert seen.answers == ["0"]
     assert seen.out_of_time
@@ -321,8 +321,8 @@ def test_a_span_holds_one_reading_of_the_clock_and_elapsed_holds_all(monkeypatch
     clock = install(monkeypatch, reading=7)
     seen = closed(operations(clock.let_pass, [100, 200, 300]), FOREVER)
     assert spans(seen) == [107, 207, 307]
-    # Two readings for each operation and three around the transaction; the first of all was over before it began.
-    # And, before all, the one that the deadline counts from.
+    # The clock is read twice for each operation and four times around the transaction. One earlier reading, from
+    # which the deadline counts, is over when the elapsed time begins.
     assert seen.elapsed_ns == 600 + 7 * (2 * 3 + 4)
     assert clock.readings == 2 * 3 + 5
 
@@ -415,7 +415,7 @@ def test_the_open_loop_ends_before_what_is_due_after_the_deadline(clock: Clock, 
     seen = paced(operations(clock.taking(0), range(3)), budget, [MS, 2 * MS, 10 * MS])
     assert len(seen.answers) == done
     assert seen.out_of_time is (done < 3)
-    # It does not wait for the deadline either.
+    # The loop doesn't wait for the deadline either.
     assert seen.elapsed_ns == [0, MS, 2 * MS, 10 * MS][done]
 
 
@@ -430,7 +430,7 @@ def test_a_short_wait_is_spent_looking_at_the_clock_for_a_sleep_wakes_late(monke
 
 
 def feed_of(clock: Clock, sizes: list[int], building: int) -> Iterator[list[int]]:
-    """Slices of these sizes, each of which takes some time to build."""
+    """Yields slices of these sizes, each of which takes `building` ns to build."""
     first = 0
     for size in sizes:
         clock.let_pass(building)
@@ -450,7 +450,7 @@ def consuming(clock: Clock, per_item: int) -> Any:
 
 
 def fed(clock: Clock, sizes: list[int], building: int, per_item: int, budget: int) -> tuple[Any, int, InputFeed]:
-    """The answer and the time of a bulk call, and the feed that it emptied."""
+    """Runs a bulk call; returns its answer, its time in ns and the feed that it emptied."""
     work = Bulk(consuming(clock, per_item), feed_of(clock, sizes, building), 1, lambda answer, taken: 0)
     feed = InputFeed(work.feed, budget)
     return *bulk(work, feed), feed

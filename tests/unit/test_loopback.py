@@ -1,5 +1,5 @@
-"""Guards the addresses of servers that are reached by a port: a password of each one's own, that nobody sees, a port
-that nobody has; and those of a user's own.
+"""Tests the addresses of servers on TCP ports. A server that Dyno starts has its own secret password and a free port;
+the address of a user's own server is parsed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A doubt is raised by the fact that deserves it, and a quiet machine raises none."""
+"""Tests that each doubtful fact about the machine raises its doubt, and that a quiet machine raises none."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ QUIET: dict[str, Any] = {
 
 
 def planted(changes: dict[str, Any]) -> dict[str, Any]:
-    """A quiet machine's facts with some changed: {'cpu.governor': 'powersave'}."""
+    """Returns the facts of a quiet machine with some changed, for example by {'cpu.governor': 'powersave'}."""
     facts = copy.deepcopy(QUIET)
     for path, value in changes.items():
         *parts, last = path.split(".")

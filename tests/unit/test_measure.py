@@ -27,7 +27,7 @@ from dyno.measure.tally import Tally
 FOREVER = 10**15
 MS, SECOND = 1_000_000, 10**9
 WARM = 1_000_000
-"""Rounds from this number on are not measured."""
+"""Rounds with this number or a higher one are warm-up rounds, which are not measured."""
 
 Slices = Iterable[Operations | Bulk]
 
@@ -44,8 +44,7 @@ def nothing() -> None:
 def once(
     slices: Slices, budget: int = FOREVER, ready: Callable[[], object] = nothing, loop: str = "python", **pace: Any
 ) -> Tally:
-    """Measures slices of a single round, with the Python loop, whose clock can be set, unless another is
-    requested."""
+    """Measures the slices of a single round. The Python loop, whose clock tests can move, is the default."""
     the_loop(loop)
 
     def rounds(number: int) -> Iterator[Operations | Bulk]:
@@ -73,14 +72,14 @@ def failing_at(*bad: Any) -> Callable[[Any], Any]:
 
 
 def holds(recorder: Recorder | None, latencies: Sequence[int]) -> bool:
-    """Whether exactly these values were recorded, at the recorder's precision."""
+    """Returns whether exactly these values were recorded, at the recorder's precision."""
     expected = Recorder()
     expected.add(latencies)
     return recorder is not None and recorder.counts.tolist() == expected.counts.tolist()
 
 
 def burn(ms: int) -> None:
-    """Keeps the processor busy: this thread's time on it counts, not the clock's."""
+    """Uses `ms` milliseconds of this thread's CPU time."""
     begin = time.thread_time_ns()
     while time.thread_time_ns() - begin < ms * MS:
         pass
@@ -90,7 +89,7 @@ def burn(ms: int) -> None:
 
 
 class Large:
-    """An input of 32 MiB, which counts its instances."""
+    """An input of 32 MiB. The class counts its living instances."""
 
     alive = most = 0
 
@@ -110,10 +109,10 @@ def test_of_large_inputs_a_batch_has_as_many_as_fit_and_not_as_many_as_it_would_
     def rounds(number: int) -> Iterator[Operations]:
         return slices if number == 0 else iter(())
 
-    # With a server, whose batches are as long as many operations.
+    # With a server, a batch lasts as long as many operations.
     tally = measure(rounds, Pace(budget_ns=FOREVER, loop="python"), nothing, scheduler=SingleClient(served=True))
     assert (tally.operations, tally.ended_by) == (60, "count")
-    # 128 MiB, and the inputs that are built between two checks of the memory.
+    # Memory is limited to 128 MiB, plus the inputs that are built between two checks of the limit.
     assert Large.most <= 20
 
 
@@ -175,7 +174,7 @@ def test_times_are_those_of_operations_that_succeeded(clock: Clock) -> None:
         assert holds(tally.by_kind["get"], [10, 30, SECOND]) and holds(tally.by_kind["put"], [20])
         assert sum(point["operations"] for point in tally.series.points()) in (0, 5)
     tally = once(slices(), rate=RATE)
-    # The last is due at 7 ms, while the one before it takes a second from 6 ms on.
+    # The last operation is due at 7 ms, but the one before it lasts a second from 6 ms on.
     assert holds(tally.response, [10, 20, 30, SECOND, SECOND - MS + 40])
 
 
@@ -208,9 +207,9 @@ def test_a_check_gets_one_answer_for_each_operation_done(loop: str) -> None:
 def test_the_harness_is_the_difference_of_elapsed_and_busy(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = install(monkeypatch, reading=7)
     tally = once([operations(clock.taking(100), range(3))] * 2)
-    # Entering and leaving a transaction, though there is none, is a reading of the clock each.
+    # Busy time includes a clock reading for entering a transaction and one for leaving it, although there is none.
     assert tally.busy_ns == 2 * (3 * 107 + 2 * 7)
-    # One more when the slice begins.
+    # Elapsed time includes two readings for each operation and four around each slice.
     assert tally.elapsed_ns == 2 * (3 * 114 + 4 * 7)
 
 
@@ -471,7 +470,7 @@ def test_a_wrong_answer_in_a_further_round_voids_the_phase_and_ends_it(clock: Cl
 def test_a_duration_whose_pauses_take_ten_times_as_long_is_over(
     clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Building and checking takes a second for very short operations, which would never fill the duration."""
+    """Building and checking a round take a second, but its operations are too short to ever fill the duration."""
     seconds = iter(range(1_000))
     monkeypatch.setattr("dyno.measure.driver.monotonic_ns", lambda: next(seconds) * SECOND)
     rounds = Rounds(clock, 1)
@@ -503,7 +502,7 @@ def test_bulk_calls_fill_a_duration_too(clock: Clock) -> None:
 def test_a_warm_up_is_rounds_of_its_own_and_not_recorded(clock: Clock) -> None:
     rounds = Rounds(clock, 10)
     tally = measure(rounds, python(warmup_ns=55), nothing)
-    # The sixth operation is the first to end after the time.
+    # The sixth operation is the first one that ends after the warm-up time of 55 ns.
     assert rounds.asked == [WARM + 1, WARM + 2, WARM + 3, 0]
     assert rounds.done == [WARM + 1] * 2 + [WARM + 2] * 2 + [WARM + 3] * 2 + [0] * 2
     assert (tally.operations, tally.items, tally.elapsed_ns, tally.busy_ns) == (2, 2, 20, 20)
@@ -531,7 +530,7 @@ def test_what_cant_be_done_beforehand_is_not_warmed_up(clock: Clock) -> None:
 def test_answers_of_a_warm_up_are_checked_and_not_counted(clock: Clock) -> None:
     rounds = Rounds(clock, 10, [3])
     tally = measure(rounds, python(warmup_ns=45), nothing)
-    # Of the slice that was cut short, the answers so far.
+    # Answers of the slice that was cut short are checked too.
     assert rounds.checked == rounds.done == [WARM + 1] * 3 + [WARM + 2] * 2 + [0] * 3
     assert tally.checked == 3
 
@@ -615,7 +614,7 @@ def test_a_hot_phase_is_warmed_up_after_its_round(clock: Clock) -> None:
 
 @pytest.mark.parametrize("hot", [False, True])
 def test_bulk_calls_warm_up_too(clock: Clock, hot: bool) -> None:
-    """An update in one transaction is a bulk call, and can be done again."""
+    """A bulk call can be repeated if it is, for example, an update in one transaction."""
     done: list[tuple[int, int]] = []
     checked: list[int] = []
 
@@ -671,11 +670,11 @@ def test_a_bulk_call_that_raises_in_a_warm_up_has_no_answer_to_check(clock: Cloc
 # -- open loop --------------------------------------------------------------------------------------------
 
 RATE = 1_000.0
-"""One each ms, the first when 1 ms is over."""
+"""Operations per second: one is due each ms, the first at 1 ms."""
 
 
 def stalled(clock: Clock, slices: Sequence[int], **more: Any) -> Tally:
-    """Six operations of 10 ns, of which the second takes 3.5 ms, in slices of these sizes."""
+    """Measures six operations of 10 ns, except that the second takes 3.5 ms, in slices of these sizes."""
     lasting = iter([10, 7 * MS // 2, 10, 10, 10, 10])
     return once([operations(lambda _: clock.let_pass(next(lasting)), range(n)) for n in slices], rate=RATE, **more)
 
@@ -690,13 +689,13 @@ def test_an_operation_that_is_on_time_responds_as_fast_as_it_serves(clock: Clock
 
 @pytest.mark.parametrize("slices", [[6], [1] * 6, [2, 4], [3, 3]], ids=str)
 def test_a_stall_delays_those_behind_it_in_response_and_not_in_service(clock: Clock, slices: list[int]) -> None:
-    """Also for later operations of other slices, which inherit the delay."""
+    """Operations of later slices inherit the delay too."""
     tally = stalled(clock, slices)
-    # Due at 1, 2, 3 ... ms; the second ends at 5.5 ms, and the third, fourth and fifth follow at once.
+    # Operations are due at 1, 2, 3 ... ms. The second ends at 5.5 ms, and the next three follow at once.
     assert holds(tally.latency, [10, 3_500_000, 10, 10, 10, 10])
     assert holds(tally.response, [10, 3_500_000, 2_500_010, 1_500_020, 500_030, 10])
     assert tally.elapsed_ns == 6 * MS + 10
-    # It was the engine: whenever the harness was free to start, it did.
+    # The delay is the engine's: Dyno started each operation as soon as the loop was free.
     assert holds(tally.late, [0] * 6)
 
 
@@ -722,20 +721,20 @@ def test_who_waits_behind_an_operation_that_began_late_is_late_too(
 
     monkeypatch.setattr("dyno.measure.loop.sleep", oversleep)
     tally = once([operations(clock.taking(10), range(n)) for n in slices], rate=RATE)
-    # Due at 1, 2, 3, 4 and 5 ms; the second begins at 4.5 ms, and two more after it.
+    # Operations are due at 1, 2, 3, 4 and 5 ms. The second begins at 4.5 ms, and two more follow at once.
     assert holds(tally.response, [10, 2_500_010, 1_500_020, 500_030, 10])
     assert holds(tally.late, [0, 2_500_000, 1_500_010, 500_020, 0])
 
 
 def test_what_dyno_does_between_slices_makes_those_late_who_are_due(clock: Clock) -> None:
-    """As if a thread waited for the interpreter's lock."""
+    """Building a slice takes 3 ms here, as it may if a thread waits for the interpreter's lock."""
 
     def calls(_: Any) -> Sequence[Any]:
         clock.let_pass(3 * MS)
         return [clock.taking(10)]
 
     tally = once([operations(clock.taking(10), [0]), Operations(calls, [1, 2, 3], len)], rate=RATE)
-    # Due at 2, 3 and 4 ms, and the first of them begun a little after 4.
+    # The slice's operations are due at 2, 3 and 4 ms. The first begins a little after 4 ms.
     assert holds(tally.response, [10, 2 * MS + 20, MS + 30, 40])
     assert holds(tally.late, [0, 2 * MS + 10, MS + 20, 30])
 
@@ -749,7 +748,7 @@ def test_the_transaction_is_the_engines_and_makes_nobody_late(clock: Clock) -> N
 
     work = [Operations(lambda _: [clock.taking(10)], range(2), len, around=around) for _ in range(2)]
     tally = once(work, rate=RATE)
-    # Due at 1 and 2 ms, begun at 4 ms; due at 3 and 4 ms, begun at 10 ms.
+    # The first slice is due at 1 and 2 ms and begins at 4 ms. The second is due at 3 and 4 ms and begins at 10 ms.
     assert holds(tally.response, [3 * MS + 10, 2 * MS + 20, 7 * MS + 30, 6 * MS + 40])
     assert holds(tally.late, [0] * 4)
 
@@ -803,7 +802,7 @@ def test_the_last_that_is_due_in_time_counts_however_long_it_takes(
 
 @pytest.mark.parametrize("budget_ns", [FOREVER, 11 * MS])
 def test_what_was_due_meanwhile_and_was_not_done_is_counted(clock: Clock, budget_ns: int) -> None:
-    """Six operations of 2 ms each, one due each ms: the last begins at 11 ms, and by then eleven are due."""
+    """Six operations take 2 ms each, and one is due each ms. When the last one begins at 11 ms, eleven are due."""
     tally = once([operations(clock.taking(2 * MS), range(6))], budget_ns, rate=RATE)
     assert (tally.operations, tally.due) == (6, 11)
 
@@ -879,7 +878,7 @@ def test_the_series_is_of_measured_time_and_of_measured_operations(clock: Clock)
             yield operations(clock.taking(SECOND // 4), range(3), check)
 
     tally = measure(rounds, python(warmup_ns=5 * SECOND), nothing, hot=True)
-    # Nine, which end at 0.25, 0.5 ... 2.25 s.
+    # Nine operations end at 0.25, 0.5 ... 2.25 s.
     points = [(point["from_ns"] // SECOND, point["operations"]) for point in tally.series.points()]
     assert points == [(0, 3), (1, 4), (2, 2)]
 
@@ -899,7 +898,7 @@ def test_pauses_are_counted_by_the_processors_time_and_operations_are_none(loop:
             yield operations(lambda _: burn(100), range(2), check)
 
     paused = sum(once(slices(), loop=loop).paused)
-    # Two checks, and one slice; the first one was built before the phase began.
+    # The pauses are two checks and the building of one slice: the first slice was built before the phase began.
     assert 110 * MS <= paused <= 150 * MS
 
 
@@ -915,7 +914,7 @@ def test_the_building_of_a_bulk_phases_items_is_a_pause() -> None:
 
     works: list[Operations | Bulk] = [Bulk(call, feed(), 1, lambda answer, taken: taken) for _ in range(2)]
     paused = sum(once(works).paused)
-    # Of the first only the second slice: the first was there when the phase began.
+    # The first slice of the first call doesn't count: it was built before the phase began.
     assert 110 * MS <= paused <= 150 * MS
 
 

@@ -1,5 +1,5 @@
-"""Guards the name under which a store lives on a server: it stays the same, no two are alike, every server takes it,
-and of those on a user's own server only the ones that a dead process of this machine made are taken for abandoned."""
+"""Tests the name of a store on a server. It never changes, is unique, and is valid on every server. On a user's own
+server, a name counts as abandoned only if it was made by a dead process of this machine."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dyno.servers import namespace
 
 pytestmark = pytest.mark.usefixtures("processes")
 
-# Tells the name of the store in its working directory, and stays until its input ends.
+# Program that prints the name of the store in its working directory, and runs until its input ends.
 ANOTHER = """
 import sys
 from pathlib import Path
@@ -26,7 +26,7 @@ sys.stdin.read()
 
 
 def another(home: Path) -> tuple[subprocess.Popen[str], str]:
-    """A process that has made the name of the store there, and the name."""
+    """Starts a process that makes the name of the store in `home`. Returns the process and the name."""
     home.mkdir(exist_ok=True)
     made = subprocess.Popen(
         [sys.executable, "-c", ANOTHER], cwd=home, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -49,12 +49,13 @@ def test_no_two_stores_have_the_same_name(tmp_path: Path) -> None:
         home.mkdir()
     names = {namespace.of(home) for home in homes}
     assert len(names) == 50
-    # What is drawn at random tells them apart by itself: all of them are of one process.
+    # All names are of one process, so they differ in the random part.
     assert len({name.rpartition("_")[2] for name in names}) == 50
 
 
 def test_every_server_takes_the_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As a schema, a database or a prefix, unquoted: also that of a process of the highest number there is."""
+    """The name is valid as an unquoted schema, database or prefix, even for a process with the highest possible
+    id."""
     monkeypatch.setattr(os, "getpid", lambda: 2**22)
     assert re.fullmatch(r"[a-z][a-z0-9_]{1,39}", namespace.of(tmp_path))
 
@@ -65,7 +66,7 @@ def test_a_name_is_abandoned_when_its_process_is_gone(tmp_path: Path) -> None:
     with process:
         assert namespace.abandoned([mine, name]) == []
         process.kill()
-        # Before and after its parent has waited for it.
+        # A killed process counts as dead before its parent has waited for it, and afterwards.
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
         assert namespace.abandoned([mine, name]) == [name]
         process.wait()

@@ -1,4 +1,5 @@
-"""On a narrow terminal every command prints each word and figure that it prints in a pipe, and no line is cut.
+"""Tests that on a narrow terminal every command prints each word and figure that it prints in a pipe, and that no
+line is cut.
 
 Only decoration (bars) may be missing. Output is compared as words, so that folding and repeating are allowed.
 """
@@ -42,7 +43,7 @@ ENGINES = {"postgresql-thin": (1.0, QUIET), "lmdb": (1.5, NOISY), "memory-of-pyt
 SIZES = (100, 2_000, 30_000, 400_000)
 
 
-# A list has no header line: its paragraphs name themselves.
+# Headings of tables that are missing in narrow output, where a list of paragraphs replaces the table.
 OF_KEYS = {
     "engine",
     "parameters",
@@ -60,8 +61,8 @@ OF_KEYS = {
 
 
 def missing(wide: str, narrow: str) -> list[str]:
-    """Words of the wide output that the narrow one lacks. Figures count as often as they occur, other words once.
-    Longer words may be broken; the last tests here compare their characters."""
+    """Returns words of the wide output that the narrow one lacks. Figures count as often as they occur, other words
+    once. Longer words may be broken; the last tests of this file compare their characters."""
     wide, narrow = (BAR.sub("", re.sub(r"\x1b\[[0-9;]*m", "", text)) for text in (wide, narrow))
     there = Counter(word.rstrip(":") for word in narrow.split())
     wanted = Counter(word.rstrip(":") for word in wide.split())
@@ -75,7 +76,8 @@ def missing(wide: str, narrow: str) -> list[str]:
 
 
 def a_run(factor: float) -> Run:
-    """Three engines by four sizes, with everything a row can have: latencies, CPU time and remarks."""
+    """Returns a run of three engines and four sizes, with all that a row can have: latencies, CPU time and
+    remarks."""
     rows = [
         (
             a_cell(name, records=10_000, value_size=size),
@@ -152,7 +154,7 @@ def test_the_list_is_an_overview_and_a_name_has_the_details(home: Path, monkeypa
     )
     engine = printed(home, monkeypatch, None, "list", "sqlite")
     assert "journal_mode" in engine and "value_size" not in engine and "lmdb" not in engine
-    # A suite and an engine have this name.
+    # Both a suite and an engine have this name.
     both = printed(home, monkeypatch, None, "list", "memory")
     assert "memory: phases" in both and "engine " in both
 
@@ -225,7 +227,7 @@ REQUEST: dict[str, Any] = {
 
 
 def replicated(console: Console) -> None:
-    """A published experiment without a run: the published columns have all their figures."""
+    """Prints each published experiment with a run of another suite, so that only published columns have figures."""
     for name in published.names():
         replica.render(published.experiment(name), a_run(1), console)
 

@@ -1,6 +1,6 @@
-"""Guards the native loop against the one in Python, which is the plainer: the same answers, failures and ends for any
-callables, arguments, deadlines and moments. And what only native code can get wrong: references, memory, its clock,
-the turn of other threads, an interrupt. And that Dyno does without it where it was not built.
+"""Tests that the native loop has the same answers, failures and ends as the simpler one in Python, for any callables,
+arguments, deadlines and moments. Other tests cover errors that only native code can have: of references, memory, its
+clock, other threads and interrupts. The last ones check that Dyno works without the native loop.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from dyno.measure.loop import pick, resolved
 
 SECOND = 10**9
 LONG = 60.0
-"""Seconds that nothing here takes, unless it is broken."""
+"""Timeout in seconds, which is reached only if something is broken."""
 LEAST, MOST = -(1 << 63), (1 << 63) - 1
 
 
 @pytest.fixture(scope="module")
 def native() -> Any:
-    """The native loop, whose clock is some ms old when it is first used."""
+    """The native loop with a calibrated clock."""
     loop = the_loop("native")
     loop.calibrate()
     return loop
@@ -45,7 +45,7 @@ def native() -> Any:
 
 
 class Fatal(BaseException):
-    """No error of an operation."""
+    """Ends the loop: only subclasses of Exception are errors of operations."""
 
 
 class Unruly:
@@ -109,19 +109,19 @@ CALLABLES: list[Any] = [
 ]
 FATAL = [raising(fatal) for fatal in (MemoryError, KeyboardInterrupt, SystemExit, GeneratorExit, Fatal)]
 ARGUMENTS: list[Any] = [None, True, 0, -7, 10**30, 2.5, "", "text", b"bytes", (), [1], {}, UNRULY, object()]
-# An iterator without an end, and one at its end: neither is used up by the first loop.
+# An endless iterator and an exhausted one: the first loop doesn't change them for the second.
 ARGUMENTS += [repeat("again"), iter(())]
 
 callables = st.lists(st.sampled_from(CALLABLES), min_size=1, max_size=5)
 with_fatal = st.lists(st.sampled_from([*CALLABLES, *FATAL]), min_size=1, max_size=5)
 arguments = st.lists(st.sampled_from(ARGUMENTS), max_size=12)
-# Deadlines from now on: past (None: the smallest number), just past, or after this test.
+# Deadlines in ns from now: long past (None stands for the least number), just past, now, or after this test.
 deadlines = st.sampled_from([None, -5_000_000, 0, 3_000 * SECOND])
 moments = st.sampled_from([-5_000_000, -1, 0, 1, 2_500, 20_000, 250_000, 4_000 * SECOND])
 
 
 class Seen(NamedTuple):
-    """Result of a slice; times in ns since the call."""
+    """Result of a slice. Times are in ns since the call."""
 
     answers: list[Any]
     failures: list[Any]
@@ -133,11 +133,11 @@ class Seen(NamedTuple):
 def through(
     loop: Any, calls: Sequence[Any], arguments: Sequence[Any], deadline: int | None, due: Sequence[int] | None
 ) -> Seen:
-    """Runs a slice through a loop; `deadline` and `due` as above."""
+    """Runs a slice through a loop. `deadline` and `due` are in ns from now, like `deadlines` and `moments`."""
     failures: list[Any] = []
 
     def failed(error: Exception) -> Any:
-        # Not as text: not every error can be printed.
+        # Record no text, since not every error can be printed.
         failures.append(("failed", type(error), error.args))
         return failures[-1]
 
@@ -165,7 +165,7 @@ def comparable(answer: Any) -> tuple[type, Any]:
 
 
 def same(native: Any, *slice: Any) -> Seen:
-    """Result of the native loop, which must equal Python's but for the moments."""
+    """Runs a slice through both loops, which must agree except for the moments. Returns the native result."""
     seen, plain = (through(loop, *slice) for loop in (native, python))
     assert seen[:3] == plain[:3]
     assert len(seen.starts) == len(seen.ends) == len(plain.starts) == len(seen.answers)
@@ -284,7 +284,7 @@ def test_the_native_recorder_counts_as_the_one_in_numpy(native: Any, values: lis
 
 def test_the_native_recorder_counts_as_the_one_in_numpy_at_every_edge_and_adds_up(native: Any) -> None:
     counts = Recorder().counts
-    # Where buckets get wider, and, beyond, where every sub-bucket of some buckets begins.
+    # EDGES are where buckets get wider. `inner` is where every sub-bucket of some buckets begins.
     inner = np.array([(2_048 + step) << shift for shift in (0, 1, 7, 20) for step in range(2_048)])
     several = [np.array(EDGES), inner, inner - 1, np.array([0, -1, LEAST, MOST, HIGHEST, HIGHEST + 1])]
     for part in several:
@@ -292,13 +292,13 @@ def test_the_native_recorder_counts_as_the_one_in_numpy_at_every_edge_and_adds_u
     assert counts.tolist() == by_numpy(np.concatenate(several))
 
 
-# The library takes a counter of 2 ** 62 for none.
+# The library reads a counter of 2 ** 62 as no counter, so numbers stay below.
 counters = st.integers(0, 3) | st.integers(0, (1 << 62) - 1)
 numbers = st.lists(counters | st.integers(-HIGHEST, -1) | st.integers(-200, -1))
 
 
 def encoded(number: int) -> bytes:
-    """Zigzag encoding with seven bits per byte, and all eight of a ninth byte."""
+    """Encodes a number: zigzag, seven bits per byte, and all eight bits of a ninth byte."""
     rest, found = (number << 1) ^ (number >> 63), bytearray()
     while rest > 0x7F and len(found) < 8:
         found.append(rest & 0x7F | 0x80)
@@ -315,7 +315,7 @@ def restored(restore: Any, histograms: list[bytes]) -> tuple[int, int, bytes] | 
     return low, high, counts.tobytes()
 
 
-# A counter comes last: the library ignores a few zeros beyond the end.
+# Each histogram ends with a counter: the library ignores a few zeros that go beyond the end.
 @given(st.lists(numbers.map(lambda of: bytes(40) + b"".join(map(encoded, [*of, 0]))), max_size=3))
 @example([bytes(40) + encoded((1 << 62) - 767) + encoded((1 << 62) - 256)])
 def test_histograms_are_restored_natively_as_by_the_library(native: Any, histograms: list[bytes]) -> None:
@@ -352,7 +352,7 @@ def test_the_native_recorder_refuses_counters_that_are_too_few_or_of_another_kin
 
 
 class Thing:
-    """An object of its own, whose references are counted."""
+    """An object whose references are counted."""
 
 
 class Error(Exception):
@@ -374,7 +374,7 @@ class Answering:
                 raise made
             return made
         finally:
-            # An error holds this frame: no circle of the two.
+            # The error refers to this frame: without `del` they would form a reference cycle.
             del made
 
 
@@ -401,7 +401,7 @@ def test_references_to_what_was_passed_and_answered_are_given_back(native: Any, 
     deadline = 1 if cut else MOST
     answers, stamps = run(native, calls, tuple(things), deadline, open, lambda error: error.args[0])
     assert len(answers) == (1 if cut else 50)
-    # References: of the list or this function, of the argument, and no other.
+    # There are two references: one in this function or the list, and the argument of getrefcount.
     found = sys.getrefcount(answers), sys.getrefcount(answers[0])
     assert found == (2, 2)
     del answers, stamps
@@ -446,7 +446,7 @@ def test_stamps_that_live_at_the_same_time_are_kept_apart(native: Any) -> None:
     of_second = moments_of(second)
     assert [len(part) for part in of_first + of_second] == [40, 40, 5_600, 5_600]
     assert moments_of(first) == of_first
-    # Its memory is free for the next, and only its own.
+    # Deleting the first stamps frees their memory, and no other, for the next ones.
     del first
     third = slice(700)
     of_third = moments_of(third)
@@ -540,7 +540,7 @@ def test_other_threads_have_their_turn(native: Any, open: bool) -> None:
             ticks[0] += 1
 
     thread = threading.Thread(target=tick)
-    # All C: no Python instruction is executed between the first operation and the last.
+    # Both callables are C: no Python instruction is executed between the first operation and the last.
     calls = (ticks.__getitem__, sum)
     arguments = (0, ADDING) * 1_000
     thread.start()
@@ -626,7 +626,8 @@ assert before <= starts[0] and ends[-1] <= after and before <= native.now() <= t
 
 @pytest.mark.usefixtures("processes")
 def test_where_the_counter_is_not_trusted_the_kernels_clock_stamps(native: Any) -> None:
-    """The test requests it, since a machine has one or the other; the readings equal the kernel's, to the ns."""
+    """The test requests the kernel's clock, since a machine uses one of the two. Readings equal the kernel's to the
+    ns."""
     environment = {**os.environ, "DYNO_CLOCK": "monotonic"}
     ran = subprocess.run([sys.executable, "-c", KERNELS], env=environment, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr

@@ -1,4 +1,5 @@
-"""Native load between the suites and the loop: slices become requests, responses become answers that are checked."""
+"""Tests native load between the suites and the loop: slices become requests, and responses become answers that are
+checked."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ def double(number: int) -> bytes:
 
 @contextmanager
 def servers(respond: Callable[[int], bytes]) -> Iterator[list[socket.socket]]:
-    """A connection for each client to a server that answers `DOUBLE n`."""
+    """Yields a connection for each client to a server that answers `DOUBLE n`."""
 
     def serve(peer: socket.socket) -> None:
         with peer, peer.makefile("rwb", buffering=0) as stream:
@@ -70,7 +71,7 @@ class Port:
 
 
 class Suite:
-    """Rounds of slices for each client, which check that each number was doubled."""
+    """Suite whose slices check that each number was doubled."""
 
     def __init__(self, sockets: list[socket.socket], slices: int = 3, size: int = 50) -> None:
         self.ports = [Port(each) for each in sockets]

@@ -77,7 +77,7 @@ def test_every_phase_runs_and_is_checked(name: str, workload: ObjectsWorkload) -
             workload.prepare(PHASES[name])
         return
     compared = done(workload, name)
-    # Two clients, three transactions each, seven objects each.
+    # Two clients run three transactions each, of seven objects each.
     assert compared == (0 if name in ("write", "add", "conflicts") else 42)
     if PHASES[name].writes:
         assert workload.verify(PHASES[name]) > 0

@@ -62,7 +62,7 @@ class Store:
 
 
 def seen(store: Store) -> Any:
-    """The result of one visibility script."""
+    """Returns the result of one visibility script."""
     chain = ScriptRunner(store)
     chain.begin(0, lambda: visibility_script("a", (OLD, NEW), (DIGEST(OLD).digest(), DIGEST(NEW).digest())))
     for _ in range(20):
@@ -97,7 +97,7 @@ def test_stale_answers_are_counted_by_kind(number: int, told: Any, stale: tuple[
 def test_a_failed_request_is_not_a_stale_answer() -> None:
     error = StoreError("HTTP 500")
     assert seen(Store(lambda at, ask: error if at == 3 else None)) is error
-    # Nor is a write that fails with NoObject.
+    # A write that fails with NoObject is not a stale answer either.
     missing = NoObject("a")
     assert seen(Store(lambda at, ask: missing if at == 4 else None)) is missing
 
@@ -135,7 +135,7 @@ def test_names_are_spread_over_prefixes_and_listed_in_order() -> None:
 
 
 def test_presets_have_few_cells() -> None:
-    """Each cell fills a bucket."""
+    """The number of cells is limited because each cell fills a bucket."""
     cells = {}
     for name, preset in registry.suite("objectstore").presets.items():
         count = 1

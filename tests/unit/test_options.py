@@ -1,4 +1,4 @@
-"""Flags, plan keys, keyword arguments and the header follow from the table of run options."""
+"""Tests that flags, plan keys, keyword arguments and the header follow from the table of run options."""
 
 from __future__ import annotations
 

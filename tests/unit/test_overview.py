@@ -1,5 +1,5 @@
-"""Guards what `dyno run` and `dyno show` print at first: a table for each tier, ordered by places, with marks for who
-leads and what is doubted."""
+"""Tests the overview that `dyno run` and `dyno show` print first: a table for each tier, sorted by rank, with marks
+for leaders and doubtful figures."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def printed(run: Run, width: int = 120, whole: bool = False, alone: bool = True)
 
 
 def lines(run: Run, *engines: str, width: int = 120) -> list[list[str]]:
-    """The words of the lines that begin with one of these, in the order in which they stand."""
+    """Returns the words of each line that begins with the name of one of these engines, in printed order."""
     return [line.split() for line in printed(run, width) if line.split() and line.split()[0] in engines]
 
 
@@ -86,7 +86,7 @@ def test_what_sure_means_is_said_once_where_it_is_said() -> None:
 
 
 def test_settings_in_which_rows_of_an_engine_differ_are_told_as_they_took_effect() -> None:
-    """Nobody knows by heart what a row without options has."""
+    """Effective settings are shown because few readers know the defaults of a row without options."""
     cells = [Cell("records", "sqlite", options, Tier.PROCESS, {}) for options in ({}, {"set": "synchronous=normal"})]
     run = of_rates(*((cell, {"fill": rates(1)}) for cell in (*cells, a_cell("lmdb"))), phases=("fill",))
     told = [{"synchronous": "off", "wal": True}, {"synchronous": "normal", "wal": True}, {"sync": False}]
@@ -168,7 +168,7 @@ def test_a_table_of_which_nothing_was_measured_is_one_line(flags: tuple[str, ...
     ended = Shell(tmp_path, tmp_path / "work").dyno("show", "r.json", *flags)
     assert ended.status == 0, ended.err
     assert "othing was measured" in ended.out
-    # The engine is named, and has no table with a head and nothing in it.
+    # The output names the engine, but has no empty table.
     lines = [line.split() for line in ended.out.splitlines()]
     assert not any(line[:1] == ["engine"] for line in lines)
     assert "lmdb" in ended.out

@@ -1,4 +1,4 @@
-"""The charting library is bundled once and cached; a damaged cache is replaced."""
+"""Tests that the charting library is bundled once and cached, and that a damaged cache is replaced."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_where_nothing_can_be_kept_it_is_put_together_each_time(charts: Path) ->
     charts.parent.write_text("no directory")
     assert script(bundler) == script(bundler) and bundler.asked == 2
     charts.parent.unlink()
-    # A directory has the file's name: no temporary file is left beside it.
+    # If a directory has the file's name, no temporary file is left beside it.
     (charts / "vl-convert-1.2.3.js").mkdir(parents=True)
     assert bundler.text in script(bundler)
     assert [file.name for file in charts.iterdir()] == ["vl-convert-1.2.3.js"]
