@@ -17,8 +17,7 @@ VALUES = (1, 2, 4, 8, 16, 32)
 
 @pytest.fixture
 def extrapolate(shell: Shell, tmp_path: Path) -> Any:
-    """Runs the command beside two run files: in r.json a phase takes a second at any size, one.json has no
-    parameter."""
+    """Runs the command on two run files: in r.json, a phase takes a second at any size; one.json has no parameter."""
     rows = [(a_cell("sqlite", much=value), {"read": (1_000.0,) * 3}) for value in VALUES]
     written(of_rates(*rows, phases=["read"]), tmp_path / "r.json")
     written(reads(sqlite=(100.0,) * 3), tmp_path / "one.json")

@@ -273,7 +273,7 @@ def test_pressure_is_what_others_did_meanwhile(plant: Plant) -> None:
 
     told = host.pressure(0.25, root=root, sleep=meanwhile)
     assert slept == [0.25]
-    # Of 200 ticks, 40 are busy (10 of them ours) and 20 are stolen.
+    # 40 of 200 ticks are busy (10 of them ours) and 20 are stolen.
     assert told["others_busy_percent"] == 15.0
     assert told["steal_percent"] == 10.0
     assert told["swapped_in_bytes"] == 0

@@ -614,7 +614,7 @@ def test_a_hot_phase_is_warmed_up_after_its_round(clock: Clock) -> None:
 
 @pytest.mark.parametrize("hot", [False, True])
 def test_bulk_calls_warm_up_too(clock: Clock, hot: bool) -> None:
-    """A bulk call can be repeated if it is, for example, an update in one transaction."""
+    """Some bulk calls can be repeated, such as an update in one transaction."""
     done: list[tuple[int, int]] = []
     checked: list[int] = []
 

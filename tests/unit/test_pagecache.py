@@ -1,6 +1,6 @@
-"""Tests eviction of real files, and residency, which must be right even if eviction fails.
+"""Tests the eviction of real files, and their residency, which must be right even if eviction fails.
 
-No test drops the caches of the whole machine, on which others may be measuring.
+No test drops the caches of the whole machine, since others may be measuring on it.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def test_what_a_process_has_mapped_stays_and_the_proof_fails(file: Path) -> None
 
 
 def test_both_ways_of_looking_agree(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Several pieces with a shorter last one.
+    # The file has several pieces, of which the last is shorter.
     monkeypatch.setattr(pagecache, "_PIECE_BYTES", 3 << 20)
     evict([file], drop=NO_DROP)
     with file.open("rb", buffering=0) as opened:
@@ -163,7 +163,7 @@ def test_where_mincore_will_not_tell_a_zero_of_cachestat_is_no_proof(
 
 
 def test_a_file_of_others_is_unknown(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """mincore would report all of it as resident."""
+    """For such a file, mincore would report all pages as resident."""
     evict([file], drop=NO_DROP)
     monkeypatch.setattr(os, "geteuid", lambda: file.stat().st_uid + 1)
     assert residency([file]).resident_bytes == 0, "others' and writable"

@@ -1,4 +1,4 @@
-"""Secrets of addresses are masked, however they are written, and the rest of an address is shown."""
+"""Tests that secrets of addresses are masked, however they are written, and that the rest of an address is shown."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ SHOWN = (
     ("postgresql://u:a/b?c@h/db", "postgresql://u:***"),
     ("postgresql://u:secret", "postgresql://u:***"),
     ("mongodb://h1:27017,h2:word/db", "mongodb://h1:27017,h2:***"),
-    # Nothing is secret in these.
+    # These addresses have no secrets.
     ("postgresql://h:5432/db", "postgresql://h:5432/db"),
     ("redis://[::1]:6379/0", "redis://[::1]:6379/0"),
     ("mongodb://u@h1:1,h2:2/db?replicaSet=rs&w=1", "mongodb://u@h1:1,h2:2/db?replicaSet=rs&w=1"),
     ("postgresql:///db?host=/run&SSLmode=require", "postgresql:///db?host=/run&SSLmode=require"),
-    # Query parameters: values whose names are not known to be harmless.
+    # Values of query parameters are masked unless their names are known to be harmless.
     ("postgresql://h/db?sslmode=require&sslpassword=x&passfile=/p", "postgresql://h/db?sslmode=require&sslpassword=***&passfile=***"),
     ("mongodb://h/?authMechanismProperties=AWS_SESSION_TOKEN:x,A:b&tls=true", "mongodb://h/?authMechanismProperties=***&tls=true"),
     ("mongodb://h/?tlsCertificateKeyFilePassword=x", "mongodb://h/?tlsCertificateKeyFilePassword=***"),
@@ -38,10 +38,10 @@ SHOWN = (
     ("redis://h/0?word", "redis://h/0?***"),
     ("redis://h:6379/0?password=x@y", "redis://h:6379/0?password=***"),
     ("redis://h/0?db=1#word", "redis://h/0?db=1#***"),
-    # Without a scheme.
+    # These have no scheme.
     ("host=h password='a b' user=u", "host=h password=*** user=u"),
     ("host=h PASSWORD = x port=1", "host=h PASSWORD = *** port=1"),
-    # Several in one argument.
+    # One argument may have several addresses.
     ("a:url=x://u:p@h,b:url=y://v:q@i?db=1", "a:url=x://u:***@h,b:url=y://v:***@i?db=1"),
 )  # fmt: skip
 
@@ -68,7 +68,7 @@ def test_addresses_and_passwords_in_a_text_are_masked(text: str, shown: str | No
     assert mask_password(text) == (text if shown is None else shown)
 
 
-# Long enough to be searched for, and not part of every address.
+# Passwords are long enough to be searched for, and not part of every address.
 PASSWORDS = st.text(min_size=8, max_size=20).filter(lambda text: len(set(text)) > LEAST)
 
 

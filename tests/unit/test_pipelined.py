@@ -1,4 +1,4 @@
-"""Tests operations of which many are in flight: how many, when each begins, and what is counted."""
+"""Tests the loop that has many operations in flight: how many, when each begins, and what is counted."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ FAR = 1 << 62
 
 @dataclass
 class Way:
-    """Returns its argument; operations end one by one, the latest first."""
+    """Engine whose operations return their argument. They end one by one, the latest first."""
 
     under_way: list[tuple[int, Any]] = field(default_factory=list)
     most: int = 0
     begun: list[Any] = field(default_factory=list)
     moments: list[int] = field(default_factory=list)
     stalled: set[Any] = field(default_factory=set)
-    """Arguments at which all stands still for a while."""
+    """Arguments of operations that stall for 0.2 s, with all others."""
 
     def begin(self, place: int, argument: Any) -> None:
         assert place not in [busy for busy, _ in self.under_way]
@@ -85,7 +85,7 @@ def test_the_last_that_is_due_by_the_deadline_begins_although_the_loop_wakes_up_
 
 def test_one_for_which_no_place_was_free_by_the_deadline_does_not_begin() -> None:
     now = perf_counter_ns()
-    # The first takes 0.2 s, on the only place.
+    # The first operation occupies the only place for 0.2 s.
     assert many(Way(stalled={0}), 1, range(2), [now, now + 1], now + 10**8, never, failure).answers == [0]
 
 
@@ -175,14 +175,14 @@ def test_a_stall_is_in_the_response_of_all_that_were_due_in_it() -> None:
     tally = measure(lambda number: slices(way, [100], places=1), Pace(rate=200.0), lambda: None)
     assert tally.response is not None and tally.late is not None
     assert tally.operations == 100
-    # In service time it is one of a hundred, in response time some thirty more.
+    # The stall delays one service time, and some thirty response times more.
     slow = sum(1 for ns in _values(tally.latency) if ns > 50_000_000)
     waited = sum(1 for ns in _values(tally.response) if ns > 50_000_000)
     assert waited >= slow + 20
 
 
 def _values(recorder: Any) -> list[int]:
-    """All values of a hundred operations but the largest."""
+    """Returns the values of a hundred operations, except for the largest."""
     return [value for _, value in curve([recorder.encode()], range(1, 100))]
 
 

@@ -1,7 +1,7 @@
-"""Plans: a request by flags or by a plan file becomes the right cells, or is refused in one line.
+"""Tests plans: a request by flags or by a plan file becomes the right cells, or is refused in one line.
 
-Guards the product of parameters, clients, rates and engines, presets, the pace of phases, the default engines, the
-null engine in every table, and that an error says in one line what would be right.
+Covers the product of parameters, clients, rates and engines, presets, the pace of phases, the default engines, the
+null engine in every table, and errors that name the accepted values in one line.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ def make(*engines: str, **asked: Any) -> Plan:
 
 
 def rows(made: Plan) -> list[tuple[str, str]]:
-    """Row name and tier of every cell except the null engines'."""
+    """Returns row name and tier of every cell except the null engines'."""
     return [(cell.asked, cell.tier.value) for cell in made.cells if not cell.floor]
 
 
 def floors(made: Plan) -> list[tuple[str, str]]:
-    """Row name and tier of the null engines' cells."""
+    """Returns row name and tier of the null engines' cells."""
     return [(cell.asked, cell.tier.value) for cell in made.cells if cell.floor]
 
 
@@ -52,7 +52,7 @@ def values(made: Plan, *names: str, engine: str = "memory") -> list[tuple[Any, .
 
 @pytest.fixture
 def without(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Makes modules look as if they were not installed: the named ones, or all."""
+    """Makes the named modules, or all modules, look as if they were not installed."""
     importable = interpreters._importable
 
     def hide(*names: str) -> None:
@@ -187,7 +187,7 @@ def test_the_timeout_grows_with_the_duration_and_the_warm_up() -> None:
     preset = SUITE.presets["quick"]
     assert make(duration=1.0, phases=["scan"]).timeout == preset.timeout, "which is enough for it"
     long = make(duration=100.0)
-    # An untimed round of the same length, and the phase itself.
+    # There is time for an untimed round of the same length, and for the phase itself.
     assert long.timeout > preset.timeout + 2 * 100 * len(long.phases)
     assert make(duration=200.0).timeout > long.timeout + 2 * 100 * len(long.phases)
     assert make(warmup=200.0).timeout > make(warmup=100.0).timeout > preset.timeout + 100 * len(long.phases)
@@ -199,7 +199,7 @@ def test_the_timeout_grows_with_the_duration_and_the_warm_up() -> None:
 
 
 def unasked(**asked: Any) -> dict[str, str]:
-    """The engines that run without being named, with their tiers."""
+    """Returns the engines that run by default, with their tiers."""
     engines = rows(plan.make(RunRequest(suite="records", **asked)))
     assert len(dict(engines)) == len(engines), "each of them once"
     return dict(engines)
@@ -469,7 +469,7 @@ def test_what_cannot_be_is_said_in_one_line_with_what_would_be_right(name: str) 
 
 
 def refusal(ask: Callable[[], object]) -> str:
-    """The message of the UsageError, checked to be one line."""
+    """Returns the message of the UsageError, which must be one line."""
     with pytest.raises(UsageError) as caught:
         ask()
     message = str(caught.value)
@@ -577,14 +577,14 @@ def test_a_plan_file_gives_the_same_plan_as_the_flags(write: Write) -> None:
 def test_a_plan_file_has_a_key_for_every_flag_that_shapes_a_plan() -> None:
     from dyno.cli.run import run_command as command
 
-    # No other flag says what is measured. In a plan file, an address is each engine's option `url`.
+    # These flags don't say what is measured, or have another form in a plan file: addresses are the option `url`.
     where = {"output", "resume", "overwrite", "blocks", "work", "all", "dry-run", "prices", "on"}
     flags = {max(option.opts, key=len).removeprefix("--") for option in command.params if option.name != "what"}
     assert set(plan_file.KEYS) == flags - where
 
 
 def overridden(file: Path, *flags: str) -> Plan:
-    """The plan of `dyno run FILE` with these flags."""
+    """Returns the plan of `dyno run FILE` with these flags."""
     from dyno.cli.run import run_command as command
     from dyno.cli.run_flags import request
 
@@ -714,7 +714,7 @@ def test_a_plan_file_that_is_not_there_or_not_text_is_refused(tmp_path: Path) ->
     assert refusal(lambda: plan_file.read(binary)).startswith(f"{binary} is not TOML: ")
 
 
-# With the hint of each message.
+# Lines of a plan file with values out of range, and the hint in each message.
 OUT_OF_RANGE = {
     "samples = 0": "samples: expected at least 1",
     "samples = -1": "samples: expected at least 1",

@@ -1,6 +1,6 @@
-"""`dyno plot` writes the requested picture, which names its run, its machine and its doubts.
+"""Tests that `dyno plot` writes the requested picture, which names its run, its machine and its doubts.
 
-Guards the choice of what is shown, the titles, the exact size, and that what can't be drawn is said in one line.
+Covers the selection of rows, the titles, the exact size, and the one-line errors for charts that can't be drawn.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def svg(shell: Shell, *arguments: object, run: str = "r.json") -> ElementTree.El
 
 
 def texts(drawn: ElementTree.Element) -> list[str]:
-    """Lines of text of an SVG."""
+    """Returns the lines of text of an SVG."""
     return [found.text for found in drawn.iter() if found.tag.endswith(("}text", "}tspan")) and found.text]
 
 
@@ -188,7 +188,7 @@ def test_a_png_has_the_size_that_was_asked_for(
 def test_a_width_that_is_too_narrow_is_refused_with_the_least_that_is_not(shell: Shell) -> None:
     one = ("--chart", "throughput", "--phase", "rand-key", "--tier", "process", "--scale", "1", "-o", "x.png")
     said = refused(shell, "r.json", *one, "--width", "300")
-    # The width depends on the doubts beside the bars, which a busy machine adds.
+    # The least width depends on the doubts beside the bars, of which a busy machine has more.
     least = int(said.rpartition(" ")[2])
     assert "--width 300 is too narrow" in said and 300 < least < 800
     assert "too narrow" in refused(shell, "r.json", *one, "--width", str(least - 1))

@@ -1,7 +1,7 @@
 """Tests that processes started during a trial are killed after it, and no others.
 
-A server that the parent started before survives with its children, which come and go with the trial's connections,
-like PostgreSQL's.
+A server that the parent started before the trial survives. So do its children, although they come and go with the
+trial's connections, as with PostgreSQL.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import sys
 
 from shell import Shell
 
-# Server that starts a child for each line of its input, prints its pid, and kills all children at the end.
+# Server that starts a child for each line of its input, prints the child's pid, and kills all children at the end.
 SERVER = """
 import subprocess, sys
 children = []

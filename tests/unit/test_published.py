@@ -1,5 +1,5 @@
-"""Guards the published experiments as data: that each can be run, that its findings speak of what there is, and that
-they are printed with their verdicts; and figures in the published style, which are printed nowhere else.
+"""Tests the published experiments: each can be run, its findings refer to existing phases and parameters, and are
+printed with their verdicts. Figures in the published style are printed nowhere else.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def test_a_plan_and_its_sizes_are_those_of_a_suite(experiment: Experiment) -> No
 
 
 def test_a_contender_is_named_as_a_run_names_it(experiment: Experiment) -> None:
-    """Else no row would be found."""
+    """A contender with another name would match no row of a run."""
     entries = [named for _, named in split_engines(experiment.plan["engine"])]
     for contender in experiment.contenders:
         assert contender.engine in [named.asked for named in entries]
@@ -107,14 +107,14 @@ ENGINES = {each.name: each.engine for each in RELSTORAGE.contenders}
 
 def row(name: str, objects: int, clients: int, write: int, read: int) -> Any:
     rates = {"write": write, "read": read}
-    # In the order of a run: a suite's parameters come first.
+    # The order is that of a run: the suite's parameters come first.
     cell = replace(a_cell(ENGINES[name]), params={"objects": objects, "clients": clients, "rate": "max"})
     return cell, {phase: [rate, int(rate * 1.01), int(rate * 1.02)] for phase, rate in rates.items()}
 
 
 @pytest.fixture
 def run() -> Run:
-    """MySQL leads with 100 objects and one client; with two PostgreSQL reads faster."""
+    """Run in which MySQL leads with 100 objects and one client, and PostgreSQL reads faster with two clients."""
     rows = [
         *(row("MySQL", 100, 1, 4000, 9000), row("PostgreSQL", 100, 1, 2000, 5000), row("ZEO", 100, 1, 2400, 2000)),
         *(row("MySQL", 100, 2, 4000, 6000), row("PostgreSQL", 100, 2, 2000, 9000), row("ZEO", 100, 2, 2400, 2000)),
@@ -124,14 +124,14 @@ def run() -> Run:
     found = of_rates(*rows, phases=["write", "read"])
 
     def timed(_: str, sample: Sample) -> Sample:
-        """Of 10 operations of a client, which took what their rate makes of 100 objects."""
+        """Gives the sample 10 operations per client; each takes as long as 100 objects do at the sample's rate."""
         return replace(sample, operations=10, busy_ns=10 * 100 * SECOND // sample.items)
 
     return changed(found, timed)
 
 
 def verdicts(out: str) -> dict[str, str]:
-    """By the words of the finding."""
+    """Returns the verdicts by the first words of their findings."""
     lines = [line for line in out.splitlines() if "“" in line and not line.startswith(" ")]
     return {line.partition("“")[2].rstrip("”")[:25]: line.partition("“")[0].strip() for line in lines}
 
@@ -171,7 +171,7 @@ def test_the_ratios_that_make_a_verdict_stand_under_it(run: Run) -> None:
 def test_the_published_style_stands_beside_ours_and_nowhere_else(run: Run) -> None:
     mysql = next(row for row in summarize(run) if row.cell.asked == ENGINES["MySQL"] and row.phase == "write")
     middle = typical(mysql)
-    # 100 objects at 4,000, 4,040 and 4,080 a second.
+    # The trials wrote 100 objects at 4,000, 4,040 and 4,080 a second.
     assert best_of_means(mysql, 3) == pytest.approx(100 / 4080 * SECOND)
     assert best_of_means(mysql, 2) == pytest.approx(100 / 4040 * SECOND)
     assert best_of_means(mysql, 4) is None
@@ -197,7 +197,8 @@ SUMS = {"numpy.memory": 70, "ZBlock0": 30, "ZBlock1": 45, "numpy.memmap": 20, "M
 
 @pytest.fixture
 def sums() -> Run:
-    """NumPy's arrays in memory lead, hot; each sum takes what its rate says, and a tenth more in the third trial."""
+    """Run in which NumPy's arrays in memory lead in the hot phase. In the third trial each sum takes a tenth
+    longer."""
     tiers = {named.asked: named.tier for _, named in split_engines(WENDELIN.plan["engine"])}
     engines = {each.name: each.engine for each in WENDELIN.contenders}
 
@@ -248,7 +249,7 @@ def test_a_published_mean_with_its_deviation_has_ours_beside_it(sums: Run) -> No
     lines = [" ".join(line.split()) for line in printed(WENDELIN, sums).splitlines()]
     memory = next(line for line in lines if line.startswith("numpy.memory read-sum-hot"))
     assert "14.0 ms ± 4.37 %" in memory.partition("│")[0]
-    # Of 1, 1 and 1.1 s.
+    # This is the mean of 1, 1 and 1.1 s.
     assert "1.03 s ± 5.59 %" in memory.partition("│")[2]
     assert any(line.startswith("mean: the published style") for line in lines)
     assert "±" not in printed(EXPERIMENTS["acid-2013"], sums)
@@ -260,10 +261,10 @@ TABLES = Path(__file__).parent.parent / "data" / "replicas"
 
 
 def a_whole_run(experiment: Experiment) -> Run:
-    """A run of the experiment's plan with made-up rates: every engine, every parameter, three blocks."""
+    """Returns a run of the experiment's plan with made-up rates: every engine, every parameter, three blocks."""
     request = plan_file.parse(experiment.plan, experiment.name)
     if request.clients:
-        # A plan may count them by the machine's CPUs.
+        # A plan may have numbers of clients that depend on the machine's CPUs.
         request = replace(request, clients=["1", "2"])
     named = [each for _, each in split_engines(request.engines)]
     missing = lacking(registry.suite(request.suite), [each.asked for each in named])
@@ -280,7 +281,7 @@ def a_whole_run(experiment: Experiment) -> Run:
     grows = experiment.grows.parameter if experiment.grows else ""
 
     def grown(attempt: Attempt) -> Attempt:
-        """Twice the size has twice the items and takes twice the time."""
+        """An attempt of twice the size has twice the items and takes twice the time."""
         size = int(cells[attempt.cell].params.get(grows, 1))
         samples = (replace(s, items=s.items * size, elapsed_ns=s.elapsed_ns * size) for s in attempt.samples)
         return replace(attempt, samples=tuple(samples))

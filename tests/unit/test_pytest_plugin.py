@@ -1,4 +1,4 @@
-"""The pytest plug-in in a user's project: a planted slowdown fails its gate, and noise does not."""
+"""Tests the pytest plug-in in a user's project: a planted slowdown fails its gate, and noise does not."""
 
 from __future__ import annotations
 
@@ -47,16 +47,16 @@ def test_a_planted_slowdown_fails_the_gate_and_the_same_again_does_not(project: 
     base = json.loads((shell.home / "base.json").read_text())
     ((name, found),) = base["tests"].items()
     assert len(found["time_ns"]) == len(found["cpu_ns"]) == 6
-    # Under the same name, with about 100 times the work.
+    # The test has the same name, and does about 100 times the work.
     slow = TEST.replace("COUNT", "200").replace("sum(range(count))", "[sum(range(count)) for _ in range(100)][0]")
-    # By CPU time, which other processes do not change.
+    # Compare by CPU time, which other processes don't change.
     words = ("--dyno-baseline", "base.json", "--dyno-metric", "cpu", "--junitxml", "j.xml")
     failed = project(slow, *words)
     assert failed.status == 1, failed.out
     assert "slower than the baseline allows (10%)" in failed.out and "cpu [95 %" in failed.out
     (suite,) = junitparser.JUnitXml.fromfile(str(shell.home / "j.xml"))
     assert suite.failures == 1
-    # By time, with a baseline a million times as fast.
+    # By elapsed time, the test fails with a baseline a million times as fast.
     fast = {kind: [value / 1e6 for value in values] for kind, values in found.items()}
     (shell.home / "fast.json").write_text(json.dumps({**base, "tests": {name: fast}}))
     assert project(TEST.replace("COUNT", "200"), "--dyno-baseline", "fast.json").status == 1

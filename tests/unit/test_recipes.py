@@ -21,7 +21,7 @@ def test_every_phase_has_an_entry() -> None:
 
 
 def test_the_name_of_a_phase_carries_no_behaviour(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With another phase's entry a phase does what the other does, whatever its name."""
+    """A phase with another phase's entry in `PHASE_WORK` does the work of the other, whatever its name."""
     spec = registry.through(registry.suite("records"), registry.engine("memory"))
     assert spec is not None
     params = {**{setting.name: setting.default for setting in PARAMS}, "records": 60}

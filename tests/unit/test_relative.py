@@ -1,4 +1,4 @@
-"""The first picture of a page agrees with the answer, marks the fastest, and clips wide intervals."""
+"""Tests that the first picture of a page agrees with the answer, marks the fastest, and clips wide intervals."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WILD = (1.0, 9.0, 0.1, 5.0, 0.3)
 def run(phase: str = "read", noise: Rates = STEADY, blocks: int = 5, **factors: float) -> Run:
     found = [[1e6 * factor * (each or 1) for each in noise[:blocks]] for factor in factors.values()]
     if noise is WILD:
-        # The first engine has no noise: the noise of both would cancel out.
+        # The first engine has no noise, since equal noise of both would cancel out.
         found[0] = [1e6 * next(iter(factors.values()))] * blocks
     cells = zip(factors, found, strict=True)
     return of_rates(*((a_cell(name), {phase: rates}) for name, rates in cells), phases=(phase,))

@@ -56,7 +56,7 @@ def test_rights_that_were_taken_keep_nothing(tmp_path: Path) -> None:
             os.chown(path, NOBODY, NOBODY, follow_symlinks=False)
     child = os.fork()
     if child == 0:
-        # As a user without root's capabilities.
+        # The child has no more rights than a user without root's capabilities.
         with suppress(BaseException):
             os.chdir(tmp_path)
             if ROOT:

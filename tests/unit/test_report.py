@@ -1,9 +1,9 @@
-"""The forms in which a run is shown agree with each other, and none of them compares what may not be compared.
+"""Tests that all reports of a run agree with each other, and that none compares rows that must not be compared.
 
-Guards rule 3 of the measuring (tiers are never mixed in a table), that tables line up, that the floor stands last,
-that response times stand beside service times, that CSV and Markdown can be parsed, and the JSON that DESIGN.md
-promises. Runs are read from one real run file, and from one of schema 1; where figures matter they are put in, so
-that nothing here hangs on a clock.
+Covers rule 3 of the measuring (tiers are never mixed in a table), aligned tables, floors in the last lines, response
+times beside service times, CSV and Markdown that can be parsed, and the JSON that DESIGN.md specifies. Runs come from
+one real run file, and from one of schema 1. Tests that need exact figures insert them, so that no result depends on
+a clock.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from dyno.report.tables.table import groups, served
 from dyno.results import Attempt, Run
 
 PHASES = ("insert-blind-indices", "rand-key", "mixed")
-# Figures of a rank for each engine, in operations a second. Null engines are the fastest.
+# Operations per second of each engine, which determine the ranks. Null engines are the fastest.
 RATES = {"lmdb": 2e3, "sqlite": 3e4, "leveldb": 500.0, "memory": 1e5, "null": 9e5, "nullkv": 8e5}
 TIERS = {"memory": "volatile", "lmdb": "process", "sqlite": "process", "leveldb": "process"}
 WIDE = 200
@@ -43,7 +43,7 @@ OLD = TESTS / "data" / "run-schema-1.json"
 
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory: pytest.TempPathFactory, processes: None) -> Run:
-    """Four engines of two tiers, and null engines at both; two samples of three phases."""
+    """Run of four engines at two tiers, with null engines at both; two samples of three phases."""
     home = tmp_path_factory.mktemp("report")
     shell = Shell(home, home / "work")
     plan = small(phases=",".join(PHASES), param_records=100)
@@ -59,7 +59,7 @@ def at_rate(name: str, sample: Sample) -> Sample:
 
 @pytest.fixture(scope="module")
 def run(measured: Run) -> Run:
-    """With figures that are known."""
+    """Copy of `measured` with known rates."""
     return changed(measured, at_rate)
 
 
@@ -71,22 +71,22 @@ def void(run: Run, engine: str, why: str, phase: str = "rand-key") -> Run:
 
 
 def times(ns: int) -> bytes | None:
-    """A histogram of that alone."""
+    """Returns an encoded histogram of this value alone."""
     recorder = Recorder()
     recorder.add([ns])
     return recorder.encode()
 
 
 def open_loop(run: Run) -> Run:
-    """As if a rate had been asked for: what is no bulk call took 2 ms from when it was due, of which 30 µs were the
-    engine's and 4 µs Dyno's lateness."""
+    """Returns the run as if it had a fixed rate. Each operation except bulk calls ended 2 ms after it was due; 30 µs
+    of this were its service time and 4 µs Dyno's lateness."""
     late = {"histogram": times(30_000), "response": times(2_000_000), "late": times(4_000)}
     return changed(run, lambda name, sample: sample if sample.bulk else replace(sample, **late))
 
 
 def using(run: Run, **server_ns: int | None) -> Run:
-    """As if each item had cost its client 28.4 µs, and the named engines had a server, which used so much for each:
-    of a phase of next to nothing, and so of the ticks that the kernel counts in, None."""
+    """Returns the run with 28.4 µs of the client's CPU time per item. The named engines have a server that used this
+    CPU time per item, or with None too little for the kernel's ticks."""
 
     def used(name: str, sample: Sample) -> Sample:
         client = {**dict.fromkeys(USED, 0), "user_ns": sample.items * 20_000, "system_ns": sample.items * 8_400}
@@ -100,7 +100,7 @@ def using(run: Run, **server_ns: int | None) -> Run:
 
 
 def absent(run: Run, engine: str, phase: str, why: str) -> Run:
-    """As if the phase made no sense for the engine."""
+    """Returns the run as if the phase made no sense for the engine."""
 
     def attempt(found: Attempt) -> Attempt:
         if run.cells[found.cell].engine != engine:
@@ -111,7 +111,7 @@ def absent(run: Run, engine: str, phase: str, why: str) -> Run:
 
 
 def by_loops(run: Run, *loops: Mapping[str, Any]) -> Run:
-    """As if these loops had measured the trials, in turn."""
+    """Returns the run as if these loops had measured its trials, in turn."""
     told = [replace(found, loop=loops[at % len(loops)]) for at, found in enumerate(run.attempts)]
     return replace(run, attempts=tuple(told))
 
@@ -125,7 +125,7 @@ PYTHON = {"name": "python", "clock": "monotonic clock", "operation_ns": 204.0, "
 
 @dataclass(frozen=True)
 class Table:
-    """A table of the text, as it was printed."""
+    """A table of the printed text."""
 
     phase: str
     tier: str
@@ -133,7 +133,7 @@ class Table:
     lines: list[str]
 
     def column(self, name: str) -> tuple[int, int]:
-        """Where the heading starts and ends."""
+        """Returns where the heading starts and ends."""
         found = re.search(rf"(?<!\S){re.escape(name)}(?!\S)", self.head)
         assert found, (name, self.head)
         return found.span()
@@ -146,7 +146,7 @@ class Table:
         return [re.split(r"\s{2,}", line)[0] for line in self.lines]
 
     def under(self, name: str) -> list[str]:
-        """The words that end where a right-justified heading ends."""
+        """Returns the words that end where a right-justified heading ends."""
         _, end = self.column(name)
         return [re.split(r"\s{2,}", line[:end])[-1] for line in self.lines]
 
@@ -249,7 +249,7 @@ def test_response_times_have_columns_in_an_open_loop_only(run: Run) -> None:
 
 @pytest.mark.parametrize(("operations", "far"), [(99_000, "–"), (100_000, "50.0 µs")])
 def test_the_longest_latency_is_shown_and_p9999_where_ten_took_longer(run: Run, operations: int, far: str) -> None:
-    """Of all trials of a row together, of which one has an operation of 4 s."""
+    """The trials of a row are merged. In one of them, an operation takes 4 s."""
     recorder = Recorder()
     recorder.add_many(50_000, operations // 2)
 
@@ -322,7 +322,8 @@ def test_cpu_time_has_two_digits_or_whole_units(ns: float | None, shown: str) ->
 
 
 def test_that_of_a_server_stands_beside_its_clients(run: Run) -> None:
-    """None where there is no server, and a dash where one used too little for the kernel's ticks."""
+    """The cell is empty if there is no server, and has a dash if the server used too little for the kernel's
+    ticks."""
     shown = printed(using(run, **SERVED))
     assert CPU not in shown and "  client, server: CPU time of their processes" in shown
     for table in tables(shown):
@@ -349,7 +350,7 @@ def test_a_page_heads_its_columns_of_cpu_time_by_the_unit(run: Run) -> None:
             shown = on_page(group, [], {}, served(groups(found)))
             unit = "key" if group.phase == "insert-blind-indices" else "op"
             whose = ("client ", "server ") if server else ("",)
-            # Those that no row of the table has are left out: no engine of tier volatile has a server.
+            # Columns that no row of a table has are left out: no engine of tier volatile has a server.
             heads = [f"{who}CPU/{unit}" for who in whose if who != "server " or group.tier is Tier.PROCESS]
             assert [head for head in shown.heads if "CPU" in head] == heads
             found_at = [shown.heads.index(head) for head in heads]
@@ -370,13 +371,13 @@ def test_a_phase_that_makes_no_sense_has_no_row_and_is_told_below(run: Run) -> N
 
 
 def test_a_phase_that_makes_no_sense_for_several_rows_of_an_engine_is_told_once(run: Run) -> None:
-    # The null engine has a row at each tier.
+    # The null engine has a row at each tier, but is named once.
     shown = printed(absent(run, "null", "mixed", "does nothing"))
     assert shown.partition("Not measured\n")[2].partition("\n\n")[0] == "  mixed: null does nothing"
 
 
 def at_cold(run: Run, client: int | None, server: int | None = 0, temperature: str = "cold") -> list[str]:
-    """What is remarked beside a phase in which so much was read from the device; without a server for 0."""
+    """Returns the remarks of a row for which this many bytes were read from the device; `server=0`: no server."""
     used = {"temperature": temperature, "client": {"read_bytes": client}}
     used["server"] = None if server == 0 else {"read_bytes": server}
     spoilt = changed(run, lambda name, sample: replace(sample, **used))
@@ -408,14 +409,14 @@ def test_a_run_that_is_not_complete_says_so(run: Run) -> None:
 
 # -- JSON -----------------------------------------------------------------------------------------------------
 
-# DESIGN.md, "The command line".
+# Keys that DESIGN.md specifies under "The command line".
 KEYS = {
     *("suite", "engine", "phase", "params", "tier", "valid", "why", "samples", "operations"),
     *("throughput", "latency_ns", "bytes_on_disk", "caveats"),
 }
 THROUGHPUT = {"median", "low", "high", "unit"}
 LATENCY = {"p50", "p90", "p95", "p99", "p999", "max"}
-# What there is besides: a stable schema, of which nothing may be lost.
+# Further keys. The schema is stable, so none of them may disappear.
 MORE = {
     *("floor", "items", "elapsed_ns", "latency_by_kind_ns", "response_ns", "late_ns", "series", "temperature"),
     *(
@@ -437,7 +438,7 @@ USED = {
 
 
 def plain(run: Run) -> dict[str, Any]:
-    """As it comes out of a JSON parser; NaN and infinity are refused."""
+    """Returns the run's JSON as a parser reads it; NaN and infinity are refused."""
     found: dict[str, Any] = json.loads(json.dumps(documents.as_data(run), allow_nan=False))
     return found
 
@@ -504,7 +505,7 @@ def test_json_has_what_was_used_and_how_it_was_measured(measured: Run) -> None:
         assert len(each["series"]) == each["samples"] == 2
         for series in each["series"]:
             assert all({"operations", "p50_ns", "p99_ns"} <= set(second) for second in series)
-            # A bulk call has no seconds; each other operation is in one of them.
+            # A bulk call has no series. Every other operation is counted in one second.
             assert sum(second["operations"] for second in series) in (0, each["operations"] // 2)
     inserted = cell(plain(measured), "lmdb", "insert-blind-indices")
     assert inserted["write_amplification"] is None or inserted["write_amplification"] > 0
@@ -589,7 +590,7 @@ def test_csv_has_the_cells_of_the_json(run: Run) -> None:
 
 
 def flat(each: Mapping[str, Any], name: str) -> str:
-    """What the CSV must have under the heading `name`."""
+    """Returns the value that CSV must have under the heading `name`."""
     value: Any
     if name.startswith("param_"):
         value = each["params"][name.removeprefix("param_")]
@@ -605,7 +606,7 @@ def flat(each: Mapping[str, Any], name: str) -> str:
     elif name in ("caveats", "doubts"):
         value = ";".join(remark["code"] for remark in each[name])
     elif name == "awake":
-        # In the JSON it stands with the plan.
+        # In JSON this is a value of the plan, not of a cell.
         value = False
     else:
         value = each[name]
@@ -624,7 +625,7 @@ def test_csv_has_a_column_for_every_key_of_the_design(run: Run) -> None:
 
 
 def markdown_tables(run: Run) -> list[list[list[str]]]:
-    """Tables of lines of cells; a pipe that is escaped is no border."""
+    """Returns the tables as lists of lines of cells. An escaped pipe is part of a cell."""
     found: list[list[list[str]]] = [[]]
     for line in documents.as_markdown(run).splitlines():
         if line.startswith("|"):
@@ -758,7 +759,7 @@ def test_show_prints_each_form(shell: Shell, measured: Run, flag: str, form: Cal
 
 
 def test_what_a_tool_reported_stands_in_a_table_of_its_own_with_its_name(run: Run) -> None:
-    """SQLite's rows are a tool's, and LMDB's are Dyno's own: they are in no table together, nor in one ranking."""
+    """A tool reported SQLite's rows, and Dyno measured LMDB's: they share no table and no ranking."""
     mixed = changed(run, lambda name, s: replace(s, reported_by="hammer 1.0") if name == "sqlite" else s)
     found = [group for group in groups(mixed) if (group.phase, group.tier) == ("rand-key", Tier.PROCESS)]
     names = [[row.summary.cell.engine for row in group.rows if not row.summary.cell.floor] for group in found]
@@ -781,7 +782,7 @@ def test_a_row_without_a_figure_stands_with_what_it_was_to_be_compared_with(run:
 
 
 def test_bytes_are_a_column_of_their_own_and_what_a_phase_is_ranked_by_if_it_says_so(run: Run) -> None:
-    # The slower moves the more.
+    # The slower engine moves more bytes.
     moved = changed(run, lambda name, s: replace(s, bytes=s.items * (10**6 if name == "lmdb" else 10)))
     shown = printed(moved)
     assert "bandwidth" in shown and "2.00 GB/s" in shown.replace("2 GB/s", "2.00 GB/s")
@@ -808,7 +809,7 @@ def test_where_nothing_is_stored_no_tier_is_named(run: Run) -> None:
     cells = tuple(replace(cell, tier=None) for cell in run.cells if cell.engine in ("lmdb", "sqlite"))
     places = [at for at, cell in enumerate(run.cells) if cell.engine in ("lmdb", "sqlite")]
     attempts = tuple(replace(a, cell=places.index(a.cell)) for a in run.attempts if a.cell in places)
-    # What has been crashed on this machine is told with its tiers.
+    # Results of crashes on this machine are printed with tiers, so the run has none.
     bare = replace(run, header={**run.header, "crashed": None}, cells=cells, attempts=attempts)
     for shown in (printed(bare), documents.as_markdown(bare)):
         assert "tier" not in shown.replace("this machine", "").split("This machine")[0]

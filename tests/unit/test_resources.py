@@ -1,4 +1,4 @@
-"""The watch over a trial's processes."""
+"""Tests the watch over a trial's processes."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ while True:
     os.waitpid(os.posix_spawn("/bin/true", ["true"], {}), 0)
 """
 LOOKS = 5_000
-"""Repetitions, of which about 10 meet a process that ends between two reads."""
+"""Number of searches. In about 10 of them, a process ends between two reads."""
 
 
 @pytest.fixture
 def restless() -> Iterator[int]:
-    """A process whose children end at once, as a server's may."""
+    """A process whose children end at once, as those of a server may."""
     with subprocess.Popen([sys.executable, "-c", COMING_AND_GOING]) as process:
         yield process.pid
         process.kill()
@@ -45,7 +45,7 @@ def test_a_process_that_goes_while_it_is_looked_at_is_nobodys_error(restless: in
 def test_looking_for_new_processes_takes_little_of_the_time_and_is_never_left_for_long(
     monkeypatch: pytest.MonkeyPatch, takes: float, looks: int
 ) -> None:
-    """Counts searches in ten seconds at 20 reads per second, by made-up clocks."""
+    """Counts the searches in ten seconds at 20 reads per second, on fake clocks."""
     clock, used, found = [1_000.0], [0.0], []
 
     def look(pid: int) -> list[int]:
@@ -73,7 +73,7 @@ def test_a_process_that_was_found_is_weighed_at_each_look(monkeypatch: pytest.Mo
 
 
 def test_checks_have_a_time_of_their_own() -> None:
-    """The deadline of a trial of 100 s that begins at 0 is extended by the time of checks."""
+    """A trial has 100 s, from moment 0. The time of checks extends this deadline."""
     report, second = TrialReport(lambda phase: None, 0), 10**9
 
     def add(at: int, event: str, **more: object) -> float:

@@ -91,7 +91,7 @@ def test_a_run_of_schema_1_is_shown_in_every_form(shell: Shell) -> None:
 
 
 def test_a_run_of_schema_1_is_not_gone_on_with(shell: Shell) -> None:
-    """Another loop measured its trials, so a run can't continue it."""
+    """Another loop measured the trials of schema 1, so a run can't continue them."""
     shutil.copyfile(OLD, shell.file)
     plan = ("-p", "records=50", "--samples", "2", "--phases", ",".join(PHASES), "--budget", "5")
     ended = shell.dyno("run", "records", "-e", "memory,sqlite", *plan, "-o", shell.file, "--resume")
@@ -113,8 +113,8 @@ def test_a_run_of_another_schema_is_refused_by_the_ones_that_are_read(schema: An
 # -- files of each schema -------------------------------------------------------------------------------------
 
 LATENCIES = ("p50", "p90", "p95", "p99", "p999", "max")
-# Figures that the Dyno which wrote the file showed, by HdrHistogram's library: by file, engine and phase the median
-# and the ends of the interval, the latencies in ns, the bytes on disk and the time.
+# Figures shown by the version of Dyno that wrote the file, which used HdrHistogram's library. By file, engine and
+# phase: median and ends of the interval, latencies in ns, bytes on disk and elapsed time.
 FROZEN: dict[tuple[Path, str, str], tuple[Any, ...]] = {
     (OLD, "memory", "mixed"): (
         (195869.466576321, None, None),
@@ -153,7 +153,7 @@ def test_a_file_keeps_its_figures_in_every_form(shell: Shell, file: Path, engine
 
     cell = the_one(json.loads(shown[0].out)["cells"], engine, phase)
     assert (cell["throughput"]["median"], cell["throughput"]["unit"]) == (median, "op/s")
-    # Another way to the same interval may differ in digits that nobody is shown.
+    # The interval is now computed in another way, so digits that are never shown may differ.
     assert [cell["throughput"][end] for end in ("low", "high")] == [low and near(low), high and near(high)]
     assert (tuple(cell["latency_ns"][at] for at in LATENCIES)) == latencies
     assert (cell["bytes_on_disk"], cell["elapsed_ns"]) == (size, elapsed)

@@ -1,5 +1,5 @@
-"""Tests how clients run batches together: with a common start and time, a length that the slowest sets, and inputs
-for the whole batch; and what a slice keeps if the end of a batch interrupts it.
+"""Tests how clients run batches together: they have a common start and elapsed time, the slowest sets the length, and
+each has inputs for the whole batch. Also tests what a slice keeps if the end of a batch interrupts it.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def nothing() -> None:
 
 
 def together(clients: int, each: Callable[[SharedClient], Any]) -> list[Any]:
-    """Results of the clients' threads."""
+    """Runs `each` in one thread per client; returns the results."""
     group = ClientGroup(threading.Barrier(clients), clients)
     found: list[Any] = [None] * clients
 
@@ -79,7 +79,7 @@ def test_all_start_at_one_moment_and_none_before_it() -> None:
 
     found = together(4, each)
     starts = [start for start, _ in found]
-    # Each by its own reading of the clock, between two readings of it.
+    # Each client converts the common start to its own clock, and may be interrupted between two readings.
     assert max(starts) - min(starts) < 50 * MS
     assert all(there >= min(starts) - MS for _, there in found)
 
@@ -107,7 +107,7 @@ def test_many_who_wait_leave_the_cores_to_the_one_they_wait_for() -> None:
         os.waitpid(pid, 0)
     assert (looks[1:] > 0).all()
     assert looks.sum() <= 1.1 * lasted / NAP_NS + clients
-    # A client that checks late gets a start that is later still.
+    # The common start leaves time for a client that is still asleep.
     assert ClientGroup(meeting, clients).lead_ns >= LEAD_NS + meeting.nap_ns
 
 
@@ -132,7 +132,7 @@ def test_a_batch_begins_while_one_has_work_and_none_stops_it(states: list[int], 
 
 
 def landed(operations: int, elapsed_ns: int, most: int = MOST) -> SingleClient:
-    """A single client after one batch."""
+    """Returns a single client that has run one batch."""
     single = SingleClient()
     assert single.start(READY, lambda: 0, nothing) == 0
     assert single.finish(elapsed_ns, operations, most, lambda: 0) == elapsed_ns
@@ -154,7 +154,7 @@ def test_the_first_batch_is_a_slice_and_those_after_it_grow() -> None:
 
 def test_a_batch_is_as_long_as_many_operations_of_the_slowest() -> None:
     assert landed(100, 500 * MS).length_ns() == OPERATIONS * 5 * MS
-    # Unless the fastest client would have to hold too many operations.
+    # The batch is shorter if the fastest client would have to hold too many operations.
     assert landed(100, 500 * MS, most=40).length_ns() == 20 * 5 * MS
 
 
@@ -209,7 +209,7 @@ def measured_with(slices: Sequence[Operations], scheduler: Any, **pace: Any) -> 
 
 
 class Short(SingleClient):
-    """Batches of 25 ns."""
+    """Client with batches of 25 ns."""
 
     def length_ns(self) -> int:
         return 25
@@ -229,7 +229,7 @@ def test_what_a_batch_cuts_goes_on_in_the_next_and_is_judged_once_and_whole(cloc
     calls = [clock.taking(10, answer) for answer in "ab"]
     work = [Operations(lambda _: calls, range(5), check, weights=[1, 10, 100, 1_000, 10_000], kinds=list("uvwxy"))]
     tally = measured_with([*work, Operations(lambda _: calls, range(2), check)], Short())
-    # Three, three, and one: a batch ends with the first operation that ends after its deadline.
+    # Batches have three, three and one operations: each ends with the first operation that ends after its deadline.
     assert judged == [["a", "b", "a", "b", "a"], ["a", "b"]]
     assert (tally.operations, tally.items, tally.checked, tally.elapsed_ns) == (7, 11_113, 7, 70)
     assert {kind: int(found.counts.sum()) for kind, found in tally.by_kind.items()} == dict.fromkeys("uvwxy", 1)
@@ -269,7 +269,7 @@ def test_a_transaction_that_holds_slices_is_in_the_time_and_in_no_latency(clock:
 
 
 class Later(SingleClient):
-    """One of several clients, who start together in 1,000 ns."""
+    """Client that starts in 1,000 ns, as if together with others."""
 
     together = True
 

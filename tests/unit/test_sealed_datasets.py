@@ -1,4 +1,5 @@
-"""A loaded store is filled once for all trials of a cell; each trial begins with a copy that behaves like its own."""
+"""Tests loaded stores: a store is filled once for all trials of a cell, and each trial begins with a copy that
+behaves like a store of its own."""
 
 from __future__ import annotations
 
@@ -57,7 +58,7 @@ def test_a_copy_is_equal_has_the_same_holes_and_can_be_written_to(
     store.mkdir()
     copies.copy(tmp_path / "kept" / "0", store)
     assert contents(store) == before
-    # Within the file system's own overhead.
+    # The copy has the same holes, apart from the file system's overhead.
     assert abs((store / "sparse").stat().st_blocks - blocks) < 64
     assert {path.stat().st_mode & 0o222 for path in store.rglob("*") if path.is_file()} != {0}
     (store / "sparse").write_bytes(b"")
@@ -131,7 +132,7 @@ def test_every_trial_begins_with_all_records_whatever_the_one_before_did(tmp_pat
 def test_a_store_is_filled_once_for_all_trials(tmp_path: Path) -> None:
     with trial(tmp_path / "a", "sqlite"):
         pass
-    # It would have filled the store, and has wrong data here.
+    # A trial with another seed would fill a store with other data, but it gets the data of the first seed.
     with trial(tmp_path / "b", "sqlite", seed=2) as workload:
         assert (found(workload, seed=1), found(workload, seed=2)) == (300, 0)
 

@@ -23,7 +23,7 @@ PRECISION = 10.0**-DIGITS
 
 
 def made(ends: Times, spans: Times, cuts: Sequence[int] = ()) -> Series:
-    """Builds a series from operations, in slices that end at `cuts`."""
+    """Returns a series of operations, which were added in slices that end at `cuts`."""
     series = Series()
     bounds = [0, *sorted(cuts), len(ends)]
     for low, high in pairwise(bounds):
@@ -32,7 +32,7 @@ def made(ends: Times, spans: Times, cuts: Sequence[int] = ()) -> Series:
 
 
 def operations(count: int, seconds: float, seed: int) -> tuple[Times, Times]:
-    """Ends, in order, spread over so many seconds, and spans, which get longer."""
+    """Returns sorted ends, spread over `seconds`, and spans, which get longer."""
     rng = np.random.default_rng(seed)
     ends = np.sort(rng.uniform(0, seconds * SECOND_NS, count)).astype(np.int64)
     spans = (rng.lognormal(10, 1, count) * (1 + ends / SECOND_NS)).astype(np.int64) + 1
@@ -40,7 +40,7 @@ def operations(count: int, seconds: float, seed: int) -> tuple[Times, Times]:
 
 
 def check(points: Sequence[Any], ends: Times, spans: Times, interval_ns: int = SECOND_NS) -> None:
-    """The points equal a plain calculation from the operations."""
+    """Checks that the points equal a plain calculation from the operations."""
     places = ends // interval_ns
     assert [point["from_ns"] for point in points] == [int(place) * interval_ns for place in np.unique(places)]
     for point in points:
@@ -131,7 +131,7 @@ def test_a_client_may_go_on_after_it_was_merged() -> None:
 )
 def test_long_phases_have_longer_intervals_and_never_too_many(seconds: float, interval: int) -> None:
     ends, spans = operations(20_000, seconds, seed=5)
-    # So that the last moment is that of the phase.
+    # The last operation ends at the end of the phase.
     ends[-1] = int(seconds * SECOND_NS)
     points = made(ends, spans, range(0, 20_000, 90)).points()
     assert MOST_POINTS / 2 < len(points) <= MOST_POINTS
@@ -146,7 +146,7 @@ def test_one_slice_that_lasts_as_long_as_a_phase_is_widened_too() -> None:
 
 
 def size(series: Series) -> int:
-    """Memory of a series in bytes."""
+    """Returns the memory of a series in bytes."""
     arrays = [array for sparse in series._past.values() for array in sparse]
     return sum(map(sys.getsizeof, arrays)) + series._now.counts.nbytes + sys.getsizeof(series._past)
 
@@ -160,7 +160,7 @@ def test_memory_does_not_grow_with_the_operations_nor_with_the_time() -> None:
             ends = begin + second * SECOND_NS + np.sort(rng.integers(0, 10 * SECOND_NS, 1_000))
             series.add(ends, rng.choice(latencies, 1_000))
         sizes.append(size(series))
-    # An index and a counter of 8 bytes for each distinct latency, and Python's overhead for two arrays.
+    # Each distinct latency has an index and a counter of 8 bytes, and Python adds overhead for two arrays.
     assert max(sizes) < MOST_POINTS * (100 * 16 + 500) + Recorder().counts.nbytes
     points = series.points()
     assert len(points) <= MOST_POINTS

@@ -30,7 +30,7 @@ def dataset() -> SyntheticDataset:
 
 
 def every(dataset: SyntheticDataset) -> SampleBatch:
-    """All samples in the end, variable by variable."""
+    """Returns all samples that are stored in the end, variable by variable."""
     found = [dataset.one(pv) for pv in range(len(dataset.names))]
     pv = np.repeat(np.arange(len(found), dtype="i4"), [len(each.ts) for each in found])
     return SampleBatch(pv, *(np.concatenate(parts) for parts in zip(*found, strict=True)))
@@ -258,7 +258,7 @@ def test_extract_all_counts_and_verifies_all_samples(dataset: SyntheticDataset) 
     bulk, answer = read(pieces[:-1])
     with pytest.raises(Wrong, match="the archive has"):
         bulk.check(answer, 6)
-    # The time is over after two batches.
+    # This call ends by its budget after two batches.
     asked._port.all = lambda: iter(pieces)
     (bulk,) = asked.extract_all(False)
     assert isinstance(bulk, Bulk)

@@ -1,7 +1,7 @@
-"""Guards how a server's program is started and ended: it answers, it ends as it was asked to, with all that it
-started, and with the process that started it; what keeps it from coming up is said in one line.
+"""Tests how a server's program is started and ended. It ends by the requested signal together with all processes that
+it started, and when its parent ends. A server that can't start is reported in one line.
 
-The program is a small one that is real: it writes into its directory what became of it.
+The program is a small real one, which writes to its directory how it ended.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from dyno.servers.process import OUTPUT, Process, as_user, directory, program, s
 
 pytestmark = pytest.mark.usefixtures("processes")
 
-# Notes the signal that it ends by, ends a child of its own session, and itself. It says the number of that child.
+# On a signal, records its name, kills a child that has its own session, and exits. Writes the child's pid to `ready`.
 PROGRAM = """
 import os, signal, subprocess, sys
 from pathlib import Path
@@ -51,9 +51,9 @@ signal.signal(signal.SIGTERM, signal.SIG_IGN)
 Path("ready").touch()
 signal.pause()
 """
-# For a user who may not have this Python: its user, its group, and its other groups.
+# Program for a user who may have no access to this Python. It writes its user, its group and its other groups.
 SHELL = "id -u > told; id -g >> told; id -G >> told; sleep 600 & echo $! > coming; mv coming ready; wait"
-# Starts the program in a directory, as a run does, and says so.
+# Program that starts a server in a directory, as a run does, and prints the server's pid.
 PARENT = """
 import signal, sys
 from pathlib import Path
@@ -76,7 +76,8 @@ def home(place: Path) -> Path:
 
 @pytest.fixture
 def serve(home: Path) -> Iterator[Serve]:
-    """A program that is ready when it says so by a file; not started, and ended with the test."""
+    """Creates processes that are ready when their program has written `ready`. They are closed at the end of the
+    test."""
     made: list[Process] = []
 
     def run(program: str = PROGRAM, **how: object) -> Process:
@@ -122,7 +123,7 @@ def test_a_server_is_stopped_by_its_signal_killed_by_none_and_started_again(home
         assert list(server.pids()) == []
         for name in ("ready", *noted):
             (home / name).unlink()
-    # Once more, where nothing runs.
+    # If no server runs, ending it has no effect.
     for end in (server.stop, server.kill, server.close):
         end()
 
@@ -186,7 +187,7 @@ def test_a_program_that_does_not_answer_is_refused_and_ended(home: Path, serve: 
 @pytest.mark.skipif(sys.platform != "linux", reason="the kernel of Linux alone does it")
 @pytest.mark.parametrize("by", [signal.SIGKILL, signal.SIGQUIT])
 def test_a_server_ends_with_the_process_that_started_it(home: Path, by: signal.Signals) -> None:
-    """Also where that was killed; by the signal that the server wants."""
+    """The server ends even if its parent was killed, by the signal that the server requested."""
     words = [sys.executable, "-c", PARENT, str(home), str(int(by)), sys.executable, "-c", PROGRAM]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as parent:
         assert parent.stdout is not None
@@ -197,7 +198,7 @@ def test_a_server_ends_with_the_process_that_started_it(home: Path, by: signal.S
         assert wait_for(lambda: not leftover_processes.running(pid), seconds=10)
         assert ("SIGQUIT" in files(home)) == (by is signal.SIGQUIT)
     finally:
-        # What was killed could not end its child.
+        # A killed server could not end its child.
         leftover_processes.kill(leftover_processes.family(pid))
         leftover_processes.kill(leftover_processes.family(int((home / "ready").read_text())))
 
@@ -264,7 +265,7 @@ def test_a_server_of_another_user_is_that_and_nothing_more(home: Path) -> None:
         ("root", 0o710, False),
         ("root", 0o711, True),
         ("daemon", 0o710, True),
-        # Who is in the group is not one of the others.
+        # A member of the group has the rights of the group, not those of others.
         ("daemon", 0o701, False),
         ("root", 0o766, False),
     ],
@@ -278,7 +279,7 @@ def test_a_directory_is_the_users_own_and_refused_where_it_can_not_be_entered(
     above.chmod(mode)
     wanted = above / "deep" / "home"
     (above / "inside").mkdir()
-    # The kernel says the same.
+    # The kernel agrees about who may enter.
     assert subprocess.run(["test", "-d", str(above / "inside")], **as_user(user)).returncode == (0 if enters else 1)
     if not enters:
         with pytest.raises(Refused, match=rf"user daemon, who may not enter {above}; .*--work"):
@@ -295,7 +296,7 @@ def test_without_another_user_a_directory_is_made_and_closed(place: Path) -> Non
     assert made.stat().st_uid == os.geteuid()
 
 
-# Says what two variables are.
+# Program that writes the values of two variables.
 VARIABLES = """
 import os, signal
 from pathlib import Path

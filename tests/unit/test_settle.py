@@ -1,7 +1,7 @@
 """Tests that background work of an engine belongs to the phase before it: Dyno waits until the engine is at rest, and
-then counts its writes and the sizes of its files, as allocated on the device.
+only then reads its written bytes and the sizes of its files, as allocated on the device.
 
-The waiting is tested on a clock that the test moves, then with real threads, processes and files, and in whole runs.
+The waiting is tested on a fake clock, then with real threads, processes and files, and in whole runs.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ LIVELY = TESTS / "plugins" / "lively"
 
 
 class World:
-    """A clock that passes when somebody sleeps, and counters that the test sets."""
+    """A fake clock that moves when a test or the tested code sleeps, and counters that the test sets."""
 
     def __init__(self) -> None:
         self.now = self.watched = 0
@@ -60,7 +60,7 @@ class World:
 def world(monkeypatch: pytest.MonkeyPatch) -> World:
     made = World()
     monkeypatch.setattr(module, "sleep", made.sleep)
-    # Threads of the tests' own process.
+    # The real function would look at other threads of the test process.
     monkeypatch.setattr(module, "starved", lambda: False)
     monkeypatch.setattr(module, "monotonic_ns", lambda: made.now)
     monkeypatch.setattr(module, "own", made.own)
@@ -70,7 +70,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
 
 
 def until(end: int, share: float = 1.0, tick: int = 1, **counts: int) -> Callable[[int], Usage]:
-    """CPU time up to `end`, in whole ticks; for a named counter, so many per ms."""
+    """Returns a usage that grows until `end`: CPU time in whole ticks, or each named counter by its value per ms."""
 
     def used(now: int) -> Usage:
         at = min(now, end)
@@ -100,7 +100,7 @@ def test_what_writes_is_waited_for_though_it_hardly_computes(world: World) -> No
 
 @pytest.mark.parametrize("pause", [15 * MS, 25 * MS])
 def test_a_pause_between_two_windows_is_no_rest(world: World, pause: int) -> None:
-    """Two consecutive quiet windows are needed, and no more."""
+    """Rest takes two consecutive quiet windows, and no more."""
     busy = [(0, 30 * MS), (30 * MS + pause, 60 * MS + pause)]
     world.mine = lambda now: replace(NOTHING, user_ns=sum(max(min(now, end) - begin, 0) for begin, end in busy))
     assert settle(())
@@ -143,7 +143,7 @@ def test_a_thread_that_wants_a_core_is_told_by_its_state(tmp_path: Path, busy: t
     for state, wants in (("R", True), ("S", False), ("D", False)):
         task = tmp_path / "proc/self/task/7"
         task.mkdir(parents=True, exist_ok=True)
-        # The program's name has brackets.
+        # The name of a program may contain brackets.
         (task / "stat").write_text(f"7 (a) R (b) {state} 1 1")
         assert starved(root=tmp_path) is wants
     (task / "stat").unlink()
@@ -167,7 +167,7 @@ def test_a_server_is_waited_for_though_its_time_is_told_in_ticks(world: World, s
 
 
 def test_looking_at_a_server_is_not_taken_for_the_engines_work(world: World) -> None:
-    """Going through all processes of the machine takes some milliseconds of CPU time."""
+    """Searching all processes of the machine takes some milliseconds of Dyno's own CPU time."""
     world.looking_ns = 30 * MS
     assert settle([7, 8])
 
@@ -250,7 +250,7 @@ def test_before_a_phase_what_was_written_reaches_the_device(work: Path) -> None:
             opened.write(b"x" * 4096)
         return (own().written_bytes or 0) - (before or 0)
 
-    # Pages of the file system may be included.
+    # The count may include pages of the file system.
     assert write() >= 4096
     rest((), work)
     assert write() >= 4096
@@ -267,10 +267,10 @@ def test_before_a_phase_only_what_was_changed_is_flushed_again(work: Path, monke
     rest((), work)
     assert sorted(flushed) == sorted(file.stat().st_ino for file in files)
     monkeypatch.setattr("dyno.measure.settle.MARGIN_NS", 0)
-    # The step in which the file system tells times.
+    # Wait for longer than the resolution of the file system's times.
     time.sleep(0.05)
     files[1].write_bytes(b"after")
-    # Of an older date, by which nobody may judge.
+    # The replacing file has an older date, which must not decide.
     (work / "other").write_bytes(b"other")
     os.utime(work / "other", (1, 1))
     (work / "other").rename(files[2])
@@ -316,7 +316,7 @@ def test_without_files_there_is_no_size_and_a_vanished_one_is_passed_over(work: 
 # -- whole runs -----------------------------------------------------------------------------------------------
 
 LATE_BYTES = 1 << 20
-"""What the `restless` engine writes at the end of its work in the background."""
+"""Number of bytes that the `restless` engine writes at the end of its background work."""
 
 
 def measured(shell: Shell, engine: str, phases: str) -> list[dict[str, Any]]:
@@ -337,7 +337,7 @@ def test_what_an_engine_does_in_the_background_is_waited_for_and_counted(shell: 
     assert insert["bytes_on_disk"] >= LATE_BYTES
     assert insert["written_bytes"] is None or insert["written_bytes"] >= LATE_BYTES
     assert 300 * 150 < insert["payload_bytes"] < 300 * 200
-    # What only reads has nothing to settle.
+    # A phase that only reads has nothing to settle.
     assert (read["settled"], read["payload_bytes"]) == (None, None)
     assert read["bytes_on_disk"] == insert["bytes_on_disk"]
 

@@ -91,7 +91,7 @@ def test_steal_swapping_stalls_and_heat(between: Callable[..., Told]) -> None:
         },
     )
     assert told == {
-        # Of 200 ticks, 20 are stolen.
+        # 20 of 200 ticks are stolen.
         "steal_percent": 10.0,
         "swapped_in_bytes": 2 * PAGE,
         "swapped_out_bytes": 10 * PAGE,

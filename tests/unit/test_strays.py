@@ -1,5 +1,6 @@
-"""Guards the record of a server's process: one that a killed run left is found and ended with all that it started and
-its shared memory, and nobody else is: neither a process that bears its number now, nor who uses such memory still."""
+"""Tests the record of a server's process. A server that a killed run left behind is killed with all processes that it
+started, and its shared memory is removed. A process that has its pid now is left alone, and so is shared memory that
+another process still uses."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ Start = Callable[..., "tuple[subprocess.Popen[str], int]"]
 
 @pytest.fixture
 def start() -> Iterator[Start]:
-    """Starts a program, and gives it with the number that it prints."""
+    """Starts a program; returns the process and the number that it prints."""
     started: list[subprocess.Popen[str]] = []
 
     def run(program: str, *arguments: str) -> tuple[subprocess.Popen[str], int]:
@@ -112,7 +113,7 @@ def test_a_server_that_is_gone_is_not_there(home: Path, tmp_path: Path, start: S
     leftover_processes.kill(leftover_processes.family(server.pid))
     server.wait()
     assert leftover_processes.recorded(tmp_path) == []
-    # Again, of no process at all: nothing to do, and nothing to write.
+    # All these do nothing for a process that is gone.
     leftover_processes.kill(leftover_processes.family(server.pid))
     leftover_processes.clear(tmp_path)
     leftover_processes.record(home, server.pid)
@@ -121,7 +122,7 @@ def test_a_server_that_is_gone_is_not_there(home: Path, tmp_path: Path, start: S
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "7", "{}", '{"pid": "x", "born": 1}', '{"pid": 1}', '{"pid": null}'])
 def test_a_record_that_is_none_hides_no_other(home: Path, tmp_path: Path, start: Start, text: str) -> None:
-    """As of a run that was killed while it wrote it."""
+    """A run that was killed while it wrote the record may leave such text."""
     for name in ("a", "z"):
         (tmp_path / name).mkdir()
         (tmp_path / name / leftover_processes.RECORD).write_text(text)
@@ -165,7 +166,7 @@ def test_a_record_that_another_user_could_have_written_ends_nobody(
 
 
 def test_a_record_is_not_written_through_a_link(home: Path, tmp_path: Path, start: Start) -> None:
-    """Which the user of the server may put there: the directory is its own."""
+    """The server's user owns the directory, and could create such a link."""
     (tmp_path / "precious").write_text("precious")
     (home / leftover_processes.RECORD).symlink_to(tmp_path / "precious")
     server, _ = start(FAMILY)
@@ -196,7 +197,7 @@ def there(segment: int) -> bool:
 
 @pytest.fixture
 def system_v(start: Start) -> Iterator[Start]:
-    """Starts a process that makes a segment of shared memory; those that are left are removed."""
+    """Starts a process that makes a segment of shared memory. Segments that are left are removed after the test."""
     if not Path("/proc/sysvipc/shm").exists():
         pytest.skip("this kernel does not tell of shared memory")
     made: list[int] = []
@@ -214,7 +215,7 @@ def system_v(start: Start) -> Iterator[Start]:
 
 @pytest.mark.parametrize("gone", [False, True], ids=["running", "gone"])
 def test_a_servers_shared_memory_goes_with_it(home: Path, tmp_path: Path, system_v: Start, gone: bool) -> None:
-    """Which outlives SIGKILL. Another's stays."""
+    """Shared memory outlives SIGKILL, so it must be removed. The segment of another process stays."""
     server, segment = system_v()
     _, others = system_v()
     leftover_processes.record(home, server.pid)
@@ -235,13 +236,13 @@ def test_shared_memory_that_somebody_uses_stays(home: Path, tmp_path: Path, syst
     leftover_processes.record(home, server.pid)
     leftover_processes.clear(tmp_path)
     assert server.wait(30) == -signal.SIGKILL
-    # Removed, it would go with its last user.
+    # If the segment were marked as removed, it would be gone after its last user detaches.
     library.shmdt(ctypes.c_void_p(address))
     assert there(segment)
 
 
 def test_who_changes_the_directory_meanwhile_is_no_trouble(start: Start, home: Path) -> None:
-    """As an embedded engine does until it is killed, which merges what it has."""
+    """An embedded engine changes its directory until it is killed, for example because it merges files."""
     server, _ = start(FAMILY)
     leftover_processes.record(home, server.pid)
     start(CHANGING, str(home.parent))

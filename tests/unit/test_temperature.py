@@ -2,7 +2,7 @@
 
 Cold: the engine is closed, its files leave the page cache, and only then is it opened again; what is still resident
 then, and whether the device has been read from, decides on the sample's temperature. Hot: a whole untimed round of
-all clients comes first. Whole runs, with real engines and with those of `tests/plugins`.
+all clients comes first. The tests are whole runs, with real engines and with those of `tests/plugins`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def test_the_records_suite_has_phases_of_both_temperatures() -> None:
 
 
 def samples(shell: Shell, engine: str) -> dict[str, Sample]:
-    """The samples of an engine's only trial by phase."""
+    """Returns the samples of an engine's only trial by phase."""
     (attempt,) = shell.attempts(engine)
     assert attempt["outcome"] == "ok", attempt["why"]
     assert all(sample["void"] is None and sample["errors"] == 0 for sample in attempt["samples"])
@@ -62,7 +62,7 @@ def can_be_cold(place: Path) -> bool:
 
 @pytest.fixture(scope="module")
 def ran() -> Iterator[Shell]:
-    """One run of the cold phases, with engines with files, one without, and null engines."""
+    """Run of the cold phases, with engines that have files, one that has none, and null engines."""
     with tempfile.TemporaryDirectory(prefix="dyno-tests-", dir=DISK if DISK.is_dir() else None) as name:
         place = Path(name)
         if not can_be_cold(place):
@@ -117,7 +117,7 @@ def test_several_clients_are_measured_cold(shell: Shell, engine: str) -> None:
 
 @pytest.mark.parametrize("engine", ["mapper", "mapper:by=child"])
 def test_an_engine_whose_files_stay_mapped_is_lukewarm(shell: Shell, engine: str) -> None:
-    """The residency decides, not the attempt to evict."""
+    """Residency decides on the temperature, not the attempt to evict."""
     shell.plugins = [LIVELY]
     measure(shell, engine)
     found = samples(shell, "mapper")
@@ -164,7 +164,7 @@ def lives(shell: Shell, engine: str, *words: object, **plan: object) -> dict[int
 
 
 def told(events: list[dict[str, Any]]) -> list[str]:
-    """Names of the calls; of equal neighbours only the first."""
+    """Returns the names of the calls; consecutive equal ones are listed once."""
     calls = [event["call"] for event in events if event["call"] != "version"]
     return [call for at, call in enumerate(calls) if at == 0 or calls[at - 1] != call]
 
@@ -173,7 +173,7 @@ def test_the_engine_is_closed_before_its_files_are_evicted_and_opened_after(shel
     if not can_be_cold(shell.work):
         pytest.skip("the work directory is in memory")
     (events,) = lives(shell, "recorder-lmdb", phases="rand-key,rand-key-cold,scan-cold").values()
-    # It had read everything when it was closed, and is opened with an empty cache.
+    # When it is closed, the engine has read all its files, but it finds an empty cache when it is opened again.
     assert told(events) == ["get", "close", "open", "get", "close", "open", "stretch", "close"]
     opened = [event for event in events if event["call"] == "open"]
     assert [event["files"] > 0 for event in opened] == [True, True]
@@ -187,7 +187,7 @@ def test_client_processes_open_the_engine_after_its_files_were_evicted(shell: Sh
     first, *clients = lives(shell, "recorder-lmdb", clients=2, phases="rand-key-cold").values()
     assert told(first) == ["close", "open", "close"]
     assert [told(events) for events in clients] == [["open", "get", "close"]] * 2
-    # The first of them: the second may find what the first has read.
+    # The first client finds an empty cache. The second may find pages that the first has read.
     assert min(events[0]["resident_percent"] for events in clients) <= 1
 
 
@@ -197,7 +197,7 @@ RECORDS = 40
 
 
 def asked(events: list[dict[str, Any]], call: str) -> list[tuple[int, str]]:
-    """Records of requests, in order."""
+    """Returns thread and key of each request, in order."""
     return [(event["thread"], event["key"]) for event in events if event["call"] == call]
 
 

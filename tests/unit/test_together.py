@@ -1,4 +1,5 @@
-"""A page of several runs begins with the differences, compares the rows in common, and has their costs by prices."""
+"""Tests the page of several runs: it begins with the differences, compares the rows in common, and shows their costs
+by prices."""
 
 from __future__ import annotations
 
@@ -42,7 +43,7 @@ def test_a_page_of_two_machines_begins_with_what_differs_and_what_is_faster(tmp_
     assert "cpu.model A B" in text and "sqlite version 1 2" in text
     assert re.search(r"100 op/s 200 op/s .*faster by at least", text)
     assert text.index("What differs") < text.index("100 op/s")
-    # "Nothing to compare" within each file is no answer here.
+    # Rows without competitors in their own file are compared with the other file.
     assert "no competitor" not in text
     assert "no competitor" in said(build(runs[:1]))
 
@@ -75,7 +76,7 @@ def test_machines_are_compared_by_what_their_rows_cost(tmp_path: Path, shell: Sh
     ended = shell.dyno("report", "old.json", "new.json", "-o", "r.html", "--prices", "p.toml")
     assert ended.status == 0, ended.err
     text = said((shell.home / "r.html").read_text())
-    # A million takes 10,000 s at 0.36 an hour, and 5,000 s at 2 an hour.
+    # A million operations take 10,000 s at 0.36 an hour, and 5,000 s at 2 an hour.
     assert "old.json read sqlite 100 op/s" in text and "1.00 EUR 262.80 EUR" in text
     assert "new.json read sqlite 200 op/s" in text and "2.78 EUR 1,460.00 EUR" in text
     shown = " ".join(shell.dyno("show", "new.json", "--prices", "p.toml").out.split())

@@ -1,6 +1,6 @@
-"""Tests which writes and flushes in a trace belong to a commit, and ended before it was acknowledged.
+"""Tests which writes and flushes in a trace belong to a commit and ended before it was acknowledged.
 
-The lines are strace's, as it prints them with -f -y -s 0.
+The lines have the format of strace with -f -y -s 0.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def test_a_mapping_of_a_file_is_told_and_its_flush_is_counted() -> None:
         assert found.mapped == () and not found.flushes, other
     found = read(shared, begin(), flush(inside), flush(outside), flush(inside, "MS_ASYNC"), end())
     assert dict(found.flushes) == {"msync": 1}
-    # A mapping that replaces another.
+    # One mapping replaces another.
     found = read(shared, mapped("PROT_READ|PROT_WRITE", "MAP_SHARED", B), begin(), flush(inside), WRITE, end())
     assert found.mapped == ("a", "b") and found.flushed == 1
     found = read(shared, begin(), flush(inside), flush(outside), flush(inside, "MS_ASYNC"), end())
@@ -166,11 +166,11 @@ JOURNAL = [f'7 pwrite64({B}, ""..., 512, 0) = 512', FLUSH_B, FLUSH_HOME, WRITE, 
         ([*JOURNAL, CUT], False),
         ([*JOURNAL, f'7 pwrite64({B}, ""..., 28, 0) = 28', FLUSH_B], True),
         ([*JOURNAL, f'7 pwrite64({B}, ""..., 28, 0) = 28'], False),
-        # A file that replaces another: its name is flushed, but not its data.
+        # A renamed file replaces another one. Its name is flushed, but its data may not be.
         ([WRITE, f'7 rename("{HOME}/a", "{HOME}/b") = 0', FLUSH_HOME], False),
         ([WRITE, FLUSH, f'7 rename("{HOME}/a", "{HOME}/b") = 0', FLUSH_HOME], True),
         ([FLUSH_HOME, WRITE, FLUSH, f'7 renameat2(AT_FDCWD</>, "{HOME}/a", AT_FDCWD</>, "{HOME}/b", 0) = 0'], False),
-        # Other files need no order.
+        # Changes of files that the commit did not flush before need no flush.
         ([WRITE, FLUSH, REMOVED, CUT, '7 unlink("/srv/other") = 0', '7 unlink("pipe") = 0'], True),
     ],
 )  # fmt: skip
@@ -250,7 +250,7 @@ def test_of_what_the_kernel_copies_the_file_that_is_copied_to_is_written(line: s
 
 
 def test_of_files_that_are_none_of_the_log_nothing_counts() -> None:
-    """Writes and flushes of other files in the background neither prove nor disprove a commit."""
+    """Background writes and flushes of other files neither prove nor disprove that a commit was flushed."""
     log, other = f"3<{HOME}/server/wal1/a>", f"4<{HOME}/server/table/a>"
     lines = [begin(), f'7 write({log}, ""..., 9) = 9', f"7 fsync({log}) = 0", f"8 fsync({other}) = 0"]
     lines += [f'8 write({other}, ""..., 9) = 9', end()]
@@ -265,8 +265,8 @@ def test_a_background_may_write_on_in_a_few_commits() -> None:
     plain = [begin(), WRITE, FLUSH, end()]
     written_on = [begin(), WRITE, FLUSH, f'9 write({A}, ""..., 9) = 9', end()]
     assert read(*plain * 95, *written_on * 5).flushed == 100
-    # An engine whose commits depend on another thread's writes shows that in all of them.
+    # More than 5 % is no coincidence: if commits depend on another thread's writes, most of them show it.
     assert read(*plain * 94, *written_on * 6).flushed == 94
-    # The committing thread's own unflushed writes belong to the commit.
+    # Unflushed writes of the committing thread itself always count.
     assert read(*plain * 99, begin(), WRITE, FLUSH, WRITE, end()).flushed == 99
     assert read(*plain * 99, begin(), WRITE, f"9 fsync({A}) = 0", f'9 write({A}, ""..., 9) = 9', end()).flushed == 99

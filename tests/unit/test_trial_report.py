@@ -1,4 +1,4 @@
-"""Guards that a sample with impossible figures is void, and that any possible one is accepted."""
+"""Tests that a sample with impossible figures is void, and that every possible one is accepted."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ GOOD = Sample(
 
 
 def why(cores: int = 2, **changed: Any) -> str | None:
-    """Why a sample of two seconds is impossible in a trial of three."""
+    """Returns why a sample of two seconds is impossible in a trial of three seconds, or None."""
     return impossible(replace(GOOD, **changed), 2 * S, 3 * S, cores)
 
 
@@ -39,15 +39,15 @@ def why(cores: int = 2, **changed: Any) -> str | None:
         {"clients": 4, "busy_ns": 4 * S},
         {"wall_ns": None, "client": None},
         {"bulk": True, "operations": 1, "items": 10**9, "bytes": 10**12},
-        # The fastest possible figures.
+        # These are the fastest possible figures.
         {"operations": 20_000_000, "items": 20_000_000},
         {"client": {"user_ns": 2 * S, "system_ns": 2 * S}},
-        # CPU time of a server, since the trial began.
+        # A server's CPU time counts since the trial began.
         {"server": {"user_ns": 6 * S, "system_ns": None}},
-        # Rounded to whole seconds.
+        # A tool may round times to whole seconds.
         {"reported_by": "tool", "elapsed_ns": 2 * S, "busy_ns": 2 * S},
         {"items": 0, "operations": 1, "elapsed_ns": 0, "busy_ns": 0},
-        # Discarded pages.
+        # Discarded pages reduce the written bytes.
         {"written_bytes": -4096},
     ],
 )

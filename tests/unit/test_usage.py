@@ -1,4 +1,4 @@
-"""Tests the use of resources by real work, and by a tree of made-up kernel files."""
+"""Tests the measuring of resource usage, with real work and with a tree of made-up kernel files."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def cold(tmp_path: Path) -> Path:
 def burn() -> None:
     end = time.process_time_ns() + 100 * MS
     while time.process_time_ns() < end:
-        sum(range(10_000))  # In user mode, unlike the clock, which may be a system call.
+        sum(range(10_000))  # Uses user time; reading the clock may be a system call.
 
 
 def cpu_ns(used: Usage) -> int:
@@ -180,7 +180,7 @@ def test_writing(cold: Path) -> None:
     before = usage.own()
     with (cold.parent / "written").open("wb") as file:
         file.write(data)
-        # Not flushed: bytes count when pages are dirtied.
+        # The data is not flushed: the kernel counts bytes when pages are dirtied.
         used = usage.own() - before
     assert part(used.written_bytes) == pytest.approx(1, abs=0.1)
     assert part(used.read_bytes) < 0.1
@@ -193,7 +193,7 @@ def test_another_process(child: Child, cold: Path) -> None:
     child.do(f"data = open({str(cold)!r}, 'rb').read()")
     child.do("for _ in range(20): time.sleep(0.0001)")
     used, own = usage.of(child.pid) - before, usage.own() - own_before
-    # Two counters in ticks of 10 ms, rounded down.
+    # CPU time is the sum of two counters, each rounded down to ticks of 10 ms.
     assert cpu_ns(used) >= 160 * MS
     assert cpu_ns(own) < 100 * MS
     assert part(used.read_bytes) >= 0.9

@@ -1,4 +1,4 @@
-"""Tests the parts of the suite volume that measure nothing: the test for a steady rate, facts of a warm-up, the
+"""Tests the parts of the suite `volume` that measure nothing: the test for a steady rate, facts of a warm-up, the
 command lines and reports of fio and dd, and the values of parameters.
 """
 
@@ -35,10 +35,10 @@ def rounds(rates: Sequence[int]) -> list[Round]:
         ([100] * 5, True),
         ([100] * 4, False),
         ([1, 1, 1, 100, 100, 100, 100, 100], True),
-        # 20.2 % of the mean from the least to the most.
+        # The least and the highest rate differ by 20.2 % of the mean.
         ([100, 100, 121, 100, 100], False),
         ([100, 100, 120, 100, 100], True),
-        # Within 20 %, but rising by more than 10 %.
+        # These rates differ by less than 20 %, but rise by more than 10 %.
         ([95, 98, 100, 104, 108], False),
         ([98, 99, 100, 101, 102], True),
         ([0] * 5, False),
@@ -92,7 +92,7 @@ def test_a_command_line_has_the_parameters_of_the_job() -> None:
     wanted = {"rw": "randrw", "bs": "4096", "size": "1048576", "iodepth": "8", "numjobs": "2", "rwmixread": "70"}
     wanted |= {"ioengine": "libaio", "direct": "1", "runtime": "1500ms", "randseed": "3"}
     assert wanted.items() <= options.items() and "fdatasync" not in options
-    # The file must exist.
+    # fio must not create the file.
     assert options["allow_file_create"] == "0"
 
 
@@ -120,7 +120,7 @@ def kind(ios: int = 0, at_ms: int = 0, bins: dict[str, int] | None = None) -> di
 
 
 def printing(directory: Path, *states: dict[str, Any], before: str = "") -> list[str]:
-    """A program that prints these states of a job as fio does."""
+    """Returns the command of a program that prints these states of a job as fio does."""
     texts = [json.dumps({"jobs": [state]}, indent=2) for state in states]
     (directory / "output").write_text(before + "\n".join(texts) + "\n")
     return ["sh", "-c", "cat output; exit 0"]
@@ -146,7 +146,7 @@ def test_rounds_are_the_differences_of_fios_states(tmp_path: Path) -> None:
 
     words, io = printing(tmp_path, *states), IO("randwrite", BLOCK, 1 << 20)
     report = fiorun.run(words, Target(tmp_path, "volume"), io, 250 * MS, enough, "fio 3.33")
-    # A state that came too early counts with the first round.
+    # A state that was printed too early is counted in the first round.
     assert seen == [Round(250 * MS, 250 * MS, 100), Round(500 * MS, 250 * MS, 300)]
     assert [(point["from_ns"], point["operations"]) for point in report.series] == [(0, 100), (250 * MS, 300)]
     assert [point["p99_ns"] // 100 for point in report.series] == [10, 50]

@@ -1,4 +1,4 @@
-"""Tests the cost of a wake-up by round trips of two processes, real and made up."""
+"""Tests the cost of a wake-up, computed from real and made-up round trips of two processes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def can_stay() -> bool:
 
 @pytest.mark.usefixtures("processes")
 def test_round_trips_of_this_machine_are_told_asleep_and_awake() -> None:
-    # On a busy machine such a short time has too few round trips.
+    # On a busy machine, this short time may have too few round trips.
     found = next((told for _ in range(5) if (told := measured(0.4)) and told["cost_ns"] is not None), None)
     if found is None:
         assert not can_stay(), "the machine is too busy"
@@ -56,7 +56,7 @@ def test_it_leaves_nothing_behind() -> None:
 
 
 def test_a_wake_up_is_half_of_what_a_round_trip_takes_longer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The larger cost of both placements counts."""
+    """The result is the larger cost of the two placements, `apart` and `free`."""
     monkeypatch.setattr("dyno.host.wakeups.cores", lambda: [0, 1])
     monkeypatch.setattr("dyno.host.wakeups.quota_cores", lambda root: None)
     kept: list[int] = []

@@ -1,4 +1,4 @@
-"""The native load for servers, against peers that answer as the protocols allow, and as they don't."""
+"""Tests the native load for servers, with peers that follow the protocols and peers that violate them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PONG = b"+PONG\r\n"
 
 @contextmanager
 def peers(*answers: Callable[[socket.socket], None]) -> Iterator[list[socket.socket]]:
-    """A connection to each of these servers; each runs in a thread with its own end."""
+    """Yields a connection to each of these servers. Each server runs in a thread with its own end."""
     pairs = [socket.socketpair() for _ in answers]
     threads = [
         threading.Thread(target=answer, args=(theirs,), daemon=True)
@@ -42,7 +42,7 @@ def peers(*answers: Callable[[socket.socket], None]) -> Iterator[list[socket.soc
 
 
 def replying(*pieces: bytes, request: int, pause: float = 0.0) -> Callable[[socket.socket], None]:
-    """Answers each request of so many bytes with the pieces, one `send` each."""
+    """Returns a server that answers each request of `request` bytes with the pieces, one `send` each."""
 
     def serve(peer: socket.socket) -> None:
         received = b""

@@ -1,4 +1,4 @@
-"""Verdicts and answers are told in words that a reader can't take for more than they say."""
+"""Tests the wording of verdicts and answers, which must not claim more than the data shows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dyno.report.tables import units, wording
 from dyno.results import Run
 from dyno.stats.verdict import Verdict
 
-# Geometric noise: the mean of the logarithms is 0, so that ratios come out as they are written.
+# The noise is geometric: its logarithms have a mean of 0, so that it doesn't change ratios.
 QUIET = (1.0, 1.01, 1 / 1.01, 1.0, 1.0)
 NOISY = (1.0, 1.3, 1 / 1.3, 1.0, 1.0)
 
@@ -127,7 +127,7 @@ def test_a_ratio_stands_with_its_interval() -> None:
         (1.1, 1.54, "1.30", "1.10 – 1.54"),
         (100.0, 280.0, "170", "100 – 280"),
         (1_000.0, 2_900.0, "1,700", "1,000 – 2,900"),
-        # Of a wide interval the end that is shown: a median of 253 would be taken for a measurement.
+        # Of a wide interval only one end is shown: its middle would be taken for a measurement.
         (2.07, 82_852.0, "≥ 2.0", "2.0 – 83,000"),
         (0.0321, 0.457, "≤ 0.46", "0.032 – 0.46"),
         (0.03, 2.95, "–", "0.030 – 3.0"),
@@ -205,7 +205,7 @@ def test_one_engine_alone() -> None:
 
 
 def both(**rates: tuple[float | None, float | None]) -> Run:
-    """The rates of `fill` and `read`; None for a phase that the engine does not have."""
+    """Returns a run with these rates of `fill` and `read`; None stands for a phase that the engine does not have."""
     rows = (
         (a_cell(name), {phase: around(rate) for phase, rate in zip(("fill", "read"), given, strict=True) if rate})
         for name, given in rates.items()
@@ -321,7 +321,7 @@ def test_a_run_without_a_number_has_no_answer() -> None:
 
 
 def test_the_first_sentence_is_whole_by_itself() -> None:
-    """A page puts it on top, and what follows it below."""
+    """A page shows the first sentence on top, and the others below."""
     tie = reads(sqlite=around(1), lmdb=around(1.001, (1.0,) * 5), memory=around(0.5))
     for run in (both(sqlite=(1, 100), lmdb=(1.5, 10)), tie):
         head, _, rest = only(run).partition(". ")

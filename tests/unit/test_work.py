@@ -30,7 +30,7 @@ from dyno.suites.records.port import VERSION_DIGITS, Key, Reader, Record, Record
 from dyno.suites.records.workload import RecordsWorkload
 
 ONCE = Pace()
-"""One round, however long it takes."""
+"""Pace of a single round, however long it takes."""
 SEED = 11
 TXNS = (1, 7, "all")
 BY_NAME = {phase.name: phase for phase in PHASES}
@@ -52,7 +52,7 @@ def little_to_collect() -> Iterator[None]:
 
 
 def of(engine: str) -> EngineSpec:
-    """The spec of an engine through its port of this suite."""
+    """Returns the spec of an engine through its port of this suite."""
     spec = registry.through(registry.suite("records"), registry.engine(engine))
     assert spec is not None
     return spec
@@ -276,12 +276,12 @@ def test_a_cold_phase_reads_few_records_but_one_at_least(
 
 
 def share(home: Path, phase: Phase, client: int, clients: int, **given: Any) -> Stream:
-    """The operations of one client among several, on the null engine, where the other clients need not run."""
+    """Returns the operations of one client among several, on the null engine, where the others need not run."""
     return stream_of(workload(home / f"{client}-{clients}", "null", clients=clients, **given), phase, client, clients)
 
 
 def records_of(stream: Stream) -> list[Any]:
-    """The records or keys of all transactions, in one list."""
+    """Returns the records or keys of all transactions, in one list."""
     one_by_one: list[Any] = []
     for kind, argument in stream:
         one_by_one += argument if kind == "operation" and isinstance(argument, list) else [argument]
@@ -569,7 +569,7 @@ class LyingReader:
 
 
 NOTHING = object()
-"""Stands for a lie that says None."""
+"""Stands for None as a wrong answer, since a lie that returns None changes nothing."""
 
 STRANGER = {"name": "zzzzzzzzzz", "location": "ZZZZZZZZZZ", "stub": "x" * 20}
 
@@ -579,7 +579,7 @@ def wrong(record: Any, known: Known | None = None) -> Any:
 
 
 def stale(record: Any, known: Known) -> Any:
-    """The record before its last replacement."""
+    """Returns the version of a record before its last replacement."""
     number = known.numbers.get((record["name"], record["location"])) if record else None
     version = int(record["stub"][:VERSION_DIGITS]) if record else 0
     return None if version == 0 or number is None else known.dataset.record(number, version - 1)
@@ -734,7 +734,7 @@ COLD_CASES = [(f"{phase}-cold", *rest) for phase, *rest in CASES if phase in ("r
 
 @pytest.mark.parametrize(("phase", "method", "name", "lie"), COLD_CASES, ids=[f"{c[0]}-{c[2]}" for c in COLD_CASES])
 def test_one_wrong_answer_voids_a_cold_phase(phase: str, method: str, name: str, lie: Lie, tmp_path: Path) -> None:
-    # With so few records there is one operation.
+    # With so few records the phase has one operation.
     whole = workload(tmp_path, distribution="uniform")
     assert lied_to(whole, Known(), BY_NAME[phase], method, lie).void
 
@@ -751,7 +751,7 @@ MIXED_CASES: list[tuple[str, str, str, Lie]] = [
     [pytest.param(mix, method, lie, id=f"{mix}-{method}-{name}") for mix, method, name, lie in MIXED_CASES],
 )
 def test_one_wrong_answer_voids_a_mix(mix: str, method: str, lie: Lie, tmp_path: Path) -> None:
-    # At several positions, so that in mix f both kinds of reads, alone and before a write, are changed.
+    # The lie is at several positions, so that in mix f both kinds of reads, alone and before a write, are changed.
     for at in (0, 1, 3):
         whole = workload(tmp_path / str(at), mix=mix, operations=150, distribution="uniform")
         assert lied_to(whole, known_of(mix, 150, 1), BY_NAME["mixed"], method, lie, at).void
@@ -772,7 +772,7 @@ SHARED_CASES: list[tuple[str, str, str, Lie]] = [
     [pytest.param(mix, method, lie, id=f"{mix}-{method}-{name}") for mix, method, name, lie in SHARED_CASES],
 )
 def test_one_wrong_answer_voids_a_mix_of_several_clients(mix: str, method: str, lie: Lie, tmp_path: Path) -> None:
-    # Client 0 of 2, while the other is idle: half of its reads are of the other's records.
+    # Client 0 of 2 runs while the other is idle. Half of its reads are of the other client's records.
     for at in range(4):
         home = tmp_path / str(at)
         whole = workload(home, clients=2, mix=mix, operations=500, distribution="uniform")
@@ -895,7 +895,7 @@ def test_one_missing_or_surplus_record_among_thousands_is_found(damage: str, pla
 
 
 def strings(stream: Stream) -> int:
-    """The characters of the records' strings, which are ASCII."""
+    """Returns the number of bytes of the records' strings."""
     return sum(len(text.encode()) for record in records_of(stream) for text in record.values())
 
 
@@ -972,8 +972,8 @@ def test_an_error_in_a_mix_that_inserts_or_modifies_does_not_void(mix: str, tmp_
 
 
 def test_verifying_generates_each_stub_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """This took minutes with a few large records: each was generated again for a hundred draws, by key and by each
-    index."""
+    """With a few large records, generating each stub again for a hundred draws, by key and by each index, would take
+    minutes."""
     phase, generated = BY_NAME["update"], Counter[int]()
     whole = workload(tmp_path, records=8)
     whole.prepare(phase)
@@ -985,7 +985,7 @@ def test_verifying_generates_each_stub_once(tmp_path: Path, monkeypatch: pytest.
         return record(dataset, number, version)
 
     monkeypatch.setattr(Dataset, "record", counted)
-    # The walk, the sample by key and by two indexes, and the entries of these.
+    # The terms are the walk, the sample by key, the sample by two indexes, and the entries of these indexes.
     assert whole.verify(phase) == 8 + 8 + 2 * 8 + 2 * 8
     assert generated and max(generated.values()) == 1
     whole.close()

@@ -1,4 +1,4 @@
-"""Guards the worker's pipe: events arrive whole and in order, garbage and endless lines are errors, and a clock that
+"""Tests the worker's pipe: events arrive whole and in order, garbage and endless lines are errors, and a clock that
 disagrees with the reader's is detected, however late either side gets a core.
 """
 
@@ -115,7 +115,7 @@ class World:
         events(self._channel)
 
     def report(self, *clocks: float) -> None:
-        """An event; `clocks`: by how many seconds the worker's clocks are off."""
+        """Writes an event. `clocks` are the seconds by which the worker's clocks are off."""
         os.write(self._ends[1], line(*(self.now + int(off * SECOND) for off in clocks)))
 
 
@@ -171,7 +171,7 @@ def test_normal_differences_of_two_processes_and_clocks_are_accepted(world: Worl
     for _ in range(100):
         world.let_pass(60)
         world.read()
-        # A core lost between reading and writing, and a clock that is slewed by 500 parts in a million.
+        # The worker lost its core between reading and writing, and its clock is slewed by 500 parts in a million.
         world.report(-0.09, (world.now - 1_000 * SECOND) / SECOND * 500e-6)
         world.read()
 
