@@ -140,7 +140,7 @@ def test_positions_finds_answers_of_exactly_one_type(answers: list[Any]) -> None
 
 
 def test_answers_are_searched_by_type_natively() -> None:
-    """In Python the search takes as long as the measuring loop, so it must be native."""
+    """A search in Python takes as long as the measuring loop, so it must be native."""
     the_loop("native")
     assert positions is not positions_by_type
 

@@ -370,7 +370,6 @@ def test_modules_are_of_a_size_that_can_be_read() -> None:
             {"dyno.contracts.model", "dyno.contracts.suite", "dyno.host.usage", "dyno.contracts.native"},
             {"closed", "paced", "_wait", "bulk"},
         ),
-        # This loop runs pipelined operations.
         ("dyno.measure.pipelined_loop", {"dyno.contracts.suite", "dyno.measure.loop"}, {"many"}),
     ],
 )

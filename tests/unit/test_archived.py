@@ -46,7 +46,7 @@ def written(path: Path, name: str, rows: Iterable[tuple[int, Any, int, int]], ki
 
 
 def samples_of(pv: int, count: int = 200) -> list[tuple[int, float, int, int]]:
-    """Samples of the simulated facility; status and severity are both zero or both not, as in real files."""
+    """Returns samples of the simulated facility; status and severity are both zero or both not, as in real files."""
     found = Facility(1, 5, count).samples(np.full(count, pv), np.arange(count))
     return list(zip(*(values.tolist() for values in found[1:]), strict=True))
 

@@ -93,7 +93,7 @@ def test_where_nobody_probed_nothing_is_said(host: dict[str, Any]) -> None:
 
 
 def test_what_flushes_nothing_and_what_tells_bytes() -> None:
-    """At tier process commits don't wait for flushes, of which there is no share. Bytes have a share of memory."""
+    """At tier process commits don't wait for flushes, so only the share of the memory bandwidth is known."""
     found = run(ceilings=MOST)
     cells = [replace(cell, tier=Tier.PROCESS) for cell in found.cells]
     moving = changed(

@@ -790,7 +790,7 @@ def test_an_engine_has_one_colour_in_all_charts(run: Run) -> None:
     scale = theme.scale(heading.engines(shown), "color")
     colour = dict(zip(scale["domain"], scale["range"], strict=True))
     for chart in charts.of(shown):
-        # In these charts, colours don't stand for engines, but for verdicts, parameters or parts of a latency.
+        # Colours of these charts don't stand for engines, but for verdicts, parameters or parts of a latency.
         if chart.name in ("ratios", "tradeoff", "parts"):
             continue
         records = [r for r in chart.records(shown) if r["engine"] == "sqlite" and r["params"]["clients"] == 1]

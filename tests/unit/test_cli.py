@@ -1,8 +1,8 @@
 """Tests the commands as a shell runs them: exit status, one line on standard error, only the result on standard
 output.
 
-Guards the statuses (0 done, 1 done and something failed, 2 usage error, 3 nothing measured; for failing runs see
-`tests/lifecycle/test_faults.py`), and that no user's mistake and no damaged file shows a traceback.
+Covers the statuses (0 done, 1 done and something failed, 2 usage error, 3 nothing measured; for failing runs see
+`tests/lifecycle/test_faults.py`), and that neither a user's mistake nor a damaged file shows a traceback.
 """
 
 from __future__ import annotations

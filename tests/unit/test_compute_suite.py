@@ -66,7 +66,8 @@ def test_a_right_answer_passes_and_a_nearly_right_one_fails(name: str, dtype: st
 
 
 def test_a_naive_sum_of_float32_is_wrong() -> None:
-    """In float32 the sum of 20 million numbers stops growing, since each is lost beside the large sum."""
+    """In float32 the sum of 20 million numbers stops growing: a single number is too small to change the large
+    sum."""
     arrays = {"x": np.full(20_000_000, 0.999, np.float32)}
     (last,) = np.add.accumulate(arrays["x"], dtype=np.float32)[-1:]
     with pytest.raises(Wrong, match="sum"):

@@ -142,7 +142,6 @@ def test_a_library_that_is_not_for_this_python_has_no_command_and_says_so() -> N
     assert "needs dyno_none: not available for Python" in str(marked.lacking())
     other = replace(marked, requires=("dyno_none>=1; python_version >= '3.10'",))
     assert other.lacking() == "needs dyno_none: dyno install sqlite"
-    # plyvel has no wheel for Python 3.13: if it were not excluded, it would make every common installation fail
-    # there.
+    # plyvel has no wheel for Python 3.13, and would make the installation of all other engines fail there.
     assert installation.excluded(("plyvel",), registry.engine("leveldb").requires, "3.13")
     assert not installation.excluded(("plyvel",), registry.engine("leveldb").requires, "3.12")

@@ -1,4 +1,4 @@
-"""Tests which modules another interpreter has, found without starting it if it has them all."""
+"""Tests the search for modules of another interpreter, which is started only if some of them are not found."""
 
 from __future__ import annotations
 

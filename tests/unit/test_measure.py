@@ -393,7 +393,8 @@ def test_garbage_collection_is_on_again_after_an_exception(where: str, loop: str
 
 
 class Rounds:
-    """Rounds of operations that last `ns` each and take the number of their round; records the requested rounds.
+    """Rounds of operations that last `ns` each and have their round's number as argument. Records the requested
+    rounds.
 
     Rounds after `last` are empty, but warm-up rounds never are.
     """

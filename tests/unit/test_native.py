@@ -160,7 +160,7 @@ def through(
 def comparable(answer: Any) -> tuple[type, Any]:
     if isinstance(answer, Exception):
         return type(answer), answer.args
-    # NaN does not equal itself.
+    # Floats are compared as text, since NaN does not equal itself.
     return type(answer), str(answer) if isinstance(answer, float) else answer
 
 

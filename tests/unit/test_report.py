@@ -322,8 +322,7 @@ def test_cpu_time_has_two_digits_or_whole_units(ns: float | None, shown: str) ->
 
 
 def test_that_of_a_server_stands_beside_its_clients(run: Run) -> None:
-    """The cell is empty if there is no server, and has a dash if the server used too little for the kernel's
-    ticks."""
+    """Without a server the cell is empty. A server that used too little for the kernel's ticks has a dash."""
     shown = printed(using(run, **SERVED))
     assert CPU not in shown and "  client, server: CPU time of their processes" in shown
     for table in tables(shown):

@@ -87,8 +87,8 @@ def test_all_start_at_one_moment_and_none_before_it() -> None:
 @pytest.mark.usefixtures("processes")
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked")
 def test_many_who_wait_leave_the_cores_to_the_one_they_wait_for() -> None:
-    """That client may itself wait for a server that needs a core. All waiting clients together check as often as
-    one."""
+    """The last client may itself wait for a server that needs a core. All waiting clients together check the barrier
+    as often as one."""
     clients = 24
     meeting = Barrier(clients, False)
     looks = np.frombuffer(mmap.mmap(-1, 8 * clients), dtype=np.int64)

@@ -257,7 +257,7 @@ def test_before_a_phase_what_was_written_reaches_the_device(work: Path) -> None:
 
 
 def test_before_a_phase_only_what_was_changed_is_flushed_again(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server has a thousand files, and the device is asked for each."""
+    """A server may have a thousand files, and each flush is a request to the device."""
     flushed: list[int] = []
     monkeypatch.setattr("dyno.measure.settle.os.fsync", lambda file: flushed.append(os.fstat(file).st_ino))
     work.mkdir()

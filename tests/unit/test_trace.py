@@ -188,7 +188,7 @@ def test_writes_and_flushes_belong_to_the_commit_in_which_they_ended() -> None:
         (False, False),
     ]
     assert (found.written, found.flushed) == (2, 1)
-    # Counts span the first mark to the last.
+    # Flushes and writes are counted from the first mark to the last.
     assert (dict(found.flushes), dict(found.writes)) == ({"fsync": 2}, {"write": 2})
 
 

@@ -127,7 +127,7 @@ def test_a_ratio_stands_with_its_interval() -> None:
         (1.1, 1.54, "1.30", "1.10 – 1.54"),
         (100.0, 280.0, "170", "100 – 280"),
         (1_000.0, 2_900.0, "1,700", "1,000 – 2,900"),
-        # Of a wide interval only one end is shown: its middle would be taken for a measurement.
+        # Only one end of a wide interval is shown: its middle would be taken for a measurement.
         (2.07, 82_852.0, "≥ 2.0", "2.0 – 83,000"),
         (0.0321, 0.457, "≤ 0.46", "0.032 – 0.46"),
         (0.03, 2.95, "–", "0.030 – 3.0"),
