@@ -265,7 +265,7 @@ def test_bars_are_as_long_as_the_figures(run: Run) -> None:
 
 
 def _length(path: str) -> float:
-    """Length of a bar, which begins at 0."""
+    """Returns the length of a bar, which begins at 0."""
     return max(float(x) for x in re.findall(r"[Mh]([\d.]+)", path))
 
 

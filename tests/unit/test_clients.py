@@ -246,7 +246,7 @@ def test_a_closed_loop_has_no_response_time(how: str) -> None:
     assert (tally.response, tally.late) == (None, None)
 
 
-# -- what the clients used --------------------------------------------------------------------------------
+# -- usage of clients -------------------------------------------------------------------------------------
 
 
 def burn(ms: int) -> None:

@@ -90,7 +90,7 @@ def test_nodes_have_own_addresses_and_common_ports(tmp_path: Path) -> None:
     assert alone.host == loopback.HOST and alone.password == addresses[0].password
 
 
-# -- what becomes of samples --------------------------------------------------------------------------------
+# -- lost and surviving samples -----------------------------------------------------------------------------
 
 
 class Pair(Nodes):
@@ -113,7 +113,7 @@ FAILED = 7
 
 
 def survived(survives: bool = True) -> Survival:
-    """Returns the facts recorded while a node died and one batch failed afterwards."""
+    """Returns a `Survival` that has recorded the death of a node and one failed batch."""
     server = Pair(survives)
     found = Survival(server, DATASET, 50)
     inserted = []

@@ -213,7 +213,7 @@ def test_the_halves_of_a_steady_run_are_not_called_different(compare: Any) -> No
     assert set(kinds.values()) <= {"alike", "unclear"}
 
 
-# -- what it refuses ------------------------------------------------------------------------------------------
+# -- refused input --------------------------------------------------------------------------------------------
 
 NOTHING = "nothing to compare: no two engines have a number in a phase at the same tier"
 

@@ -193,7 +193,7 @@ def test_the_group_of_a_killed_run_is_swept(shell: Shell) -> None:
         assert groups() == before
 
 
-# -- where it can't be had ----------------------------------------------------------------------------------------
+# -- if memory can't be limited -----------------------------------------------------------------------------------
 
 
 def test_where_there_is_no_controller_nothing_is_run_and_one_line_says_what_would_be_right(

@@ -227,7 +227,7 @@ def test_the_body_goes_to_no_pipe_and_over_no_run_file(server: Scripted, shell: 
     assert shell.dyno("http", f"{server.url}/page", "-o", "/dev/null").status == 0
 
 
-# -- what fails ----------------------------------------------------------------------------------------------------
+# -- failed requests -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -293,7 +293,7 @@ def test_a_status_is_a_failure_only_where_that_is_asked_for(server: Scripted) ->
     assert http.request(f"{server.url}/none", fail=True)["exitcode"] == 22
 
 
-# -- what can't be asked for ---------------------------------------------------------------------------------------
+# -- refused requests ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -349,7 +349,7 @@ def test_one_that_libcurl_does_not_begin_takes_no_time_of_the_machines() -> None
         assert sum(filter(None, hop["stages"].values())) == pytest.approx(hop["total_time"])
 
 
-# -- the pieces ----------------------------------------------------------------------------------------------------
+# -- stages, percentiles and redirects -----------------------------------------------------------------------------
 
 
 def test_stages_are_the_differences_of_moments() -> None:

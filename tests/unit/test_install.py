@@ -127,7 +127,7 @@ def test_pip_and_what_it_started_end_with_the_command(shell: Shell, tmp_path: Pa
     assert process.returncode == (-number if number is signal.SIGKILL else 130)
 
 
-# -- what is declared -------------------------------------------------------------------------------------------
+# -- declarations -----------------------------------------------------------------------------------------------
 
 
 HUGE = {"cudf", "cupy", "dask_cupy", "torch"}

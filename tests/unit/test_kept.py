@@ -31,7 +31,7 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "r.json"
 
 
-# -- what is no file ------------------------------------------------------------------------------------------
+# -- pipes, directories and large files -----------------------------------------------------------------------
 
 READERS = (
     ("show", "{file}"),
@@ -95,7 +95,7 @@ def test_a_line_without_an_end_is_not_read_whole(file: Path) -> None:
         results.load(file)
 
 
-# -- what is written ------------------------------------------------------------------------------------------
+# -- written files --------------------------------------------------------------------------------------------
 
 
 @pytest.fixture

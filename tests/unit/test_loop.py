@@ -97,7 +97,7 @@ def spans(seen: LoopResult) -> list[int]:
     return (seen.ends - seen.starts).tolist()
 
 
-# -- what is called, and when ------------------------------------------------------------------------------
+# -- order of calls ----------------------------------------------------------------------------------------
 
 
 def test_around_is_entered_before_the_first_call_and_left_after_the_last_and_its_yield_reaches_calls(
@@ -307,7 +307,7 @@ def test_none_that_is_due_after_the_deadline_is_begun_nor_waited_for(loop: str) 
     assert seen.out_of_time
 
 
-# -- time, by a clock that is turned by hand ----------------------------------------------------------------
+# -- time, on a fake clock ----------------------------------------------------------------------------------
 
 
 def test_a_span_is_its_call_alone(clock: Clock) -> None:

@@ -85,7 +85,7 @@ def burn(ms: int) -> None:
         pass
 
 
-# -- what is built ahead ----------------------------------------------------------------------------------
+# -- inputs that are built ahead --------------------------------------------------------------------------
 
 
 class Large:
@@ -332,7 +332,7 @@ def test_a_phase_whose_operations_are_all_done_ended_by_count(clock: Clock) -> N
     assert tally.ended_by == "count"
 
 
-# -- around the measuring ---------------------------------------------------------------------------------
+# -- before and after the measuring -----------------------------------------------------------------------
 
 
 @both_loops
@@ -866,7 +866,7 @@ def test_when_the_slowest_operation_began_is_kept(loop: str, rate: float | None)
     assert at_ns + span_ns <= tally.elapsed_ns
 
 
-# -- over the time ----------------------------------------------------------------------------------------
+# -- series over time -------------------------------------------------------------------------------------
 
 
 def test_the_series_is_of_measured_time_and_of_measured_operations(clock: Clock) -> None:
@@ -884,7 +884,7 @@ def test_the_series_is_of_measured_time_and_of_measured_operations(clock: Clock)
     assert points == [(0, 3), (1, 4), (2, 2)]
 
 
-# -- the processor's time of pauses ------------------------------------------------------------------------
+# -- CPU time of pauses ------------------------------------------------------------------------------------
 
 
 @both_loops

@@ -604,7 +604,7 @@ def test_an_interrupt_ends_a_slice(native: Any, how: str, what: str, most: int) 
     assert 1 <= int(ended.stdout.split()[-1]) <= most
 
 
-# -- which loop --------------------------------------------------------------------------------------------
+# -- choice of the loop ------------------------------------------------------------------------------------
 
 
 KERNELS = """

@@ -40,7 +40,7 @@ print(residency(files).percent, evict(files, drop=Path("missing")), residency(fi
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
-    """Directory on a disk."""
+    """Temporary directory on a real disk, not in memory."""
     for parent in (tmp_path, Path(__file__).parent):
         if filesystem(parent)["ram_backed"] is not True and os.access(parent, os.W_OK):
             with tempfile.TemporaryDirectory(dir=parent, prefix=".pagecache-") as directory:

@@ -38,7 +38,7 @@ SHOWN = (
     ("redis://h/0?word", "redis://h/0?***"),
     ("redis://h:6379/0?password=x@y", "redis://h:6379/0?password=***"),
     ("redis://h/0?db=1#word", "redis://h/0?db=1#***"),
-    # These have no scheme.
+    # These addresses have no scheme.
     ("host=h password='a b' user=u", "host=h password=*** user=u"),
     ("host=h PASSWORD = x port=1", "host=h PASSWORD = *** port=1"),
     # One argument may have several addresses.

@@ -51,7 +51,7 @@ def test_an_empty_and_a_too_large_range_are_refused(n: int) -> None:
         Permutation(n, 1)
 
 
-# -- random to look at. All seeds are fixed: what passes once passes always. ------------------------------------
+# -- randomness. All seeds are fixed, so results never change. --------------------------------------------------
 
 
 @pytest.mark.parametrize("n", [3, 4, 5, 7, 10])

@@ -133,7 +133,7 @@ def test_seed_retries_and_memory_have_defaults() -> None:
     assert (run_plan.seed, run_plan.retries, run_plan.memory) == (0, 0, 1 << 30)
 
 
-# -- how long and how fast ------------------------------------------------------------------------------------
+# -- duration and rate ----------------------------------------------------------------------------------------
 
 
 def test_a_plan_says_how_long_and_how_fast_a_cell_is_measured() -> None:
@@ -298,7 +298,7 @@ def test_the_seed_decides_the_order() -> None:
     assert blocks(seed=3) != blocks(seed=4)
 
 
-# -- until the intervals are narrow ---------------------------------------------------------------------------
+# -- measuring until intervals are narrow ---------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("text", ["5%", "5 %", "5", 5, 5.0])
@@ -359,7 +359,7 @@ def test_there_is_a_block_of_any_number_and_it_does_not_hang_on_the_others() -> 
     assert sorted(trial.cell for trial in until.block(500)) == list(range(len(until.cells)))
 
 
-# -- what can't be --------------------------------------------------------------------------------------------
+# -- refused plans --------------------------------------------------------------------------------------------
 
 
 def asked(**given: Any) -> RunRequest:

@@ -75,7 +75,7 @@ def edit(path: Path, change: Any) -> None:
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 
-# -- what is drawn --------------------------------------------------------------------------------------------
+# -- contents of a picture ------------------------------------------------------------------------------------
 
 
 def test_a_picture_says_what_it_is_of(shell: Shell) -> None:
@@ -247,7 +247,7 @@ def test_a_picture_is_replaced(shell: Shell) -> None:
     assert svg(shell, "--chart", "size").tag.endswith("svg")
 
 
-# -- what can't be drawn --------------------------------------------------------------------------------------
+# -- refused pictures -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

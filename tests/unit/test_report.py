@@ -754,7 +754,7 @@ def test_show_prints_each_form(shell: Shell, measured: Run, flag: str, form: Cal
     assert out == form(measured)
 
 
-# -- what an outside tool reported, bytes and parts ----------------------------------------------------------------
+# -- figures of outside tools, bytes and parts ---------------------------------------------------------------------
 
 
 def test_what_a_tool_reported_stands_in_a_table_of_its_own_with_its_name(run: Run) -> None:

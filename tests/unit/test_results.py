@@ -253,7 +253,7 @@ def test_what_is_no_histogram_of_ours_is_refused(whole: bytes) -> None:
         percentiles([whole])
 
 
-# -- there and back -------------------------------------------------------------------------------------------
+# -- written values are read back -----------------------------------------------------------------------------
 
 SAMPLE = Sample(
     phase="rand-key",

@@ -111,7 +111,7 @@ def trial(home: Path, engine: str, **more: Any) -> Iterator[Any]:
 
 
 def found(workload: Any, seed: int = 1) -> int:
-    """Number of records in a store."""
+    """Returns the number of records in a store."""
     dataset = Dataset(PARAMS["records"], 0, 150, seed)  # type: ignore[arg-type]
     numbers = range(dataset.records)
     with workload.connect() as port:

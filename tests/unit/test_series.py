@@ -53,7 +53,7 @@ def check(points: Sequence[Any], ends: Times, spans: Times, interval_ns: int = S
             assert exact <= point[name] <= exact * (1 + PRECISION), name
 
 
-# -- what the points are ----------------------------------------------------------------------------------
+# -- points of a series -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("seed", range(3))

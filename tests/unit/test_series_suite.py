@@ -122,7 +122,7 @@ def test_a_plain_pattern_has_no_late_and_no_repeated_samples() -> None:
     assert min(further[0].batch.ts) >= plain.end > max(arrivals[-1].batch.ts)
 
 
-# -- the digest and the judges ----------------------------------------------------------------------------
+# -- digests and checks -----------------------------------------------------------------------------------
 
 
 def changed(batch: SampleBatch, name: str, change: Callable[[Any], Any]) -> SampleBatch:

@@ -31,7 +31,7 @@ TICK = 10 * MS
 LIVELY = TESTS / "plugins" / "lively"
 
 
-# -- on a clock that the test moves ---------------------------------------------------------------------------
+# -- on a fake clock ------------------------------------------------------------------------------------------
 
 
 class World:
@@ -238,7 +238,7 @@ def test_before_a_phase_the_engine_rests(world: World, tmp_path: Path) -> None:
 
 
 def test_before_a_phase_what_was_written_reaches_the_device(work: Path) -> None:
-    """Otherwise the kernel would not count writes to the same page in the phase."""
+    """If written pages were still dirty, the kernel would not count further writes to them in the phase."""
     if filesystem(work)["type"] in ("tmpfs", "ramfs") or own().written_bytes is None:
         pytest.skip("what is written is not counted here")
     file = work / "store" / "file"

@@ -147,7 +147,7 @@ def test_a_warm_up_does_not_make_a_cold_phase_warm(shell: Shell) -> None:
         assert sample["temperature"] == "cold"
 
 
-# -- the order of things --------------------------------------------------------------------------------------
+# -- order of calls -------------------------------------------------------------------------------------------
 
 
 def lives(shell: Shell, engine: str, *words: object, **plan: object) -> dict[int, list[dict[str, Any]]]:

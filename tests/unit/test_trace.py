@@ -111,7 +111,7 @@ def test_a_mapping_of_a_file_is_told_and_its_flush_is_counted() -> None:
         assert found.mapped == () and not found.flushes, other
     found = read(shared, begin(), flush(inside), flush(outside), flush(inside, "MS_ASYNC"), end())
     assert dict(found.flushes) == {"msync": 1}
-    # One mapping replaces another.
+    # The second mapping replaces the first one.
     found = read(shared, mapped("PROT_READ|PROT_WRITE", "MAP_SHARED", B), begin(), flush(inside), WRITE, end())
     assert found.mapped == ("a", "b") and found.flushed == 1
     found = read(shared, begin(), flush(inside), flush(outside), flush(inside, "MS_ASYNC"), end())

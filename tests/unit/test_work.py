@@ -247,7 +247,7 @@ def test_phases_that_run_once_have_no_further_rounds(phase: str, mix: str, numbe
     assert stream_of(whole, BY_NAME[phase], number=number) == []
 
 
-# -- little of what is cold -------------------------------------------------------------------------------
+# -- sizes of cold phases ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -891,7 +891,7 @@ def test_one_missing_or_surplus_record_among_thousands_is_found(damage: str, pla
         whole.verify(phase)
 
 
-# -- what an application gave to be stored ----------------------------------------------------------------
+# -- payload ----------------------------------------------------------------------------------------------
 
 
 def strings(stream: Stream) -> int:
