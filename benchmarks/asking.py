@@ -30,7 +30,7 @@ from dyno.runner import parent, plan
 from dyno.stats.summary import summarize
 
 Figure = tuple[float, float]
-"""Requests a second, and ns of CPU time for each."""
+"""Requests per second, and CPU ns per request."""
 
 
 def by_dyno(url: str, inflight: int, seconds: float) -> Figure:

@@ -1,11 +1,11 @@
-"""An engine's random reads through the whole of Dyno, against a bare Python loop over the same callable.
+"""Random reads of an engine through the whole of Dyno, against a bare Python loop over the same callable.
 
     python benchmarks/bare.py [--engine lmdb] [--records N] [--pairs N]
 
-Both in one process, on one loaded store, in pairs: one pass of the phase `rand-key` of the records suite (raw
-encoder) as a trial does it, and one pass of `for key in keys: get(key)` in a read transaction over the same keys in
-the same order, whose answers nobody keeps or checks. The ratio is that of a pair; the figure is the median over
-pairs. Exit status 1: under 0.95.
+Both run in one process on one loaded store, in pairs. The first of a pair is a pass of the phase `rand-key` of the
+records suite (raw encoder), as in a trial. The second is a pass of `for key in keys: get(key)` in a read transaction,
+over the same keys in the same order, without keeping or checking the answers. The figure is the median of the pairs'
+ratios. Exit status 1: the figure is under 0.95.
 """
 
 from __future__ import annotations

@@ -2,14 +2,16 @@
 
     python benchmarks/certainty.py [--seed N] [--blocks N] [--quick]
 
-Three parts. All draws are seeded, and no trial is in two comparisons.
+There are three parts. All draws are seeded, and no trial is in two comparisons.
 
-coverage  draws whose truth is known, from five distributions: 95 % intervals of medians and 99 % intervals of ratios
-A/A       trials of equal engines of the records suite, timed here and now: SQLite against SQLite, LMDB against LMDB
-gate      trials of the synthetic engine, some with 10 % more work: what `dyno check` says of runs at different times
+coverage  draws from five distributions with known medians: 95 % intervals of medians and 99 % intervals of ratios
+A/A       trials of equal engines of the records suite, timed on this machine: SQLite against SQLite, LMDB against
+LMDB
+gate      trials of the synthetic engine, some with 10 % more work: the verdicts of `dyno check` on runs at different
+times
 
-Exit status 1: a coverage of over 2 points too little from 6 trials on, over 5 % false verdicts, over 1 % false
-failures of the gate, or less than 90 % of the planted slowdowns found.
+Exit status 1: a coverage from 6 trials on is more than 2 points too low, over 5 % of verdicts are false, the gate
+fails over 1 % of equal runs, or the gate finds less than 90 % of the planted slowdowns.
 """
 
 from __future__ import annotations
@@ -91,7 +93,7 @@ def _covered(draw: Draw, truth: float, number: int, seed: int, repeats: int) -> 
 
 
 def _until(draw: Draw, truth: float, seed: int, repeats: int) -> tuple[float, float]:
-    """The same for runs that add samples until the interval is narrow, with their number of samples."""
+    """Coverage and mean number of samples of runs that add samples until the interval is narrow."""
     generator, found, took = np.random.default_rng([seed, 0]), 0, 0
     for _ in range(repeats):
         values = np.exp(draw(generator, 60)).tolist()
@@ -103,7 +105,7 @@ def _until(draw: Draw, truth: float, seed: int, repeats: int) -> tuple[float, fl
 
 
 def _ratio_covered(draw: Draw, number: int, seed: int, repeats: int) -> float:
-    """Coverage of the ratio of two engines, one 20 % faster, with common noise and in blocks of a drift."""
+    """Coverage of the ratio of two engines, one 20 % faster, whose blocks share noise and a drift."""
     generator, truth, found = np.random.default_rng([seed, number, 1]), 1.2, 0
     for _ in range(repeats):
         drift = np.cumsum(generator.normal(0, SPREAD, number))
@@ -124,7 +126,7 @@ def measured(args: RunRequest) -> Run:
 
 
 def chunks(run: Run, size: int) -> Iterator[Run]:
-    """Splits trials into runs of so many blocks each, without overlap."""
+    """Splits trials into runs of `size` blocks each, without overlap."""
     blocks = sorted({attempt.block for attempt in run.attempts})
     for first in range(0, len(blocks) - size + 1, size):
         part = blocks[first : first + size]
@@ -189,7 +191,7 @@ def gated(seed: int, blocks: int) -> bool:
 
 
 def _only(run: Run, cell: int) -> Run:
-    """The run reduced to one cell, which gets the name of the first."""
+    """The run reduced to one cell, which becomes cell 0."""
     attempts = tuple(replace(attempt, cell=0) for attempt in run.attempts if attempt.cell == cell)
     return Run(run.path, run.header, run.cells[:1], attempts)
 

@@ -2,11 +2,11 @@
 
     python benchmarks/clients.py [--clients N] [--seconds S] [--samples N]
 
-A run of the records suite as any other, read phase `rand-key`; the ratio is that of a block, the figure is the median
-over blocks. Beside it, in turns with the blocks: what the machine itself lets through. The same measuring loop runs
-in as many processes that know nothing of each other and wait for nobody; and a loop of the interpreter, which leaves
-half of a core's units idle. Two cores of a virtual machine may be one core's two threads, or share memory with a
-neighbour; no harness makes more of these than there is. Exit status 1: under 0.9 of what the bare loops reach.
+It measures the read phase `rand-key` of the records suite. The figure is the median over blocks of the ratio of
+several clients to one. In turns with the blocks, it measures two limits of the machine itself: the same measuring
+loop in as many independent processes, and an interpreted loop, which leaves half of a core's units idle. Two cores of
+a virtual machine may be two threads of one core, or share memory with a neighbour; no harness can exceed these
+limits. Exit status 1: the ratio is under 0.9 of the bare loops' ratio.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def machine(loop: Bare, processes: int) -> float:
 
 def counted(loop: Bare, processes: int) -> list[float]:
     with multiprocessing.get_context("fork").Pool(processes) as pool:
-        # No process begins before all are ready.
+        # All processes start at the same moment, after all of them are ready.
         begin = time.monotonic() + 0.1
         return pool.map(loop, [begin] * processes, chunksize=1)
 

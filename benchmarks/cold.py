@@ -1,10 +1,11 @@
-"""Cold phases of a large SQLite file: how much of it was in the page cache before, and what came from the device.
+"""Cold phases of a large SQLite file: how much of it was in the page cache before, and how much came from the device.
 
     python benchmarks/cold.py [--records N] [--engine NAME]
 
-A run of the records suite as any other. `asked` is what the engine read by system calls, from wherever (an engine
-that maps its file asks for nothing); `read` is what the kernel fetched from the device for it, readahead included.
-Exit status 1: over 1 % resident, or less than 90 % of what was asked for came from the device.
+A run of the records suite. `asked` is the number of bytes that the engine read by system calls, from cache or device
+(an engine that maps its file reads none this way). `read` is the number of bytes that the kernel fetched from the
+device for the engine, readahead included. Exit status 1: over 1 % of the file was resident, or less than 90 % of
+`asked` came from the device.
 """
 
 from __future__ import annotations

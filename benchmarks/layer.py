@@ -2,10 +2,11 @@
 
     python benchmarks/layer.py [--engine nullkv] [--records N] [--pairs N]
 
-First the packing of a key alone: CPU time, the median of batches in turns. Then phases of the records suite by the
-whole of Dyno, in one process and on one loaded store, one pass each way in pairs: time of an operation, the median
-over pairs, and the ratio of the two. On the engine nullkv that is what harness and layer cost together, less the
-decoding of a record. Exit status 1: natively, packing takes more than half of the time that it takes in Python.
+The first figure is the CPU time of packing a key alone: the median of batches in turns. Then phases of the records
+suite run through the whole of Dyno, in one process on one loaded store, in pairs of one pass each way. Their figures
+are the time of an operation, as a median over pairs, and the ratio of the two ways. On the engine nullkv, the time of
+an operation is the cost of harness and layer together, without the decoding of a record. Exit status 1: native
+packing takes more than half of the time of packing in Python.
 """
 
 from __future__ import annotations

@@ -2,16 +2,17 @@
 
     python benchmarks/load.py [--cells N] [--deep N] [--engines N] [--phases N] [--only COMMAND[,...]]
 
-Made-up runs of the shape that Dyno writes: every sample has a histogram of log-normal latencies, each around another
-median, and all else that a sample has. Two kinds:
+The runs are made up in the shape that Dyno writes. Every sample has all fields, and a histogram of log-normal
+latencies around a median of its own. There are two kinds of runs:
 
-- deep: 100 cells, 10 samples and 10 phases. Its size, and the time of reading it, over 5 repeats.
-- wide: a sweep of N cells with 3 samples, and of a hundredth and a tenth of N: engines at two tiers, each with every
-  combination of three parameters. For each command the CPU time, of the interpreter's start too, and the peak of its
-  memory; `reading` is a process that only reads the file, so that a command's own part is what it takes more.
+- deep: 100 cells, 10 samples and 10 phases. Reported are its size and the time to read it, over 5 repeats.
+- wide: a sweep of N cells with 3 samples, and sweeps of a hundredth and a tenth of N cells. Engines run at two tiers,
+each with every combination of three parameters. Reported are, for each command, the CPU time, including the
+interpreter's start, and the peak of its memory. The row `reading` is a process that only reads the file: subtract it
+for a command's own part.
 
-Exit status 1: the deep run took 1 s or more to read; or, for the widest run, a command took over 500 MiB, or over
-10 s for each 10,000 cells that it shows. `plot` has 5 s more: it draws every chart, however small the run is.
+Exit status 1: the deep run took 1 s or more to read; or, for the widest run, a command took over 500 MiB, or over 10
+s for each 10,000 cells that it shows. `plot` may take 5 s more: it draws every chart, however small the run is.
 """
 
 from __future__ import annotations
@@ -42,9 +43,11 @@ from dyno.stats.summary import summarize
 MOST_READING_SECONDS = 1.0
 MOST_SECONDS, MOST_MIB = 10.0, 500.0
 MORE = {"plot": 5.0, "site of two": 10.0}
-"""Seconds: for what is drawn whatever the size, and for a page of another 10,000 cells."""
+"""Additional seconds: for charts that `plot` draws whatever the size of the run, and for the site's page of another
+10,000 cells.
+"""
 WIDEST = 10_000
-"""Cells for which a command has so much."""
+"""The limits of time hold per this many cells."""
 REPEATS = 5
 DEEP = 100
 # The number of different histograms: one for each sample would take a minute to encode.
@@ -121,7 +124,7 @@ class Shape:
     samples: int
     phases: int
     operations: int
-    """Of a sample."""
+    """Operations of one sample."""
 
 
 def deep(cells: int = DEEP) -> Shape:
@@ -150,7 +153,7 @@ def wide(count: int, engines: int, phases: int) -> Shape:
 
 
 def write(path: Path, shape: Shape, seed: int = 2) -> None:
-    """`seed`: seed of the noise."""
+    """Writes a made-up run file; `seed` seeds the noise."""
     phases = [f"phase-{at}" for at in range(shape.phases)]
     plan = {"suite": "records", "phases": phases, "samples": shape.samples, "seed": 1, "budget": 2.0}
     # Flushing after each of 30,000 trials would take minutes.

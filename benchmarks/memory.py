@@ -1,10 +1,10 @@
-"""The memory of a long measurement: 10^9 operations that do nothing, and what they took above the baseline.
+"""Memory growth of a long measurement: 10^9 operations that do nothing.
 
     python benchmarks/memory.py [--operations N]
 
-Through Dyno's whole path (`dyno.measure.driver`): slices, stamps, histogram, series by the second, checks. The
-baseline is taken after 10 slices, when the interpreter and its libraries are in memory. Exit status 1: 64 MiB or more
-above the baseline.
+The operations go through Dyno's whole path (`dyno.measure.driver`): slices, stamps, histogram, series by the second,
+checks. The baseline is taken after 10 slices, when the interpreter and its libraries are in memory. Exit status 1:
+memory is 64 MiB or more above the baseline.
 """
 
 from __future__ import annotations

@@ -2,11 +2,11 @@
 
     python benchmarks/overhead.py [--operations N] [--rounds N] [--go-ycsb]
 
-Every round runs all of them, so that a drift of the machine affects all alike; the figure is the
-median over rounds. Dyno's rows are its whole path (`dyno.measure.driver`): a slice's stamps, its histogram, its
-series by the second, its check, and the switch from one slice to the next. CPU time, since wall time swings on shared
-machines. Exit status 1: the native loop takes over 25 ns more than the bare loop, or as much as a peer that times
-each operation.
+Every round runs all of them, so that a drift of the machine affects all alike. The figure is the median over rounds.
+Dyno's rows cover its whole path (`dyno.measure.driver`): a slice's stamps, its histogram, its series by the second,
+its check, and the switch from one slice to the next. The unit is CPU time, because wall-clock time fluctuates on
+shared machines. Exit status 1: the native loop takes over 25 ns more than the bare loop, or as much as a peer that
+times each operation.
 """
 
 from __future__ import annotations

@@ -2,12 +2,12 @@
 
     python benchmarks/page.py [--cells N] [--engines N] [--phases N] [--samples N] [--repeats N] [--width PIXELS]
 
-A made-up run of the shape that Dyno writes (see `load.py`), its page by `dyno report`, and that page in a headless
-Chromium without a network: until the first paint (`performance.getEntriesByType('paint')`), when the answer and its
-picture are seen; until its whole text is there; and until its interactive charts are drawn that are in sight. The
-figures are medians over repeats, each in a browser context of its own; the first visit, which warms the browser up,
-does not count. Exit status 1: a page of over 2 MB, or a first paint after 300 ms or more; 3: no browser
-is here.
+`dyno report` builds the page of a made-up run of the shape that Dyno writes (see `load.py`), and a headless Chromium
+without a network opens it. Three times are measured: until the first paint (`performance.getEntriesByType('paint')`),
+when the answer and its picture are visible; until the whole text is there; and until the interactive charts in view
+are drawn. The figures are medians over repeats, each in its own browser context. The first visit warms the browser up
+and does not count. Exit status 1: a page of over 2 MB, or a first paint after 300 ms or more; 3: no browser is
+installed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ import load
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 MOST_BYTES = 2_000_000
 MOST_PAINT_MS = 300
-# Charts are drawn when they are scrolled into view: only visible ones must be there.
+# Charts are drawn when they are scrolled into view, so only visible charts must be there.
 READY = "() => document.documentElement.classList.contains('ready') && document.querySelector('figure svg') !== null"
 NAVIGATION = "() => performance.getEntriesByType('navigation')[0].domContentLoadedEventEnd"
 PAINTED = "() => performance.getEntriesByName('first-contentful-paint').length > 0"

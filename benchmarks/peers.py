@@ -1,12 +1,12 @@
-"""CPU time of the peers of Dyno's measuring loop, for running and timing an operation that does nothing.
+"""CPU time that the peers of Dyno's measuring loop take to run and time an operation that does nothing.
 
-CPU time is user and system time of all threads and of all children that were waited for. A peer runs a small and a
-large number of operations, one after the other, a few times over; the figure is the median of the differences,
-divided by the operations between the two. That removes what a peer costs before and after its operations.
+CPU time is user and system time of all threads and of all children that the process waited for. A peer runs a small
+and a large number of operations, one after the other, in several rounds. The figure is the median difference, divided
+by the difference in operations. This removes a peer's costs before and after its operations.
 
     python benchmarks/peers.py [--operations N] [--go-ycsb]
 
-Nothing of Dyno is measured here, and nothing of Dyno is imported.
+This module neither measures nor imports Dyno.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from typing import Any
 
 ROUNDS = 5
 SMALL = 10
-"""The small number of operations is this part of the large one."""
+"""The large number of operations is this many times the small one."""
 LEAST = 1000
 OPERATIONS = 5_000_000
 
@@ -44,16 +44,17 @@ class Peer:
     name: str
     what: str
     times_each: bool
-    """Whether every operation gets a time of its own, rather than a share of its batch's."""
+    """Whether every operation gets its own time, rather than a share of its batch's time."""
     measure: Callable[[int, int], float | None]
-    """Number of operations, rounds -> ns of CPU per operation. None: missing, or start-up drowned the operations.
+    """Takes the number of operations and of rounds; returns CPU ns per operation. Returns None if the peer is
+    missing, or if start-up dominated the operations.
 
-    Raises RuntimeError when the peer fails, or did not do as many operations as it was told to.
+    Raises RuntimeError when the peer fails or does another number of operations than requested.
     """
     missing: Callable[[], str | None]
-    """None, or how to get it."""
+    """Returns how to install the peer, or None if it is installed."""
     version: Callable[[], str]
-    """Only where the peer is not missing."""
+    """Returns the version of an installed peer."""
 
 
 def slope(operations: int, spend: Callable[[int], int], rounds: int) -> float | None:
@@ -147,7 +148,7 @@ def go_ycsb_binary() -> Path:
 
 def missing_go_ycsb() -> str | None:
     binary = go_ycsb_binary()
-    # The folder's name is predictable and its parent writable by all: a program of another user is not run.
+    # Never run another user's program: the folder's name is predictable and its parent is writable by all users.
     if binary.is_file() and binary.stat().st_uid == binary.parent.stat().st_uid == os.getuid():
         return None
     build = "python benchmarks/peers.py --go-ycsb (builds it, for a minute or two)"
@@ -165,7 +166,7 @@ def build_go_ycsb() -> Path:
     binary.parent.mkdir(mode=0o700, exist_ok=True)
     if binary.parent.stat().st_uid != os.getuid() or not shutil.which("go"):
         raise RuntimeError(f"it needs go on PATH, and {binary.parent} for itself")
-    # Without its databases in C, which are off by default, no C compiler is needed.
+    # CGO_ENABLED=0 avoids the need for a C compiler; the databases in C are off by default anyway.
     environment = os.environ | {"CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly -buildvcs=false", "GOWORK": "off"}
 
     def go(folder: Path, *arguments: str) -> str:
@@ -182,11 +183,13 @@ def build_go_ycsb() -> Path:
 
 
 def measure_go_ycsb(operations: int, rounds: int = ROUNDS) -> float | None:
-    """Only reads, of uniform keys: its cheapest operation. By default `basic` neither prints nor waits."""
+    """Reads with uniform keys, the cheapest operation of go-ycsb. By default its `basic` database neither prints nor
+    waits.
+    """
     if missing_go_ycsb():
         return None
     binary = go_ycsb_binary()
-    # It would serve its profile on a port; "off" is not an address and prevents that.
+    # By default go-ycsb serves its profile on a port; "off" is no valid address and prevents that.
     properties = ["debug.pprof=off", "verbose=false", "basicdb.simulatedelay=0", "recordcount=1000"]
     properties += ["requestdistribution=uniform", "readproportion=1", "updateproportion=0"]
 

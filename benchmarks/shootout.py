@@ -1,24 +1,25 @@
-"""Dyno's suite `objects` beside zodbshootout, in turns on this machine: time of a transaction by each, and time of
-each benchmark.
+"""Dyno's suite `objects` beside zodbshootout, in turns on this machine: time per transaction, and time of each
+benchmark.
 
     python benchmarks/shootout.py --zodbshootout PATH [--turns N] [--objects N]
 
-PATH is zodbshootout's program, in an environment of its own, with versions that go together:
+PATH is zodbshootout's program, in its own environment with compatible versions:
 
     python -m venv DIR && DIR/bin/pip install zodbshootout==0.8.0 pyperf==2.3.1 six RelStorage
 
-Newer versions of pyperf have an option that zodbshootout has too. Both write objects of the same size, which is that
-of zodbshootout's pickles and not what it was asked for: of 300 bytes they are 1,480 long. Both keep the same caches,
-use the same driver and flush each commit. Each turn has one run of each, and who goes first changes.
+Newer versions of pyperf have an option whose name collides with one of zodbshootout. Both benchmarks write objects of
+the same size, the size of zodbshootout's pickles: for a requested size of 300 bytes they are 1,480 bytes long. Both
+have the same cache sizes, use the same driver and flush each commit. Each turn has one run of each benchmark, and the
+order alternates.
 
-Of `add` and `update` both time the same steps: a transaction from its beginning to the return of its commit, on a
-connection that is open. Of a cold read they do not. zodbshootout opens the database again for each, and its span
-begins with a new connection, which has the way to the container to load, too; what it reads is always the same
-container. Dyno's connection stays open and drops what it had, in the span, and reads another container each time.
+For `add` and `update`, both time the same steps: a transaction from its beginning to the return of its commit, on an
+open connection. For a cold read, they time different steps. zodbshootout opens the database again for each read. Its
+span begins with a new connection, which must also load the path to the container, and it always reads the same
+container. Dyno's connection stays open, drops its cache within the span, and reads another container each time.
 Python's garbage collector is on in zodbshootout and off in Dyno.
 
-Beside the time on the wall stands the CPU time of a transaction, which others on the machine change less: of
-zodbshootout by its own loops with another clock, of Dyno by what its run file says.
+Beside wall-clock time stands the CPU time of a transaction, which other processes on the machine affect less. For
+zodbshootout, its own loops with another clock measure it; for Dyno, it comes from the run file.
 """
 
 from __future__ import annotations
@@ -43,20 +44,20 @@ from dyno.stats.summary import client_cpu_ns, summarize
 
 HERE = Path(__file__).resolve().parents[1]
 STORAGES = {"filestorage": "filestorage", "sqlite": "relstorage:backend=sqlite"}
-"""By the names in zodbshootout's configuration."""
+"""Dyno's engine for each storage, by the storage's name in zodbshootout's configuration."""
 PHASES = {"add": "add", "update": "update", "cold": "read-cold"}
-"""By zodbshootout's names."""
+"""Dyno's phase for each benchmark of zodbshootout."""
 SAME = ("add", "update")
-"""Those in which both time the same steps."""
+"""Benchmarks of which both time the same steps."""
 OBJECT_SIZE = 300
-"""As zodbshootout is asked for it, which is what it does by itself."""
+"""Requested object size in bytes: zodbshootout's default."""
 CACHE_MIB = 256
-"""Of RelStorage and of SQLite, as Dyno has them."""
+"""Cache size of RelStorage and of SQLite, as in Dyno."""
 TRIALS, TRANSACTIONS = 5, 10
-"""Processes of each benchmark in a turn, and what each does: zodbshootout's own number of transactions."""
+"""Processes per benchmark in a turn, and transactions per process: zodbshootout's own number."""
 CLOSE, CONFIDENCE = 0.15, 0.95
 DISABLED = "(disabled)"
-"""In the name of what could not run: the figure beside it is none."""
+"""Marks the names of benchmarks that could not run; their figures mean nothing."""
 CONFIGURATION = """
 %import relstorage
 <zodb filestorage>
@@ -96,14 +97,14 @@ calls = {"add": worker.bench_add, "update": worker.bench_update, "cold": worker.
 print(json.dumps({name: call(1, factory) / worker.inner_loops * 1e9 for name, call in calls.items()}))
 """
 Times = dict[tuple[str, str], list[float]]
-"""Of a storage and a phase, in zodbshootout's names: mean times of a transaction in ns, one of each process."""
+"""Mean times of a transaction in ns, one for each process, by storage and phase in zodbshootout's names."""
 
 
 class Turn(NamedTuple):
     seconds: float
     times: Times
     cpu: Times
-    """The same of CPU time."""
+    """CPU times in the same form."""
 
 
 def main() -> int:
@@ -178,7 +179,7 @@ def shootout(program: Path, home: Path, objects: int) -> Turn:
         name = benchmark["metadata"]["name"]
         if DISABLED in name:
             continue
-        # '{c=1 processes, o=1000} sqlite: add 1000 objects'
+        # A name looks like '{c=1 processes, o=1000} sqlite: add 1000 objects'.
         storage, _, what = name.partition("} ")[2].partition(": ")
         phase = next(phase for phase in PHASES if phase in what.split())
         values = [value for run in benchmark["runs"] for value in run.get("values", ())]
@@ -217,7 +218,7 @@ def dyno(home: Path, objects: int, size: int) -> Turn:
 
 
 def timed(command: Sequence[object], home: Path) -> float:
-    """Returns wall-clock seconds. Prints the output of a failed command."""
+    """Runs a command and returns its wall-clock seconds; prints the output of a failed command."""
     environment = {**os.environ, "PYTHONPATH": str(HERE / "src"), "DYNO_WORK": str(home / "work")}
     begin = time.perf_counter()
     ended = subprocess.run(

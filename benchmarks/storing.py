@@ -89,7 +89,7 @@ def main() -> int:
 
 
 def beside(args: argparse.Namespace) -> None:
-    """Compares tools that get one object of one server, in turns."""
+    """Compares tools that get the same object from one server, in turns."""
     import boto3
     from botocore.config import Config
 
@@ -148,12 +148,13 @@ def _by_dyno(url: str, client: str, args: argparse.Namespace, inflight: int) -> 
 
 def _by_wrk(signed: str, seconds: float, inflight: int) -> Figure:
     words = ["wrk", "-t1", f"-c{inflight}", f"-d{max(1, round(seconds))}s", signed]
-    # Refused requests don't count.
+    # The pattern doesn't match if requests were refused.
     return outside(words, r"(?P<count>\d+) requests in (?P<seconds>[\d.]+)s(?![\s\S]*Non-2xx)")
 
 
 def _by_oha(server: Any, seconds: float, inflight: int) -> Figure:
-    # Keys on a command line are fine here: the server ends with this benchmark.
+    # Keys on a command line are visible to other users, which is acceptable here: the server ends with this
+    # benchmark.
     keys = f"{server.address.user}:{server.address.password}"
     words = ["oha", "--no-tui", "-c", str(inflight), "-z", f"{max(1, round(seconds))}s", "-a", keys]
     words += ["--aws-sigv4", f"aws:amz:{server.region}:s3", f"{server.address.url}/one/object"]

@@ -1,15 +1,15 @@
-"""Cost of a client: Dyno's default and thin ones and native load, beside the load tool of the server's own users.
+"""Cost of a client: Dyno's default and thin clients and native load, beside the load tool of the server's own users.
 
     python benchmarks/thin.py [ENGINE...] [--clients N[,N...]] [--turns N] [--seconds S] [--records N]
 
-Single lookups by key, on one server for all, which is started for this: by Dyno's default client, a thin one, native
-load, and by pgbench, sysbench or redis-benchmark, in turns and in shuffled order. A tool has data of its own on that
-server: what it looks up is said beside it. Figures are medians over the turns: op/s; and the client's CPU time for a
-lookup, of all its processes and threads, start and end of the tool included. Ratios of Dyno's clients to a tool are
-by turn, with a 95 % interval: 2.00 in the last column is a client that computes twice as long for a lookup.
+Each contestant does single lookups by key on one server, which is started for this benchmark: Dyno's default client,
+its thin client, native load, and pgbench, sysbench or redis-benchmark, in turns and in shuffled order. A tool has its own data on
+that server; the table names what it looks up. Figures are medians over the turns: operations per second, and the
+client's CPU time per lookup over all of its processes and threads, including the tool's start and end. Ratios of
+Dyno's clients to a tool are taken by turn, with a 95 % interval: 2.00 in the last column means that the client
+computes twice as long for a lookup.
 
-Exit status: 0 success; 1 something failed, and is named; 2 a usage error; 3 nothing could be
-measured: neither servers nor tools.
+Exit status: 0 success; 1 something failed, and is named; 2 usage error; 3 there are no servers or tools to measure.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from dyno.stats.summary import summarize
 
 PHASE, TIER = "rand-key", Tier.PROCESS
 SEEN = 20_000
-"""Requests by which it is seen how many redis-benchmark needs for its time."""
+"""Requests of a short redis-benchmark run that determines how many requests fill the requested time."""
 STUB = 150
 
 
@@ -49,11 +49,11 @@ class Turn(NamedTuple):
 
     rate: float
     cpu_ns: float
-    """Of the client, for each lookup."""
+    """CPU time of the client per lookup."""
 
 
 Contestant = Callable[[int], Turn]
-"""Called with the number of connections."""
+"""Measures one turn with a number of connections."""
 
 
 class Failed(Exception):
@@ -68,7 +68,7 @@ class Bench:
         self._runs = 0
 
     def dyno(self, client: str, url: str) -> Contestant:
-        """Runs Dyno with that client, on the server as if it were a user's own."""
+        """Runs Dyno with the client on the server, as if a user had started that server."""
 
         def turn(clients: int) -> Turn:
             args = {"name": self.engine, "client": client, "url": url}
@@ -95,7 +95,7 @@ class Bench:
         return turn
 
     def tool(self, command: Callable[[int], Sequence[str]], done: str, rate: str) -> Contestant:
-        """Runs a tool; the regular expressions find its number of lookups, and lookups per second, in its output."""
+        """Runs a tool. The regular expressions find the number of lookups, and lookups per second, in its output."""
 
         def turn(clients: int) -> Turn:
             text, cpu_ns = ran(command(clients))

@@ -3,9 +3,9 @@
     python benchmarks/transactions.py [--engines postgresql,mariadb] [--clients 1,2,4] [--phases point-select,...]
         [--pairs N] [--seconds S]
 
-Both in turns on one filled server, which is Dyno's own: a phase of the suite oltp as a trial does it, and the tool's
-command in a shell of its own, whose output is read here by a pattern. The ratio is that of a pair; the figure is the
-median over pairs with its range. Exit status 1: a median further than 5 % from 1.
+Both run in turns on one filled server that Dyno starts: a phase of the suite oltp as in a trial, and the tool's
+command in its own shell, whose output this benchmark parses. Each pair gives a ratio; the figure is the median over
+pairs with its range. Exit status 1: a median differs from 1 by more than 5 %.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def started(engine: str, place: Path) -> Iterator[Job]:
     params = {setting.name: setting.default for setting in suite.params} | TABLES
     tier, options = Tier.PROCESS, spec.resolve({})
     assert spec.server is not None
-    # A server may run as a user of its own.
+    # Some servers run as a separate user, who needs access to this directory.
     place.chmod(0o755)
     with closing(spec.server(place / "server", tier, options, 1)) as server:
         server.start()
@@ -112,7 +112,7 @@ def compared(job: Job, args: argparse.Namespace, clients: int) -> float:
         words, environment = commands(workload, clients, args.seconds)
         pairs = []
         for turn in range(args.pairs):
-            # Both go first equally often.
+            # Each side goes first equally often.
             hand = by_hand(words[phase.name], environment, workload) if turn % 2 else None
             mine = through_dyno(workload, phase, job, pace)
             pairs.append((mine, by_hand(words[phase.name], environment, workload) if hand is None else hand))

@@ -2,14 +2,13 @@
 
     python benchmarks/waking.py [ENGINE[:OPTIONS]...] [--turns N] [--seconds S] [--records N]
 
-Single lookups by key at one client, of each engine as it was asked for, a run with its cores kept awake and one
-without right after each other, in shuffled order. Figures are medians over the turns: op/s; the p50; and the client's
-CPU time for a lookup. The ratio of op/s is by turn, with a 95 % interval. In the last column is the doubt of the row
-whose cores slept, where it had one. What a wake-up cost meanwhile, and what others took of the machine, stands above:
-where others keep the cores awake there is nothing to see.
+One client does single lookups by key on each engine, in shuffled order. A turn is two runs in a row, one with the
+cores kept awake and one without. Figures are medians over the turns: operations per second, the p50, and the client's
+CPU time per lookup. The ratio of operations per second is taken by turn, with a 95 % interval. The last column shows
+the doubt of the row whose cores slept, if it has any. Above the table are the cost of a wake-up during the runs and
+the share of the machine that other processes used: where others keep the cores awake, the ratio shows nothing.
 
-Exit status: 0 success; 1 something failed, and is named; 2 a usage error; 3 nothing could be
-measured.
+Exit status: 0 success; 1 something failed, and is named; 2 usage error; 3 nothing could be measured.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ class Turn(NamedTuple):
     rate: float
     p50_ns: int
     cpu_ns: float | None
-    """Of the client, for each lookup."""
+    """CPU time of the client per lookup."""
     doubt: str
     wakeup_ns: int | None
     others_percent: float | None

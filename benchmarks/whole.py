@@ -2,10 +2,10 @@
 
     python benchmarks/whole.py --against DIR [--turns N] [--run until|demo|WORDS]
 
-DIR is another checkout with its native module built, such as of `git worktree add DIR REVISION`; both run by this
-interpreter. Seconds in all and for a block, with the ratio by turn and in the median; the shares of the time by part;
-and the throughput of each row in B as a ratio to that in A, with a 95 % interval. Exits with 1 where a row's interval
-does not hold 1, which that of one row in twenty does not by chance.
+DIR is another checkout with its native module built, such as of `git worktree add DIR REVISION`; this interpreter
+runs both. The report has seconds in total and per block, with the ratio by turn and its median; the shares of the
+time by part; and the throughput of each row in B as a ratio to that in A, with a 95 % interval. Exit status 1: the
+interval of a row does not hold 1. Chance alone does this to one row in twenty.
 """
 
 from __future__ import annotations
@@ -92,8 +92,9 @@ def _told(a: Turn, b: Turn) -> None:
 
 
 def _shares(turns: Sequence[Turn]) -> list[tuple[str, float]]:
-    """Shares of the time of whole runs by part, the largest first. Some versions don't report the parts of workers.
-    The part of a phase excludes what was timed."""
+    """Shares of the time of whole runs by part, largest first. Some versions don't report the parts of workers. The
+    part of a phase excludes its timed operations.
+    """
     whole, parts = sum(turn.seconds for turn in turns) * 1e9, Counter[str]()
     for turn in turns:
         for attempt in turn.run.attempts:

@@ -10,7 +10,7 @@ from pathlib import Path
 from shell import TESTS, Ended, Shell
 
 REPOSITORY = TESTS.parent
-# What a build needs, without what earlier builds left.
+# The files that a build needs, without the products of earlier builds.
 PARTS = ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "CHANGELOG.md", "LICENSE", "src", "rust")
 UNWANTED = ("*.so", "*.egg-info", "__pycache__", "target", "build")
 PIP = ("-m", "pip", "--disable-pip-version-check", "--quiet")

@@ -12,7 +12,7 @@ CURVE = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
 
 
 class Authority:
-    """A certificate authority and a certificate signed by it for a server on 127.0.0.1. Creates `home`."""
+    """A certificate authority, and a server certificate for 127.0.0.1 that it signed. Creates `home`."""
 
     def __init__(self, home: Path) -> None:
         if shutil.which("openssl") is None:

@@ -13,23 +13,24 @@ import pytest
 from hypothesis import HealthCheck, settings
 from shell import DISK, Shell
 
-# Under nohup, SIGHUP is ignored, and started processes would inherit that and never end.
+# nohup ignores SIGHUP. Started processes would inherit this and never end.
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
-# No test asserts on wall-clock time: an example may take as long as a busy machine needs.
+# No deadline for Hypothesis: an example may take as long as a busy machine needs.
 settings.register_profile("unhurried", settings.default, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("unhurried")
 
 TESTS = Path(__file__).parent
 IN_PROCESS = frozenset({"unit", "stats", "docs"})
-"""Directories whose tests start processes only where they request the fixture `processes`; all others do."""
+"""Directories whose tests start processes only if they request the fixture `processes`; tests elsewhere always may.
+"""
 STARTS_PROCESS = frozenset({"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system"})
 _in_process_test: str | None = None
 
 
 @pytest.fixture(scope="session")
 def processes() -> None:
-    """Lets a test, or a fixture, start processes. Tests that request it are not part of `make check`."""
+    """Allows a test or fixture to start processes. `make check` excludes tests that request it."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -40,7 +41,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Takes the test modules out of every later garbage collection: each measured phase begins with one."""
+    """Excludes the test modules from later garbage collections, since each measured phase begins with one."""
     gc.collect()
     gc.freeze()
 

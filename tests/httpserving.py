@@ -1,4 +1,4 @@
-"""Scripted HTTP servers for tests, which do what a real one does only when it is broken.
+"""Scripted HTTP servers for tests that misbehave like broken servers.
 
 Each path has a function that gets the connection and writes to it.
 """
@@ -85,7 +85,7 @@ class Scripted:
 
 @contextlib.contextmanager
 def scripted(**answers: Answer) -> Iterator[Scripted]:
-    """Serves `answer` at the path `/name` for each keyword; more may be added while it runs."""
+    """Serves each keyword's answer at the path `/name`; answers may be added while the server runs."""
     server = Scripted({f"/{name}": answer for name, answer in answers.items()})
     try:
         yield server

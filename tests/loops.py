@@ -31,8 +31,9 @@ def sh(*words: object) -> str:
 
 
 def require_loop_devices() -> None:
-    """Skips the test without loop devices (in a container, or without root). Recognizing a device's content is also
-    tested on files, everywhere."""
+    """Skips the test without loop devices (in a container, or without root). Other tests check the detection of a
+    device's content on plain files.
+    """
     if os.geteuid() != 0 or not Path("/dev/loop-control").exists():
         pytest.skip("loop devices need root and kernel support")
 
@@ -158,4 +159,4 @@ CONTENTS = {
     "linux_raid_member": raid,
     "crypto_LUKS": luks,
 }
-"""Content by util-linux's name."""
+"""Functions that write each kind of content, by its name in util-linux."""

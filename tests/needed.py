@@ -28,8 +28,9 @@ def require(spec: EngineSpec) -> None:
 
 
 def used(suite: str, words: Sequence[object], params: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters that a run accepts: those used by the phases in `words` (after '--phases', or all), and those at
-    their default."""
+    """The parameters that a run accepts: those at their default, and those used by the phases after '--phases' in
+    `words` (by default all phases).
+    """
     declared = registry.suite(suite)
     named = str(words[words.index("--phases") + 1]) if "--phases" in words else "all"
     phases = {phase.name for phase in declared.phases} if named == "all" else set(named.split(","))

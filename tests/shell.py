@@ -1,6 +1,6 @@
-"""Runs Dyno's command line as a shell does, and checks what it leaves behind.
+"""Runs Dyno's command line like a shell, and checks what it leaves behind.
 
-Imports nothing of Dyno: tests see what a user would see.
+Imports nothing of Dyno, so that tests see what a user would see.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FAULTY = TESTS / "plugins" / "faulty"
 RECORDER = TESTS / "plugins" / "recorder"
 COMMAND = (sys.executable, "-m", "dyno")
 MARK = "DYNO_TEST_MARK"
-# Long enough for a busy machine; a test that waits for it has failed.
+# Seconds; long enough for a busy machine, so a test that reaches it has failed.
 PATIENCE = 100.0
 # Variables that change the output of a program that inspects its terminal.
 _TERMINAL = ("COLUMNS", "LINES", "FORCE_COLOR", "NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "TTY_COMPATIBLE")
@@ -91,7 +91,7 @@ class Shell:
             stderr=subprocess.PIPE,
             text=True,
             start_new_session=True,
-            # A shell starts background processes with SIGINT ignored.
+            # A non-interactive shell starts background processes with SIGINT ignored; undo that.
             preexec_fn=_heed_interrupts,
         )
         try:
@@ -103,7 +103,7 @@ class Shell:
     # -- what there is afterwards ---------------------------------------------------------------------------
 
     def shown(self, *arguments: object) -> Any:
-        """The data of `dyno show --json` for the run file."""
+        """Output of `dyno show --json` for the run file."""
         status, out, err = self.dyno("show", self.file, "--json", *arguments)
         assert status == 0, err
         return json.loads(out, parse_constant=_not_json)
@@ -122,9 +122,9 @@ class Shell:
         return [line for line in lines if line["cell"] in of]
 
     def planned(self) -> int:
-        """The number of trials in the run file's plan, whatever null engines it has.
+        """The number of trials in the run file's plan, including null engines.
 
-        A null engine has three trials, or as many as there are blocks if fewer.
+        A null engine has at most three trials.
         """
         header = json.loads(self.file.read_text().splitlines()[0])
         blocks = int(header["plan"]["samples"])
@@ -135,7 +135,7 @@ class Shell:
         return max(self.file.read_bytes().count(b"\n") - 1, 0) if self.file.exists() else 0
 
     def left(self) -> list[str]:
-        """What is left in the work directory."""
+        """Names of the files and directories in the work directory."""
         return sorted(path.name for path in self.work.iterdir()) if self.work.exists() else []
 
     def alive(self) -> list[int]:
@@ -162,7 +162,7 @@ class Shell:
         return found
 
     def strays(self) -> list[int]:
-        """Processes that stay: waits a little for the kernel to remove killed ones."""
+        """Processes that are still alive after a short wait for the kernel to remove killed ones."""
         wait_for(lambda: not self.alive(), seconds=5)
         return self.alive()
 

@@ -1,4 +1,4 @@
-"""Outside tools whose output is recorded as well as passed on, to compare it with what Dyno reports."""
+"""Records the output of external tools while passing it on, to compare it with Dyno's reports."""
 
 from __future__ import annotations
 

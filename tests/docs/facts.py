@@ -1,4 +1,4 @@
-"""Facts that the documentation is compared with: keys of JSON, and the command line."""
+"""Keys of JSON, and command lines, to compare with the documentation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ MAPS = re.compile(
 
 
 def keys(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Every key of plain JSON as a path: `cells[].throughput.median`. The keys of MAPS are `*`."""
+    """Every key of plain JSON as a path, such as `cells[].throughput.median`, with its value. Keys of dicts that
+    match MAPS are `*`.
+    """
     if isinstance(value, list):
         for item in value:
             yield from keys(item, f"{path}[]")
@@ -31,8 +33,9 @@ def keys(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def differences(seen: list[tuple[str, Any]], documented: set[str]) -> tuple[set[str], set[str]]:
-    """The undocumented keys, and the documented keys that are missing; keys below a null or empty value don't count
-    as missing."""
+    """The undocumented keys, and the documented keys that are missing. Keys below a null or empty value don't count
+    as missing.
+    """
     there = {path for path, _ in seen}
     hollow = there - {path for path, value in seen if value is not None and value not in ({}, [])}
     missing = {d for d in documented - there if not any(re.match(rf"{re.escape(h)}[.\[]", d) for h in hollow)}

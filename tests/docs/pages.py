@@ -1,5 +1,6 @@
-"""Reads the documentation for its tests: sections, tables, fenced blocks, links. Knows nothing of what a page should
-say."""
+"""Parses the documentation for its tests: sections, tables, fenced blocks, links. Doesn't check the contents of a
+page.
+"""
 
 from __future__ import annotations
 
@@ -79,7 +80,7 @@ def links(text: str) -> list[str]:
 
 
 def anchors(text: str) -> set[str]:
-    """Valid `#...` targets: headings in lower case, blanks as hyphens, without punctuation."""
+    """Valid `#...` targets: headings in lower case, with hyphens for blanks and without punctuation."""
     heads = re.findall(r"^#+ (.+)$", prose(text), flags=re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", head.lower()).strip().replace(" ", "-") for head in heads}
 

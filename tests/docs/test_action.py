@@ -37,7 +37,7 @@ def test_scripts_of_the_action_are_valid_shell() -> None:
 def test_inputs_of_the_action_are_declared_and_used() -> None:
     declared = set(re.findall(r"^  (\w+):$", ACTION[: ACTION.index("\noutputs:")], re.MULTILINE))
     assert declared == set(re.findall(r"\$\{\{ inputs\.(\w+) \}\}", ACTION)) and len(declared) > 8
-    # Not inserted into a script, where text from a pull request would be executed.
+    # Inputs reach scripts only by the environment: text from a pull request would otherwise be executed.
     assert not any("${{" in script for script in scripts())
     page = (ROOT / "docs" / "ci.md").read_text()
     inputs = page[page.index("Its inputs:") : page.index("Its outputs")]
@@ -64,7 +64,7 @@ chmod +x "$3/bin/pip" "$3/bin/dyno"
 
 @pytest.fixture
 def measuring(shell: Shell, tmp_path: Path) -> Shell:
-    """The environment of the first script: a checkout of two commits with a plan, and its inputs."""
+    """The environment of the action's first script: a checkout of two commits with a plan, and the inputs."""
     (tmp_path / "repo" / "bench").mkdir(parents=True)
     (tmp_path / "repo" / "bench" / "plan.toml").write_text(PLAN)
     (tmp_path / "python").write_text(PYTHON)

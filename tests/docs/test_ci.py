@@ -1,4 +1,4 @@
-"""Tests that the gate of docs/ci.md and examples/ci would run."""
+"""Tests that the gate in docs/ci.md and examples/ci has valid commands and a valid workflow."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_commands_of_the_workflow_are_valid() -> None:
 
 
 def test_the_workflow_looks_like_valid_yaml() -> None:
-    """A parser of YAML is not among the tests' requirements, so this checks for common mistakes."""
+    """Checks for common mistakes only: the tests don't require a YAML parser."""
     lines = [line for line in WORKFLOW.splitlines() if line.strip() and not line.lstrip().startswith("#")]
     assert "\t" not in WORKFLOW
     for line in lines:
@@ -70,7 +70,7 @@ def test_the_workflow_looks_like_valid_yaml() -> None:
     steps = WORKFLOW[WORKFLOW.index("    steps:\n") :]
     for step in re.split(r"^      - ", steps, flags=re.MULTILINE)[1:]:
         assert re.match(r"(name|uses): \S", step) and len(re.findall(r"^\s*(?:run|uses): ", step, re.MULTILINE)) == 1
-        # Quoted, or free of characters that are special in YAML.
+        # A value is quoted, or free of characters that are special in YAML.
         for value in re.findall(r"^\s*\w[\w-]*: ([^|\n].*)$", step, re.MULTILINE):
             if not value.startswith('"'):
                 assert ": " not in value and " #" not in value and value[0] not in "[{&*!%@`'", value
@@ -106,7 +106,7 @@ def test_statuses_of_the_gate_are_documented() -> None:
 
 @pytest.mark.parametrize(("rows", "reaches"), [(1, 1.5), (20, 2.5)])
 def test_the_documented_slowdown_is_found_nine_times_in_ten(rows: int, reaches: float) -> None:
-    """The rule of thumb for a margin. One row is slower, the others are unchanged."""
+    """Checks the documented rule of thumb for a margin. One row is slower, the others are unchanged."""
     random, margin, samples, spread, repeats = np.random.default_rng(1), 0.05, 10, 0.04, 400
     noise = two_sided(CONFIDENCE, samples - 1) * spread / samples**0.5
     slower = np.log1p(-margin) - reaches * noise

@@ -101,7 +101,7 @@ def test_engine_options_are_documented(engine: EngineSpec) -> None:
 
 def test_engine_tiers_are_documented_with_their_settings(engine: EngineSpec) -> None:
     table = named(sections(engine_section(engine.name), 3).get("Tiers", ""))
-    # A tier that depends on the version of the client library may be documented and missing here.
+    # A documented tier may be missing here if it depends on the version of the client library.
     assert {tier.value for tier in engine.tiers} <= set(table)
     for tier, settings in engine.tiers.items():
         documented = plain(" ".join(table[tier.value][1:]))
@@ -136,7 +136,7 @@ def test_engine_caveats_are_documented(engine: EngineSpec, place: Path) -> None:
         caveats = (*engine.caveats, *open_.enter_context(closing(opened)).caveats())
         codes = {caveat.code for caveat in caveats}
     documented = set(named(sections(engine_section(engine.name), 3).get("Caveats", "")))
-    # Some caveats are about a user's own server, a server of another kind, or settings by the user.
+    # Some caveats apply only to a user's own server, another kind of server, or settings by the user.
     settings = {set_option.SET} & {option.name for option in engine.options}
     assert codes <= documented if server else codes == documented - settings
 
@@ -206,7 +206,7 @@ def test_suite_presets_are_documented(suite: Suite) -> None:
 def words_of(parameter: click.Parameter) -> set[str]:
     if isinstance(parameter, click.Option):
         return {*parameter.opts, *parameter.secondary_opts}
-    # As the usage line shows it, without the brackets of optional words.
+    # Arguments are compared as the usage line shows them, without the brackets of optional words.
     return {parameter.make_metavar(click.Context(cli.dyno)).removeprefix("[").removesuffix("]")}
 
 
@@ -216,7 +216,7 @@ def test_command_and_its_flags_are_documented(name: str) -> None:
     assert f"dyno {name}" in page, f"docs/commands.md has no section 'dyno {name}'"
     body = page[f"dyno {name}"]
     there = {word for parameter in command(name).params for word in words_of(parameter)}
-    # The flags of run options are documented on a page of their own.
+    # The flags of run options are documented on a separate page.
     tables = rows(body) + (rows(sections(read("run-options.md"))["Options"]) if name == "run" else [])
     documented = {word for row in tables for word in re.findall(r"`(-[^` ]+|[A-Z0-9|.a-z]+)`", row[0])}
     assert documented == there
@@ -237,8 +237,9 @@ def test_exit_statuses_are_documented() -> None:
 
 @pytest.fixture(scope="module")
 def run_files(run_file: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """That run, and runs with what it lacks: an open loop of two seconds on an engine with a server, and a cold
-    phase, which one of the engines lacks."""
+    """That run and further runs that fill the remaining fields: an open loop of two seconds on an engine with a
+    server, and a cold phase that one of the engines doesn't support.
+    """
     place, found = tmp_path_factory.mktemp("runs"), [run_file]
     for words in (
         "selftest -e synthetic:server=yes --rate 200 --duration 1.5",
@@ -257,7 +258,7 @@ def test_json_of_show_is_documented(run_files: list[Path], tmp_path: Path) -> No
     for run_file in run_files:
         first, *rest = run_file.read_text().splitlines()
         header = json.loads(first)
-        # Makes sure that there is a doubt about the machine.
+        # Causes a doubt about the machine.
         header["host"]["filesystem"] |= {"ram_backed": True, "mount_point": "/", "type": "tmpfs"}
         planted = tmp_path / "planted.json"
         planted.write_text("\n".join([json.dumps(header), *rest]) + "\n")
@@ -266,7 +267,7 @@ def test_json_of_show_is_documented(run_files: list[Path], tmp_path: Path) -> No
         seen += [(path, value) for path, value in keys(whole) if not path.startswith(("plan.", "host."))]
         servers = [cell["server"] for cell in whole["cells"] if cell["server"]]
         assert all(set(server) == set(whole["cells"][0]["client"]) for server in servers)
-    # docs/measured-quantities.md has these.
+    # docs/measured-quantities.md documents the fields of a cell.
     shown = {f"cells[].{field.key}" for field in FIELDS if JSON in field.shown}
     undocumented, gone = differences(seen, {*named(read("show-json.md")), *shown})
     assert not undocumented and not gone
@@ -292,7 +293,7 @@ def test_lines_of_the_run_file_are_documented(run_files: list[Path]) -> None:
     undocumented, gone = differences(seen, set(named(page["The first line"])) | options | host_keys())
     assert not undocumented and not gone
     seen = [pair for line in trials for pair in keys(line)]
-    # docs/measured-quantities.md has the fields of samples.
+    # docs/measured-quantities.md documents the fields of samples.
     documented = {*named(page["Trial lines"]), *(f"samples[].{field.name}" for field in FIELDS)}
     undocumented, gone = differences(seen, documented)
     assert not undocumented and not gone
@@ -427,7 +428,7 @@ def test_tests_named_in_the_methodology_exist() -> None:
 
 
 def sound(file: Path) -> set[str]:
-    """The tests of a file, without those marked as expected failures."""
+    """The names of a file's tests, without tests marked as expected failures."""
     functions = (node for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.FunctionDef))
     marked = "pytest.mark.xfail"
     return {
@@ -456,7 +457,7 @@ def test_relative_links_resolve(page: Path) -> None:
 
 
 class Planned(Exception):
-    """Replaces a run once its plan is made: nothing is measured."""
+    """Raised in place of executing a run: its plan is complete, and nothing is measured."""
 
 
 def plugin_names() -> set[str]:
@@ -489,7 +490,7 @@ def test_example_commands_parse(page: str, words: list[str], tmp_path: Path, mon
     def execute(*_: object) -> None:
         raise Planned
 
-    # A reader may have another version of a server; this machine's own stands in for it.
+    # A reader may have several versions of a server; this machine's only version stands in for all of them.
     elsewhere, here = re.compile(r"program=/opt/[^,+]+"), program("postgres", places=places())
     if here is None and any(map(elsewhere.search, words)):
         unavailable("there is no PostgreSQL here to stand for another version")
@@ -518,7 +519,7 @@ def test_quoted_code_is_from_the_examples(page: str) -> None:
     quoted = [block.text for block in blocks(read(page)) if block.language in ("python", "toml")]
     assert quoted
     for text in quoted:
-        # A quoted method starts at the margin.
+        # A quoted method is dedented on the page.
         depths = [textwrap.indent(text, " " * depth) for depth in (0, 4, 8)]
         assert any(found in file for file in files for found in depths), text
 

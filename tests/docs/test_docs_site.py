@@ -19,7 +19,7 @@ def test_the_documentation_builds_without_a_warning(shell: Shell, tmp_path: Path
     assert pages <= built
     home = (tmp_path / "site" / "index.html").read_text()
     assert "tutorials/choosing-a-store.html" in home
-    # Files outside of docs/ are named, not linked.
+    # Names of files outside of docs/ are plain text, not links.
     assert not re.search(r'href="[^"]*\.\./examples', (tmp_path / "site" / "ci.html").read_text())
 
 

@@ -33,7 +33,7 @@ def table(name: str) -> list[dict[str, str]]:
 
 
 def ours() -> Iterator[EngineSpec]:
-    """The engines of the suite that come with Dyno; installed plug-ins don't count."""
+    """Dyno's own engines for the records suite, without installed plug-ins."""
     named = registry.own("engine")
     return (spec for spec in registry.engines_for(registry.suite("records")) if not spec.floor and spec.name in named)
 
@@ -65,7 +65,7 @@ def test_proven_tiers_have_evidence_and_none_is_broken(name: str) -> None:
         assert (verdict == NOTHING) <= (row["tier"] == Tier.VOLATILE.value), row
         if verdict == PROVEN:
             share = row["flushed"] if row["tier"] == Tier.POWER.value else row["written"]
-            # Sum over the phases that prove the tier.
+            # Each share is the sum over the phases that prove the tier.
             assert share in ("100 of 100", "200 of 200"), row
 
 

@@ -1,7 +1,7 @@
-"""Tests that the docs say how an expert would run each engine: what is set and why, what the expert would set, and
-the difference that makes.
+"""Tests that the docs say how an expert would run each engine: Dyno's settings with reasons, the expert's settings,
+and the difference between them.
 
-A figure is a ratio with its interval, or the reason why there is none; the expert's name is given.
+The difference is a ratio with its interval, or the reason why it is missing. The docs name the expert's source.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ YEAR = re.compile(r"\b20\d\d\b")
 
 
 def measured() -> list[EngineSpec]:
-    """Every engine of Dyno's own that stores data."""
+    """Each of Dyno's own engines that stores data."""
     return [
         spec
         for spec in registry.engines()

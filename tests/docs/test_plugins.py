@@ -36,7 +36,7 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory with both plug-ins, installed without a network as users would."""
     place = tmp_path_factory.mktemp("plugins")
-    # From a copy: a build leaves files beside the sources.
+    # Install from a copy: a build leaves files beside the sources.
     sources = [shutil.copytree(ROOT / "examples" / name, place / name) for name in ("plugin-engine", "plugin-suite")]
     target = place / "target"
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
@@ -47,7 +47,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def found_in(installed: Path, work: Path) -> dict[str, str]:
-    """An environment in which the plug-ins are found, beside what was found before."""
+    """An environment in which Dyno finds the plug-ins, in addition to other packages on PYTHONPATH."""
     path = os.pathsep.join(filter(None, (str(installed), os.environ.get("PYTHONPATH", ""))))
     return {**os.environ, "PYTHONPATH": path, "DYNO_WORK": str(work)}
 
@@ -120,7 +120,7 @@ def test_the_plugin_suite_runs_with_its_null_engine(dyno: Run) -> None:
 
 @pytest.fixture(scope="module")
 def swept(installed: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of the suite with inserted times of 8 ns and 32 ns per number in turns, so that lines cross."""
+    """A run of the suite with inserted times of 8 ns and 32 ns per number, so that the curves of the engines cross."""
     home = tmp_path_factory.mktemp("swept")
     environment = found_in(installed, home / "work")
     words = ("-p", "length=10,100,1000", "-p", "lists=20", "--samples", "3", "-o", "r.json")
@@ -141,7 +141,7 @@ def test_bytes_parts_and_kinds_are_in_every_output(dyno: Run, swept: Path) -> No
     measured = json.loads(dyno("show", str(swept), "--json").stdout)["cells"]
     rows = {(cell["engine"], cell["params"]["length"]): cell for cell in measured}
     quick, slow = rows["timsort", 100], rows["numpy-sort", 100]
-    # Eight bytes in 8 µs, and in 32.
+    # 8 bytes take 8 µs in `quick` and 32 µs in `slow`.
     assert quick["bandwidth"]["median"] == pytest.approx(1e6, rel=0.01) and quick["bandwidth"]["unit"] == "B/s"
     assert slow["bandwidth"]["median"] == pytest.approx(2.5e5, rel=0.01)
     assert (quick["metric"], quick["bytes"]) == ("bandwidth", 20 * 100 * 8)
@@ -192,7 +192,7 @@ def test_the_plugin_suite_runs_as_an_open_loop_and_for_a_duration(dyno: Run, tmp
     _, *trials = [json.loads(line) for line in (tmp_path / "r.json").read_text().splitlines()]
     for trial in trials:
         (sample,) = trial["samples"]
-        # More than one round, which has 20.
+        # The phase ran for more than one round of 20 operations.
         assert 20 < sample["operations"] <= 121
         assert (sample["ended_by"], sample["payload_bytes"]) == ("duration", None)
         assert sample["response"] and sample["late"]
@@ -210,7 +210,7 @@ def test_the_plugin_engine_has_cold_phases(dyno: Run, tmp_path: Path) -> None:
 
 @pytest.fixture
 def plugin(installed: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], ModuleType]]:
-    """Imports a plug-in's module into this process, and forgets it afterwards."""
+    """Imports a plug-in's module into this process, and removes it afterwards."""
     monkeypatch.syspath_prepend(str(installed))
     before = set(sys.modules)
     yield importlib.import_module

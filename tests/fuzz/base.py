@@ -1,4 +1,4 @@
-"""Inputs of the fuzz tests: small run files that have everything a run file may have, plans, and command lines."""
+"""Inputs of the fuzz tests: small run files with every kind of field, plans, and command lines."""
 
 from __future__ import annotations
 
@@ -316,8 +316,8 @@ CRASHED = (
         "notes": [],
     },
 )
-# Ends every `dyno run` once its plan is made, before anything starts. Twice, because a flag before it may take the
-# first as its value.
+# Flags that end every `dyno run` once its plan is complete, before anything starts. Each is given twice, because a
+# preceding flag may take the first as its value.
 NOTHING_IS_RUN = ("--resume", "--resume", "--overwrite", "--overwrite")
 COMMANDS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     (("run", "records", "-e", "lmdb,sqlite:cache_mib=8", "-p", "records=10", "--samples", "1"), NOTHING_IS_RUN),
@@ -325,7 +325,7 @@ COMMANDS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     (("run", "plan.toml", "--phases", "rand-key", "--memory", "1", "--tier", "power"), NOTHING_IS_RUN),
     (("replicate", "acid-2013", "--preset", "quick", "--samples", "1"), NOTHING_IS_RUN),
     (("list", "engines"), ()),
-    # No engine has this name, and names are checked before anything is downloaded.
+    # No engine has this name, and `dyno install` checks names before it downloads anything.
     (("install", "sqlite", "memory"), ("no-such-engine",)),
     (("doctor", "--json", "--work", "work"), ("--no-such-flag",)),
     (("conform", "sqlite", "--tier", "power", "--json"), ("--tier", "nothing", "--tier", "nothing")),

@@ -34,7 +34,7 @@ STATUSES = (0, 1, 2, 3)
 
 @dataclass(frozen=True)
 class Case:
-    """Commands to run one after the other, in a directory of their own with these files."""
+    """Commands to run one after the other, in a separate directory with these files."""
 
     name: str
     files: Mapping[str, bytes]
@@ -45,7 +45,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Ended:
-    """The result of a command; `wrong` says what is wrong with it."""
+    """The result of a command; `wrong` describes what is wrong with it, if anything."""
 
     case: str
     words: Sequence[str]
@@ -58,20 +58,20 @@ class TooLong(BaseException):
 
 
 def run_cases(make: Callable[[int], Case], seeds: Sequence[int], processes: int) -> list[Ended]:
-    """Runs all cases. Each is made from its seed in the process that runs it."""
+    """Runs all cases. The process that runs a case also makes it from its seed."""
     with tempfile.TemporaryDirectory() as place:
         reports = [Path(place, str(number)) for number in range(processes)]
         shares = [list(seeds[number::processes]) for number in range(processes)]
         alive = {_forked(make, share, path): (share, path) for share, path in zip(shares, reports, strict=True)}
         results: list[Ended] = []
         while alive:
-            # Only these: the tests may have other child processes.
+            # Wait only for these processes: the tests may have other children.
             pid, status = os.waitpid(next(iter(alive)), 0)
             share, path = alive.pop(pid)
             if status:
                 results.append(_died(path, status))
                 done = sum('"case"' in line for line in path.read_text().splitlines())
-                # The case that killed the process is not tried again.
+                # The case that killed the process is not run again.
                 rest = share[done:]
                 more = path.with_name(f"{path.name}-{done}")
                 alive[_forked(make, rest, more)] = (rest, more)
@@ -104,10 +104,10 @@ def _forked(make: Callable[[int], Case], seeds: Sequence[int], told: Path) -> in
 
 def _limit() -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES, MEMORY_BYTES))
-    # The charting library is the same on every page, and takes longer to compress than everything else.
+    # Cache the charting library: it is the same on every page, and takes longer to compress than everything else.
     parts.library, build.pack = cache(parts.library), cache(build.pack)
     signal.signal(signal.SIGPROF, _too_long)
-    # Opens no browser.
+    # Prevents commands from opening a browser.
     os.environ["BROWSER"] = "/bin/true"
 
 
@@ -192,7 +192,7 @@ def _where(error: BaseException) -> str:
 # -- what is not to be ----------------------------------------------------------------------------------------
 
 NO_NUMBER = re.compile(r"(?<![\w.\\])[-+]?(nan|inf|NaN|Infinity)(?![\w])")
-# Percentages of a whole. Other percentages may exceed 100, such as the CPU time of several threads.
+# Figures that are percentages of a whole. Other percentages may exceed 100, such as the CPU time of several threads.
 SHARES = re.compile(
     r"(?:harness|steal|stood) ([\d,.]+) %|([\d,.]+) % (?:of \d+ cores|of its files|was stolen|of a trial's CPU time)"
     r"|(?:under load was|stood still for|waited for memory for|harness took up to) ([\d,.]+) %"
@@ -204,7 +204,7 @@ SIGNED = {"written_bytes", "facts", "trial_facts", "params", "settings", "plan",
 
 
 def nonsense(words: Sequence[str], status: Any, out: str, err: str) -> str | None:
-    """What is wrong with a command's result; None if nothing is."""
+    """Describes what is wrong with a command's result; returns None if nothing is."""
     if status not in STATUSES:
         return f"status {status!r}"
     if "Traceback" in err:
@@ -221,7 +221,7 @@ def nonsense(words: Sequence[str], status: Any, out: str, err: str) -> str | Non
 
 
 def _figures(words: Sequence[str], out: str) -> str | None:
-    # With -o, only a message is printed; after another flag, --json may be that flag's value.
+    # With -o, the command prints only a message; after another flag, --json may be that flag's value.
     as_json = any(word == "--json" and not before.startswith("-") for before, word in pairwise(words))
     if as_json and not any(word.startswith(("-o", "--output", "--help")) for word in words):
         return _json(out)
@@ -260,7 +260,7 @@ def _wrong(found: Any, at: str) -> Iterator[str]:
 
 
 def _files(words: Sequence[str]) -> str | None:
-    """Checks the files that a command wrote."""
+    """Checks the files that a command wrote; describes what is wrong, if anything."""
     for path in [*Path.cwd().rglob("*.html"), *Path.cwd().rglob("*.svg")]:
         text = path.read_text(encoding="utf-8")
         for packed in re.findall(r"H4sI[\w+/]+=*", text):

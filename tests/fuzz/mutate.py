@@ -1,4 +1,4 @@
-"""Damages files and command lines at random, each by its own seed. Imports nothing of Dyno."""
+"""Damages files and command lines at random, each from a seed. Imports nothing of Dyno."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DEEP = 3_000
 
 
 class Raw(str):
-    """Text that is written as it is, whether JSON or not."""
+    """Text to write unchanged, whether it is JSON or not."""
 
 
 HOSTILE = (
@@ -73,11 +73,11 @@ def text(found: Any, escaped: bool = True) -> str:
 
 
 Position = tuple[Any, Any]
-"""A dict or a list, and one of its keys."""
+"""A dict or a list, with one of its keys or indices."""
 
 
 def positions(found: Any) -> Iterator[Position]:
-    """All values below, in a fixed order."""
+    """The positions of all nested values, in a fixed order."""
     items = found.items() if isinstance(found, dict) else enumerate(found) if isinstance(found, list) else ()
     for key, value in items:
         yield found, key
@@ -85,7 +85,7 @@ def positions(found: Any) -> Iterator[Position]:
 
 
 def replacement(random: Random, value: Any) -> Any:
-    """A replacement of a value, mostly of the same kind, which is harder to notice."""
+    """A replacement for a value, mostly of the same type, which is harder to detect."""
     if random.random() < 0.25:
         return random.choice((*HOSTILE, *NUMBERS, *OTHERS))
     if isinstance(value, bool) or value is None:
@@ -112,7 +112,7 @@ def histogram(random: Random, value: str) -> str:
     if way == 1:
         return base64.b64encode(packed[:8] + zlib.compress(bytes(50_000_000))).decode()
     for _ in range(random.randint(1, 4)):
-        # Mostly behind the head, because the head is checked first.
+        # Mostly behind the header, because Dyno checks the header first.
         plain[random.randrange(0 if way == 2 else 40, len(plain))] = random.choice((0, 1, 0x7F, 0x80, 0xFF))
     body = zlib.compress(bytes(plain))
     return base64.b64encode(packed[:4] + len(body).to_bytes(4, "big") + body).decode()
@@ -126,7 +126,7 @@ def damage_value(random: Random, line: dict[str, Any]) -> None:
     elif way < 0.8:
         del where[key]
     elif way < 0.9 and isinstance(where, dict):
-        # At the same position, so that the order of the keys stays the same.
+        # Keeps the order of the keys.
         renamed = random.choice((*HOSTILE, key.upper()))
         items = [(renamed if name == key else name, value) for name, value in where.items()]
         where.clear()
@@ -154,7 +154,7 @@ def damage_line(random: Random, line: str) -> str:
 
 
 def run_file(random: Random, whole: bytes) -> bytes:
-    """Damages a run file, sometimes without consequence."""
+    """Damages a run file, sometimes harmlessly."""
     way = random.random()
     if way < 0.75:
         lines = whole.decode().splitlines()
@@ -222,7 +222,7 @@ KEYS = ("x", "sample", "[param]", "[[engine]]", "param.records", "memory", "seed
 
 
 def plan(random: Random, whole: str) -> bytes:
-    """Damages a plan file, sometimes without consequence."""
+    """Damages a plan file, sometimes harmlessly."""
     way = random.random()
     if way < 0.15:
         return random.choice(BYTES)(random, whole.encode())
@@ -256,7 +256,7 @@ ARGUMENTS = (
 
 
 def command(random: Random, words: list[str]) -> list[str]:
-    """Damages the words of a command, sometimes without consequence."""
+    """Damages the words of a command, sometimes harmlessly."""
     damaged = list(words)
     for _ in range(random.choice((1, 1, 2, 3))):
         at = random.randrange(len(damaged) + 1)

@@ -1,8 +1,8 @@
 """Feeds damaged files and command lines to Dyno. Each must give a one-line error or do no harm: no traceback, a valid
 status, no impossible figure, no control characters for the terminal, no hang.
 
-A few hundred of each in every run of the tests, tens of thousands with `-m soak`. A case depends only on its number,
-so that a failure can be repeated: `python tests/fuzz/test_fuzz.py file 4711`.
+Every run of the tests has a few hundred cases of each kind; `-m soak` has tens of thousands. A case depends only on
+its number, so that a failure can be repeated: `python tests/fuzz/test_fuzz.py file 4711`.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ OTHERS = (
     ("show", "m.json", "--failures"),
     ("show", "m.json", "--all", "--prices", "prices.toml"),
 )
-# Each of these takes as long as all of the above.
+# Each of these commands takes as long as all commands above together.
 DRAWING = (
     ("report", "m.json", "-o", "x.html", "--overwrite"),
     ("site", "m.json", "r.json", "-o", "site"),
@@ -74,7 +74,7 @@ def sweep() -> bytes:
 
 
 def file(seed: int) -> Case:
-    """A damaged run file, read by every command that reads one, and by one command that draws."""
+    """A damaged run file, read by all non-drawing commands and by one command that draws."""
     drawn = DRAWING[seed // 3 % len(DRAWING)] if seed % 3 else DRAWING[seed % 2]
     return _file(seed, FORMS[:1], (*FORMS[1:], *OTHERS, drawn))
 
@@ -152,15 +152,16 @@ def check_cases(make: Callable[[int], Case], seeds: range, processes: int) -> No
 
 
 def run_apart(make: Callable[[int], Case], seeds: range, processes: int) -> list[Ended]:
-    """Runs the cases from a new process, which has no threads when it forks: a thread of the tests may hold a
-    lock."""
+    """Runs the cases from a new process. It has no threads when it forks; a thread of the test process may hold a
+    lock.
+    """
     words = [make.__name__, "--from", str(seeds.start), "--to", str(seeds.stop), "--processes", str(processes)]
     ended = subprocess.run([sys.executable, __file__, *words], stdout=subprocess.PIPE, check=True, text=True)
     return [Ended(*json.loads(line)) for line in ended.stdout.splitlines()]
 
 
 def counts(found: Sequence[Ended]) -> str:
-    """How many commands ended with which status."""
+    """Table of the number of commands by name and exit status."""
     rows = Counter((ended.words[0] if ended.words else "-", ended.status) for ended in found)
     return "\n".join(
         f"{name:<10} {status!s:<5} {count:>8,}" for (name, status), count in sorted(rows.items(), key=str)

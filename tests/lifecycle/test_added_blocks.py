@@ -1,5 +1,6 @@
-"""`dyno run --until` adds blocks until each interval is narrow or the time is up, records which, and can be resumed.
-Every run file says how many blocks it has."""
+"""`dyno run --until` adds blocks until each interval is narrow or the time is up, records which of the two ended the
+run, and can be resumed. Every run file states its number of blocks.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ MOST = strategy.FLOOR_MOST
 
 
 class Watching(ProgressListener):
-    """Records the events."""
+    """Records progress events."""
 
     def __init__(self) -> None:
         self.added: list[tuple[int, str]] = []
@@ -45,7 +46,7 @@ class Watching(ProgressListener):
 
 
 class House:
-    """Makes runs of made-up trials, with these durations by a made-up clock, and these rates."""
+    """Runs with made-up trials, whose durations (on a made-up clock) and rates the test sets."""
 
     def __init__(self, home: Path, patch: pytest.MonkeyPatch) -> None:
         self.home, self.file, self.now = home, home / "r.json", 0.0
@@ -54,7 +55,7 @@ class House:
         self.floor_rate: Callable[[int], float] | None = None
         self.stop_at: tuple[int, int] | None = None
         patch.setattr(parent, "run_trial", self._trial)
-        # Each block has both trials; tests below check the limit.
+        # Gives every block a trial of the null engine too; tests below check the limit.
         patch.setattr(strategy, "FLOOR_MOST", 99)
         patch.setattr(strategy, "time", SimpleNamespace(monotonic=lambda: self.now))
 
@@ -87,13 +88,12 @@ def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> House:
 
 
 def alternating(block: int) -> float:
-    """Rates of blocks: 11.5 % to either side of 1,000 at first, then steady."""
+    """Rates of blocks: 11.5 % above or below 1,000 at first, then steady."""
     return (1_115.0 if block % 2 else 885.0) if block < 6 else 1_000.0
 
 
 def blocks(run: Run) -> list[int]:
-    """The number of each attempt's block: each block has a trial of the engine, the first ones also of the null
-    engine."""
+    """The blocks with a trial of the engine; the first blocks also have a trial of the null engine."""
     engine, floor = (sorted(a.block for a in run.attempts if a.cell == cell) for cell in (0, 1))
     assert engine == list(range(len(engine)))
     assert floor == list(range(len(floor)))
@@ -124,7 +124,7 @@ def test_it_adds_blocks_until_each_interval_is_narrow(house: House) -> None:
     assert (run.ending, run.complete) == ("narrow", True)
     assert [number for number, _ in watching.added] == list(range(7, run.blocks + 1))
     assert watching.added[0] == (7, "synthetic in work: ±11.5 %, wanted ±5 %")
-    # The interval is narrow now, and was wide one block earlier.
+    # The interval is narrow now, but was wide one block earlier.
     assert widest(run, 0.05) is None
     less = [attempt for attempt in run.attempts if attempt.block < run.blocks - 1]
     assert widest(Run(run.path, run.header, run.cells, tuple(less)), 0.05) is not None
@@ -146,7 +146,7 @@ def never(block: int) -> float:
 
 def test_it_stops_when_another_block_would_take_longer_than_there_is_time(house: House) -> None:
     house.rate = never
-    # A block is two trials of a second.
+    # A block is two trials of one second.
     run, _ = house.run(until="1%", within=21)
     assert (run.ending, len(blocks(run)), run.blocks, run.complete) == ("time", 10, 10, True)
     assert house.now == 20
@@ -156,7 +156,7 @@ def test_the_longest_block_is_what_the_next_may_take(house: House) -> None:
     house.rate = never
     house.seconds = lambda block: 5.0 if block == 1 else 1.0
     run, _ = house.run(until="1%", within=25)
-    # 2 + 10 + 2 + 2 s are 16 s; 10 s more would be 26 s.
+    # 2 + 10 + 2 + 2 s are 16 s; another 10 s would make 26 s.
     assert (run.ending, len(blocks(run)), house.now) == ("time", 4, 16)
 
 
@@ -216,7 +216,7 @@ def test_an_interrupted_run_is_not_complete_and_goes_on(house: House, block: int
 
 
 def test_a_block_that_was_interrupted_is_ended_before_anybody_looks_how_narrow_it_is(house: House) -> None:
-    """The interval is narrow after half of the last block."""
+    """The interval is already narrow after half of the last block."""
     house.rate, house.floor_rate = alternating, never
     whole, _ = house.run(until="5%")
     house.file.unlink()
@@ -299,7 +299,7 @@ def test_a_run_is_not_complete_without_the_first_trials_of_its_null_engines(hous
 
 # -- from the command line ---------------------------------------------------------------------------------------
 
-# The engine waits, so no trial can be twice as fast as the median.
+# The engine waits, so that no trial can be twice as fast as the median.
 STEADY = ("run", "selftest", "-e", "synthetic:wait_us=5000", "-p", "operations=10", "--until", "100%")
 
 
@@ -376,7 +376,7 @@ def test_a_killed_run_is_not_complete_and_goes_on(shell: Shell) -> None:
     ended = shell.dyno(*command, "--resume")
     assert ended.status == 0, ended
     assert shell.file.read_bytes().startswith(before)
-    # How many depends on the machine.
+    # The number of blocks depends on the machine.
     assert ending(shell) in ("narrow", "time")
     assert shell.shown()["complete"] is True
 

@@ -1,5 +1,6 @@
-"""Runs the arrays suite as a user does: every engine that can run here, on files and servers, with the facts of each
-phase; and an engine with slightly wrong answers, whose cells are void."""
+"""Runs the arrays suite like a user: every engine that can run here, on files and servers, with the facts of each
+phase; and an engine with slightly wrong answers, whose cells are void.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +14,9 @@ from dyno.suites.arrays.dataset import ROW_BYTES
 
 SUITE = registry.suite("arrays")
 ROWS, MORE_ROWS = 30_000, 200_000
-"""Enough rows that the kernel's read-ahead doesn't read a whole file when it is opened; with several columns per
-block, more are needed."""
+"""Enough rows that opening a file doesn't read all of it ahead. Engines with several columns per block need more
+rows.
+"""
 
 LIMIT_BYTES = 256 << 20
 WRITE = ("--phases", "write")
@@ -91,7 +93,7 @@ def test_every_phase_of_an_engine_is_right_and_cold_ones_are_cold(engine: str, s
     assert samples["write"]["items"] == rows and samples["append"]["items"] == rows // 100
     assert samples["append"]["facts"] == {"array_bytes": (rows + rows // 100) * ROW_BYTES}
     if not spec.in_memory:
-        # Random numbers can't be compressed to a quarter.
+        # Random numbers don't compress to a quarter of their size.
         assert samples["write"]["bytes_on_disk"] > rows * ROW_BYTES / 4
 
 
@@ -118,14 +120,14 @@ def test_an_array_larger_than_what_a_trial_is_confined_to_is_written_and_reduced
     (line,) = shell.attempts(engine.partition(":")[0])
     samples = {sample["phase"]: sample for sample in line["samples"]}
     assert samples["read-sum-cold"]["temperature"] == "cold"
-    # Rows that the first phase's budget left out are inserted by then.
+    # By then, the rows that exceeded the first phase's budget are inserted too.
     assert samples["read-sum-cold"]["facts"]["array_bytes"] > 1.5 * LIMIT_BYTES
     assert 0 < line["resources"]["peak_anonymous_bytes"] < LIMIT_BYTES
 
 
 def test_rows_may_be_appended_in_several_transactions(shell: Shell) -> None:
     need("parquet")
-    # At most the rows that are left to append.
+    # At most the number of rows that are left to append.
     run(shell, "parquet", "--phases", "write,append", "-p", "appends=1000")
     for line in shell.attempts("parquet"):
         append = next(sample for sample in line["samples"] if sample["phase"] == "append")

@@ -1,5 +1,6 @@
-"""Keeping cores awake during a run: processes of idle priority, one per core, which end with the run and count in no
-usage. Without them the run stops, and runs with and without them are never compared."""
+"""Keeping cores awake during a run: one process of idle priority per core. These processes end with the run, and
+their usage isn't counted. If one dies the run stops, and runs with and without awake cores are never compared.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +57,7 @@ def idlers(shell: Shell) -> dict[int, set[int]]:
     """The run's processes of idle priority, with the cores that each may use."""
     cores = {}
     for pid in shell.alive():
-        # A process may end meanwhile.
+        # The process may have ended.
         with suppress(ProcessLookupError):
             if os.sched_getscheduler(pid) == os.SCHED_IDLE:
                 cores[pid] = os.sched_getaffinity(pid)
@@ -73,19 +74,19 @@ def test_a_process_of_idle_priority_is_on_each_core_and_below_no_trial(shell: Sh
     with waiting(shell) as process:
         idle = idlers(shell)
         assert sorted(map(sorted, idle.values())) == [[core] for core in CORES]
-        # They belong to the run, not to a process whose usage or memory is measured.
+        # They are children of the run, not of a process whose usage or memory is measured.
         worker = next(pid for pid in shell.alive() if "/trial-" in str(Path(f"/proc/{pid}/cwd").readlink()))
         for pid in idle:
             assert process.pid in parents(pid) and worker not in parents(pid)
         if Path("/proc/self/autogroup").exists():
-            # If the kernel weighs sessions against each other, theirs has the least weight.
+            # If the kernel balances sessions against each other, their session has the least weight.
             assert {Path(f"/proc/{pid}/autogroup").read_text().split()[-1] for pid in idle} == {"19"}
         (shell.home / "gate" / "open").touch()
         process.communicate()
         assert process.returncode == 0
         assert shell.strays() == []
     for attempt in shell.attempts():
-        # They wait for a core whenever another process works.
+        # Unknown, because the idle processes wait for a core whenever another process works.
         assert attempt["strain"]["cpu_stall_ns"] is None
         assert attempt["strain"]["elapsed_ns"] > 0
 

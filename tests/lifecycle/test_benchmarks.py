@@ -1,5 +1,6 @@
-"""Checks that every benchmark runs: at a tiny size it ends with figures. Its promises need a quiet machine and
-time."""
+"""Checks that every benchmark runs and prints figures at a tiny size. Checking the limits themselves needs a quiet
+machine and more time.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from shell import TESTS
 ROOT = TESTS.parent
 BENCHMARKS = ROOT / "benchmarks"
 SECONDS = 300
-"""Timeout, long enough for a busy machine."""
+"""Timeout in seconds, long enough for a busy machine."""
 TINY = {
     "asking": "--turns 1 --seconds 0.1 --inflight 1",
     "bare": "--records 500 --pairs 2",
@@ -69,7 +70,7 @@ def test_two_versions_are_compared_whole(place: Path) -> None:
 
 
 def test_without_zodbshootout_one_line_says_so(place: Path) -> None:
-    """It needs package versions of its own, which the tests' environment lacks."""
+    """zodbshootout needs package versions that the tests' environment lacks."""
     ended = smoke("shootout", ["--zodbshootout", str(place / "none")], place)
     assert ended.returncode == 2 and "Traceback" not in ended.stderr, ended.stderr
     assert "zodbshootout" in ended.stderr

@@ -1,5 +1,6 @@
-"""Runs the compute suite as a user does: right answers at every size, unsupported operations, curves that end at the
-memory limit; clusters of Dask, Dyno's own and the user's, and a killed cluster worker."""
+"""Runs the compute suite like a user: right answers at every size, unsupported operations, curves that end at the
+memory limit, Dask clusters of Dyno and of the user, and a killed cluster worker.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +55,7 @@ def test_out_of_memory_is_where_a_line_ends_and_the_run_goes_on(shell: Shell) ->
     assert sorted(attempts.values()) == ["ok", "out-of-memory"]
     shown = shell.dyno("plot", shell.file, "--chart", "sweep:size", "-o", shell.home / "sweep.svg")
     assert shown.status == 0, shown.err
-    # A single value makes no sweep, so a second engine completes several.
+    # A single value is no sweep, so a second engine completes several sizes.
     words = ("-e", "numpy", "-p", f"{sizes},5_000", *words[4:])
     ended = shell.dyno("run", "compute", *words, "-o", shell.file, "--overwrite")
     assert "numpy stops at size = 5,000: at 200,000,000 out-of-memory" in ended.out
@@ -67,13 +68,13 @@ def test_a_worker_that_is_killed_is_told_and_the_trial_tried_again(shell: Shell)
     need("dask")
     from distributed import Client
 
-    # The phase ends by its number of operations, however long they take.
+    # The phase ends by its number of operations, not by time.
     phase = ("-p", "size=100", "-p", "repeats=250", "--phases", "avg", "--budget", 200)
     words = ("-e", "dask:workers=2", *phase, "--samples", 1)
     with shell.started("run", "compute", *words, "-o", shell.file) as running:
         assert wait_for(lambda: scheduler(shell.work))
         with closing(Client(scheduler(shell.work), set_as_default=False)) as client:
-            # Conformance checks transfer less, so the phase has begun.
+            # Conformance checks cause fewer state changes, so the phase has begun.
             assert wait_for(lambda: changes(client) > 700)
         victim, _ = workers(shell)
         victim.kill()
@@ -158,7 +159,7 @@ def test_spark_computes_in_a_process_of_its_own(shell: Shell) -> None:
 @pytest.mark.soak
 def test_a_spark_that_is_killed_is_told_and_the_trial_tried_again(shell: Shell) -> None:
     need("spark")
-    # Each average of two partitions writes shuffle files, which show its progress.
+    # Each average of two partitions writes shuffle files, whose number shows the progress.
     phase = ("-p", "size=100", "-p", "repeats=1_000", "--phases", "avg", "--budget", 200)
     words = ("-e", "spark:threads=2", *phase, "--samples", 1)
     with shell.started("run", "compute", *words, "-o", shell.file) as running:

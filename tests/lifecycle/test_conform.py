@@ -82,7 +82,7 @@ def test_a_usage_error_is_one_line(shell: Shell, words: list[str], said: str) ->
 
 
 def test_an_engine_that_can_run_no_check_is_told_apart(shell: Shell) -> None:
-    """The server's directory is longer than the path of a socket may be."""
+    """The path of the server's socket would exceed the limit for socket paths."""
     shell.work = shell.work / ("long-" * 20)
     results = checks(shell, "redis", status=3)
     assert {check["outcome"] for check in results} == {SKIPPED}

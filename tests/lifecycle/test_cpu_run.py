@@ -1,5 +1,6 @@
-"""Runs the suite cpu as a user does: both engines by number of threads, with the machine's state; and the error if
-sysbench is missing."""
+"""Runs the suite cpu like a user: both engines by number of threads, with the machine's state, and the error if
+sysbench is missing.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +47,7 @@ def test_each_engine_tells_events_by_the_number_of_threads(shell: Shell) -> None
 
 
 def test_the_figure_is_the_one_that_sysbench_prints(shell: Shell, tmp_path: Path) -> None:
-    """sysbench prints four digits of its time, and two decimals of its rate."""
+    """sysbench prints its time with four decimals and its rate with two."""
     require(registry.engine("sysbench"))
     output = tee_tools(shell, tmp_path / "tools", "sysbench")
     run(shell, "-e", "sysbench", "--clients", 2)

@@ -1,8 +1,8 @@
 """Whatever an engine does to its process, the run continues, reports the failure, and leaves nothing behind.
 
-Guards rules 1, 2 and 4 of measuring: a wrong, stale, missing or extra answer voids the row; errors are counted; a
-crash, a hang and running out of memory are recorded, retried as planned, and affect no other engine. The engines are
-those of `tests/plugins/faulty`.
+Guards rules 1, 2 and 4 of measuring. A wrong, stale, missing or extra answer voids the row. Errors are counted. A
+crash, a hang or running out of memory is recorded, retried as planned, and affects no other engine. The engines are
+in `tests/plugins/faulty`.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class Fault:
 
     engine: str
     rows: Mapping[str, str | None]
-    """Phase to a pattern for the whole `why`, or VALID."""
+    """Maps a phase to a pattern for the whole `why`, or to VALID."""
     outcomes: tuple[str, ...] = ("ok",)
-    """Expected outcomes of the attempts at its trial."""
+    """Expected outcomes of the attempts at the engine's trial."""
     plan: Mapping[str, object] = field(default_factory=dict)
 
 
@@ -78,7 +78,7 @@ FAULTS = (
         insert_blind_indices=r"void: conformance, overwrite: get after overwriting: got None, expected .*",
         rand_key=r"void: conformance, overwrite: .*",
     ),
-    # Processes that die: earlier samples stay, with a doubt.
+    # Crashes: the trial's earlier samples stay valid, with a doubt.
     expected(
         "crasher",
         "crash",
@@ -96,7 +96,7 @@ FAULTS = (
         plan={"timeout": 3, "retries": 0},
         rand_key="timeout in rand-key: not done after 3 s",
     ),
-    # The phase ends, but the check of the store after it hangs; checks have a timeout of their own.
+    # The phase ends, but the check of the store after the phase hangs; checks have a separate timeout.
     expected(
         "hanger",
         "timeout",
@@ -104,9 +104,9 @@ FAULTS = (
         update="timeout in update: Dyno's own check of the answers took more than 3 s: .*--timeout",
     ),
     expected("hanger:where=close", "timeout", plan={"timeout": 3, "retries": 0}, rand_key=VALID),
-    # The result was reported; the interpreter's exit hangs.
+    # The result was reported before the interpreter's exit hung.
     expected("hanger:where=exit", "ok", plan={"timeout": 60, "retries": 0}, rand_key=VALID),
-    # Memory.
+    # Too much memory.
     expected(
         "leaker",
         "out-of-memory",
@@ -198,7 +198,7 @@ def test_a_trial_that_crashes_once_is_tried_again_and_carries_the_doubt(shell: S
     first, second = shell.attempts("crash-once")
     assert (first["outcome"], first["attempt"], first["phase"]) == ("crash", 0, "rand-key")
     assert (second["outcome"], second["attempt"]) == ("ok", 1)
-    # The stored output says where it died.
+    # The stored output names the signal.
     assert "Segmentation fault" in first["output"]
     assert second["output"] is None
     cell = shell.cells()["crash-once", "rand-key"]

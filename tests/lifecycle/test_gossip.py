@@ -1,7 +1,7 @@
-"""Texts and values from engines, suites and tools: what can't be stored ends the trial, with one line that names its
-source and the field, and no text harms a terminal, in any output of Dyno.
+"""Texts and values from engines, suites and tools. If one can't be stored, the trial ends with a line that names its
+source and the field. No text harms a terminal, in any output of Dyno.
 
-The engines and suites are those of `tests/plugins/gossip`. All of a kind are in one run, with a harmless one.
+The engines and suites are in `tests/plugins/gossip`. All engines of a kind share a run with a harmless engine.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def reports(reported: Shell) -> Cells:
 
 
 def harmless(ended: Ended) -> None:
-    """Checks that the output has no control characters and can be encoded."""
+    """Checks that the output can be encoded and has no control characters."""
     for text in (ended.out, ended.err):
         assert [each for each in set(text) if not each.isprintable() and each not in "\n\t\r\N{NO-BREAK SPACE}"] == []
     assert "Traceback" not in ended.err
@@ -153,7 +153,7 @@ def test_it_is_shown_without_harm(talked: Shell, reported: Shell, how: str) -> N
     command, *flags = how.split()
     for shell in (talked, reported):
         ended = shell.dyno(command, shell.file, *flags)
-        # A run of one block has nothing to compare.
+        # `compare` refuses a run of one block.
         assert ended.status in (0, 2 if command == "compare" else 0), ended.err
         harmless(ended)
 
@@ -194,7 +194,7 @@ BROKEN = {
     "suite broken-missing": "ports is missing",
     "suite broken-phase": "phases: title is None, expected str",
 }
-"""The error in the line of each."""
+"""The expected error for each broken plug-in."""
 
 
 def test_a_broken_declaration_is_named_and_nothing_else_is_affected(shell: Shell) -> None:

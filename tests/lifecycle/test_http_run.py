@@ -1,4 +1,4 @@
-"""Runs of the suite http from a shell: on nginx, and on a user's own server."""
+"""Runs of the suite http from a shell: with nginx, and with a user's own server."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_nginx_is_asked_one_by_one_and_many_at_once_kept_and_fresh(shell: Shell)
     for row in phases:
         assert (row["engine"], row["valid"], row["why"], row["operations"]) == ("nginx", True, None, 300)
         parts = set(row["latency_by_part_ns"])
-        # A reused connection lacks these stages: they are null, not zero.
+        # A reused connection lacks the other stages: they are absent, not zero.
         assert parts == (STAGES - {"tls"} if row["phase"] == "fresh" else {"send", "wait", "transfer"})
         assert row["facts"]["status_200"] == 300
         assert row["facts"]["connections"] == (300 if row["phase"] == "fresh" else 0)
@@ -72,9 +72,10 @@ def test_by_tls_and_http_2_and_an_open_loop(shell: Shell) -> None:
 
 
 def test_a_stall_is_in_the_response_times_of_an_open_loop(shell: Shell) -> None:
-    """A server answers one request at a time, and stalls once for 1 s, of 300 requests at 100 per second. A request
-    due k periods of 10 ms after the stall began waits for 1 s - k * 10 ms. The p99 of 300 is the fourth largest: 0.97
-    s."""
+    """A server answers one request at a time, and stalls once for 1 s during 300 requests at 100 per second. A
+    request that is due k periods of 10 ms after the start of the stall waits for 1 s - k * 10 ms. The p99 of 300 is
+    the fourth largest: 0.97 s.
+    """
     turns, alone = itertools.count(1), threading.Lock()
 
     def turn(peer: socket.socket) -> None:
@@ -88,7 +89,7 @@ def test_a_stall_is_in_the_response_times_of_an_open_loop(shell: Shell) -> None:
     (row,) = rows(shell)
     (sample,) = samples(shell, "website")
     assert row["valid"] and sample["operations"] == 300
-    # Measuring can't shorten a stall; a busy machine makes it longer.
+    # Measuring can't make a stall shorter; a busy machine makes it longer.
     assert row["response_ns"]["p99"] >= 960_000_000
     assert row["response_ns"]["p50"] < row["response_ns"]["p99"]
 
@@ -99,7 +100,7 @@ def site(server: Scripted, *paths: str) -> list[str]:
 
 
 def test_a_site_that_answers_errors_at_once_is_neither_fast_nor_holds_a_rate(shell: Shell) -> None:
-    """A server before and after it fails: 19 of 20 answers are then an immediate 503, the others are slow."""
+    """A server that starts to fail: 19 of 20 answers are then an immediate 503, the others are slow."""
     turns, bad = itertools.count(), threading.Event()
 
     def turn(peer: socket.socket) -> None:
@@ -189,7 +190,7 @@ def test_a_certificate_that_is_not_trusted_is_refused_with_the_remedy(shell: She
 
 
 def test_a_reference_request_that_is_answered_with_an_error_is_refused(shell: Shell) -> None:
-    """Conformance makes six requests; the next one is for the reference."""
+    """Conformance makes six requests; the seventh is the reference request."""
     turns = itertools.count(1)
 
     def turn(peer: socket.socket) -> None:

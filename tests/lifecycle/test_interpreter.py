@@ -1,4 +1,4 @@
-"""The trials of an engine with an interpreter of its own run in it, and the run file says so."""
+"""The trials of an engine with a separate interpreter run in that interpreter, and the run file says so."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ VERSIONS = ("3.10", "3.11", "3.12", "3.13")
 
 
 def another() -> str:
-    """An installed version of Python besides the tests' own."""
+    """An installed version of Python other than the tests' own."""
     for version in VERSIONS:
         if version != "{}.{}".format(*sys.version_info):
             try:
@@ -29,7 +29,7 @@ def another() -> str:
 
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Dyno's cache directory for all tests here."""
+    """Dyno's cache directory, shared by these tests."""
     return tmp_path_factory.mktemp("cache")
 
 
@@ -69,7 +69,7 @@ def test_trials_run_in_the_interpreter_that_the_engine_names(elder: str, shell: 
 
 def test_the_code_that_runs_there_is_this_dynos(elder: str, shell: Shell, cache: Path) -> None:
     (at,) = (cache / "dyno" / "interpreters" / f"elder-{elder}").glob("lib/python*/site-packages/dyno")
-    # Left by a checkout that was moved.
+    # A broken link, as after moving the checkout.
     at.unlink()
     at.symlink_to(cache / "gone" / "dyno")
     ended = shell.dyno("run", "records", "-e", "elder", "-o", shell.file, *small())

@@ -1,4 +1,4 @@
-"""Runs the suite memory as a user does: both engines, the caches beside the figures, and the chart."""
+"""Runs the suite memory like a user: both engines, the cache sizes beside the figures, and the chart."""
 
 from __future__ import annotations
 

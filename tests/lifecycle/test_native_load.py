@@ -1,4 +1,4 @@
-"""Native load of real servers: every phase that it has, wrong answers, and a server that dies."""
+"""Native load on real servers: every supported phase, wrong answers, and a server that dies."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_what_has_no_native_load_is_refused(shell: Shell) -> None:
 
 @contextmanager
 def redis_server(place: Path) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
-    """A server of the test's own, and its socket."""
+    """A server that the test starts itself, and its socket."""
     program = shutil.which("redis-server")
     if program is None:
         unavailable("redis-server is not installed")
@@ -86,8 +86,9 @@ def redis_server(place: Path) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
 
 
 class Proxy:
-    """Passes bytes between clients and the server. In the first response to GET after `healthy` others it changes one
-    byte of the record."""
+    """Passes bytes between clients and the server. After `healthy` intact responses to GET, it changes one byte of
+    the record in the next response.
+    """
 
     def __init__(self, path: Path, healthy: int) -> None:
         self._path, self._left = path, healthy
@@ -115,7 +116,7 @@ class Proxy:
                 each.shutdown(socket.SHUT_RDWR)
 
     def _changed(self, data: bytes) -> bytes:
-        # A record of the suite is a map of three texts.
+        # The suite encodes a record as a map of three texts.
         if not data.startswith(b"$") or b"\x83\xa4name" not in data:
             return data
         with self._lock:
@@ -161,7 +162,7 @@ def test_a_server_that_dies_is_an_error_in_one_line(shell: Shell, place: Path) -
 
 
 def _serves_get(path: Path) -> bool:
-    """Whether the server has answered many reads: the phase is under way."""
+    """Whether the server has answered many reads, so that the phase has begun."""
     with socket.socket(socket.AF_UNIX) as client:
         client.connect(str(path))
         client.sendall(b"INFO commandstats\r\n")

@@ -1,5 +1,6 @@
-"""Runs the objects suite as a user does: with threads and processes, on files and servers, and with a server that
-dies during a run."""
+"""Runs the objects suite like a user: with threads and processes, on files and servers, and with a server that dies
+during a run.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +72,7 @@ def test_every_phase_of_every_storage_is_valid(engine: str, clients: int, shell:
 
 
 def test_a_server_that_dies_fails_the_trial_and_the_run_goes_on(shell: Shell) -> None:
-    """In the last phase, because later phases would fail for lack of a server."""
+    """Kills the server in the last phase, because later phases would fail without a server."""
     need("zeo")
     chosen = ("--phases", "write", "-p", "objects=100", "-p", "transactions=100000", "--samples", 2, "--budget", 4)
     with shell.started("run", "objects", "-e", "zeo", *chosen, "-o", shell.file) as process:
@@ -82,7 +83,7 @@ def test_a_server_that_dies_fails_the_trial_and_the_run_goes_on(shell: Shell) ->
         def written() -> int:
             return max((path.stat().st_size for path in shell.work.rglob("Data.fs")), default=0)
 
-        # The conformance checks write less than that, so it happens in the middle of the phase.
+        # The conformance checks write less, so the phase has begun.
         assert wait_for(lambda: written() > 500_000)
         os.kill(serving()[0], signal.SIGKILL)
         _, err = process.communicate(timeout=100)

@@ -45,7 +45,7 @@ def test_all_phases_are_valid(shell: Shell, engine: str) -> None:
     assert {name: told["served"] for name, told in facts.items()} == operations
     assert all(told["failed"] == told["throttled"] == 0 for told in facts.values())
     assert facts["burst"]["recovery_seconds"] is None
-    # One request to open, two parts, one to join.
+    # Each object takes four requests: one to open, two parts, one to join.
     assert facts["multipart-put"]["writing_requests"] == 4 * 12
     assert {name: count for name, count in facts["visible"].items() if name.startswith("stale")} == {
         "stale_reads": 0,
@@ -85,8 +85,9 @@ Refusal = tuple[int, str] | None
 
 
 class Proxy:
-    """A test proxy in front of the real server. It answers requests for which `refuses` has a status and a code by
-    the first line of the request, and with `spoils` changes the bodies of objects."""
+    """Test proxy in front of the real server. `refuses` gets the first line of each request and may return a status
+    and a code to answer with. With `spoils`, the proxy changes the bodies of objects.
+    """
 
     def __init__(self, to: tuple[str, int], refuses: Callable[[str], Refusal], spoils: bool = False) -> None:
         self._to, self._refuses, self._spoils = to, refuses, spoils
@@ -111,7 +112,7 @@ class Proxy:
             spoilt = threading.Event()
             threading.Thread(target=self._back, args=(server, peer, spoilt), daemon=True).start()
             while piece := peer.recv(1 << 16):
-                # The head of a request is small and starts a block of data.
+                # The header of a request is small and at the start of a block.
                 line = piece.partition(b"\r\n")[0]
                 request = line.decode("latin-1") if line.endswith(b" HTTP/1.1") else ""
                 if refusal := self._refuses(request):
@@ -119,7 +120,7 @@ class Proxy:
                     body = f"<Error><Code>{code}</Code></Error>"
                     head = f"HTTP/1.1 {status} No\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
                     peer.sendall((head + body).encode())
-                    # Reads what else was sent, so that no connection is reset.
+                    # Read the rest of the request, so that the connection is not reset.
                     peer.shutdown(socket.SHUT_WR)
                     while peer.recv(1 << 16):
                         pass
@@ -130,8 +131,9 @@ class Proxy:
 
     @staticmethod
     def _back(server: socket.socket, peer: socket.socket, spoilt: threading.Event) -> None:
-        """Passes an answer back. In a body to be spoilt the last byte of each block is changed; a head stays as it
-        is."""
+        """Passes an answer back. If the body is to be spoilt, changes the last byte of each block, but not of a
+        header.
+        """
         with contextlib.suppress(OSError):
             while piece := server.recv(1 << 16):
                 if spoilt.is_set() and not piece.endswith(b"\r\n"):
@@ -145,10 +147,11 @@ class Proxy:
 
 
 class Throttle:
-    """Passes on the first `most` requests of a burst. From the next one until `over` seconds after the `burst`th it
-    answers "slow down", and an error to every tenth of these.
+    """Passes on the first `most` requests of a burst. The following requests are answered with "slow down", and every
+    tenth with an error, until `over` seconds after the `burst`th request.
 
-    By its own clock: when the first request came, and when the first one came that was passed on again.
+    `began` and `back` are the times of the first request and of the first one that was passed on again, by the
+    throttle's own clock.
     """
 
     began: float | None = None
@@ -189,7 +192,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 @pytest.fixture
 def mine(shell: Shell, served: Any) -> Any:
-    """A client of the owner of the server."""
+    """A client with the keys of the server's owner."""
     import boto3
 
     keys = {"AWS_ACCESS_KEY_ID": served.address.user, "AWS_SECRET_ACCESS_KEY": served.address.password}
@@ -211,16 +214,16 @@ def test_a_burst_counts_throttled_and_failed_requests(shell: Shell, served: Any,
         "throttled": 405,
         "failed": 45,
     }
-    # By two clocks: the client's and the proxy's.
+    # Compares the client's clock with the proxy's.
     assert throttle.began is not None and throttle.back is not None
     assert facts["recovery_seconds"] == pytest.approx(throttle.back - throttle.began, rel=0.1)
-    # Served requests have their latency by position in the burst.
+    # Latencies of served requests are recorded by position in the burst.
     assert row["latency_by_part_ns"]["tenth-1"]["p50"] > 0
     assert served.address.password not in shell.file.read_text()
 
 
 class Bucket:
-    """The owner's bucket, with an object in it."""
+    """The owner's bucket, which already has an object."""
 
     def __init__(self, mine: Any, name: str) -> None:
         self._mine, self.name = mine, name

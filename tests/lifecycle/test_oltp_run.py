@@ -1,5 +1,4 @@
-"""Runs the suite oltp as a user does: both servers, every phase, the tools' figures, and the errors for missing
-tools."""
+"""Runs the suite oltp like a user: both servers, every phase, the tools' figures, and the errors for missing tools."""
 
 from __future__ import annotations
 
@@ -63,7 +62,7 @@ def test_aborted_transactions_are_counted_as_errors(shell: Shell) -> None:
 
 
 def test_figures_are_those_that_the_tools_print(shell: Shell, tmp_path: Path) -> None:
-    """Compares the last run of the tool in each phase. A hot phase has an untimed run before it."""
+    """Compares the tool's last run in each phase: a hot phase has an untimed run before it."""
     require(registry.engine("postgresql").through("transactions"))
     output = tee_tools(shell, tmp_path / "tools", "sysbench", "pgbench")
     ended = shell.dyno(
@@ -107,7 +106,7 @@ def test_where_sysbench_is_not_there_one_line_says_what_installs_it(
 
 
 def test_without_pgbench_an_error_names_the_install_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Debian installs it beside the server's programs, so that changing PATH does not hide it."""
+    """Debian installs pgbench beside the server's programs, so changing PATH does not hide it."""
     require(registry.engine("postgresql"))
     spec = registry.engine("postgresql").through("transactions")
     assert places(), "where it would be"

@@ -1,8 +1,8 @@
 """The order of events in a trial, which is the same for all engines of a run.
 
-Guards rules 1, 4 and 5 of measuring: the same inputs in the same order for all engines; a fresh process and directory
-for each trial, conformance first and closing last; blocks of one trial of every cell, in shuffled order. The engines
-of `tests/plugins/recorder` record their calls.
+Guards rules 1, 4 and 5 of measuring: all engines get the same inputs in the same order; each trial has a fresh
+process and directory, begins with conformance checks and ends by closing the store; a block has one trial of every
+cell, in shuffled order. The engines of `tests/plugins/recorder` record their calls.
 """
 
 from __future__ import annotations
@@ -34,11 +34,13 @@ class Life:
         self.opened = [event for event in events if event["call"] == "open"]
         self.name = self.opened[0]["name"]
         self.measured = [event["home"] for event in self.opened if not is_conformance(event)]
-        # The trial's directory, which is that of its stores.
+        # The trial's directory, which contains its stores.
         self.home = Path(self.measured[0]).parent
 
     def asked(self) -> list[Event]:
-        """Every call in order, without process, thread, name, directory and speed."""
+        """Every call in order, without the fields that differ between engines: process, thread, options, and
+        directories.
+        """
         passed_over = ("pid", "thread", "name", "options", "others", "where")
         return [
             {k: self._relative(v) if k == "home" else v for k, v in event.items() if k not in passed_over}
@@ -63,7 +65,7 @@ def lives(shell: Shell, engines: str, *more: str, samples: int = 2, phases: str 
     ended = shell.dyno("run", "records", "-e", engines, *plan, *more, "-o", shell.file, "--overwrite")
     assert ended.status == 0, ended
     events = [json.loads(line) for line in log.read_text().splitlines()]
-    # Trials run one after the other, so the calls of a process are contiguous.
+    # Trials run one after the other, so the calls of each process are contiguous.
     return [Life(list(together)) for _, together in groupby(events, key=lambda event: event["pid"])]
 
 
@@ -78,7 +80,7 @@ def test_conformance_comes_before_measuring_in_directories_of_its_own(life: Life
     checks = [is_conformance(event) for event in life.opened]
     assert checks[0]
     assert checks == sorted(checks, reverse=True), "a conformance check after measuring began"
-    # Stores opened by conformance checks are closed before the first measured store opens.
+    # The stores of conformance checks are closed before the first measured store opens.
     before = life.calls[: life.calls.index("version")]
     measured = life.events.index(next(event for event in life.opened if not is_conformance(event)))
     assert before[:measured].count("open") == before[:measured].count("close") == checks.count(True)
@@ -103,7 +105,7 @@ def test_everything_opened_is_closed_and_closing_comes_last(life: Life) -> None:
     assert life.calls.count("open") == life.calls.count("close")
     assert life.calls.count("connect") == life.calls.count("disconnect") > 0
     assert life.calls.count("begin reading") == life.calls.count("end reading") > 0
-    # No two stores are open at once: a phase must not be slowed down by the last phase's store.
+    # No two stores are open at once: the last phase's store must not slow down the next phase.
     at_once = 0
     for call in life.calls:
         at_once += (call == "open") - (call == "close")
@@ -113,7 +115,7 @@ def test_everything_opened_is_closed_and_closing_comes_last(life: Life) -> None:
 def test_a_write_phase_is_followed_by_reading_back(life: Life) -> None:
     at = max(index for index, event in enumerate(life.events) if event["call"] == "commit" and event["deleted"])
     after = life.calls[at:]
-    # After the deletes, by key, by index and in key order. The sample by key has no duplicates.
+    # After the deletes, the sample is checked by key, by index and in key order. It is drawn without duplicates.
     assert after.count("get") > RECORDS * 3 // 4
     assert after.count("seek") > 0
 
@@ -123,7 +125,7 @@ def test_each_trial_has_a_process_and_a_directory_of_its_own_and_none_is_left(sh
     assert len(workers) == 6
     assert len({event["pid"] for life in workers for event in life.events}) == 6
     assert len({life.home for life in workers}) == 6
-    # No data of an earlier trial or store is kept.
+    # No data of an earlier trial or store remains.
     for life in workers:
         starts = [life.opened[0], *(event for event in life.opened if not is_conformance(event))]
         assert [event["others"] for event in starts] == [[]] * len(starts)
@@ -145,7 +147,7 @@ def test_all_engines_are_asked_the_same_in_the_same_order(shell: Shell) -> None:
 
 
 def test_another_seed_asks_for_other_keys(shell: Shell) -> None:
-    """Otherwise the test above could compare constants."""
+    """Proves that the test above doesn't compare constants."""
     (one,) = lives(shell, "recorder", samples=1, phases="rand-key")
     (other,) = lives(shell, "recorder", "--seed", "2", samples=1, phases="rand-key")
     gets = [[event["key"] for event in life.events if event["call"] == "get"] for life in (one, other)]
@@ -166,7 +168,7 @@ def test_engines_of_either_port_are_asked_the_same(shell: Shell) -> None:
     assert sorted(replaced) == sorted(removed) != replaced, "in random order"
 
     reads = [read for event in kv if event["call"] in ("get", "seek") for read in kv_read(event)]
-    # After each writing phase, the entries of both indexes are read: only a key-value engine stores them separately.
+    # After each writing phase, the entries of both indexes are read; only a key-value engine stores them separately.
     assert reads.count(ALL_ENTRIES) == 2 * 2
     reads = [read for read in reads if read != ALL_ENTRIES]
     assert reads == [read for event in records for read in record_read(event)]
@@ -189,7 +191,7 @@ def stored(key: list[str]) -> str:
 
 
 def kv_read(event: Event) -> list[tuple[str, str]]:
-    """A seek scans records, or looks up an index by its letter and the value."""
+    """A seek is a scan of records, or a lookup in an index by its letter and the value."""
     key = event["key"]
     if event["call"] == "get":
         return [("get", key)]
@@ -197,7 +199,7 @@ def kv_read(event: Event) -> list[tuple[str, str]]:
 
 
 def record_read(event: Event) -> list[tuple[str, str]]:
-    """The key-value reads for one read of records: a find is followed by a get."""
+    """The equivalent key-value reads for one read of records: a find is followed by a get."""
     if event["call"] == "find":
         get = [("get", stored(event["found"]))] if event["found"] else []
         return [("find", pack(b"", (event["value"],)).hex()), *get]
@@ -205,7 +207,7 @@ def record_read(event: Event) -> list[tuple[str, str]]:
 
 
 def order(shell: Shell, seed: int) -> list[list[int]]:
-    """Runs some cells twice. Returns the cells of each block in measured order."""
+    """Runs some cells twice. Returns the cells of each block in the order of their trials."""
     plan = small(param_records="10,20", samples=2, seed=seed)
     ended = shell.dyno("run", "records", "-e", "memory", *plan, "-o", shell.file, "--overwrite")
     assert ended.status == 0, ended
@@ -226,7 +228,7 @@ def test_blocks_hold_every_cell_once_in_an_order_that_the_seed_shuffles(shell: S
 
 @pytest.mark.skipif(sys.platform != "linux", reason="nothing is forked elsewhere")
 def test_where_things_lie_in_memory_is_drawn_anew_for_each_block(shell: Shell) -> None:
-    """The kernel's random choices at the start of a process would otherwise be the same in every trial."""
+    """Otherwise the kernel's random choices at a process start would be the same in every trial."""
     workers = lives(shell, "recorder,recorder-b", samples=3, phases="rand-key")
     where = [life.opened[0]["where"] for life in workers]
     assert len(where) == 6

@@ -1,5 +1,6 @@
-"""Whole runs of a suite with more than operations timed by Dyno: work measured by an outside program, files of the
-suite's own, bytes, parts of latencies, and facts of a trial."""
+"""Whole runs of a suite that uses more than operations timed by Dyno: work measured by an external program, the
+suite's own files, bytes, parts of latencies, and facts of a trial.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ def test_what_an_outside_program_reports_is_shown_as_its_own(ran: Shell) -> None
     row = cell(ran, "dd", "tool")
     assert row["valid"] and row["reported_by"] == "dd 1.0"
     assert (row["operations"], row["items"]) == (3 * 64, 64)
-    # 63 latencies of 1 µs and one of 50 µs, by the program's histogram, not by the time of the call.
+    # 63 latencies of 1 µs and one of 50 µs, from the program's histogram rather than from the duration of the call.
     assert row["latency_ns"]["p50"] == 1_000 and row["latency_ns"]["max"] >= 50_000
     assert row["latency_by_kind_ns"]["read"]["p99"] == 1_000
     assert row["series"][0][0]["p99_ns"] == 50_000

@@ -1,7 +1,7 @@
 """Pace of a phase in whole runs: a rate, a duration, a warm-up.
 
-Guards rule 7 of measuring: in an open loop, response times and the harness's own lateness are recorded beside the
-service times. Tests assert on operations and counts, never on elapsed time.
+Guards rule 7 of measuring: an open loop records response times and the harness's own lateness beside the service
+times. Tests assert on operations and counts, never on elapsed time.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from shell import RECORDER, Shell, wait_for
 
 Sample = dict[str, Any]
 FLOOR_SECONDS = 0.3
-"""Longest measuring of a null engine beside other engines."""
+"""Maximum measuring time of a null engine that runs beside other engines."""
 DUE = {"uniform": (2000 * FLOOR_SECONDS, 2000 * 0.5), "poisson": (561, 975)}
-"""Operations due in that time and in half a second, at 2,000 per second: on an even grid, and at random with seed
-1."""
+"""Operations due in FLOOR_SECONDS and in half a second, at 2,000 per second: at even intervals, and at random with
+seed 1.
+"""
 
 
 def run(shell: Shell, engines: str, *words: object) -> dict[str, dict[str, Sample]]:
@@ -52,7 +53,7 @@ def test_an_open_loop_keeps_the_rate_and_three_kinds_of_times(shell: Shell, arri
     assert {"null", "memory"} <= set(samples)
     for engine, phases in samples.items():
         sample = phases["rand-key"]
-        # All operations due by then; a stall at the very end may cost some.
+        # All operations that were due by then; a stall at the very end may lose some.
         due = DUE[arrivals][engine == "memory"]
         assert 0.88 * due <= sample["operations"] <= due + 1
         assert sample["items"] == sample["operations"]
@@ -64,13 +65,13 @@ def test_an_open_loop_keeps_the_rate_and_three_kinds_of_times(shell: Shell, arri
 
 
 def test_a_response_counts_from_when_it_was_due_and_a_service_time_does_not(shell: Shell) -> None:
-    """An engine with about 200 operations per second is offered 2,000."""
+    """An engine that can do about 200 operations per second gets 2,000."""
     shell.plugins, shell.given = [RECORDER], {"RECORDER_LOG": str(shell.home / "calls")}
     words = ("-p", "records=40", "--rate", 2000, "--budget", 20, "--phases", "mixed", "-p", "mix=c")
     sample = run(shell, "recorder:pause_us=5000", *words)["recorder"]["mixed"]
     assert (sample["operations"], sample["ended_by"]) == (40, "count")
     served, responded, late = (HdrHistogram.decode(sample[name]) for name in ("histogram", "response", "late"))
-    # The last operation was due after 20 ms, and waited for 39 others of 5 ms.
+    # The last operation was due after 20 ms, and waited for the 39 others of 5 ms each.
     assert responded.get_max_value() > 150e6
     assert responded.get_value_at_percentile(50) > 10 * 5e6
     # The engine's delays do not count as the harness's lateness.
@@ -108,14 +109,14 @@ def test_rates_and_clients_make_cells(shell: Shell) -> None:
 
 
 def test_a_duration_is_filled_with_rounds_and_has_a_series(shell: Shell) -> None:
-    # For the null engine, the Python loop takes less time to prepare.
+    # The Python loop takes less time to prepare, which matters for the null engine.
     words = ("-p", "records=2000", "--duration", "1.2", "--phases", "rand-key", "--loop", "python")
     for engine, phases in run(shell, "sqlite", *words).items():
         sample = phases["rand-key"]
         assert (sample["ended_by"], sample["temperature"]) == ("duration", "hot")
         assert sample["operations"] > 2000, "more than a round"
         series = sample["series"]
-        # A null engine is measured briefly whatever the duration.
+        # The measuring time of a null engine is short whatever the duration.
         assert len(series) >= (2 if engine == "sqlite" else 0)
         if engine != "sqlite":
             assert sample["elapsed_ns"] < 1e9
@@ -162,7 +163,7 @@ def gets(shell: Shell, *words: object) -> tuple[list[str], Sample]:
 def test_a_warm_up_is_not_recorded_and_changes_nothing_of_what_is_measured(shell: Shell) -> None:
     once, cold = gets(shell)
     warmed, warm = gets(shell, "--warmup", "0.01")
-    # The verification afterwards gets a hundred keys, whether the phase requested them or not.
+    # The verification afterwards gets a hundred keys, independent of the phase's keys.
     assert len(warmed) > len(once) + 40
     assert warmed[-len(once) :] == once
     assert (warm["operations"], warm["checked"]) == (cold["operations"], cold["checked"])
@@ -201,7 +202,7 @@ def test_an_interrupted_open_loop_leaves_no_process_and_before_a_trial_has_ended
 ) -> None:
     log = shell.home / "calls"
     shell.plugins, shell.given = [RECORDER], {"RECORDER_LOG": str(log)}
-    # With this seed the recording engine's trial is the first.
+    # With this seed, the recording engine's trial is the first.
     words = ["-p", "records=2000", "-p", "mix=c", "--phases", "mixed", "--samples", "1", "--seed", "1"]
     words += ["--rate", "50", "--duration", "600", "--clients", str(clients)]
 

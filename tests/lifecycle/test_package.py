@@ -42,7 +42,7 @@ def cargo() -> str:
 
 @pytest.fixture(scope="module")
 def artefacts(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """The source distribution and the wheel, by `python -m build` with cargo."""
+    """The source distribution and the wheel, built by `python -m build` with cargo."""
     place = tmp_path_factory.mktemp("build")
     source = copy(place / "source")
     ran([sys.executable, "-m", "build", "--outdir", place / "dist", "."], cargo(), source)
@@ -54,7 +54,7 @@ def artefacts(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 @pytest.fixture(params=["3.10", "3.11"])
 def python(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """An empty environment."""
+    """The interpreter of an empty virtual environment."""
     try:
         interpreter = find(request.param)
     except InstallError as error:

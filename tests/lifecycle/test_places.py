@@ -1,4 +1,4 @@
-"""Bad places: unwritable outputs, encodings that lack characters, missing directories, full disks.
+"""Bad output locations: unwritable files, encodings that lack characters, missing directories, full disks.
 
 Each gives one line with the reason, and no measured result is lost.
 """
@@ -42,7 +42,7 @@ def shell(shell: Shell, ran: bytes) -> Shell:
 
 
 def bash(shell: Shell, line: str) -> Ended:
-    """Runs a line of a shell, in which `dyno` is the command."""
+    """Runs a line of shell script in which `dyno` is the command."""
     return shell.sh("bash", "-c", re.sub(r"(?<![^ ])dyno(?= )", DYNO, line))
 
 
@@ -54,7 +54,7 @@ def assert_one_line(ended: Ended, said: str, status: int = 2) -> None:
 
 
 def assert_kept(shell: Shell, name: str) -> None:
-    """Checks that the file has a whole run, and that nothing else is left."""
+    """Checks that the file has a complete run, and that nothing else is left."""
     shown = shell.dyno("show", name, "--json")
     assert shown.status == 0, shown
     assert '"complete": true' in shown.out
@@ -69,7 +69,7 @@ INTERRUPT = "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n"
 
 @pytest.mark.parametrize("module", ["click", "dyno.cli.commands", "dyno.cli.show"])
 def test_an_interruption_while_the_command_is_imported_is_one_line(shell: Shell, module: str) -> None:
-    """The import of a module sends the signal, which fixes its moment."""
+    """The import of a module sends the signal, so that its time is deterministic."""
     on_import = f"""
 import sys
 class Finder:
@@ -133,7 +133,7 @@ def test_what_a_stream_has_no_character_for_is_replaced_by_what_reads_alike_and_
     assert "?" not in out.replace("?unix_socket", "").replace("?ssl", "") and "\\" not in out
     wider = re.compile("[…→±]")
     assert [(a, b) for a, b in pairs if len(a) != len(b) and not wider.search(a)] == []
-    # Each word keeps its column, unless a replacement is wider.
+    # Each word keeps its column, unless a replacement character is wider.
     for a, b in pairs:
         if not wider.search(a):
             assert [m.start() for m in re.finditer(r"\S+", a)] == [m.start() for m in re.finditer(r"\S+", b)]
@@ -295,7 +295,7 @@ def test_links_are_followed(shell: Shell, places: Path, ran: bytes) -> None:
 )
 def test_a_dash_is_standard_output(shell: Shell, words: tuple[str, ...], name: str) -> None:
     assert shell.dyno(*words, "-o", name).status == 0
-    # Byte for byte, whatever the terminal's encoding.
+    # The same bytes as in a file, whatever the terminal's encoding.
     assert said(shell, (*words, "-o", "-"), ASCII) == (shell.home / name).read_bytes()
     assert not (shell.home / "-").exists()
 
@@ -316,7 +316,7 @@ def test_devices_and_pipes_take_what_is_shown(shell: Shell, places: Path) -> Non
 
 @pytest.fixture
 def small_disk(place: Path) -> Iterator[Callable[[str], Path]]:
-    """Mounts a file system in memory with these options, or changes them."""
+    """Mounts a file system in memory with the given options, or remounts it with other options."""
     disk = place / "disk"
 
     def mount(options: str) -> Path:
@@ -371,7 +371,7 @@ def test_a_work_directory_without_room_is_said(shell: Shell, small_disk: Callabl
 
 @pytest.mark.parametrize("blocks", [1, 8])
 def test_a_limit_of_file_sizes_loses_nothing(shell: Shell, blocks: int) -> None:
-    """8 KiB have room for the header and some trials, 1 KiB for neither."""
+    """8 KiB hold the header and some trials; 1 KiB holds neither."""
     ended = bash(shell, f"ulimit -f {blocks}; dyno {' '.join(RUN)} --samples 5 -o new.json")
     if blocks == 1:
         assert_one_line(ended, "can't write new.json: File too large")
@@ -410,7 +410,7 @@ def test_a_run_file_that_is_taken_away_is_not_made_anew_without_its_beginning(sh
 def test_a_run_file_takes_one_run_at_a_time(shell: Shell, how: str) -> None:
     shell.plugins, shell.given = [FAULTY], {"FAULTY_GATE": str(shell.home), "FAULTY_FREE": "0"}
     words = ("run", "records", "-e", "waiter", *small(samples=1), "-o", "new.json")
-    # The first run replaces a file, so the lock must be on the new one.
+    # The first run replaces a file, so that the lock must be on the new file.
     (shell.home / "new.json").write_bytes(shell.file.read_bytes())
     with shell.started(*words, "--overwrite") as run:
         assert wait_for(lambda: list(shell.home.glob("arrived-*"))), run.poll()
@@ -421,7 +421,7 @@ def test_a_run_file_takes_one_run_at_a_time(shell: Shell, how: str) -> None:
     assert run.returncode == 0
     cells = [json.loads(line)["cell"] for line in (shell.home / "new.json").read_text().splitlines()[1:]]
     assert len(cells) == len(set(cells))
-    # The lock ended with the process.
+    # The kernel released the lock when the process ended.
     assert shell.dyno(*words, "--resume").status == 0
 
 
@@ -448,7 +448,7 @@ def test_a_run_that_is_stopped_before_its_first_trial_has_ended_leaves_no_file(
         out, err = run.communicate(timeout=PATIENCE)
     assert (run.returncode, out, err.splitlines()[-1]) == (130, "", "dyno: interrupted")
     assert not (shell.home / "new.json").exists()
-    # The run had no trials; the file that --overwrite named is replaced.
+    # With --overwrite, the old file is gone although the run had no trials.
     assert (shell.home / "r.json").exists() is not bool(more)
     assert shell.strays() == []
     assert shell.left() == []
@@ -521,5 +521,5 @@ def test_a_terminal_of_any_width_has_its_tables(shell: Shell, columns: int, envi
         child.expect(pexpect.EOF)
         child.close()
         assert child.exitstatus == 0
-        # Whole words, not a letter per line.
+        # Columns wrap between words, not after each letter.
         assert "memory" in child.before and "rand-key" in child.before

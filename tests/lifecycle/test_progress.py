@@ -48,7 +48,7 @@ def plain(sent: str) -> str:
 def test_a_terminal_shows_count_and_time_left_and_then_the_table(shell: Shell, columns: int) -> None:
     status, sent = on_terminal(shell, *RUN, columns=columns)
     assert status == 0
-    # Before the table, which also counts trials.
+    # The part before the table, which also counts trials.
     progress, _, rest = plain(sent).partition("records: records=300")
     assert rest, sent
     assert re.search(rf"\b\d+/{shell.planned()}\b", progress), "trials done, of all"
@@ -63,7 +63,7 @@ def test_a_terminal_shows_count_and_time_left_and_then_the_table(shell: Shell, c
 def test_the_display_is_gone_when_the_table_is_there(shell: Shell) -> None:
     _, sent = on_terminal(shell, *RUN)
     *_, after = sent.rpartition(" left ")
-    # Finally the display's line is erased and the cursor shown again.
+    # Finally the display's line is erased and the cursor is shown again.
     assert re.match(r"[^\r\n]*\r\n\x1b\[\?25h\r\x1b\[1A\x1b\[2K", after), after[:200]
     assert TABLE.search(plain(after))
 

@@ -1,7 +1,7 @@
-"""The life of a real server around a trial: it ends with the trial, however that ends, and stops for a cold phase. A
+"""Life of a real server in a trial: it ends with the trial, however the trial ends, and stops for a cold phase. A
 user's own server is left unchanged, except for the requested work, and its password leaks nowhere.
 
-Tests PostgreSQL, which most machines have. Each engine's conformance tests its own server.
+Uses PostgreSQL, which is available on most machines. Each engine's conformance tests cover its own server.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def needed() -> None:
 
 
 def named(pid: int) -> str:
-    """A process's name; '' if it has ended."""
+    """A process's name, or '' if it has ended."""
     with suppress(psutil.NoSuchProcess):
         return str(psutil.Process(pid).name())
     return ""
@@ -57,13 +57,15 @@ def postgres(shell: Shell) -> list[int]:
 
 
 def segments() -> set[str]:
-    """The machine's System V shared memory whose creator has ended: servers of other tests still have theirs."""
+    """The machine's System V shared memory segments whose creator has ended. Segments of other tests' servers have
+    living creators.
+    """
     lines = [line.split() for line in Path("/proc/sysvipc/shm").read_text().splitlines()[1:]]
     return {line[1] for line in lines if not psutil.pid_exists(int(line[4]))}
 
 
 def test_another_program_of_it_runs_beside_with_its_own_helpers(shell: Shell, place: Path) -> None:
-    """A tree of links stands for another version: the path of a started program shows where it came from."""
+    """A tree of links stands in for another version: the path of a started program shows its origin."""
     server_program = program("postgres", places=places())
     assert server_program is not None
     there = place / "other" / "bin"
@@ -183,7 +185,7 @@ def test_a_run_that_is_killed_leaves_no_server(shell: Shell, by: signal.Signals)
 
 
 def test_a_server_that_outlived_its_run_is_told_of_and_ended_by_the_next(shell: Shell) -> None:
-    """Usually the kernel ends the server; another process stands for one that outlived its run."""
+    """Usually the kernel ends the server, so another process stands in for a server that outlived its run."""
     home = shell.work / "dyno-run-left" / "trial-0-0-0" / "server"
     home.mkdir(parents=True)
     (shell.work / "dyno-run-left").chmod(0o700)
@@ -198,7 +200,7 @@ def test_a_server_that_outlived_its_run_is_told_of_and_ended_by_the_next(shell: 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files to another user")
 def test_a_process_that_another_user_recorded_is_left_alone(shell: Shell) -> None:
-    """In a shared work directory any user can record a process for root to kill."""
+    """In a shared work directory, any user can record a process that root would then kill."""
     planted = shell.work / "dyno-run-planted"
     planted.mkdir(0o700, parents=True)
     (planted / ".dyno-run-lock").touch()
@@ -219,7 +221,7 @@ def test_a_process_that_another_user_recorded_is_left_alone(shell: Shell) -> Non
 
 @pytest.fixture
 def url(place: Path) -> Iterator[str]:
-    """A server on a port, whose user has a password."""
+    """The address of a server on a port, with a user that has a password."""
     server = PostgreSQL(place / "own", {"fsync": "off", "listen_addresses": "127.0.0.1"}, 1)
     server.command = [
         word.replace("listen_addresses=", "listen_addresses=127.0.0.1") if word == "listen_addresses=" else word
@@ -275,10 +277,10 @@ def test_a_users_own_server_is_measured_and_left_as_it_was(shell: Shell, url: st
     assert "which is your own" in attempt["absent"]["rand-key-cold"]
     assert "declared" in [caveat["code"] for caveat in attempt["caveats"]]
     assert schemas(url) == []
-    # And all texts about it.
+    # All texts in the report, too.
     report = shell.dyno("report", shell.file, "-o", shell.home / "r.html")
     assert report.status == 0, report
-    # The table names a server only by its address.
+    # The table identifies a server only by its address.
     for flags, label in ((), "at 127.0.0.1:"), (("--json",), "u:***@127.0.0.1"), (("--csv",), "u:***@127.0.0.1"):
         shown = shell.dyno("show", shell.file, *flags)
         assert label in shown.out
@@ -288,7 +290,7 @@ def test_a_users_own_server_is_measured_and_left_as_it_was(shell: Shell, url: st
 
 
 def test_the_tier_of_a_users_own_server_follows_from_its_settings(shell: Shell, url: str) -> None:
-    """Two runs, between which the administrator changes a setting."""
+    """Two runs; the administrator changes a setting between them."""
     import psycopg
 
     runs = shell.home / "on.json", shell.home / "off.json"
@@ -418,7 +420,7 @@ def test_a_trial_that_is_killed_or_interrupted_leaves_nothing_on_it(shell: Shell
 
 
 def is_settled(url: str) -> bool:
-    """Returns whether exactly one schema exists and half a second later is still the only one."""
+    """Whether exactly one schema exists, and is still the only one half a second later."""
     before = schemas(url)
     time.sleep(0.5)
     return len(before) == 1 and schemas(url) == before
@@ -433,7 +435,7 @@ def test_what_can_not_be_removed_is_named_with_the_command_that_removes_it(shell
         shell.started(*words, "--timeout", 5, "-o", shell.file) as run,
         psycopg.connect(url, autocommit=True) as other,
     ):
-        # Conformance checks create and drop schemas of their own before the measured one.
+        # Conformance checks create and drop other schemas before the measured one.
         assert wait_for(lambda: is_settled(url))
         other.execute("ALTER ROLE u SET statement_timeout = '200ms'")
         (name,) = schemas(url)
@@ -446,7 +448,7 @@ def test_what_can_not_be_removed_is_named_with_the_command_that_removes_it(shell
     assert command is not None and name in command[0] and SECRET not in err, err
     (attempt,) = shell.attempts("postgresql")
     assert command[0] in attempt["why"] and "statement timeout" in attempt["why"]
-    # The user knows the masked password.
+    # The user replaces the mask by the password.
     assert shell.sh("bash", "-c", command[0].replace("***", SECRET)).status == 0
     assert schemas(url) == []
 
@@ -468,7 +470,7 @@ def pooler(request: pytest.FixtureRequest, place: Path, url: str) -> Iterator[st
         "auth_file": home / "users",
         "pool_mode": request.param,
         "default_pool_size": 2,
-        # A usual setting for clients that send these parameters: pgbouncer ignores them.
+        # pgbouncer rejects these startup parameters by default; users with such clients set this option.
         "ignore_startup_parameters": "extra_float_digits,options",
     }
     words = "".join(f"{name} = {value}\n" for name, value in settings.items())

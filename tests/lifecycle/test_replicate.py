@@ -1,5 +1,6 @@
-"""Repeats a published experiment as a user does: the printed findings, again from the run file, and refused
-requests."""
+"""Repeats a published experiment like a user: the printed findings, the findings again from the run file, and refused
+requests.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ BATCH = ("replicate", "acid-batch-2013", "--preset", "quick", "--samples", 3)
 
 @pytest.fixture(scope="module")
 def shell(tmp_path_factory: pytest.TempPathFactory) -> Shell:
-    """A shell with the run file of an experiment, and the output."""
+    """A shell with the run file and the output of an experiment."""
     require(registry.engine("lmdb"))
     home = tmp_path_factory.mktemp("replicate")
     shell = Shell(home, home / "work")
@@ -25,7 +26,7 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Shell:
 
 
 def facts(out: str) -> list[str]:
-    """The lines below findings that compare stored bytes, which are the same in every trial."""
+    """The lines of output that compare stored bytes, which are the same in every trial."""
     return [line for line in out.splitlines() if "stored_bytes of" in line]
 
 

@@ -1,7 +1,7 @@
 """An interrupted run can be read, and resumes where it stopped.
 
 Guards rule 4 of measuring: the run file is appended to after every trial, written lines never change, no process and
-no directory outlives a run, and another plan's file is refused.
+no directory outlives a run, and a file with another plan is refused.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def resume(shell: Shell) -> Ended:
 
 
 def assert_complete(shell: Shell, before: bytes) -> None:
-    """Checks that earlier lines are unchanged, each trial ran once, and nothing is left."""
+    """Checks that earlier lines are unchanged, each trial ran once, and nothing else is left."""
     after = shell.file.read_bytes()
     assert after.startswith(before)
     done = [(attempt["cell"], attempt["block"]) for attempt in shell.attempts()]
@@ -82,7 +82,7 @@ def test_a_killed_run_is_readable_and_goes_on(
     with waiting(shell) as process:
         kill(shell, process)
         assert process.wait() == -signal.SIGKILL
-        # The worker waits forever; the death of its parent must end it.
+        # The worker waits forever, so only the death of its parent can have ended it.
         assert shell.strays() == []
     before, done = shell.file.read_bytes(), shell.trial_lines()
 
@@ -101,7 +101,7 @@ def test_a_killed_run_is_readable_and_goes_on(
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=str)
 def test_an_interrupted_run_cleans_up_and_says_how_to_go_on(shell: Shell, number: signal.Signals) -> None:
     with waiting(shell) as process:
-        # As a terminal does for Ctrl-C; the worker's session gets no signal.
+        # Signals the process group, like a terminal at Ctrl-C; the worker has another session and gets no signal.
         os.killpg(process.pid, number)
         out, err = process.communicate()
         assert process.returncode == 130
@@ -129,7 +129,7 @@ def test_the_attempts_at_a_trial_are_counted_across_an_interruption(shell: Shell
     assert shell.dyno(*command).status == 0
     lines = shell.file.read_bytes().splitlines(keepends=True)
     crash = next(at for at, line in enumerate(lines) if b'"outcome":"crash"' in line)
-    # As if the run was killed between the crash and the second attempt.
+    # As if the run had been killed between the crash and the second attempt.
     before = b"".join(lines[: crash + 1])
     shell.file.write_bytes(before)
     assert shell.dyno(*command, "--resume").status == 0
@@ -155,7 +155,7 @@ def complete(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 
 def torn(at: int, part: float) -> Callable[[bytes], tuple[bytes, bytes]]:
-    """Returns a function that cuts a file within line `at`. It returns the whole lines, and the torn file."""
+    """Returns a function that cuts a file within line `at`, and returns the whole lines and the torn file."""
 
     def tear(whole: bytes) -> tuple[bytes, bytes]:
         each = whole.splitlines(keepends=True)
@@ -235,7 +235,7 @@ def test_an_existing_file_is_not_written_over(shell: Shell, complete: bytes) -> 
 
 
 def test_overwriting_starts_a_new_file(shell: Shell, complete: bytes) -> None:
-    # A torn file, of another plan.
+    # A torn file with another plan.
     shell.file.write_bytes(complete.replace(b'"seed":1', b'"seed":7')[:-100])
     assert shell.dyno(*COMPLETE_PLAN, "-o", shell.file, "--overwrite").status == 0
     assert_complete(shell, b"")
@@ -272,7 +272,7 @@ def test_flags_that_exclude_each_other_or_miss_the_file_are_usage_errors(shell: 
 
 
 def test_resuming_a_file_that_is_not_there_starts_it(shell: Shell) -> None:
-    """Scripts may always use --resume."""
+    """--resume works for the first run too, so that scripts may always use it."""
     assert shell.dyno(*COMPLETE_PLAN, "-o", shell.file, "--resume").status == 0
     assert_complete(shell, b"")
 

@@ -1,7 +1,8 @@
-"""Secrets in the address of a user's own server reach no file, no output, and no process that does not need them,
+"""Secrets in the address of a user's own server leak into no file, no output, and no process that does not need them,
 whether the address is on the command line, in a variable or in a file.
 
-The engine of `tests/plugins/indiscreet` reveals what it knows. `test_real_server.py` tests real client libraries.
+The engine of `tests/plugins/indiscreet` reveals everything it knows. `test_real_server.py` tests real client
+libraries.
 """
 
 from __future__ import annotations
@@ -38,14 +39,14 @@ def run(shell: Shell, url: str, *words: object, where: str = "") -> Ended:
 
 
 def told(shell: Shell, *ended: Ended) -> list[str]:
-    """The secrets in the output, or in any file in the working directory."""
+    """The secrets that occur in the output, or in any file in the working directory."""
     files = "".join(path.read_text(errors="replace") for path in shell.home.rglob("*.*") if path.is_file())
     whole = files + "".join(each.out + each.err for each in ended)
     return [secret for secret in SECRETS if secret.lower() in whole.lower()]
 
 
 def forms(shell: Shell) -> list[Ended]:
-    """The run in every format, as files too."""
+    """Output of the run in every format, and its report as a file."""
     shown = [
         shell.dyno("show", shell.file, *flags) for flags in ((), ("--json",), ("--samples", "--csv"), ("--markdown",))
     ]
@@ -60,7 +61,7 @@ def test_nothing_that_an_engine_tells_of_an_address_has_what_is_secret_in_it(
     assert ended.status == status, ended
     (attempt,) = shell.attempts("indiscreet")
     text = json.dumps(attempt)
-    # The engine got the address where it needs it, and nothing more is masked.
+    # The engine got the address where it needs it, and only secrets are masked.
     assert text.count("***") > 5
     assert "authSource=admin" in text and "db.example:1/own" in text and "tls=true" in text
     row = f"indiscreet:url={SHOWN}+where={where}"
@@ -74,7 +75,7 @@ def test_nothing_that_an_engine_tells_of_an_address_has_what_is_secret_in_it(
 
 @pytest.fixture
 def kept(shell: Shell) -> Path:
-    """A file with the address, outside of the searched directory."""
+    """A file with the address, outside of the directory that is searched for secrets."""
     file = shell.work.parent / "address"
     file.touch(0o600)
     file.write_text(f"{ADDRESS}\n")
@@ -107,7 +108,7 @@ def test_two_rows_may_name_one_variable(shell: Shell) -> None:
     shell.given = {"OWN_ADDRESS": ADDRESS}
     engines = "indiscreet:url=env:OWN_ADDRESS,indiscreet:url=env:OWN_ADDRESS+where=operation"
     ended = shell.dyno("run", "records", "-e", engines, *RUN, "-o", shell.file)
-    # Too many operations of the second engine fail.
+    # The run fails because too many operations of the second engine fail.
     assert ended.status == 1, ended
     assert [a["settings"]["environment"].count("OWN_ADDRESS") for a in shell.attempts() if a["settings"]] == [0, 0]
 

@@ -1,5 +1,6 @@
-"""Runs the suite series on clusters of real nodes. Several of them are Java servers and take minutes, so these are
-long runs."""
+"""Runs the suite series on clusters of real nodes. These are long runs: several nodes are Java servers and take
+minutes.
+"""
 
 from __future__ import annotations
 

@@ -34,8 +34,8 @@ def test_every_event_of_an_ioc_is_archived_and_no_process_is_left(shell: Shell) 
     (sample,) = line["samples"]
     facts = sample["facts"]
     assert facts["lost_events"] == 0 and sample["errors"] == 0
-    # 20 variables, five times a second, for two seconds, and one more scan at either end. An IOC that is held up
-    # skips scans, but loses no number.
+    # 20 variables, five times a second, for two seconds, and one more scan at either end. A delayed IOC skips scans,
+    # but loses no number.
     assert 20 <= sample["items"] <= 12 * 20 and sample["checked"] > sample["items"]
     assert sample["histogram"] and sample["reported_by"].startswith("softioc ")
     assert facts["batches"] > 1 and facts["kept_up"] in ("yes", "no")
@@ -63,7 +63,9 @@ def test_records_of_the_ioc_count_their_changes() -> None:
 
 
 def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *numbers: list[float]) -> LiveRun:
-    """A run that received these events of each variable: the first before the measured time, the last after it."""
+    """A run that received these events of each variable: the first number precedes the measured time, the last
+    follows it.
+    """
     monkeypatch.setattr(live, "missing", lambda: None)
     live_run = LiveRun(tmp_path, LiveLoad(len(numbers), 1, 1, 100))
     live_run._before = {pv: each[0] for pv, each in enumerate(numbers)}
@@ -86,7 +88,7 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *numbers: list[float]) 
         (([1, 2, 4, 5], [5, 6, 7]), 1),
         (([1, 4, 5], [5, 6, 9]), 4),
         (([1, 4, 99], [5, 6, 7]), 96),
-        # Events received in another order are not lost.
+        # Events out of order are not lost.
         (([1, 3, 2, 4], [5, 6, 7]), 0),
     ],
 )
@@ -97,7 +99,7 @@ def test_a_missing_number_is_a_lost_event(
     assert report.facts["lost_events"] == report.errors == lost
     assert report.facts["kept_up"] == ("no" if lost else "yes")
     assert report.items == sum(len(each) - 2 for each in numbers) == sum(count for _, count in report.latencies)
-    # More events may be lost than received.
+    # More events may be lost than were received.
     assert report.operations == report.items + lost
     assert ("kept up with" in str(report.first_error)) is bool(lost)
 
@@ -143,7 +145,9 @@ def test_an_event_missing_from_the_archive_voids_the_phase(monkeypatch: pytest.M
 def test_an_archive_that_falls_behind_fails_with_the_rate_it_sustained(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Each reading of the clock is a second later; 30 events per 3 seconds are 10 a second, of 100 offered."""
+    """Each reading of the clock is a second later than the last; 30 events per 3 seconds are 10 per second, where 100
+    are offered.
+    """
     monkeypatch.setattr(live, "missing", lambda: None)
     monkeypatch.setattr(live, "time_ns", partial(next, itertools.count(0, SECOND)))
     monkeypatch.setattr(live, "sleep", lambda seconds: None)

@@ -1,5 +1,6 @@
-"""Runs the series suite as a user does: every engine that can run here, on files and servers, with the facts of each
-phase and the same digest from all engines."""
+"""Runs the series suite like a user: every engine that can run here, on files and servers, with the facts of each
+phase and the same digest from all engines.
+"""
 
 from __future__ import annotations
 
@@ -30,8 +31,9 @@ ENGINES = (
     *("influxdb", "questdb", "clickhouse"),
 )
 MORE = {"duckdb": 2_000, "lmdb": 600, "influxdb": 1_000, "questdb": 400}
-"""Variables for engines whose files are mostly read ahead when they are opened, so that little is left to read cold,
-or whose files are longer than their content."""
+"""Variables for engines that need more of them: the read-ahead at opening covers most of a small file and leaves
+little to read cold, or the files are longer than their content.
+"""
 DIGESTS: dict[int, object] = {}
 
 
@@ -81,17 +83,17 @@ def test_every_phase_of_an_engine_is_right_and_cold_ones_are_cold(engine: str, s
     assert phases["extract-all-hot"]["items"] == count and phases["extract-all-hot"]["bulk"]
     assert phases["extract-one-hot"]["items"] == 2 * PER_HALF_HOUR
     assert set(phases["visible"]["by_part"]) == {"acknowledged", "readable"}
-    # The same digest from all engines.
+    # All engines give the same digest.
     digests = phases["insert"]["facts"]["digest"], phases["visible"]["facts"]["digest"]
     assert DIGESTS.setdefault(variables, digests) == digests
 
 
 def test_a_single_java_node_has_the_same_digest_as_other_engines(shell: Shell) -> None:
-    """Its server takes long to start, and each cold phase would start it again."""
+    """Only hot phases: the server starts slowly, and each cold phase would start it again."""
     names = ["insert", "extract-one-hot", "extract-all-hot", "latest-hot"]
     results = [run(shell, each, "--phases", ",".join(names), variables=20) for each in ("cassandra", "sqlite")]
     assert list(results[0]) == list(results[1]) == names
-    # The facts once everything was inserted.
+    # Compare the facts after all insertions.
     for name in names[1:]:
         assert results[0][name]["facts"]["digest"] == results[1][name]["facts"]["digest"]
     assert 0 < results[0]["insert"]["facts"]["bytes_per_sample"] < 2_000

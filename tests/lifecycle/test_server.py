@@ -1,7 +1,7 @@
 """The usage of an engine's server is separate from its client's, and the server ends with the trial.
 
-The engine is `served` of `tests/plugins/lively`: for each get a process of its own reads a page of a file and burns 2
-ms of CPU time, while the client waits.
+The engine is `served` of `tests/plugins/lively`. For each get, a separate process reads a page of a file and burns 2
+ms of CPU time while the client waits.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dyno.host.filesystem import filesystem
 
 BURN_NS = 2_000_000
 TICK_NS = 10_000_000
-"""Resolution at which the kernel reports another process's CPU time, rounded down."""
+"""Resolution at which the kernel reports another process's CPU time, rounding down."""
 RECORDS = 300
 Attempt = dict[str, Any]
 
@@ -43,7 +43,7 @@ def test_the_servers_work_is_the_servers_and_not_the_clients(shell: Shell) -> No
     attempt, samples = trial(shell, "insert-blind-indices,mixed", param_mix="c")
     insert, mixed = samples["insert-blind-indices"], samples["mixed"]
     expected_ns = RECORDS * BURN_NS
-    # Without the server's own start and the verification afterwards.
+    # Excludes the server's start and the verification afterwards.
     assert expected_ns - 2 * TICK_NS <= cpu_ns(mixed["server"]) <= expected_ns * 1.2 + 2 * TICK_NS
     assert cpu_ns(insert["server"]) < expected_ns / 4
     for sample in (insert, mixed):
@@ -56,7 +56,7 @@ def test_the_servers_work_is_the_servers_and_not_the_clients(shell: Shell) -> No
 
 
 def test_what_the_server_read_is_not_what_the_client_read(shell: Shell) -> None:
-    """The kernel adds a child's input to its parent's when the parent has waited for it."""
+    """When a parent waits for its child, the kernel adds the child's I/O to the parent's."""
     attempt, _ = trial(shell, "mixed", param_mix="c", engine="served:burn_us=0", param_records=5_000)
     client, server = attempt["resources"]["client"], attempt["resources"]["server"]
     assert server["asked_bytes"] > 5_000 * 4096 > client["asked_bytes"]
@@ -76,7 +76,7 @@ def test_what_the_server_does_in_an_untimed_round_is_not_in_the_sample(shell: Sh
 
 
 def test_a_server_that_reads_from_the_device_was_cold(shell: Shell) -> None:
-    """The client does not read the file. A cold phase has another server than the phase before."""
+    """Only the server reads the file. A cold phase has a new server."""
     if filesystem(shell.work)["type"] in ("tmpfs", "ramfs"):
         pytest.skip("the work directory is in memory")
     _, samples = trial(shell, "insert-blind-indices,rand-key-cold", param_records=2_000)

@@ -1,7 +1,7 @@
-"""Whatever an engine does by mistake to the run's processes, clocks, pipe and directories, no impossible figure is
-accepted, and the run goes on with the other engines.
+"""Whatever an engine does by mistake to the run's processes, clocks, pipe and directories, Dyno accepts no impossible
+figure and continues the run with the other engines.
 
-The engines are those of `tests/plugins/vandals`. All of them are in one run, with one that does nothing wrong.
+The engines of `tests/plugins/vandals` share one run with a harmless engine.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ def case(engine: str, why: str | None, skipped: object = False) -> Any:
 
 WRONG_CLOCK = r"error in rand-key: the worker's clock disagrees with Dyno's, .* it is \d+\.\d\d s {} .*"
 CASES = (
-    # The worker's pipe.
+    # Damage to the worker's pipe.
     case("garbler:how=sample", FOREIGN),
     case("garbler:how=nested", FOREIGN),
     case("garbler:how=bytes", FOREIGN),
     case("garbler:how=flood", FOREIGN),
     case("garbler:how=close", CLOSED),
-    # Clocks: Dyno has bound Python's before; replacing Dyno's own too is detected.
+    # Dyno binds Python's clocks before an engine can replace them; replaced clocks of Dyno itself are detected.
     case("slowed", VALID),
     case("hurried", VALID),
     case("slowed:how=everywhere", WRONG_CLOCK.format("behind")),
     case("hurried:how=everywhere", WRONG_CLOCK.format("ahead")),
-    # The run's own processes and files: at most the trial is lost.
+    # Damage to the run's processes and files costs at most the trial.
     case("vandal:how=run-directory", VALID),
     case("vandal:how=rights", VALID),
     case("vandal:how=link", VALID),
@@ -108,7 +108,7 @@ def test_nothing_is_left_and_nothing_else_is_harmed(run: Shell) -> None:
 @pytest.mark.parametrize("pace", ["", "--rate 500"], ids=["closed loop", "open loop"])
 @pytest.mark.parametrize("clients", [1, 2])
 def test_no_figure_is_higher_by_a_clock_that_was_slowed(shell: Shell, clients: int, pace: str, loop: str) -> None:
-    """A get takes 2 ms by an unchanged clock: fewer seconds for these operations are impossible."""
+    """A get takes 2 ms on an unchanged clock: fewer seconds for these operations are impossible."""
     shell.plugins = PLUGINS
     words = (*small(samples=1, retries=0, clients=clients, loop=loop), *pace.split(), "-o", shell.file)
     ended = shell.dyno("run", "records", "-e", "slowed-threads:get_ms=2", *words)

@@ -1,5 +1,6 @@
-"""Runs the suite volume as a user does: on a directory and on a device; requests refused before anything starts; and
-volumes that are full or fail, which are reported while the run continues."""
+"""Runs the suite volume like a user: on a directory and on a device; requests refused before anything starts; and
+full or failing volumes, which are reported while the run continues.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ FEW = {"area": "2m", "block_size": "4k", "depth": "1"}
 
 
 def words(**given: str) -> tuple[object, ...]:
-    """A very short run with these parameters."""
+    """Command of a very short run with these parameters."""
     params = [word for name, value in {**FEW, **given}.items() for word in ("-p", f"{name}={value}")]
     return ("run", "volume", *params, "--budget", 0.1, "--samples", 1, "-o", "r.json", "--overwrite")
 
@@ -57,7 +58,7 @@ def test_every_phase_is_reported_with_what_its_tool_tells(shell: Shell) -> None:
         assert sample["void"] is None and sample["checked"] > 0 and sample["errors"] == 0, name
         assert sample["reported_by"].startswith("dd " if name.startswith("dd") else "fio ")
         assert sample["bytes"] == sample["items"] * 4096, name
-        # A job that a user could type.
+        # The recorded command is one that a user could type.
         assert sample["facts"]["command"].startswith(sample["reported_by"].split()[0])
         # dd reports no latency.
         assert (sample["histogram"] is None) == name.startswith("dd"), name
@@ -112,7 +113,7 @@ def test_without_fio_one_line_says_what_installs_it(shell: Shell, tmp_path: Path
 
 
 def refused(shell: Shell, *more: object) -> str:
-    """The line with the reason; nothing was started."""
+    """Checks that the run is refused before anything starts. Returns the line with the reason."""
     ended = shell.dyno(*RUN, *more)
     assert ended.status == 2 and is_one_line(ended.err) and not ended.out, ended.out + ended.err
     assert not shell.file.exists()
@@ -145,7 +146,7 @@ def test_a_device_that_holds_something_is_refused_also_by_a_link(
     before = digest(file)
     with loop_device(file) as device:
         link.symlink_to(device)
-        # One of the two names of each kind, since a command takes time; `test_blockdevice.py` tests both.
+        # Each kind uses one of the device's two names, to save time; `test_blockdevice.py` tests both.
         path = device if kind in ("ext4", "swap", "gpt") else link
         assert "holds" in refused(shell, "-e", f"fio:destroy={path}")
     assert digest(file) == before
@@ -183,7 +184,7 @@ def test_a_bare_device_is_measured_within_its_begin_alone(shell: Shell, tmp_path
         assert ended.status == 0, ended.out + ended.err
         samples = sampled(shell)
         assert list(samples) == PHASES and not any(sample["void"] for sample in samples.values())
-        # The device's own traffic, not the work directory's.
+        # Traffic of the device rather than of the work directory's disk.
         moved = samples["seq-write"]["device"]["written_bytes"]
         assert moved is None or moved >= samples["seq-write"]["bytes"]
     assert file.stat().st_size == 4 * MIB
@@ -265,7 +266,7 @@ def tiny(tmp_path: Path) -> Iterator[Path]:
 
 
 def why(shell: Shell, engine: str) -> dict[str, str]:
-    """The reasons of phases without a figure."""
+    """Maps the phases without a figure to their reasons."""
     return {
         phase: cell["why"] for (name, phase), cell in shell.cells().items() if name == engine and not cell["valid"]
     }
@@ -282,7 +283,7 @@ def test_a_full_volume_is_told_of_and_the_run_goes_on(shell: Shell, tiny: Path) 
 
 
 def test_a_device_that_gives_errors_is_told_of_and_the_run_goes_on(shell: Shell, tiny: Path) -> None:
-    """The file system below has less room than the device claims."""
+    """The file system that holds the image has less room than the device reports."""
     with loop_device(image(tiny / "image")) as device:
         engine = f"fio:destroy={device}"
         ended = shell.dyno(*words(area="16m", warm="5"), "-e", engine, "--phases", FAILING, "--retries", 0)

@@ -1,7 +1,7 @@
 """No figure exceeds what was possible, with several clients and at a rate, on the wall clock.
 
-The engines are turnstiles: operations pass one at a time, in 5 ms each, and checking an answer takes 5 ms. So 200 per
-second is the maximum, whatever the number of clients and the speed of the machine.
+The engines are turnstiles: operations pass one at a time and take 5 ms each, and checking an answer takes 5 ms. So
+200 operations per second are the maximum, whatever the number of clients and the speed of the machine.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ ENGINES = "turnstile-threads,turnstile-processes"
 
 
 def samples(shell: Shell, *words: object) -> list[tuple[str, dict[str, Any]]]:
-    """Engine and sample of every trial but the null engines'."""
+    """Engine and sample of every trial, without null engines."""
     shell.plugins = [TESTS / "plugins" / "turnstile"]
     status, _, err = shell.dyno("run", "turnstile", "-e", ENGINES, "--samples", "1", *words, "-o", shell.file)
     assert status == 0, err
@@ -31,7 +31,7 @@ def test_several_clients_are_never_faster_than_what_lets_one_pass_at_a_time(shel
     assert len(results) == 6
     for name, sample in results:
         assert sample["operations"] == sample["checked"] == 60, name
-        # Operations run one after the other: less time is impossible.
+        # Operations run one after the other, so less time is impossible.
         assert sample["elapsed_ns"] >= 60 * HOLD_NS, (name, sample["clients"])
         assert sample["wall_ns"] >= sample["elapsed_ns"]
 
@@ -44,14 +44,16 @@ def test_what_the_report_says_of_them_is_possible_too(shell: Shell) -> None:
 
 @pytest.mark.parametrize("arrivals", ["uniform", "poisson"])
 def test_a_rate_holds_on_the_wall_clock(shell: Shell, arrivals: str) -> None:
-    """The schedule continues while answers are checked, which takes three times as long as the operations."""
+    """The schedule continues while answers are checked, although the checks take three times as long as the
+    operations.
+    """
     words = ("--rate", 100, "--arrivals", arrivals, "-p", "operations=60", "-p", "check_us=15000")
     for name, sample in samples(shell, "--clients", "1,2", *words):
-        # The sum of all pauses between the first operation and the last.
+        # The difference is the sum of all pauses between the first operation and the last.
         assert sample["wall_ns"] - sample["elapsed_ns"] <= 0.01 * sample["elapsed_ns"] + 5_000_000, name
         assert sample["due"] == sample["operations"] == 60
         if arrivals == "uniform":
-            # The last of 60 is due after 600 ms.
+            # The last of 60 operations is due after 600 ms.
             assert sample["wall_ns"] >= 600_000_000
 
 

@@ -1,4 +1,6 @@
-"""Built packages: a source distribution with everything that a build needs, and a wheel that needs no repository."""
+"""Built packages: a source distribution with everything that a build needs, and a wheel that works without the
+repository.
+"""
 
 from __future__ import annotations
 
@@ -23,14 +25,15 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def installed(shell: Shell, archive: Path, tmp_path: Path) -> Path:
-    """A directory with the installed wheel of the source distribution, without the native loop, which takes long to
-    build."""
+    """A directory with the installed wheel of the source distribution, without the native loop, whose build takes
+    long.
+    """
     shell.given = {"PATH": without_cargo()}
     wheels, target = tmp_path / "wheels", tmp_path / "installed"
     built = wheel(shell, archive, wheels)
     assert built.status == 0, built.err
     (package,) = wheels.iterdir()
-    # Without a native module, the wheel is not for one platform.
+    # Without a native module, the wheel is independent of the platform.
     assert re.fullmatch(r"dyno_bench-[\d.]+-py3-none-any\.whl", package.name)
     assert not [name for name in zipfile.ZipFile(package).namelist() if name.endswith(".so")]
     words = ("install", "--no-deps", "--no-index", "--target", target, package)
@@ -39,7 +42,7 @@ def installed(shell: Shell, archive: Path, tmp_path: Path) -> Path:
 
 
 def test_a_wheel_lists_runs_and_reports_without_the_repository(installed: Path, shell: Shell) -> None:
-    # First on the path, before an editable installation.
+    # Precedes an editable installation on the path.
     shell.given["PYTHONPATH"] = str(installed)
     where = shell.sh(sys.executable, "-c", "import dyno; print(dyno.__file__)").out
     assert where.strip() == str(installed / "dyno" / "__init__.py")
@@ -54,7 +57,7 @@ def test_a_wheel_lists_runs_and_reports_without_the_repository(installed: Path, 
     assert (shell.home / "r.html").stat().st_size > 100_000
     assert (installed / "dyno" / "published" / "acid-2013.toml").exists()
     assert (installed / "dyno" / "install" / "engines.lock").exists()
-    # A user of the slower loop is told how to get the native one.
+    # Dyno tells users of the slower loop how to get the native loop.
     listed = shell.dyno("list")
     assert listed.status == 0
     assert re.search(r"native loop is not built here.*install a Rust toolchain", listed.out)
@@ -85,7 +88,7 @@ def test_the_description_has_no_link_that_leads_nowhere_on_an_index(archive: Pat
     relative = [target for target in re.findall(r"\]\(([^)]*)\)", text) if not re.match(r"[a-z]+:", target)]
     assert relative == []
     assert "<img" not in text and "![" not in text
-    # The README's links are absolute.
+    # The links to the documentation become absolute in the package's description.
     assert "](docs/methodology.md)" in (REPOSITORY / "README.md").read_text()
 
 

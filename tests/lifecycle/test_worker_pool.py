@@ -1,5 +1,6 @@
-"""Forked workers are like processes of their own: each has a session, a directory and descriptors, and is a child of
-the run's process. The death of the fork server affects no trial."""
+"""Forked workers behave like separate processes: each has its own session, directory and descriptors, and is a child
+of the run's process. The death of the fork server affects no trial.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +39,7 @@ def waiting(shell: Shell) -> Iterator[tuple[psutil.Process, psutil.Process, psut
         (server,) = (process for process in run.children() if process != worker)
         yield run, server, worker
         (gate / "open").touch()
-        # The run's own exit status.
+        # Exit status of the run.
         assert started.wait() == 0
 
 
@@ -79,7 +80,7 @@ def test_a_trial_is_the_same_whether_its_worker_is_forked_or_started(tmp_path: P
     before = psutil.Process().children()
     attempt = attempted(tmp_path, forks)
     assert (attempt.outcome, attempt.why, [sample.operations for sample in attempt.samples]) == ("ok", None, [10])
-    # A browser from an earlier test may be among them.
+    # Processes of earlier tests, such as a browser, may be children too.
     assert psutil.Process().children() == before
 
 

@@ -1,4 +1,4 @@
-"""Runs as a run file would give them, made up: what the tests of the statistics share. Not a test itself."""
+"""Made-up runs, as if read from a run file, for the tests of the statistics. Not a test itself."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ SECOND = 10**9
 
 @cache
 def recorded(*spans_ns: int) -> bytes | None:
-    """A histogram of these, as a sample has it."""
+    """An encoded histogram of these spans."""
     recorder = Recorder()
     recorder.add(list(spans_ns))
     return recorder.encode()
 
 
 def a_sample(phase: str = "read", per_second: float = 1_000.0, **changed: Any) -> Sample:
-    """A sound sample of a second."""
+    """A sound sample of one second."""
     items = int(per_second)
     values: dict[str, Any] = {
         "phase": phase,
@@ -78,23 +78,23 @@ def a_run(
     plan: Mapping[str, Any] | None = None,
     **params: Any,
 ) -> Run:
-    """Of one cell."""
+    """A run with one cell."""
     header = {"plan": {"samples": samples, "phases": list(PHASES), **(plan or {})}, "host": host or {}}
     return Run(Path("run.json"), header, (a_cell(tier=tier, floor=floor, **params),), attempts)
 
 
 def of_cells(*cells: Cell, attempts: tuple[Attempt, ...] = (), samples: int = 3) -> Run:
-    """Of several."""
+    """A run with several cells."""
     header = {"plan": {"samples": samples, "phases": list(PHASES)}, "host": {}}
     return Run(Path("run.json"), header, cells, attempts)
 
 
 Rates = Sequence[float | None]
-"""Items a second of each block; None where the trial has no sample of the phase."""
+"""Items per second of each block; None if the trial has no sample of the phase."""
 
 
 def of_rates(*rows: tuple[Cell, Mapping[str, Rates]], phases: Sequence[str] = PHASES, **header: Any) -> Run:
-    """Of these cells, each with the rates of its phases."""
+    """A run of these cells, each with the rates of its phases."""
     attempts = tuple(
         an_attempt(block, *_samples(rates, block), cell=at)
         for at, (_, rates) in enumerate(rows)
@@ -107,17 +107,17 @@ def of_rates(*rows: tuple[Cell, Mapping[str, Rates]], phases: Sequence[str] = PH
 
 def _samples(rates: Mapping[str, Rates], block: int) -> list[Sample]:
     at = {phase: values[block] for phase, values in rates.items() if block < len(values)}
-    # Without a histogram: decoding takes time.
+    # Omit the histogram: decoding takes time.
     return [a_sample(phase, rate, histogram=None) for phase, rate in at.items() if rate is not None]
 
 
 def reads(**rates: Rates) -> Run:
-    """Of one phase, by the name of the engine."""
+    """A run with the phase `read` only, by engine name."""
     return of_rates(*((a_cell(engine), {"read": values}) for engine, values in rates.items()), phases=["read"])
 
 
 def declared(run: Run, phase: str = "read", **about: Any) -> Run:
-    """As if the suite had said this of the phase."""
+    """The run with these declarations of the suite about the phase."""
     return replace(run, header={**run.header, "phases": [{"name": phase, **about}]})
 
 
@@ -125,7 +125,7 @@ Change = Callable[[str, Sample], Sample]
 
 
 def changed(run: Run, change: Change) -> Run:
-    """The run with every sample changed, knowing its engine's name."""
+    """The run with `change` applied to every sample and its engine's name."""
 
     def attempt(found: Attempt) -> Attempt:
         name = run.cells[found.cell].engine
@@ -135,14 +135,14 @@ def changed(run: Run, change: Change) -> Run:
 
 
 def heated(run: Run, **temperatures: str) -> Run:
-    """The run with phases of these temperatures, by name, which were reached."""
+    """The run whose phases, by name, were requested at these temperatures and reached them."""
     return changed(
         run, lambda _, sample: replace(sample, temperature=temperatures.get(sample.phase, sample.temperature))
     )
 
 
 def written(run: Run, path: Path) -> Path:
-    """The run as a file."""
+    """Writes the run to a file."""
     results.create(path, run.header, list(run.cells))
     for attempt in run.attempts:
         results.append(path, attempt)
@@ -150,12 +150,12 @@ def written(run: Run, path: Path) -> Path:
 
 
 def sound(count: int = 3, **changed: Any) -> list[Attempt]:
-    """So many trials, each with a sound sample but for what is changed in it."""
+    """`count` trials, each with a sound sample that has these changes."""
     return [an_attempt(block, a_sample(**{"per_second": 1_000 + block, **changed})) for block in range(count)]
 
 
 def worst(**changed: Any) -> list[Attempt]:
-    """Three trials, of which what is changed is in the last one only."""
+    """Three trials, of which only the last has these changes."""
     return [*sound(2), an_attempt(2, a_sample(**changed))]
 
 
@@ -168,5 +168,5 @@ def codes(run: Run) -> set[str]:
 
 
 def said(run: Run, code: str) -> tuple[str, str]:
-    """A doubt's short and whole text."""
+    """Short and long text of a doubt."""
     return next((doubt.short, doubt.text) for doubt in doubts(read_row(run), run) if doubt.code == code)

@@ -1,6 +1,6 @@
-"""Noise as trials on a machine have it, seeded: what the tests of coverage share. Not a test itself.
+"""Seeded noise, distributed like that of trials on a real machine, for the tests of coverage. Not a test itself.
 
-Each kind gives speeds around 1 of the shape that is asked for; `median` is the true one.
+Each kind of noise returns an array of speeds around 1; `median` is its true median.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ def _slowed(random: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray[A
 
 
 def _modes(random: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
-    """Three trials in ten run in another mode (of a processor's clock, of a layout in memory)."""
+    """Three trials in ten run in a slower mode, such as of a processor's clock or of a layout in memory."""
     mode = np.where(random.random(shape) < 0.3, 0.85, 1.0)
     return mode * np.exp(0.02 * random.standard_normal(shape))
 
 
 def _halves(random: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
-    """Two modes of the same weight: the median is where there are hardly any trials."""
+    """Two modes of equal weight: hardly any trials are near the median."""
     mode = np.where(random.random(shape) < 0.5, 0.85, 1.0)
     return mode * np.exp(0.02 * random.standard_normal(shape))
 

@@ -33,7 +33,7 @@ def others(found: Answer) -> dict[str, str]:
 
 
 def of_tiers(*rows: tuple[str, Tier, int], size: int | None = 4_096, **about: object) -> Run:
-    """A hot phase `read` and a phase `fill` that writes, of engines at tiers of their own."""
+    """Engines at different tiers, with a hot phase `read` and a phase `fill` that writes."""
     cells = ((a_cell(name, tier), {"fill": (rate,) * 3, "read": (rate,) * 3}) for name, tier, rate in rows)
     run = changed(of_rates(*cells), lambda _, sample: replace(sample, bytes_on_disk=size))
     return declared(heated(run, read="hot"), **{"temperature": "hot", "writes": False, **about})
@@ -44,7 +44,7 @@ def test_reads_of_stored_files_are_compared_across_tiers_with_a_caveat() -> None
     first, *rest = answers(run)
     assert (first.best.asked, others(first), first.phases) == ("zarr", {"hdf5": "slower"}, ("read",))
     assert (first.tiers, first.tier) == ((Tier.VOLATILE, Tier.PROCESS), None)
-    # What writes is compared at no other tier, and each is alone there.
+    # Writes are never compared across tiers, so each engine is alone in `fill`.
     assert [(found.best.asked, found.phases, found.others) for found in rest] == [
         ("hdf5", ("fill",), ()),
         ("zarr", ("fill",), ()),
@@ -90,7 +90,7 @@ def test_the_fastest_is_the_best_and_the_others_are_seen_from_it() -> None:
 
 
 def test_together_is_the_geometric_mean_over_phases_of_each_block() -> None:
-    # Ten times as fast in one phase does not outweigh a hundred times in the other, whatever the numbers are.
+    # A factor of 10 in one phase does not outweigh a factor of 100 in the other, whatever the absolute rates are.
     found = only(both(sqlite=((10,) * 3, (100_000,) * 3), lmdb=((100,) * 3, (1_000,) * 3)))
     assert (found.best.asked, found.phases) == ("sqlite", ("fill", "read"))
     ((_, seen),) = found.others
@@ -121,7 +121,7 @@ def test_an_engine_that_lacks_a_phase_is_left_out_by_name() -> None:
     found = only(of_rates(*rows))
     assert (found.best.asked, found.phases) == ("lmdb", ("fill", "read"))
     assert [cell.asked for cell in found.left_out] == ["memory"]
-    # But that it is faster where it is, is said.
+    # The answer still reports where that engine is faster.
     assert [(c.engine.asked, c.phase) for c in found.elsewhere] == [("memory", "read")]
 
 
@@ -208,7 +208,7 @@ def test_options_and_not_only_names_tell_engines_apart() -> None:
 
 
 def lukewarm(run: Run, engine: str, phase: str = "read", hot: bool = False) -> Run:
-    """The run, whose cold phase was in memory for one engine; or whose hot phase was not hot for it."""
+    """The run with a warm cold phase for one engine, or with a hot phase that was not hot for it."""
 
     def warmer(name: str, sample: Sample) -> Sample:
         if sample.phase != phase:
@@ -221,7 +221,7 @@ def lukewarm(run: Run, engine: str, phase: str = "read", hot: bool = False) -> R
 
 
 def test_temperatures_are_never_put_in_one_mean() -> None:
-    # Hot reads a hundred times as fast hide that neither writes nor cold reads are; each is told apart.
+    # Hot reads are a hundred times as fast as everything else and would dominate a mean over all temperatures.
     rates = {"fill": (100,) * 3, "read": (100_000,) * 3, "read-cold": (10,) * 3}
     others_ = {"fill": (200,) * 3, "read": (1_000,) * 3, "read-cold": (30,) * 3}
     run = of_rates((a_cell("memory"), rates), (a_cell("lmdb"), others_), phases=list(rates))

@@ -59,13 +59,13 @@ def test_what_is_of_the_moment_is_not_listed(fact: str) -> None:
     at: tuple[dict[str, Any], ...] = ({name: 1}, {name: 2})
     before, after = ({table: value} if table else value for value in at)
     assert list(differences(with_header(host=before), with_header(host=after))) == []
-    # But it is of the machine's facts that this is known, not of what else has such a name.
+    # The exception covers only facts of the machine, not facts elsewhere with the same name.
     elsewhere = list(differences(with_header(host={"x": before}), with_header(host={"x": after})))
     assert [found.what for found in elsewhere] == [f"x.{fact}"]
 
 
 def test_the_facts_of_the_moment_are_facts_that_a_run_has() -> None:
-    """Of the real thing: a name that is written wrongly would never match."""
+    """Guards against misspelled names, which would never match."""
     from dyno.host import facts as host
 
     facts = {**host.facts(Path("/var/tmp")), "pressure": None, "wakeups": None, "ceilings": None}
@@ -219,7 +219,7 @@ def test_a_latency_that_is_longer_is_slower() -> None:
 
 
 def started(run: Run, minutes: Sequence[int]) -> Run:
-    """Each block at that minute; the trials of a block a second after each other."""
+    """The run with each block started at its minute, and the trials of a block one second apart."""
 
     def at(attempt: Attempt) -> str:
         return f"2026-01-01T00:{minutes[attempt.block]:02}:{attempt.cell:02}.5+00:00"

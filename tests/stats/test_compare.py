@@ -1,4 +1,4 @@
-"""Which rows are compared, and that equals are not called different because of noise, drift or too few blocks."""
+"""Which rows are compared, and that equal engines are not called different because of noise, drift or too few blocks."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def test_a_baseline_is_an_engine_of_the_run_as_it_was_asked_for() -> None:
 
 
 def latencies(**ns: int) -> Run:
-    """Of the same throughput, at a rate, with these response times."""
+    """A run of engines with equal throughput at a fixed rate and with these response times."""
     cells = [a_cell(name, rate=1_000) for name in ns]
     attempts = tuple(
         an_attempt(block, a_sample(histogram=recorded(1_000), response=recorded(value)), cell=at)
@@ -198,10 +198,10 @@ BLOCKS = (3, 4, 5, 6, 8, 10)
 
 
 def compared(noise: Noise, number: int, truth: float, together: float = 0.3) -> str:
-    """The verdict on one of two engines whose true ratio is that, on a machine that drifts and has hiccups."""
+    """The verdict on two engines with this true ratio, on a machine that drifts and has hiccups."""
     blocks = BLOCKS[number % len(BLOCKS)]
     random = np.random.default_rng([number, 11])
-    # Slowly, and by a lot in one block: for both engines.
+    # Both engines share a slow drift, and a large slowdown in one block.
     machine = np.exp(together * random.standard_normal(blocks).cumsum() / np.sqrt(blocks))
     machine[random.integers(blocks)] /= 1 + random.exponential(0.5)
     one, other = (1e6 * machine * noise.draw(random, (blocks,)) for _ in range(2))

@@ -1,5 +1,6 @@
-"""Guards the reasons to distrust a number: each doubt is raised by its cause, just above its threshold and not just
-below, by no other, and not where it makes no sense; what is unknown raises none; and each has a meaning to print.
+"""Guards the doubts about a number: its cause raises each doubt, just above its threshold and not just below. No
+other cause raises it, and it is absent where it makes no sense. Unknown facts raise none. Each doubt has a meaning to
+print.
 """
 
 from __future__ import annotations
@@ -22,18 +23,18 @@ UNKNOWN = dict.fromkeys(("user_ns", "system_ns", "read_bytes"))
 
 
 def cpu(percent: float, system_percent: float = 0) -> dict[str, int | None]:
-    """What a process used in a second."""
+    """Resources that a process used in one second."""
     return {"user_ns": int(percent * 10 * MS), "system_ns": int(system_percent * 10 * MS), "read_bytes": 0}
 
 
 def opened(operations: int = RATE, **changed: Any) -> dict[str, Any]:
-    """A sample of a second of an open loop."""
+    """A sample of one second of an open loop."""
     times = {"response": recorded(1_000_000), "late": recorded(1_000)}
     return {"per_second": operations, **times, **changed}
 
 
 def strained(**suffered: Any) -> Run:
-    """Three trials of a second, the last of which suffered."""
+    """Three trials of one second; the last has these values for the state of the machine."""
     calm = {
         "steal_percent": 0.0,
         "swapped_in_bytes": 0,
@@ -53,7 +54,7 @@ WAKING = {"wakeups": {"cost_ns": 20_000}}
 
 
 def waited(client: int | None, server: int | None = 0, **changed: Any) -> dict[str, Any]:
-    """A sample of 1,000 operations of a millisecond, in which so often somebody gave up a core to wait."""
+    """A sample of 1,000 operations of 1 ms, in which client and server gave up a core this often to wait."""
     used = {**UNKNOWN, "user_ns": 0, "system_ns": 0}
     both = ({**used, "voluntary_switches": count} for count in (client, server))
     return {"per_second": 1_000, **dict(zip(("client", "server"), both, strict=True)), **changed}
@@ -69,7 +70,7 @@ def measured_in(version: str) -> list[Attempt]:
     return [replace(attempt, loop=loop) for attempt in sound()]
 
 
-# One run for each doubt, which raises that one alone.
+# For each doubt, a run that raises only that doubt.
 RAISED: dict[str, Callable[[], Run]] = {
     "few": lambda: a_run(*sound(2), samples=2),
     "wide": lambda: a_run(*(an_attempt(b, a_sample(per_second=rate)) for b, rate in enumerate((500, 1_000, 2_000)))),
@@ -151,7 +152,7 @@ def test_a_run_that_is_not_complete_is_a_doubt() -> None:
 
 @pytest.mark.parametrize(("spread", "doubted"), [(0.08, False), (0.11, True)])
 def test_an_interval_that_reaches_far_is_a_doubt(spread: float, doubted: bool) -> None:
-    # Of three, Student's t reaches 2.48 standard deviations: 22 %, and 31 %.
+    # For three trials, Student's t interval reaches 2.48 standard deviations: 22 %, and 31 %.
     rates = (10_000 * (1 - spread), 10_000, 10_000 * (1 + spread))
     run = a_run(*(an_attempt(block, a_sample(per_second=rate)) for block, rate in enumerate(rates)))
     assert codes(run) == ({"wide"} if doubted else set())
@@ -225,7 +226,9 @@ def test_operations_that_failed_hold_no_rate() -> None:
 
 @pytest.mark.parametrize(("done", "due"), [(1, 1), (2, 2), (10, 10), (20, 20), (19, 20)])
 def test_of_few_operations_all_that_were_due_hold_the_rate(done: int, due: int) -> None:
-    """The last one ends after its time: by the time that all took, each of these would be below 95 % of the rate."""
+    """The last operation ends after its time. Divided by the total time, each of these would be below 95 % of the
+    rate.
+    """
     sample = opened(done, due=due, elapsed_ns=SECOND + SECOND // 5, busy_ns=SECOND)
     assert "overload" not in codes(a_run(*worst(**sample), rate=due))
 
@@ -390,7 +393,7 @@ def test_a_bottleneck_that_is_not_known_is_not_suspected() -> None:
 @pytest.mark.parametrize(
     ("client", "server", "clients", "doubted"),
     [
-        # 20 µs each, of a millisecond: 12.5 for an operation are 25 %.
+        # Each switch costs 20 µs; 12.5 switches per operation are 25 % of its millisecond.
         (6_500, 6_000, 1, False),
         (6_500, 6_001, 1, True),
         (12_501, None, 2, True),
@@ -495,7 +498,7 @@ def test_of_a_mix_what_the_suite_says_to_write_is_judged(kinds: Mapping[str, int
     ids=str,
 )
 def test_what_an_engine_did_while_the_clock_stood_still_is_a_doubt(changed: dict[str, Any], doubted: bool) -> None:
-    """50 ms of CPU time in the pauses: 5 % of a second under load."""
+    """50 ms of CPU time in the pauses are 5 % of one second under load."""
     run = a_run(*worst(**{"wall_ns": 2 * SECOND, "pause_cpu_ns": 50 * MS, **changed}), host=EIGHT)
     assert codes(run) - {"client"} == ({"pauses"} if doubted else set())
     if doubted:
@@ -565,7 +568,7 @@ def test_an_engine_that_was_still_at_work_is_a_doubt_of_its_size(settled: bool |
         ({"thermal_throttles": 1}, "throttled"),
         ({"memory_stall_ns": 10 * MS}, None),
         ({"memory_stall_ns": 11 * MS}, "memory"),
-        # Others' input and output, and cores that are shared, are no fault of the machine.
+        # Other processes' I/O and shared cores are no fault of the machine.
         ({"io_stall_ns": SECOND, "cpu_stall_ns": SECOND}, None),
     ],
     ids=str,

@@ -1,5 +1,5 @@
-"""Guards where a sweep says that an engine goes no further: at the least value from which on it has no figure, with
-the reason; and nowhere else.
+"""Guards where a sweep reports that an engine ends: at the least value from which on it has no figure, with the
+reason, and nowhere else.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ def sized(engine: str, size: int) -> object:
 
 @pytest.fixture
 def run() -> Run:
-    """Of three sizes: one engine has all; one is killed at the largest; one, void at the second, is right
-    again at the third; one never works; and one was not tried at the largest yet."""
+    """A run with three sizes. One engine has all of them; one is killed at the largest; one is void at the second and
+    valid at the third; one never works; and one was not tried at the largest yet.
+    """
     cells, attempts = [], []
 
     def tried(engine: str, size: int, outcome: str | None = "ok", **sample: object) -> None:

@@ -1,5 +1,5 @@
-"""Guards the interval of a median: it is by the method that it claims, and covers the truth as often as it claims,
-also where trials are as skewed as they are on a machine.
+"""Guards the interval of a median: it follows the documented method, and covers the truth as often as it claims, also
+for trials as skewed as on a real machine.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from dyno.stats.estimate import FEWEST_ORDERED, FEWEST_TRIALS, apart, around, ce
 FEW = range(FEWEST_TRIALS, FEWEST_ORDERED)
 ORDERED = (6, 7, 8, 9, 10, 20)
 EXPERIMENTS = 2_000
-# Three standard errors of a share of 95 % in so many experiments.
+# Three standard errors of a share of 95 % over all experiments.
 CHANCE = 3 * sqrt(0.95 * 0.05 / EXPERIMENTS)
-# What the interpolation between order statistics may lack.
+# Coverage that the interpolation between order statistics may lose.
 INTERPOLATED = 0.01
 
 
@@ -33,13 +33,13 @@ def test_of_few_trials_it_is_students_t_on_the_logarithms(count: int, seed: int)
     assert found.median == pytest.approx(np.median(values))
     logs = np.log(values)
     low, high = np.exp(stats.t.interval(0.95, count - 1, loc=logs.mean(), scale=stats.sem(logs)))
-    # The headline is the median, so it is never outside of its own interval.
+    # The displayed figure is the median, so it is never outside its own interval.
     assert found.low == pytest.approx(min(low, found.median))
     assert found.high == pytest.approx(max(high, found.median))
 
 
 def _pair(count: int) -> int:
-    """The rank from each end of the narrowest pair of order statistics that has the confidence."""
+    """Rank, from each end, of the narrowest pair of order statistics with the required confidence."""
     return max(rank for rank in range(1, count) if 1 - 2 * stats.binom.cdf(rank - 1, count, 0.5) >= 0.95)
 
 
@@ -56,7 +56,9 @@ def test_from_six_trials_it_lies_between_the_pair_of_order_statistics_with_the_c
 
 
 def test_what_the_interpolation_gives_for_ten() -> None:
-    """By hand, from the formula of the paper: the weight of the inner pair, whose confidence is under 95 %."""
+    """A manual calculation with the formula of the paper: the weight of the inner pair, whose confidence is under 95
+    %.
+    """
     count, rank = 10, 2
     outer, inner = (1 - 2 * sum(comb(count, i) for i in range(k)) / 2**count for k in (rank, rank + 1))
     assert (outer, inner) == pytest.approx((0.978516, 0.890625), abs=1e-6)
@@ -131,7 +133,7 @@ def test_of_one_sample_likewise(count: int) -> None:
     found, cut = center(values.tolist()), count // 10
     low, high = stats.mstats.trimmed_mean_ci(np.log(values), limits=(cut / count, cut / count), alpha=0.01)
     assert found.log == pytest.approx(stats.trim_mean(np.log(values), 0.1))
-    # That of scipy divides by the share that is kept, which differs from Yuen's by the degrees of freedom.
+    # scipy divides by the share that is kept, which differs from Yuen's formula by the degrees of freedom.
     kept = count - 2 * cut
     factor = (kept / count) * sqrt(count * (count - 1) / (kept * (kept - 1)))
     assert found.half(0.99) == pytest.approx((high - low) / 2 * factor)
@@ -163,7 +165,7 @@ def test_the_median_is_in_the_interval_around_a_center() -> None:
 
 
 def covered(noise: Noise, count: int, scale: float = 1.0) -> float:
-    """The share of experiments in which the interval has the true median in it."""
+    """The share of experiments whose interval holds the true median."""
     true = noise.median * scale
     draws = scale * noise.draw(np.random.default_rng([count, 7]), (EXPERIMENTS, count))
     intervals = [estimate(values) for values in draws.tolist()]
@@ -191,8 +193,9 @@ def test_few_trials_that_are_not_log_normal_are_covered_9_times_in_10(noise: Noi
     ("count", "least"), [(3, 0.75), (4, 0.83), (5, 0.90), (6, 0.93), (7, 0.88), (10, 0.91), (20, 0.93)]
 )
 def test_two_modes_of_the_same_weight_are_the_worst_case(count: int, least: float) -> None:
-    """Three trials are in one of two modes in a quarter of all cases, and nothing in them tells of the other. This
-    says how bad it gets, so that the documentation can."""
+    """In a quarter of all cases, all three trials are in the same mode and do not show that the other exists. This
+    test gives the coverage that the documentation states.
+    """
     assert least <= covered(HALVES, count) <= 0.98
 
 

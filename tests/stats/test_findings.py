@@ -1,5 +1,5 @@
-"""Guards what is said of a published finding: confirmed and contradicted by whole intervals alone, and that one can't
-tell where the interval holds a bound, where a row is missing or void, or where rows are of two tiers.
+"""Guards the check of a published finding: only whole intervals confirm or contradict it. It can't tell if the
+interval holds a bound, if a row is missing or void, or if rows are of two tiers.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ def test_two_facts_of_a_row_are_compared_where_the_claim_names_the_other() -> No
 
 
 def by_tools(**tools: str | None) -> Run:
-    """A row of which each phase was reported by the tool that is named."""
+    """A row whose phases were reported by the given tools."""
     rates = {"fill": [300, 303, 306], "read": [900, 905, 910]}
     run = of_rates((a_cell("lmdb"), rates))
     return changed(run, lambda _, sample: replace(sample, reported_by=tools[sample.phase]))

@@ -1,5 +1,5 @@
-"""Guards the gate for CI: what fails is sure to be slower than the margin allows, whatever the number of rows; what
-passes for fine is sure not to be; and a regression of 10 % is found.
+"""Guards the gate for CI. A row that fails is sure to be slower than the margin allows, whatever the number of rows;
+a row that passes as fine is sure not to be; and the gate finds a regression of 10 %.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from dyno.stats.two_runs import between
 
 MARGIN = 0.05
 Trials = Sequence[Sequence[float]]
-"""Of each row, the speeds of its trials."""
+"""For each row, the speeds of its trials."""
 
 
 def of(rows: Trials) -> Run:
@@ -86,12 +86,14 @@ def test_a_latency_may_be_longer_by_the_margin() -> None:
         found = between(run(*[10_000_000] * 3), run(*[ns] * 3), metric("p99"))
         return gate(found, margin)[0].state
 
-    # 52 % longer is a speed of 66 %: slower than a margin of 50 % allows, though not half as fast.
+    # 52 % more time is a speed of 66 %: slower than a margin of 50 % allows, though more than half as fast.
     assert [state(ns, 0.5) for ns in (14_800_000, 15_200_000)] == ["fine", "slower"]
 
 
 def test_the_words_and_the_interval_say_what_the_gate_decided() -> None:
-    """Few trials, wide intervals and several rows: a verdict at another level would contradict the state."""
+    """With few trials, wide intervals and several rows, a verdict at another confidence level would contradict the
+    state.
+    """
     states_ = set()
     for seed in range(60):
         random = np.random.default_rng(seed)
@@ -119,7 +121,7 @@ def test_a_failure_at_three_trials_is_told_as_slower() -> None:
     before, after = [[1e6, 1.4e6, 0.7e6]], [[2e5, 3.2e5, 1.1e5]]
     (change,) = between(of(before), of(after)).changes
     (judged,) = gate(between(of(before), of(after)), MARGIN)
-    # The interval of a comparison, of 99 %, may hold 1.
+    # The 99 % interval of the comparison may hold 1 even though the gate's interval doesn't.
     assert (change.verdict.kind, judged.state, judged.verdict.kind) == ("unclear", "slower", "slower")
 
 
@@ -127,7 +129,7 @@ def test_a_failure_at_three_trials_is_told_as_slower() -> None:
 
 
 def holm(before: Trials, after: Trials) -> list[bool]:
-    """By an independent calculation, from the tests of scipy."""
+    """Independent calculation of Holm's method from scipy's t-tests."""
     chances = [
         stats.ttest_ind(np.log(new) - np.log(1 - MARGIN), np.log(old), equal_var=False, alternative="less").pvalue
         for old, new in zip(before, after, strict=True)
@@ -146,7 +148,7 @@ def test_what_fails_is_what_holm_rejects(seed: int) -> None:
     rows, trials = int(random.integers(1, 9)), int(random.integers(3, 9))
     shape = rows, trials
     before = (1e6 * np.exp(0.02 * random.standard_normal(shape))).round()
-    # Near the border, where the order and the number of rows decide.
+    # Slowdowns near the margin, where the order and the number of rows decide.
     slowed = random.uniform(0.86, 0.96, (rows, 1))
     after = (1e6 * slowed * np.exp(0.02 * random.standard_normal(shape))).round()
     found = [state == "slower" for state in states(before.tolist(), after.tolist())]
@@ -167,7 +169,7 @@ CHECKS = 400
 
 
 def checked(number: int, after: Sequence[float], noise: Noise) -> list[str]:
-    """A check of so many rows, each of that speed after, with the noise of real trials."""
+    """States of the rows in check `number`, each with its speed after the change and with the noise of real trials."""
     random = np.random.default_rng([number, 5])
     shape = len(after), TRIALS
     before, now = 1e6 * noise.draw(random, shape), 1e6 * np.array(after)[:, None] * noise.draw(random, shape)
@@ -175,7 +177,7 @@ def checked(number: int, after: Sequence[float], noise: Noise) -> list[str]:
 
 
 def _steady(random: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
-    """A standard deviation of 2 %: of a machine that has nothing else to do."""
+    """A standard deviation of 2 %, as on an otherwise idle machine."""
     return np.exp(0.02 * random.standard_normal(shape))
 
 
@@ -190,7 +192,7 @@ def test_at_most_1_check_in_100_of_equals_fails(noise: Noise) -> None:
 
 @pytest.mark.parametrize("rows", [1, 6])
 def test_at_the_margin_itself_1_check_in_100_fails_whatever_the_number_of_rows(rows: int) -> None:
-    """The worst that is allowed: every row is slower by just the margin."""
+    """The worst case that the gate allows: every row is slower by exactly the margin."""
     failed = sum("slower" in checked(number, [1 - MARGIN] * rows, STEADY) for number in range(CHECKS))
     assert failed <= CHECKS * 0.01 + 3 * sqrt(CHECKS * 0.01 * 0.99)
 

@@ -1,5 +1,5 @@
-"""Guards extrapolation: the fit against other arithmetic, its interval against many made-up measurements, and what is
-said of values that were held out.
+"""Guards extrapolation: the fit against independent arithmetic, its interval against many made-up measurements, and
+the report on held-out values.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def sized(value: object, engine: str = "one", floor: bool = False) -> Cell:
 
 
 def reads(*given: tuple[Cell, list[Sample]]) -> Run:
-    """A trial for each sample."""
+    """A run with one trial for each sample."""
     attempts = tuple(
         an_attempt(block, sample, cell=at)
         for at, (_, samples) in enumerate(given)
@@ -42,7 +42,9 @@ def reads(*given: tuple[Cell, list[Sample]]) -> Run:
 
 
 def grown(power: float, values: tuple[int, ...] = VALUES, off: float = 0.0) -> Run:
-    """Three trials at each value, all items in proportion to it; times are seconds, off by a share in turns."""
+    """Three trials at each value, with items proportional to it. Times grow by the power, off by a share in
+    alternating directions.
+    """
     given = []
     for at, value in enumerate(values):
         time = value**power * (1 + off * (-1) ** at)
@@ -72,7 +74,7 @@ def test_slope_and_interval_are_those_of_other_arithmetic() -> None:
     assert found.exponent == pytest.approx(other.slope) and found.log == pytest.approx(other.intercept)
     half = stats.t.ppf((1 + CONFIDENCE) / 2, 3) * other.stderr
     assert found.exponent_interval() == pytest.approx((other.slope - half, other.slope + half))
-    # By the matrix of the design: the variance of what a further measurement is off by.
+    # Prediction error by the design matrix: the variance of the error of a further measurement.
     design, x = np.stack([np.ones(5), xs], axis=1), np.array([1, math.log(336)])
     error = np.sqrt(((ys - design @ [other.intercept, other.slope]) ** 2).sum() / 3)
     wide = error * np.sqrt(1 + x @ np.linalg.inv(design.T @ design) @ x) * stats.t.ppf(0.975, 3)
@@ -129,7 +131,7 @@ def test_a_value_that_is_held_out_is_not_fitted_and_is_judged() -> None:
     (found,) = growths(steady, PARAMETER, [32])
     assert found.fit == growths(grown(1.0, off=0.05), PARAMETER)[0].fit
     assert [(each.value, each.inside) for each in found.held_out] == [(32, True)]
-    # It does not go on as it did.
+    # The largest value does not follow the fit.
     jumps = reads(
         *((sized(value), [a_sample(elapsed_ns=value * SECOND)] * 3) for value in VALUES),
         (sized(32), [a_sample(elapsed_ns=320 * SECOND)] * 3),

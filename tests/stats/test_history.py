@@ -1,5 +1,5 @@
-"""Guards where a change in a series of runs is found: at the right run, with its size; and none where there is none,
-but for as many as the method says.
+"""Guards the detection of changes in a series of runs: at the right run and with its size. Without a change,
+detections are no more frequent than the method states.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ NOISE = 0.03
 
 
 def series(values: Sequence[float], seed: int = 1) -> list[Run]:
-    """A run for each value, of five trials around it, in the order in which they were made."""
+    """A run for each value, in chronological order, with five trials around the value."""
     random = np.random.default_rng(seed)
     found = []
     for at, value in enumerate(values):
@@ -52,13 +52,13 @@ def test_one_run_that_went_wrong_is_no_step() -> None:
 
 
 def test_what_does_not_change_is_called_changed_no_more_often_than_is_said() -> None:
-    """Whatever the noise: log-normal, and with a run in ten that is far off."""
+    """Also with log-normal noise and with one run in ten far off."""
     random = np.random.default_rng(7)
     trials, named = 300, 0
     for seed in range(trials):
         far = np.where(random.random(10) < 0.1, 0.5, 0.0)
         named += bool(changes(np.exp(NOISE * random.standard_normal(10) - far).tolist(), seed=seed))
-    # Three standard deviations above what is said.
+    # Three standard deviations above the stated chance.
     assert named / trials < CHANCE + 3 * (CHANCE * (1 - CHANCE) / trials) ** 0.5
 
 

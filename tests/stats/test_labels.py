@@ -1,4 +1,4 @@
-"""Guards what people read of a row: as it was asked for, and with its version where a run has several of it."""
+"""Guards the labels of rows: as requested, with the version if a run has several versions of an engine."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dyno.stats.compare import check_baseline
 
 
 def labels(tmp_path: Path, *rows: tuple[Cell, str]) -> list[str]:
-    """Of a run file with these rows, each of that version, as it is read."""
+    """Labels of a run file with these rows and versions, as read from disk."""
     measured = of_rates(*((cell, {"read": [1_000.0]}) for cell, _ in rows), phases=["read"])
     versions = [version for _, version in rows]
     run = replace(measured, attempts=tuple(replace(a, version=versions[a.cell]) for a in measured.attempts))
@@ -95,7 +95,7 @@ def test_a_page_and_a_picture_call_rows_as_tables_do(tmp_path: Path) -> None:
     run = results.load(tmp_path / "r.json")
     made = build([run])
     assert "postgresql 16.4" in made and "postgresql 15.18" in made
-    # In the command that runs it again.
+    # The program's path appears once, in the command that repeats the run.
     assert made.count(path) == 1
     for name in ("postgresql 16.4", f"postgresql:program={path}"):
         choice = plot.check(run, plot.Choice(engines=[name]))
@@ -120,7 +120,7 @@ def test_a_row_on_a_server_is_called_by_its_place_or_its_label(tmp_path: Path) -
         "postgresql at db.example:5432/shop",
         "postgresql at [::1]/shop",
         "postgresql:url=env:ADDRESS",
-        # The same place twice: the whole address tells the two apart.
+        # The same server twice: only the whole address tells the two apart.
         "postgresql:url=postgresql://user@one/a?x=1",
         "postgresql:url=postgresql://user@one/a?x=2",
         "old",

@@ -1,4 +1,6 @@
-"""Guards what rows are compared by: more is always better, and an open loop is judged by its response times."""
+"""Guards the metric by which rows are compared: more is always better, and an open loop is judged by its response
+times.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ from dyno.stats.compare import pairs, tables
 from dyno.stats.metric import BANDWIDTH, METRICS, RESPONSE, THROUGHPUT, fitting, metric, rank, speeds
 from dyno.stats.summary import summarize
 
-# Ninety-nine quick operations and some slow ones: percentiles that are apart.
+# Mostly quick operations and some slow ones, so that the percentiles differ.
 SPANS = [1_000] * 980 + [50_000] * 15 + [900_000] * 5
 LATENCIES = {"p50": 1_000, "p99": 50_000, "p999": 900_000}
 
@@ -93,7 +95,7 @@ def test_speeds_are_by_block_without_those_that_have_none() -> None:
 
 
 def moving(run: Run, **bytes_: int) -> Run:
-    """By engine, the bytes of each operation."""
+    """The run with this many bytes per item, by engine."""
     return changed(run, lambda name, s: replace(s, bytes=s.items * bytes_[name] if name in bytes_ else None))
 
 
@@ -110,7 +112,7 @@ def test_bandwidth_is_bytes_a_second_of_rows_that_tell_them() -> None:
 
 
 def test_rows_are_compared_by_what_the_suite_says_of_the_phase() -> None:
-    """The one with the fewer operations moves the more bytes."""
+    """The engine with fewer operations moves more bytes."""
     run = of_two(few=1_000_000, many=1_000)
     (table,) = tables(run)
     assert (table.metric, [row.cell.engine for row, _ in table.rows]) == (THROUGHPUT, ["many", "few"])

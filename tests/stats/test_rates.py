@@ -1,4 +1,4 @@
-"""Guards what is said first of a run at a rate: who held it, who did not, and how long answers took."""
+"""Guards the first report on a run at a rate: which engines held it, which did not, and their response times."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RATE, MS = 1_000, 1_000_000
 
 
 def opened(operations: int, response_ms: float, **changed: object) -> Sample:
-    """Of one second of an open loop."""
+    """A sample of one second of an open loop."""
     whole = a_sample(per_second=operations, response=recorded(*[int(response_ms * MS)] * 100))
     return replace(whole, due=RATE, **changed)  # type: ignore[arg-type]
 
@@ -53,7 +53,7 @@ def test_a_closed_loop_and_one_call_hold_no_rate() -> None:
 
 
 def test_every_table_and_sentence_has_the_same_p99() -> None:
-    """Trials differ in it: the median over trials is 2 ms, and the p99 of all operations together 9 ms."""
+    """The p99 differs between trials: its median over trials is 2 ms, and the p99 of all operations together is 9 ms."""
     trials = [opened(RATE, ms) for ms in (1, 2, 9)]
     cells = [a_cell("lmdb", rate=rate) for rate in (RATE, 2 * RATE)]
     attempts = [an_attempt(b, each, cell=at) for at in range(2) for b, each in enumerate(trials)]

@@ -1,5 +1,6 @@
-"""Guards that reports of large runs take no more than so much for each row, by counting calls and never by the clock;
-that what is quicker than a library's gives what that gives; and that what a large run is not shown of is said."""
+"""Guards the cost of reports on large runs per row, by counting calls rather than by the clock. Also guards that fast
+replacements of library functions give the same results, and that reports name what they omit of a large run.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +39,9 @@ PHASES = ("read",)
 
 
 def a_sweep(engines: int = 3, values: int = 4, tiers: tuple[Tier, ...] = (Tier.PROCESS,)) -> Run:
-    """Engines, each slower than the one before by a tenth and more so at higher values, with three trials each."""
+    """Engines with three trials each. Each engine is about a tenth slower than the one before it, and the gap depends
+    on the value.
+    """
     rows = []
     for tier, value, batch, at in product(tiers, range(values), (1, 2), range(engines)):
         cell = a_cell(f"engine-{at}", tier, records=1_000 * (value + 1), batch=batch)
@@ -50,7 +53,7 @@ def a_sweep(engines: int = 3, values: int = 4, tiers: tuple[Tier, ...] = (Tier.P
 
 
 def calls(work: Callable[[], object]) -> int:
-    """How many functions, of Python and of C, are called meanwhile."""
+    """Number of calls of Python and C functions during the work."""
     count = 0
 
     def watch(frame: object, event: str, argument: object) -> None:
@@ -112,10 +115,10 @@ REPORTS: dict[str, Callable[[Run], object]] = {
 def test_a_run_of_ten_times_as_many_cells_takes_ten_times_as_many_calls(
     name: str, larger: dict[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Up to so many, each engine is held against each.
+    # Up to this limit, each engine is compared with every other, which would not be linear.
     monkeypatch.setattr(display_limits, "RATIOS", 0)
     small = {"engines": 3, "values": 4} if "engines" not in larger else {"engines": 6, "values": 2}
-    # What is kept of one run, or once for all, is of neither.
+    # Fills the caches first: their cost belongs to neither count.
     REPORTS[name](a_sweep(**small))
     before, after = a_sweep(**small), a_sweep(**larger)
     counts = [calls(lambda run=run: REPORTS[name](run)) for run in (before, after)]
@@ -257,5 +260,5 @@ def test_of_very_many_ratios_those_against_the_best_are_kept(monkeypatch: pytest
 
 
 def test_a_brief_curve_has_points_of_the_whole_one() -> None:
-    """Without histograms there is none of either."""
+    """Without histograms, neither curve has points."""
     assert latency.brief(a_sweep()) == latency.CHART.records(a_sweep()) == []

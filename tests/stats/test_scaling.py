@@ -1,4 +1,4 @@
-"""Guards what is told of more clients: what they do of what one does, and where the knee is."""
+"""Guards the report on scaling with clients: throughput relative to one client, and the position of the knee."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dyno.stats.sweep import scalings
 
 
 def run(rates: Mapping[int, float], **host: object) -> Run:
-    """One engine's, by the number of clients."""
+    """A run of one engine, with a rate for each number of clients."""
     rows = [(a_cell("lmdb", clients=clients), {"read": [rate] * 3}) for clients, rate in rates.items()]
     return of_rates(*rows, phases=["read"], host=host)
 

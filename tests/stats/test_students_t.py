@@ -9,7 +9,7 @@ from scipy import stats
 
 from dyno.stats.estimate import tail, two_sided
 
-# From the fewest of two values up to more than a thousand blocks. Welch and Satterthwaite give fractions.
+# From the minimum of two values up to more than a thousand blocks. The Welch-Satterthwaite equation gives fractions.
 DEGREES = st.floats(1, 5_000)
 
 

@@ -1,5 +1,5 @@
-"""Guards what a run says about a row: one wrong answer voids it, failures are told and hide nothing, and what is not
-known of one trial is not guessed for all.
+"""Guards the summary of a row: one wrong answer voids it, failures are reported and hide nothing, and a fact that is
+unknown for one trial is not guessed for all.
 """
 
 from __future__ import annotations
@@ -259,7 +259,7 @@ def test_what_one_trial_does_not_tell_at_all_is_unknown(whose: str) -> None:
     assert getattr(read_row(a_run(*sound(2, **{whose: USED}), an_attempt(2, a_sample()))), whose) is None
 
 
-# The kernel tells a server's time in ticks, and less than five of them are told as nothing.
+# The kernel reports a server's CPU time in ticks; fewer than five ticks count as unknown.
 TICK_NS = 10_000_000
 
 
@@ -268,7 +268,7 @@ def cpu(user_ns: int | None, system_ns: int | None = 0) -> dict[str, int | None]
 
 
 def test_cpu_time_is_for_each_item_and_the_median_over_trials() -> None:
-    """In user mode and in the kernel together, by the items that the throughput counts, trial by trial."""
+    """CPU time in user mode and in the kernel, divided by the items that the throughput counts, trial by trial."""
     found = ((60, 40, 100), (300, 100, 200), (600, 300, 100))
     samples = [
         a_sample(operations=1, items=items, client=cpu(user * 1_000, system * 1_000), server=cpu(user * TICK_NS))
@@ -287,7 +287,7 @@ def test_cpu_time_is_for_each_item_and_the_median_over_trials() -> None:
         ({"server": cpu(0)}, False),
         ({"server": cpu(20 * TICK_NS, None)}, False),
         ({"server": None}, False),
-        # That trial has no throughput either.
+        # Without items, that trial has no throughput either.
         ({"server": cpu(0), "items": 0}, True),
     ],
     ids=["five ticks", "four ticks", "none", "half is unknown", "no server", "nothing was done"],
@@ -313,7 +313,7 @@ def test_cpu_time_is_unknown_of_what_is_not_valid_or_was_not_recorded() -> None:
 
 
 def test_write_amplification_is_the_median_of_the_trials() -> None:
-    # Bytes written and bytes given: twice, three times, ten times. Not their sums, which would be 2.3.
+    # Ratios of bytes written to payload bytes: 2, 3 and 10. The ratio of the sums would be 2.3.
     found = ((2_000, 1_000), (300, 100), (100, 10))
     run = a_run(*(an_attempt(b, a_sample(written_bytes=w, payload_bytes=p)) for b, (w, p) in enumerate(found)))
     assert read_row(run).write_amplification == 3

@@ -1,4 +1,4 @@
-"""Guards when a run has samples enough: when each interval that there can be is as narrow as was asked for."""
+"""Guards when a run has enough samples: when every interval that can exist is as narrow as requested."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dyno.stats.estimate import Estimate
 from dyno.stats.summary import widest
 
 EVEN = (1_000, 1_001, 999, 1_000, 1_001, 999)
-"""± 0.1 %, from its least to its greatest."""
+"""Rates within ±0.1 % of each other."""
 WIDE = (1_000, 1_100, 900, 1_000, 1_100, 900)
 
 
@@ -35,7 +35,7 @@ def test_nothing_is_wanting_where_each_interval_is_narrow() -> None:
 
 def test_what_is_wanting_is_the_widest_row() -> None:
     run = reads(sqlite=EVEN, lmdb=WIDE, memory=(1_000, 1_050, 950, 1_000, 1_020, 980))
-    # The interval of six lies between the outer two and the next, which are alike here.
+    # The interval of six values lies between the outermost pair and the next pair, which are alike here.
     assert widest(run, 0.05) == "lmdb in read: ±10.0 %, wanted ±5 %"
     assert widest(run, 0.025) == "lmdb in read: ±10.0 %, wanted ±2.5 %"
     assert widest(run, 0.099) is not None

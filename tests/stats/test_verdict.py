@@ -1,5 +1,5 @@
-"""Guards what is said of a ratio: of three kinds, each true to its interval; where none can be told, after how many
-more blocks one could; and that the interval covers the truth 99 times in 100.
+"""Guards the verdict on a ratio: of three kinds, each consistent with its interval. An unclear verdict gives the
+number of further blocks that would decide it. The interval covers the truth 99 times in 100.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from dyno.stats.verdict import Verdict, judge
 
 
 def spread(ratio: float, by: float, blocks: int) -> list[float]:
-    """So many ratios whose logarithms have exactly this mean and this standard deviation."""
+    """Ratios whose logarithms have exactly this mean and this standard deviation."""
     draws = np.random.default_rng(blocks).standard_normal(blocks)
     even = (draws - draws.mean()) / draws.std(ddof=1)
     return np.exp(log(ratio) + by * even).tolist()
 
 
 def of(ratios: list[float], margin: float = 0.05) -> Verdict:
-    # As it comes out for a median that lies at the center.
+    # The ratio's median lies at the center here.
     return judge(center(ratios), float(np.exp(np.mean(np.log(ratios)))), len(ratios), margin)
 
 
 def interval(ratios: list[float]) -> tuple[float, float]:
-    """By an independent calculation."""
+    """Independent calculation of the 99 % interval."""
     logs = np.log(ratios)
     low, high = stats.t.interval(0.99, len(logs) - 1, loc=logs.mean(), scale=stats.sem(logs))
     return exp(low), exp(high)
@@ -91,7 +91,7 @@ def test_blocks_that_agree_leave_no_doubt(values: list[float], kind: str) -> Non
 
 
 def test_a_median_beyond_the_interval_widens_it() -> None:
-    """The figure that is shown is in its interval, and decides with it."""
+    """The interval always contains the displayed figure, and so the figure affects the verdict."""
     ratios = [1.2, 1.2, 1.2, 1.2, 1.2, 1.21]
     found = judge(center(ratios), 0.99, 6)
     assert (found.kind, found.ratio, found.low) == ("unclear", 0.99, 0.99)
@@ -130,7 +130,7 @@ def test_with_so_many_more_blocks_of_the_same_spread_it_tells_and_with_one_less_
 
 
 def test_beyond_a_thousand_it_says_no_number() -> None:
-    # The standard error that t = 2.58 of it reach 1.02 after so many blocks.
+    # The spread with which t = 2.58 standard errors reach 1.02 after this many blocks.
     def at(blocks: int) -> float:
         return log(1.02) * sqrt(blocks) / stats.norm.ppf(0.995)
 
@@ -146,12 +146,12 @@ def test_beyond_a_thousand_it_says_no_number() -> None:
 EXPERIMENTS = 2_000
 CHANCE = 3 * sqrt(0.99 * 0.01 / EXPERIMENTS)
 COUNTS = (3, 4, 5, 6, 8, 10, 20)
-# So wide that nobody looks for how many blocks are missing, which takes time.
+# So wide that the verdict skips the slow search for the number of missing blocks.
 WIDE = 1.0
 
 
 def draws(noise: Noise, count: int, drift: float = 0.0) -> tuple[list[list[float]], list[list[float]]]:
-    """The speeds of two equal engines; a drift of the machine is the same for both of a block."""
+    """Speeds of two equal engines; the machine's drift is the same for both of a block."""
     random = np.random.default_rng([count, 8])
     one, other = (noise.draw(random, (EXPERIMENTS, count)) for _ in range(2))
     machine = np.exp(drift * random.standard_normal((EXPERIMENTS, count)).cumsum(axis=1))
@@ -204,7 +204,7 @@ def test_an_interval_is_no_wider_than_it_needs_to_be() -> None:
 
 @pytest.mark.parametrize("count", COUNTS)
 def test_two_modes_of_the_same_weight_are_the_worst_case(count: int) -> None:
-    """Three blocks in which one happens to be in the fast mode and the other in the slow one are one in thirty."""
+    """One time in thirty, one engine is in the fast mode and the other in the slow mode in all three blocks."""
     pairs = zip(*draws(HALVES, count), strict=True)
     found = [paired(list(zip(mine, base, strict=True)), WIDE) for mine, base in pairs]
     assert share_that_covers(found, 1.0) >= (0.965 if count == 3 else 0.99 - CHANCE)
