@@ -120,7 +120,7 @@ def test_the_plugin_suite_runs_with_its_null_engine(dyno: Run) -> None:
 
 @pytest.fixture(scope="module")
 def swept(installed: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of the suite with inserted times of 8 ns and 32 ns per number, so that the curves of the engines cross."""
+    """A run of the suite with inserted times of 8 ns and 32 ns per number, so that the engines' curves cross."""
     home = tmp_path_factory.mktemp("swept")
     environment = found_in(installed, home / "work")
     words = ("-p", "length=10,100,1000", "-p", "lists=20", "--samples", "3", "-o", "r.json")

@@ -1,5 +1,5 @@
-"""Two processes for an engine of the port `arrays`: one writes until it is killed, the other checks what it left.
-They are separate processes, since some engines need another interpreter.
+"""Two processes for an engine of the port `arrays`: one writes until it is killed, the other checks the rows that it
+left. They are separate processes, since some engines need another interpreter.
 
 Started as `python arrayswriter.py write|check`, with a job as a line of JSON on standard input. `write` prints the
 number of each acknowledged transaction, `check` the wrong columns as JSON.
@@ -44,12 +44,12 @@ def opened(job: Mapping[str, Any]) -> Iterator[Any]:
 
 
 def updates(number: int, able: bool) -> bool:
-    """Whether the transaction is an update. Others append rows."""
+    """Whether the transaction is an update; other transactions append rows."""
     return able and number % 3 == 2
 
 
 def rows(before: int, able: bool) -> int:
-    """Number of rows after that many transactions."""
+    """Number of rows after `before` transactions."""
     return ADDED * sum(not updates(number, able) for number in range(before))
 
 
@@ -75,7 +75,7 @@ def write(job: Mapping[str, Any]) -> None:
 
 
 def expected(transactions: int, able: bool) -> Chunk:
-    """All rows after that many transactions."""
+    """All rows after a number of transactions."""
     chunk = dict(DATA.chunk(range(rows(transactions, able))))
     for number in range(transactions):
         if updates(number, able):
@@ -87,7 +87,8 @@ def expected(transactions: int, able: bool) -> Chunk:
 
 def check(job: Mapping[str, Any]) -> dict[str, Any]:
     """The number of transactions in the store, and the wrong columns. The transaction in flight may be there,
-    missing, or partly there: not all engines have transactions."""
+    missing, or partly there: not all engines have transactions.
+    """
     done, able = job["done"], job["updates"]
     with opened(job) as port:
         total = port.sum("uid")

@@ -1,7 +1,8 @@
-"""The process that the durability tests kill: it commits transaction after transaction to one store, and tells each
-acknowledged one on a pipe. Also the history that it writes, so that the tests know what the store must hold.
+"""The process that the durability tests kill: it commits one transaction after another to a store, and reports each
+acknowledged one on a pipe. This module also has the history that it writes, so that the tests know the expected
+contents.
 
-Started as `python committer.py JOB ACKS`: JOB is JSON, ACKS the pipe's file descriptor.
+Started as `python committer.py JOB ACKS`: JOB is JSON, ACKS is the pipe's file descriptor.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ ENOUGH = 100_000
 SIZES = (1, 2, 40)
 
 Step = tuple[str, list[Any]]
-"""A method of the port that writes, and its argument."""
+"""A writing method of the port, and its argument."""
 
 
 def record(number: int, version: int = 0) -> Record:
-    # The digits backwards, so that the order of the keys is not the order of insertion.
+    # Reversed digits make the order of the keys differ from the order of insertion.
     name = f"{number:06}"[::-1] + "n"
     return {"name": name, "location": name.upper(), "stub": f"{number}-{version}-" + "x" * 120}
 
@@ -39,12 +40,12 @@ def key(number: int) -> Key:
 
 
 def history() -> Iterator[Step]:
-    """Transactions without end: inserts of one record and of many, replacements, deletions."""
+    """Endless transactions: inserts of one record and of several, replacements, deletions."""
     numbers: list[int] = []
     step = 0
     while True:
         if step % 5 == 3:
-            # The last two are replaced, one is new.
+            # Replaces the last two records and adds one.
             fresh = len(numbers)
             numbers.append(fresh)
             yield "replace", [record(fresh - 2, step), record(fresh - 1, step), record(fresh, step)]
@@ -58,7 +59,7 @@ def history() -> Iterator[Step]:
 
 
 def after(steps: int) -> dict[Key, Record]:
-    """What a store must hold after so many transactions."""
+    """The contents of a store after `steps` transactions."""
     held: dict[Key, Record] = {}
     for kind, items in islice(history(), steps):
         for item in items:
@@ -70,7 +71,9 @@ def after(steps: int) -> dict[Key, Record]:
 
 
 def commit(port: Records, start: int, acks: int) -> None:
-    """The history from transaction `start` on, each acknowledged by a line with its number."""
+    """Commits the history from transaction `start` on, and acknowledges each transaction by a line with
+    its number.
+    """
     for number, (kind, items) in enumerate(islice(history(), start, ENOUGH), start):
         getattr(port, kind)(items)
         os.write(acks, b"%d\n" % number)

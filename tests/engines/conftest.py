@@ -1,4 +1,6 @@
-"""Loads first what would find no room later: a trial has one engine's libraries in its process, these have all."""
+"""Imports some libraries early. A trial has only one engine's libraries in its process, but these tests load all of
+them, and some don't fit when loaded last.
+"""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -7,7 +9,8 @@ import pytest
 from stores import SHARING
 
 with suppress(ImportError):
-    # The C++ library that it needs wants room in static TLS, which is small; Python's OpenSSL comes before its own.
+    # The C++ library of _mysql_connector needs space in static TLS, which is small. Python's OpenSSL must be loaded
+    # before the library's own.
     import ssl  # noqa: F401
 
     import _mysql_connector  # noqa: F401
@@ -15,6 +18,8 @@ with suppress(ImportError):
 
 @pytest.fixture(scope="session", autouse=True)
 def shared() -> Iterator[None]:
-    """Ends the servers that the tests share. Not at exit: a process of tests may be ended without one."""
+    """Ends the servers that the tests share, because a test process may be killed without running its
+    exit handlers.
+    """
     with SHARING:
         yield

@@ -1,4 +1,4 @@
-"""Stores to test for the ports of a single suite, and how the port's checks are run on one."""
+"""Stores for testing the ports of a single suite, and functions that run a port's checks on a store."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dyno.contracts.engine import EngineSpec
 from dyno.contracts.model import Tier
 
 Options = Mapping[str, Sequence[Mapping[str, str]]]
-"""Options to test beside the defaults, at the default tier, by engine."""
+"""Maps an engine to the options to test at its default tier, in addition to its default options."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Store:
 
 
 def specs(port: str) -> list[EngineSpec]:
-    """Every engine of Dyno's own that has the port and stores something."""
+    """Every engine of Dyno's own that has the port and stores data."""
     return [
         spec.through(port)
         for spec in registry.engines()
@@ -75,7 +75,8 @@ def unstored(spec: EngineSpec, port: str, home: Path) -> Callable[[str], Abstrac
 
 def holds(store: Store, place: Path, *, port: str, look: str) -> None:
     """Asserts that every check of the port passes except the engine's gaps, and that the engine reports its version,
-    settings and files for the store `look`, which one of the checks creates."""
+    settings and files for the store `look`, which one of the checks creates.
+    """
     store.need()
     checks = f"dyno.suites.{port}.conformance"
     job = {

@@ -1,8 +1,8 @@
-"""Runs a port's checks on one engine, in a process of its own: not all libraries fit into one process, and some need
+"""Runs a port's checks on one engine in a separate process: not all libraries fit into one process, and some need
 another interpreter.
 
 Started as `python portchecks.py` with a line of JSON on standard input. It prints a line of JSON: the error of each
-check, None if it passed; and the engine's version, settings and files for the store `look`.
+check (None if it passed), and the engine's version, settings and files for the store `look`.
 """
 
 from __future__ import annotations

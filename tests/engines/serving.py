@@ -1,4 +1,4 @@
-"""What tests of engines that are servers share: a store with a server of its own, which a test starts and stops."""
+"""Helpers for tests of engines with servers: a store with its own server, which the test starts and stops."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dyno.contracts.suite import Job
 
 
 def job(home: Path, engine: str, tier: Tier, **given: str) -> Job:
-    """A store in `home`, with its server, which has not been started."""
+    """A store in `home`, with its server, which is not started."""
     spec = registry.engine(engine)
     options = spec.resolve(given)
     assert spec.server is not None
@@ -24,7 +24,7 @@ def job(home: Path, engine: str, tier: Tier, **given: str) -> Job:
 
 @contextmanager
 def served(asked: Job) -> Iterator[Any]:
-    """Its server: whatever a job has, typed as what it is."""
+    """Starts the job's server and yields it, typed as Any because servers differ."""
     server: Any = asked.server
     with closing(server):
         server.start()
@@ -33,7 +33,7 @@ def served(asked: Job) -> Iterator[Any]:
 
 @contextmanager
 def opened(asked: Job) -> Iterator[Any]:
-    """The port on the job's store, whose server runs."""
+    """The port on the job's store, whose server must be running."""
     with (
         closing(asked.open(asked.home)) as engine,
         closing(asked.spec.ports["records"].open(engine, True)) as port,

@@ -1,6 +1,6 @@
-"""What the conformance tests of the records suite share: which stores there are to test, and how one is opened.
+"""Shared by the conformance tests of the records suite: the stores to test, and how to open them.
 
-A store is an engine with a tier, options and an encoder. No check may be put here.
+A store is an engine with a tier, options and an encoder. Checks belong elsewhere.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dyno.suites.records.port import Records
 from dyno.suites.records.workload import open_port
 
 PORTS = ("records", "ordered-kv")
-"""The first that an engine has."""
+"""Ports in the order in which the suite `records` prefers them."""
 JOURNALS = ("wal", "delete", "truncate", "persist", "memory")
 
 
@@ -35,7 +35,7 @@ class Store:
     encoder: str = "msgpack"
 
     def __post_init__(self) -> None:
-        """Through the port that the suite `records` would take."""
+        """Selects the port that the suite `records` would select."""
         if len(self.spec.ports) > 1:
             port = next(port for port in PORTS if port in self.spec.ports)
             object.__setattr__(self, "spec", self.spec.through(port))
@@ -47,9 +47,10 @@ class Store:
 
     @contextmanager
     def open(self, home: Path, indexed: bool = True, server: Server | None = None) -> Iterator[Records]:
-        """A port on the store in `home`, which is made if it is not there; engine and port closed at the end.
+        """Opens a port on the store in `home`, and creates the store if it doesn't exist. Closes engine and port at
+        the end.
 
-        An engine with a server has one of its own in `home`, closed at the end too, unless it is given one.
+        Unless `server` is given, an engine that needs a server gets one in `home`, which is closed at the end too.
         """
         home.mkdir(parents=True, exist_ok=True)
         with ExitStack() as opened:
@@ -61,13 +62,14 @@ class Store:
             yield opened.enter_context(closing(open_port(job, engine, indexed)))
 
     def server(self, home: Path) -> Server | None:
-        """A server for the store, not started; None for an engine without one."""
+        """A server for the store, not started, or None if the engine has no server."""
         serve = self.spec.server
         return None if serve is None else serve(home, self.tier, self.spec.resolve(self.given), 1)
 
     def opened(self, home: Path) -> Opened:
-        """As the checks of `dyno.suites.records.conformance` want it: stores by name, under `home`, those of a server
-        on one that serves until the tests end."""
+        """A function that opens stores by name, for the checks of `dyno.suites.records.conformance`. The stores are
+        under `home`; stores of a server are on a shared server that runs until the tests end.
+        """
         server = shared(self)
 
         def opened(name: str, indexed: bool) -> AbstractContextManager[Records]:
@@ -82,15 +84,15 @@ SHARING = ExitStack()
 
 
 def shared(store: Store) -> Server | None:
-    """A started server for all tests of such a store."""
+    """A started server for all tests of equal stores."""
     name = f"{store.spec.name} {store.tier.value} {sorted(store.given.items())}"
     if name not in _SHARED:
-        # Imported here: the process that the durability tests start has no `shell` on its path.
+        # Import here: the process that the durability tests start can't import `shell`.
         from shell import DISK
 
         place = Path(tempfile.mkdtemp(prefix="dyno-tests-", dir=DISK if DISK.is_dir() else None))
         place.chmod(0o755)
-        # What is put there last is done first: the server ends before its directory goes.
+        # Callbacks run in reverse order: the server ends before its directory is removed.
         SHARING.callback(shutil.rmtree, place, ignore_errors=True)
         server = _SHARED[name] = store.server(place / "server")
         if server is not None:
@@ -100,17 +102,17 @@ def shared(store: Store) -> Server | None:
 
 
 def engines() -> list[EngineSpec]:
-    """Every engine that can take part in the records suite and stores something, installed or not."""
+    """Every engine that supports the records suite and stores data, installed or not."""
     return [spec for spec in registry.engines() if not spec.floor and any(port in spec.ports for port in PORTS)]
 
 
 def stores(*tiers: Tier) -> list[Store]:
-    """Every engine with its default options, at each of `tiers` that it gives."""
+    """Every engine with its default options, at each of the `tiers` that it supports."""
     return [Store(spec, tier) for spec in engines() for tier in spec.tiers if tier in tiers]
 
 
 def journals(*tiers: Tier) -> list[Store]:
-    """SQLite with each journal mode that it does not refuse at the tier."""
+    """SQLite with each journal mode that it accepts at the tier."""
     spec = registry.engine("sqlite")
     every = [Store(spec, tier, {"journal_mode": mode}) for tier in tiers for mode in JOURNALS]
     return [store for store in every if spec.refuse(store.tier, spec.resolve(store.given)) is None]

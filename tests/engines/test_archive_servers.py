@@ -1,7 +1,7 @@
-"""Tests the time series servers, each started by itself: they require the password, keep acknowledged data as their
-tier promises, and leave nothing behind; a user's own server is left unchanged.
+"""Tests the time series servers, each started alone: they require the password, keep acknowledged data as their tier
+promises, and leave nothing behind; a user's own server is left unchanged.
 
-They listen on a port, which other servers need not do. What all servers have in common is tested with PostgreSQL.
+They listen on a port, unlike other servers. Tests with PostgreSQL cover the behaviour that all servers share.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from dyno.suites.series.samples import Digest
 
 ENGINES = ("influxdb", "victoriametrics", "questdb", "clickhouse", "cassandra")
 SOAKED = ("cassandra", "hbase")
-"""Java servers of several processes, or with much data, take long to start."""
+"""Java servers that start slowly, because they have several processes or much data."""
 DATASET = SyntheticDataset(Facility(7, 20, 60), 1, ArrivalPattern(100, 500, 500, 0))
 SMALL = {"variables": 20, "per_half_hour": 60, "batch": 100}
 
@@ -54,7 +54,7 @@ def running(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     asked = of(tmp_path_factory.mktemp("running"), request.param)
     with served(asked):
         fill(asked)
-        # So that reads return all samples.
+        # Makes sure that reads return all samples.
         assert held(asked) == WHOLE
         yield asked
 
@@ -62,7 +62,7 @@ def running(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 def of(place: Path, engine: str, name: str = "store") -> Job:
     """A store and its server."""
     spec = registry.engine(engine)
-    # A server that promises nothing by default is tested at another tier.
+    # A server whose default tier promises nothing is tested at another tier.
     tier = Tier.POWER if engine == "cassandra" else spec.default_tier
     assert tier is not None
     return job(place / name, engine, tier)
@@ -106,7 +106,7 @@ def listening(pids: Iterable[int]) -> set[tuple[str, int]]:
 
 
 def url(running: Job, password: str | None = None) -> str:
-    """The URL of its server as a user's own."""
+    """The URL of the job's server, as for a user's own server."""
     server: Any = running.server
     at: Address = server.address
     engine = running.spec.name
@@ -132,7 +132,8 @@ def test_acknowledged_samples_survive_a_stop_and_a_crash(engine: str, place: Pat
         server.start()
         again = replace(asked, home=place / "other")
         again.home.mkdir()
-        # What it has now, it had when it was stopped. Of later writes, a crash leaves those that were logged.
+        # `asked` survives the kill at every tier, since its data was there at the orderly stop. `again` is written
+        # later and survives only if writes are logged.
         fill(again)
         server.kill()
         server.start()

@@ -1,4 +1,4 @@
-"""Runs the checks of the port `arrays` on every engine at each tier, and on tables that are wrong on purpose."""
+"""Runs the checks of the port `arrays` on every engine at each tier, and on tables with deliberate errors."""
 
 from __future__ import annotations
 

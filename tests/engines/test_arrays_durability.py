@@ -26,7 +26,9 @@ from dyno.servers import leftover_processes
 from dyno.suites.arrays.port import PORT
 
 KILLED_AFTER = (1, 17, 8)
-"""Acknowledgements of three processes in turn, each on the store that the one before left."""
+"""Number of acknowledgements after which each of three processes is killed. Each process continues on the store of
+the previous one.
+"""
 ALONE = [
     spec.through(PORT)
     for spec in registry.engines()
@@ -65,7 +67,7 @@ def disk() -> Iterator[Path]:
 
 
 class Writer:
-    """The job of the other processes, and the number of acknowledged transactions."""
+    """The job for the writing and the checking process, and the number of acknowledged transactions."""
 
     def __init__(self, case: Case, home: Path) -> None:
         self.home, self.done = home, 0
@@ -91,13 +93,13 @@ class Writer:
         wanted = self.done + acks
         try:
             for line in process.stdout:
-                # An engine may print something, too.
+                # Engines may print other lines, too.
                 if not line.strip().isdigit():
                     continue
                 assert int(line) == self.done
                 self.done += 1
                 if self.done == wanted:
-                    # For an engine with a server, its processes are killed.
+                    # Kills the server's processes, if the engine has a server.
                     leftover_processes.clear(self.home)
                     process.kill()
         finally:
@@ -108,7 +110,7 @@ class Writer:
         assert self.done >= wanted, f"it ended by itself with status {process.returncode}"
 
     def check(self) -> list[str]:
-        """Opens the store again and returns what is wrong."""
+        """Opens the store again and returns its errors."""
         words = [self.python, arrayswriter.__file__, "check"]
         ended = subprocess.run(words, input=self.job(done=self.done), capture_output=True, text=True, timeout=200)
         assert ended.returncode == 0, ended.stderr

@@ -1,5 +1,5 @@
-"""Guards `dyno crash`, through the shell: what is known to lose acknowledged commits is found to, with what was lost
-in words; what is known to keep them is found to; and what it has found can be read, however it ended.
+"""Guards `dyno crash` through the shell. It finds and describes lost commits of engines that are known to lose some,
+and no loss in engines that are known to keep all. Its results can be read, however the command ended.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ WAYS = {"killed", "cut", "recovery", "birth", "device"}
 @pytest.fixture
 def shell(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> Shell:
     shell.plugins = [TESTS / "plugins" / "careless"]
-    # Each is a few hundred processes and recoveries, on whatever machine.
+    # Each command starts a few hundred processes and recoveries, on machines of any speed.
     monkeypatch.setattr("shell.PATIENCE", 3_000.0)
-    # What is found of careless engines is nothing for anyone's cache. Programs that are there are of use.
+    # A separate cache keeps results of careless engines out of the user's cache. It links to the installed programs.
     cache = shell.home / "cache" / "dyno"
     cache.mkdir(parents=True)
     (cache / "programs").symlink_to(directories.cache() / "programs")
@@ -38,7 +38,7 @@ def shell(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> Shell:
 
 
 def crashed(shell: Shell, *arguments: object, status: int) -> list[dict[str, Any]]:
-    """The rows of the file, of a command that must end so and leave nothing."""
+    """The rows of the file of a command that ends with this status and leaves nothing behind."""
     path = shell.home / "crash.json"
     ended = shell.dyno("crash", "--untraced", "-o", path, "--overwrite", *arguments)
     assert ended.status == status, ended
@@ -50,7 +50,7 @@ def crashed(shell: Shell, *arguments: object, status: int) -> list[dict[str, Any
 
 
 def states_left(shell: Shell) -> list[Path]:
-    """Where states were built by a command that is no more. Others of this machine's are alive."""
+    """Directories where a command that has ended built states. Other commands on this machine may still run."""
     return list(dead(fast_root(shell.work)))
 
 
@@ -79,7 +79,7 @@ def test_what_keeps_its_promise_is_found_to(shell: Shell) -> None:
     assert [row["cut"]["outcomes"] for row in rows] == [{"ok": 30}] * 2
     assert [row["killed"]["outcomes"] for row in rows] == [{"ok": 3}] * 2
     assert all(row["recovery"]["outcomes"].keys() == {"ok"} for row in rows)
-    # It was cut in the middle of what it does seldom, or else it would prove little.
+    # Maintenance must be among the cut operations, or else the test would prove little.
     assert rows[0]["cut"]["seldom"] == 10
 
 
@@ -90,7 +90,7 @@ def test_one_that_the_time_does_not_last_for_is_crashed_less_often(shell: Shell)
         assert all(0 < row[way]["count"] < 100_000 for way in ("killed", "cut", "recovery", "birth"))
         (note,) = row["notes"]
         assert note.startswith(f"as often as the time allowed: killed {row['killed']['count']:,} of 100,000, cut ")
-    # The kills and states are the same.
+    # With enough time, the counts are as requested.
     (row,) = crashed(shell, "sqlite", "--tier", "power", "--kills", 1, "--states", 5, "--within", "1m", status=0)
     assert row["cut"]["count"] == 5 and row["notes"] == []
 
@@ -115,7 +115,7 @@ def test_a_root_that_is_not_flushed_loses_exactly_the_last_commit(shell: Shell) 
     assert row["verdict"] == "broken" and row["killed"] is None
     assert row["cut"]["outcomes"].keys() == {"ok", "lost"} and row["cut"]["lost"] == 1
     assert "store/data.mdb" in words(row)
-    # It is there to be opened by hand, and replaces nothing.
+    # The kept store can be opened by hand, and overwrites nothing.
     stores = set(keep.iterdir()) - {own.parent}
     assert {Path(fault["directory"]) for fault in row["faults"]} == stores
     assert all((place / "store" / "data.mdb").exists() for place in stores)
@@ -130,7 +130,7 @@ def test_what_is_in_the_memory_of_a_killed_process_only_is_lost(shell: Shell) ->
     (row,) = crashed(shell, "careless-rocksdb", "--kills", "6", status=1)
     assert row["verdict"] == "broken" and row["why"].startswith("killed: ")
     assert row["killed"]["outcomes"].keys() <= {"ok", "lost"} and row["killed"]["lost"] > 0
-    # Tier process promises nothing of a cut.
+    # Tier process promises nothing about a power cut.
     assert row["cut"] is None
     assert "acknowledged commits are not there" in row["faults"][0]["why"]
 
@@ -155,7 +155,7 @@ def test_a_server_is_killed_and_comes_back(shell: Shell) -> None:
 
 
 def test_transactions_that_an_engine_does_not_have_are_not_asked_for(shell: Shell) -> None:
-    """Of the port `records` without transactions of several; of `arrays` without any."""
+    """zarr, of the port `arrays`, has no transactions."""
     able("zarr")
     (row,) = crashed(shell, "zarr", "--kills", "4", status=0)
     assert row["killed"]["outcomes"] == {"ok": 4}
@@ -221,14 +221,14 @@ def test_what_was_found_stands_in_the_list_and_in_what_is_run_later(shell: Shell
 
 
 def mounts() -> list[str]:
-    """Of loop devices and of FUSE, and loop devices that are in use."""
+    """Backing files of loop devices in use, and mounts of loop devices."""
     used = [path.read_text() for path in Path("/sys/block").glob("loop*/loop/backing_file")]
     return [*used, *(line for line in Path("/proc/mounts").read_text().splitlines() if line.startswith("/dev/loop"))]
 
 
 def able_to_mount(system: str) -> None:
     if os.geteuid() != 0 or not Path("/dev/fuse").exists():
-        # That is no program that could be installed.
+        # Mounting needs root and FUSE, which can't be installed.
         pytest.skip("only root mounts")
     if why := device.unavailable(system):
         unavailable(why)
@@ -262,7 +262,7 @@ def test_a_device_goes_with_the_command(shell: Shell, how: signal.Signals) -> No
         wait_for(lambda: mounts() != before)
         process.send_signal(how)
         process.wait()
-        # The kernel takes them away when the last process is gone.
+        # The kernel removes them when the last process has ended.
         wait_for(lambda: mounts() == before)
     assert shell.dyno("crash", "sqlite", "--tier", "process", "--kills", "1", "--untraced").status == 0
     assert shell.left() == [] and states_left(shell) == []
@@ -286,7 +286,7 @@ def test_a_device_goes_with_the_command(shell: Shell, how: signal.Signals) -> No
         ("careless-duckdb", "posix", 200, {"refused"}, "store/records.duckdb"),
         ("careless-postgresql", "ext4", 400, set(), "base/"),
         ("careless-mariadb", "ext4", 120, set(), ""),
-        # A write of sixteen KiB that had begun, too.
+        # Includes a torn write of 16 KiB.
         ("mariadb", "ext4", 500, {"corrupt"}, ""),
     ],
 )

@@ -1,6 +1,7 @@
-"""Guards what a tier promises. Tiers `process` and `power`: a process that is killed by SIGKILL while it commits has
-lost no transaction that it had acknowledged, and half of none. Tier `power`: every commit flushes to the device, seen
-by its system calls; tier `process`: it writes and does not flush, or the two would not be told apart.
+"""Guards the promises of tiers. At tiers `process` and `power`, a process killed by SIGKILL while it commits loses no
+acknowledged transaction and leaves no half of one. At tier `power`, system calls show that every commit flushes to
+the device. At tier `process`, they show that every commit is written but not flushed, which distinguishes the two
+tiers.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ from dyno.suites.records.port import INDEXES, Key, Record
 
 SCRIPT = str(Path(committer.__file__))
 KILLED_AFTER = (1, 40, 83)
-"""Acknowledgements of each of three processes in turn, each on the store that the one before left."""
+"""Number of acknowledgements after which each of three processes is killed. Each process continues on the store of
+the previous one.
+"""
 PLUGIN = TESTS / "plugins" / "forgetful"
 
 every_durable_store = pytest.mark.parametrize(
@@ -40,7 +43,7 @@ every_durable_store = pytest.mark.parametrize(
         for store in {
             str(s): s for s in (*stores(Tier.PROCESS, Tier.POWER), *journals(Tier.PROCESS, Tier.POWER))
         }.values()
-        # What is not atomic may hold a half of the transaction that was in flight: its own tests look at the rest.
+        # A store without atomicity may keep half of the transaction in flight; separate tests cover these stores.
         if not any(gap.check == "atomicity" for gap in store.spec.gaps)
     ],
     ids=str,
@@ -60,7 +63,7 @@ def arguments(store: Store, home: Path, acks: int, start: int) -> list[str]:
 
 @pytest.fixture
 def forgetful(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The plug-in is there, in this process and in those that it starts."""
+    """Makes the plug-in available in this process and in its children."""
     monkeypatch.syspath_prepend(str(PLUGIN))
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(PLUGIN), *filter(None, [os.environ.get("PYTHONPATH")])]))
     _forget()
@@ -69,7 +72,7 @@ def forgetful(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def _forget() -> None:
-    """Which plug-ins there are is looked up once."""
+    """Clears the caches of known plug-ins."""
     for known in (registry._sources, registry.engine):
         known.cache_clear()
 
@@ -79,7 +82,7 @@ def _forget() -> None:
 
 @pytest.fixture(scope="module")
 def disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A directory on a disk, through which a server that runs as another user may pass."""
+    """A directory on a disk, accessible to a server that runs as another user."""
     parent = DISK if DISK.is_dir() else tmp_path_factory.getbasetemp()
     with tempfile.TemporaryDirectory(prefix="dyno-tests-", dir=parent) as place:
         Path(place).chmod(0o711)
@@ -88,14 +91,14 @@ def disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture
 def home(disk: Path, request: pytest.FixtureRequest) -> Path:
-    """For one store; it is made when the store is opened."""
+    """Directory for one store; opening the store creates it."""
     return disk / f"{abs(hash(request.node.name)):x}"
 
 
 def killed(store: Store, home: Path, start: int, acks: int) -> int:
-    """Has a process commit from transaction `start` on, and kills it when it has acknowledged `acks` of them.
+    """Starts a process that commits from transaction `start` on, and kills it after `acks` acknowledgements.
 
-    Returns how many transactions it has acknowledged, those in `start` and those after the kill was sent included.
+    Returns the number of acknowledged transactions, including the first `start` and any acknowledged after the kill.
     """
     reading, writing = os.pipe()
     process = subprocess.Popen(arguments(store, home, writing, start), pass_fds=[writing])
@@ -107,7 +110,7 @@ def killed(store: Store, home: Path, start: int, acks: int) -> int:
                 assert int(line) == done
                 done += 1
                 if done == start + acks:
-                    # Of an engine with a server, that is the engine's process.
+                    # Kills the server's processes, if the engine has a server.
                     leftover_processes.clear(home)
                     process.kill()
     finally:
@@ -118,7 +121,7 @@ def killed(store: Store, home: Path, start: int, acks: int) -> int:
 
 
 def held(store: Store, home: Path) -> dict[Key, Record]:
-    """All records of the store, opened again; every one of them found by its key and its indexes too."""
+    """All records of the reopened store. Asserts that each is found by its key and its indexes."""
     with store.open(home) as port, port.reading() as reader:
         every = reader.scanner(1_000_000)(("", ""))
         for found in every:
@@ -135,7 +138,7 @@ def held(store: Store, home: Path) -> dict[Key, Record]:
 
 
 def survived(store: Store, home: Path, acknowledged: int) -> int:
-    """How many transactions the store holds: all acknowledged ones and perhaps the one that was in flight."""
+    """Number of transactions in the store: all acknowledged ones, and perhaps the one in flight."""
     found = held(store, home)
     for steps in (acknowledged, acknowledged + 1):
         if found == after(steps):
@@ -183,7 +186,9 @@ def asked(store: Store) -> str:
 
 
 def proof(engine: str, tier: Tier, place: Path) -> TierProof:
-    """What 100 commits of the engine were seen to do; the test is skipped where they can't be traced."""
+    """Observed system calls of 100 commits of the engine, with the verdict; skips the test if they can't
+    be traced.
+    """
     require(registry.engine(engine.partition(":")[0]))
     (found,) = proofs(claims([engine], tier.value), place)
     if found.seen is None:
@@ -192,7 +197,9 @@ def proof(engine: str, tier: Tier, place: Path) -> TierProof:
 
 
 def traced(*tiers: Tier) -> list[Store]:
-    """Stores whose settings differ: a journal mode that is the tier's own is that of the engine as it comes."""
+    """Stores with distinct settings: leaves out SQLite with the tier's own journal mode, which equals its default
+    options.
+    """
     spec = registry.engine("sqlite")
     others = [s for s in journals(*tiers) if s.given["journal_mode"] != spec.tiers[s.tier]["journal_mode"]]
     return [*stores(*tiers), *others]
@@ -209,7 +216,7 @@ def test_at_tier_power_every_commit_is_flushed(store: Store, disk: Path) -> None
 @pytest.mark.parametrize("store", traced(Tier.PROCESS), ids=str)
 def test_at_tier_process_every_commit_is_written_and_not_flushed(store: Store, disk: Path) -> None:
     found = proof(asked(store), Tier.PROCESS, disk)
-    # Nor is it told to cost more than it promises.
+    # No warning that the tier costs more than it promises.
     assert (found.verdict, found.why) == (PROVEN, "")
     assert found.seen is not None and found.seen.written == COMMITS
     assert sum(found.seen.flushes.values()) < COMMITS / 2
@@ -254,7 +261,7 @@ def test_an_engine_that_does_not_do_what_its_tier_promises_is_caught(
 ) -> None:
     found = proof(f"forgetful:how={how}", Tier.POWER, disk)
     assert (found.verdict, found.why) == power
-    # It does the same at every tier.
+    # The engine behaves the same at every tier.
     assert found.seen is not None and judged(Tier.PROCESS, found.seen) == process
 
 
@@ -275,5 +282,5 @@ def test_what_a_trace_can_not_show_is_declared(seen: TraceSummary, process: str,
 
 def test_the_history_writes_in_every_way_and_deletes_only_what_is_there() -> None:
     assert {kind for kind, _ in islice(committer.history(), 10)} == {"insert", "replace", "delete"}
-    # A KeyError otherwise.
+    # Raises a KeyError if the history deletes a missing record.
     assert len(after(500)) > len(after(100)) > 100

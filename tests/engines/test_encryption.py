@@ -1,5 +1,5 @@
-"""Guards that a connection to a user's own server is as secure as its address says, by every client, or is refused in
-one line, and that each row records whether it was encrypted.
+"""Guards that every client connects to a user's own server as securely as its address requires, or refuses it in one
+line, and that each row records whether the connection was encrypted.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from dyno.engines.redis import resp
 from dyno.servers.process import Process
 
 TLS = ("redis-py", "single")
-"""Clients of Redis that encrypt."""
+"""Clients of Redis that support encryption."""
 
 
 def free_port() -> int:
@@ -64,7 +64,7 @@ def encrypted(engine: Any) -> tuple[Any, set[str]]:
 
 
 def refusal(home: Path, engine: str, url: str, **given: str) -> str:
-    """Why the address is refused, in one line."""
+    """The reason for refusing the address, which must be one line."""
     asked = job(home, engine, url, **given)
     with pytest.raises(Refused) as refused:
         asked.open(asked.home)
@@ -74,7 +74,7 @@ def refusal(home: Path, engine: str, url: str, **given: str) -> str:
 
 @pytest.fixture(scope="module")
 def authorities() -> Iterator[tuple[Authority, Authority]]:
-    """The one that signed the servers' certificate, and another."""
+    """The authority that signed the servers' certificate, and another authority."""
     with TemporaryDirectory(prefix="dyno-tests-", dir=DISK if DISK.is_dir() else None) as place:
         Path(place).chmod(0o755)
         yield Authority(Path(place) / "ours"), Authority(Path(place) / "other")
@@ -85,7 +85,7 @@ def authorities() -> Iterator[tuple[Authority, Authority]]:
 
 @pytest.fixture(scope="module")
 def mariadbs(authorities: tuple[Authority, Authority]) -> Iterator[tuple[str, str]]:
-    """The addresses of a server with TLS and of one without. The user `safe` of the first may not come without."""
+    """The addresses of a server with TLS and of one without. The user `safe` of the first server must use TLS."""
     require(registry.engine("mariadb"))
     ours, _ = authorities
     addresses = []
@@ -210,7 +210,7 @@ def test_an_argument_that_libpq_does_not_know_is_one_line(postgresqls: tuple[str
 
 
 def test_questdb_by_https_reads_by_no_connection_without_tls(postgresqls: tuple[str, str]) -> None:
-    """A PostgreSQL without TLS stands for it: QuestDB is read by the same protocol."""
+    """A PostgreSQL server without TLS stands in for QuestDB, which is read by the same protocol."""
     port = postgresqls[1].rpartition(":")[2].partition("/")[0]
     with closing(connect("questdb", f"http://u:secret@127.0.0.1:1/?pg={port}")):
         pass
@@ -219,7 +219,7 @@ def test_questdb_by_https_reads_by_no_connection_without_tls(postgresqls: tuple[
 
 
 def test_a_run_file_and_its_tables_say_whether_it_was_encrypted(postgresqls: tuple[str, str], shell: Shell) -> None:
-    """A row by TLS beside one without."""
+    """One row with TLS and one without."""
     engines = ",".join(f"postgresql:url={postgresqls[0]}?sslmode={mode}" for mode in ("require", "disable"))
     asked = small(samples=1, phases="rand-key", tier="volatile")
     ended = shell.dyno("run", "records", "-e", engines, *asked, "-o", shell.file, "--all")
@@ -235,10 +235,10 @@ def test_a_run_file_and_its_tables_say_whether_it_was_encrypted(postgresqls: tup
 
 @pytest.fixture
 def redis_port(authorities: tuple[Authority, Authority], place: Path) -> Iterator[int]:
-    """The port of a server that speaks TLS alone."""
+    """The port of a server that accepts only TLS."""
     require(registry.engine("redis"))
     ours, _ = authorities
-    # It runs as whoever runs the tests.
+    # The server runs as the user who runs the tests.
     ours.owned_by(os.getuid())
     port = free_port()
     words = ["--port", "0", "--bind", "127.0.0.1", "--tls-port", str(port), "--tls-auth-clients", "no", "--save", ""]
@@ -284,7 +284,7 @@ def test_redis_is_reached_by_tls_where_the_address_asks_for_it(
     [("clickhouse", "clickhouse"), ("questdb", "http"), ("oracle", "oracle"), ("mongodb", "mongodb")],
 )
 def test_an_argument_of_an_address_that_nobody_knows_is_refused(engine: str, scheme: str) -> None:
-    """It may ask for TLS."""
+    """The unknown argument might ask for TLS."""
     with pytest.raises(Refused, match=r"(?i)unknown (argument|option).*secure") as refused:
         connect(engine, f"{scheme}://u:s3cret@127.0.0.1:9/x?secure=yes")
     assert "s3cret" not in str(refused.value)

@@ -38,13 +38,13 @@ class Storage(Store):
         return Job(self.spec, home, self.tier, self.spec.resolve(self.given), {}, seed=1, clients=2, server=server)
 
     def server(self, home: Path) -> Server | None:
-        """Its server, not started."""
+        """The storage's server, not started."""
         serve = self.spec.server
         return serve(home, self.tier, self.spec.resolve(self.given), 2) if serve else None
 
     @property
     def served_by(self) -> str:
-        """Stores with the same key are on one server."""
+        """Key of the server: stores with the same key share one."""
         return f"{self.spec.name}-{self.tier.value}-{self.given.get('backend', '')}"
 
 
@@ -112,7 +112,7 @@ def test_every_storage_passes_the_checks(store: Storage, serving: Serving) -> No
 @pytest.mark.parametrize("store", list(storages()), ids=str)
 def test_concurrent_changes_conflict_and_none_is_lost(store: Storage, serving: Serving) -> None:
     store.need()
-    # Threads share a database; processes have a storage each.
+    # Threads share a database; each process has its own storage.
     ways = {"threads"} | {store.spec.clients}
     for way in sorted(ways):
         place, server = serving(store)
@@ -157,7 +157,7 @@ def test_a_storage_reports_its_version_settings_and_files(store: Storage, servin
             port.write(task(contents(50)))
         files = list(engine.files())
         assert all(path.is_file() for path in files) and bool(files) != store.spec.in_memory
-    # Also after it is closed.
+    # The engine still reports its files after it is closed.
     assert {path.name for path in files} & {path.name for path in engine.files()} or store.spec.in_memory
     job.remove(job.home)
     assert not job.home.exists()
@@ -184,7 +184,7 @@ def test_a_commit_flushes_as_its_tier_promises(engine: str, tier: Tier) -> None:
     assert (found.verdict, found.why) == (PROVEN, "")
     seen = found.seen
     assert seen is not None and (seen.flushed if tier is Tier.POWER else seen.written) == COMMITS
-    # At tier process it must not flush as well, or the tiers could not be distinguished.
+    # If it also flushed at tier process, the tiers could not be distinguished.
     assert tier is Tier.POWER or sum(seen.flushes.values()) < COMMITS / 2
 
 

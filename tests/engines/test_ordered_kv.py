@@ -1,4 +1,4 @@
-"""Runs the checks of the port `ordered-kv` on every engine at each tier, and on stores that are wrong on purpose."""
+"""Runs the checks of the port `ordered-kv` on every engine at each tier, and on stores with deliberate errors."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def test_an_engine_passes_the_check(spec: EngineSpec, check: str, tmp_path: Path
 
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
 def test_a_longer_search_takes_longer(spec: EngineSpec, tmp_path: Path) -> None:
-    """It has a hundred times as many divisions, so no noise of the machine can reverse the order."""
+    """The longer search has a hundred times as many divisions, so no noise of the machine can reverse the order."""
     require(spec)
     with unstored(spec, PORT, tmp_path)("") as port:
         short, long = (port.search(1, limit, 10**9, 20).facts["latency_min_ns"] for limit in (1_000, 64_000))

@@ -68,7 +68,7 @@ def test_store_and_dict_agree_after_a_long_random_history(spec: EngineSpec) -> N
     if any(gap.check == "model" for gap in spec.gaps):
         pytest.skip(f"engine {spec.name} has a gap there")
 
-    # `steps` is drawn, so that a failure shrinks to the shortest history that shows it.
+    # Hypothesis draws `steps`, so that a failure shrinks to the shortest history that shows it.
     @settings(max_examples=6, deadline=None)
     @given(seed=st.integers(2, 2**32), steps=st.integers(100, 500))
     def run(seed: int, steps: int) -> None:
@@ -91,7 +91,7 @@ def test_every_gap_names_a_check_and_a_reason(spec: EngineSpec) -> None:
 
 
 class Table:
-    """A correct `records` port over a dict; the broken ones derive from it."""
+    """A correct `records` port over a dict; the broken ports derive from it."""
 
     def __init__(self, engine: Any, indexed: bool) -> None:
         self.rows: dict[Key, Record] = engine.rows
@@ -123,7 +123,7 @@ class Table:
         self.replace(records)
 
     def replace(self, records: Iterable[Record]) -> list[Record | None]:
-        # Consumes all records before it stores the first: a transaction.
+        # A transaction: consumes all records before it stores the first.
         return [self.store(record) for record in list(records)]
 
     def store(self, record: Record) -> Record | None:
@@ -139,7 +139,7 @@ class Table:
 
 
 class Rows:
-    """Its engine."""
+    """The engine of `Table`."""
 
     kept: dict[Path, dict[Key, Record]]
 

@@ -48,7 +48,7 @@ def opened(spec: EngineSpec, home: Path, tier: Tier | None = None, **given: Any)
 
 
 def hold(connect: Opened, spec: EngineSpec, check: str) -> None:
-    """Runs one check, which must fail exactly if the engine has a gap for it."""
+    """Runs one check, which must fail if and only if the engine has a gap for it."""
     gap = next((gap for gap in spec.gaps if gap.check == check), None)
     try:
         CHECKS[check](connect, None)
@@ -85,7 +85,7 @@ def test_every_option_is_tried() -> None:
 
 @pytest.fixture
 def worked(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """Units of work of each operation."""
+    """Replaces the work by a record of the units of work of each operation."""
     units: list[float] = []
     monkeypatch.setattr(synthetic, "crc_hqx", lambda data, start: units.append(len(data) / synthetic.STEPS))
     return units
@@ -100,7 +100,7 @@ def test_slower_adds_a_percentage_of_work(percent: int, expected: int, worked: l
 
 @pytest.fixture
 def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """Durations of sleeps, which return at once."""
+    """Replaces sleeping by a record of the durations."""
     seconds: list[float] = []
     monkeypatch.setattr(synthetic.time, "sleep", seconds.append)
     return seconds

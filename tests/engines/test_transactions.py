@@ -1,5 +1,6 @@
-"""Tests the servers of the suite oltp by the conformance suite of the port `transactions`, and that suite itself: it
-fails for an impossible report or store."""
+"""Tests the servers of the suite oltp by the conformance suite of the port `transactions`. Also tests that suite
+itself: it fails for an impossible report or store.
+"""
 
 from __future__ import annotations
 

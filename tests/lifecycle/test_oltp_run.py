@@ -1,4 +1,4 @@
-"""Runs the suite oltp like a user: both servers, every phase, the tools' figures, and the errors for missing tools."""
+"""Runs the suite oltp like a user: both servers, every phase, the tools' figures, and errors for missing tools."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which rows are compared, and that equal engines are not called different because of noise, drift or too few blocks."""
+"""Which rows are compared, and that noise, drift or too few blocks don't make equal engines look different."""
 
 from __future__ import annotations
 

@@ -169,7 +169,7 @@ CHECKS = 400
 
 
 def checked(number: int, after: Sequence[float], noise: Noise) -> list[str]:
-    """States of the rows in check `number`, each with its speed after the change and with the noise of real trials."""
+    """States of the rows in check `number`: each row has its speed after the change, and the noise of real trials."""
     random = np.random.default_rng([number, 5])
     shape = len(after), TRIALS
     before, now = 1e6 * noise.draw(random, shape), 1e6 * np.array(after)[:, None] * noise.draw(random, shape)

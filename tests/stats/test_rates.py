@@ -53,7 +53,7 @@ def test_a_closed_loop_and_one_call_hold_no_rate() -> None:
 
 
 def test_every_table_and_sentence_has_the_same_p99() -> None:
-    """The p99 differs between trials: its median over trials is 2 ms, and the p99 of all operations together is 9 ms."""
+    """The trials' p99 differ: their median is 2 ms, and the p99 of all operations together is 9 ms."""
     trials = [opened(RATE, ms) for ms in (1, 2, 9)]
     cells = [a_cell("lmdb", rate=rate) for rate in (RATE, 2 * RATE)]
     attempts = [an_attempt(b, each, cell=at) for at in range(2) for b, each in enumerate(trials)]

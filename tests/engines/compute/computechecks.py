@@ -1,8 +1,8 @@
-"""Runs the checks of the port `compute` on one engine, in a process of its own, since threads and settings of a
-library belong to the process. The engine is opened once, as in a trial: starting Java for each check takes minutes.
+"""Runs the checks of the port `compute` on one engine in a separate process, because a library's threads and settings
+belong to the process. The engine is opened once, as in a trial: starting Java for each check takes minutes.
 
 Started as `python computechecks.py` with a line of JSON on standard input. It prints a line of JSON: the error of
-each check, None if it passed; and the number of threads.
+each check (None if it passed), and the number of threads.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Guards what is particular to servers with MongoDB's protocol: keys keep their order in one string, FerretDB loses
-nothing that it acknowledged and takes a replacement of any size, MongoDB is sent transactions where it must be, and a
-user's own server is looked at, used and left as it was. What all engines must do is in `test_records`.
+"""Guards the specifics of servers with MongoDB's protocol. Keys keep their order in one string. FerretDB loses
+nothing that it acknowledged and accepts replacements of any size. MongoDB gets transactions where it needs them. A
+user's own server is checked, used and left unchanged. `test_records` tests the behaviour that all engines share.
 
-There is no mongod to test with. Its engine runs against FerretDB here, without transactions, which FerretDB lacks.
+There is no mongod to test with, so its engine runs against FerretDB, which has no transactions.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ from dyno.suites.records.port import Key, Record
 
 
 def job(home: Path, engine: str = "ferretdb", tier: Tier = Tier.PROCESS, **given: str) -> Job:
-    """A store in `home`, with its server, which has not been started."""
+    """A store in `home`, with its server, which is not started."""
     require(registry.engine("ferretdb"))
     return serving.job(home, engine, tier, **given)
 
 
 @pytest.fixture
 def own(place: Path) -> Iterator[Any]:
-    """FerretDB as a user would have it: Dyno is told its address."""
+    """FerretDB running as a user's own server, which Dyno gets by its address."""
     with served(job(place / "own")) as server:
         yield server
 
@@ -78,7 +78,7 @@ def test_the_order_of_identities_is_that_of_the_keys(one: Key, other: Key) -> No
 
 
 def test_keys_of_unusual_characters_are_kept_and_ordered(place: Path) -> None:
-    # As JSON, in which FerretDB stores them, each of these is written in a way of its own.
+    # FerretDB stores keys as JSON, in which each of these needs a different escape.
     names = ["", "\0", "a\0", "a\1", "a", 'q"', "back\\slash", "<&>", "\u2028", "é", "\U0001f98a"]
     every = [{"name": name, "location": place, "stub": "s"} for name in names for place in ("", "\0", "L")]
     asked = job(place / "store")
@@ -92,7 +92,7 @@ def test_keys_of_unusual_characters_are_kept_and_ordered(place: Path) -> None:
 
 
 def test_a_replacement_of_many_records_ends_and_is_right(place: Path) -> None:
-    """FerretDB has 100 connections to SQLite, and a message that replaces more documents would never be answered."""
+    """FerretDB has 100 connections to SQLite, and would never answer a message that replaces more documents."""
     numbers = [*range(240), *range(100, 140), 7]
     truth = {key(record(number)): record(number, "old") for number in range(0, 260, 2)}
     asked = job(place / "store")
@@ -118,7 +118,7 @@ def test_a_replacement_of_many_records_ends_and_is_right(place: Path) -> None:
 
 @pytest.mark.parametrize("tier", [Tier.PROCESS, Tier.POWER], ids=lambda tier: tier.value)
 def test_what_was_acknowledged_outlives_the_server(tier: Tier, place: Path) -> None:
-    """Whatever it was killed in: a transaction that it was busy with is there in part."""
+    """Only completed transactions count: the one in flight at the kill may be there in part."""
     asked = job(place / "store", tier=tier)
     with served(asked) as server:
         for start in (0, 50):
@@ -139,7 +139,9 @@ def test_what_was_acknowledged_outlives_the_server(tier: Tier, place: Path) -> N
 def test_what_concerns_several_records_is_sent_to_mongodb_in_a_transaction(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And what concerns one is not. FerretDB takes no transaction: what is looked at is what it was sent."""
+    """Changes of one record are sent without a transaction. FerretDB has no transactions, so the test inspects the
+    commands that were sent.
+    """
     from pymongo import monitoring
     from pymongo.errors import OperationFailure
 
@@ -261,7 +263,7 @@ def test_mongodbs_port_passes_the_check_without_transactions(check: str, own: An
         ):
             yield port
 
-    # What needs a server's transactions can't be had from this one, whatever the client does.
+    # Atomicity needs the server's transactions, which FerretDB lacks.
     if check != "atomicity":
         CHECKS[check](each, Tier.VOLATILE)
 

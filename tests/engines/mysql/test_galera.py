@@ -1,5 +1,5 @@
-"""Guards what is particular to a Galera cluster of MariaDB servers: all nodes have what one has acknowledged, one
-that was lost catches up, and all of them come back from a stop and from SIGKILL with what they had.
+"""Guards the specifics of a Galera cluster of MariaDB servers: all nodes have the data that one has acknowledged, a
+lost node catches up, and all nodes keep their data after a stop and after SIGKILL.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ exec {program} "$@"
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[tuple[Any, Any]]:
-    """A store on three nodes: one for all tests here, as they take long to start."""
+    """A store on three nodes, shared by all tests here because the nodes start slowly."""
     require(SPEC)
     if lacking := server_galera.missing():
         unavailable(f"mariadb:nodes=3 {lacking}")
@@ -48,7 +48,7 @@ def cluster() -> Iterator[tuple[Any, Any]]:
 
 
 def restless(home: Path) -> Path:
-    """The program of that, in `home`, beside the files that the real one needs."""
+    """Writes the program RESTLESS into `home`, beside the files that the real server needs."""
     found = PROGRAMS[MARIADB].executable()
     program = home / "bin" / "mariadbd"
     program.parent.mkdir()
@@ -63,7 +63,7 @@ def record(number: int) -> Record:
 
 
 def insert(asked: Any, numbers: range, each: bool = False) -> None:
-    """In one transaction, or in one for each."""
+    """Inserts the records in one transaction, or each in its own."""
     with (
         closing(asked.open(asked.home)) as engine,
         closing(asked.spec.ports["records"].open(engine, True)) as port,
@@ -73,7 +73,7 @@ def insert(asked: Any, numbers: range, each: bool = False) -> None:
 
 
 def records_of(node: Any) -> int:
-    """As it has them when it has applied all that was acknowledged before it is asked."""
+    """Number of records on the node once it has applied everything that was acknowledged before the query."""
     import pymysql
 
     with closing(pymysql.connect(**node.address)) as connection, connection.cursor() as cursor:

@@ -1,6 +1,7 @@
-"""Guards what is particular to MariaDB and MySQL: which of the two is there is told, a scan reads no more of the
-table than it returns, both clients say the same, whatever the characters and however large, and a user's own server
-is looked at, used and left as it was. What all engines must do is in `test_records` and `test_durability`.
+"""Guards the specifics of MariaDB and MySQL. The installed server is identified as one or the other. A scan reads no
+more of the table than it returns. Both clients give the same answers, whatever the characters and the size. A user's
+own server is checked, used and left unchanged. `test_records` and `test_durability` test the behaviour that all
+engines share.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ every_client = pytest.mark.parametrize("client", CLIENTS)
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Any]:
-    """One for all tests here, which listens on a port too, and has a user with a password."""
+    """A server for all tests here, which also listens on a port and has a user with a password."""
     require(SPEC)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -56,14 +57,14 @@ def server() -> Iterator[Any]:
 
 @contextmanager
 def asked(server: Any) -> Iterator[Any]:
-    """What executes statements on the server."""
+    """Yields a function that executes statements on the server."""
     with closing(connect(server, CLIENTS[0])) as connection:
         yield connection.execute
 
 
 @contextmanager
 def changed(server: Any, name: str, value: int | str) -> Iterator[None]:
-    """A variable of the server's, set otherwise for a while."""
+    """Sets a variable of the server for the duration of the block."""
     with asked(server) as execute:
         (before,) = execute(f"SELECT @@GLOBAL.{name}").fetchone()
         execute(f"SET GLOBAL {name} = %s", (value,))
@@ -81,7 +82,7 @@ def job(home: Path, server: Any, tier: Tier = Tier.PROCESS, engine: str = "maria
 
 @contextmanager
 def opened(asked: Job) -> Iterator[Any]:
-    """The port on a store, which is taken off the server at the end."""
+    """The port on a store, which is removed from the server at the end."""
     with closing(asked.open(asked.home)) as engine, closing(asked.spec.ports["records"].open(engine, True)) as port:
         yield port
     asked.remove(asked.home)
@@ -209,7 +210,7 @@ def test_a_transaction_may_be_larger_than_what_the_server_takes_at_once(
 ) -> None:
     own, _ = server
     large = [record(f"n{number:03}", stub="'" * (PACKET // 20)) for number in range(60)]
-    # With the same variable on both sides of the connection: what a session has was set when it began.
+    # Opened inside of `changed`, because a session takes the variable's value when it begins.
     with changed(own, "max_allowed_packet", PACKET), opened(job(tmp_path, own, client=client)) as port:
         port.insert(large)
         newer = [{**one, "stub": one["stub"].upper() + "!"} for one in large]
@@ -219,7 +220,7 @@ def test_a_transaction_may_be_larger_than_what_the_server_takes_at_once(
 
 @every_client
 def test_the_first_cause_is_not_masked_by_the_rollback(server: Any, tmp_path: Path, client: str) -> None:
-    """The server ends the connection on which a statement was too large for it."""
+    """The server closes the connection after a statement that exceeds its limit."""
     own, _ = server
     large = [record("small"), record("large", stub="x" * 2 * PACKET)]
     with changed(own, "max_allowed_packet", PACKET):
@@ -237,7 +238,7 @@ def test_a_users_own_server_is_used_and_left_as_it_was(server: Any, tmp_path: Pa
     own, url = server
     before = databases(own)
     mine = namespace.of(job(tmp_path / "left", own).home)
-    # That of a process that is no more: none has so high a number.
+    # As if left by a dead process: this number exceeds the highest process number.
     left = mine.replace(f"_{os.getpid()}_", "_4194999_")
     assert left != mine
     with asked(own) as execute:
@@ -321,7 +322,7 @@ def test_what_settings_give(changes: dict[str, str], gives: set[Tier]) -> None:
         ((SECRET, "wr0ng-Secret"), "Access denied for user 'u'"),
         (("/own", "/nowhere"), "Unknown database 'nowhere'"),
         (("/own", "/own?wanted=1"), "wanted is not known; there are: unix_socket, ssl_ca"),
-        # In a directory that nobody has.
+        # This directory does not exist.
         (("/own", "/own?unix_socket=/nowhere/s"), "can't connect to mysql://u:***@127.0.0.1:"),
     ],
 )

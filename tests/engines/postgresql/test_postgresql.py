@@ -1,6 +1,6 @@
-"""Guards what is particular to PostgreSQL: both of its clients give the same answers, also by a pipeline, whatever
-its size; and its planner knows a store before it is read. What all engines must do is in `test_records` and
-`test_durability`, and a real server's life in `test_real_server`.
+"""Guards the specifics of PostgreSQL: both of its clients give the same answers, also with pipelines of any size, and
+its planner has statistics of a store before it is read. `test_records` and `test_durability` test the behaviour that
+all engines share, and `test_real_server` a real server's life.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from dyno.suites.records.port import Record
 SPEC = registry.engine("postgresql")
 CLIENTS = ("psycopg", "pq")
 LARGE = 1 << 16
-"""Characters of a record, of which some hundreds are far more than a socket holds."""
+"""Characters of a record: a few hundred such records far exceed a socket's buffers."""
 
 
 @pytest.fixture(autouse=True)
@@ -62,7 +62,7 @@ def test_a_pipeline_answers_as_a_statement_does(client: str, place: Path) -> Non
 
 @pytest.mark.parametrize("client", CLIENTS)
 def test_a_pipeline_takes_more_than_a_socket_holds(client: str, place: Path) -> None:
-    """Neither side may wait for the other to read."""
+    """Neither side may wait until the other reads."""
     records, absent = [record(number, "x" * LARGE) for number in range(400)], 9_600
     keys = [(one["name"], one["location"]) for one in map(record, range(400 + absent))]
     with pipelining(client, place) as (_, port):
@@ -123,7 +123,7 @@ def test_what_settings_of_a_users_own_server_give(changes: dict[str, str], gives
 
 
 def asked_of(node: Any, query: str) -> Any:
-    """The first row of the answer, of a node that is asked itself."""
+    """First row of the answer of this node."""
     import psycopg
 
     with psycopg.connect(**node.address, autocommit=True) as connection:
@@ -131,7 +131,7 @@ def asked_of(node: Any, query: str) -> Any:
 
 
 def records_of(node: Any) -> int:
-    """How many records the node has: none as long as it has not followed as far as the table itself."""
+    """Number of records on the node; 0 as long as it has not replicated the table itself."""
     found = asked_of(node, "SELECT schemaname FROM pg_tables WHERE tablename = 'records'")
     return int(asked_of(node, f"SELECT count(*) FROM {found[0]}.records")[0]) if found else 0
 
@@ -178,7 +178,7 @@ def test_all_of_them_are_stopped_and_started_with_what_they_have(place: Path) ->
         server.stop()
         assert list(server.pids()) == []
         server.start()
-        # On the standby's disk is not yet in its tables.
+        # A commit that is on the standby's disk may not be visible in its tables yet.
         assert wait_for(lambda: [records_of(node) for node in server.nodes] == [1, 1])
         server.kill()
         server.start()

@@ -1,6 +1,6 @@
-"""Guards what is particular to Redis and Valkey: every client library gives the same answers, a transaction of any
-size is all or nothing, a server of Dyno's own is reached by its socket alone, and a user's own is looked at, used and
-left as it was. What all engines must do is in `test_records` and `test_durability`.
+"""Guards the specifics of Redis and Valkey. Every client library gives the same answers. A transaction of any size is
+all or nothing. Dyno's own server is reachable by its socket only. A user's own server is checked, used and left
+unchanged. `test_records` and `test_durability` test the behaviour that all engines share.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ LOGGED = ("--appendonly", "yes", "--appendfsync")
 
 
 def job(home: Path, engine: str = "redis", tier: Tier = Tier.PROCESS, **given: str) -> Job:
-    """A store in `home`, with its server, which has not been started."""
+    """A store in `home`, with its server, which is not started."""
     require(registry.engine(engine))
     return serving.job(home, engine, tier, **given)
 
@@ -59,7 +59,7 @@ def key(one: Record) -> Key:
 
 
 def free_port() -> int:
-    """One that leaves room for that of a cluster's own talk, which is 10,000 above it."""
+    """A free port that leaves room for the cluster bus, whose port is 10,000 higher."""
     while True:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
@@ -69,7 +69,7 @@ def free_port() -> int:
 
 
 class Users:
-    """A server as a user would have it, with a port and a password, and keys of the user's own."""
+    """A user's own server, with a port, a password, and keys of the user."""
 
     def __init__(self, home: Path, *settings: str) -> None:
         self.port = free_port()
@@ -137,7 +137,7 @@ def test_a_pipeline_answers_as_a_list_does(client: str, place: Path) -> None:
 
 @pytest.mark.parametrize("client", CLIENTS)
 def test_a_large_transaction_whose_input_raises_leaves_nothing(client: str, place: Path) -> None:
-    """Also of what was sent before: some MiB, which is more than is kept back."""
+    """Several MiB were already sent when the input raises, more than the client buffers."""
 
     def failing() -> Iterator[Record]:
         for number in range(4_000):
@@ -150,14 +150,17 @@ def test_a_large_transaction_whose_input_raises_leaves_nothing(client: str, plac
         for write in (port.insert, port.replace):
             with pytest.raises(ValueError, match="planned"):
                 write(failing())
-            # And the connection is in step: its next answer is that of its next question.
+            # The connection is still in step: the next answer belongs to the next request.
             assert everything(port) == [record(1, "old")]
 
 
 @pytest.mark.parametrize("client", CLIENTS)
 def test_a_key_that_comes_again_sees_what_was_stored(client: str, place: Path) -> None:
-    """In the same command, in a later one of the same transaction, and in a last one that is of one record alone."""
-    # 2,001 records by commands of 1,000: each of the first 800 comes again soon, later, and one of them at the end.
+    """A key can occur again in the same command, in a later command of the same transaction, and in a last command
+    with a single record.
+    """
+    # 2,001 records in commands of 1,000: 800 keys occur twice, 400 of them a third time, and the last record repeats
+    # one of these.
     numbers = [*range(800), *range(800), *range(400), 7]
     news = [record(number, f"v{place}") for place, number in enumerate(numbers)]
     truth = {key(record(number)): record(number, "old") for number in range(0, 900, 2)}
@@ -176,7 +179,7 @@ def test_a_key_that_comes_again_sees_what_was_stored(client: str, place: Path) -
 
 
 def test_a_refused_write_raises_by_every_client(place: Path) -> None:
-    """Where the server is out of memory, no client takes the refusal for an answer."""
+    """If the server is out of memory, no client mistakes the refusal for an answer."""
     import redis
 
     with served(job(place / "store", tier=Tier.VOLATILE)) as server:
@@ -212,7 +215,7 @@ def test_a_server_of_our_own_is_reached_by_its_socket_alone(engine: str, place: 
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_what_a_server_holds_after_it_was_stopped_or_killed(engine: str, place: Path) -> None:
-    """All of it at a tier with a log, and nothing without."""
+    """All records remain at a tier with a log, and none without a log."""
     for tier in (Tier.VOLATILE, Tier.PROCESS):
         asked = job(place / tier.value, engine, tier)
         with served(asked) as server:
@@ -229,7 +232,7 @@ def test_what_a_server_holds_after_it_was_stopped_or_killed(engine: str, place: 
 
 
 def test_a_store_that_is_removed_leaves_server_and_log(place: Path) -> None:
-    """So that the size of the next one is its own. A neighbour on the same server stays."""
+    """The size of the next store must exclude the removed one. Another store on the same server stays."""
 
     def size(asked: Job) -> int:
         with closing(asked.open(asked.home)) as engine:
@@ -361,7 +364,7 @@ def test_what_a_killed_run_left_on_a_users_own_server_is_removed(users: Callable
         home.mkdir()
     name = namespace.of(alive)
     machine = name.split("_")[1]
-    # Beyond the kernel's highest number of a process.
+    # This number exceeds the kernel's highest process number.
     left = f"dyno_{machine}_99999999_0123abcd"
     mine.client().sadd(STORES, name, left)
     mine.client().mset({f"{name}:k": "1", f"{left}:k": "1", f"{left}x:k": "the user's"})
@@ -372,7 +375,7 @@ def test_what_a_killed_run_left_on_a_users_own_server_is_removed(users: Callable
 
 
 def test_an_error_leaves_no_key_on_a_users_server(users: Callable[..., Users], shell: Shell) -> None:
-    """Of a server that has no memory left."""
+    """The server has run out of memory."""
     mine = users("--maxmemory", "4mb")
     mine.client().set("mine", "1")
     asked = small(samples=1, retries=0, phases="insert", param_records=100_000)
@@ -425,7 +428,7 @@ def test_an_address_that_is_none_or_can_not_be_is_refused() -> None:
 
 
 def test_valkeys_own_address_is_taken(users: Callable[..., Users], place: Path) -> None:
-    """It names whom it reaches: here a Redis, which speaks the same."""
+    """An address of the scheme `valkey` may lead to a Redis server, and the version names the actual server."""
     asked = job(place / "store", "valkey", Tier.VOLATILE, url=users().url("valkey"))
     server: Server | None = asked.server
     assert server is not None and not server.own

@@ -1,4 +1,4 @@
-"""The port `bucket` on each engine, and the messages of a user's store that can't be used."""
+"""The port `bucket` on each engine, and the errors for a user's store that can't be used."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def test_where_a_bucket_is_elsewhere_its_region_is_told_and_not_silently_taken(
         there = b"<ListBucketResult><Name>bucket</Name></ListBucketResult>"
 
         def answered(peer: Any) -> None:
-            # It would serve who comes from the region that it told.
+            # The server accepts only requests signed for the region that it names.
             right = b"/eu-west-7/s3/" in server.asked[-1]
             (whole(there) if right else whole(body, status, header, "Content-Type: application/xml"))(peer)
 
@@ -166,7 +166,7 @@ def test_where_a_bucket_is_elsewhere_its_region_is_told_and_not_silently_taken(
         given: dict[str, Value] = {"url": server.url, "bucket": "bucket"}
         with pytest.raises(Refused, match="in eu-west-7, not in us-east-1: set its region"):
             job_of("s3", home, given, _foreign(server.url)).open(home)
-        # By its right region it is opened.
+        # It opens with the right region.
         job_of("s3", home, {**given, "region": "eu-west-7"}, _foreign(server.url)).open(home).close()
 
 
@@ -199,7 +199,7 @@ def test_a_server_is_held_against_the_certificates_that_the_aws_tools_have(
     home.chmod(0o755)
     with closing(server_nginx.Nginx(home / "tls", tls=True, workers=1)) as server:
         server.start()
-        # All that it has is the list of a bucket.
+        # The server's only file is the listing of a bucket.
         listing = server.root / "bucket"
         listing.write_bytes(b"<ListBucketResult><Name>bucket</Name></ListBucketResult>")
         listing.chmod(0o644)
@@ -214,7 +214,7 @@ def test_a_server_is_held_against_the_certificates_that_the_aws_tools_have(
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """versitygw of Dyno's own, which stands for a store of one's own."""
+    """Dyno's own versitygw, which stands in for a user's store."""
     require(registry.engine("versitygw"))
     serve = registry.engine("versitygw").server
     assert serve is not None
@@ -240,7 +240,7 @@ class TestOnARealServer:
         mine = boto3.client("s3", endpoint_url=right.address.url, region_name="us-east-1")
         mine.create_bucket(Bucket=name)
         mine.put_object(Bucket=name, Key="precious", Body=b"mine")
-        # As one that was killed left it, and as another machine's.
+        # Leftovers of a killed process on this machine, and objects of another machine.
         machine = _machine(home)
         left, others = f"dyno-{machine}-4194305-0123abcd/new/1", "dyno-00000000-1-0123abcd/new/1"
         for key in (left, others):
@@ -321,9 +321,9 @@ def test_system_calls_prove_each_tier(place: Path, name: str, tier: Tier) -> Non
     if found.seen is None:
         unavailable(f"engine {name}: {found.why}")
     assert found.seen is not None and found.verdict == PROVEN, found.why
-    # Objects that are written, and objects that are copied.
+    # Written objects and copied objects.
     assert len(found.seen.commits) == found.seen.written == 2 * COMMITS
-    # What is in an object is flushed, by a server that could as well leave it.
+    # minio flushes objects although its tier doesn't require it.
     assert found.seen.flushed == (2 * COMMITS if tier is Tier.POWER or name == "minio" else 0)
 
 
@@ -345,7 +345,7 @@ def test_a_server_that_was_killed_has_all_that_it_acknowledged(home: Path, name:
 
 
 def _machine(home: Path) -> str:
-    """This machine's word in names of Dyno's."""
+    """This machine's part of the names that Dyno gives."""
     from dyno.servers import namespace
 
     probe = home / "probe"
@@ -363,7 +363,7 @@ def _machine(home: Path) -> str:
         ("503 Slow Down", "SlowDown", Throttled),
         ("429 Too Many Requests", "", Throttled),
         ("503 Service Unavailable", "ServiceUnavailable", StoreError),
-        # Nothing was done: the bucket is elsewhere.
+        # A redirect means that nothing was done: the bucket is elsewhere.
         ("301 Moved Permanently", "PermanentRedirect", StoreError),
         ("500 Internal Server Error", "InternalError", StoreError),
     ],

@@ -1,4 +1,4 @@
-"""The port `requests` on nginx, which Dyno starts, and on scripted servers as the user's own."""
+"""The port `requests` on nginx started by Dyno, and on scripted servers in the role of a user's own server."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_connections_are_reused(home: Path) -> None:
 
 
 def test_thousands_of_requests_are_in_flight(home: Path) -> None:
-    """More than select(2) could wait for."""
+    """More connections than select(2) could handle."""
     with opened("nginx", home, {}, RequestOptions()) as port, port("store") as requests:
         (target,) = requests.publish([b"body"])
         with closing(requests.asking(3_000, False)) as requester:
