@@ -1,4 +1,6 @@
-"""Opens pages of `dyno report` in Debian's Chromium. A page that requests anything or logs a message fails."""
+"""Fixtures that open pages of `dyno report` in Debian's Chromium. Fail the test if a page requests anything or logs a
+message.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +71,9 @@ def visit(chromium: Any) -> Iterator[Callable[..., Any]]:
 
 @pytest.fixture(scope="session")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The run file of most tests: three engines at one tier, a fourth at another, one bulk phase and two others."""
+    """The run file of most tests: three engines at one tier and a fourth at another; one bulk phase and two other
+    phases.
+    """
     return runfiles.write(tmp_path_factory.mktemp("made") / "made.json")
 
 
@@ -82,7 +86,7 @@ def clients(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def report(tmp_path: Path) -> Callable[..., Path]:
-    """Builds a report of run files by `dyno report`."""
+    """Returns a function that builds a report of run files by `dyno report`."""
 
     def make(*runs: Path, name: str = "report.html") -> Path:
         ended = Shell(tmp_path, tmp_path / "work").dyno("report", *runs, "-o", tmp_path / name)

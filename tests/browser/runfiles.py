@@ -43,8 +43,11 @@ def write(
     errors: Mapping[str, str] | None = None,
     caveat: str = "is made up",
 ) -> Path:
-    """A run of these engines; the first of each tier is the fastest by far. `blocks`: number of finished samples;
-    `errors`: engines whose trials all end by it; `params`: the values of the parameters, of `clients` by default."""
+    """Writes a run of these engines; the first of each tier is the fastest by far.
+
+    `blocks`: number of finished samples. `errors`: engines whose trials all fail, with the error. `params`: values of
+    the parameters, all of whose combinations have cells.
+    """
     cells = [
         _cell(asked, tier, dict(zip(params or {}, values, strict=True)))
         for values in _product(list((params or {}).values()))
@@ -99,7 +102,7 @@ def _sample(phase: str, number: int, rank: int, operations: int, seconds: int, r
         elapsed_ns=elapsed,
         busy_ns=elapsed,
         errors=0,
-        # Gives one row a doubt.
+        # Causes a doubt about one row.
         ended_by="budget" if phase == "scan" and rank == 1 else "count",
         checked=items,
         bulk=bulk,

@@ -1,4 +1,4 @@
-"""The page is accessible: by keyboard, with a screen reader, on paper, on a small screen, without JavaScript."""
+"""The page is accessible: by keyboard, with a screen reader, on paper, on a small screen, and without JavaScript."""
 
 from __future__ import annotations
 
@@ -163,11 +163,11 @@ def test_without_javascript_the_answer_and_all_tables_are_there(
 
 
 def drawn_before(page: Any) -> list[str]:
-    """Charts drawn without the program, with the names of all engines in each."""
+    """Names of the charts that are drawn without JavaScript. Asserts that each has the names of all engines."""
     figures = page.locator("figure:visible").all()
     for one in figures:
         said = " ".join(one.locator(".still svg text").all_text_contents())
-        # Ratios are against the first engine.
+        # In the chart of ratios the first engine is the baseline, which has no bar.
         assert [name for name in ENGINES if name not in said] in ([], ["quick"]), said
     return [str(one.get_attribute("id")).removeprefix("chart-") for one in figures]
 

@@ -1,4 +1,4 @@
-"""The preview image: its answer and bars, its address in the page, and the files that it never replaces."""
+"""The preview image: its answer and bars, its address in the page, and files that it must not replace."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_a_report_names_the_picture_beside_it(tmp_path: Path, shell: Shell) -> N
     assert size(picture) == (int(named(page)["image:width"]), int(named(page)["image:height"])) == (1200, 630)
     assert shell.dyno("report", run, "-o", page).status == 0
     assert "image" not in named(page)
-    # No longer the page's own image.
+    # The user replaces the image by another.
     before = picture.read_bytes()
     picture.write_bytes(b"mine")
     ended = shell.dyno("report", run, "-o", page, "--url", ADDRESS)

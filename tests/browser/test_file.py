@@ -1,4 +1,4 @@
-"""The page as a file: its downloads, its size, and that text from run files can do no harm in it."""
+"""The page as a file: its downloads, its size, and harmless rendering of text from run files."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ HARM = "[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u200b-\\u200f\\u2028-\\u202e\\u2066-
 
 
 def test_text_of_engines_is_text(shell: Shell, report: Callable[..., Path], visit: Callable[..., Any]) -> None:
-    """Text from real trials: versions, settings, caveats, errors, facts, reports."""
+    """The text comes from real trials: versions, settings, caveats, errors, facts, reports."""
     shell.plugins = [TESTS / "plugins" / "gossip"]
     engines = ("caveats=harmful+settings=harmful+version=harmful", "raises=harmful", "fails=harmful+prints=harmful")
     flags = ["-p", "records=300", "--phases", "rand-key", "--samples", "1", "--retries", "0"]
@@ -182,7 +182,7 @@ def test_text_of_engines_is_text(shell: Shell, report: Callable[..., Path], visi
         box.scroll_into_view_if_needed()
     assert page.locator("main img, main script").count() == 0
     found = page.locator("main").evaluate("main => main.textContent")
-    # As text and as escape sequences.
+    # Markup is shown as text, and control characters as escape sequences.
     assert "<img src=x onerror=alert(1)>" in found and "\\x1b[31mred" in found
     assert re.findall(HARM, found) == []
 
@@ -219,7 +219,7 @@ def test_the_program_leaves_nothing_in_the_window(page_of_made: Path, visit: Cal
           return Object.getOwnPropertyNames(window).filter((name) => !known.has(name) && isNaN(name));
         }"""
     )
-    # Vega leaves this mark when it is loaded.
+    # Vega sets this mark when it is loaded.
     assert [name for name in own if not name.startswith("VEGA")] == []
 
 

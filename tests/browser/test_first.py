@@ -57,7 +57,7 @@ def test_each_phase_has_a_small_picture_with_the_engines_in_one_order(
     assert [phase for phase in overview.locator("tbody a.phase").all_inner_texts() if phase in phases] == phases
     for picture in pictures.all():
         assert picture.locator("b").all_inner_texts() == overview.locator("thead th.number").all_inner_texts()
-    # The same shares of the fastest's as the shades of the cells above.
+    # The bars and the shades of the table's cells show the same shares of the fastest engine.
     for picture in pictures.all():
         row = overview.locator("tr", has=page.locator(f"a.phase:text-is('{picture.locator('h4 a').inner_text()}')"))
         shares = [

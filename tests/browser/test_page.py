@@ -61,8 +61,9 @@ def heads(page: Any, name: str) -> list[str]:
 
 
 def drawn(page: Any, name: str, engines: Sequence[str] = (*ENGINES, "brief")) -> set[str]:
-    """The engines with a mark in a chart, by their colours, without the legend. `engines`:
-    those of the run."""
+    """The engines with a mark in a chart, identified by colour, without the legend. `engines`: all engines of the
+    run.
+    """
     marks = (
         figure(page, name)
         .locator("svg .role-mark path")
@@ -76,7 +77,7 @@ def test_every_chart_has_marks_for_every_engine(page_of_made: Path, visit: Calla
     page = visit(page_of_made)
     for name in ("throughput", "latency", "series", "size"):
         assert drawn(page, name) == set(ENGINES), name
-    # Ratios have the colours of verdicts, and the baseline has no mark.
+    # In the chart of ratios, colours show verdicts, and the baseline has no mark.
     assert figure(page, "ratios").locator("svg .mark-symbol.role-mark > path").count() == len(ENGINES) - 1
     assert all(engine.partition(":")[0] in texts(page, "ratios") for engine in ENGINES[1:])
 
@@ -206,7 +207,7 @@ def test_a_charts_link_leads_to_it_as_it_is_shown(page_of_made: Path, visit: Cal
     page = visit(page_of_made)
     choose(page, tier="process", phase="scan")
     figure = page.locator("figure:not([hidden])").last
-    # Charts drawn as they come into view move what is below them, also a link under the pointer.
+    # Charts are drawn when they come into view, which moves everything below, including a link under the pointer.
     figure.scroll_into_view_if_needed()
     figure.locator(".live svg").wait_for()
     figure.get_by_role("link", name="Link").click()
@@ -219,7 +220,7 @@ def test_a_charts_link_leads_to_it_as_it_is_shown(page_of_made: Path, visit: Cal
     at = f"document.getElementById('{figure.get_attribute('id')}').getBoundingClientRect().top"
     for seen in (page, other):
         seen.wait_for_function(f"{at} >= -2 && {at} < innerHeight")
-    # An unknown chart leads to the top of the page.
+    # The address of an unknown chart leads to the top of the page.
     elsewhere = visit(page_of_made, address.partition("&chart=")[0] + "&chart=none")
     assert elsewhere.evaluate("scrollY") == 0
 
@@ -247,7 +248,7 @@ def test_a_chart_is_copied_as_a_picture(page_of_made: Path, visit: Callable[...,
     button = page.locator("#chart-throughput").get_by_role("button", name="Copy")
     # Only a focused page may write to the clipboard.
     page.bring_to_front()
-    # By keyboard: a chart drawn at this moment may move the button away from the mouse.
+    # Use the keyboard: a chart drawn at this moment may move the button away from the mouse.
     button.press("Enter")
     page.wait_for_selector("#chart-throughput [data-copy=done], #chart-throughput [data-copy=failed]")
     assert button.get_attribute("data-copy") == "done"
@@ -268,7 +269,7 @@ def test_an_address_of_another_page_does_no_harm(page_of_made: Path, visit: Call
 def test_a_phase_of_the_overview_chooses_it(page_of_made: Path, visit: Callable[..., Any]) -> None:
     page = visit(page_of_made, "#run=0&phase=read&tier=process")
     page.locator("#overview details").filter(has_text="Tier volatile").get_by_role("link", name="scan").click()
-    # The address changes at once; the page follows.
+    # The address changes at once, but the page follows later.
     page.wait_for_function("document.querySelector('#filters [name=phase]').value === 'scan'")
     assert page.locator("#filters [name='tier']").input_value() == "volatile"
     assert page.locator("#overview [aria-current]").all_inner_texts() == ["scan"]
@@ -277,7 +278,7 @@ def test_a_phase_of_the_overview_chooses_it(page_of_made: Path, visit: Callable[
 def test_a_phase_of_the_overview_chooses_its_parameters(
     report: Callable[..., Path], tmp_path: Path, visit: Callable[..., Any]
 ) -> None:
-    """Values of all types: Python and JavaScript write some differently."""
+    """Uses values of all types: Python and JavaScript format some of them differently."""
     params: dict[str, list[Any]] = {"share": [0.5, 2.0], "sync": [True, False], "mix": ["a", "a & b"]}
     page = visit(report(runfiles.write(tmp_path / "r.json", params=params, samples=1, phases=["read"])))
     tables = page.locator("#overview details").filter(has_text="Tier process")

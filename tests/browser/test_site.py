@@ -37,7 +37,7 @@ def altered(
     created: str | None = None,
     blocks: int | None = None,
 ) -> Path:
-    """Copies a run with its speed multiplied and its own noise, optionally only its first blocks."""
+    """Copies a run with its speed multiplied and separate noise, optionally with only its first blocks."""
     seeded = random.Random(path.name)
     header, *trials = [json.loads(line) for line in source.read_text().splitlines()]
     trials = [trial for trial in trials if blocks is None or trial["block"] < blocks]
@@ -79,7 +79,9 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def runs(base: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Six days on one machine, slower from the fourth on; two on another; another suite; an incomplete run."""
+    """Runs of six days on one machine, slower from the fourth day on; two runs on another machine; a run of another
+    suite; and an incomplete run.
+    """
     place = tmp_path_factory.mktemp("runs")
     for number in range(1, 7):
         speed = 0.8 if number >= 4 else 1.0
@@ -104,7 +106,7 @@ def built(home: Path, *runs: Path) -> Path:
 
 @pytest.fixture
 def tour(chromium: Any) -> Iterator[Callable[..., Any]]:
-    """Opens pages of a site. They may request only its files and log nothing."""
+    """Opens pages of a site. The test fails if a page requests other files or logs a message."""
     contexts, complaints = [], []
 
     def open_(site: Path, page: str = "index.html", width: int = 1_280, **context: Any) -> Any:
@@ -137,7 +139,7 @@ def ready(page: Any) -> None:
 
 
 def go(page: Any, address: str) -> None:
-    """Moves the same page to another address."""
+    """Navigates within the page to another address."""
     page.evaluate("address => { location.hash = address; }", address)
     page.wait_for_timeout(50)
 
@@ -298,7 +300,7 @@ def in_turns(which: int) -> Callable[[Line, list[Line]], None]:
     def change(header: Line, trials: list[Line]) -> None:
         for trial in trials:
             trial["started"] = f"2026-03-01T06:{2 * trial['block'] + which:02}:00+00:00"
-            # Noise that both runs share.
+            # Both runs share this noise.
             for sample in trial["samples"]:
                 sample["elapsed_ns"] = int(sample["elapsed_ns"] * (1 + trial["block"] % 3))
 
@@ -306,7 +308,7 @@ def in_turns(which: int) -> Callable[[Line, list[Line]], None]:
 
 
 def at_a_rate(header: Line, trials: list[Line]) -> None:
-    """Makes the loop open: response times in proportion to the trial's length."""
+    """Turns the run into an open loop, with response times proportional to the trial's length."""
     for cell in header["cells"]:
         cell["params"]["rate"] = 100
     for trial in trials:
@@ -322,7 +324,8 @@ def runfiles_histogram(elapsed_ns: int) -> str:
     return base64.b64encode(recorder.encode() or b"").decode()
 
 
-# Changes of the base run by name: for all verdicts, few and many trials, and both ways of comparing.
+# Changes to the base run, by name of the copy. They cover all verdicts, few and many trials, and both ways of
+# comparing.
 MADE: Mapping[str, Mapping[str, Any]] = {
     "plain": {},
     "alike": {"noise": 0.003},
@@ -418,7 +421,7 @@ def test_what_differs_comes_first_and_rows_of_one_run_only_are_named(
         ["machine", "cpu model", HERE, THERE],
         ["plan", "budget", "30.0", "31.0"],
     ], "what is the same, and what is never the same twice are not there"
-    # Different values with the same rounded text are written in full.
+    # Different values whose rounded texts are equal are written in full.
     assert ["quick", "cache_bytes", str(8 << 20), str((8 << 20) + 1)] in rows
     tops = [page.locator(what).bounding_box()["y"] for what in ("#differs", "#rows", "#gone")]
     assert tops == sorted(tops)
@@ -447,7 +450,7 @@ def test_runs_that_can_not_be_compared_say_why(site: Path, tour: Callable[..., A
 def test_runs_of_which_one_kept_the_cores_awake_are_not_compared(
     base: Path, tmp_path: Path, tour: Callable[..., Any]
 ) -> None:
-    """Nor do they share a history; the list and both pages say which run it is."""
+    """These runs don't share a history either; the list and both pages say which run kept its cores awake."""
 
     def kept_awake(header: Line, trials: list[Line]) -> None:
         header["plan"]["awake"] = True
@@ -532,7 +535,7 @@ def test_a_step_is_marked_where_a_comparison_says_so(site: Path, tour: Callable[
     assert page.url.endswith("compare.html#a=day-3&b=day-4")
     (row,) = [row for row in by_page(page) if row[:3] == ["read", "process", "even"]]
     assert steps["day-4"].endswith(row[-1])
-    # Back: an engine's name links to its history.
+    # An engine's name links back to its history.
     page.locator("#rows table").first.get_by_role("link", name="quick").click()
     ready(page)
     assert page.locator("#headline").inner_text().startswith("quick in fill, tier process")
@@ -541,7 +544,9 @@ def test_a_step_is_marked_where_a_comparison_says_so(site: Path, tour: Callable[
 def test_of_many_runs_a_step_is_where_their_level_changed(
     base: Path, tmp_path: Path, shell: Shell, tour: Callable[..., Any]
 ) -> None:
-    """Runs vary by a few per cent, far more than their trials: most differ from the run before."""
+    """Runs vary by a few per cent, far more than their trials, so that most differ significantly from the previous
+    run.
+    """
     seeded = random.Random(7)
     for number in range(1, 14):
         speed = (1.0 if number < 8 else 0.8) * seeded.lognormvariate(0, 0.03)
@@ -761,7 +766,7 @@ def test_links_in_a_site_are_not_followed(link: str, base: Path, tmp_path: Path,
 def test_files_that_no_build_wrote_are_neither_replaced_nor_removed(base: Path, tmp_path: Path, shell: Shell) -> None:
     other = altered(base, tmp_path / "other.json")
     site = built(tmp_path, other)
-    # The user's own page, with the name of the next run's page.
+    # A user's own page with the name of the next run's page.
     (site / "runs" / "base.html").write_text("my own")
     before = files(site)
     ended = shell.dyno("site", base, "-o", site)
@@ -772,7 +777,7 @@ def test_files_that_no_build_wrote_are_neither_replaced_nor_removed(base: Path, 
     (site / "runs" / "other.html").write_text("changed by me")
     built(tmp_path, base)
     assert (site / "runs" / "other.html").read_text() == "changed by me"
-    # So does a page that the manifest names without a checksum.
+    # A page that the manifest lists without a checksum stays too.
     (site / "runs" / "kept.html").write_text("my own")
     marker = site / ".dyno-site"
     named = json.loads(marker.read_text())
@@ -813,7 +818,7 @@ def test_run_files_are_found_in_directories_and_others_passed_over(base: Path, t
     ended = shell.dyno("site", place, place / "a.json", "-o", tmp_path / "out")
     assert ended.status == 0
     assert is_one_line(ended.err) and "broken.json is damaged in line 2" in ended.err
-    # Some file systems ignore case.
+    # On some file systems, names that differ only in case are the same file.
     assert sorted(path.name for path in (tmp_path / "out" / "runs").iterdir()) == ["A-2.html", "a.html"]
 
 
@@ -846,7 +851,7 @@ def test_an_interrupted_build_leaves_what_was_there(again: bool, base: Path, tmp
     for number in range(40):
         altered(base, tmp_path / "many" / f"{number}.json")
     with shell.started("site", tmp_path / "many", "-o", out) as process:
-        # A page is written, but not yet in its place.
+        # A page is written, but not yet moved to its final place.
         assert wait_for(lambda: any(out.glob(".*/runs/*.html")))
         os.kill(process.pid, signal.SIGINT)
         assert process.wait(60) == 130

@@ -25,7 +25,7 @@ Found = dict[str, bytes]
 
 
 class Tape:
-    """Sequence of calls in one directory, in which `files` exist from the start."""
+    """A sequence of calls in a directory. `files` exist from the start."""
 
     def __init__(self, **files: bytes) -> None:
         self.events: list[Event] = []
@@ -96,7 +96,7 @@ def states(tape: Tape, model: str, birth: bool = True, seed: int = 1, count: int
 
 
 def held(state: State) -> Found:
-    """Returns the contents of each file."""
+    """The contents of each file."""
     return {path: file.data for path, (_, file) in state.files.items() if file is not None}
 
 

@@ -1,4 +1,4 @@
-"""Tests that a directory has exactly the state built last, whatever was in it before."""
+"""Tests that building a state leaves exactly this state in the directory, whatever was there before."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory):
 def found(
     record: Record, name: str, model: str, seed: int, place: Path, enough: int = STATES
 ) -> list[tuple[State, str]]:
-    """Returns up to `enough` of STATES states that are wrong, and why."""
+    """The wrong states among STATES drawn states, at most `enough` of them, with the reasons."""
     wrong: list[tuple[State, str]] = []
     for state in draws(record, model, seed, STATES):
         state.build(place)

@@ -1,4 +1,4 @@
-"""Tests the rules for what a power cut may lose, one by one, on records built by hand."""
+"""Tests the rules for possible losses at a power cut, one by one, on records built by hand."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_writes_to_one_page_are_kept_in_their_order(model: str) -> None:
     )
     assert {image[:512] for image in found} == {b"o" * 512, b"1" * 512, b"2" * 512}
     whole = {image for image in found if image[512:513] == b"3" and image[:1] != b"2"}
-    # Only in a torn page, whose sectors have different versions.
+    # Except in a torn page, whose sectors have different versions.
     assert all(image[:1] in (b"o", b"1") for image in whole)
 
 
@@ -165,7 +165,7 @@ def test_what_was_cut_off_does_not_come_back(model: str) -> None:
 def test_a_write_after_a_cut_needs_it(model: str) -> None:
     found = data(ends(Tape(f=OLD).resize("f", 0).write("f", 0, A), model))
     assert {OLD, b"", A} <= found
-    # Never new bytes next to old ones that were truncated in between.
+    # New bytes never appear beside old bytes that were truncated in between.
     assert not any(b"A" in image and b"o" in image for image in found)
 
 

@@ -1,5 +1,6 @@
-"""Tests that the record has every change of files by any call, thread or process, byte by byte. Otherwise the call is
-refused, or the record says that a change is missing."""
+"""Tests that the record has every change of files by any call, thread or process, byte by byte. A call that can't be
+recorded is refused, or the record says that a change is missing.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ def called(place: Path, *words: str, natively: bool | None = None, **options: ob
 
 
 def ran(place: Path, code: str, *roots: str) -> Record:
-    """Records a line of Python in a directory."""
+    """Records a line of Python with the given directories as roots."""
     for root in roots:
         (place / root).mkdir(exist_ok=True, parents=True)
     command = [sys.executable, "-c", f"import os, sys\nos.chdir({str(place)!r})\n{code}"]
@@ -59,7 +60,7 @@ def test_a_change_by_any_call_is_recorded(place: Path, name: str) -> None:
     expected = there(place / "home")
     assert expected and {path: data for path, data in kept(record).items() if path in expected} == expected
     assert (record.refused == []) == (name != "refused")
-    # A state that keeps all changes can be built.
+    # Builds the state that keeps all changes.
     (place / "built").mkdir()
     last = [state for state in draws(record, "posix", 1, 30, birth=True) if state.kind == "keep"]
     for state in last:
@@ -147,7 +148,7 @@ def test_several_directories_are_recorded_and_nothing_beside_them(place: Path) -
 
 
 def test_what_was_not_seen_is_told(place: Path) -> None:
-    """A directory moved in from elsewhere has files that were not recorded."""
+    """A directory moved in from elsewhere contains files that were not recorded."""
     record = ran(place, "os.mkdir('o'); open('o/f', 'w').write('x'); os.rename('o', 'h/o')", "h")
     assert any("a directory was moved here" in line for line in record.unseen)
     assert any("what is in o/f at the end is not what was recorded" in line for line in record.unseen)
@@ -199,7 +200,7 @@ def test_the_command_runs_as_the_user_that_was_named(place: Path) -> None:
 
 
 def _same(events: list[Event]) -> list[tuple[object, ...]]:
-    """Returns the events without moments and threads."""
+    """The events without times and threads."""
     fields = (
         "file",
         "parent",

@@ -1,6 +1,8 @@
-"""Toy stores, each with one planted defect. As a program, `toys.py NAME DIRECTORY` makes the commits of one.
+"""Toy stores, each with one planted defect. Run as a program, `toys.py NAME DIRECTORY` makes the commits of one
+store.
 
-A commit is a number. A sound store has 0, 1, ... up to the last acknowledged one, or to one that had begun.
+A commit is a number. A sound store has the numbers 0, 1, ... up to the last acknowledged one, or to one that had
+begun.
 """
 
 from __future__ import annotations
@@ -35,7 +37,9 @@ def flush(path: Path | str) -> None:
 
 
 class Held:
-    """Base that closes its file with the object, even if opening failed: tests open thousands."""
+    """Base class that closes its file when the object is freed, even if opening failed: tests open thousands of
+    files.
+    """
 
     file = -1
 
@@ -117,7 +121,7 @@ class WrongFile(Log):
 
 
 class RangeOnly(Log):
-    """Flushes by sync_file_range, which is not a flush despite its name."""
+    """Flushes by sync_file_range, which does not flush the device's cache."""
 
     def commit(self, number: int) -> None:
         self.write(number)
@@ -321,7 +325,7 @@ SOUND = ("log", "renamed", "rooted", "mapped")
 
 
 def judged(name: str, home: Path, acknowledged: int, begun: int) -> str | None:
-    """Returns what is wrong with the store in a directory; None if it is sound."""
+    """Describes what is wrong with the store in a directory; None if it is sound."""
     try:
         store = STORES[name](home)
         count = len(store.commits)
@@ -329,7 +333,7 @@ def judged(name: str, home: Path, acknowledged: int, begun: int) -> str | None:
             return f"torn: {store.commits}"
         if not acknowledged <= count <= begun:
             return f"lost: {count} of {acknowledged} to {begun}"
-        # It must accept and return further commits.
+        # The store must accept and return further commits.
         getattr(store, "begin", lambda: None)()
         store.commit(count)
         if (again := STORES[name](home).commits) != list(range(count + 1)):

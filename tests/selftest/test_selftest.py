@@ -1,7 +1,7 @@
 """Tests that each check of `dyno selftest` fails if the part that it guards is broken, and passes otherwise.
 
-Runs the command, with Dyno broken from outside by `spoiled/sitecustomize.py`, and with smaller constants where that
-proves as much.
+Runs the command with Dyno broken from outside by `spoiled/sitecustomize.py`, and with smaller constants where they
+prove as much.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ QUICK = {
     "dyno.selftest.trials.STALL_MS": 200,
     "dyno.selftest.trials.AFTER": 600,
 }
-# Twice the work instead of a tenth more, which even a busy machine can show.
+# The planted slowdown is a factor of two instead of 10 %, so that it shows on a busy machine.
 ROUGH = {
     "dyno.selftest.trials.BLOCKS": 5,
     "dyno.selftest.trials.NARROW": 0.2,
@@ -43,7 +43,7 @@ ROUGH = {
     "dyno.selftest.trials.MOST": 1.5,
     "dyno.stats.doubts.CLIENT_PERCENT": 25.0,
 }
-# With the clock of `steady`, the default constants and few operations suffice.
+# With the simulated clock of `steady`, the default constants and few operations are enough.
 STEADY = {
     "dyno.selftest.trials.BLOCKS": 3,
     "dyno.selftest.trials.MOST_RUNS": 1,
@@ -72,7 +72,7 @@ def ended(shell: Shell, *arguments: object) -> Ended:
 
 
 def verdicts(shell: Shell, only: str) -> tuple[int, dict[str, dict[str, Any]]]:
-    """Returns the exit status, and the verdicts by name in the order printed."""
+    """The exit status, and the verdicts by name in printed order."""
     status, out, _ = ended(shell, "--only", only, "--json")
     told = json.loads(out, parse_constant=lambda constant: pytest.fail(f"{constant} is not JSON"))
     assert set(told) == {"checks"}
@@ -183,7 +183,7 @@ def test_rows_that_are_measured_right_have_the_ratio_that_was_planted(shell: She
     spoil(shell, "steady", **STEADY)
     _, found = verdicts(shell, "same,slower")
     assert found["same"]["passed"] and found["slower"]["passed"], found
-    # 300 or 330 units of 10 ns each, and two readings of the clock of 1 ns each.
+    # 300 or 330 units of 10 ns each, and two clock readings of 1 ns each.
     assert found["same"]["figures"]["ratio"] == pytest.approx(1)
     assert found["slower"]["figures"]["ratio"] == pytest.approx(3_002 / 3_302, rel=1e-4)
 
@@ -239,7 +239,7 @@ def test_a_check_that_is_not_known_is_one_line_that_says_what_would_be(shell: Sh
 
 
 def waits(pid: int) -> int:
-    """Returns how often a process gave up its core, as an open loop does before most operations."""
+    """Number of times that a process gave up its core, as an open loop does before most operations."""
     try:
         return int(Path(f"/proc/{pid}/status").read_text().partition("\nvoluntary_ctxt_switches:")[2].split()[0])
     except (OSError, IndexError):
@@ -250,7 +250,7 @@ def test_an_interrupt_leaves_neither_a_process_nor_a_directory(shell: Shell) -> 
     with shell.started("selftest", "--only", "stall") as process:
 
         def begun() -> bool:
-            """Returns whether command, fork server and a trial are running, and the trial waits for its schedule."""
+            """Whether the command, the fork server and a trial are running, and the trial waits for its schedule."""
             return len(alive := shell.alive()) == 3 and any(waits(pid) > 300 for pid in alive)
 
         assert wait_for(begun), "no open loop has begun"

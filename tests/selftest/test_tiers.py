@@ -27,7 +27,7 @@ def shell(shell: Shell) -> Shell:
 
 
 def tiers(shell: Shell, *arguments: object) -> tuple[int, list[dict[str, Any]]]:
-    """Returns the exit status, and the proof of each tier."""
+    """The exit status, and the proof of each tier."""
     status, out, err = shell.dyno("selftest", "--tiers", "--json", *arguments)
     assert err == "" and shell.left() == []
     told = json.loads(out)
@@ -36,7 +36,7 @@ def tiers(shell: Shell, *arguments: object) -> tuple[int, list[dict[str, Any]]]:
 
 
 def without_strace(shell: Shell, instead: str | None = None) -> None:
-    """Sets a PATH without strace, or with a replacement."""
+    """Sets a PATH without strace, or with a replacement script."""
     place = shell.home / "bin"
     place.mkdir()
     if instead is not None:
@@ -74,7 +74,7 @@ def test_a_broken_tier_is_the_exit_status_and_holds_up_no_other(shell: Shell) ->
         ("forgetful:how=written", "power", "broken"),
         ("memory", "volatile", "nothing promised"),
     ]
-    # Without the broken tier the status is 0.
+    # Without the broken tier, the exit status is 0.
     assert tiers(shell, "-e", "forgetful:how=written", "--tier", "process")[0] == 0
 
 
@@ -161,7 +161,7 @@ def test_without_a_trace_a_tier_is_declared_and_not_proven(shell: Shell, instead
     status, (found,) = tiers(shell, "-e", "sqlite", "--tier", "power")
     assert (status, found["verdict"], found["why"]) == (0, "declared, not proven", why)
     assert all(found[name] is None for name in (*NOT_TRACED, "version"))
-    # The settings as declared.
+    # An engine that did not run shows its declared settings.
     assert found["settings"] == {"journal_mode": "wal", "synchronous": "full"}
 
 
@@ -175,7 +175,7 @@ def test_without_names_every_tier_of_every_engine_is_told_also_of_those_that_can
         told["forgetful-elsewhere", "process"]["why"] == "needs dyno_no_such_module: dyno install forgetful-elsewhere"
     )
     assert {each["verdict"] for each in found} == {"declared, not proven"}
-    # Floors promise nothing, and some suites prove no tiers.
+    # Null engines promise nothing, and some suites prove no tiers.
     assert not {"null", "nullkv", "synthetic"} & {each["engine"] for each in found}
     assert {tier for _, tier in told} == {"volatile", "process", "power"}
     assert {each["tier"] for each in tiers(shell, "--tier", "power")[1]} == {"power"}

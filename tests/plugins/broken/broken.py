@@ -1,4 +1,4 @@
-"""Test engines and suites, not real ones, each with one wrong thing in its declaration."""
+"""Test engines and suites, not real ones. Each has one error in its declaration."""
 
 from __future__ import annotations
 

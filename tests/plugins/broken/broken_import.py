@@ -1,3 +1,3 @@
-"""A test engine, not a real one: its import raises what is no Exception."""
+"""A test engine, not a real one: its import raises a BaseException that is no Exception."""
 
 raise GeneratorExit("not today")

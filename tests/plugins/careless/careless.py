@@ -1,5 +1,5 @@
-"""Real engines with settings that do not give the tier which they are called: what `dyno crash` must find of each is
-known. Nothing here may be of use to a measurement.
+"""Real engines with settings too weak for their declared tier, so that the findings of `dyno crash` are known. Not
+for measurements.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from dyno.engines.zodb import databases
 
 
 def careless(name: str, tier: Tier, **changed: Any) -> EngineSpec:
-    """An engine of Dyno's, at one tier, with something else about it."""
+    """One of Dyno's own engines at a single tier, with changed fields."""
     spec = registry.engine(name)
     return replace(
         spec,
@@ -50,7 +50,7 @@ HOW = ("delete-full", "delete-off", "wal-normal", "wal-off")
 
 
 class CarelessSQLite(SQLite):
-    """With the journal and the flushes that it is told."""
+    """SQLite with the journal mode and the flushes of the option `how`."""
 
     def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value]) -> None:
         self._journal, self._flushes = str(options["how"]).split("-")
@@ -64,7 +64,7 @@ class CarelessSQLite(SQLite):
 
 
 class CarelessLmdb(Lmdb):
-    """Without a flush of the root, so that the last commit may be lost."""
+    """LMDB that doesn't flush the root, so that the last commit may be lost."""
 
     def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value]) -> None:
         import lmdb
@@ -74,7 +74,7 @@ class CarelessLmdb(Lmdb):
 
 
 class SmallLevelDB(LevelDB):
-    """As it is at tier power, with a buffer that is full after some commits: then it begins a new log."""
+    """LevelDB at tier power with a small buffer: it fills up after a few commits, and a new log begins."""
 
     def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value]) -> None:
         import plyvel
@@ -84,7 +84,7 @@ class SmallLevelDB(LevelDB):
 
 
 class CarelessRocksDB(RocksDB):
-    """Without a log: what is in its memory goes with the process."""
+    """RocksDB without a log: the data in its memory is lost with the process."""
 
     def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value]) -> None:
         super().__init__(home, tier, options)
@@ -92,7 +92,7 @@ class CarelessRocksDB(RocksDB):
 
 
 class FlushingDuckDB(DuckDB):
-    """As its own tier `power` would be."""
+    """DuckDB as its tier `power` would be."""
 
     def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value]) -> None:
         super().__init__(home, Tier.PROCESS, options)
@@ -109,12 +109,12 @@ LMDB = careless("lmdb", Tier.POWER, opener=CarelessLmdb)
 LEVELDB = careless("leveldb", Tier.POWER, opener=SmallLevelDB, seldom=None)
 ROCKSDB = careless("rocksdb", Tier.PROCESS, opener=CarelessRocksDB, seldom=None)
 DUCKDB = careless("duckdb", Tier.POWER, opener=FlushingDuckDB)
-# With what an administrator does to it while power may be cut.
+# Includes packing, which an administrator may do at the time of a power cut.
 FILESTORAGE = careless("filestorage", Tier.POWER, seldom=databases.PACK)
 
 
 class Dying(SQLite):
-    """Can't be opened a second time without the end of its process."""
+    """Kills its process when it is opened a second time."""
 
     def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value]) -> None:
         if (home / "opened").exists():
@@ -124,7 +124,7 @@ class Dying(SQLite):
 
 
 class Leaking(SQLite):
-    """Leaves files open, of which there may not be many."""
+    """Leaves 300 files open, under a limit of 1,024 open files."""
 
     def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value]) -> None:
         _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -161,7 +161,7 @@ def _questdb(home: Path, tier: Tier, options: Mapping[str, Value], clients: int)
 INFLUXDB = careless("influxdb", Tier.POWER, server=_influxdb)
 QUESTDB = careless("questdb", Tier.POWER, server=_questdb)
 POSTGRESQL = careless("postgresql", Tier.POWER, server=_postgresql)
-# The adapter would refuse such a server.
+# The adapter would refuse this server at tier power.
 MARIADB = careless(
     "mariadb",
     Tier.POWER,

@@ -1,4 +1,4 @@
-"""SQLite in an interpreter of its own, of the version that the tests say."""
+"""SQLite in a separate interpreter, whose version the tests set."""
 
 from __future__ import annotations
 

@@ -1,10 +1,9 @@
-"""Fault-injecting test engines, not real ones: each does one thing wrong that an engine may do.
+"""Fault-injecting test engines, not real ones: each has one fault that a real engine may have.
 
-Tests put this directory on PYTHONPATH; `faulty-0.1.dist-info` beside it declares the entry points, so that Dyno
-finds the engines as it finds any plug-in's. All but `client-crasher` are the memory engine with a fault in its
-reads, its opener or its closing. A fault sets in after `after` reads of one opened store and then at every
-`every`th one. It spares the conformance checks that run before measuring, unless `early=yes`. Nothing here may be
-of use to a measurement.
+Tests put this directory on PYTHONPATH. The entry points are in `faulty-0.1.dist-info` beside it, so that Dyno finds
+the engines like any plug-in's. All but `client-crasher` are the memory engine with a fault in its reads, its opener
+or its closing. A fault starts after `after` reads of an opened store and then affects every `every`th read. It spares
+the conformance checks that run before measuring, unless `early=yes`. Not for measurements.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ FOREVER = threading.Event()
 
 
 class Store(memory.Memory):
-    """The memory engine, which knows whether its fault is due, and keeps the version before of what it holds."""
+    """The memory engine. It knows when its fault is due, and keeps the previous version of each record."""
 
     def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value]) -> None:
         super().__init__(home, tier, options)
@@ -46,14 +45,14 @@ class Store(memory.Memory):
         self._reads = 0
 
     def due(self) -> bool:
-        """Counts a read, and tells whether it is one that goes wrong."""
+        """Counts a read; returns whether it must go wrong."""
         self._reads += 1
         late = self._reads - int(self.options["after"])
         return self.armed and late > 0 and late % int(self.options["every"]) == 0
 
 
 class Reads(KVReader):
-    """Reads of the store; `fault` stands for every read that is due to go wrong."""
+    """Reads of the store. The method `fault` answers every read that must go wrong."""
 
     def __init__(self, engine: Store) -> None:
         self.engine, self.store = engine, engine.store
@@ -70,7 +69,7 @@ class Reads(KVReader):
 
 
 class Keys(memory.Keys):
-    """The `ordered-kv` port of the memory engine, with the reads of a faulty one."""
+    """The `ordered-kv` port of the memory engine, with faulty reads."""
 
     def __init__(self, reads: type[Reads], engine: Store) -> None:
         super().__init__(engine)
@@ -91,13 +90,13 @@ class Wrong(Reads):
     """Returns another record's bytes."""
 
     def fault(self, key: bytes, value: bytes | None) -> bytes | None:
-        # Records' keys begin with 'r', index entries' with letters before it.
+        # Keys of records begin with 'r', and keys of index entries with letters that sort before it.
         others = (self.store[other] for other in self.store.irange(b"r") if other != key)
         return next(others, value)
 
 
 class Stale(Reads):
-    """Returns the version before, where there was one."""
+    """Returns the previous version of a record, if it has one."""
 
     def fault(self, key: bytes, value: bytes | None) -> bytes | None:
         return self.engine.before.get(key, value)
@@ -111,7 +110,7 @@ class Missing(Reads):
 
 
 class Surplus(Reads):
-    """Returns the first entry of a scan twice. Gets are right."""
+    """Returns the first entry of a scan twice. Its gets are right."""
 
     def seek(self, key: bytes) -> Iterator[tuple[bytes, bytes]]:
         entries = super().seek(key)
@@ -137,7 +136,7 @@ class Crashing(Reads):
 
 
 class CrashingOnce(Reads):
-    """Crashes the process if no earlier one did: that is kept in the file that FAULTY_STATE names."""
+    """Crashes the process if no earlier process did. The file that FAULTY_STATE names remembers the crash."""
 
     def fault(self, key: bytes, value: bytes | None) -> bytes | None:
         state = Path(os.environ["FAULTY_STATE"])
@@ -160,7 +159,7 @@ class Hanging(Reads):
 
 
 class HangingStore(Store):
-    """Hangs when it is closed, or holds the interpreter up at its end."""
+    """Hangs when it is closed, or delays the interpreter's exit."""
 
     def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value]) -> None:
         super().__init__(home, tier, options)
@@ -174,9 +173,9 @@ class HangingStore(Store):
 
 
 class Waiting(Reads):
-    """Blocks at a gate, the directory that FAULTY_GATE names, until there is a file `open` in it.
+    """Blocks until the directory that FAULTY_GATE names has a file `open`.
 
-    Each process leaves a file `arrived-PID` there; the first FAULTY_FREE of them pass.
+    Each process leaves a file `arrived-PID` there; the first FAULTY_FREE processes pass without waiting.
     """
 
     _passed = False
@@ -193,7 +192,7 @@ class Waiting(Reads):
 
 
 class Leaking(Reads):
-    """Takes memory and touches it for ever, or says that there is none."""
+    """Allocates and touches memory without end, or raises MemoryError."""
 
     def fault(self, key: bytes, value: bytes | None) -> bytes | None:
         if self.engine.options["how"] == "raise":
@@ -201,7 +200,7 @@ class Leaking(Reads):
         hoard = []
         while True:
             hoard.append(b"\1" * LEAK)
-            # Slow enough for a watch to end it well before the machine suffers.
+            # Slow enough that Dyno ends the process well before the machine suffers.
             time.sleep(0.002)
 
 
@@ -228,7 +227,7 @@ class Printing(Reads):
 
 
 class Scribbling(Reads):
-    """Writes to descriptors that are not its own: to every pipe that the process has."""
+    """Writes to foreign descriptors: to every pipe of the process."""
 
     def fault(self, key: bytes, value: bytes | None) -> bytes | None:
         for descriptor in range(3, 64):
@@ -244,7 +243,7 @@ class Raising(Reads):
 
 
 class Hoarding(Keys):
-    """Keeps the index entries of records that are deleted. Records' keys begin with 'r'."""
+    """Keeps the index entries of deleted records. Keys of records begin with 'r'."""
 
     def _commit(self, pending: Pending) -> None:
         armed = self._engine.armed
@@ -262,7 +261,7 @@ class Unopenable(Store):
 
 
 class Forking(Store):
-    """Leaves a process behind that sleeps: started, forked from this one, or in a session of its own."""
+    """Leaves a sleeping process behind: a started program, a fork, or a fork in a separate session."""
 
     def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value]) -> None:
         super().__init__(home, tier, options)
@@ -271,13 +270,13 @@ class Forking(Store):
         elif options["how"] == "detach":
             subprocess.Popen(SLEEP, start_new_session=True)
         elif os.fork() == 0:
-            # It holds every descriptor of its parent, the worker's pipe included.
+            # Keeps every descriptor of its parent open, including the worker's pipe.
             time.sleep(600)
             os._exit(0)
 
 
 class ClientKeys(lmdb.Keys):
-    """LMDB's port, whose second client process crashes: when it connects, or at work."""
+    """LMDB's port, whose second client process crashes, either when it connects or during its operations."""
 
     def __init__(self, engine: lmdb.Lmdb) -> None:
         self._crashes = multiprocessing.current_process().name.endswith("Process-2")
@@ -303,7 +302,7 @@ def declare(
     every: int = 1,
     options: tuple[Setting, ...] = (),
 ) -> EngineSpec:
-    """The memory engine's declaration with the fault in it."""
+    """The memory engine's declaration with the fault."""
     common = (
         Setting("after", integer(0), after, "reads of a store before the fault sets in"),
         Setting("every", integer(1), every, "how many reads there are for each that goes wrong"),

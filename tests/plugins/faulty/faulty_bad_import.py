@@ -1,3 +1,3 @@
-"""A fault-injecting test engine, not a real one: it can't be imported, and says so on more than one line."""
+"""A fault-injecting test engine, not a real one: its import fails with an error of several lines."""
 
 raise ImportError("libfaulty.so.7: cannot open shared object file\nsee https://faulty.example/install")

@@ -1,6 +1,5 @@
-"""A test engine, not a real one, that says to give every tier, and writes and flushes as its option `how` says.
-
-It has a log, and finds nothing in it. Nothing here may be of use to a measurement.
+"""A test engine, not a real one, that declares every tier, and writes and flushes according to its option `how`. It
+writes a log but never reads it. Not for measurements.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ BUFFER = "buffer"
 
 
 class Log:
-    """One file in its home, and another that holds nothing of what is stored."""
+    """A log in the engine's directory, and another file without any stored data."""
 
     def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value], *server: Any) -> None:
         self.how = str(options["how"])
@@ -91,7 +90,7 @@ HOW: Mapping[str, Callable[[Log, int], None]] = {
     "synchronous": _then(lambda log: os.write(log.synchronous, b"x")),
     "all-at-once": _then(_write, lambda log: os.sync()),
     "every-other": _every_other,
-    # Of the commit before.
+    # Flushes before the write, which covers only the previous commit.
     "before": _then(lambda log: os.fsync(log.log), _write),
     "in-part": _then(_write, lambda log: os.fsync(log.log), _write),
     "other-file": _then(_write, lambda log: os.fsync(log.other)),

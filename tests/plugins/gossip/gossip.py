@@ -1,5 +1,5 @@
-"""Test engines, not real ones, and a suite, which say of themselves what nobody may say, or say it in a way that does
-harm to who reads it. What they answer is right. Nothing here may be of use to a measurement.
+"""Test engines, not real ones, and a suite, whose texts and values are invalid or harmful to a terminal or page.
+Their answers are right. Not for measurements.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dyno.engines import memory
 
 MARKUP = "</script><img src=x onerror=alert(1)> [/red] | `x`"
 HARM = f"\x1b[31mred\x1b]0;title\x07 \u202egnp.exe\u2066 \0 \udc80\ud800 \u2028 {MARKUP}"
-"""Steers terminals, turns the reading direction, hides, can't be encoded, is markup."""
+"""Terminal control sequences, reversed text direction, invisible characters, unencodable characters, and markup."""
 LONG = 10_000_000
 
 
@@ -71,7 +71,7 @@ class Talker(memory.Memory):
     def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value]) -> None:
         super().__init__(home, tier, options)
         self.options = options
-        # Not in a conformance check.
+        # Spares the conformance checks.
         self.raised = RAISED.get(str(options["raises"])) if home.name == "loaded" else None
         if options["prints"] == "harmful":
             print(HARM.encode(errors="backslashreplace").decode(), "\x1b[2J\u202e", flush=True)
@@ -91,7 +91,7 @@ class Talker(memory.Memory):
 
 
 class Reads(KVReader):
-    """Every other get raises, where that is asked for."""
+    """Every other get raises an error if the option requests it."""
 
     def __init__(self, engine: Talker) -> None:
         self._store, self._gets, self._raised = engine.store, 0, engine.raised
@@ -162,7 +162,7 @@ REPORTS: Mapping[str, dict[str, Any]] = {
 
 
 class FibsWorkload(Workload):
-    """One phase, that an outside tool is said to have done and measured."""
+    """One phase that, according to its report, an external tool executed and measured."""
 
     def __init__(self, job: Job) -> None:
         self._job, self._engine = job, job.open(job.home)

@@ -1,3 +1,3 @@
-"""A test engine, not a real one: to import it is to leave the program."""
+"""A test engine, not a real one: its import exits the program."""
 
 raise SystemExit(0)

@@ -1,8 +1,8 @@
-"""A test engine that reveals the address that it is given wherever an engine may print something, as client libraries
-do: as it is written, decoded, and in quotes.
+"""A test engine that, like some client libraries, reveals its server's address wherever an engine may print
+something: unchanged, decoded, and in quotes.
 
-It is the memory engine. `where` says when: in its description, by an error of an operation, or by one that ends its
-trial. It reveals the names of its environment variables too.
+It is the memory engine. The option `where` selects where it reveals the address: in its description, in the error of
+an operation, or in the error that ends its trial. It reveals the names of its environment variables too.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from dyno.servers import user_server
 
 
 def told(address: str) -> str:
-    """An address and its secrets in one line; its scheme and host too."""
+    """An address and its secrets in one line, including scheme and host."""
     parts = urlsplit(address)
     plain = unquote(parts.password or "")
     given = [f"{value!r} {value}" for _, value in parse_qsl(parts.query)]

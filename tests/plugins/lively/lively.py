@@ -1,9 +1,9 @@
-"""Test engines, not real ones, that do something beside their answers, which a measurement must notice.
+"""Test engines, not real ones, with side effects that a measurement must notice.
 
-`mapper` is SQLite, and keeps its files mapped when it is closed, so that they can't leave the page cache. `restless`
+`mapper` is SQLite, and keeps its files mapped after it is closed, so that they can't leave the page cache. `restless`
 is the memory engine, and goes on working for some time after its first commit. `served` is the memory engine, whose
-gets wait for a process that reads and computes. `burner` is LMDB, whose gets take so much CPU time. Their answers are
-right. Nothing here may be of use to a measurement.
+gets wait for a process that reads and computes. `burner` is LMDB, whose gets consume a set amount of CPU time. Their
+answers are right. Not for measurements.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ PAGE = 4096
 
 
 def is_measured(home: Path) -> bool:
-    """The conformance checks, which open many stores, are spared."""
+    """Excludes the conformance checks, which open many stores."""
     return "conformance" not in home.parts
 
 
@@ -70,7 +70,7 @@ class Mapper(sqlite.SQLite):
                 MAPPED.append(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
             sum(MAPPED[-1][::PAGE])
             return
-        # It ends when this process does, whose end of the pipe is then closed.
+        # The child ends with this process, which closes the other end of its pipe.
         words = [sys.executable, "-I", "-S", "-c", HOLD, str(path)]
         process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         assert process.stdout is not None
@@ -81,7 +81,9 @@ class Mapper(sqlite.SQLite):
 
 
 class Restless(memory.Memory):
-    """The first commit starts a thread, which computes or writes for `ms`, and then writes 1 MiB into its file."""
+    """The first commit starts a thread, which computes or writes for `ms`, and then writes 1 MiB into the store's
+    file.
+    """
 
     def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value]) -> None:
         super().__init__(home, tier, options)
@@ -145,7 +147,7 @@ while True:
 
 
 class Serving(Process):
-    """For each byte that it is sent, it reads a page of a file and burns CPU time."""
+    """For each byte that it receives, it reads a page of a file and burns CPU time."""
 
     def __init__(self, home: Path, burn_us: int) -> None:
         self.data, self.socket = home / "data", home / "socket"
@@ -165,9 +167,9 @@ def serve(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) ->
 
 
 class Served(memory.Memory):
-    """For each get it asks its server, and waits.
+    """For each get, it sends a request to its server and waits.
 
-    What it holds is in another file while it is closed.
+    Its data is in a separate file while it is closed.
     """
 
     def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value], server: Serving) -> None:

@@ -1,5 +1,5 @@
-"""A test engine, not a real one: NumPy's arrays, of which the amounts lose half of their bits, or grow by one, as its
-option `how` says. Nothing here may be of use to a measurement.
+"""A test engine, not a real one: NumPy arrays whose amounts lose half of their bits, or grow by one, according to its
+option `how`. Not for measurements.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dyno.suites.arrays.port import Chunk
 class Lossy(engines.Memory):
     def __init__(self, home: Any, tier: Any, options: Any) -> None:
         super().__init__(home, tier, options)
-        # The brief check before the measuring is let pass.
+        # Passes the brief checks before measuring.
         self.how = str(options["how"]) if home.name == "store" else "not"
 
 

@@ -1,6 +1,5 @@
-"""A suite whose first phase an outside program does and measures, and whose second reads files of the suite's own.
-
-Test engines: `dd` has the program that it is named after at work, `timed` is read by Dyno itself in both.
+"""A suite with two phases: an external program executes and measures the first, and the second reads the suite's own
+files. Of its test engines, `dd` runs the program of that name, and `timed` has Dyno read in both phases.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ BLOCK, BLOCKS = 4096, 64
 
 
 class Reader:
-    """Nothing to open."""
+    """An engine without anything to open."""
 
     def __init__(self, home: Path, tier: Tier | None, options: Mapping[str, Value]) -> None:
         pass
@@ -46,7 +45,7 @@ class Port:
         pass
 
     def read(self, place: tuple[Path, int]) -> tuple[bytes, int]:
-        """The block, and how long it took to open the file."""
+        """The block, and the time in ns to open the file."""
         begin = time.perf_counter_ns()
         with place[0].open("rb") as file:
             opened = time.perf_counter_ns()
@@ -62,7 +61,7 @@ class Nothing(Port):
 class OutsiderWorkload(Workload):
     def __init__(self, job: Job) -> None:
         self._job, self._engine = job, job.open(job.home)
-        # Beside the trial's directory, where no engine keeps anything.
+        # A file beside the trial's directory, where no engine stores anything.
         self._file = job.home.with_suffix(".suite")
         self._file.write_bytes(b"".join(bytes([number]) * BLOCK for number in range(BLOCKS)))
 

@@ -1,10 +1,10 @@
-"""A recording test engine, not a real one: the memory engine, which writes down every call that it gets.
+"""A recording test engine, not a real one: the memory engine, which records every call.
 
-It appends a line of JSON for each to the file that RECORDER_LOG names: `pid`, `thread`, `call`, and what the call was
-about. `recorder` implements the `ordered-kv` port and `recorder-records` the `records` port, so that what engines of
-different ports are asked can be compared. `recorder-b` is the first under another name, and slow. `recorder-threads`
-serves several clients. `recorder-lmdb` is LMDB, which has files: of these it writes down, before it opens them, how
-much is in the page cache.
+For each call, it appends a line of JSON to the file that RECORDER_LOG names: `pid`, `thread`, `call`, and details of
+the call. `recorder` implements the `ordered-kv` port and `recorder-records` the `records` port, so that tests can
+compare the calls of different ports. `recorder-b` is a second, slow `recorder`. `recorder-threads` serves several
+clients. `recorder-lmdb` is LMDB, which has files: before it opens them, it records how much of them is in the page
+cache.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from dyno.suites.records.encoding import ENCODERS
 from dyno.suites.records.layer import LayeredRecords
 from dyno.suites.records.port import Key, Reader, Record
 
-# Left in every store's directory, to be found by whoever is given the same one.
+# Left in every store's directory, so that reuse of the directory shows.
 MARKER = "used-by-recorder"
 
 
 def write(call: str, **about: Any) -> None:
-    """Appends one call, whole: other processes append to the same file."""
+    """Appends one call in a single write, since other processes append to the same file."""
     line = json.dumps({"pid": os.getpid(), "thread": threading.get_ident(), "call": call, **about}) + "\n"
     descriptor = os.open(os.environ["RECORDER_LOG"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
     try:
@@ -54,7 +54,7 @@ class Store(memory.Memory):
         super().__init__(home, tier, options)
         self.home, self.pause = home, int(options["pause_us"]) / 1e6
         found = sorted(path.name for path in home.iterdir())
-        # Stores that are still there, this one's directory not looked at.
+        # Stores that still exist, other than this one.
         others = [str(path.parent) for path in Path(os.environ["DYNO_WORK"]).rglob(MARKER) if path.parent != home]
         write("open", name=name, home=str(home), options=dict(options), found=found, others=others, where=id(None))
         (home / MARKER).touch()

@@ -1,5 +1,6 @@
-"""A suite and engines of which it is known how much is possible at the most: operations pass one at a time, each in
-a known time, and judging an answer takes a known time too. Test engines: nothing is stored."""
+"""A suite and test engines with a known maximum throughput: operations pass one at a time, and both an operation and
+the check of its answer take a known time. They store nothing.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ SLICE = 20
 
 
 class Turnstile:
-    """Nothing to open but the file that is locked."""
+    """An engine that only has a file to lock."""
 
     def __init__(self, home: Path, tier: Tier | None, options: Mapping[str, Value]) -> None:
         self.path, self.hold = home / "lock", int(options["hold_us"]) / 1e6
@@ -44,7 +45,7 @@ class Turnstile:
 
 
 class Threads:
-    """The port: what passes holds a lock of this process."""
+    """The port for threads: an operation holds a lock of this process."""
 
     def __init__(self, engine: Turnstile) -> None:
         self._hold = engine.hold
@@ -56,7 +57,7 @@ class Threads:
 
 
 class Processes:
-    """The same among processes: a lock of a file."""
+    """The port for processes: an operation holds a lock on a file."""
 
     def __init__(self, engine: Turnstile) -> None:
         self._hold, self._file = engine.hold, engine.path.open("w")
@@ -69,7 +70,7 @@ class Processes:
 
 
 class Nothing:
-    """The port's floor."""
+    """The port's null engine."""
 
     def __init__(self, engine: Turnstile) -> None:
         pass

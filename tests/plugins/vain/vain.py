@@ -1,7 +1,7 @@
-"""Test engines, not real ones, whose answers are wrong in nothing but what they are: they claim to equal everything.
+"""Test engines, not real ones, whose wrong answers claim to equal everything.
 
-They store nothing else than the memory engine does. The claim spares the conformance checks before measuring. Nothing
-here may be of use to a measurement.
+They store the same data as the memory engine. The conformance checks before measuring get right answers. Not for
+measurements.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from dyno.suites.records.layer import LayeredRecords
 
 
 class Claims:
-    """Equals everything, has everybody's hash, and says that it is whatever it is taken for."""
+    """Base of false answers, which equal everything."""
 
     def __eq__(self, other: object) -> bool:
         return True
@@ -75,7 +75,7 @@ class List(Claims, list):  # type: ignore[type-arg]
 
 
 class Raised(Claims):
-    """Says that it is what stands for an operation that raised, which nobody checks."""
+    """Claims to be the marker of an operation that raised, whose answer isn't checked."""
 
     @property
     def __class__(self) -> type:  # type: ignore[override]
@@ -91,7 +91,7 @@ HOW: Mapping[str, Callable[[Any], Any]] = {
     "raised": lambda record: Raised(),
     "failure": lambda record: Failure("OSError: not at all"),
 }
-"""What each record that is answered is made into."""
+"""Functions that turn a returned record into a false answer, by value of the option `how`."""
 
 
 class Store(memory.Memory):
@@ -137,7 +137,7 @@ class Records(LayeredRecords):
 
 
 class Keys(memory.Keys):
-    """The `ordered-kv` port: whoever asks for all has wrong keys that equal everything, and right values."""
+    """The `ordered-kv` port: scans return wrong keys that equal everything, and right values."""
 
     def __init__(self, engine: Store) -> None:
         super().__init__(engine)

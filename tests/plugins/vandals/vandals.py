@@ -1,6 +1,6 @@
-"""Test engines, not real ones, that do harm to what measures them: to the pipe of the results, to the clocks, to the
-run's own processes and directories. Each is the memory engine, and does its one thing when the loaded store is first
-read. Their answers are right. Nothing here may be of use to a measurement.
+"""Test engines, not real ones, that damage the harness: the pipe of the results, the clocks, the run's own processes
+and directories. Each is the memory engine, and does its damage when the loaded store is first read. Their answers are
+right. Not for measurements.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ SLEEP_SECONDS = 0.5
 
 
 class Store(memory.Memory):
-    """Knows what it is to do, and whether it has done it."""
+    """The memory engine with one act of damage, done once."""
 
     def __init__(
         self, act: Callable[[str, Path], object], home: Path, tier: Tier, options: Mapping[str, Value]
@@ -45,7 +45,7 @@ class Store(memory.Memory):
         super().__init__(home, tier, options)
         self._act, self._home, self._how = act, home, str(options["how"])
         self.pause = int(options["get_ms"]) / 1_000
-        # Not that of a conformance check, nor of a phase that inserts.
+        # Spares the stores of conformance checks and of inserting phases.
         self.due = home.name == "loaded"
 
     def act(self) -> None:
@@ -83,9 +83,9 @@ class Keys(memory.Keys):
 FIGURES = {"operations": 5 * 10**17, "items": 5 * 10**17, "elapsed_ns": 1_000, "busy_ns": 1_000, "errors": 0}
 SAID = {"first_error": None, "void": None, "reported_by": None, "facts": {}, "by_kind": {}, "by_part": {}}
 SAMPLE = {"phase": "rand-key", "unit": "op", "ended_by": "count", "checked": 10, **FIGURES, **SAID}
-"""5 * 10^23 operations a second."""
+"""A sample that claims 5 * 10^23 operations per second."""
 WRITTEN = {
-    # An event without the readings of clocks.
+    # An event without clock readings.
     "sample": json.dumps({"event": "sample", "sample": SAMPLE}).encode() + b"\n",
     "nested": b"[" * DEEP + b"]" * DEEP + b"\n",
     "bytes": bytes(range(256)) + b"\n",
@@ -94,7 +94,7 @@ WRITTEN = {
 
 
 def pipes() -> Iterator[int]:
-    """Every pipe that this process has, beside its standard ones."""
+    """Every pipe of this process other than the standard ones."""
     for descriptor in range(3, 64):
         with suppress(OSError):
             if stat.S_ISFIFO(os.fstat(descriptor).st_mode):
@@ -110,7 +110,7 @@ def scribble(how: str, home: Path) -> None:
             while left:
                 left = left[os.write(descriptor, left) :]
     if how == "close":
-        # Nothing more will be heard of it, and it does not end by itself.
+        # Sends nothing more, and does not end by itself.
         time.sleep(600)
 
 
@@ -120,15 +120,16 @@ CLOCKS = ("time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "perf_
 
 
 def bend(factor: float, how: str, home: Path) -> None:
-    """Another clock in the place of each of Python's, so many times as fast: where engines ask for it, or wherever it
-    is, as test libraries do that freeze the time."""
+    """Replaces Python's clocks by clocks that run `factor` times as fast: in the module `time` only, or in every
+    module, as test libraries do that freeze time.
+    """
     bent = {getattr(time, name): _bent(getattr(time, name), factor) for name in CLOCKS}
     for module in list(sys.modules.values()) if how == "everywhere" else [time]:
         for name, value in list(vars(module).items()):
             with suppress(TypeError):
                 if value in bent and module is not sys.modules[__name__]:
                     setattr(module, name, bent[value])
-    # So that the clocks part, however fast this machine is.
+    # Long enough that the clocks diverge on any machine.
     time.sleep(SLEEP_SECONDS)
 
 
@@ -145,7 +146,7 @@ _FILE = 4096
 
 
 def spoil(how: str, home: Path) -> None:
-    """`home` is the store's directory, in the trial's, in the run's."""
+    """`home` is the store's directory, below the trial's directory, which is below the run's."""
     trial = next(above for above in home.parents if above.name.startswith("trial-"))
     SPOILS[how](trial)
 
@@ -184,7 +185,7 @@ class _directory:
 
 
 def _mount(trial: Path) -> None:
-    """A file system in memory, and one that is there already: what is in the directory that VANDALS_CANARY names."""
+    """Mounts a file system in memory, and binds the directory that VANDALS_CANARY names."""
     for name, source, kind, flags in (
         ("in memory", b"tmpfs", b"tmpfs", 0),
         ("bound", os.fsencode(os.environ["VANDALS_CANARY"]), b"", 4096),
@@ -202,7 +203,7 @@ def _replace_by_link(trial: Path) -> None:
 
 
 def _signal_forker(number: signal.Signals) -> None:
-    # The other child of the run's process.
+    # The fork server is the other child of the run's process.
     for process in psutil.Process(os.getppid()).children():
         if process.pid != os.getpid():
             process.send_signal(number)

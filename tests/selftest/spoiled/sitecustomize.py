@@ -3,8 +3,8 @@
 DYNO_SPOILT lists functions of this module, separated by commas. DYNO_CONSTANTS is a JSON object of constants and
 their values for the command: {"dyno.selftest.trials.BLOCKS": 3}.
 
-Python imports this module before all of Dyno's, so that Dyno imports what is replaced here. A spoiler must import
-only the module that it spoils.
+Python imports this module before all modules of Dyno, so that Dyno imports the replacements made here. A spoiler must
+import only the module that it spoils.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def tail_is_halved() -> None:
 
 
 def far_tail_is_shortened() -> None:
-    """Shortens only what affects the p999, and keeps the order."""
+    """Shortens only latencies that affect the p999, and keeps their order."""
     import numpy as np
 
     _recorded(lambda spans: np.where(spans < FAR_NS, spans, (spans + FAR_NS) // 2))
@@ -127,7 +127,7 @@ def nothing_is_resident() -> None:
 
 
 def _used(**changed: int) -> None:
-    """Replaces figures of what a process used."""
+    """Replaces figures of a process's own resource usage."""
     from dyno.host import usage
 
     own = usage.own
@@ -183,8 +183,9 @@ def omission_is_coordinated() -> None:
 
 
 def steady() -> None:
-    """Breaks nothing: lets time pass only by the engine's work and by readings of the clock, so that figures are the
-    same on a busy machine."""
+    """Breaks nothing, but makes figures independent of the machine's load: time passes only by the engine's work and
+    by readings of the clock.
+    """
     from dyno.engines import synthetic
     from dyno.measure import loop
 
@@ -201,7 +202,7 @@ def steady() -> None:
         return start
 
     loop.now, loop.native, synthetic.crc_hqx = now, lambda: None, checksum
-    # Without this, the run would report that its clock is wrong.
+    # Prevents the run from reporting a clock mismatch.
     loop.clocks = lambda loop: (monotonic_ns(),)
 
 
