@@ -74,7 +74,7 @@ def cpu_ns(command: Sequence[str], proof: str) -> int:
     """
     with tempfile.TemporaryFile("w+", errors="replace") as output:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
-        # Not RUSAGE_CHILDREN: other children of this process may end meanwhile.
+        # Don't use RUSAGE_CHILDREN: other children of this process may end meanwhile.
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
         output.seek(0)

@@ -76,7 +76,7 @@ def digest(file: Path) -> str:
     return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
-# -- what may be on a device --------------------------------------------------------------------------------------
+# -- contents of devices ------------------------------------------------------------------------------------------
 
 
 def ext4(file: Path) -> None:

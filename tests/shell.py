@@ -100,7 +100,7 @@ class Shell:
             self.kill_strays()
             process.communicate()
 
-    # -- what there is afterwards ---------------------------------------------------------------------------
+    # -- state afterwards -----------------------------------------------------------------------------------
 
     def shown(self, *arguments: object) -> Any:
         """Output of `dyno show --json` for the run file."""

@@ -134,7 +134,7 @@ def test_what_has_not_changed_is_not_drawn_again(page_of_made: Path, visit: Call
     assert page.locator("#chart-throughput .live svg[data-old]").count() == 1
 
 
-# -- harm ---------------------------------------------------------------------------------------------------------
+# -- harmful text -------------------------------------------------------------------------------------------------
 
 EVIL = "<img src=x onerror=alert(1)><script>alert(2)</script>"
 

@@ -618,7 +618,7 @@ def test_a_row_without_a_number_says_why_and_is_not_drawn(
     )
 
 
-# -- for everybody ----------------------------------------------------------------------------------------------
+# -- accessibility and safety -----------------------------------------------------------------------------------
 
 PAGES = ("index.html", "compare.html#a=day-1&b=day-5-2", "history.html#phase=read&engine=even")
 

@@ -237,7 +237,7 @@ def test_exit_statuses_are_documented() -> None:
 
 @pytest.fixture(scope="module")
 def run_files(run_file: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """That run and further runs that fill the remaining fields: an open loop of two seconds on an engine with a
+    """`run_file` and further runs that fill the remaining fields: an open loop of two seconds on an engine with a
     server, and a cold phase that one of the engines doesn't support.
     """
     place, found = tmp_path_factory.mktemp("runs"), [run_file]

@@ -140,7 +140,7 @@ def test_a_store_that_lost_acknowledged_rows_is_caught(disk: Path) -> None:
     assert writer.check() != ["quantity"]
 
 
-# -- what is flushed ----------------------------------------------------------------------------------------
+# -- flushes ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

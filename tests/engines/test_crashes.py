@@ -65,7 +65,7 @@ def words(row: dict[str, Any]) -> str:
     return " ".join(line for fault in row["faults"] for line in fault["witness"])
 
 
-# -- the power is cut ----------------------------------------------------------------------------------------
+# -- power cuts ----------------------------------------------------------------------------------------------
 
 
 def test_what_keeps_its_promise_is_found_to(shell: Shell) -> None:
@@ -122,7 +122,7 @@ def test_a_root_that_is_not_flushed_loses_exactly_the_last_commit(shell: Shell) 
     assert own.read_text() == "dear" and keep / f"{own.parent.name}-2" in stores
 
 
-# -- the process is killed -----------------------------------------------------------------------------------
+# -- killed processes ----------------------------------------------------------------------------------------
 
 
 def test_what_is_in_the_memory_of_a_killed_process_only_is_lost(shell: Shell) -> None:
@@ -268,7 +268,7 @@ def test_a_device_goes_with_the_command(shell: Shell, how: signal.Signals) -> No
     assert shell.left() == [] and states_left(shell) == []
 
 
-# -- found facts, each with its witness ----------------------------------------------------------------------
+# -- known findings ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.soak

@@ -77,7 +77,7 @@ def _forget() -> None:
         known.cache_clear()
 
 
-# -- what SIGKILL leaves -----------------------------------------------------------------------------------
+# -- contents after SIGKILL --------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -177,7 +177,7 @@ def test_a_store_that_lost_of_its_last_transaction_is_caught(lost: slice, tmp_pa
         survived(store, tmp_path, acknowledged)
 
 
-# -- what is flushed ---------------------------------------------------------------------------------------
+# -- flushes -----------------------------------------------------------------------------------------------
 
 
 def asked(store: Store) -> str:

@@ -58,7 +58,7 @@ def connect(engine: str, url: str) -> Any:
 
 
 def encrypted(engine: Any) -> tuple[Any, set[str]]:
-    """What a row records: its setting `tls`, and the codes of its caveats on encryption."""
+    """A row's setting `tls`, and the codes of its caveats about encryption."""
     codes = {caveat.code for caveat in engine.caveats()} & {"tls", "no-tls"}
     return engine.settings()["tls"], codes
 

@@ -73,7 +73,7 @@ def test_an_inconsistent_report_fails(how: str) -> None:
         check_report(TRIAD, BROKEN[how], 1)
 
 
-# -- what the kernel says of caches -------------------------------------------------------------------------------
+# -- cache sizes from the kernel ----------------------------------------------------------------------------------
 
 
 def test_caches_are_those_for_data_by_size(tmp_path: Path) -> None:

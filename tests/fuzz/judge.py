@@ -189,7 +189,7 @@ def _where(error: BaseException) -> str:
     return f"{type(error).__name__} at {' < '.join(reversed(frames[-3:]))}: {str(error)[:200]}"
 
 
-# -- what is not to be ----------------------------------------------------------------------------------------
+# -- checks of output -----------------------------------------------------------------------------------------
 
 NO_NUMBER = re.compile(r"(?<![\w.\\])[-+]?(nan|inf|NaN|Infinity)(?![\w])")
 # Figures that are percentages of a whole. Other percentages may exceed 100, such as the CPU time of several threads.

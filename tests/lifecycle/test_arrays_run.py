@@ -127,7 +127,7 @@ def test_an_array_larger_than_what_a_trial_is_confined_to_is_written_and_reduced
 
 def test_rows_may_be_appended_in_several_transactions(shell: Shell) -> None:
     need("parquet")
-    # At most the number of rows that are left to append.
+    # The number of appends is at most the number of rows left to append.
     run(shell, "parquet", "--phases", "write,append", "-p", "appends=1000")
     for line in shell.attempts("parquet"):
         append = next(sample for sample in line["samples"] if sample["phase"] == "append")

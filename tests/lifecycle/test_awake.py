@@ -74,7 +74,7 @@ def test_a_process_of_idle_priority_is_on_each_core_and_below_no_trial(shell: Sh
     with waiting(shell) as process:
         idle = idlers(shell)
         assert sorted(map(sorted, idle.values())) == [[core] for core in CORES]
-        # They are children of the run, not of a process whose usage or memory is measured.
+        # The idle processes are children of the run, not of a process whose usage or memory is measured.
         worker = next(pid for pid in shell.alive() if "/trial-" in str(Path(f"/proc/{pid}/cwd").readlink()))
         for pid in idle:
             assert process.pid in parents(pid) and worker not in parents(pid)

@@ -250,7 +250,7 @@ def test_an_engine_that_takes_all_memory_is_stopped_early(shell: Shell) -> None:
     assert run(shell, "leaker", memory=0.3, retries=0) == 3
     (attempt,) = shell.attempts("leaker")
     taken = attempt["resources"]["peak_anonymous_bytes"]
-    # It leaks at most 1 GiB per second, and memory is checked 20 times per second.
+    # The engine leaks at most 1 GiB per second, and Dyno checks memory 20 times per second.
     assert 0.3 * GIB < taken < 1.5 * GIB
 
 

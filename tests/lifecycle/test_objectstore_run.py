@@ -78,7 +78,7 @@ def test_what_can_not_be_asked_for_is_one_line(shell: Shell, words: list[str], s
     assert "AKIDYNO" not in err and "geheim" not in err
 
 
-# -- a store that throttles: a proxy before the real server ---------------------------------------------------------
+# -- a throttling store: a proxy in front of the real server --------------------------------------------------------
 
 
 Refusal = tuple[int, str] | None
@@ -322,7 +322,7 @@ def test_errors_are_one_line_and_no_secret_is_printed(
         assert secret not in every
 
 
-# -- what is made of the figures ------------------------------------------------------------------------------------
+# -- reports and costs ----------------------------------------------------------------------------------------------
 
 PRICES = """
 currency = "EUR"

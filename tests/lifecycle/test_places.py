@@ -216,7 +216,7 @@ def test_an_output_that_does_not_wait_is_written_whole(shell: Shell) -> None:
     assert bash(shell, f"{line} 2>/dev/null").out == f"{3 * len(whole)}\n"
 
 
-# -- what -o names ----------------------------------------------------------------------------------------------
+# -- targets of -o ----------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -311,7 +311,7 @@ def test_devices_and_pipes_take_what_is_shown(shell: Shell, places: Path) -> Non
     assert (places / "out").read_bytes() == b"begun\n" + (places / "-").read_bytes()
 
 
-# -- in the middle of a run -------------------------------------------------------------------------------------
+# -- failures during a run --------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -448,7 +448,7 @@ def test_a_run_that_is_stopped_before_its_first_trial_has_ended_leaves_no_file(
         out, err = run.communicate(timeout=PATIENCE)
     assert (run.returncode, out, err.splitlines()[-1]) == (130, "", "dyno: interrupted")
     assert not (shell.home / "new.json").exists()
-    # With --overwrite, the old file is gone although the run had no trials.
+    # With --overwrite, the old file is gone although the run completed no trial.
     assert (shell.home / "r.json").exists() is not bool(more)
     assert shell.strays() == []
     assert shell.left() == []
@@ -463,7 +463,7 @@ def test_too_few_open_files_are_one_line(shell: Shell) -> None:
     assert shell.left() == []
 
 
-# -- where commands are called ----------------------------------------------------------------------------------
+# -- working directories and terminals --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["loop", "away", "file", "file/x", "/proc/x"])

@@ -129,7 +129,7 @@ def test_the_attempts_at_a_trial_are_counted_across_an_interruption(shell: Shell
     assert shell.dyno(*command).status == 0
     lines = shell.file.read_bytes().splitlines(keepends=True)
     crash = next(at for at, line in enumerate(lines) if b'"outcome":"crash"' in line)
-    # As if the run had been killed between the crash and the second attempt.
+    # Imitates a run that was killed between the crash and the second attempt.
     before = b"".join(lines[: crash + 1])
     shell.file.write_bytes(before)
     assert shell.dyno(*command, "--resume").status == 0

@@ -70,7 +70,7 @@ def test_nothing_that_an_engine_tells_of_an_address_has_what_is_secret_in_it(
     assert told(shell, ended, *outputs) == []
 
 
-# -- where an address stands ------------------------------------------------------------------------------------
+# -- sources of an address --------------------------------------------------------------------------------------
 
 
 @pytest.fixture

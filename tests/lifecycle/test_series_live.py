@@ -59,7 +59,7 @@ def test_records_of_the_ioc_count_their_changes() -> None:
     assert text.count("record(calc,") == 3 and text.count('"A+1"') == 3 and text.count('".1 second"') == 3
 
 
-# -- what came of it ----------------------------------------------------------------------------------------
+# -- lost, late and missing events --------------------------------------------------------------------------
 
 
 def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *numbers: list[float]) -> LiveRun:
@@ -139,7 +139,7 @@ def test_an_event_missing_from_the_archive_voids_the_phase(monkeypatch: pytest.M
         received.verify(Port(1))  # type: ignore[arg-type]
 
 
-# -- one that falls behind ----------------------------------------------------------------------------------
+# -- an archive that falls behind ---------------------------------------------------------------------------
 
 
 def test_an_archive_that_falls_behind_fails_with_the_rate_it_sustained(

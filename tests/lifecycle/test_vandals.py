@@ -119,7 +119,7 @@ def test_no_figure_is_higher_by_a_clock_that_was_slowed(shell: Shell, clients: i
     assert sample["wall_ns"] >= sample["elapsed_ns"]
 
 
-# -- what can't be removed ------------------------------------------------------------------------------------------
+# -- immutable and mounted files ------------------------------------------------------------------------------------
 
 
 def ran(shell: Shell, engine: str) -> Any:

@@ -109,7 +109,7 @@ def test_without_fio_one_line_says_what_installs_it(shell: Shell, tmp_path: Path
     assert not shell.file.exists()
 
 
-# -- what is refused ------------------------------------------------------------------------------------------
+# -- refusals -------------------------------------------------------------------------------------------------
 
 
 def refused(shell: Shell, *more: object) -> str:
@@ -210,7 +210,7 @@ def test_nothing_beyond_a_small_area_is_written(shell: Shell, tmp_path: Path) ->
     assert file.read_bytes()[64 << 10 :] == b"\xa7" * (MIB - (64 << 10))
 
 
-# -- what the kernel or the file system refuses ---------------------------------------------------------------
+# -- refusals by the kernel or the file system ----------------------------------------------------------------
 
 WITHOUT_IO_URING = """#!{python}
 import ctypes, os, struct, sys

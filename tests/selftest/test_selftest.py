@@ -87,7 +87,7 @@ def verdicts(shell: Shell, only: str) -> tuple[int, dict[str, dict[str, Any]]]:
     return status, {each["name"]: each for each in told["checks"]}
 
 
-# -- nothing is broken ----------------------------------------------------------------------------------------
+# -- intact Dyno ----------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -118,7 +118,7 @@ def test_every_check_is_here_and_says_what_it_guards(sound: Mapping[str, Mapping
     assert len({each["guards"] for each in sound.values()}) == len(NAMES)
 
 
-# -- one thing is broken --------------------------------------------------------------------------------------
+# -- one broken part ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

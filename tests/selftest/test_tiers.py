@@ -45,7 +45,7 @@ def without_strace(shell: Shell, instead: str | None = None) -> None:
     shell.given["PATH"] = str(place)
 
 
-# -- what can be traced ---------------------------------------------------------------------------------------
+# -- traced engines -------------------------------------------------------------------------------------------
 
 
 @needs_strace
@@ -144,7 +144,7 @@ def test_what_nobody_has_run_against_the_real_thing_is_declared_whatever_is_seen
     assert (status, found["verdict"]) == (1, "broken")
 
 
-# -- what can't -----------------------------------------------------------------------------------------------
+# -- engines that can't be traced -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

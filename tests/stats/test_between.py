@@ -18,7 +18,7 @@ from dyno.results import Attempt, Run
 from dyno.stats.metric import metric
 from dyno.stats.two_runs import OF_THE_MOMENT, Difference, between, differences, halves
 
-# -- what differs ---------------------------------------------------------------------------------------------
+# -- differences ----------------------------------------------------------------------------------------------
 
 HOST = {
     "kernel": "6.1",
@@ -215,7 +215,7 @@ def test_a_latency_that_is_longer_is_slower() -> None:
     assert throughput.verdict.kind == "alike"
 
 
-# -- in turns -------------------------------------------------------------------------------------------------
+# -- interleaved runs -----------------------------------------------------------------------------------------
 
 
 def started(run: Run, minutes: Sequence[int]) -> Run:
@@ -280,7 +280,7 @@ def test_in_turns_a_block_without_a_sample_of_one_is_left_out() -> None:
     assert (other.center, other.verdict.ratio, other.verdict.more) == (None, None, 1)
 
 
-# -- what is refused ------------------------------------------------------------------------------------------
+# -- refusals -------------------------------------------------------------------------------------------------
 
 
 def test_runs_of_two_suites_are_refused() -> None:
@@ -306,7 +306,7 @@ def test_runs_with_no_row_in_common_are_refused(other: Run) -> None:
         between(reads(sqlite=(100,) * 3), other)
 
 
-# -- halves ---------------------------------------------------------------------------------------------------
+# -- halves of a run ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("blocks", "first"), [(6, 3), (7, 3), (10, 5)])

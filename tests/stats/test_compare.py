@@ -26,7 +26,7 @@ def only(run: Run, engine: str, baseline: str) -> Comparison:
     return found
 
 
-# -- which rows -----------------------------------------------------------------------------------------------
+# -- selection of rows ----------------------------------------------------------------------------------------
 
 
 def test_a_ratio_is_by_block_so_that_a_drift_of_the_machine_is_in_both_parts() -> None:

@@ -152,7 +152,7 @@ def test_a_run_that_is_not_complete_is_a_doubt() -> None:
 
 @pytest.mark.parametrize(("spread", "doubted"), [(0.08, False), (0.11, True)])
 def test_an_interval_that_reaches_far_is_a_doubt(spread: float, doubted: bool) -> None:
-    # For three trials, Student's t interval reaches 2.48 standard deviations: 22 %, and 31 %.
+    # For three trials, Student's t interval reaches 2.48 standard deviations: the spreads give 22 % and 31 %.
     rates = (10_000 * (1 - spread), 10_000, 10_000 * (1 + spread))
     run = a_run(*(an_attempt(block, a_sample(per_second=rate)) for block, rate in enumerate(rates)))
     assert codes(run) == ({"wide"} if doubted else set())
@@ -342,7 +342,7 @@ def test_what_was_resident_is_told_where_it_is_known() -> None:
     assert "%" not in said(unknown, "lukewarm")[1]
 
 
-# -- who the bottleneck is ----------------------------------------------------------------------------------------
+# -- bottlenecks --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -387,7 +387,7 @@ def test_a_bottleneck_that_is_not_known_is_not_suspected() -> None:
     assert codes(a_run(*sound(client=cpu(10), server=cpu(5_000)))) == set(), "of how many cores?"
 
 
-# -- waking up ----------------------------------------------------------------------------------------------------
+# -- wake-ups -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -517,7 +517,7 @@ def test_a_schedule_that_stood_still_is_a_doubt(wall: float | None, doubted: boo
         assert row.offered_per_second == row.served_per_second == pytest.approx(RATE / 1.011)
 
 
-# -- where the data live ------------------------------------------------------------------------------------------
+# -- storage of the data ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -550,7 +550,7 @@ def test_an_engine_that_was_still_at_work_is_a_doubt_of_its_size(settled: bool |
         assert "in 1 of 3 trials" in said(run, "unsettled")[1]
 
 
-# -- what the machine suffered ------------------------------------------------------------------------------------
+# -- strain on the machine ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ CHANCE = 3 * sqrt(0.95 * 0.05 / EXPERIMENTS)
 INTERPOLATED = 0.01
 
 
-# -- by the method that it claims -----------------------------------------------------------------------------
+# -- the documented method ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -161,7 +161,7 @@ def test_the_median_is_in_the_interval_around_a_center() -> None:
     assert (found.median, found.high) == (9, 9)
 
 
-# -- as often as it claims ------------------------------------------------------------------------------------
+# -- coverage -------------------------------------------------------------------------------------------------
 
 
 def covered(noise: Noise, count: int, scale: float = 1.0) -> float:

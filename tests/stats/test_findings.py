@@ -73,7 +73,7 @@ def test_two_blocks_tell_nothing() -> None:
     assert found.checks[0].ratio is None and "2 blocks" in str(found.checks[0].why)
 
 
-# -- one against all others ---------------------------------------------------------------------------------
+# -- one engine against all others --------------------------------------------------------------------------
 
 
 def test_the_fastest_is_faster_than_each_other() -> None:
@@ -152,7 +152,7 @@ def test_a_claim_may_say_why_two_tools_are_compared_and_never_a_tool_with_dyno()
     assert found.kind == "can't tell" and "with Dyno's" in str(found.checks[0].why)
 
 
-# -- what is in no ratio ------------------------------------------------------------------------------------
+# -- rows without a ratio -----------------------------------------------------------------------------------
 
 
 def test_rows_of_two_tiers_are_in_no_ratio() -> None:
@@ -253,7 +253,7 @@ def test_a_finding_without_claims_is_not_checked() -> None:
     assert (found.kind, found.checks) == ("not checked", ())
 
 
-# -- facts and trials that fail -----------------------------------------------------------------------------
+# -- facts, and failed trials -------------------------------------------------------------------------------
 
 
 def test_facts_are_compared_as_they_are() -> None:
@@ -303,7 +303,7 @@ def test_a_share_of_trials_that_crash_takes_enough_trials(crashed: int, attempts
         assert (found.checks[0].failed, found.checks[0].attempts) == (crashed, attempts)
 
 
-# -- what can't be checked as it is written -------------------------------------------------------------------
+# -- findings that can't be checked as written ----------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

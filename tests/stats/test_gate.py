@@ -26,7 +26,7 @@ from dyno.stats.two_runs import between
 
 MARGIN = 0.05
 Trials = Sequence[Sequence[float]]
-"""For each row, the speeds of its trials."""
+"""The speeds of each row's trials."""
 
 
 def of(rows: Trials) -> Run:
@@ -162,7 +162,7 @@ def test_a_row_that_would_fail_alone_does_not_among_many() -> None:
     assert states([old for old, _ in many], [new for _, new in many])[0] == "unclear"
 
 
-# -- how often ------------------------------------------------------------------------------------------------
+# -- error rates ----------------------------------------------------------------------------------------------
 
 ROWS, TRIALS = 3, 10
 CHECKS = 400

@@ -107,7 +107,7 @@ def test_of_too_few_values_nothing_is_fitted() -> None:
     assert fit([(1, 1), (2, 2), (4, 4)]) is None and fit([(1, 1), (2, 2), (4, 4), (4, 5)]) is None
 
 
-# -- of a run ---------------------------------------------------------------------------------------------
+# -- growth in a run --------------------------------------------------------------------------------------
 
 
 def test_each_engine_and_phase_has_a_curve_of_its_medians() -> None:
@@ -145,7 +145,7 @@ def test_floors_and_rows_without_a_number_have_no_curve() -> None:
     assert growths(reads(*floors, *voids), PARAMETER) == []
 
 
-# -- as it is shown ---------------------------------------------------------------------------------------
+# -- output -----------------------------------------------------------------------------------------------
 
 
 def shown(run: Run, to: dict[float, str], held: tuple[float, ...] = ()) -> str:

@@ -52,7 +52,7 @@ def test_one_run_that_went_wrong_is_no_step() -> None:
 
 
 def test_what_does_not_change_is_called_changed_no_more_often_than_is_said() -> None:
-    """Also with log-normal noise and with one run in ten far off."""
+    """Holds for log-normal noise with one run in ten far off, too."""
     random = np.random.default_rng(7)
     trials, named = 300, 0
     for seed in range(trials):

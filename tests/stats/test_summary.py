@@ -55,7 +55,7 @@ def test_a_rate_counts_items_and_not_operations() -> None:
     assert row.throughput is not None and row.throughput.median == 150
 
 
-# -- why there is no number -------------------------------------------------------------------------------
+# -- reasons for a missing number -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("bad", range(3))
@@ -234,7 +234,7 @@ def test_a_phase_that_is_not_cold_has_no_residency() -> None:
     assert read_row(a_run(*sound())).resident_percent is None
 
 
-# -- what was used ----------------------------------------------------------------------------------------
+# -- resource usage ---------------------------------------------------------------------------------------
 
 USED: dict[str, int | None] = {"user_ns": 10, "system_ns": 20, "read_bytes": 30}
 
@@ -331,7 +331,7 @@ def test_write_amplification_is_unknown_without_both_figures_of_each_trial(
     assert read_row(a_run(*sound(2, **rest), an_attempt(2, a_sample(**odd)))).write_amplification is None
 
 
-# -- phases that make no sense ----------------------------------------------------------------------------
+# -- absent phases ----------------------------------------------------------------------------------------
 
 
 def test_an_absent_phase_has_no_row_and_is_told_once() -> None:

@@ -105,7 +105,7 @@ def test_under_three_blocks_there_is_no_ratio(blocks: int) -> None:
     assert judge(center([2.0, 2.0]), 2.0, blocks) == expected
 
 
-# -- so many more ---------------------------------------------------------------------------------------------
+# -- missing blocks -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -141,12 +141,12 @@ def test_beyond_a_thousand_it_says_no_number() -> None:
     assert of(spread(1.001, 5.0, 5)).more is None
 
 
-# -- 99 times in 100 ------------------------------------------------------------------------------------------
+# -- coverage -------------------------------------------------------------------------------------------------
 
 EXPERIMENTS = 2_000
 CHANCE = 3 * sqrt(0.99 * 0.01 / EXPERIMENTS)
 COUNTS = (3, 4, 5, 6, 8, 10, 20)
-# So wide that the verdict skips the slow search for the number of missing blocks.
+# A margin so wide that the verdict skips the slow search for the number of missing blocks.
 WIDE = 1.0
 
 

@@ -238,7 +238,7 @@ def test_a_program_that_is_missing_is_named_with_what_to_do(
         server.MongoDB(place, 256) if server is server_mongodb else server.FerretDB(place, {})
 
 
-# -- a user's own -----------------------------------------------------------------------------------------
+# -- a user's own server ----------------------------------------------------------------------------------
 
 
 def url(server: Any, user: str = "") -> str:

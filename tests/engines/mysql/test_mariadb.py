@@ -238,7 +238,7 @@ def test_a_users_own_server_is_used_and_left_as_it_was(server: Any, tmp_path: Pa
     own, url = server
     before = databases(own)
     mine = namespace.of(job(tmp_path / "left", own).home)
-    # As if left by a dead process: this number exceeds the highest process number.
+    # Imitates the database of a dead process: this number exceeds the highest process number.
     left = mine.replace(f"_{os.getpid()}_", "_4194999_")
     assert left != mine
     with asked(own) as execute:

@@ -261,7 +261,7 @@ def test_a_program_that_comes_in_a_wheel_is_found() -> None:
         Redis(absent, Path("/nowhere"), {})
 
 
-# -- a user's own -----------------------------------------------------------------------------------------
+# -- a user's own server ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("client", CLIENTS)

@@ -93,7 +93,7 @@ def test_a_body_that_is_another_does_not_conform(home: Path, monkeypatch: pytest
             CHECKS["objects"](port, None)
 
 
-# -- a store of one's own ------------------------------------------------------------------------------------------
+# -- a user's own store --------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -166,7 +166,7 @@ def test_where_a_bucket_is_elsewhere_its_region_is_told_and_not_silently_taken(
         given: dict[str, Value] = {"url": server.url, "bucket": "bucket"}
         with pytest.raises(Refused, match="in eu-west-7, not in us-east-1: set its region"):
             job_of("s3", home, given, _foreign(server.url)).open(home)
-        # It opens with the right region.
+        # The bucket opens with the right region.
         job_of("s3", home, {**given, "region": "eu-west-7"}, _foreign(server.url)).open(home).close()
 
 
@@ -345,7 +345,7 @@ def test_a_server_that_was_killed_has_all_that_it_acknowledged(home: Path, name:
 
 
 def _machine(home: Path) -> str:
-    """This machine's part of the names that Dyno gives."""
+    """This machine's part of the names that Dyno gives to its stores."""
     from dyno.servers import namespace
 
     probe = home / "probe"

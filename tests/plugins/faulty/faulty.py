@@ -122,7 +122,7 @@ class Surplus(Reads):
         yield from entries
 
 
-# -- a process that dies, hangs or swells ---------------------------------------------------------------------
+# -- crashes, hangs, memory -----------------------------------------------------------------------------------
 
 
 def segfault() -> None:
@@ -204,7 +204,7 @@ class Leaking(Reads):
             time.sleep(0.002)
 
 
-# -- noise, errors, litter ------------------------------------------------------------------------------------
+# -- output, errors, leftovers --------------------------------------------------------------------------------
 
 
 class Printing(Reads):

@@ -77,7 +77,7 @@ class Mapper(sqlite.SQLite):
         process.stdout.readline()
 
 
-# -- work that goes on ----------------------------------------------------------------------------------------
+# -- background work ------------------------------------------------------------------------------------------
 
 
 class Restless(memory.Memory):
@@ -147,7 +147,7 @@ while True:
 
 
 class Serving(Process):
-    """For each byte that it receives, it reads a page of a file and burns CPU time."""
+    """Server process that reads a page of a file and burns CPU time for each byte that it receives."""
 
     def __init__(self, home: Path, burn_us: int) -> None:
         self.data, self.socket = home / "data", home / "socket"
@@ -167,9 +167,9 @@ def serve(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) ->
 
 
 class Served(memory.Memory):
-    """For each get, it sends a request to its server and waits.
+    """The memory engine, whose gets send a request to its server and wait.
 
-    Its data is in a separate file while it is closed.
+    While it is closed, its data is in a separate file.
     """
 
     def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value], server: Serving) -> None:
@@ -224,7 +224,7 @@ class ServedKeys(memory.Keys):
         return nullcontext(ServedReads(self._engine))
 
 
-# -- work of the client's own ---------------------------------------------------------------------------------
+# -- work in the client ---------------------------------------------------------------------------------------
 
 
 class Burner(lmdb.Lmdb):

@@ -138,7 +138,7 @@ def _bent(clock: Callable[[], Any], factor: float) -> Callable[[], Any]:
     return lambda: begin + type(begin)((clock() - begin) * factor)
 
 
-# -- what the run is made of --------------------------------------------------------------------------------------
+# -- processes and directories of the run -------------------------------------------------------------------------
 
 IMMUTABLE = 0x10
 CANARY = "canary"
