@@ -158,7 +158,7 @@ def missing_go_ycsb() -> str | None:
 def build_go_ycsb() -> Path:
     """Builds go-ycsb where `missing_go_ycsb` looks for it. Raises RuntimeError with the output of go.
 
-    Not with `go install`: that refuses a module whose go.mod replaces another, as this one's does.
+    `go install` can't build it: it refuses a module whose go.mod replaces another, like go-ycsb's.
     """
     binary = go_ycsb_binary()
     if missing_go_ycsb() is None:

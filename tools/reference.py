@@ -103,7 +103,7 @@ def docstrings(kind: type) -> dict[str, tuple[str, str]]:
 
 
 def type_of(annotation: str) -> str:
-    """The type in JSON of an annotation."""
+    """JSON type of a field with this annotation."""
     kind = annotation.removesuffix(" | None")
     known = [TYPES[kind]] if kind in TYPES else [TYPES[part] for part in kind.split(" | ")]
     return " or ".join([*known, *(["null"] if kind != annotation else [])])

@@ -38,7 +38,7 @@ def relative(page: Path) -> str:
 
 
 def blocks(text: str) -> list[Block]:
-    """Every fenced block, in order."""
+    """All fenced blocks, in order."""
     return [Block(m[1], m[2]) for m in re.finditer(r"^```(\S*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)]
 
 

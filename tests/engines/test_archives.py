@@ -51,7 +51,7 @@ def test_gaps_name_checks_and_reasons() -> None:
 
 
 class Honest:
-    """A correct archive over a dict by name and time; the broken ones derive from it."""
+    """A correct archive over a dict by name and time; the broken archives derive from it."""
 
     def __init__(self, kept: dict[tuple[str, int], tuple[Any, ...]], names: Sequence[str]) -> None:
         self.kept, self.names = kept, names

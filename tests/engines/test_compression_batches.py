@@ -51,7 +51,7 @@ def test_an_engine_passes_the_check(spec: EngineSpec, tier: Tier, packer: str, c
 
 
 class Store:
-    """A correct store over a dict; the broken ones derive from it."""
+    """A correct store over a dict; the broken stores derive from it."""
 
     stores: dict[Path, dict[bytes, bytes]]
 
@@ -100,7 +100,7 @@ class SeeksBeyond(Keys):
 
 
 class SeeksBefore(Keys):
-    """A seek starts with the entry before, if one exists."""
+    """A seek starts with the entry before the key, if one exists."""
 
     def seek(self, key: bytes) -> Iterator[tuple[bytes, bytes]]:
         keys = sorted(self.entries)

@@ -59,7 +59,7 @@ TABLES = SysbenchTables(2, 100, "uniform")
 
 
 def report(test: str, **more: Any) -> Report:
-    """A report of ten transactions."""
+    """A plausible report of ten transactions, with changed fields."""
     reads, others = (10 * each for each in STATEMENTS[test])
     writes = others * 2 // 3
     facts = {"reads": reads, "writes": writes, "others": others - writes}

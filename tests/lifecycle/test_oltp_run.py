@@ -82,7 +82,7 @@ def test_figures_are_those_that_the_tools_print(shell: Shell, tmp_path: Path) ->
 
 
 def without(tmp_path: Path, tool: str) -> str:
-    """A PATH with everything except this tool."""
+    """Creates a PATH with every program except this tool."""
     for place in [*os.environ["PATH"].split(os.pathsep), "/usr/sbin"]:
         for path in Path(place).iterdir() if Path(place).is_dir() else ():
             if path.name not in TOOLS and not (tmp_path / path.name).exists():

@@ -1,5 +1,5 @@
-"""Guards the check of a published finding: only whole intervals confirm or contradict it. It can't tell if the
-interval holds a bound, if a row is missing or void, or if rows are of two tiers.
+"""Guards the check of a published finding: only whole intervals confirm or contradict it. The check leaves a finding
+open if the interval holds a bound, if a row is missing or void, or if rows are of two tiers.
 """
 
 from __future__ import annotations

@@ -198,7 +198,7 @@ def test_at_the_margin_itself_1_check_in_100_fails_whatever_the_number_of_rows(r
 
 
 def test_at_least_9_in_10_of_planted_regressions_of_10_percent_are_found() -> None:
-    """10 % more time for the same work, in one row of three."""
+    """One row of three needs 10 % more time for the same work."""
     found = [checked(number, [1.0, 1 / 1.1, 1.0], STEADY) for number in range(CHECKS)]
     assert sum(states_[1] == "slower" for states_ in found) >= 0.9 * CHECKS
     assert sum("slower" in (states_[0], states_[2]) for states_ in found) <= 0.01 * CHECKS

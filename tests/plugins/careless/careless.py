@@ -161,7 +161,7 @@ def _questdb(home: Path, tier: Tier, options: Mapping[str, Value], clients: int)
 INFLUXDB = careless("influxdb", Tier.POWER, server=_influxdb)
 QUESTDB = careless("questdb", Tier.POWER, server=_questdb)
 POSTGRESQL = careless("postgresql", Tier.POWER, server=_postgresql)
-# The adapter would refuse this server at tier power.
+# Opened at tier volatile, because the adapter would refuse this server at tier power.
 MARIADB = careless(
     "mariadb",
     Tier.POWER,
