@@ -14,7 +14,7 @@ from dyno.contracts.model import SETTINGS, Tier
 
 @dataclass(frozen=True)
 class Cell:
-    """Suite + engine (with its options) + one value for each parameter; the tier is part of it."""
+    """A suite, an engine with its options, a tier, and a value for each parameter."""
 
     suite: Text
     engine: Text
@@ -38,23 +38,23 @@ class Cell:
 
     @cached_property
     def asked(self) -> str:
-        """The engine as requested, with its options: 'sqlite:journal_mode=wal'."""
+        """The requested engine with its options: 'sqlite:journal_mode=wal'."""
         options = "+".join(text for k, v in sorted(self.options.items()) for text in _option_texts(k, v))
         return f"{self.engine}:{options}" if options else self.engine
 
     @cached_property
     def label(self) -> str:
-        """The row's label: the user's, or the engine as requested. `results.labels` may set a better one."""
+        """The row's label: the user's own, or else `asked`. `results.labels` may set a better one."""
         return self.name or self.asked
 
     @cached_property
     def combination(self) -> str:
-        """Key of its parameters' values: only cells with the same key may be compared."""
+        """Key of the parameters' values. Only cells with equal keys may be compared."""
         return repr(sorted(self.params.items()))
 
 
 def _option_texts(name: str, value: Value) -> list[str]:
-    """['cache_mib=8']; one text for each of the engine's own settings: ['set.jit=on', 'set.work_mem=8 MB']."""
+    """['cache_mib=8']. For the engine's own settings, one text each: ['set.jit=on', 'set.work_mem=8 MB']."""
     text = ("yes" if value else "no") if isinstance(value, bool) else str(value)
     with suppress(ValueError):
         if name == SETTINGS and (settings := shlex.split(text)):

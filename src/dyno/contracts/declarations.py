@@ -18,7 +18,7 @@ from dyno.contracts.value_types import LEAST, MOST, MOST_REAL
 
 MOST_VALUES, MOST_CAVEATS, MOST_NAME = 1_000, 100, 200
 LONGEST = 1 << 24
-"""Most characters of an exception's text that are reported."""
+"""Maximum length of a reported exception text, in characters."""
 _CODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
 _PLAIN: dict[str, type | tuple[type, ...]] = {"str": str, "bool": bool, "int": int, "float": (int, float)}
 
@@ -34,7 +34,7 @@ def checked_text(value: object, where: str) -> str:
     """Returns the text. `where`: 'engine lmdb: version'. Raises InvalidValue."""
     if not isinstance(value, str):
         raise InvalidValue(f"{where}: expected text, got {_shown(value)}")
-    # A plain str, whatever methods a subclass has.
+    # A subclass of str may override methods: convert it to a plain str.
     return str.__str__(value)
 
 
@@ -82,7 +82,7 @@ def checked_caveats(caveats: Iterable[object], where: str) -> list[dict[str, str
 
 
 def checked_count(value: object, where: str) -> int:
-    """Returns a number of things, or of ns. Raises InvalidValue."""
+    """Returns a count, or a duration in ns. Raises InvalidValue."""
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MOST:
         raise InvalidValue(f"{where}: expected a whole number from 0 up, got {_shown(value)}")
     return int.__int__(value)
@@ -119,10 +119,12 @@ def deferred(path: str) -> Callable[..., Any]:
 
 
 def type_errors(declared: Any, kind: type | None = None, where: str = "") -> Iterator[str]:
-    """Yields a line for each field that is missing or of another type than `kind` (None: its own) annotates."""
+    """Yields a line for each field that is missing or has the wrong type. The annotations are those of `kind`, or of
+    the declaration's own class if `kind` is None.
+    """
     for name, annotation in (kind or type(declared)).__annotations__.items():
         field = f"{where}: {name}" if where else name
-        # A named tuple keeps its annotations in another form than a data class.
+        # The annotations of a named tuple are ForwardRef objects, those of a data class are plain strings.
         annotation = getattr(annotation, "__forward_arg__", annotation)
         if not hasattr(declared, name):
             yield f"{field} is missing"
@@ -137,7 +139,7 @@ def type_errors(declared: Any, kind: type | None = None, where: str = "") -> Ite
 
 
 def _alternatives(annotation: str) -> list[str]:
-    """'Callable[[Any], str | None] | None' as its two parts."""
+    """Splits "Callable[[Any], str | None] | None" into its two alternatives."""
     parts, depth = [""], 0
     for character in annotation:
         depth += {"[": 1, "]": -1}.get(character, 0)
@@ -149,7 +151,7 @@ def _alternatives(annotation: str) -> list[str]:
 
 
 def _fits(value: Any, annotation: str) -> bool:
-    """True for a type that is not known here: others check these."""
+    """Returns True for types that are not known here: other code checks them."""
     if annotation in _PLAIN:
         return isinstance(value, _PLAIN[annotation])
     if annotation == "None":

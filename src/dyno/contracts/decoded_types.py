@@ -1,4 +1,4 @@
-"""Types of values with the limits that the run file's decoder enforces: see `dyno.results`.
+"""Value types with the limits that the run file's decoder enforces: see `dyno.results`.
 
 For type checkers, tables are plain mappings.
 """
@@ -37,12 +37,12 @@ class _Used(TypedDict, total=False):
     asked_bytes: Count | None
     read_bytes: Count | None
     written_bytes: Change | None
-    """Negative if more was dropped than written."""
+    """Negative if more dirty bytes were dropped than written."""
     peak_resident_bytes: Count | None
 
 
 class _Resources(_Used, total=False):
-    """In schema 1, the client's counters are on this level."""
+    """Resources of a whole trial. In schema 1, the client's counters are on this level."""
 
     client: _Used | None
     server: _Used | None

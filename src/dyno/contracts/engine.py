@@ -20,7 +20,7 @@ from dyno.host import installation, interpreters
 CLIENTS = ("one", "threads", "processes")
 GAPS = ("unsupported", "upstream", "todo")
 TIER, OWN = "tier", ("name", "tier", "label")
-"""Reserved keys in an engine spec: `-e lmdb:tier=power+name=a`. No option may have these names."""
+"""TIER and OWN are reserved keys in an engine spec: `-e lmdb:tier=power+name=a`. No option may have these names."""
 _NAME = re.compile(r"[a-z][a-z0-9_-]*")
 
 
@@ -33,57 +33,66 @@ class Gap(NamedTuple):
 
 
 class Engine(Protocol):
-    """An opened engine, as its opener returns it. Inherit from it to write only what differs.
+    """An opened engine, as its opener returns it. Inherit from this class to write only what differs from the
+    defaults.
 
-    The opener is called as `opener(home, tier, options)`, and `opener(home, tier, options, server)` for an engine
-    with a server. `home` is an existing directory of this store alone, `tier` one of the declared tiers, `options`
-    has every option by name, `server` is running. After `close` the same home may be opened again by a new call."""
+    The opener is called as `opener(home, tier, options)`, and for an engine with a server as `opener(home, tier,
+    options, server)`. `home` is an existing directory that belongs to this store alone. `tier` is one of the declared
+    tiers. `options` has every option by name. `server` is running. After `close`, a new call may open the same home
+    again.
+    """
 
     def close(self) -> None:
-        """Closes files, maps and connections. By default there are none."""
+        """Closes files, maps and connections. The default does nothing."""
 
     def version(self) -> str:
         """Returns the versions of the engine and its client: '0.9.36 (py-lmdb 3.0.0)'."""
 
     def settings(self) -> Mapping[str, Value | None]:
         """Returns the effective settings that decide speed or durability, read back from the engine where possible.
-        By default there are none."""
+        The default returns none.
+        """
         return {}
 
     def files(self) -> Iterable[Path]:
-        """Returns the files that hold the data now. By default there are none: everything is in memory."""
+        """Returns the files that hold the data now. The default returns none: everything is in memory."""
         return ()
 
     def caveats(self) -> Iterable[Caveat]:
-        """Returns remarks about fairness, printed beside every number. By default there are none."""
+        """Returns remarks about fairness, printed beside every number. The default returns none."""
         return ()
 
 
 class Server(Protocol):
-    """The server of one trial: started by Dyno in a directory of its own, or a user's, which Dyno leaves alone."""
+    """The server of one trial. Dyno starts it in a directory of its own, or it is a user's server, which Dyno leaves
+    running.
+    """
 
     own: bool
-    """True if Dyno started it, and will stop it and delete its data."""
+    """True if Dyno started the server, and will stop it and delete its data."""
 
     def start(self) -> None:
-        """Starts it, also again after `stop` or `kill`; returns when it answers. Raises Refused if it doesn't."""
+        """Starts the server, also after `stop` or `kill`, and returns when it answers. Raises Refused if it doesn't
+        answer.
+        """
 
     def stop(self) -> None:
-        """Shuts it down cleanly, with all data on disk. Raises Absent for a user's server."""
+        """Shuts the server down cleanly, with all data on disk. Raises Absent for a user's server."""
 
     def kill(self) -> None:
-        """Sends SIGKILL to all its processes. Raises Absent for a user's server."""
+        """Sends SIGKILL to all processes of the server. Raises Absent for a user's server."""
 
     def close(self) -> None:
-        """Ends it for good, as fast as possible; its data is not needed any more."""
+        """Ends the server for good, as fast as possible: its data is not needed any more."""
 
     def pids(self) -> Iterable[int]:
-        """Returns the ids of its processes, without descendants and lost nodes. Empty for a user's server and for a
-        stopped one."""
+        """Returns the ids of the server's processes, without descendants and lost nodes. Empty for a user's server
+        and for a stopped server.
+        """
 
 
 class Nodes(ABC):
-    """A server of several nodes, started by Dyno, that may lose one of them. Recognised by `isinstance`."""
+    """A server of several nodes, started by Dyno, that may lose one node. Dyno recognises it by `isinstance`."""
 
     copies = 1
     """Number of nodes that keep each item."""
@@ -107,11 +116,12 @@ class Nodes(ABC):
 
 
 class Maintenance(NamedTuple):
-    """Work that an engine does only now and then: a checkpoint, a log rotation, a compaction. `dyno crash` triggers
-    it, so that crashes hit it too and not only commits."""
+    """Occasional work of an engine: a checkpoint, a log rotation, a compaction. `dyno crash` triggers it, so that
+    crashes also hit maintenance and not only commits.
+    """
 
     what: str
-    """'checkpoint'; for an engine without maintenance, what it does instead."""
+    """Name of the work, such as 'checkpoint'. For an engine without maintenance: what the engine does instead."""
     do: Callable[[Any], object] | None = None
     """Called with the opened engine between two commits; returns when the work is done or has begun. None for an
     engine whose commits leave no work for later."""
@@ -121,35 +131,38 @@ class Maintenance(NamedTuple):
 
 @dataclass(frozen=True)
 class PortSpec:
-    """The part of a declaration that holds for one port only. None and empty fields: as the engine declares."""
+    """The part of a declaration that holds for one port only. Fields that are None or empty change nothing."""
 
     implementation: Callable[..., Any] | str
-    """The class that implements the port, or its place as 'package.module:Class', imported in the worker."""
+    """The class that implements the port, or its import path 'package.module:Class', which only the worker imports.
+    """
     modules: tuple[str, ...] = ()
     """Modules that must be importable, in addition to the engine's."""
     requires: tuple[str, ...] = ()
-    """In addition to the engine's."""
+    """Pip requirements, in addition to the engine's."""
     packages: tuple[str, ...] = ()
-    """In addition to the engine's."""
+    """Debian packages, in addition to the engine's."""
     needs: Callable[[Mapping[str, Value]], str | None] = lambda options: None
-    """As `EngineSpec.needs`, and in addition to it."""
+    """Like `EngineSpec.needs`, and in addition to it."""
     options: tuple[Setting, ...] = ()
-    """In addition to the engine's."""
+    """Options, in addition to the engine's."""
     tiers: Mapping[Tier, Mapping[str, Value]] | None = None
-    """Replace the engine's; empty if nothing is stored through this port."""
+    """Tiers that replace the engine's; empty if nothing is stored through this port."""
     clients: str | None = None
     gaps: tuple[Gap, ...] = ()
     caveats: tuple[Caveat, ...] = ()
 
     def open(self, *arguments: Any) -> Any:
-        """Returns an instance of the implementation, called with these arguments: the opened engine comes first."""
+        """Returns `implementation` called with these arguments; the first argument is the opened engine."""
         implementation = self.implementation
         return (deferred(implementation) if isinstance(implementation, str) else implementation)(*arguments)
 
 
 @dataclass(frozen=True)
 class _Either:
-    """Calls two `needs` functions; returns the first complaint. A dataclass, so that two equal ones compare equal."""
+    """Calls two `needs` functions and returns the first complaint. It is a dataclass so that instances can be
+    compared.
+    """
 
     one: Callable[[Mapping[str, Value]], str | None]
     other: Callable[[Mapping[str, Value]], str | None]
@@ -160,7 +173,7 @@ class _Either:
 
 @dataclass(frozen=True)
 class EngineSpec:
-    """The declaration of an engine. The file it is in must not import the engine's library."""
+    """The declaration of an engine. The file with the declaration must not import the engine's library."""
 
     name: str
     title: str
@@ -175,28 +188,34 @@ class EngineSpec:
     modules: tuple[str, ...] = ()
     """Modules that must be importable."""
     requires: tuple[str, ...] = ()
-    """What pip installs, as PEP 508 requirements: 'lmdb>=1.4'."""
+    """Pip requirements in the form of PEP 508: 'lmdb>=1.4'."""
     builds: tuple[str, ...] = ()
-    """Build requirements that pip installs first, if `requires` don't declare them. Only with `python`."""
+    """Build requirements that pip installs first, needed if the packages in `requires` don't declare them. Only with
+    `python`.
+    """
     programs: tuple[Program, ...] = ()
     """Programs that `dyno install` builds or fetches."""
     packages: tuple[str, ...] = ()
-    """Debian packages that contain what `needs` looks for."""
+    """Debian packages with the files that `needs` looks for."""
     python: str = ""
-    """The Python version, '3.10', of an environment of its own in which its trials run."""
+    """Python version, such as '3.10', of the engine's own environment, in which its trials run. Empty: Dyno's
+    environment.
+    """
     options: tuple[Setting, ...] = ()
     refuse: Callable[[Tier, Mapping[str, Value]], str | None] = lambda tier, options: None
     """Returns why the options can't provide the tier, or None."""
     clients: str = "one"
-    """How several clients share it: 'threads' (of one process), 'processes', or 'one' (they can't)."""
+    """How several clients share the engine: as 'threads' of one process, as 'processes', or not at all ('one')."""
     sharing: Callable[[Mapping[str, Value]], str] | None = None
     """Returns the value of `clients` for these options, if an option decides it."""
     server: Callable[[Path, Any, Mapping[str, Value], int], Server | None] | None = None
-    """Returns its server, not yet started. Called with the server's directory, the tier, all options and the number
-    of clients. The call returns None if these options need no server."""
+    """Returns the engine's server, not yet started, or None if these options need no server. Called with the server's
+    directory, the tier, all options and the number of clients.
+    """
     gives: Callable[[Any], Tier] | None = None
-    """Called with an engine opened on a user's server; returns the tier that the server's settings provide. None if
-    the settings can't be read or don't decide the tier."""
+    """Called with an engine opened on a user's server; returns the tier that the server's settings provide. The field
+    is None if the settings can't be read or don't decide the tier.
+    """
     remove: Callable[[Path, Mapping[str, Value], Any], None] | None = None
     """Called with the home of a store, all options and the server; deletes the store from the server."""
     removal: Callable[[str, Mapping[str, Value]], str] | None = None
@@ -206,31 +225,37 @@ class EngineSpec:
     """Called with an exception from a user's server; returns the right that the server's user lacks, in the server's
     words, or None for any other error. The trial is then refused."""
     log: tuple[str, ...] = ()
-    """Patterns of the files, below the store's directory, that hold a commit when it is acknowledged ('*/wal/*').
-    For engines that write other files in the background: only these prove the tiers."""
+    """Glob patterns, relative to the store's directory, of the files that hold a commit when it is acknowledged
+    ('*/wal/*'). For engines that write other files in the background: only the matching files prove the tiers.
+    """
     upkeep: Callable[[Any], None] | None = None
-    """Called with the opened engine, untimed, before a phase that finds a modified store: what an administrator does
-    after a load, such as statistics for a query planner."""
+    """Called with the opened engine, untimed, before a phase that uses a modified store. It does what an
+    administrator does after a load, such as updating a query planner's statistics.
+    """
     seldom: Maintenance | None = None
-    """Its maintenance. None if unknown: then crashes are not tested in the middle of it."""
+    """The engine's maintenance. If it is None, the maintenance is unknown, and no crash is tested in the middle of
+    it.
+    """
     intact: Callable[[Any], str | None] | None = None
     """Called with the opened engine; runs the engine's own check of its files and returns what is wrong, or None."""
     in_place: str = ""
-    """Why a crash may leave half of a transaction that overwrites: such changes are not judged. Empty if it may
-    not."""
+    """Why a crash may leave half of a transaction that overwrites values; such changes are then not judged. Empty if
+    a crash can't leave half a transaction.
+    """
     needs: Callable[[Mapping[str, Value]], str | None] = lambda options: None
-    """Called with all options; returns what is missing here besides modules, with the remedy, or None."""
+    """Called with all options; returns what is missing on this machine besides modules, with the remedy, or None."""
     starting: Callable[[Mapping[str, Value]], float] = lambda options: 0.0
-    """Called with all options; returns the seconds that its server may take to start on two busy cores. Added to the
-    default timeout of a trial for each start."""
+    """Called with all options; returns the seconds that the server may take to start on two busy cores. Each start
+    adds them to a trial's default timeout.
+    """
     in_memory: bool = False
-    """True if it reads from memory alone, even if it writes files: it has no cold phases."""
+    """True if the engine reads only from memory, even if it writes files. It then has no cold phases."""
     floor: bool = False
     """True for a null engine: it does nothing, and its figure is the harness's own cost."""
     by_default: bool = True
-    """True if it runs without being named."""
+    """True if the engine runs without being named."""
     untested: str = ""
-    """Why nobody has run it against the real thing; empty if the tests run it."""
+    """Why nobody has run the engine against the real product; empty if the tests run it."""
 
     @property
     def gaps(self) -> tuple[Gap, ...]:
@@ -243,7 +268,7 @@ class EngineSpec:
         return tuple(caveat for port in self.ports.values() for caveat in port.caveats)
 
     def through(self, name: str) -> EngineSpec:
-        """Returns the declaration reduced to one port, with that port's additions merged in."""
+        """Returns the declaration reduced to one port, with the port's additions merged in."""
         port = self.ports[name]
         tiers = self.tiers if port.tiers is None else port.tiers
         return replace(
@@ -292,20 +317,23 @@ class EngineSpec:
             raise UsageError(f"default_tier is {default}, which is not among its tiers: {tiers}")
 
     def missing(self) -> tuple[str, ...]:
-        """Returns the modules that are not installed where its trials run, without importing any; or the interpreter
-        of its own, if that is missing."""
+        """Returns the modules that are not installed in the environment of its trials, without importing any. If the
+        engine's own interpreter is missing, returns that instead.
+        """
         if not self.python:
             return interpreters.missing(self.modules)
         python = self.interpreter()
         return (f"Python {self.python}",) if python is None else interpreters.missing(self.modules, python)
 
     def interpreter(self) -> Path | None:
-        """Returns the Python of its own environment; None if it needs no such environment or lacks it."""
+        """Returns the Python of the engine's own environment. None if it needs no such environment or the environment
+        is missing.
+        """
         return interpreters.interpreter(self.name, self.python) if self.python else None
 
     @property
     def remedy(self) -> str:
-        """The command that installs what it lacks; empty if no command can."""
+        """The command that installs the missing parts; empty if no command can."""
         if self._not_for_this_python():
             return ""
         if self.requires and not (self.programs or self.packages or self.python) and installation.apart():
@@ -321,16 +349,18 @@ class EngineSpec:
         return excluded and f"not available for Python {version} ({excluded})"
 
     def lacking(self, options: Mapping[str, Value] | None = None) -> str | None:
-        """Returns why it can't run here with these options (None: the defaults), in one line with the remedy; None if
-        it can."""
+        """Returns why the engine can't run here with these options (None: the defaults), in one line with the remedy.
+        Returns None if it can run.
+        """
         if missing := self.missing():
             remedy = self._not_for_this_python() or self.remedy
             return f"needs {', '.join(missing)}{remedy and ': '}{remedy}"
         return self.needing(options)
 
     def ask(self, name: str, *arguments: Any) -> Any:
-        """Calls a function of the declaration by its field's name: 'refuse', 'sharing', 'starting'. Raises UsageError
-        for any exception: the function may be a plug-in's."""
+        """Calls a function of the declaration by its field's name, such as 'refuse' or 'starting'. Raises UsageError
+        for any exception, because the function may belong to a plug-in.
+        """
         try:
             return getattr(self, name)(*arguments)
         except Exception as error:
@@ -338,16 +368,18 @@ class EngineSpec:
             raise UsageError(f"engine {self.name}: its `{name}` raised {type(error).__name__}: {reason}") from None
 
     def needing(self, options: Mapping[str, Value] | None = None) -> str | None:
-        """Returns what it lacks besides modules, in one line, or None."""
+        """Returns what the engine lacks besides modules, in one line, or None."""
         try:
             missing = self.needs(self.resolve({}) if options is None else options)
             return None if missing is None else sanitize(missing, keep="")
         except Exception as error:
-            # An error in a plug-in disables that engine only.
+            # An error in a plug-in disables only that plug-in's engine.
             return f"has a faulty `needs`: {type(error).__name__}: {sanitize(exception_text(error), keep='')}"
 
     def resolve(self, given: Mapping[str, Any]) -> dict[str, Value]:
-        """Returns every option by name: the parsed value from `given`, or else the default. Raises UsageError."""
+        """Returns every option by name: the parsed value from `given` if it is there, or else the default. Raises
+        UsageError.
+        """
         return resolve(self.options, given, f"engine {self.name}: option")
 
 
@@ -379,7 +411,7 @@ def _check_options(field: str, options: Iterable[Setting]) -> None:
         if setting.name in seen:
             raise UsageError(f"{field}: {setting.name} is declared twice")
         seen.add(setting.name)
-        # A default must be a value that a user could give.
+        # The default must be a value that a user could give.
         setting.read(setting.default, f"{field}: the default")
 
 

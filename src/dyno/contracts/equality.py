@@ -1,7 +1,7 @@
 """Compares answers of engines with expected values, by exact types and values.
 
-No method of an answer is called before its type is known to be one of Python's or NumPy's own: an engine's class,
-even a subclass of dict or str, may claim to equal anything.
+An engine's class, even a subclass of dict or str, may claim to equal anything. So no method of an answer is called
+before its type is known to be one of Python's or NumPy's own.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ _NOTHING = object()
 
 
 def same(got: Any, right: Any) -> bool:
-    """Whether two values are the same: None, bool, int, float, str or bytes; tuples, lists and dicts of these; NumPy
-    arrays.
+    """Returns whether two values are the same.
 
-    Types must be exactly these, at every level: 1, True and 1.0 are three values. The order of a dict does not
-    matter; its keys may not be floats or tuples. Arrays are compared by type, shape and bytes. Other values are never
-    the same.
+    The values may be None, bool, int, float, str or bytes; tuples, lists and dicts of these; and NumPy arrays. Types
+    must match exactly at every level: 1, True and 1.0 are three different values. The order of a dict does not
+    matter; its keys may not be floats or tuples. Arrays are compared by type, shape and bytes. Values of other types
+    are never the same.
     """
     kind = type(got)
-    # By identity: a metaclass may override equality, too.
+    # Types are compared by identity, because a metaclass may override equality too.
     if kind is not type(right):
         return False
     if kind in _PLAIN:
@@ -42,22 +42,22 @@ def same(got: Any, right: Any) -> bool:
 
 
 def positions_by_type(answers: Sequence[Any], kind: type) -> list[int]:
-    """Positions of the answers that are of exactly this type."""
+    """Returns the positions of the answers that have exactly this type."""
     return [at for at, answer in enumerate(answers) if type(answer) is kind]
 
 
 def expect(got: Any, right: Any, what: str) -> None:
-    """Raises Wrong unless both are the same."""
+    """Raises Wrong unless both values are the same."""
     if not same(got, right):
         raise Wrong(f"{what}: {difference(got, right)}")
 
 
 class PlannedFailure(Exception):
-    """Raised by a check inside a transaction that must then leave no trace."""
+    """Raised by a check inside a transaction, which must then leave no trace."""
 
 
 def is_list(got: Any, count: int) -> bool:
-    """Whether it is a list of this length, whatever its items."""
+    """Returns whether the answer is a list of this length, with any items."""
     return type(got) is list and len(got) == count
 
 
@@ -77,7 +77,7 @@ def array_difference(got: Any, right: NDArray[Any]) -> str:
 
 
 def shorten(value: Any, width: int = 90) -> str:
-    """A value for a message of one line."""
+    """Formats a value for a one-line message."""
     text = _text(value)
     return text if len(text) <= width else text[: width - 1] + "…"
 
@@ -113,11 +113,11 @@ def _dicts(got: Mapping[Any, Any], right: Mapping[Any, Any]) -> bool:
         if type(value) is not str:
             plain = False
     if plain:
-        # The common case of records: Python's own comparison is many times faster.
+        # Most records are such dicts, and Python's own comparison is many times faster.
         return bool(got == right)
     for key, value in got.items():
         wanted = right.get(key, _NOTHING)
-        # Without a call for strings, which most values are: it would take longer than the comparison.
+        # Strings, the most common values, are compared inline: calling `same` would take longer than the comparison.
         if value != wanted if type(value) is str is type(wanted) else not same(value, wanted):
             return False
     return True
@@ -129,13 +129,15 @@ def _keyed(got: Mapping[Any, Any], right: Mapping[Any, Any]) -> bool:
 
 
 def _key(key: Any) -> Any:
-    """The key with its type, since 1 and True are equal; a unique key for other types."""
+    """Returns the key with its type, since 1 equals True. For a key of another type, returns an object that equals
+    nothing.
+    """
     kind = type(key)
     return (kind, key) if any(kind is plain for plain in _PLAIN) else object()
 
 
 def _arrays(got: NDArray[Any], right: NDArray[Any]) -> bool:
-    # The bytes of objects are addresses.
+    # Arrays of Python objects are never the same: their bytes are addresses.
     if got.dtype != right.dtype or got.shape != right.shape or right.dtype.hasobject:
         return False
     return not right.nbytes or np.array_equal(_bytes(got), _bytes(right))
@@ -159,6 +161,6 @@ def _natively(answers: Sequence[Any], kind: type) -> list[int]:
     return result
 
 
-# Called for every answer of a trial. In Python it takes 30 ns per answer, as long as the whole measuring loop.
-# An older build of the native module may lack it.
+# This function is called for every answer of a trial. The Python version takes 30 ns per answer, as long as the whole
+# measuring loop. An older build of the native module may lack the native version.
 positions = _natively if hasattr(_native, "positions") else positions_by_type

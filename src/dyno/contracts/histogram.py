@@ -1,8 +1,9 @@
 """Latencies in an HdrHistogram: constant memory, merged without loss, saved in its interchange format.
 
-1 ns to 1 hour at 3 significant digits. The library encodes and decodes. It records one value at a time in Python,
-which is too slow for a loop, so `Recorder` computes the buckets of a whole slice by the same arithmetic, natively if
-possible. Percentiles are computed here, too, since the library walks over every counter in Python.
+The range is 1 ns to 1 hour at 3 significant digits. The library encodes and decodes. But it records one value at a
+time in Python, which is too slow for a loop, so `Recorder` computes the buckets of a whole slice by the same
+arithmetic, natively if possible. Percentiles are computed here too, because the library walks over every counter in
+Python.
 """
 
 from __future__ import annotations
@@ -22,12 +23,13 @@ from pyhdrh import decode
 from dyno.contracts.native import loaded
 
 _record = getattr(loaded(), "record", None)
-# Headers of the interchange format: cookie and length; cookie, length, offset, digits, lowest, highest and ratio.
+# Headers of the interchange format. Outer: cookie and length. Inner: cookie, length, offset, digits, lowest value,
+# highest value and ratio.
 _OUTER, _INNER = Struct(">II"), Struct(">IIIIQQd")
 LAYOUT = LOWEST, HIGHEST, DIGITS = 1, 3_600_000_000_000, 3
 MOST, OVERFLOW = 2.0**63, "counters overflow 64 bits"
 UNPACKED_BYTES = 1 << 20
-"""More than any of Dyno's histograms has."""
+"""Limit of an unpacked histogram, larger than any that Dyno writes."""
 PERCENTILES = {"p50": 50.0, "p90": 90.0, "p95": 95.0, "p99": 99.0, "p999": 99.9}
 
 
@@ -45,7 +47,7 @@ class Recorder:
         self.counts = np.zeros(_LAYOUT.counts_len, dtype=np.int64)
 
     def add(self, spans_ns: Sequence[int] | NDArray[np.int64]) -> None:
-        """Adds latencies, each cut to the histogram's range."""
+        """Adds latencies, each clamped to the histogram's range."""
         values = np.ascontiguousarray(spans_ns, dtype=np.int64)
         if _record is not None:
             _record(self.counts, values, _LAYOUT.sub_bucket_half_count_magnitude, HIGHEST)
@@ -53,7 +55,7 @@ class Recorder:
             self.counts += np.bincount(_buckets(values.clip(LOWEST, HIGHEST)), minlength=len(self.counts))
 
     def add_many(self, value_ns: int, count: int) -> None:
-        """Adds a latency that occurred `count` times."""
+        """Adds one latency `count` times."""
         single = Recorder()
         single.add([value_ns])
         self.counts += single.counts * count
@@ -62,7 +64,7 @@ class Recorder:
         self.counts += other.counts
 
     def encode(self) -> bytes | None:
-        """HdrHistogram's compressed interchange format; None if nothing was recorded."""
+        """Returns HdrHistogram's compressed interchange format; None if nothing was recorded."""
         filled = np.flatnonzero(self.counts)
         if not len(filled):
             return None
@@ -74,9 +76,9 @@ class Recorder:
 
 
 def _buckets(values: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Index of the counter of each value."""
+    """Returns the index of each value's counter."""
     magnitude = _LAYOUT.sub_bucket_half_count_magnitude
-    # The exponent of frexp is the number of bits; float64 holds every value below 2 ** 53 exactly.
+    # frexp's exponent is the number of bits; float64 represents every integer below 2 ** 53 exactly.
     bits = np.frexp((values | _LAYOUT.sub_bucket_mask).astype(np.float64))[1]
     bucket = bits.astype(np.int64) - (magnitude + 1)
     index: NDArray[np.int64] = ((bucket + 1) << magnitude) + (values >> bucket) - _LAYOUT.sub_bucket_half_count
@@ -85,7 +87,7 @@ def _buckets(values: NDArray[np.int64]) -> NDArray[np.int64]:
 
 @cache
 def _ends() -> NDArray[np.int64]:
-    """Highest value of each counter, like the library's `get_highest_equivalent_value`."""
+    """Returns the highest value of each counter, like the library's `get_highest_equivalent_value`."""
     magnitude = _LAYOUT.sub_bucket_half_count_magnitude
     index = np.arange(_LAYOUT.counts_len, dtype=np.int64)
     bucket = np.maximum((index >> magnitude) - 1, 0)
@@ -95,41 +97,44 @@ def _ends() -> NDArray[np.int64]:
 
 
 def quantile(indices: NDArray[np.intp], counts: NDArray[np.int64], percentile: float) -> int:
-    """A percentile in ns, from the filled counters of a histogram and their indices in ascending order."""
+    """Returns a percentile in ns, given a histogram's filled counters and their indices in ascending order."""
     return int(_ends()[indices[_positions(counts, [percentile])[0]]])
 
 
 def _positions(counts: NDArray[np.int64], percentiles: Iterable[float]) -> NDArray[np.intp]:
-    """Positions of the counters that contain each percentile."""
+    """Returns the position of the counter that contains each percentile."""
     at = np.cumsum(counts)
     whole = int(at[-1])
-    # Beyond the precision of a float, the rank may come out one too high.
+    # For counts beyond a float's precision, the rank may come out one too high.
     ranks = [min(max(int(percentile * whole / 100 + 0.5), 1), whole) for percentile in percentiles]
     return np.searchsorted(at, ranks)
 
 
 def _merged(encoded: Iterable[bytes | None]) -> tuple[int, NDArray[np.int64]]:
-    """Counters of all histograms together, from the first to the last that is filled, with the index of the first.
-    Empty without histograms. Raises ValueError for a histogram that is not Dyno's."""
+    """Returns the summed counters of all histograms, from the first to the last filled one, and the index of the
+    first. Empty without histograms. Raises ValueError for a histogram that Dyno did not write.
+    """
     histograms = [each for each in encoded if each is not None]
     if not histograms:
-        # The common case: most rows lack most kinds of latencies.
+        # The common case: most rows have no histogram of most kinds of latencies.
         return 0, _NOTHING
     counts = _counts()
     try:
         low, high = _restore(counts, list(map(_content, histograms)), _INNER.size)
-    # The libraries raise many types of exceptions for damaged histograms.
+    # Damaged histograms make the libraries raise many types of exceptions.
     except Exception as error:
         counts[:] = 0
         raise ValueError(f"not a histogram: {error}") from None
-    # Filled counters are few and close together.
+    # Copy only this range: few counters are filled, and they are close together.
     merged = counts[low:high].copy()
     counts[low:high] = 0
     return low, merged
 
 
 def _content(whole: bytes) -> bytes:
-    """The unpacked counters behind their header. The library's classes would clear 34,000 counters per histogram."""
+    """Returns a histogram's unpacked counters with their header. The library's classes would clear 34,000 counters
+    per histogram.
+    """
     packed_cookie, length = _OUTER.unpack_from(whole)
     if packed_cookie != get_compression_cookie() or length != len(whole) - _OUTER.size:
         raise ValueError("another format")
@@ -144,8 +149,10 @@ def _content(whole: bytes) -> bytes:
 
 
 def restored(counts: NDArray[np.int64], histograms: Sequence[bytes], skip: int) -> tuple[int, int]:
-    """Adds the counters of several histograms, each from `skip` bytes on, to `counts`, which must be zero. Returns
-    the index of the first filled counter, and that after the last. Raises ValueError, and others."""
+    """Adds the counters of several histograms to `counts`, which must be zero. In each histogram, the counters begin
+    after `skip` bytes. Returns the index of the first filled counter, and the index after the last. Raises ValueError
+    for an overflow, and the decoder's errors.
+    """
     low, high, each = len(counts), 0, np.zeros_like(counts)
     for content in histograms:
         each[:] = 0
@@ -156,7 +163,7 @@ def restored(counts: NDArray[np.int64], histograms: Sequence[bytes], skip: int) 
         filled = np.flatnonzero(each)
         if len(filled):
             low, high = min(low, int(filled[0])), max(high, int(filled[-1]) + 1)
-    # Python's integers: a sum of floats could be rounded up to the limit.
+    # Python's integers are exact: a sum of floats could be rounded up to the limit.
     if sum(counts[low:high].tolist()) >= MOST:
         raise ValueError(OVERFLOW)
     return min(low, high), high
@@ -174,11 +181,11 @@ def _counts() -> NDArray[np.int64]:
 
 _SHOWN = {**PERCENTILES, "max": 100.0}
 _UNKNOWN: dict[str, int | None] = dict.fromkeys(_SHOWN)
-"""Shared, since most rows of a large run have no response times."""
+"""A shared constant, since most rows of a large run have no response times."""
 
 
 def percentiles(encoded: Iterable[bytes | None]) -> dict[str, int | None]:
-    """p50 to p999 and max, in ns, of all histograms together; None without histograms."""
+    """Returns p50 to p999 and max of the merged histograms, in ns; None values without histograms."""
     low, counts = _merged(encoded)
     if not len(counts):
         return _UNKNOWN
@@ -186,8 +193,9 @@ def percentiles(encoded: Iterable[bytes | None]) -> dict[str, int | None]:
 
 
 def curve(encoded: Iterable[bytes | None], at: Sequence[float], beyond: int = 1) -> list[tuple[float, int]]:
-    """Percentiles `at` in ns, of all histograms together, if at least `beyond` values lie above each: the 99.99th of
-    a hundred values would be just the largest. Empty without histograms."""
+    """Returns the percentiles `at` of the merged histograms, in ns. A percentile is left out if fewer than `beyond`
+    values lie above it: the 99.99th of a hundred values would be just the largest. Empty without histograms.
+    """
     low, counts = _merged(encoded)
     whole = int(counts.sum())
     known = [percentile for percentile in at if (100 - percentile) * whole >= beyond * 99.999]
@@ -195,6 +203,6 @@ def curve(encoded: Iterable[bytes | None], at: Sequence[float], beyond: int = 1)
 
 
 def _at(low: int, counts: NDArray[np.int64], percentiles: Iterable[float]) -> list[int]:
-    """Percentiles in ns; `low` is the index of the first counter."""
+    """Returns percentiles in ns; `low` is the index of the first counter."""
     values: list[int] = _ends()[_positions(counts, percentiles) + low].tolist()
     return values

@@ -1,4 +1,4 @@
-"""The vocabulary of the design as frozen types, for the declarations of engines and suites."""
+"""Basic types of the declarations of engines and suites, most of them frozen."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dyno.contracts.value_types import Value as Value
 
 
 class UsageError(Exception):
-    """A mistake of the user: one line that says what is wrong and what would be right."""
+    """A user's mistake. The message is one line that says what is wrong and what would be right."""
 
 
 class Refused(Exception):
@@ -20,11 +20,11 @@ class Refused(Exception):
 
 
 class Absent(Exception):
-    """A phase that makes no sense for an engine as requested, such as a cold phase without files."""
+    """A phase makes no sense for the requested engine, such as a cold phase without files."""
 
 
 class Wrong(Exception):
-    """An engine gave a wrong answer. It voids the phase."""
+    """An engine gave a wrong answer. The phase becomes void."""
 
 
 class Tier(str, enum.Enum):
@@ -67,7 +67,7 @@ class Caveat:
 
 
 STAND_IN_PREFIX = "not-"
-"""Prefix of the caveat `not-ENGINE`, for a row whose server is another product than its engine's name says."""
+"""Prefix of the caveat `not-ENGINE`, for a row whose server is not the product that the engine's name promises."""
 
 
 @dataclass(frozen=True)
@@ -77,27 +77,31 @@ class Phase:
     name: str
     title: str
     unit: str
-    """The item that is counted, in the singular: 'key', 'op'."""
+    """The counted item, in the singular: 'key', 'op'."""
     writes: bool
     temperature: str = "none"
-    """'hot': an untimed round comes first. 'cold': the engine is closed and its files are evicted first."""
+    """'hot': an untimed round comes first. 'cold': the engine is closed and its files are evicted first. 'none':
+    neither.
+    """
     checked: str = ""
-    """How its answers are checked, for `dyno list` and the docs."""
+    """How the phase's answers are checked, for `dyno list` and the docs."""
     kinds: Mapping[str, bool] = field(default_factory=dict)
     """Kinds of operations in a mixed phase, and whether each writes."""
     parts: tuple[str, ...] = ()
     """Names of the parts of a latency."""
     reported: bool = False
-    """An outside tool does and measures the work. Its figures are never ranked with Dyno's own."""
+    """True if an outside tool does and measures the work. Its figures are never ranked with Dyno's own."""
     metric: str = "throughput"
     """The metric that rows are compared by: see `stats.metric`."""
     alias: str = ""
     """A self-explanatory second name, also used by the overview."""
     by_default: bool = True
-    """Measured without being named."""
+    """True if the phase is measured without being named."""
 
     one_call: str = ""
-    """When the phase is a single call, which can't have a rate: 'always', or a parameter's value as 'txn=all'."""
+    """When the phase is a single call, which can't have a rate: 'always', or for one value of a parameter, as
+    'txn=all'.
+    """
 
     def unpaced(self, params: Mapping[str, Value]) -> bool:
         """Whether the phase can't have a rate with these parameters."""
@@ -110,25 +114,25 @@ class Phase:
 
 
 class Preset(NamedTuple):
-    """Values for a named size of a run. `budget` is the time of a phase, and `timeout` that of a trial, in
-    seconds."""
+    """Defaults for a named size of a run. `budget` limits a phase and `timeout` a trial, in seconds."""
 
     params: Mapping[str, Value | tuple[Value, ...]]
-    """A tuple is a list of values to measure."""
+    """Parameters by name. A tuple is a list of values to measure."""
     samples: int
     budget: float
     timeout: float
     phases: tuple[str, ...] = ()
-    """Phases to measure unless some are named; all if empty."""
+    """Phases to measure unless the user names some; all if empty."""
     until: str | None = None
-    """Width of intervals to reach, such as '10%', unless the user sets samples or times: `samples` is then the
-    minimum number of blocks. None: exactly `samples` blocks."""
+    """Target width of the intervals, such as '10%', unless the user sets samples or times; `samples` is then the
+    minimum number of blocks. None: exactly `samples` blocks.
+    """
     within: float | None = None
     """Seconds after which no further block begins."""
 
 
 SETTINGS = "set"
-"""The option for an engine's own settings: see `servers.set_option`."""
+"""Name of the option for an engine's own settings: see `servers.set_option`."""
 
 
 class Trial(NamedTuple):

@@ -9,12 +9,12 @@ REMEDY = "install a Rust toolchain (cargo) and install Dyno again"
 
 
 def built() -> bool:
-    """Whether the module exists. Does not import it."""
+    """Returns whether the module exists, without importing it."""
     return find_spec("dyno._native") is not None
 
 
 def loaded() -> Any:
-    """The native module; None if it was not built."""
+    """Returns the native module; None if it was not built."""
     try:
         import dyno._native as native
     except ImportError:

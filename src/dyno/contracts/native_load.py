@@ -1,7 +1,8 @@
 """Native load: the requests of a port as bytes, sent by the loop in rust/wire instead of the engine's library.
 
-A port is written once, for its library. For native load its connection is replaced by one that asks an `Exchange`:
-run to encode an operation, a method ends at its first request; run again with the response, it returns its answer.
+A port is written once, for its library. For native load its connection is replaced by one that calls `Exchange.ask`.
+A method of the port then runs twice. To encode the operation, it runs until its first request. When the response is
+there, it runs again and returns its answer.
 """
 
 from __future__ import annotations
@@ -13,21 +14,21 @@ from dyno.contracts.model import Refused
 from dyno.contracts.native import REMEDY, loaded
 
 Request = bytes | tuple[tuple[bytes, int], ...]
-"""One request with one response, or several requests with their numbers of responses."""
+"""A request with one response, or several requests, each with its number of responses."""
 CLIENT, NATIVE_CLIENT = "client", "native"
-"""The option of a server's engine that names its client, and the value of it that is native load."""
+"""CLIENT is the option of a server's engine that selects the client; NATIVE_CLIENT is its value for native load."""
 _NOTHING = object()
 
 
 def missing_native(options: Mapping[str, Any]) -> str | None:
-    """What native load lacks here if these options request it, in one line; None if nothing."""
+    """Returns what native load lacks here if these options request it, in one line; None if nothing is missing."""
     if options.get(CLIENT) != NATIVE_CLIENT or hasattr(loaded(), "Wire"):
         return None
     return f"needs Dyno's native module for client={NATIVE_CLIENT}: {REMEDY}"
 
 
 class Requested(BaseException):
-    """Ends a method at its first request. No error: nothing in a method may handle it as one."""
+    """Ends a method at its first request. It is no Exception, so that a port's `except Exception` doesn't catch it."""
 
     def __init__(self, request: Request) -> None:
         self.request = request
@@ -36,8 +37,8 @@ class Requested(BaseException):
 class Exchange:
     """Stands between a port and its connection.
 
-    `protocol`: one of `dyno._native.Wire`. `descriptor`: of the connected socket. `encrypted`: whether the connection
-    uses TLS, which native load doesn't speak: raises Refused.
+    `protocol` is a protocol of `dyno._native.Wire`, and `descriptor` that of the connected socket. `encrypted` says
+    whether the connection uses TLS. Native load doesn't speak TLS: raises Refused.
     """
 
     def __init__(self, protocol: str, descriptor: int, encrypted: bool) -> None:
@@ -45,18 +46,18 @@ class Exchange:
             raise Refused("native load can't use an encrypted connection: use --load library")
         self.protocol, self.descriptor = protocol, descriptor
         self.active = False
-        """Whether requests go to `ask`; otherwise the library sends them."""
+        """If True, requests go to `ask`; otherwise the library sends them."""
         self._response: Any = _NOTHING
 
     def ask(self, request: Request) -> Any:
-        """Returns the response to the method's request. Raises Requested if it was not sent yet."""
+        """Returns the response to the method's request. Raises Requested if there is no response yet."""
         response, self._response = self._response, _NOTHING
         if response is _NOTHING:
             raise Requested(request)
         return response
 
     def request(self, method: Callable[[Any], Any], argument: Any) -> Request:
-        """The request of one call of `method`. Raises TypeError if it sends none."""
+        """Returns the request of one call of `method`. Raises TypeError if the method sends none."""
         self.active = True
         try:
             method(argument)
@@ -67,7 +68,7 @@ class Exchange:
         raise TypeError("an operation that sends no request has no native load")
 
     def answer(self, method: Callable[[Any], Any], argument: Any, response: Any) -> Any:
-        """What `method` returns for this response. Raises TypeError if it sends a second request."""
+        """Returns the answer of `method` for this response. Raises TypeError if the method sends a second request."""
         self.active, self._response = True, response
         try:
             return method(argument)
@@ -92,7 +93,7 @@ class Rows:
 
 
 class NativeCall:
-    """A method of a port that native load can call. Called by itself, it goes through the library."""
+    """A method of a port that native load can call. A direct call goes through the library."""
 
     def __init__(self, method: Callable[[Any], Any], exchange: Exchange) -> None:
         self._method, self._exchange = method, exchange
@@ -108,7 +109,9 @@ class NativeCall:
 
 
 class NativePair:
-    """Two calls whose requests are sent one after the other. `arguments` splits the operation's argument."""
+    """Two calls whose requests are sent one after the other. The second takes the operation's argument, the first
+    what `first_argument` returns for it.
+    """
 
     def __init__(self, first: NativeCall, second: NativeCall, first_argument: Callable[[Any], Any]) -> None:
         self._first, self._second, self._argument = first, second, first_argument

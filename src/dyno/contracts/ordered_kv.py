@@ -26,20 +26,21 @@ class KVReader(Protocol):
     def get(self, key: bytes) -> bytes | None: ...
 
     def seek(self, key: bytes) -> Iterator[Entry]:
-        """Entries in key order, from the first whose key is at least `key`. Several seeks may be interleaved with
-        each other and with other reads."""
+        """Returns entries in key order, from the first key that is at least `key`. Several seeks may be interleaved
+        with each other and with other reads.
+        """
 
     def first(self, key: bytes) -> Entry | None:
-        """The first entry of a seek, or None."""
+        """Returns the first entry of a seek, or None."""
         return next(self.seek(key), None)
 
     def stretch(self, key: bytes, count: int) -> list[Entry]:
-        """Up to `count` entries of a seek."""
+        """Returns up to `count` entries of a seek."""
         return list(islice(self.seek(key), count))
 
 
 class KVWriter(Protocol):
-    """Writes of one transaction. `get` sees its own writes."""
+    """Writes of one transaction. `get` sees the transaction's own writes."""
 
     def get(self, key: bytes) -> bytes | None: ...
 
@@ -49,23 +50,27 @@ class KVWriter(Protocol):
 
 
 class OrderedKV(Protocol):
-    """An ordered key-value store: bytes to bytes, keys in the order of their bytes.
+    """An ordered key-value store that maps bytes to bytes. Keys are in the order of their bytes.
 
     Engines implement it as a class called with `(engine,)`; each client has an instance. Subclasses inherit `single`
     and `close`.
     """
 
     def reading(self) -> AbstractContextManager[KVReader]:
-        """Many reads of one state, without later commits of others. This instance does not write meanwhile, and the
-        reader is invalid afterwards."""
+        """Opens a reader for many reads of one state, without later commits by others. This instance does not write
+        meanwhile, and the reader is invalid afterwards.
+        """
 
     def single(self) -> AbstractContextManager[KVReader]:
-        """A single read, or the few that belong to one, of the latest committed state, as the engine's users do
-        it."""
+        """Opens a reader of the latest committed state, for one operation with a single read or a few. Engines
+        implement it the way their users read.
+        """
         return self.reading()
 
     def writing(self) -> AbstractContextManager[KVWriter]:
-        """A transaction: committed at the end of the block with the tier's durability, or discarded if it raises."""
+        """Opens a transaction. It is committed at the end of the block with the tier's durability, or discarded if
+        the block raises.
+        """
 
     def close(self) -> None:
         return None
@@ -74,7 +79,7 @@ class OrderedKV(Protocol):
 # -- transactions for engines whose batches can't be read back ------------------------------------------------
 
 Pending = Mapping[bytes, "bytes | None"]
-"""Writes that wait for the commit: values, and None for deletions."""
+"""Writes that wait for the commit: values by key, and None for deletions."""
 _UNSEEN = object()
 
 
@@ -84,7 +89,7 @@ class Overlay:
     def __init__(self, get: Callable[[bytes], bytes | None]) -> None:
         self._get = get
         self.pending: dict[bytes, bytes | None] = {}
-        # The dict's own method, so that a put needs no Python frame.
+        # `put` is the dict's own method, so that it needs no Python frame.
         self.put = self.pending.__setitem__
 
     def get(self, key: bytes) -> bytes | None:
@@ -97,7 +102,9 @@ class Overlay:
 
 @contextmanager
 def overlay(get: Callable[[bytes], bytes | None], commit: Callable[[Pending], None]) -> Iterator[Overlay]:
-    """A writer whose writes are passed to `commit` together at the end of the block, or discarded if it raises."""
+    """A writer that collects its writes, and passes them to `commit` at the end of the block or discards them if it
+    raises.
+    """
     writer = Overlay(get)
     yield writer
     commit(writer.pending)
@@ -118,11 +125,11 @@ def fill(batch: Any, pending: Pending) -> None:
 Opened = Callable[[str], AbstractContextManager[OrderedKV]]
 Check = Callable[[Opened, Tier | None], None]
 _ODD = (b"\x00", b"\x00\xff", b"a", b"a\x00", b"aa", b"ab", b"b", b"\x7f", b"\x80", b"\xff", b"\xff\xff", b"k" * 200)
-"""Keys that are sorted correctly only by their bytes."""
+"""Keys that are sorted correctly only if compared as bytes."""
 
 
 def _expect(got: Any, expected: Any, what: str) -> None:
-    # Imported here: it imports NumPy, which takes longer than listing an engine.
+    # Imported here because the module imports NumPy, which takes longer than listing an engine.
     from dyno.contracts.equality import difference, same
 
     if not same(got, expected):
@@ -130,7 +137,7 @@ def _expect(got: Any, expected: Any, what: str) -> None:
 
 
 def _all(kv: OrderedKV, start: bytes = b"") -> list[Entry]:
-    """All entries from a key on. Raises Wrong if the ways of reading disagree."""
+    """Returns all entries from a key on. Raises Wrong if two ways of reading disagree."""
     with kv.reading() as reader:
         entries = list(reader.seek(start))
         _compare(reader, start, entries)

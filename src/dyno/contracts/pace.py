@@ -10,8 +10,9 @@ LOOPS = ("auto", "native", "python")
 LIBRARY_LOAD, NATIVE_LOAD = LOADS = ("library", "native")
 FOREVER_NS = 1 << 62
 PATIENCE = 10
-"""Largest factor by which a duration or a warm-up may take longer than requested, pauses included: building and
-checking a very short operation takes far longer than the operation."""
+"""Largest factor by which a duration or a warm-up may exceed the request, pauses included: for very short operations,
+building inputs and checking answers takes far longer than the operations.
+"""
 
 
 @dataclass(frozen=True)
@@ -19,19 +20,22 @@ class Pace:
     """Duration, rate and loop of a phase."""
 
     budget_ns: int = FOREVER_NS
-    """Longest time; the operations may end before."""
+    """Maximum measured time; the operations may run out earlier."""
     duration_ns: int | None = None
-    """Fixed duration: repeat rounds until it elapses (overrides the budget), or until PATIENCE times that with
-    pauses."""
+    """Fixed duration: repeat rounds until it elapses (overrides the budget). Pauses included, the phase takes at most
+    PATIENCE times the duration.
+    """
     warmup_ns: int = 0
-    """Duration of unrecorded rounds beforehand."""
+    """Duration of unrecorded rounds before the phase."""
     rate: float | None = None
-    """Operations due per second, all clients together; None for a closed loop."""
+    """Operations due per second, of all clients together; None for a closed loop."""
     arrivals: str = UNIFORM
     loop: str = "auto"
     seed: int = 1
     check_ns: int = FOREVER_NS
-    """Longest time for checking the phase's answers. The phase ends then, with the operations checked so far."""
+    """Maximum time for checking the phase's answers. When it is used up, the phase ends with the operations checked
+    so far.
+    """
 
     @property
     def limit_ns(self) -> int:

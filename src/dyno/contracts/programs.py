@@ -1,5 +1,7 @@
 """Programs that `dyno install` builds or fetches for an engine: their pinned source and where they are installed.
-A program that comes in a wheel is a requirement of the engine."""
+
+A program that is available as a wheel is a pip requirement of its engine instead.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +22,11 @@ class GoModule(NamedTuple):
     sum: str
     """Go's hash of the module's content: 'h1:...'."""
     package: str = "."
-    """The package in it that is the program: './cmd/name'."""
+    """The package of the program in the module: './cmd/name'."""
     least: str = ""
-    """The earliest version of Go that builds it."""
+    """The earliest version of Go that can build it."""
     files: Mapping[str, str] = {}
-    """Files to add before the build, because the module lacks them: text by path."""
+    """Files that the module lacks, added before the build: text by path."""
 
 
 class Jar(NamedTuple):
@@ -39,13 +41,14 @@ class Jar(NamedTuple):
 
 
 class Jars(NamedTuple):
-    """A Java program in many archives: these and their dependencies. Maven resolves and fetches them."""
+    """A Java program in many archives: the listed ones and their dependencies. Maven resolves and fetches them."""
 
     artifacts: tuple[str, ...]
     """Each as 'group:artifact:version'; a leading minus excludes the dependencies of that archive."""
     sha256: str
-    """SHA-256, in hexadecimal, of what `sha256sum *` prints for all archives: a line of hash, two blanks and file
-    name for each, sorted by name."""
+    """SHA-256, in hexadecimal, of the output of `sha256sum *` for all archives: a line of hash, two blanks and file
+    name for each, sorted by name.
+    """
 
 
 class Program(NamedTuple):
@@ -57,7 +60,7 @@ class Program(NamedTuple):
 
     @property
     def home(self) -> Path:
-        """Its directory in the cache, whether or not it exists."""
+        """The program's directory in the cache, whether or not it exists."""
         return directories.cache() / "programs" / f"{self.name}-{self.version}"
 
     @property

@@ -1,7 +1,7 @@
 """Parses numbers, times and sizes: 1M, 2k, 64MiB, 5m, 300ms.
 
-Letters without an i are powers of 1,000, with an i powers of 1,024 (IEC 80000-13). Case does not matter, since nobody
-counts in thousandths.
+Unit letters without an i are powers of 1,000, those with an i powers of 1,024 (IEC 80000-13). Case does not matter:
+nobody needs m for thousandths.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _MICROSECONDS = {
     "d": 86_400_000_000,
 }
 _LONGEST = 100
-"""Most characters of a number."""
+"""Maximum length of a number, in characters."""
 
 
 def number(text: str) -> Fraction:
@@ -75,7 +75,7 @@ def _parted(text: str) -> tuple[Fraction, str]:
     match = _NUMBER.fullmatch(text.strip()) if len(text) <= _LONGEST else None
     if match is None:
         raise ValueError("is no number")
-    # Imported here: it would make `dyno list` 2 % slower.
+    # Imported here because it would make `dyno list` 2 % slower.
     from fractions import Fraction
 
     return Fraction(match[1].replace("_", "")), match[2]

@@ -1,4 +1,4 @@
-"""Named values that a user may give: an engine's options and a suite's parameters, with parsers of their texts."""
+"""Named values that a user may give, such as an engine's options and a suite's parameters, and parsers for them."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from dyno.contracts.passwords import mask_argument, resolve_address
 from dyno.contracts.sanitize import sanitize
 
 SHOWN = 80
-"""Most characters of a user's value in a message."""
+"""Maximum length of a user's value in a message, in characters."""
 
 
 class Setting(NamedTuple):
-    """One named value that a user may give: an engine's option or a suite's parameter.
+    """A named value that a user may give: an engine's option or a suite's parameter.
 
-    `parse` returns the value of a text, or raises ValueError that says what would be right.
+    `parse` returns the value of a text. For an invalid text it raises ValueError with a message that says what would
+    be right.
     """
 
     name: str
@@ -29,15 +30,17 @@ class Setting(NamedTuple):
     default: Value
     help: str
     address: bool = False
-    """True for the address of a user's own server: see `addresses`. Its secrets are never shown or saved."""
+    """True if the value is the address of a user's own server: see `addresses`. Its secrets are never shown or saved.
+    """
     hold: Callable[[str], AbstractContextManager[str]] | None = None
-    """Called in the parent with a non-empty value: reserves it for the run, such as a device, and yields the value
-    for the trials. Raises UsageError."""
+    """Called in the parent with a non-empty value. It reserves the value (such as a device) for the run, and yields
+    the value that the trials use. Raises UsageError.
+    """
     phases: tuple[str, ...] = ()
-    """For a suite's parameter: the phases whose work depends on it; empty: all."""
+    """For a suite's parameter: the phases whose work depends on the parameter; empty for all."""
 
     def read(self, text: Any, owner: str) -> Value:
-        """Returns the value of a text, or of a value from a plan file. Raises UsageError."""
+        """Parses a text, or a value from a plan file. Raises UsageError."""
         if isinstance(text, bool):
             text = "yes" if text else "no"
         try:
@@ -48,7 +51,7 @@ class Setting(NamedTuple):
 
 
 MOST_COUNT = 10**12
-"""Default limit of whole numbers."""
+"""Default upper limit of whole numbers."""
 
 
 def integer(low: int, high: int = MOST_COUNT) -> Callable[[str], Value]:
@@ -70,8 +73,9 @@ _CPUS = re.compile(r"(\d+(?:\.\d+)?)?cpus(?:/(\d+))?")
 
 
 def by_cpus(low: int, high: int) -> Callable[[str], Value]:
-    """Returns a parser of whole numbers that also takes multiples of the CPUs that this process may run on: 'cpus',
-    '2cpus', '1.5cpus', 'cpus/2'. These are rounded and clamped to the bounds."""
+    """Returns a parser of whole numbers that also accepts multiples of the number of CPUs that this process may run
+    on: 'cpus', '2cpus', '1.5cpus', 'cpus/2'. Such multiples are rounded and clamped to the bounds.
+    """
     plain = integer(low, high)
 
     def parse(text: str) -> Value:
@@ -96,7 +100,7 @@ def percent(text: str) -> float:
 
 
 def choice(*names: str) -> Callable[[str], Value]:
-    """Returns a parser that takes one of `names`."""
+    """Returns a parser that accepts only `names`."""
 
     def parse(text: str) -> Value:
         if text not in names:
@@ -117,22 +121,22 @@ def boolean(text: str) -> Value:
 
 
 def format_value(text: object) -> str:
-    """A user's value in a one-line message, without passwords."""
-    # Passwords are masked first: they could not be recognised in half an address.
+    """Formats a user's value for a one-line message, with passwords masked."""
+    # Passwords are masked first: in a shortened address they could not be recognised.
     return sanitize(mask_argument(str(text)), SHOWN, "")
 
 
 def literal(value: object) -> str:
-    """A value of a TOML file in a one-line message."""
+    """Formats a value of a TOML file for a one-line message."""
     try:
         return format_value(repr(value))
     except (RecursionError, ValueError):
-        # Nested too deeply, or a number of thousands of digits.
+        # The value is nested too deeply, or is a number of thousands of digits.
         return "a value too long to show"
 
 
 def closest_match(word: str, names: Iterable[str]) -> str:
-    """'did you mean X?' if a name is similar, else the list of names."""
+    """Returns 'did you mean X?' if a name is similar, else the list of names."""
     from difflib import get_close_matches
 
     names = list(names)
@@ -151,7 +155,7 @@ def resolve(settings: Iterable[Setting], given: Mapping[str, Any], owner: str) -
 
 
 def unknown(what: str, word: object, names: Iterable[str], kin: Sequence[str] = ()) -> str:
-    """The message for an unknown name. `kin`: names to suggest instead of similar ones."""
+    """Returns the message for an unknown name. `kin`: names to suggest instead of similar names."""
     names, word = list(names), format_value(word)
     if not names:
         return f"{what} {shlex.quote(word)} is not known: there are none"

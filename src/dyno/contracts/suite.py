@@ -16,14 +16,15 @@ from dyno.contracts.settings import Setting
 
 
 class InFlight(Protocol):
-    """Runs many operations at once in one process, by the event loop of a client library."""
+    """Runs many operations at once in one process, on the event loop of a client library."""
 
     def begin(self, place: int, argument: Any) -> None:
-        """Starts an operation in a free place, without waiting for it."""
+        """Starts an operation in a free place, and does not wait for its end."""
 
     def ended(self, wait_ns: int) -> Sequence[tuple[int, Any]]:
-        """Places whose operations have ended since the last call, each with its answer, or the exception that it
-        raised. Waits up to `wait_ns` for the first one."""
+        """Returns the places whose operations have ended since the last call. Each comes with its answer, or with the
+        exception that it raised. Waits up to `wait_ns` until the first operation ends.
+        """
 
 
 @dataclass
@@ -39,20 +40,22 @@ class Operations:
     arguments: Sequence[Any]
     check: Callable[[Sequence[Any]], int]
     weights: Sequence[int] | None = None
-    """Items of each operation, which the throughput counts (the keys of an insert); None for one each."""
+    """Items of each operation, which the throughput counts, such as the keys of an insert. None: one item each."""
     kinds: Sequence[str] | None = None
-    """Kind of each operation in a mixed slice: each kind also has its own latencies."""
+    """Kind of each operation in a mixed slice. Each kind also gets its own latencies."""
     around: Callable[[], AbstractContextManager[Any]] = nullcontext
-    """A transaction around the slice: entered and left inside the timed region, but in no operation's latency."""
+    """A transaction around the slice. Entering and leaving it is timed, but belongs to no operation's latency."""
     held: AbstractContextManager[Any] | None = None
-    """A transaction around several slices, which share the object: entered in the timed region of the first and left
-    in that of the last, but in no operation's latency. `calls` takes what it yields. Excludes `around`."""
+    """A transaction around several slices, which share this object. It is entered in the timed region of the first
+    slice and left in that of the last, but belongs to no operation's latency. `calls` takes the value that it yields.
+    Excludes `around`.
+    """
     sizes: Sequence[int] | Callable[[Sequence[Any]], Sequence[int]] | None = None
-    """Bytes that each operation moves, or a function of the answers that returns them."""
+    """Bytes that each operation moves, or a function that computes them from the answers."""
     parts: Callable[[Sequence[Any]], Mapping[str, Sequence[int]]] | None = None
-    """Function of the answers: named parts of the operations' latencies in ns."""
+    """Function that takes the answers, and returns the named parts of the operations' latencies in ns."""
     many: InFlight | None = None
-    """Runs the operations instead of `calls`, up to `places` at once. Slices may share it."""
+    """Runs the operations instead of `calls`, up to `places` at once. Several slices may share one object."""
     places: int = 1
 
 
@@ -69,9 +72,9 @@ class Failure:
 
 @dataclass
 class Bulk:
-    """A phase of one timed call over N items. `feed` yields slices; the clock stops while it builds one.
+    """A phase of one timed call over many items. `feed` yields slices; the clock stops while it builds one.
 
-    `call` takes a flat iterable. `check` takes its answer and the number of records that it consumed.
+    `call` takes a flat iterable. `check` takes the call's answer and the number of records that the call consumed.
     """
 
     call: Callable[[Iterable[Any]], Any]
@@ -79,18 +82,19 @@ class Bulk:
     items_per_record: int
     check: Callable[[Any, int], int]
     moved: Callable[[Any, int], int] | None = None
-    """Bytes that the call moved; takes the same arguments."""
+    """Returns the bytes that the call moved; takes the same arguments as `check`."""
     counted: Callable[[Any, int], int] | None = None
-    """Items for the throughput, if not the records; takes the same arguments. For a call that reads, whose feed stops
-    the clock while the answer is checked."""
+    """Returns the items for the throughput, if these are not the records; takes the same arguments as `check`. It is
+    for a call that reads, whose feed stops the clock while the answer is checked.
+    """
 
 
 @dataclass(frozen=True)
 class Report:
-    """The report of an outside tool. Times in ns."""
+    """The report of an outside tool, with times in ns."""
 
     tool: str
-    """Name and version: 'sysbench 1.0.20'."""
+    """Name and version of the tool: 'sysbench 1.0.20'."""
     operations: int
     items: int
     elapsed_ns: int
@@ -98,13 +102,14 @@ class Report:
     first_error: str | None = None
     bytes: int | None = None
     latencies: Sequence[tuple[int, int]] = ()
-    """Its histogram: values in ns with their counts."""
+    """The tool's latency histogram: values in ns with their counts."""
     by_kind: Mapping[str, Sequence[tuple[int, int]]] = field(default_factory=dict)
     by_part: Mapping[str, Sequence[tuple[int, int]]] = field(default_factory=dict)
     series: Sequence[Mapping[str, int]] = ()
-    """As `Sample.series`."""
+    """Points like those of `Sample.series`."""
     cpu_ns: tuple[int, int] | None = None
-    """User and system CPU time, if the tool reports it. None: measured on the processes that the call started."""
+    """User and system CPU time, if the tool reports it. If None, Dyno measures the processes that the call started.
+    """
     facts: Mapping[str, Fact] = field(default_factory=dict)
 
 
@@ -124,68 +129,75 @@ Work = Operations | Bulk | Reported
 
 
 class Workload(Protocol):
-    """The dataset and the phases of one trial, in the worker's process. Inherit from it for the defaults."""
+    """The dataset and the phases of one trial, in the worker's process. Inherit from this class for the defaults."""
 
     def conformance(self) -> None:
-        """Checks the engine briefly against a model, in a directory of its own. Raises `Wrong`."""
+        """Checks the engine briefly against a model, in a separate directory. Raises `Wrong`."""
 
     def prepare(self, phase: Phase) -> None:
-        """Prepares everything that the phase needs, untimed: an empty store, or a loaded one."""
+        """Prepares the store for the phase, untimed. Depending on the phase, the store is empty or loaded."""
 
     def opens(self, phase: Phase) -> bool:
-        """Whether the phase measures the opening of the engine, which must not be opened before."""
+        """Returns whether the phase measures the opening of the engine. If so, the engine must not be opened before."""
         return False
 
     def connect(self) -> AbstractContextManager[Any]:
-        """A port on the prepared store, for one client. Entered in that client's thread or process."""
+        """Opens a port on the prepared store, for one client. Entered in that client's thread or process."""
 
     def native(self, phase: Phase) -> Callable[[Any], Any] | None:
-        """What makes a port of `connect` one for native load: with an `exchange`, and operations of
-        `dyno.contracts.native_load`. None if the engine's library runs the phase."""
+        """Returns a function that converts a port of `connect` to one for native load, with an `exchange` and
+        operations of `dyno.contracts.native_load`. Returns None if the engine's library runs the phase.
+        """
         return None
 
     def release(self) -> None:
         """Closes the engine, so that client processes can open it themselves."""
 
     def work(self, phase: Phase, port: Any, client: int, clients: int, round: int) -> Iterator[Work]:
-        """The client's share of the phase, slice by slice.
+        """Yields the client's share of the phase, slice by slice.
 
         Round 0 is the phase. Further rounds, each with its own inputs, are for warm-ups and durations; a phase that
-        can't be repeated yields nothing for them. Slices may be requested before earlier ones of the round are done,
-        and the iterator may end before that; in a phase that only reads, also before those of earlier rounds. So a
-        transaction around several slices must be `held`, and not be opened here.
+        can't be repeated yields nothing for them. Slices may be requested before earlier slices of the round are
+        done, and the iterator may end before they are done. In a phase that only reads, slices may even be requested
+        before those of earlier rounds are done. So a transaction around several slices must be `held`, rather than
+        opened here.
         """
 
     def payload_bytes(self, phase: Phase, items: int) -> int | None:
-        """Bytes that an application would have stored with that many items of a phase; None if unknown."""
+        """Returns the bytes that an application would have stored with this number of a phase's items; None if
+        unknown.
+        """
         return None
 
     def verify(self, phase: Phase) -> int:
-        """Checks the store after a phase that writes; returns the number of answers compared. Raises `Wrong`."""
+        """Checks the store after a phase that writes; returns the number of compared answers. Raises `Wrong`."""
         return 0
 
     def facts(self, phase: Phase) -> Mapping[str, Fact]:
-        """Facts of a phase for the run file. By default there are none."""
+        """Returns facts of a phase for the run file. The default returns none."""
         return {}
 
     def trial_facts(self) -> Mapping[str, Fact]:
-        """Facts of the whole trial, after its phases. By default there are none."""
+        """Returns facts of the whole trial, called after its phases. The default returns none."""
         return {}
 
     def files(self) -> Iterable[Path]:
-        """The suite's own files that a cold phase reads: they are evicted with the engine's, and don't count as its
-        size. By default there are none."""
+        """Returns the suite's own files that a cold phase reads. They are evicted with the engine's files, but don't
+        count towards the engine's size. The default returns none.
+        """
         return ()
 
     def place(self) -> Path | None:
-        """A file or directory on the device whose traffic is the phase's. None for that of the work directory."""
+        """Returns a file or directory on the device whose traffic is measured. None: the device of the work
+        directory.
+        """
         return None
 
     def engine(self) -> Engine:
-        """The opened engine."""
+        """Returns the opened engine."""
 
     def caveats(self) -> Iterable[Caveat]:
-        """The suite's own remarks about this engine's row."""
+        """Returns the suite's own remarks about this engine's row."""
         return ()
 
     def close(self) -> None: ...
@@ -197,8 +209,9 @@ class Column:
 
     title: str
     of: str
-    """'param', 'fact', 'rate' (a phase's items per second), 'operations' (its operations per second) or 'bandwidth'
-    (its bytes per second)."""
+    """Source of the figure: 'param', 'fact', 'rate' (a phase's items per second), 'operations' (a phase's operations
+    per second) or 'bandwidth' (a phase's bytes per second).
+    """
     name: str
     """Name of the parameter, fact or phase."""
     kind: str = "text"
@@ -212,10 +225,10 @@ class Layout:
 
     columns: tuple[Column, ...]
     legend: tuple[str, ...] = ()
-    """Explanations of the columns, a line each."""
+    """Explanations of the columns, one line each."""
     title: str = ""
     beside: bool = False
-    """True: below the tables by phase. False: instead of them."""
+    """If True, the table follows the tables by phase. If False, it replaces them."""
 
 
 @dataclass(frozen=True)
@@ -223,16 +236,18 @@ class Axis:
     """An axis of a chart."""
 
     of: str
-    """'param', 'fact' or 'metric' (`stats.metric`: throughput, bandwidth, a latency)."""
+    """Source of the figure: 'param', 'fact' or 'metric' (a metric of `stats.metric`: throughput, bandwidth, a
+    latency).
+    """
     name: str
     title: str = ""
-    """Title with unit; a metric has a default."""
+    """Title with the unit. Metrics have a default title."""
     kind: str = "count"
     """Format of a figure: 'count', 'bytes', 'ratio', 'rate' or 'ns'."""
     scale: str = "linear"
     """'linear' or 'log'."""
     marks: tuple[str, ...] = ()
-    """Names of numeric facts to mark by a line across the chart, such as the size of a cache."""
+    """Names of numeric facts that the chart marks by a line across, such as the size of a cache."""
 
 
 @dataclass(frozen=True)
@@ -247,29 +262,33 @@ class Curve:
     x: Axis
     y: Axis
     line: str = ""
-    """Parameter with a line for each of its values."""
+    """Name of a parameter; the chart gets a line for each of its values."""
     point: str = ""
-    """Parameter that orders the points of a line and labels them."""
+    """Name of the parameter that orders and labels the points of a line."""
     phases: tuple[str, ...] = ()
-    """Phases that it is drawn for; all if empty."""
+    """Phases that get the chart; all if empty."""
 
 
 class History(Protocol):
-    """An endless sequence of seeded transactions through one port. After a crash the store is compared with it: each
-    transaction must be there completely or not at all."""
+    """An endless sequence of seeded transactions through one port. After a crash the store is compared with the
+    sequence: each transaction must be there completely or not at all.
+    """
 
     def open(self, engine: Engine) -> AbstractContextManager[Any]:
-        """A port on an opened engine, with everything that the first transaction needs, some of which may be there
-        after a crash."""
+        """Opens a port on an opened engine, and creates everything that the first transaction needs. After a crash,
+        some of that may already exist.
+        """
 
     def commit(self, port: Any, number: int) -> None:
-        """Commits transaction `number`, from 0 up, after all before it. Acknowledged when it returns."""
+        """Commits transaction `number`, counted from 0, after all earlier ones. It is acknowledged when the call
+        returns.
+        """
 
     def state(self, commits: int) -> Mapping[str, Any]:
-        """Expected values by name after that many transactions. No two states are equal."""
+        """Returns the expected values by name after this number of transactions. No two states are equal."""
 
     def found(self, port: Any) -> Mapping[str, Any]:
-        """The state of the store. Raises `Wrong` if two ways of reading it disagree."""
+        """Reads the state of the store. Raises `Wrong` if two ways of reading disagree."""
 
 
 @dataclass(frozen=True)
@@ -279,13 +298,14 @@ class Proof:
 
     phase: str
     count: str
-    """Parameter with the number of commits."""
+    """Name of the parameter with the number of commits."""
     params: Mapping[str, Value] = field(default_factory=dict)
     history: Callable[[Job], History] | None = None
-    """For `dyno crash`; None if crashes can't be judged."""
+    """Creates the history for `dyno crash`; None if crashes can't be judged."""
     also: Proof | None = None
-    """A phase that commits in another way, skipped for engines without it (Absent). The parameters of all phases are
-    used together."""
+    """A second proof, by a phase that commits in another way. Engines that lack the phase (Absent) skip it. The
+    parameters of all phases are used together.
+    """
 
     def chain(self) -> Iterator[Proof]:
         yield self
@@ -294,28 +314,29 @@ class Proof:
 
 
 class Suite(Protocol):
-    """A family of experiments that answers one question. Inherit from it for the defaults."""
+    """A family of experiments that answers one question. Inherit from this class for the defaults."""
 
     name: str
     title: str
     ports: tuple[str, ...]
     engines: tuple[str, ...] = ()
-    """Engines that take part without being named; if empty, all that run here without a server."""
+    """Engines that take part without being named. If empty, all engines take part that run here without a server."""
     params: tuple[Setting, ...]
     presets: Mapping[str, Preset]
     phases: tuple[Phase, ...]
     layout: Layout | None = None
     """The suite's own table."""
     charts: tuple[Curve, ...] = ()
-    """The suite's own charts, beside those that every run has."""
+    """The suite's own charts, in addition to those of every run."""
     native: bool = False
-    """Whether it has phases that native load can run."""
+    """True if native load can run some of its phases."""
     proof: Proof | None = None
-    """How a tier is proven; None if nothing is stored, or another suite proves it."""
+    """How the suite proves a tier. None if it stores nothing, or if another suite proves the tier."""
 
     def workload(self, job: Job) -> Workload:
-        """Returns the workload of a trial. By default `WORKLOAD(job)` of the module `workload` in the suite's
-        package, which only workers import."""
+        """Returns the workload of a trial. The default calls `WORKLOAD(job)` of the module `workload` in the suite's
+        package, which only workers import.
+        """
         workload: Workload = deferred(f"{type(self).__module__}.workload:WORKLOAD")(job)
         return workload
 
@@ -325,7 +346,7 @@ class Job:
     """One trial for a worker, with everything resolved, and the server that was started for it."""
 
     spec: EngineSpec
-    """The engine through the port that the suite uses."""
+    """The engine's declaration, reduced to the port that the suite uses."""
     home: Path
     tier: Tier | None
     """None if nothing is stored."""
@@ -335,20 +356,20 @@ class Job:
     clients: int
     server: Server | None = None
     sealed: Path | None = None
-    """Directory of sealed copies of loaded stores, by name, for all trials of the cell; None for no copies."""
+    """Directory for sealed copies of loaded stores, by name, which all trials of the cell share. None: no copies."""
 
     def port(self, engine: Engine, *arguments: Any) -> Any:
-        """The port on an opened engine."""
+        """Returns the port on an opened engine."""
         (port,) = self.spec.ports.values()
         return port.open(engine, *arguments)
 
     def open(self, home: Path) -> Engine:
-        """Opens the engine with its store in `home`, an existing directory."""
+        """Opens the engine with its store in `home`, which must be an existing directory."""
         served = () if self.server is None else (self.server,)
         return self.spec.opener(home, self.tier, self.options, *served)
 
     def remove(self, home: Path) -> None:
-        """Removes the closed store in `home`, and its data on a server."""
+        """Removes the closed store in `home`, and the store's data on a server."""
         if self.spec.remove is not None and home.exists():
             self.spec.remove(home, self.options, self.server)
         shutil.rmtree(home, ignore_errors=True)

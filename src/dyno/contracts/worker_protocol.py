@@ -1,6 +1,7 @@
-"""The pipe by which a worker reports its trial: a line of JSON for each event, with what the worker's clocks show.
+"""The pipe through which a worker reports its trial: one line of JSON per event, preceded by the readings of the
+worker's clocks.
 
-The worker writes to it by a `Reporter`, the run's process reads it by a `WorkerChannel`. The pipe guards against
+The worker writes with a `Reporter`, and the run's process reads with a `WorkerChannel`. The protocol guards against
 mistakes: garbage, a closed pipe, a clock that runs wrong. It does not guard against an engine that forges events.
 """
 
@@ -17,13 +18,14 @@ from typing import Any
 from dyno.contracts.declarations import InvalidValue
 
 MOST_BYTES = 64 << 20
-"""The longest line."""
+"""Maximum length of a line."""
 FOREIGN = "something other than Dyno wrote to the worker's pipe"
 CHUNK_BYTES = 1 << 16
 SLACK_NS = 100_000_000
-"""How far a worker's clock may seem to be behind or ahead."""
+"""Tolerated difference between the worker's clocks and the reader's."""
 SLEWED = 0.001
-"""Share of the trial's time that is added to the slack: the kernel's clock is slewed, the processor's is not."""
+"""Share of the trial's time that is added to the slack: the kernel slews its clock, but not the processor's counter.
+"""
 
 
 class ProtocolError(Exception):
@@ -44,14 +46,15 @@ class WorkerMessage:
 
 
 class Reporter:
-    """The worker's end of the pipe, open until the end of the block."""
+    """The worker's end of the pipe. It is closed at the end of the block."""
 
     def __init__(self, descriptor: int) -> None:
-        # A process that the engine starts must not inherit it: it could hold the pipe open after this one has ended.
+        # Processes that the engine starts must not inherit the pipe: they could hold it open after this process has
+        # ended.
         os.set_inheritable(descriptor, False)
         self._pipe = os.fdopen(descriptor, "wb")
         self.clocks: Callable[[], tuple[int, ...]] = lambda: (monotonic_ns(),)
-        """Reads the clocks that the measuring uses, each in ns on the scale of the monotonic clock."""
+        """Reads the clocks that measure, each in ns on the scale of the monotonic clock."""
 
     def report(self, kind: str, **fields: Any) -> None:
         """Writes an event. Raises InvalidValue if it is too long or not plain JSON."""
@@ -61,7 +64,7 @@ class Reporter:
                 raise ValueError(f"it is {len(body):,} bytes long, and {MOST_BYTES:,} is the most")
         except (TypeError, ValueError, RecursionError) as error:
             raise InvalidValue(f"can't report the event {kind}: {error}") from None
-        # The clocks are read last, when all that takes long is done.
+        # Read the clocks last, after the slow encoding.
         self._pipe.writelines((",".join(map(str, self.clocks())).encode(), b" ", body, b"\n"))
         self._pipe.flush()
 
@@ -73,14 +76,14 @@ class Reporter:
 
 
 class WorkerChannel:
-    """The reading end of the pipe of a trial, which began at `began_ns` on this process's clock."""
+    """The reading end of a trial's pipe. The trial began at `began_ns` on this process's clock."""
 
     def __init__(self, pipe: int, began_ns: int) -> None:
         self._pipe, self._rest = pipe, bytearray()
         self._began_ns = self._empty_ns = began_ns
         self._was_behind = False
         self.over = False
-        """Whether the writing end is closed."""
+        """True after the writing end was closed."""
         self._selector = selectors.DefaultSelector()
         self._selector.register(pipe, selectors.EVENT_READ)
 
@@ -88,12 +91,13 @@ class WorkerChannel:
         self._selector.close()
 
     def read(self, seconds: float) -> Iterator[WorkerMessage] | None:
-        """Returns what arrives within so many seconds, None if nothing does. Raises ProtocolError and
-        ClockMismatch."""
+        """Returns the messages that arrive within this time, or None if none arrives. Raises ProtocolError and
+        ClockMismatch.
+        """
         now = monotonic_ns()
         if not self._selector.select(0):
             if not self._rest:
-                # The pipe is empty: the next event is written after this moment.
+                # The pipe is empty, so the next event is written after this moment.
                 self._empty_ns = now
             if not self._selector.select(seconds):
                 return None
@@ -124,9 +128,10 @@ class WorkerChannel:
         return message
 
     def _check_clocks(self, readings: list[int], message: WorkerMessage) -> None:
-        """Raises ClockMismatch for a reading that was not taken between the two moments of the message.
+        """Raises ClockMismatch for a clock reading outside the two moments of the message.
 
-        A worker that loses its core between reading its clocks and writing looks behind: only twice in a row counts.
+        A worker that loses its core between reading its clocks and writing seems to be behind. So only two messages
+        in a row count.
         """
         passed = message.by_ns - self._began_ns
         slack = SLACK_NS + int(passed * SLEWED)

@@ -1,4 +1,6 @@
-"""Runs a phase with its clients: one in the worker itself, several as its threads or as processes forked from it."""
+"""Runs a phase with its clients. A single client runs in the worker itself; several run as its threads, or as
+processes forked from it.
+"""
 
 from __future__ import annotations
 
@@ -41,10 +43,10 @@ class EndedClients:
     involuntary_switches: int = 0
     major_faults: int = 0
     peak_resident_bytes: int = 0
-    """Of the largest."""
+    """Peak of the largest client process."""
 
     def add(self, before: resource.struct_rusage, after: resource.struct_rusage, peaks: list[int]) -> None:
-        """Adds the children that ended between two readings of getrusage(2)."""
+        """Adds the usage of children that ended between two readings of getrusage(2)."""
         self.user_ns += round((after.ru_utime - before.ru_utime) * 1e9)
         self.system_ns += round((after.ru_stime - before.ru_stime) * 1e9)
         self.voluntary_switches += after.ru_nvcsw - before.ru_nvcsw
@@ -71,11 +73,13 @@ class Task:
     group: ClientGroup | None
     """None for a single client."""
     server: tuple[int, ...]
-    """Its processes."""
+    """Ids of the server's processes."""
     announce: Announce
-    """Called before a check that may take long, by a single client only."""
+    """Called before a check that may take long. Only a single client calls it."""
     connections: int = 0
-    """By native load: of all clients together, which then are processes with several connections each."""
+    """Connections of native load, of all clients together. The clients then are processes with several connections
+    each.
+    """
 
     def scheduler(self, client: int) -> BatchScheduler:
         if self.group is not None:
@@ -102,24 +106,25 @@ def run_phase(
     server: Sequence[int] = (),
     announce: Announce = lambda: None,
 ) -> Tally:
-    """Measures the prepared phase. `how`: the engine's kind of clients, 'threads' or 'processes'. `server`: its
-    processes. `ready` is called once in this process, when all clients have warmed up and are about to start.
+    """Measures the prepared phase. `how` is the engine's kind of clients, 'threads' or 'processes'. `server` has the
+    ids of the server's processes. `ready` is called once in this process, when all clients have warmed up and are
+    about to start.
     """
     if phase.reported:
         return reported(workload, phase, pace, ready)
     connections = clients if workload.native(phase) is not None else 0
     if connections:
-        # One process loads a server of several cores; more would take the cores from it.
+        # One process can load a server of several cores. More processes would take cores from the server.
         clients, how = min(clients, max(len(os.sched_getaffinity(0)) // 4, 1)), "processes"
     threads = clients == 1 or how == "threads"
     group = None
     if clients > 1:
-        # With a server, waiting clients sleep: it needs the cores.
+        # With a server, waiting clients sleep, because the server needs the cores.
         awake = not server and clients <= len(os.sched_getaffinity(0))
         barrier: Any = threading.Barrier(clients) if threads else Barrier(clients, awake)
         group = ClientGroup(barrier, clients, bool(server), -(-connections // clients) or 1)
     task = Task(workload, phase, clients, pace, group, with_descendants(server), announce, connections)
-    # Around all clients: else the first thread to end would switch the collector on for the others.
+    # The block is around all clients: otherwise the first thread to end would switch the collector on for the others.
     with uncollected():
         return _threads(task, ready) if threads else _merged(_processes(task, ready))
 
@@ -134,7 +139,7 @@ def _merged(tallies: list[Tally]) -> Tally:
 def _client(task: Task, position: ClientPosition, ready: Callable[[], object]) -> Tally:
     workload, phase, pace = task.workload, task.phase, task.pace
     if phase.temperature == "cold":
-        # A warm-up, or a second round, would find the data warm.
+        # A warm-up or a second round would make the data warm.
         pace = replace(pace, warmup_ns=0, duration_ns=None, budget_ns=pace.limit_ns)
     with ExitStack() as stack:
         if task.connections:
@@ -151,7 +156,8 @@ def _client(task: Task, position: ClientPosition, ready: Callable[[], object]) -
             scheduler=task.scheduler(position.client),
             writes=phase.writes,
             watch=partial(cpu_ns, task.server),
-            # Several clients must not write to the worker's pipe at the same time.
+            # Several clients must not write to the worker's pipe at the same time, so only a single client announces
+            # checks.
             announce=task.announce if task.clients == 1 else lambda: None,
             make=make,
         )
@@ -166,7 +172,7 @@ def _no_rounds(number: int) -> Iterator[Work]:
 
 
 def _native_clients(task: Task, position: ClientPosition, stack: ExitStack) -> Callable[..., Client]:
-    """Returns what makes this process's share of the clients, each with a connection of its own."""
+    """Returns a constructor for this process's share of the clients, each with its own connection."""
     from dyno._native import Wire
     from dyno.measure.native_load import NativeClients
 
@@ -180,7 +186,7 @@ def _native_clients(task: Task, position: ClientPosition, stack: ExitStack) -> C
 
 
 class _UsageMeter:
-    """Measures the resources of this process since its clients were ready, without those of pauses."""
+    """Measures this process's resources from the moment when its clients are ready, without pauses."""
 
     def __init__(self) -> None:
         self._begin = own()
@@ -197,19 +203,19 @@ class _UsageMeter:
 
 
 def without_pauses(used: Usage, paused: tuple[int, int]) -> Usage:
-    """Subtracts the user and system CPU time of pauses. Their sum is exact, the split is not: the kernel splits the
-    time of a thread and that of a process by different samples.
+    """Subtracts the user and system CPU time of pauses. The sum of both is exact, but the split is not: the kernel
+    splits a thread's time and a process's time by different samples.
     """
     if used.user_ns is None or used.system_ns is None:
         return used
     user, system = used.user_ns - paused[0], used.system_ns - paused[1]
-    # The two errors cancel.
+    # If one part comes out negative, the other is too large by the same amount: the two errors cancel.
     user, system = max(user + min(system, 0), 0), max(system + min(user, 0), 0)
     return replace(used, user_ns=user, system_ns=system)
 
 
 def _threads(task: Task, ready: Callable[[], object]) -> Tally:
-    """Runs the clients as threads; a single one in the main thread."""
+    """Runs the clients as threads. A single client runs in the main thread."""
     clients = task.clients
     usage = _UsageMeter()
 
@@ -242,9 +248,9 @@ def _threads(task: Task, ready: Callable[[], object]) -> Tally:
 
 def _processes(task: Task, ready: Callable[[], object]) -> list[Tally]:
     clients = task.clients
-    # Forked: the clients share the dataset and the model's memory. The engine is closed first.
+    # Forked, so that the clients share the memory of the dataset and the model. The engine is closed first.
     context = multiprocessing.get_context("fork")
-    # This process waits at the barrier too, so that it knows when all are ready.
+    # This process waits at the barrier too, to know when all clients are ready.
     barrier, parent = context.Barrier(clients + 1), os.getpid()
     task.workload.release()
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -278,7 +284,7 @@ def _child(task: Task, position: ClientPosition, barrier: Any, sender: Any, pare
 
     try:
         tally = _client(task, position, ready)
-        # What closing the engine writes belongs to this phase.
+        # Closing the engine may write, which belongs to this phase.
         task.workload.release()
         result: Tally | BaseException = usage.end(tally)
     except BaseException as error:
@@ -295,8 +301,9 @@ Results = list[Tally | BaseException | None]
 def _collect(
     receivers: list[Any], barrier: Any, abort: Callable[[], None], ready: Callable[[], object]
 ) -> tuple[Results, list[int]]:
-    """Returns each client's result and its peak memory in bytes; None and 0 for one that died, which also releases
-    clients that wait for it."""
+    """Returns each client's result and peak memory in bytes. A client that died has None and 0, and the clients that
+    wait for it are released.
+    """
     results: Results = [None] * len(receivers)
     peaks = [0] * len(receivers)
     waiting = dict(zip(receivers, range(len(receivers)), strict=True))
@@ -317,14 +324,16 @@ def _collect(
             not_ready -= 1
             if not not_ready:
                 ready()
-                # A client that has broken the barrier reports why.
+                # The client that broke the barrier reports why.
                 with suppress(threading.BrokenBarrierError):
                     barrier.wait(START_TIMEOUT)
     return results, peaks
 
 
 def _tallies(results: Results) -> list[Tally]:
-    """The tallies of all clients. Raises the error of one that failed, rather than those that follow from it."""
+    """Returns the tallies of all clients. If a client failed, raises its error rather than the errors of clients that
+    waited for it.
+    """
     broken_last = sorted(enumerate(results), key=lambda pair: isinstance(pair[1], threading.BrokenBarrierError))
     for client, result in broken_last:
         if isinstance(result, MemoryError):

@@ -1,4 +1,4 @@
-"""Executes one client's share of a phase: batch by batch through the timed loops, answers checked in between."""
+"""Executes one client's share of a phase: batch by batch through the timed loops, with checks of answers in between."""
 
 from __future__ import annotations
 
@@ -46,10 +46,13 @@ from dyno.measure.slices import (
 from dyno.measure.tally import Tally, succeeded
 
 WARM = 1_000_000
-"""Number of the first warm-up round. Its inputs differ from the measured ones, which don't depend on the warm-up."""
+"""Number of the first warm-up round. Warm-up rounds have their own inputs, and the measured inputs don't depend on
+the warm-up.
+"""
 OPEN_MOST = 2_000_000
-"""Operations of an open loop, of all clients together, whose inputs and answers are held. Below it, the schedule runs
-on without a pause."""
+"""Maximum number of operations of an open loop, for all clients together, whose inputs and answers are held in
+memory. Up to this number, the schedule runs without a pause.
+"""
 
 
 def measure(
@@ -66,10 +69,10 @@ def measure(
 ) -> Tally:
     """Warms up, builds the first slices, calls `ready`, and runs batches until the slices or the time end.
 
-    `hot`: a whole untimed round comes first. Untimed answers are checked too. A wrong one ends the phase; the reason
-    is in `void` of the result. `scheduler`: starts the batches with those of other clients. `watch`: returns the CPU
-    time in ns that the server has used. `announce`: called before a check that may take long.
-    `make`: makes another kind of client, with the same arguments.
+    With `hot`, a whole untimed round comes first. Untimed answers are checked too. A wrong answer ends the phase; the
+    result's `void` then has the reason. `scheduler` starts the batches together with those of other clients. `watch`
+    returns the CPU time in ns that the server has used. `announce` is called before a check that may take long.
+    `make` constructs another kind of client, with the same arguments.
     """
     with uncollected():
         return (make or Client)(rounds, pace, position, scheduler, writes, watch, announce).measure(ready, hot)
@@ -101,7 +104,7 @@ class Client:
         self._most, self._begun, self._deadline = MOST, 0, FOREVER_NS
         self._warm_operations = 0
         self._behind_ns = 0
-        """By how much an open loop is later than it would be, had Dyno never been late."""
+        """How much later an open loop is than it would be if Dyno had never been late."""
 
     def measure(self, ready: Callable[[], object], hot: bool) -> Tally:
         try:
@@ -115,7 +118,7 @@ class Client:
             except Wrong as wrong:
                 self._tally.void = str(wrong)
             self._loop.calibrate()
-            # Even if nothing is left to do: other clients wait for this one.
+            # Called even if there is nothing left to do, because other clients wait for this one.
             ready()
             if self._pace.duration_ns is not None:
                 self._deadline = monotonic_ns() + PATIENCE * self._pace.duration_ns
@@ -138,8 +141,9 @@ class Client:
                 return
 
     def _warm_round(self, number: int, limit_ns: int) -> tuple[int, bool]:
-        """Runs a round that is not recorded. Returns how long it took, at most `limit_ns`, and whether it was
-        done."""
+        """Runs a round that is not recorded. Returns how long it took, about `limit_ns` at most, and whether it was
+        completed.
+        """
         slices, spent = self._rounds(number), 0
         try:
             for work in slices:
@@ -179,8 +183,9 @@ class Client:
     # -- batches --------------------------------------------------------------------------------------------
 
     def _load(self) -> None:
-        """Builds the inputs of the next batch; in an open loop, of all operations that are due in the phase, so that
-        its schedule need not pause."""
+        """Builds the inputs of the next batch. For an open loop, builds those of all operations that are due in the
+        phase, so that the schedule need not pause.
+        """
         queue, arrivals = self._queue, self._arrivals
         if arrivals is not None:
             most = OPEN_MOST // self._position.clients
@@ -226,7 +231,7 @@ class Client:
             pauses.begin()
             try:
                 record(elapsed_ns)
-                # It holds the answers, which are freed before inputs are built.
+                # The function holds the answers, which must be freed before inputs are built.
                 del record
                 if tally.ended_by == "count":
                     self._load()
@@ -235,7 +240,7 @@ class Client:
         self._finish()
 
     def _finish(self) -> None:
-        """Leaves the held transaction, in measured time, and checks the last slice, which may have been cut."""
+        """Leaves the held transaction, in measured time, and checks the last slice, which may be incomplete."""
         begin = self._loop.now()
         if self._held.leave():
             over = self._loop.now()
@@ -249,8 +254,9 @@ class Client:
                     self._tally.void = str(wrong)
 
     def _run_batch(self, start: int) -> tuple[int, int, Callable[[int], None]]:
-        """Runs a batch. Returns when it was over, how many operations it had, and the function that records and
-        checks it, given how long it took for all clients together."""
+        """Runs a batch. Returns when it ended, its number of operations, and a function that records and checks it.
+        The function takes the batch's duration for all clients together.
+        """
         limit, queue = start + min(self._left_ns(), FOREVER_NS), self._queue
         if queue.waiting and isinstance(queue.waiting[0], Bulk):
             over, record = self._run_bulk(queue.waiting.pop(0), start, limit - start)
@@ -281,7 +287,7 @@ class Client:
         return over, sum(len(result.answers) for _, result in results), partial(self._record, results, start)
 
     def _record(self, results: list[tuple[Slice, LoopResult]], start: int, elapsed_ns: int) -> None:
-        """Adds a batch to the tally, and checks the slices that are complete."""
+        """Adds a batch to the tally, and checks the complete slices."""
         tally, base, busy_ns, failures = self._tally, self._tally.elapsed_ns, 0, list[Failure]()
         before = start
         for slice_, result in results:
@@ -304,7 +310,7 @@ class Client:
                 entering_ns = result.entered - result.begun
                 free_ns = before - self._behind_ns + entering_ns
                 done_ns = tally.add_open(starts, ends, slice_.due[part] + start - base, free_ns, good)
-                # The transaction is the engine's, and would have taken as long.
+                # The time in the transaction is not Dyno's delay: the engine would have taken as long.
                 self._behind_ns = max(result.over - done_ns - result.transaction_ns + entering_ns, 0)
             before = result.over
             busy_ns += int(spans.sum()) + result.transaction_ns
@@ -332,7 +338,7 @@ class Client:
                 self._tally.add_part(part, spans)
 
     def _run_bulk(self, work: Any, start: int, left_ns: int) -> tuple[int, Callable[[int], None]]:
-        """Makes the one call. Returns when it was over, and the function that records and checks it."""
+        """Makes the one call. Returns when it ended, and the function that records and checks it."""
         shared = self._scheduler.shared
         feed = InputFeed(work.feed, left_ns, runs=shared, shared=work.counted is not None)
         while self._scheduler.together and self._loop.now() < start:
@@ -360,11 +366,11 @@ class Client:
         return over, record
 
     def _due(self) -> int | None:
-        """How many operations were due in the time of an open loop.
+        """Returns how many operations were due in the time of an open loop.
 
-        That time ends with the duration or budget. Operations that began before may end after it, and none that is
-        due meanwhile begins. If the operations ran out first, it ends when the last one began: a schedule that went
-        on until then shows whether the rate was held.
+        The time ends with the duration or budget. Operations that began before its end may finish after it, and no
+        operation that is due after its end begins. If the operations run out first, the time ends when the last one
+        begins: the schedule up to that moment shows whether the rate was held.
         """
         tally = self._tally
         ran_out = tally.ended_by == "count"
@@ -384,7 +390,9 @@ class Client:
         self._queue.waiting.remove(slice_)
 
     def _arrived(self, end_ns: int) -> int | None:
-        """How many operations of an open loop that no slice has were due by then; None for a closed loop."""
+        """Returns how many operations of an open loop were due by then that are not in any slice; None for a closed
+        loop.
+        """
         return None if self._arrivals is None else self._arrivals.until(end_ns)
 
     def _close(self) -> None:

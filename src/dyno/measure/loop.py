@@ -1,8 +1,8 @@
 """The timed loops in Python, the call of a bulk phase, and the choice between these loops and the native ones.
 
-The Python loops measure where the native ones (`rust/measure/src/steps.rs`) were not built, and keep the same
-contract. While they run, garbage collection is off (see `uncollected`), inputs were built before and answers
-are checked after.
+The Python loops are used if the native ones (`rust/measure/src/steps.rs`) were not built, and keep the same contract.
+While a loop runs, garbage collection is off (see `uncollected`). Inputs are built before the loop, and answers are
+checked after it.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from dyno.host.usage import of_thread_ns
 
 NAME, CLOCK = "python", "monotonic clock"
 AWAKE_NS = 200_000
-"""A sleep wakes late: this long before the end of a wait, the loop spins on the clock instead."""
+"""A sleep wakes up late, so the loop spins on the clock this long before the end of a wait."""
 PIECE = 256
-"""Items of a bulk call between two checks of its budget."""
+"""Number of items of a bulk call between two checks of its budget."""
 
 Times = NDArray[np.int64]
 Calls = Sequence[Callable[[Any], Any]]
@@ -48,7 +48,7 @@ class Stamps(NamedTuple):
 
 
 def calibrate() -> None:
-    """Does nothing: this clock is the kernel's own."""
+    """Does nothing, because this clock is the kernel's own."""
 
 
 @contextmanager
@@ -112,8 +112,9 @@ def closed(
 def paced(
     calls: Calls, arguments: Sequence[Any], due: Sequence[int], deadline: int, failed: Failed
 ) -> tuple[list[Any], Stamps]:
-    """Does the same, but begins no operation before it is due, and none that is due after the deadline. The wait is
-    in no span."""
+    """Like `closed`, but begins each operation when it is due, and stops at the first that is due after the deadline.
+    No span includes the wait.
+    """
     if len(due) < len(arguments):
         raise ValueError("there are fewer moments than arguments")
     if arguments and not calls:
@@ -150,7 +151,7 @@ def _wait(until: int) -> None:
 def bulk(work: Bulk, feed: InputFeed) -> tuple[Any, int]:
     """Makes one call over all items. Returns its answer and its time.
 
-    elapsed_ns = end - start around the call, less the time in which the feed built its next slice
+    elapsed_ns = end - start around the call, minus the time in which the feed built its next slice
     """
     start = now()
     try:
@@ -163,11 +164,11 @@ def bulk(work: Bulk, feed: InputFeed) -> tuple[Any, int]:
 
 
 class InputFeed:
-    """The items of a bulk phase as one flat iterable, whose clock stands still while the next slice is built.
+    """The items of a bulk phase as one flat iterable. The clock stops while the next slice is built.
 
-    `runs`: the clock runs on, since other clients are at work meanwhile. `shared`: the CPU time that other threads of
-    the engine use in a pause counts as measured time. Every 256 items the budget is checked; an engine that takes all
-    items before it writes exceeds it.
+    With `runs`, the clock does not stop, because other clients are working. With `shared`, the CPU time that other
+    threads of the engine use in a pause counts as measured time. The budget is checked every 256 items; an engine
+    that takes all items before it writes exceeds it.
     """
 
     def __init__(
@@ -202,7 +203,7 @@ class InputFeed:
 
 
 def _other_threads_ns() -> int:
-    """CPU time of this process without the calling thread, in ns."""
+    """Returns the CPU time of this process without the calling thread, in ns."""
     return process_time_ns() - thread_time_ns()
 
 
@@ -218,7 +219,7 @@ class Resolvable(Protocol):
 
 
 class Loop(Protocol):
-    """What this module and the native one have in common."""
+    """The interface that this module and the native one share."""
 
     NAME: str
     CLOCK: str
@@ -237,12 +238,12 @@ class Loop(Protocol):
 
 
 def native() -> ModuleType | None:
-    """The native module; None if it was not built."""
+    """Returns the native module; None if it was not built."""
     return cast("ModuleType | None", loaded())
 
 
 def pick(name: str = "auto") -> Loop:
-    """The loop of that name. Raises UsageError if it was not built."""
+    """Returns the loop of this name. Raises UsageError if it was not built."""
     built = native()
     if name == "native" and built is None:
         raise UsageError(f"loop native is not built here; {REMEDY}")
@@ -250,11 +251,13 @@ def pick(name: str = "auto") -> Loop:
 
 
 def about(loop: Loop) -> dict[str, Any]:
-    """The loop's name and clock, the version of its Python, and its own cost, measured on a trivial callable.
+    """Returns the loop's name and clock, the version of Python, and the loop's own cost, measured on a trivial
+    callable.
 
-    operation_ns: elapsed time per operation, with the call itself (some 15 ns) in it.
-    span_ns: the median latency that the loop reports for such a call.
-    Both are medians of some batches, whose arguments are built before.
+    - operation_ns: elapsed time per operation, which includes the call itself (some 15 ns).
+    - span_ns: the median latency that the loop reports for such a call.
+
+    Both are medians over several batches, whose arguments are built beforehand.
     """
     arguments, nothing = tuple(range(SAMPLE)), {}.get  # type: ignore[var-annotated]
     costs, spans = [], []
@@ -279,12 +282,12 @@ def _never(error: Exception) -> Any:
 
 
 def clocks(loop: Loop) -> tuple[int, ...]:
-    """Reads the clocks of budgets and batches, of bulk calls, and of the loop, each in ns."""
+    """Reads three clocks, each in ns: that of budgets and batches, that of bulk calls, and the loop's."""
     return monotonic_ns(), now(), loop.now()
 
 
 def resolved(stamps: Resolvable) -> tuple[Times, Times]:
-    """Starts and ends as arrays."""
+    """Returns the starts and ends as arrays."""
     starts, ends = stamps.resolve()
     return _array(starts), _array(ends)
 

@@ -1,6 +1,6 @@
 """Native load: the clients of one process, each a connection, driven together by the loop in rust/wire.
 
-The suites build the same slices for each client as for the library's loop; their calls are of
+The suites build the same slices for each client as for the library's loop, but the calls are those of
 `dyno.contracts.native_load`. Requests are encoded when inputs are built, and responses are decoded when answers are
 checked, so neither is measured.
 """
@@ -37,7 +37,7 @@ from dyno.measure.tally import succeeded
 
 
 class NativeSlice(Slice):
-    """A slice whose requests are encoded."""
+    """A slice with encoded requests."""
 
     def __init__(self, work: Operations, due: Times | None = None) -> None:
         super().__init__(work, due)
@@ -49,7 +49,7 @@ class NativeSlice(Slice):
         self.requests: list[Request] = [call.request(argument) for call, argument in steps]
 
     def take(self, responses: Sequence[Any]) -> None:
-        """Adds the answers to these responses, which follow those taken before."""
+        """Decodes the next responses of the slice, and appends the answers."""
         done, count = self.done, len(self._calls)
         self.answers = self.answers + [
             response if type(response) is Failure else self._calls[at % count].answer(self.arguments[at], response)
@@ -58,7 +58,7 @@ class NativeSlice(Slice):
 
 
 class Lane:
-    """One client: the slices that its connection is to work on."""
+    """One client with its connection, and the slices that wait for it."""
 
     def __init__(self, rounds: Rounds, endless: bool, ordered: bool, arrivals: Arrivals | None = None) -> None:
         self.arrivals = arrivals
@@ -69,13 +69,15 @@ class Lane:
         return [one for one in self.queue.waiting if isinstance(one, NativeSlice)]
 
     def due(self, origin: int) -> Times:
-        """When the operations that are left are due, in ns; those of a closed loop never are."""
+        """Returns when the remaining operations are due, in ns; empty for a closed loop."""
         dues = [one.due[one.done :] for one in self.slices if one.due is not None]
         return np.concatenate(dues) + origin if dues else np.empty(0, np.int64)
 
 
 class Sent(NamedTuple):
-    """A batch that was run: what each lane's connection has received. Moments are on the clock of `wire`."""
+    """A batch that was run, with the responses that each lane's connection received. Moments are on the clock of
+    `wire`.
+    """
 
     lanes: Sequence[Lane]
     received: Sequence[Any]
@@ -88,7 +90,7 @@ class Sent(NamedTuple):
         return sum(map(len, self.received))
 
     def decoded(self) -> PipelinedBatch:
-        """Gives each slice its answers. Raises Wrong for a response that can't be read."""
+        """Adds the decoded answers to each slice. Raises Wrong for a response that can't be read."""
         answers, counts = list[Any](), list[tuple[Slice, int]]()
         for lane, result in zip(self.lanes, self.received, strict=True):
             responses, at = [_first_failure(each) for each in result.decode(Failure)], 0
@@ -113,8 +115,9 @@ class Sent(NamedTuple):
 
 
 class NativeClients(Client):
-    """Runs the shares of several clients over the connections of `wire`. `each`: the rounds of each client, by its
-    number among all `clients`."""
+    """Runs the shares of several clients over the connections of `wire`. `each` has the rounds of each client, by the
+    client's number among all `clients`.
+    """
 
     def __init__(
         self,
@@ -157,7 +160,7 @@ class NativeClients(Client):
         self._give(self._lanes)
 
     def _give(self, lanes: Sequence[Lane]) -> None:
-        """Hands the encoded requests to the loop."""
+        """Passes the encoded requests to the loop."""
         self._wire.load(
             [list(chain.from_iterable(one.requests[one.done :] for one in lane.slices)) for lane in lanes]
         )
@@ -203,7 +206,7 @@ class NativeClients(Client):
         waiting = sum(lane.queue.operations for lane in self._lanes)
         if sent.operations < waiting:
             if sent.over - sent.start < length:
-                # The responses have filled the memory for them.
+                # The memory for responses is full.
                 self._most = max(sent.operations, 1)
             elif length == left:
                 self._out_of_time()
@@ -234,7 +237,9 @@ def _one_round(rounds: Rounds, number: int, round: int) -> Iterator[Work]:
 
 
 def _first_failure(response: Any) -> Any:
-    """The response, or the first failure among several responses, or in the list that a transaction responds with."""
+    """Returns the response. If several responses, or a transaction's list of responses, contain a failure, returns
+    the first failure instead.
+    """
     if type(response) is list:
         for each in response:
             failure = _first_failure(each) if type(each) is list else each
