@@ -28,7 +28,7 @@ def missing_native(options: Mapping[str, Any]) -> str | None:
 
 
 class Requested(BaseException):
-    """Ends a method at its first request. It is no Exception, so that a port's `except Exception` doesn't catch it."""
+    """Ends a method at its first request. Not an Exception, so that a port's `except Exception` doesn't catch it."""
 
     def __init__(self, request: Request) -> None:
         self.request = request

@@ -31,9 +31,9 @@ class InFlight(Protocol):
 class Operations:
     """A slice of a phase's work, built before the clock starts: one call and one argument per operation.
 
-    `calls` takes what `around` yields (None without it) and returns the operations' callables, which are used in
-    rotation: one is enough. `check` takes one answer per completed operation, or a `Failure`; it returns the number
-    of answers compared, and raises `Wrong`.
+    `calls` takes the value that `around` yields (None without `around`), and returns the operations' callables. They
+    are used in rotation, so a single callable is enough. `check` takes one answer per completed operation, which is a
+    `Failure` if the operation raised. It returns the number of compared answers, and raises `Wrong`.
     """
 
     calls: Callable[[Any], Sequence[Callable[[Any], Any]]]
@@ -117,8 +117,8 @@ class Report:
 class Reported:
     """A phase that an outside tool runs and measures.
 
-    `call` takes the time budget in ns and runs the tool. `check` returns the number of answers compared in its
-    report, and raises `Wrong`.
+    `call` takes the time budget in ns, and runs the tool. `check` returns the number of answers that the tool
+    compared according to its report, and raises `Wrong`.
     """
 
     call: Callable[[int], Report]
@@ -138,7 +138,7 @@ class Workload(Protocol):
         """Prepares the store for the phase, untimed. Depending on the phase, the store is empty or loaded."""
 
     def opens(self, phase: Phase) -> bool:
-        """Returns whether the phase measures the opening of the engine. If so, the engine must not be opened before."""
+        """Returns whether the phase measures the opening of the engine, which must then not be opened before."""
         return False
 
     def connect(self) -> AbstractContextManager[Any]:
@@ -220,8 +220,9 @@ class Column:
 
 @dataclass(frozen=True)
 class Layout:
-    """A suite's own table: a line for each cell, with figures of several phases, for readers who compare parameters
-    rather than engines. Saved in the run file."""
+    """A suite's own table with a line for each cell. A line has figures of several phases, for readers who compare
+    parameters rather than engines. Saved in the run file.
+    """
 
     columns: tuple[Column, ...]
     legend: tuple[str, ...] = ()
@@ -252,8 +253,9 @@ class Axis:
 
 @dataclass(frozen=True)
 class Curve:
-    """A suite's own chart: one figure of its cells against another, with a line for each engine. Saved in the run
-    file."""
+    """A suite's own chart: two figures of its cells plotted against each other, with a line for each engine. Saved in
+    the run file.
+    """
 
     name: str
     title: str
@@ -293,8 +295,9 @@ class History(Protocol):
 
 @dataclass(frozen=True)
 class Proof:
-    """A phase that proves a tier: with these parameters, each operation is a commit, or each transaction around
-    slices is."""
+    """A phase that proves a tier. With these parameters, each operation is a commit, or each transaction around
+    slices is.
+    """
 
     phase: str
     count: str
@@ -343,7 +346,7 @@ class Suite(Protocol):
 
 @dataclass(frozen=True)
 class Job:
-    """One trial for a worker, with everything resolved, and the server that was started for it."""
+    """One trial for a worker, with all options and parameters resolved, and the server that was started for it."""
 
     spec: EngineSpec
     """The engine's declaration, reduced to the port that the suite uses."""

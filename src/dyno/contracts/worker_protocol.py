@@ -38,7 +38,7 @@ class ClockMismatch(Exception):
 
 @dataclass(frozen=True)
 class WorkerMessage:
-    """An event, and the two moments between which it was written, in ns on the reader's monotonic clock."""
+    """An event, and the two moments between which the worker wrote it, in ns on the reader's monotonic clock."""
 
     event: dict[str, Any]
     after_ns: int

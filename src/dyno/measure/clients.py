@@ -33,7 +33,7 @@ READY = "ready"
 
 @dataclass
 class EndedClients:
-    """Resources used by this worker's client processes that have ended. Servers that ended are not counted, although
+    """Resources used by this worker's client processes that have ended. Servers that ended are left out, although
     getrusage(2) counts them among the children.
     """
 
@@ -64,7 +64,7 @@ class ClientDied(Exception):
 
 @dataclass(frozen=True)
 class Task:
-    """What all clients of a phase have in common."""
+    """Arguments that all clients of a phase share."""
 
     workload: Workload
     phase: Phase

@@ -1,4 +1,4 @@
-"""Executes one client's share of a phase: batch by batch through the timed loops, with checks of answers in between."""
+"""Executes one client's share of a phase: batch by batch through the timed loops, with answers checked in between."""
 
 from __future__ import annotations
 

@@ -53,8 +53,9 @@ def calibrate() -> None:
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Switches garbage collection off in the block: a collector would mostly go through inputs and answers that Dyno
-    holds. Within another such block it does nothing: the outermost one collects, and switches it on again.
+    """Switches garbage collection off in the block: the collector would mostly traverse inputs and answers that Dyno
+    holds. An inner block does nothing. The outermost block collects at its start, and switches collection on again at
+    its end.
     """
     if not gc.isenabled():
         yield
@@ -73,7 +74,8 @@ def uncollected() -> Iterator[None]:
 def closed(
     calls: Calls, arguments: Sequence[Any], deadline: int, failed: Failed, start_at: int = 0
 ) -> tuple[list[Any], Stamps]:
-    """Calls one operation after the other, none before `start_at`, up to the first that ends after the deadline.
+    """Calls one operation after the other, beginning at `start_at`. Stops after the first operation that ends after
+    the deadline.
 
     span = end - start: the call, its argument passing, and one reading of the clock. Between spans: the loop's
     bookkeeping and a second reading of the clock.
