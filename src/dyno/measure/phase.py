@@ -30,12 +30,12 @@ class ServerDied(Exception):
 
 
 class Stopwatch:
-    """Measures where the time of a trial goes, in laps that are named when they end."""
+    """Measures where the time of a trial goes, as laps that get their names when they end."""
 
     def __init__(self) -> None:
         self.parts_ns: Counter[str] = Counter()
         self.check_ns = 0
-        """The part of it that checks of answers took, between batches and after phases."""
+        """Time of checks of answers, between batches and after phases. The laps include it."""
         self._since = monotonic_ns()
 
     def lap(self, part: str) -> None:
@@ -48,13 +48,14 @@ class Stopwatch:
 def sampled(
     workload: Workload, phase: Phase, job: Job, pace: Pace, spent: Stopwatch, announce: Announce = lambda: None
 ) -> Sample:
-    """Measures a phase and adds its parts to `spent`. Raises Absent if the phase makes no sense for the engine, and
-    ServerDied. `announce` is called before checks that may take long."""
+    """Measures a phase and adds its laps to `spent`. Raises Absent if the phase makes no sense for the engine, and
+    ServerDied. `announce` is called before checks that may take long.
+    """
     rest(serving(job), job.home)
-    # A floor engine stores nothing that could be cold; it measures the harness's cost all the same.
+    # A floor engine stores nothing that could be cold. It is measured without the eviction, for the harness's cost.
     cold = phase.temperature == "cold" and not job.spec.floor
     residency = chill(workload, job) if cold else None
-    # Only now: the server was restarted and has other processes.
+    # Looked up here because a restarted server has other processes.
     server = serving(job)
     counters = _Counters(server, workload.place() or job.home)
     spent.lap("rest")
@@ -64,13 +65,14 @@ def sampled(
         counters.read()
 
     tally = run_phase(workload, phase, job.clients, job.spec.clients, pace, ready, server, announce)
-    # A node that the workload itself has killed is no longer among the server's processes.
+    # A node that the workload has killed is no longer among the server's processes.
     if not all(running(pid) for pid in server if pid in serving(job)):
-        # Raised rather than voiding the phase: wrong answers of a dead server are not the engine's.
+        # Raised here rather than voiding the phase: wrong answers of a dead server are not the engine's fault.
         raise ServerDied("its server ended in the middle of the phase")
     served, moved, mine = counters.served(), counters.moved(), own()
     spent.lap("phase")
-    # If the clients were processes of their own, it is opened here: its background threads go on with their work.
+    # If the clients were processes of their own, this opens the engine, and its background threads continue their
+    # work.
     engine = workload.engine()
     settled = settle(server) if phase.writes else None
     wrote = tally.usage.written_bytes, (own() - mine).written_bytes, counters.served().written_bytes
@@ -102,7 +104,7 @@ def sampled(
 
 
 def serving(job: Job) -> list[int]:
-    """The server's processes; empty without a server, or with the user's own."""
+    """Returns the ids of the server's processes; empty without a server, or with the user's own."""
     return [] if job.server is None else list(job.server.pids())
 
 
@@ -117,22 +119,22 @@ class _Counters:
         self._served, self._device = of_tree(self._server), device(self._place)
 
     def served(self) -> Usage:
-        """Returns what the server's processes have used since then."""
+        """Returns the resources that the server's processes have used since `read`."""
         return of_tree(self._server) - self._served
 
     def moved(self) -> dict[str, int | None]:
-        """Returns what all processes have moved to and from the device since then."""
+        """Returns the bytes that all processes have moved to and from the device since `read`."""
         now, then = device(self._place), self._device
         moved = {
             "read_bytes": difference(then.read_bytes, now.read_bytes),
             "written_bytes": difference(then.written_bytes, now.written_bytes),
         }
-        # A device that was detached and attached again counts from 0.
+        # The counters of a device that was detached and attached again restart at 0.
         return {name: None if gain is None or gain < 0 else gain for name, gain in moved.items()}
 
 
 def _verified(workload: Workload, phase: Phase, tally: Tally) -> str | None:
-    """Why the store is wrong after the phase; None if it is right."""
+    """Returns why the store is wrong after the phase; None if it is right."""
     try:
         Checks(tally).run(workload.verify, phase)
     except Wrong as wrong:
@@ -141,7 +143,7 @@ def _verified(workload: Workload, phase: Phase, tally: Tally) -> str | None:
 
 
 def _encoded(recorder: Recorder | dict[str, Recorder] | None) -> Any:
-    """A histogram, or a table of histograms by name."""
+    """Encodes a histogram, or a table of histograms by name."""
     if isinstance(recorder, dict):
         return {name: each.encode() for name, each in recorder.items()}
     return None if recorder is None else recorder.encode()

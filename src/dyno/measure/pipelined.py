@@ -1,4 +1,6 @@
-"""A batch of operations of which many are under way at once: through its loop and into the tally."""
+"""A batch of operations of which many are in flight at once: runs it through the pipelined loop and adds it to the
+tally.
+"""
 
 from __future__ import annotations
 
@@ -20,29 +22,30 @@ class PipelinedBatch(NamedTuple):
     """The result of a batch. Moments are in ns on the clock of `pipelined_loop`."""
 
     slices: list[tuple[Slice, int]]
-    """Its slices, and how many operations of each were done in it."""
+    """The batch's slices, each with the number of its operations that were done in the batch."""
     result: pipelined_loop.BatchResult
     due: Times | None
     failures: list[Failure]
     start: int
     over: int
-    """On the clock of the client's own loop."""
+    """End of the batch; `run_batch` converts it to the clock of the client's own loop."""
     cut: bool = False
-    """Whether its time ended before its slices did."""
+    """Whether the time ran out before the slices did."""
 
 
 def wanted(waiting: Sequence[Slice | Bulk]) -> int:
-    """Returns for how many operations a batch should have inputs, so that its end, in which fewer and fewer are under
-    way, weighs little; 0 for operations that follow each other."""
+    """Returns the number of operations for which a batch should have inputs; 0 for operations that run one after the
+    other. It is large enough that the batch's end, when fewer and fewer operations are in flight, weighs little.
+    """
     if waiting and isinstance(waiting[0], Slice) and waiting[0].work.many is not None:
         return min(OPERATIONS * waiting[0].work.places, MOST)
     return 0
 
 
 def run_batch(waiting: Sequence[Slice | Bulk], own: Loop, start: int, limit: int, elapsed_ns: int) -> PipelinedBatch:
-    """Runs what is left of the slices, as far as time and memory last.
+    """Runs the rest of the slices, as far as time and memory last.
 
-    `start` and `limit` are on the clock of `own`. The moments at which operations are due count from the phase's
+    `start` and `limit` are on the clock of `own`. The times at which operations are due count from the phase's
     beginning, `elapsed_ns` before `start`.
     """
     shift = own.now() - pipelined_loop.now()
@@ -54,7 +57,7 @@ def run_batch(waiting: Sequence[Slice | Bulk], own: Loop, start: int, limit: int
 
 
 def run_untimed(slice_: Slice, limit_ns: int) -> int:
-    """Runs a slice that is not recorded, for at most `limit_ns`. Returns how long it took, in ns."""
+    """Runs a slice that is not recorded, for at most `limit_ns`. Returns its duration in ns."""
     begin = pipelined_loop.now()
     return _run([slice_], begin, begin + min(limit_ns, FOREVER_NS), begin).over - begin
 
@@ -96,7 +99,7 @@ def record(batch: PipelinedBatch, tally: Tally, elapsed_ns: int) -> None:
         tally.last_begun_ns = int(starts.max()) - batch.start + base
     weights = list(chain.from_iterable(_latest(slice_.work.weights, slice_, count) for slice_, count in batch.slices))
     tally.items += int(np.asarray(weights)[good].sum()) if weights else len(spans) - len(batch.failures)
-    # The tally wants them in the order of their ends; they are in the order of their starts.
+    # The tally expects the order of ends; these are in the order of starts.
     order = np.argsort(ends[good], kind="stable")
     tally.add_spans((ends[good] - batch.start + base)[order], spans[good][order])
     if kinds := list(
@@ -104,7 +107,8 @@ def record(batch: PipelinedBatch, tally: Tally, elapsed_ns: int) -> None:
     ):
         tally.add_kinds(kinds, spans, good)
     if batch.due is not None:
-        # An operation is late if it begins later than it could: due, and a place free for it.
+        # An operation is late if it begins later than possible: the later of its due time and the moment when a place
+        # was free.
         due = batch.due[: len(spans)]
         free = np.maximum(due, np.asarray(result.freed, dtype=np.int64))
         tally.add_due((ends - due)[good], np.maximum(starts - free, 0))
@@ -112,5 +116,5 @@ def record(batch: PipelinedBatch, tally: Tally, elapsed_ns: int) -> None:
 
 
 def _latest(values: Sequence[Any] | None, slice_: Slice, count: int) -> Sequence[Any]:
-    """Of a value for each operation of a slice, those of the last operations that were done; empty without values."""
+    """Returns the values of a slice's operations that were done last, `count` of them; empty without values."""
     return () if values is None else values[slice_.done - count : slice_.done]

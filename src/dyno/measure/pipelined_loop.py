@@ -1,4 +1,6 @@
-"""The timed loop of operations of which many are under way at once. Nothing else may be put here: see `loop`."""
+"""The timed loop of operations of which many are in flight at once. Nothing else belongs in this module: see
+`loop`.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +22,11 @@ class BatchResult(NamedTuple):
     answers: list[Any]
     stamps: Stamps
     freed: Any
-    """When the place that each took had become free; 0: free from the start."""
+    """When the place of each operation had become free; 0 if it was free from the start."""
     busy_ns: int
-    """Time within `begin` and `ended`, which includes waiting for responses."""
+    """Time spent in `begin` and `ended`, which includes waiting for responses."""
     full: bool = False
-    """Whether it ended for lack of memory, before its time and its arguments did."""
+    """Whether the batch ended because memory ran out, before its time and its arguments did."""
 
 
 def many(
@@ -36,12 +38,12 @@ def many(
     full: Callable[[int], bool],
     failed: Failed,
 ) -> BatchResult:
-    """Keeps up to `places` operations under way, begins none after the deadline, and waits for those that have begun.
+    """Keeps up to `places` operations in flight, begins none after the deadline, and waits for those that have begun.
 
-    span = end - start: from before `begin` to the return of the `ended` that reported it, which includes work that
-    was done for others meanwhile. With `due`, no operation begins before it is due; one that is due by the deadline
-    begins if a place was free by then, even if this loop wakes up later. The place that has been free for the longest
-    time is taken first.
+    span = end - start: from before `begin` to the return of the call of `ended` that reports the operation. It
+    includes work that was done for other operations meanwhile. With `due`, no operation begins before it is due. An
+    operation that is due by the deadline begins if a place was free by then, even if this loop wakes up later. The
+    place that has been free for the longest time is used first.
     """
     begin, ended, last = way.begin, way.ended, len(arguments)
     free, since, held = deque(range(places)), [0] * places, [-1] * places

@@ -1,4 +1,4 @@
-"""Runs a phase that an outside tool executes and measures, and makes a tally of its report."""
+"""Runs a phase that an outside tool executes and measures, and converts its report to a tally."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ from dyno.measure.tally import Tally
 
 
 def reported(workload: Workload, phase: Phase, pace: Pace, ready: Callable[[], object]) -> Tally:
-    """Has the tool execute the whole phase, with its own clients. Raises Refused if a rate was requested, which the
-    tool would not hold."""
+    """Runs the tool for the whole phase, with the tool's own clients. Raises Refused if a rate was requested, because
+    the tool would not keep it.
+    """
     if pace.rate is not None:
         raise Refused(f"phase {phase.name} is an outside tool's work, at no rate: leave --rate out")
     with workload.connect() as port:

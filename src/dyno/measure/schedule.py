@@ -1,8 +1,8 @@
-"""When operations are due, when the batches of all clients start, and what happens in the pauses between batches.
+"""When operations are due, when the batches of all clients start, and how pauses between batches are measured.
 
-All clients start a batch together, and the clock runs for all or for none: inputs are built and answers are checked
-between two batches, while every client stands still. So no client works off what another has left idle, and
-throughput is what all of them did while all of them were at work.
+All clients start a batch together, and the clock runs for all clients or for none: inputs are built and answers are
+checked between two batches, while all clients stand still. So no client profits from cores that another leaves idle,
+and throughput counts what all clients did while all of them were working.
 """
 
 from __future__ import annotations
@@ -25,32 +25,33 @@ from dyno.measure.loop import Times
 from dyno.measure.tally import Tally
 
 LEAD_NS = 200_000
-"""From when the last client is ready to the start: the others have to wake up."""
+"""Time from the moment when the last client is ready to the start, in which the other clients wake up."""
 PATIENT_NS, NAP_NS = 20_000_000, 50_000
 """How long a waiting client spins, and how long it then sleeps between two checks."""
 SPIN_NS = 200_000
-"""A sleep wakes late: this long before the start, a client spins on the clock instead."""
+"""A sleep wakes up late, so a client spins on the clock this long before the start."""
 LEAST_NS = 5_000_000
-"""Length of a batch in which the start and the end of all clients weigh little."""
+"""Minimum length of a batch. With it, the start and the end of all clients weigh little."""
 CACHED = 2_000
-"""Operations of a batch, if they take less than that: the inputs and answers of more would push the engine's own
-data, and each other, out of the processor's caches."""
+"""If operations are short, the batch ends after this number, before LEAST_NS: more inputs and answers would push the
+engine's data, and each other, out of the processor's caches.
+"""
 LEAST_SERVED_NS = 20_000_000
-"""Length of a batch with a server, whose processes are measured between batches."""
+"""Minimum length of a batch with a server, whose processes are measured between batches."""
 OPERATIONS = 100
-"""A batch has at least so many operations of a client, since it ends within one of them."""
+"""Minimum number of a client's operations in a batch, because a batch ends within an operation."""
 GROWTH = 8
-"""How many times as long as the batch before a batch is at most. The first one is a slice."""
+"""Maximum length of a batch, as a multiple of the length of the batch before. The first batch is a slice."""
 MOST = 100_000
-"""Operations of a client in a batch, whose inputs and answers are held in memory."""
+"""Maximum number of a client's operations in a batch: their inputs and answers are held in memory."""
 FOREVER_NS = 1 << 60
-"""Small enough to be added to a moment."""
+"""Small enough that adding a time in ns doesn't overflow 64 bits."""
 GONE, READY, STOP = 0, 1, 2
-"""States of a client: nothing left to do; ready for a batch; stops all clients."""
+"""States of a client. GONE: it has nothing left to do. READY: it is ready for a batch. STOP: it stops all clients."""
 HELD_BYTES = 512 << 20
-"""How much the memory of all clients together may grow in a batch before it ends."""
+"""Limit of the memory growth of all clients together in a batch. The batch then ends."""
 LOADED_BYTES = 64 << 20
-"""How much it may grow while the inputs of a batch are built: few but large inputs make it shorter."""
+"""Limit of the memory growth while the inputs of a batch are built. Large inputs make the batch shorter."""
 CHECK_NS = 20_000_000
 """Time between two checks of the memory."""
 ARRIVALS_AHEAD = 1_000
@@ -58,32 +59,33 @@ _PAGE, _STATM = os.sysconf("SC_PAGE_SIZE"), Path("/proc/self/statm")
 
 
 class Arrivals:
-    """When a client's operations of an open loop are due, in ns since its phase began; without end.
+    """The times at which a client's operations of an open loop are due, in ns from the start of its phase. They never
+    end.
 
-    `rate` is that of all clients together, in operations a second. Client c of n has every nth moment of one common
+    `rate` is that of all clients together, in operations per second. Client c of n gets every nth time of one common
     process: an even grid (uniform), or exponential gaps (Poisson). So all clients have equally much to do and end at
-    about the same time; if each had a process of its own, the slowest would end the phase.
+    about the same time. If each client had its own process, the slowest would end the phase.
     """
 
     def __init__(self, rate: float, kind: str, client: int, clients: int, seed: int) -> None:
         self._client, self._clients = client, clients
         self._gap_ns = 1 / rate * 1e9
-        # Each client draws the whole process, so that the clients need not communicate.
+        # Each client draws the times of all clients, so that clients need not communicate.
         self._rng = np.random.default_rng([seed, 4]) if kind == POISSON else None
         self._taken = 0
         self.last_ns = 0
-        """The last moment that was taken."""
+        """The last time that `take` returned."""
         self._last_ns = 0.0
 
     def take(self, count: int) -> Times:
-        """Returns the next `count` moments."""
+        """Returns the next `count` times."""
         due: NDArray[Any]
         if self._rng is not None:
             every = self._last_ns + np.cumsum(self._rng.exponential(self._gap_ns, count * self._clients))
             self._last_ns = float(every[-1]) if count else self._last_ns
             due = every[self._client :: self._clients]
         else:
-            # Computed from the number rather than by adding up, so that no rounding error grows.
+            # Computed by multiplication rather than by adding up, so that no rounding error grows.
             due = (np.arange(self._taken, self._taken + count) * self._clients + self._client + 1) * self._gap_ns
         self._taken += count
         rounded: Times = np.rint(due).astype(np.int64)
@@ -91,7 +93,7 @@ class Arrivals:
         return rounded
 
     def until(self, moment_ns: int) -> int:
-        """Takes all moments up to `moment_ns`; returns how many these are."""
+        """Takes all times up to `moment_ns` and returns their number."""
         count = 0
         while self.last_ns <= moment_ns:
             count += int((self.take(ARRIVALS_AHEAD) <= moment_ns).sum())
@@ -102,33 +104,38 @@ class Arrivals:
 
 
 class BatchScheduler(Protocol):
-    """Starts and ends the batches of one client together with those of the other clients."""
+    """Starts and ends the batches of a client together with those of the other clients."""
 
     shared: bool
-    """Whether a batch has one time for all clients."""
+    """Whether all clients share one duration of a batch."""
     together: bool
     """Whether there are other clients, so that the first operation waits for the common start."""
 
     def expect(self, operation_ns: float) -> None:
-        """Sets how long an operation took in the warm-up. Without it, the first batch is a single slice."""
+        """Sets the duration of an operation, as measured in the warm-up. Without it, the first batch is a single
+        slice.
+        """
 
     def start(self, state: int, now: Callable[[], int], gathered: Callable[[], None]) -> int | None:
-        """Waits until every client is ready or gone. Returns when to start, a moment soon to come on this client's
-        clock; None if no client has anything left to do, or one stops all. `gathered` is called when all are
-        there."""
+        """Waits until every client is ready or gone. Returns the start of the batch, a moment in the near future on
+        this client's clock. Returns None if no client has anything left to do, or if one stops all. `gathered` is
+        called when all clients have arrived.
+        """
 
     def finish(self, end: int, operations: int, most: int, now: Callable[[], int]) -> int:
-        """Waits until every client has ended its batch. Returns how long it took, until the last of them ended."""
+        """Waits until every client has ended its batch. Returns the batch's duration, up to the end of the last
+        client.
+        """
 
     def length_ns(self) -> int:
         """Returns the length of the next batch."""
 
     def operations(self) -> int:
-        """Returns for how many operations this client should have inputs in the next batch."""
+        """Returns the number of operations for which this client should have inputs in the next batch."""
 
 
 class SoloClient:
-    """A single client without a server: each of its slices is a batch."""
+    """A single client without a server. Each of its slices is a batch."""
 
     shared = together = False
 
@@ -156,21 +163,22 @@ class SoloClient:
 
 
 class Barrier:
-    """Barrier between processes that are forked after it is made.
+    """Barrier between processes, which must be forked after the barrier is created.
 
-    If there is a core for each, a waiting process spins: one that slept has lost its caches. If there are fewer
-    cores, the processes sleep the longer the more they are: 31 that check every 50 µs can keep a kernel from giving
-    any other process a core for many seconds, such as the server that the last client waits for.
+    If there is a core for each process, a waiting process spins, because sleeping would cost it its caches. If there
+    are fewer cores, processes sleep, longer the more processes there are. 31 processes that check every 50 µs can
+    keep a kernel from giving a core to any other process for many seconds, such as the server that the last client
+    waits for.
     """
 
     def __init__(self, clients: int, awake: bool) -> None:
         self._arrivals = np.frombuffer(mmap.mmap(-1, 8 * (clients + 1)), dtype=np.int64)
         self._spin_ns = PATIENT_NS if awake else 0
         self.nap_ns = NAP_NS if awake else NAP_NS * clients
-        """How late a client may notice that all have arrived."""
+        """Maximum delay until a client notices that all have arrived."""
 
     def wait(self, client: int) -> None:
-        """Raises BrokenBarrierError if it was aborted."""
+        """Waits for all clients. Raises BrokenBarrierError if the barrier was aborted."""
         arrivals, others = self._arrivals, self._arrivals[1:]
         arrivals[client + 1] += 1
         mine, sleep_from = arrivals[client + 1], monotonic_ns() + self._spin_ns
@@ -185,7 +193,9 @@ class Barrier:
 
 
 class ClientGroup:
-    """What the clients of a phase share: threads of a process, or processes that are forked after it is made."""
+    """State that the clients of a phase share. The clients are threads of a process, or processes that are forked
+    after the group is created.
+    """
 
     def __init__(self, barrier: Any, clients: int, served: bool = False, connections: int = 1) -> None:
         self.barrier, self.clients, self.served = barrier, clients, served
@@ -193,16 +203,17 @@ class ClientGroup:
         self.least_ns = LEAST_SERVED_NS if served else LEAST_NS
         self.lead_ns = LEAD_NS + (barrier.nap_ns if isinstance(barrier, Barrier) else 0)
         self.board = np.frombuffer(mmap.mmap(-1, 8 * 6 * clients), dtype=np.int64).reshape(6, clients)
-        """A column for each client: its state, when it was ready and when it was done (both on the monotonic clock),
-        its operations in the last batch, the most that it can have, and the ns of one in the warm-up, 0 if
-        unknown."""
+        """One column per client. The rows: its state; when it was ready and when it was done, both on the monotonic
+        clock; its operations in the last batch; the maximum number of operations in a batch; and the ns of an
+        operation in the warm-up, 0 if unknown.
+        """
 
     def client(self, client: int) -> SharedClient:
         return SharedClient(self, client)
 
 
 class SharedClient:
-    """One of several clients."""
+    """A client of several."""
 
     shared = together = True
 
@@ -237,10 +248,10 @@ class SharedClient:
         return max(elapsed, 0)
 
     def _plan(self, elapsed_ns: int) -> None:
-        """Sets the length of the next batch, which every client computes alike from the common board."""
+        """Sets the length of the next batch. Every client computes the same length, from the shared board."""
         done = self._operations[self._operations > 0]
         if len(done):
-            # The mean rather than the slowest: a client that lost its core for a moment is not slower.
+            # The mean of all clients rather than the slowest: a client that lost its core for a moment is not slower.
             mean, fastest = elapsed_ns * len(done) / done.sum(), elapsed_ns / done.max()
             wanted = max(self._least_ns(mean), self._group.batch_operations * mean)
             held = self._most.min() * fastest / 2
@@ -254,7 +265,7 @@ class SharedClient:
     def length_ns(self) -> int:
         if self._length_ns:
             return self._length_ns
-        # If no client knows how long an operation takes, the first batch is a slice of each.
+        # If a client does not know how long an operation takes, the first batch is one slice of each client.
         known = self._known.min()
         return self._least_ns(float(known)) if known else FOREVER_NS
 
@@ -264,7 +275,7 @@ class SharedClient:
             if not self._expected_ns:
                 return 1
             return min(int(1.5 * self._least_ns(self._expected_ns) / self._expected_ns) + 1, MOST)
-        # 50 % more than in the last batch, so that no client runs out of inputs while others go on.
+        # 50 % more than in the last batch, so that no client runs out of inputs while the others continue.
         return min(int(1.5 * mine * self._length_ns / self._last_ns) + 2, int(self._most[self._client]))
 
     def _wait(self) -> None:
@@ -276,7 +287,7 @@ class SharedClient:
 
 
 class SingleClient(SharedClient):
-    """The only client of a server, or of an open loop: its batches are as long as those of several clients."""
+    """The only client of a server or of an open loop. Its batches are as long as those of several clients."""
 
     together = False
 
@@ -302,12 +313,12 @@ class SingleClient(SharedClient):
 
 @dataclass(frozen=True)
 class ClientPosition:
-    """Number of a client, and number of all clients."""
+    """The number of a client, and the number of all clients."""
 
     client: int = 0
     clients: int = 1
     leads: bool = True
-    """Whether it measures the whole process: one of the clients that are its threads does."""
+    """Whether this client measures the whole process. If the clients are threads, only one does."""
 
 
 ONE = ClientPosition()
@@ -315,7 +326,8 @@ ONE = ClientPosition()
 
 class PauseMeter:
     """Measures pauses: the CPU time of this thread, of its process and of the server, and how often this thread
-    waited for other clients."""
+    waited for other clients.
+    """
 
     def __init__(self, position: ClientPosition, watch: Callable[[], int]) -> None:
         self._leads, self._watch = position.leads, watch
@@ -335,7 +347,7 @@ class PauseMeter:
 
 
 class MemoryLimit:
-    """Limits how much this process's anonymous memory grows in a batch."""
+    """Limits the growth of this process's anonymous memory in a batch."""
 
     def __init__(self, clients: int, now: int, most: int = HELD_BYTES) -> None:
         self._most, self._next = most // clients, now + CHECK_NS
@@ -346,7 +358,7 @@ class MemoryLimit:
             return False
         self._next, current = now + CHECK_NS, _anonymous_bytes()
         if self._before is None:
-            # First measured here and not when the batch began: most batches end before the first check.
+            # First measured at the first check rather than at the batch's start, because most batches end before it.
             self._before = current
         return current - self._before > self._most
 

@@ -1,6 +1,6 @@
 """Throughput and latencies of a phase by the second, in bounded memory.
 
-Time is the client's measured time, which stands still while inputs are built and answers are checked.
+Times are the client's measured time, which stops while inputs are built and answers are checked.
 """
 
 from __future__ import annotations
@@ -15,13 +15,15 @@ from dyno.contracts.histogram import Recorder, quantile
 
 SECOND_NS = 1_000_000_000
 MOST_POINTS = 600
-"""With more points, each two neighbours become one: ten minutes by the second, an hour by eight seconds."""
+"""Maximum number of points of a series. If there would be more, the interval is doubled: ten minutes are stored by
+the second, an hour by eight seconds.
+"""
 
 Sparse = tuple[NDArray[np.intp], NDArray[np.int64]]
 
 
 class Series:
-    """Latencies by interval: of a second, or of 2, 4, 8 seconds... for long phases."""
+    """Latencies by interval of one second, or of 2, 4, 8 seconds and so on for long phases."""
 
     def __init__(self) -> None:
         self.interval_ns = SECOND_NS
@@ -31,7 +33,7 @@ class Series:
         self._empty = True
 
     def add(self, ends_ns: NDArray[np.int64], spans_ns: NDArray[np.int64]) -> None:
-        """Adds operations in the order of their ends, which are counted from the phase's begin."""
+        """Adds operations in the order of their ends, which count from the start of the phase."""
         if not len(ends_ns):
             return
         places = ends_ns // self.interval_ns
@@ -54,7 +56,7 @@ class Series:
         self._empty = False
 
     def _close(self) -> None:
-        """Moves the current interval to the past ones, of which only the filled counters are stored."""
+        """Moves the current interval to the past intervals, which store only filled counters."""
         if not self._empty:
             filled = np.flatnonzero(self._now.counts)
             self._put(self._at, (filled, self._now.counts[filled]))
@@ -89,7 +91,7 @@ class Series:
             self._put(place, sparse)
 
     def points(self) -> tuple[dict[str, int], ...]:
-        """Returns a point for each interval in which an operation ended; empty if all ended in the first."""
+        """Returns a point for each interval in which an operation ended; empty if all ended in the first interval."""
         self._close()
         if len(self._past) < 2:
             return ()

@@ -16,18 +16,18 @@ from dyno.measure.schedule import Arrivals
 from dyno.measure.tally import Tally
 
 Rounds = Callable[[int], Iterator[Work]]
-"""Builds the slices of a round, by its number."""
+"""Builds the slices of a round, given the round's number."""
 Announce = Callable[[], object]
-"""Called before a check that may take long, so that a trial which times out in it can be reported as such."""
+"""Called before a check that may take long, so that a timeout in the check can be reported as such."""
 
 
 class Slice:
-    """A slice in progress. It may take several batches."""
+    """A slice in progress. It may span several batches."""
 
     def __init__(self, work: Operations, due: Times | None = None) -> None:
         self.work, self.arguments, self.due = work, tuple(work.arguments), due
         self.answers: list[Any] = []
-        """Answers of the operations that are done, until they are checked."""
+        """Answers of the operations that are done."""
 
     @property
     def done(self) -> int:
@@ -38,8 +38,9 @@ class Slice:
         return len(self.arguments) - len(self.answers)
 
     def bytes_moved(self, good: Sequence[Any]) -> int | None:
-        """Returns the bytes that the operations moved whose answers are `good`; None if the suite does not declare
-        sizes."""
+        """Returns the bytes that the operations moved; None if the suite does not declare sizes. `good` has the
+        answers of the operations that succeeded.
+        """
         sizes = self.work.sizes
         if sizes is None:
             return None
@@ -49,9 +50,10 @@ class Slice:
 
 
 class InputQueue:
-    """The next slices of a client: those of round 0, and of further rounds if it is `endless`.
+    """The next slices of a client: the slices of round 0, and if the queue is `endless`, those of further rounds.
 
-    `ordered`: the inputs of a round depend on the answers of earlier rounds, so that it begins once they are checked.
+    With `ordered`, the inputs of a round depend on the answers of earlier rounds, so a round begins only when these
+    are checked.
     """
 
     def __init__(
@@ -75,7 +77,7 @@ class InputQueue:
         return sum(one.left if isinstance(one, Slice) else 1 for one in self.waiting)
 
     def load(self, enough: Callable[[], bool]) -> None:
-        """Builds slices until there are enough, or no more can be built now. A bulk call is queued alone."""
+        """Builds slices until there are enough, or until no more can be built now. A bulk call is queued alone."""
         while not self.over and not any(isinstance(one, Bulk) for one in self.waiting) and not enough():
             if self._slices is None:
                 self._slices = self._rounds(self._number)
@@ -90,14 +92,14 @@ class InputQueue:
         if isinstance(work, Reported):
             raise TypeError("only a phase that is declared `reported` may have reported work")
         if isinstance(work, Bulk):
-            # Its first items are built now, and not while the clock runs.
+            # The first items are built here rather than in measured time.
             first = next(work.feed, ())
             return replace(work, feed=chain([first] if first else (), work.feed))
         due = None if self._arrivals is None else self._arrivals.take(len(work.arguments))
         return self._slice_type(work, due)
 
     def _next_round(self) -> bool:
-        """Begins the next round if there is one and it may begin."""
+        """Begins the next round. Returns whether there is one and it may begin."""
         if not self._endless or not self._round_has_work:
             self.over = True
             return False
@@ -108,23 +110,25 @@ class InputQueue:
         return True
 
     def close(self) -> None:
-        """Closes the generator of slices: a transaction that it holds open is left here rather than by the garbage
-        collector."""
+        """Closes the generator of slices. A transaction that the generator holds open is then left here rather than
+        by the garbage collector.
+        """
         slices, self._slices = self._slices, None
         if isinstance(slices, Generator):
             slices.close()
 
 
 class HeldTransaction:
-    """A client's transaction that spans several slices, entered by the first of them."""
+    """A client's transaction around several slices, entered by the first of them."""
 
     def __init__(self) -> None:
         self._context: AbstractContextManager[Any] | None = None
         self._entered: Any = None
 
     def enter(self, context: AbstractContextManager[Any] | None) -> Any:
-        """Enters the context, unless it is the current one, after leaving the current one. Returns what it
-        yielded."""
+        """Leaves the current context and enters this one, unless it is already the current one. Returns the value
+        that the context yielded.
+        """
         if context is not self._context:
             self.leave()
             if context is not None:
@@ -132,7 +136,7 @@ class HeldTransaction:
         return self._entered
 
     def leave(self) -> bool:
-        """Returns whether a transaction was open."""
+        """Leaves the transaction. Returns whether one was open."""
         context, self._context, self._entered = self._context, None, None
         if context is not None:
             context.__exit__(None, None, None)
@@ -147,30 +151,31 @@ class LoopResult(NamedTuple):
     """Timings of a slice, or of a part of it. Moments are in ns on the loop's own clock."""
 
     first: int
-    """The number of its first operation in the slice."""
+    """The position of its first operation in the slice."""
     answers: list[Any]
     stamps: Resolvable
     failures: list[Failure]
     transaction_ns: int
-    """Entering and leaving the transaction around the slice: the engine's time, and in no span."""
+    """Time for entering and leaving the transaction around the slice. It is the engine's time, but is in no span."""
     begun: int
-    """Before the transaction is entered. From there to `over` are every span, the loop's own time between spans,
-    waiting for operations to be due, and transaction_ns."""
+    """Moment before the transaction is entered. The time from `begun` to `over` consists of the spans, the loop's own
+    time between them, the waits for due operations, and transaction_ns.
+    """
     entered: int
-    """When the transaction had been entered: no operation could start earlier."""
+    """When the transaction had been entered. No operation could start earlier."""
     over: int
 
     def times(self) -> tuple[Times, Times]:
-        """When each operation began and ended. Computed on demand, since another slice may follow at once."""
+        """Returns when each operation began and ended. Computed on demand, since another slice may follow at once."""
         return resolved(self.stamps)
 
 
 def run_slice(
     loop: Loop, slice_: Slice, deadline: int, held: HeldTransaction, origin: int = 0, start: int = 0
 ) -> LoopResult:
-    """Runs the rest of a slice, from `start` on, up to the first operation that ends after the deadline.
+    """Runs the rest of a slice, beginning at `start`. Stops after the first operation that ends after the deadline.
 
-    The moments at which operations are due count from `origin`; a negative one is overdue.
+    The times at which operations are due count from `origin`; a negative time is overdue.
     """
     failures: list[Failure] = []
 
@@ -181,7 +186,8 @@ def run_slice(
     work, first, now = slice_.work, slice_.done, loop.now
     arguments = slice_.arguments[first:] if first else slice_.arguments
     due = slice_.due
-    # If nothing has to be opened, the loop itself waits for the start: all that comes before it is done by then.
+    # If no transaction has to be opened, the loop itself waits for the start, so that all preparation is done by
+    # then.
     waits = due is None and start > 0 and not held.opens(work)
     while start and not waits and now() < start:
         pass
@@ -201,7 +207,7 @@ def run_slice(
 
 
 def _rotated(calls: Sequence[Callable[[Any], Any]], first: int) -> tuple[Callable[[Any], Any], ...]:
-    """Rotates the callables so that operation `first` uses the right one."""
+    """Rotates the callables so that operation `first` gets the right one."""
     at = first % len(calls) if calls else 0
     return (*calls[at:], *calls[:at]) if at else tuple(calls)
 
@@ -210,13 +216,13 @@ def _rotated(calls: Sequence[Callable[[Any], Any]], first: int) -> tuple[Callabl
 
 
 class Checks:
-    """Runs the checks of one client in one phase, and adds their number and time to its tally."""
+    """Runs the checks of one client in one phase, and adds their number and time to the client's tally."""
 
     def __init__(self, tally: Tally, announce: Announce = lambda: None) -> None:
         self._tally, self._announce = tally, announce
 
     def run(self, check: Callable[..., int], *arguments: Any) -> None:
-        """Raises Wrong."""
+        """Runs a check. Raises Wrong."""
         begin = monotonic_ns()
         try:
             self._tally.checked += checked(check, *arguments)
@@ -224,15 +230,18 @@ class Checks:
             self._tally.check_ns += monotonic_ns() - begin
 
     def run_announced(self, check: Callable[..., int], *arguments: Any) -> None:
-        """Does the same for the answer of a bulk call, which is checked whole. Only the first check of a phase is
-        announced: the answers of further rounds are of the same size."""
+        """Runs the check of a bulk call's answer, which is checked as a whole. Only the first check of a phase is
+        announced: answers of further rounds have the same size.
+        """
         if not self._tally.check_ns:
             self._announce()
         self.run(check, *arguments)
 
 
 def checked(check: Callable[..., int], *arguments: Any) -> int:
-    """Returns how much a check has compared. Raises Wrong, also for an answer of a shape that it can't handle."""
+    """Returns the number of compared answers. Raises Wrong, also for an answer of a shape that the check can't
+    handle.
+    """
     try:
         return check(*arguments)
     except (Wrong, MemoryError):

@@ -29,7 +29,9 @@ START = {
 
 
 def succeeded(answers: Sequence[Any], failures: int) -> Good:
-    """The operations that did not raise. Raises Wrong for an answer that only claims to be a failure."""
+    """Selects the operations that did not raise. Raises Wrong for an answer that is a Failure although its operation
+    did not raise.
+    """
     failed = positions(answers, Failure)
     if len(failed) != failures:
         raise Wrong("an answer says of itself that its operation raised, and it did not")
@@ -41,7 +43,9 @@ def succeeded(answers: Sequence[Any], failures: int) -> Good:
 
 
 class Tally(Counted):
-    """The work of one client, or of all together, in a phase: the counts of a sample, and recorders for the rest."""
+    """The work of one client, or of all together, in a phase: the counts of a sample, and recorders for the
+    latencies.
+    """
 
     def __init__(
         self,
@@ -62,21 +66,21 @@ class Tally(Counted):
         self.by_part: dict[str, Recorder] = {}
         self.response, self.late = response, late
         self.slowest = slowest
-        """Latency of the slowest operation, and when it began, counted from the start of the phase."""
+        """Latency of the slowest operation, and its begin, counted from the start of the phase."""
         self.series = Series()
         self.usage = usage
         self.warm = warm
-        """Whether the untimed round that the phase requested was done whole."""
+        """Whether the untimed round that the phase requested was completed."""
         self.check_ns = 0
-        """Time that checks of answers took, outside of elapsed_ns. Of several clients: the longest."""
+        """Time of checks of answers, which is not part of elapsed_ns. For several clients, the longest."""
         self.paused = paused
-        """User and system CPU time that the client's thread spent on inputs and checks."""
+        """User and system CPU time of the client's thread in pauses, for inputs and checks."""
         self.paused_waits = 0
-        """How often it gave up its core in pauses, to wait."""
+        """How often the client's thread gave up its core in pauses, to wait."""
         self.last_begun_ns = 0
         """When this client's last operation began, counted from the start of the phase."""
         self.pause_process_ns = self.pause_server_ns = 0
-        """CPU time of the whole process, and of the server, while the clock stood still."""
+        """CPU time of the whole process, and of the server, in pauses."""
         self.points: tuple[Mapping[str, int], ...] = ()
         """The series that an outside tool reported."""
         self.facts: Mapping[str, Fact] = {}
@@ -84,13 +88,14 @@ class Tally(Counted):
 
     @property
     def pause_cpu_ns(self) -> int:
-        """What worked while the clock stood still, and was neither the building of inputs nor the judging of answers:
-        background threads of the engine's, and its server."""
-        # A process that ended meanwhile took its time with it.
+        """CPU time in pauses that inputs and checks did not use: that of the engine's background threads and of its
+        server.
+        """
+        # A difference may be negative: the CPU time of a process that ended meanwhile is missing.
         return max(self.pause_process_ns - sum(self.paused), 0) + max(self.pause_server_ns, 0)
 
     def merge(self, other: Tally) -> None:
-        """Takes in another client's tally, clients having run side by side."""
+        """Merges the tally of another client that ran at the same time."""
         for each in FIELDS:
             if each.merge:
                 merged = _MERGES[each.merge](getattr(self, each.tally), getattr(other, each.tally))
@@ -110,7 +115,7 @@ class Tally(Counted):
             self.first_error = failures[0].error
 
     def add_spans(self, ends: Times, spans: Times) -> None:
-        """Adds operations that succeeded, in the order of their ends, counted from the start of the phase."""
+        """Adds operations that succeeded, in the order of their ends, which count from the start of the phase."""
         if not len(ends):
             return
         self.latency.add(spans)
@@ -119,13 +124,13 @@ class Tally(Counted):
         self.slowest = max(self.slowest or (0, 0), (int(spans[at]), int(ends[at] - spans[at])))
 
     def add_kinds(self, kinds: Sequence[str], spans: Times, good: Good) -> None:
-        """Adds the latencies of the operations that succeeded, by the kind of each operation."""
+        """Adds the latencies of operations that succeeded, by the kind of each operation."""
         names, spans = np.asarray(kinds)[good], spans[good]
         for kind in dict.fromkeys(kinds):
             self.by_kind.setdefault(kind, Recorder()).add(spans[names == kind])
 
     def add_bytes(self, moved: int | None) -> None:
-        """None where the suite does not tell."""
+        """Adds moved bytes; None if the suite does not declare sizes."""
         if moved is not None:
             self.bytes = (self.bytes or 0) + moved
 
@@ -133,13 +138,13 @@ class Tally(Counted):
         self.by_part.setdefault(name, Recorder()).add(spans_ns)
 
     def add_open(self, starts: Times, ends: Times, due: Times, free_ns: int, good: Good = ALL) -> int:
-        """What an open loop adds of a slice: `due`, `starts` and `ends`, by one clock. Response times are of the
+        """Adds a slice of an open loop. `due`, `starts` and `ends` are on one clock. Response times are those of the
         operations that succeeded.
 
-        Late is what begins later than it would have, had Dyno never been late: at once when it was due and the engine
-        was done with what came before it. Who waits behind an operation that began late is late by that, too.
-        `free_ns`: when the engine would have been free for the first of them; returned is when it would have been
-        done with the last.
+        An operation is late by the time that it began after its punctual start, the start that it would have had if
+        Dyno had never been late: when it was due and the engine was done with the operations before it. So an
+        operation that waits behind a late one is late too. `free_ns` is when the engine would have been free for the
+        first operation. Returns when it would have been done with the last.
         """
         self.response, self.late = self.response or Recorder(), self.late or Recorder()
         self.response.add((ends - due)[good])
@@ -150,8 +155,9 @@ class Tally(Counted):
         return int(punctual[-1] + spans[-1]) if len(spans) else free_ns
 
     def add_due(self, responses: Times, late: Times) -> None:
-        """Of an open loop whose operations do not wait for each other: response times of those that succeeded, and by
-        how much each began late."""
+        """Adds operations of an open loop that do not wait for each other: the response times of those that
+        succeeded, and how late each began.
+        """
         self.response, self.late = self.response or Recorder(), self.late or Recorder()
         self.response.add(responses)
         self.late.add(late)
@@ -180,7 +186,7 @@ _MERGES: Mapping[str, Callable[[Any, Any], Any]] = {
     fields.LONGEST: lambda mine, other: max(mine or 0, other or 0),
     fields.FIRST: lambda mine, other: mine or other,
     fields.ANY: lambda mine, other: mine or other,
-    # 'budget' and 'duration' exclude each other; 'count' gives way to all.
+    # 'budget' and 'duration' exclude each other; 'count' yields to all others.
     fields.REASON: partial(max, key=("count", "budget", "duration", "checks").index),
     fields.SLOWEST: lambda mine, other: max(filter(None, (mine, other)), default=None),
     fields.TOGETHER: _merged,

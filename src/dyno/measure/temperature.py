@@ -1,4 +1,6 @@
-"""Makes a phase cold, and determines whether it was: the proof, not the attempt, gives a sample its temperature."""
+"""Makes a phase cold, and determines whether it was cold. A sample's temperature is what was proven, not what was
+attempted.
+"""
 
 from __future__ import annotations
 
@@ -14,15 +16,15 @@ from dyno.host.usage import Usage
 from dyno.measure.tally import Tally
 
 COLD_PERCENT = 1.0
-"""Largest share of the files that may be in the page cache."""
+"""Largest percentage of the files' bytes that may be in the page cache."""
 
 
 def chill(workload: Workload, job: Job) -> Mapping[str, Any]:
     """Closes the engine, stops its server and evicts their files from the page cache. Returns the residency of the
-    files, measured before the server is started again and the engine opened.
+    files, measured before the server is started again and the engine is opened.
 
-    The files are all those in the home of the trial. Raises Absent for an engine that stores nothing in files or
-    reads only from memory, and for a user's own server.
+    The files are all those in the trial's home, and the suite's own. Raises Absent for an engine that stores nothing
+    in files or reads only from memory, and for a user's own server.
     """
     if job.spec.in_memory:
         raise Absent("reads only from memory, so that it can't be cold")
@@ -42,7 +44,8 @@ def _evicted(home: Path, others: Iterable[Path]) -> Mapping[str, Any]:
     files = [path for path in (*filesystem.files(home), *others) if path.is_file()]
     how, residency = pagecache.evict(files, drop=None), pagecache.residency(files)
     if not _is_cold(residency.resident_bytes, residency.file_bytes):
-        # Drop all caches of the machine only if needed: other work and the next trial's start suffer from it.
+        # Dropping all caches of the machine slows down other work and the next trial's start, so it is the last
+        # resort.
         how, residency = pagecache.evict(files), pagecache.residency(files)
     return {**asdict(residency), "evicted_by": how}
 
@@ -54,9 +57,9 @@ def _is_cold(resident_bytes: int | None, file_bytes: int) -> bool:
 def reached(phase: Phase, tally: Tally, residency: Mapping[str, Any] | None, served: Usage) -> str:
     """Returns the temperature at which a phase was measured: the requested one, or 'lukewarm' if it is not proven.
 
-    Cold: at most 1 % of the files was resident when the engine was opened, and the clients or the server, which used
-    `served`, have read from the device since (if that is counted). The second condition detects a file system with a
-    cache of its own.
+    A phase was cold if at most 1 % of the files was resident when the engine was opened, and if the clients or the
+    server have read from the device since (unless that is not counted). `served` is the server's usage. The second
+    condition detects a file system with a cache of its own.
     """
     if phase.temperature == "hot":
         return "hot" if tally.warm else "lukewarm"

@@ -1,7 +1,7 @@
 """Executes one trial in a process of its own: suite, engine and measuring loop.
 
-Forked by `dyno.runner.worker_pool`, or started by the process PARENT as `python -m dyno.measure.worker FD PARENT`. It
-reads its job, a line of JSON, from standard input, and reports events to the file descriptor FD
+The process is forked by `dyno.runner.worker_pool`, or started by the process PARENT as `python -m dyno.measure.worker
+FD PARENT`. It reads its job, a line of JSON, from standard input, and reports events to the file descriptor FD
 (`dyno.contracts.worker_protocol`). Standard output belongs to the engine.
 """
 
@@ -38,14 +38,14 @@ from dyno.servers import namespace, set_option
 from dyno.servers.user_server import URL
 
 SERVER = "server"
-"""Name of the server's directory in the trial's, and of the time that the server takes to start."""
+"""Name of the server's directory in the trial's directory, and of the lap in which the server starts."""
 
 
 def work(descriptor: int, parent: int) -> NoReturn:
     """Executes the job and ends this process, with status 0 if it could report the outcome.
 
-    It ends at once: shutting down an interpreter with all that an engine loaded takes a tenth of a short trial, and
-    nothing that happens there is measured.
+    The process ends without shutting down the interpreter. With all the modules that an engine loads, a shutdown
+    takes a tenth of a short trial, and nothing in it is measured.
     """
     status = 1
     try:
@@ -87,23 +87,25 @@ def _execute(descriptor: int) -> None:
         resources = resources or _resources()
         reporter.report("end", outcome=outcome, why=why, resources=resources, spent_ns=spent.parts_ns)
         if error is not None:
-            # To the trial's output, which is stored if the trial failed.
+            # Printed to the trial's output, which is stored if the trial failed.
             traceback.print_exception(error)
 
 
 def _resources(server: Mapping[str, int | None] | None = None) -> dict[str, Any]:
-    """Usage of this process and its client processes: totals, and the largest peak of memory. `server`: its usage."""
+    """Returns the usage of this process and its client processes: the sums, and the largest memory peak. `server` is
+    the server's usage.
+    """
     mine, clients = asdict(own()), asdict(ENDED_CLIENTS)
     clients["peak_resident_bytes"] = max(
         clients["peak_resident_bytes"], resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
     )
-    # Bytes moved already count those of children that have ended, servers included.
+    # The bytes in `mine` already include those of children that have ended, servers included.
     client = {**mine, **{name: (mine.get(name) or 0) + clients[name] for name in clients}}
     return {"client": client, "server": server}
 
 
 def _server_resources(job: Job) -> dict[str, int | None] | None:
-    """Usage of the server's processes; peaks of memory are added up. None without a server."""
+    """Returns the usage of the server's processes, with their memory peaks added up. None without a server."""
     pids = serving(job)
     if not pids:
         return None
@@ -123,7 +125,7 @@ def _trial(message: Mapping[str, Any], reporter: Reporter, spent: Stopwatch) -> 
         facts = declarations.checked_values(workload.trial_facts(), f"suite {suite.name}: facts")
         reporter.report("facts", facts=facts)
         reporter.report("phase", phase="close")
-        # Measured before the server ends: then the kernel adds its bytes to those of its parent, this process.
+        # Measured before the server ends: at its end the kernel adds its bytes to those of its parent, this process.
         server = _server_resources(job)
         resources = _resources(server)
     return resources if server else _resources()
@@ -146,8 +148,9 @@ def _job(message: Mapping[str, Any], suite: Suite) -> Job:
 
 
 def _remove_stores(message: Mapping[str, Any], reporter: Reporter) -> dict[str, Any]:
-    """Removes what an earlier worker of this trial left on a user's own server, and reports what it could not remove.
-    Returns the resources that it used."""
+    """Removes the stores that an earlier worker of this trial left on a user's own server, and reports each that it
+    could not remove. Returns the resources that it used.
+    """
     job = _job(message, registry.suite(message["suite"]))
     spec, start = job.spec, job.spec.server
     server = start and start(job.home / SERVER, job.tier, job.options, job.clients)
@@ -169,7 +172,7 @@ def _remove_stores(message: Mapping[str, Any], reporter: Reporter) -> dict[str, 
 
 @contextmanager
 def _served(job: Job, reporter: Reporter, spent: Stopwatch) -> Iterator[Job]:
-    """The job with its server, which runs until the end of the block."""
+    """Yields the job with its server, which runs until the end of the block."""
     start = job.spec.server
     server = start and start(job.home / SERVER, job.tier, job.options, job.clients)
     if not server:
@@ -203,7 +206,7 @@ def _rights_checked(job: Job) -> Iterator[None]:
 
 @contextmanager
 def _closed(workload: Workload) -> Iterator[Workload]:
-    """Closes the workload at the end, even after an error: what it has on a user's own server is removed."""
+    """Closes the workload at the end, even after an error, so that its stores on a user's own server are removed."""
     try:
         yield workload
     except BaseException:

@@ -1,1 +1,1 @@
-"""From a plan to a run file: the parent that starts trials and records what they measured."""
+"""Runs a plan and writes its run file: the parent process starts trials and records their measurements."""

@@ -1,5 +1,6 @@
-"""Removes stores that a trial left on a user's own server, in a second worker: the trial's own worker was killed, or
-lost its connection."""
+"""Removes stores that a trial left on a user's own server, in a second worker, because the trial's own worker was
+killed or lost its connection.
+"""
 
 from __future__ import annotations
 
@@ -23,10 +24,10 @@ OUTPUT = ".removal"
 
 @dataclass
 class _Stores:
-    """The stores not yet removed, by name."""
+    """The stores that are not yet removed."""
 
     commands: dict[str, str] = field(default_factory=dict)
-    """The command by which a user removes the store."""
+    """By store: the command with which a user can remove it."""
     reasons: dict[str, str] = field(default_factory=dict)
     unreachable: bool = False
     end_reason: str = "the process that should remove it ended early"
@@ -48,11 +49,13 @@ def remove_stores(
     job: Mapping[str, Any], refused: bool, executable: str, pools: WorkerPools, secrets: tuple[str, ...]
 ) -> list[str]:
     """Removes the stores of a trial whose worker has ended. Returns a line for each store that stays, with the
-    command that removes it. `refused`: the server refused the trial; if it refuses again, there is no store."""
+    command that removes it. `refused` says whether the server refused the trial; if it refuses again, there is no
+    store.
+    """
     if not (names := namespace.stores(Path(job["home"]))):
         return []
     url = str(job["options"].get(URL, ""))
-    # Without an address, the worker determines whether the server is the user's: Dyno's own has ended.
+    # Without an address, the worker determines whether the server is the user's. If it is Dyno's own, it has ended.
     stores = _Stores(dict.fromkeys(names if url else (), ""))
     try:
         why = _listen(job, executable, pools, stores)
@@ -74,7 +77,7 @@ def remove_stores(
 
 
 def _listen(job: Mapping[str, Any], executable: str, pools: WorkerPools, stores: _Stores) -> str:
-    """Runs the worker. Returns the reason for stores that it has not reported."""
+    """Runs the worker. Returns the reason to print for stores that the worker did not report."""
     home, deadline = Path(job["home"]), monotonic() + PATIENCE_SECONDS
     began = monotonic_ns()
     pools.ready(executable)
