@@ -1,8 +1,8 @@
-"""The run file: every trial's outcome and samples, and all that is needed to judge and to repeat them.
+"""The run file: every trial's outcome and samples, with everything needed to judge and to repeat them.
 
-Lines of JSON. The first describes the run (schema, plan, cells, machine). Each later line is a trial, appended and
-flushed to the device as soon as it has ended. A killed process may leave an incomplete last line: readers ignore it,
-and it is cut off before the next line is appended. Docs: docs/run-file.md.
+A run file consists of lines of JSON. The first line describes the run (schema, plan, cells, machine). Each later line
+is a trial, appended and flushed to the device as soon as the trial has ended. A killed process may leave an
+incomplete last line: readers ignore it, and it is cut off before the next line is appended. Docs: docs/run-file.md.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Schema of the first and the last line of a run file: see docs/run-file.md. Files of earlier versions lack keys."""
+"""Schema of the first and the last line of a run file: see docs/run-file.md. Files of earlier versions lack some of
+the keys.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ class Crashes(TypedDict):
 
 
 class End(TypedDict):
-    """The line that ends a run whose number of blocks was left open."""
+    """The last line of a run whose number of blocks was not fixed."""
 
     why: Text
 
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
 else:
 
     def _object(required: Mapping[str, Any], **optional: Any) -> type:
-        """The type of a JSON object, from its keys with their types."""
+        """Returns the type of a JSON object, from its keys and their types."""
 
         class Required(TypedDict("_Required", required)):
             pass
@@ -43,7 +45,9 @@ else:
         return Object
 
     def _facts(**names: Any) -> Any:
-        """An object of facts that may be missing or null. `names`: the keys of each type, separated by blanks."""
+        """Returns the type of an object of facts, each of which may be missing or null. `names` has the keys of each
+        type, separated by blanks.
+        """
         types = {"texts": Text, "counts": Count, "amounts": Amount, "percents": Percent, "flags": bool}
         keys = {key: types[kind] | None for kind, listed in names.items() for key in listed.split()}
         return _object({}, **keys) | None
@@ -119,7 +123,7 @@ else:
         **dict.fromkeys(("version", "traced", "system"), Text | None),
         **dict.fromkeys(("killed", "cut", "recovery", "birth", "device"), Crashes | None),
     )
-    # The options of `dyno.options.PlanOptions`, of which earlier versions had only some.
+    # The options of `dyno.options.PlanOptions`. Earlier versions had only some of them.
     _options = get_type_hints(PlanOptions, include_extras=True)
     _plan = _object(
         {

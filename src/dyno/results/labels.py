@@ -1,5 +1,6 @@
-"""Labels of a run's rows: the engine as requested, with its version if the run has several versions of it, or the
-product that answered if that is another one. Reads and writes nothing."""
+"""Labels of a run's rows. A label is the requested engine. If the run has several versions of the engine, the version
+is added; if another product answered, the label names that product. This module reads and writes no files.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +14,13 @@ from dyno.results.run import Attempt
 
 URL = "url"
 PROGRAM = "program"
-"""The option that names another program of the same server: the label has its version rather than its path."""
+"""Option that selects another program of the same server. The label then has the program's version rather than its
+path.
+"""
 
 
 def set_labels(cells: Sequence[Cell], attempts: Sequence[Attempt]) -> None:
-    """Sets the labels of cells whose engine name alone is not enough."""
+    """Sets the labels of cells whose engine name alone is ambiguous."""
     versions = {each.cell: number for each in attempts if (number := _number(each.version))}
     by_engine: dict[str, dict[str, str]] = {}
     for at, cell in enumerate(cells):
@@ -33,14 +36,16 @@ def set_labels(cells: Sequence[Cell], attempts: Sequence[Attempt]) -> None:
     named = {at: name for at, name in named.items() if cells[at].name is None}
     short = {cells[at].asked: f"{name}{_options(cells[at], PROGRAM)}" for at, name in named.items()}
     for at, name in named.items():
-        # Two programs of the same version can only be told apart by their paths.
+        # Two programs of the same version differ only in their paths.
         alone = list(short.values()).count(short[cells[at].asked]) == 1
         object.__setattr__(cells[at], "label", short[cells[at].asked] if alone else f"{name}{_options(cells[at])}")
     _set_places([cell for at, cell in enumerate(cells) if cell.name is None and at not in named])
 
 
 def _set_places(unnamed: Sequence[Cell]) -> None:
-    """Shortens a whole address to 'postgresql at db.example:5432/shop' if no other row has the same label."""
+    """Shortens an address in a label to 'postgresql at db.example:5432/shop' if no other row has the same short
+    label.
+    """
     short = {cell.asked: place for cell in unnamed if (place := _place(cell))}
     for cell in unnamed:
         place = short.get(cell.asked)
@@ -49,7 +54,7 @@ def _set_places(unnamed: Sequence[Cell]) -> None:
 
 
 def _place(cell: Cell) -> str | None:
-    """The address without user, password and query; None if the row has no valid address."""
+    """Returns the label with the address without user, password and query; None if the row has no valid address."""
     text = str(cell.options.get(URL, ""))
     try:
         address = urlsplit(text)
@@ -63,7 +68,9 @@ def _place(cell: Cell) -> str | None:
 
 
 def _other_products(cells: Sequence[Cell], attempts: Iterable[Attempt]) -> dict[int, str]:
-    """'MariaDB 10.11.19 (as mysql)' for each cell whose server was another product than its engine's name says."""
+    """Returns 'MariaDB 10.11.19 (as mysql)' for each cell whose server was another product than the engine's name
+    says.
+    """
     return {
         each.cell: f"{each.version.partition('(')[0].strip()} (as {engine})"
         for each in attempts
@@ -78,6 +85,6 @@ def _options(cell: Cell, without: str = "") -> str:
 
 
 def _number(version: str | None) -> str | None:
-    """'15.18' of 'PostgreSQL 15.18 (psycopg 3.2.1, libpq 17.5)'."""
+    """Returns '15.18' for 'PostgreSQL 15.18 (psycopg 3.2.1, libpq 17.5)'."""
     match = re.search(r"(?<!\S)v?(\d\S*)", (version or "").partition("(")[0])
     return match[1] if match else None

@@ -1,7 +1,7 @@
-"""Keeps two processes from writing one run file at the same time, which would do every trial twice.
+"""Prevents that two processes write one run file at the same time, which would execute every trial twice.
 
-The lock is on the file itself: nothing is left beside it, and the kernel releases it when the process ends, by
-whatever way.
+The lock is on the file itself, so it leaves no other file behind. The kernel releases it when the process ends, for
+whatever reason.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dyno.contracts.model import UsageError
 
 
 class RunFileLost(OSError):
-    """The run file was removed, moved or replaced while its run was going on."""
+    """The run file was removed, moved or replaced during its run."""
 
 
 class Lock:
@@ -36,8 +36,9 @@ class Lock:
             os.close(self._descriptors.pop())
 
     def take(self, path: Path) -> None:
-        """Locks the file. If it is missing or can't be read, does nothing. Raises UsageError if another process has
-        it locked."""
+        """Locks the file. Does nothing if the file is missing or can't be read. Raises UsageError if another process
+        has locked it.
+        """
         while True:
             try:
                 descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
@@ -46,13 +47,14 @@ class Lock:
             self.add(path, descriptor)
             if self._is_at(path):
                 return
-            # It was replaced between opening and locking: the lock is on a file that no longer has a name.
+            # The file was replaced between opening and locking, so the lock is on a file without a name.
             os.close(self._descriptors.pop())
 
     def add(self, path: Path, descriptor: int) -> None:
         """Locks the open file, which is or will be at `path`, and takes over its descriptor. Raises UsageError if
-        another process has it locked."""
-        # A file system without locks (OSError other than BlockingIOError) is used without one.
+        another process has locked it.
+        """
+        # On a file system without locks (an OSError other than BlockingIOError), the file is used without a lock.
         try:
             with suppress(OSError):
                 try:

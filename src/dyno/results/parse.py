@@ -1,7 +1,7 @@
 """Parses the lines of a run file as strict JSON: no duplicate keys, no NaN or infinity, limited sizes.
 
-A line that Dyno wrote is decoded by msgspec, and encodes to the same bytes again. If it doesn't, it may have a
-duplicate key, of which only one is left: then Python's slower decoder checks each key.
+msgspec decodes a line. If Dyno wrote the line, it encodes to the same bytes again. If it doesn't, the line may have
+duplicate keys, of which msgspec keeps only one. Then Python's slower decoder checks each key.
 """
 
 from __future__ import annotations
@@ -26,19 +26,21 @@ OPENING = b'{"kind":"run"'
 _BEGINNING = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"kind"\s*:\s*"run"')
 _BEGINNING_BYTES = 1 << 16
 MOST_BYTES, MOST_LINE = 2048 * MIB, 64 * MIB
-"""Largest size of a run file, and of one of its lines."""
+"""Maximum size of a run file, and of one of its lines."""
 SEVERAL_LINES = frozenset({"why", "output", "first_error", "void", "absent"})
-"""Keys whose text may have line breaks."""
+"""Keys whose texts may have line breaks."""
 _WITH_NAMES = HISTOGRAMS | {"absent"}
-"""Keys of tables by name, whose texts are treated like the table's own."""
+"""Keys of tables by name. The texts in them are treated as texts of the table's own key."""
 DIGITS = 20
-"""Most digits of a whole number: 64 bits have fewer."""
+"""Maximum number of digits of a whole number, enough for 64 bits."""
 
 _decode, _encode = msgspec.json.Decoder().decode, msgspec.json.Encoder().encode
 
 
 def is_run_file(path: Path) -> bool:
-    """Whether a regular file begins like a run file, with any white space and order of keys. Raises OSError."""
+    """Returns whether a regular file begins like a run file, with any white space and order of keys. Raises
+    OSError.
+    """
     if not path.is_file():
         return False
     with path.open("rb") as file:
@@ -56,7 +58,7 @@ def is_run_file(path: Path) -> bool:
 
 
 def lines(path: Path) -> Iterator[bytes]:
-    """Yields each complete line without its line break; an incomplete last line is skipped. Raises UsageError."""
+    """Yields each complete line without its line break, and skips an incomplete last line. Raises UsageError."""
     with opened(path, MOST_BYTES) as file:
         number = 1
         while (line := file.readline(MOST_LINE)).endswith(b"\n"):
@@ -67,13 +69,13 @@ def lines(path: Path) -> Iterator[bytes]:
 
 
 def damaged(path: Path, why: object, line: int | None = None) -> UsageError:
-    """The error for a file with invalid content."""
+    """Returns the error for a file with invalid content."""
     where = "" if line is None else f" in line {line}"
     return UsageError(f"{path} is damaged{where}: {why}")
 
 
 def parsed(line: bytes) -> Any:
-    """The JSON of a line, with sanitized text. Raises ValueError."""
+    """Parses the JSON of a line, and sanitizes its texts. Raises ValueError."""
     try:
         data = _decoded(line)
         if data is None:
@@ -85,7 +87,7 @@ def parsed(line: bytes) -> Any:
 
 
 def _decoded(line: bytes) -> Any:
-    """None for a line that Dyno would write differently."""
+    """Decodes a line; returns None if Dyno would write the line differently."""
     try:
         data = _decode(line)
     except (msgspec.DecodeError, ValueError):
@@ -132,7 +134,7 @@ def _finite(text: str) -> float:
 
 
 def cleaned(data: Any, name: str = "") -> Any:
-    """The data with all texts sanitized and cut to the longest allowed length, keys included."""
+    """Returns the data with all texts, keys included, sanitized and cut to the maximum length."""
     if isinstance(data, str):
         if name in HISTOGRAMS:
             return sanitize(data, MOST_HISTOGRAM + 1)
@@ -145,5 +147,5 @@ def cleaned(data: Any, name: str = "") -> Any:
 
 
 def _fit(text: str, keep: str = "") -> str:
-    # Text that was cut when the worker reported it ends with a mark, and may be longer by that.
+    # A text that was already cut when the worker reported it ends with a mark, so it may be longer by the mark.
     return sanitize(text, MOST if len(text) > MOST_TEXT else MOST_TEXT, keep)

@@ -1,5 +1,7 @@
 """Reads a run file and checks it: loaded values have the declared types, are within their limits, and fit together.
-Histograms are decoded later, when they are needed."""
+
+Histograms are decoded later, when they are needed.
+"""
 
 from __future__ import annotations
 
@@ -23,18 +25,18 @@ from dyno.results.run import Attempt, Run, apply_server_tiers
 
 SCHEMA = 3
 READABLE = (1, 2, 3)
-# Fields that many trials of an engine have in common.
+# Fields whose values are equal in many trials of an engine.
 _COMMON = ("outcome", "version", "settings", "caveats", "loop", "absent")
 _COMMON_OF_SAMPLES = ("phase", "unit", "ended_by", "temperature")
 _OFTEN_EMPTY = ("by_kind", "by_part", "facts")
 _EMPTY: Mapping[str, Any] = {}
-# Years that are dates in every time zone.
+# Dates in these years are valid in every time zone.
 FIRST_YEAR, LAST_YEAR = 1900, 9900
 
 
 def load(path: Path) -> Run:
-    """Reads a run file. Raises UsageError, in one line, for any other file."""
-    # Loading creates no garbage, but collections would walk through all trials again and again.
+    """Reads a run file. For any other file, raises UsageError with a one-line message."""
+    # Loading creates no garbage, but each collection would traverse all trials again.
     collecting = gc.isenabled()
     gc.disable()
     try:
@@ -53,7 +55,7 @@ def _loaded(path: Path) -> Run:
             data = parsed(line)
             if not isinstance(data, dict):
                 raise ValueError("not an object")
-            # An end that is followed by further lines was that of a run that was resumed.
+            # If further lines follow an `end` line, the run was resumed.
             ending = typed(data, End)["why"] if data.get("kind") == "end" else None
             if data.get("kind") == "trial":
                 attempts.append(_shrunk(attempt(data, len(cells), phases), shared))
@@ -65,14 +67,14 @@ def _loaded(path: Path) -> Run:
 
 
 def _interned() -> Callable[[Any], Any]:
-    """A function that returns the same object for equal values."""
+    """Returns a function that returns the same object for equal values."""
     known: dict[bytes, Any] = {}
     encode = msgspec.json.Encoder().encode
     return lambda value: known.setdefault(encode(value), value)
 
 
 def _shrunk(attempt: Attempt, shared: Callable[[Any], Any]) -> Attempt:
-    """Shares equal values between attempts, since a run may have 100,000 of them."""
+    """Shares equal values between attempts, because a run may have 100,000 of them."""
     for name in _COMMON:
         object.__setattr__(attempt, name, shared(getattr(attempt, name)))
     for name in ("facts", "spent_ns"):
@@ -88,12 +90,12 @@ def _shrunk(attempt: Attempt, shared: Callable[[Any], Any]) -> Attempt:
 
 
 def planned(path: Path) -> tuple[Cell, ...]:
-    """The cells as planned, without the tiers that trials found. Raises UsageError."""
+    """Returns the planned cells, without the tiers that trials read from servers. Raises UsageError."""
     return opening(path, next(lines(path), b""))[1]
 
 
 def opening(path: Path, line: bytes) -> tuple[Header, tuple[Cell, ...]]:
-    """The header and the cells of the file's first line. Raises UsageError."""
+    """Parses the file's first line; returns the header and the cells. Raises UsageError."""
     try:
         data = parsed(line)
     except ValueError as error:
@@ -112,10 +114,10 @@ def opening(path: Path, line: bytes) -> tuple[Header, tuple[Cell, ...]]:
 
 
 def begun(data: Mapping[str, Any]) -> tuple[Header, tuple[Cell, ...]]:
-    """The header and the cells from the JSON of a first line. Raises ValueError."""
+    """Returns the header and the cells from the first line's JSON. Raises ValueError."""
     header: dict[str, Any] = typed(data, Header)
     cells: tuple[Cell, ...] = header.pop("cells")
-    # Earlier versions let cores sleep, and files of these lack the key.
+    # Files of earlier versions lack the key: those versions let cores sleep.
     header["plan"].setdefault("awake", False)
     if len(set(header["plan"]["phases"])) < len(header["plan"]["phases"]):
         raise ValueError("plan.phases: a phase is listed twice")
@@ -133,10 +135,10 @@ def begun(data: Mapping[str, Any]) -> tuple[Header, tuple[Cell, ...]]:
 
 
 def attempt(data: Mapping[str, Any], cells: int, phases: Collection[str]) -> Attempt:
-    """An attempt from its JSON, in a run of `cells` cells and these phases. Raises ValueError."""
+    """Converts the JSON of an attempt, in a run of `cells` cells with these phases. Raises ValueError."""
     attempt: Attempt = typed(data, Attempt)
     if any(len(text) > MOST_TEXT for caveat in attempt.caveats for text in (caveat.code, caveat.text)):
-        # The decoder does not check their length: engines declare caveats too, without importing msgspec.
+        # The decoder does not limit the texts of caveats: engines declare them too, without importing msgspec.
         attempt = typed(cleaned(data), Attempt)
     if attempt.cell >= cells:
         raise ValueError(f"cell: {attempt.cell} of {cells}, counted from 0")
@@ -153,7 +155,7 @@ def attempt(data: Mapping[str, Any], cells: int, phases: Collection[str]) -> Att
 
 
 def sample(data: Mapping[str, Any]) -> Sample:
-    """A sample from its JSON; fields of a later schema are ignored. Raises ValueError."""
+    """Converts the JSON of a sample; fields of a later schema are ignored. Raises ValueError."""
     sample: Sample = typed(data, Sample)
     _check_sample(sample)
     return sample
@@ -173,7 +175,7 @@ def _check_sample(sample: Sample, where: str = "") -> None:
 
 
 def _check_moment(where: str, text: str, zone: bool) -> None:
-    """Raises ValueError for text that is no date and time, or lacks a zone that it needs."""
+    """Raises ValueError if the text is not a date and time, or lacks a required time zone."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
@@ -187,12 +189,14 @@ def _short(value: object) -> str:
 
 
 def typed(data: Any, kind: Any) -> Any:
-    """Converts JSON to a declared type; undeclared keys are ignored. Raises ValueError, which says where and what."""
+    """Converts JSON to a declared type; undeclared keys are ignored. Raises ValueError, which names the place and the
+    problem.
+    """
     try:
         try:
             return msgspec.convert(data, kind)
         except msgspec.ValidationError:
-            # Perhaps only a text is too long.
+            # The only problem may be a text that is too long, so try again with texts cut.
             return msgspec.convert(cleaned(data), kind)
     except RecursionError:
         raise ValueError("nested too deeply") from None

@@ -16,26 +16,29 @@ from dyno.fields import Sample
 from dyno.results.header import Header
 
 FLOOR_BLOCKS = 3
-"""Blocks in which every null engine has a trial. Later blocks repeat it only while its interval is wide."""
+"""Number of blocks in which every null engine has a trial. A later block repeats a null engine only while its
+interval is wide.
+"""
 _PHASE = frozenset(known.name for known in fields(Phase))
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One execution of a trial: its outcome, and what it measured until it ended."""
+    """One execution of a trial: its outcome, and its measurements up to its end."""
 
     cell: Count
     block: Count
     attempt: Count
     outcome: Text
-    """'ok', 'wrong' (voided by an answer outside a phase), 'crash', 'timeout', 'out-of-memory', 'refused' or
-    'error'."""
+    """'ok', 'wrong' (voided by a wrong answer outside a phase), 'crash', 'timeout', 'out-of-memory', 'refused' or
+    'error'.
+    """
     why: Text | None
     phase: Text | None
-    """The phase in which it ended, for an outcome other than 'ok'."""
+    """The phase in which the attempt ended, if its outcome is not 'ok'."""
     samples: tuple[Sample, ...]
     started: Text
-    """UTC, ISO 8601."""
+    """Time in UTC, in the format of ISO 8601."""
     duration_ns: Count
     version: Text | None
     settings: Mapping[Text, Fact] | None
@@ -51,16 +54,16 @@ class Attempt:
     facts: Mapping[Text, Fact] = field(default_factory=dict)
     """The suite's facts about the whole trial, by name."""
     spent_ns: Mapping[Text, Count] = field(default_factory=dict)
-    """The worker's time by part: see docs/run-file.md."""
+    """The worker's time by lap: see docs/run-file.md."""
     tier: Tier | None = None
-    """The tier that the settings of a user's own server provide. None for other engines, and if it can't be read."""
+    """The tier that the settings of a user's own server provide. None for other engines, or if it can't be read."""
     strain: Strain = field(default_factory=dict)
     """Load of the machine during the trial: see `host.strain.since`."""
 
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """A loaded run file. Compared by identity, so that it can be a key."""
+    """A loaded run file. Runs are compared by identity, so that they can be keys."""
 
     path: Path
     header: Header
@@ -81,12 +84,14 @@ class Run:
         return {name: _phase(name, declared.get(name, {})) for name in self.plan["phases"]}
 
     def final(self) -> list[Attempt]:
-        """The last attempt at every trial that has ended."""
+        """Returns the last attempt of every trial that has ended."""
         return list({(a.cell, a.block): a for a in self.attempts}.values())
 
     @cached_property
     def blocks(self) -> int:
-        """The planned number of blocks; with `until`, those that have begun if they are more."""
+        """The planned number of blocks. With `until`, the number of blocks that have begun, if it is larger or the
+        run has ended.
+        """
         planned = int(self.plan["samples"])
         if self.plan.get("until") is None:
             return planned
@@ -101,31 +106,34 @@ class Run:
         return all(ended[at] >= self.trials(at) for at in range(len(self.cells)))
 
     def trials(self, cell: int) -> int:
-        """The number of trials of a cell: one in each block, fewer for a null engine."""
+        """Returns the number of trials of a cell: one in each block, fewer for a null engine."""
         return min(self.blocks, FLOOR_BLOCKS) if is_reference(self.cells, self.cells[cell]) else self.blocks
 
     @property
     def progress(self) -> tuple[int, int]:
-        """The number of trials that have ended, and of all trials."""
+        """The number of trials that have ended, and the number of all trials."""
         ended = Counter(attempt.cell for attempt in self.final())
         return ended.total(), sum(max(self.trials(at), ended[at]) for at in range(len(self.cells)))
 
 
 def is_reference(cells: Iterable[Cell], cell: Cell) -> bool:
-    """Whether the cell is a null engine's in a run of other engines: it only shows the harness's cost."""
+    """Returns whether the cell is a null engine's in a run of other engines. Such a cell only shows the harness's
+    cost.
+    """
     return cell.floor and not all(other.floor for other in cells)
 
 
 def _phase(name: str, data: Mapping[str, Any]) -> Phase:
-    # Ignores fields of a later schema.
+    # Fields of a later schema are ignored.
     values = {key: value for key, value in data.items() if key in _PHASE}
     values = {"title": name, "unit": "op", "writes": False, **values, "name": name}
     return Phase(**{**values, "parts": tuple(values.get("parts", ()))})
 
 
 def apply_server_tiers(cells: Sequence[Cell], attempts: Iterable[Attempt]) -> None:
-    """Sets the tier of each cell that follows its server: the weakest tier of its trials. A null engine moves along
-    if no other cell is left at its tier."""
+    """Sets the tier of each cell that follows its server to the weakest tier of its trials. If no other cell is left
+    at a null engine's tier, the null engine gets the new tier too.
+    """
     tiers: dict[int, Tier] = {}
     for each in attempts:
         if each.tier is not None and cells[each.cell].follows:

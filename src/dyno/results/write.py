@@ -1,4 +1,4 @@
-"""Writes a run file line by line. Each line is checked by reading it first, and flushed to the device."""
+"""Writes a run file line by line. Each line is first checked by reading it, and is flushed to the device."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ def create(
     path: Path, header: Mapping[str, Any], cells: Collection[Cell], replace: bool = False, lock: Lock | None = None
 ) -> None:
     """Writes a new run file without trials and locks it with `lock`. Raises UsageError if the file exists and may not
-    be replaced, or another process is writing to it."""
+    be replaced, or if another process is writing to it.
+    """
     if lock is None:
         with Lock() as lock:
             return create(path, header, cells, replace, lock)
@@ -55,20 +56,20 @@ def create(
 
 
 def as_read(cells: Collection[Cell]) -> tuple[Cell, ...]:
-    """The cells as a run file returns them, with sanitized text."""
+    """Returns the cells as they would be read from a run file, with sanitized text."""
     line = json.dumps(list(cells), default=_plain).encode()
     try:
         return tuple(read.typed(parsed(line), tuple[Cell, ...]))
     except ValueError:
-        # No run file can contain them.
+        # A run file can't contain these cells.
         return tuple(cells)
 
 
 def _begin(path: Path, line: bytes, lock: Lock) -> None:
-    """Creates a locked file with that line. If it can't be written, the file is removed."""
+    """Creates a locked file with this line. If the line can't be written, removes the file."""
     with path.open("xb") as file:
         try:
-            # Locked before it gets its final name, so that no other process can lock it first.
+            # Locked before the file gets its final name, so that no other process can lock it first.
             lock.add(path, os.dup(file.fileno()))
             _write(file, line)
         except OSError:
@@ -77,14 +78,15 @@ def _begin(path: Path, line: bytes, lock: Lock) -> None:
 
 
 def _check_replaced(path: Path) -> None:
-    """Raises UsageError for a file that is not a run file, or has an incomplete first line."""
+    """Raises UsageError for an existing file that is not a run file."""
     if path.exists() and not is_run_file(path):
         read.load(path)
 
 
 def append(path: Path, attempt: Attempt) -> None:
-    """Appends an attempt, flushed to the device. Raises UsageError, and appends nothing, if the attempt could not be
-    read again; raises OSError."""
+    """Appends an attempt, flushed to the device. If the attempt could not be read again, appends nothing and raises
+    UsageError. Raises OSError.
+    """
     line = _encoded(path, {"kind": "trial", **_plain(attempt)})
     with path.open("rb") as file:
         cells, phases = _plan(path, file.readline(MOST_LINE).rstrip(b"\n"))
@@ -97,19 +99,19 @@ def append(path: Path, attempt: Attempt) -> None:
 
 @lru_cache(maxsize=1)
 def _plan(path: Path, line: bytes) -> tuple[int, frozenset[str]]:
-    """The number of cells and the phases, from the first line."""
+    """Returns the number of cells and the phases, from the first line."""
     header, cells = read.opening(path, line)
     return len(cells), frozenset(header["plan"]["phases"])
 
 
 def end(path: Path, why: str) -> None:
-    """Appends the reason why no further block was added. Raises OSError."""
+    """Appends a line with the reason why no further block was added. Raises OSError."""
     _add(path, _encoded(path, {"kind": "end", "why": why}))
 
 
 def _add(path: Path, line: bytes) -> None:
     try:
-        # If the file was removed, it is not created again: it would lack a header.
+        # A removed file is not created again, because it would lack the header.
         with open(path, "ab", opener=lambda name, flags: os.open(name, flags & ~os.O_CREAT)) as file:
             _write(file, line)
     except OSError as error:
@@ -118,7 +120,7 @@ def _add(path: Path, line: bytes) -> None:
 
 
 def _encoded(path: Path, line: Mapping[str, Any]) -> bytes:
-    """Raises UsageError for values that JSON can't hold: a plug-in may report any."""
+    """Encodes a line as JSON. Raises UsageError for values that JSON can't hold, which a plug-in may report."""
     try:
         encoded = json.dumps(line, separators=(",", ":"), allow_nan=False, default=_plain).encode()
     except (TypeError, ValueError, RecursionError) as error:
@@ -129,7 +131,7 @@ def _encoded(path: Path, line: Mapping[str, Any]) -> bytes:
 
 
 def _plain(value: Any) -> dict[str, Any]:
-    """The fields of a cell, an attempt or a part of it."""
+    """Returns the fields of a cell, an attempt or a part of an attempt."""
     if isinstance(value, Sample):
         return plain(value)
     if not is_dataclass(value):
@@ -148,8 +150,9 @@ def _write(file: BinaryIO, line: bytes) -> None:
 
 
 def cut_incomplete_line(path: Path) -> None:
-    """Cuts off an incomplete last line, so that the next line can be appended. Raises UsageError if the file can't
-    be written."""
+    """Cuts off an incomplete last line, so that the next line can be appended. Raises UsageError if the file can't be
+    written.
+    """
     try:
         with path.open("r+b") as file:
             end = file.seek(0, os.SEEK_END)

@@ -1,4 +1,6 @@
-"""Executes a plan: trial after trial, each result on disk before the next begins. It never imports an engine."""
+"""Executes a plan: one trial after the other, each result on disk before the next trial begins. This process never
+imports an engine.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,7 @@ PRESSURE_SECONDS, WAKEUP_SECONDS = 0.3, 0.15
 
 
 class ProgressListener:
-    """Receives progress events. This one ignores all of them."""
+    """Receives progress events. This base class ignores all of them."""
 
     def begin(self, plan: Plan, done: Sequence[Attempt]) -> None:
         """The run begins, or resumes after the attempts `done`."""
@@ -51,10 +53,10 @@ class ProgressListener:
         """The attempt has ended."""
 
     def extended(self, blocks: int, why: str) -> None:
-        """A block is added to those of the plan; `why` names the wide intervals."""
+        """A block is added to those of the plan. `why` names the wide intervals."""
 
     def leftover(self, why: str) -> None:
-        """Something of this run or of an earlier one can't be removed."""
+        """Data of this run or of an earlier one can't be removed; `why` says which and why."""
 
 
 def execute(
@@ -67,10 +69,11 @@ def execute(
     stop_rule: StopRule | None = None,
     most: int | None = None,
 ) -> Run:
-    """Runs the trials that the run file does not have yet, of at most `most` blocks, and returns the run. Raises
-    UsageError before anything is started.
+    """Runs the trials that the run file does not have yet, in at most `most` blocks, and returns the run. Raises
+    UsageError before it starts anything.
 
-    After an interruption the file is readable and has every trial that ended; if none has ended, it is removed.
+    After an interruption the file is readable and has every trial that ended. If no trial has ended, the file is
+    removed.
     """
     rule, observer = stop_rule or StopRule(), observer or ProgressListener()
     with (
@@ -102,7 +105,7 @@ def execute(
 
 @contextmanager
 def _run_file(path: Path, fresh: bool, attempts: Sequence[Attempt], lock: results.Lock) -> Iterator[None]:
-    """If the block fails: removes a fresh run file without a trial; raises RunFileLost if the file is gone."""
+    """If the block fails, removes a new run file without a trial, and raises RunFileLost if the file is gone."""
     try:
         yield
     except BaseException as error:
@@ -117,14 +120,16 @@ def _run_file(path: Path, fresh: bool, attempts: Sequence[Attempt], lock: result
 
 @contextmanager
 def _hold_resources(plan: Plan) -> Iterator[Plan]:
-    """Holds the plan's resources during the block. Yields the plan with their addresses. Raises UsageError."""
+    """Holds the plan's resources during the block. Yields the plan with the addresses of the resources. Raises
+    UsageError.
+    """
     with ExitStack() as stack:
         addresses = {name: stack.enter_context(hold(name)) for name, hold in plan.holds.items()}
         yield replace(plan, addresses={**plan.addresses, **addresses})
 
 
 def _check_confinement(plan: Plan, home: Path) -> None:
-    """Raises UsageError if trials can't be confined or cores can't be kept awake, as planned."""
+    """Raises UsageError if trials can't be confined, or cores can't be kept awake, as the plan requests."""
     if plan.confine is not None:
         try:
             confine.check(plan.confine, home)
@@ -146,8 +151,9 @@ def _check_confinement(plan: Plan, home: Path) -> None:
 
 @contextmanager
 def _awake(plan: Plan) -> Iterator[Callable[[], None]]:
-    """Keeps the cores awake during the block, if planned. Yields a function that raises Asleep if one has slept.
-    Raises UsageError."""
+    """Keeps the cores awake during the block, if the plan requests it. Yields a function that raises Asleep if a core
+    has slept. Raises UsageError.
+    """
     if not plan.awake:
         yield lambda: None
         return
@@ -159,7 +165,7 @@ def _awake(plan: Plan) -> Iterator[Callable[[], None]]:
 
 
 def _open(plan: Plan, path: Path, home: Path, resume: bool, overwrite: bool, lock: results.Lock) -> list[Attempt]:
-    """Opens or creates the run file, and locks it. Returns its attempts."""
+    """Opens or creates the run file, and locks it. Returns the attempts in it."""
     if not (resume and path.exists()):
         results.create(path, _header(plan, home), list(plan.cells), replace=overwrite, lock=lock)
         return []
@@ -187,11 +193,11 @@ def _header(plan: Plan, home: Path) -> dict[str, Any]:
 
 
 def _difference(plan: Plan, run: Run, path: Path) -> str | None:
-    """How the plan differs from the run file's; None if it doesn't."""
+    """Returns how the plan differs from the run file's; None if it doesn't."""
     if results.planned(path) != results.as_read(plan.cells):
         return "other engines, tiers or parameters"
     old, new = run.plan, plan.data()
-    # A file of an earlier version lacks the options that came later.
+    # A file of an earlier version lacks the options that were added later.
     old = {**{each.name: each.default for each in fields(PlanOptions)}, **old}
     changed = [f"{name} was {old.get(name)}" for name in new if old.get(name) != new[name]]
     return ", ".join(changed) or None
@@ -206,7 +212,7 @@ def _until_settled(
     observer: ProgressListener,
     attempts: list[Attempt],
 ) -> None:
-    """Attempts the trial as often as planned, counting attempts of an earlier, interrupted run."""
+    """Attempts the trial as often as the plan allows. Attempts of an earlier, interrupted run count."""
     cell = plan.cells[trial.cell]
     earlier = [a for a in attempts if (a.cell, a.block) == (trial.cell, trial.block)]
     if earlier and earlier[-1].outcome in SETTLED:
@@ -214,11 +220,11 @@ def _until_settled(
     for number in range(len(earlier), plan.retries + 1):
         observer.trial(cell, trial, number)
         with suppress(OSError):
-            # If it can't be repaired, the trial reports why.
+            # If the directory can't be repaired, the trial reports why.
             work.mend()
         home = work.path / f"trial-{trial.block}-{trial.cell}-{number}"
         attempt = run_trial(plan, cell, trial, number, home, context, observer.phase)
-        # Raises before the attempt is stored: a trial during which a core slept is discarded.
+        # Called before the attempt is stored, so that an attempt during which a core slept is discarded.
         context.still_awake()
         attempt = store(attempt)
         attempts.append(attempt)
@@ -229,8 +235,9 @@ def _until_settled(
 
 
 def _store(path: Path, lock: results.Lock, attempt: Attempt) -> Attempt:
-    """Appends the attempt to the run file and returns it. If its values can't be stored, an error takes its place.
-    Raises RunFileLost."""
+    """Appends the attempt to the run file and returns it. If its values can't be stored, stores an attempt with the
+    outcome 'error' instead. Raises RunFileLost.
+    """
     lock.check(path)
     try:
         results.append(path, attempt)

@@ -1,6 +1,6 @@
-"""Makes a plan of a run request: cells, and trials in shuffled order.
+"""Converts a run request to a plan: cells, and trials in shuffled order.
 
-Reads declarations through the registry; starts nothing and measures nothing.
+This module reads declarations through the registry; it starts nothing and measures nothing.
 """
 
 from __future__ import annotations
@@ -49,41 +49,46 @@ RATE = Setting(
     "rate", _rate, UNPACED, "operations per second of all clients together (an open loop); max: a closed loop"
 )
 GENERAL = {setting.name: setting for setting in (CLIENTS, RATE)}
-"""Parameters of every suite, which no suite declares."""
+"""Parameters that every suite has without declaring them."""
 UNTIL_BLOCKS, WITHIN = 6, 1800.0
-"""With `until`: blocks before the widths of intervals are judged, and default of the maximum seconds of the run."""
+"""Defaults for `until`: the number of blocks before the widths of intervals are judged, and the maximum time of the
+run in s.
+"""
 FLOOR_SECONDS = 0.3
-"""Longest measuring of a null engine's phase."""
+"""Maximum measuring time of a null engine's phase, in s."""
 SPARE_SECONDS = 60.0
-"""Time for a trial's other work: opening, loading, checking."""
+"""Time for a trial's other work, in s: opening, loading, checking."""
 MOST_LISTED = 6
-"""Phases listed by name in a message; more are counted."""
+"""Maximum number of phases that a message lists by name; more are counted."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan(PlanOptions):
-    """What will be run. Equal plans make the same run."""
+    """The plan of a run. Equal plans produce the same cells and trials."""
 
     suite: str
     phases: tuple[str, ...]
     cells: tuple[Cell, ...]
     declared: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
-    """The suite's declarations of its `phases`, its own table (`layout`) and `charts`, as plain JSON for the run
-    file's header: reports know no suite."""
+    """The suite's declarations of its `phases`, its own table (`layout`) and its `charts`, as plain JSON for the run
+    file's header: reports don't import suites.
+    """
     addresses: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
-    """Addresses of users' own servers, by the form with masked secrets that cells have. Never in a run file."""
+    """Addresses of users' own servers, keyed by the masked form that cells have. Never written to a run file."""
     holds: Mapping[str, Callable[[str], AbstractContextManager[str]]] = field(
         default_factory=dict, repr=False, compare=False
     )
-    """Resources that the run holds until its end, such as a device: context managers, by the option's value."""
+    """Resources that the run reserves until its end, such as a device: context managers, keyed by the option's
+    value.
+    """
     interpreters: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
-    """Path of the Python that trials run in, of engines with an interpreter of their own."""
+    """Path of the Python that runs the trials, for engines with their own interpreter."""
 
     def interpreter(self, cell: Cell) -> str:
         return self.interpreters.get(cell.engine, sys.executable)
 
     def options(self, cell: Cell) -> dict[str, Value]:
-        """The cell's options with unmasked addresses: not to be printed or stored."""
+        """Returns the cell's options with unmasked addresses. They must not be printed or stored."""
         return {name: self.addresses.get(str(value), value) for name, value in cell.options.items()}
 
     @property
@@ -92,8 +97,9 @@ class Plan(PlanOptions):
         return tuple(secret for address in self.addresses.values() for secret in secrets(address))
 
     def pace(self, cell: Cell) -> dict[str, Any]:
-        """How long and how fast a cell's phases are measured: the fields of `pace.Pace`. Null engines are measured
-        briefly: their operations are alike."""
+        """Returns the duration and the rate of a cell's phases, as the fields of `pace.Pace`. Null engines are
+        measured briefly, because their operations hardly vary.
+        """
         rate, most = cell.params[RATE.name], FLOOR_SECONDS if is_reference(self.cells, cell) else math.inf
         return {
             "budget_ns": int(min(self.budget, most) * 1e9),
@@ -103,28 +109,30 @@ class Plan(PlanOptions):
             "arrivals": self.arrivals,
             "loop": self.loop,
             "seed": self.seed,
-            # Ends a phase, with the operations completed and checked so far, before the trial is killed.
+            # When half of the timeout is used for checks, the phase ends with the operations checked so far, rather
+            # than by killing the trial.
             "check_ns": int(self.timeout / 2 * 1e9),
         }
 
     def block(self, number: int) -> list[Trial]:
-        """One trial of every cell, in an order shuffled by the seed."""
+        """Returns a trial of every cell, in an order shuffled by the seed."""
         trials = [Trial(cell, number) for cell in range(len(self.cells))]
         random.Random(f"{self.seed}:{number}").shuffle(trials)
         return trials
 
     def data(self) -> dict[str, Any]:
-        """The plan without its cells, for the run file's header."""
+        """Returns the plan without its cells, for the run file's header."""
         options = {each.name: getattr(self, each.name) for each in fields(PlanOptions)}
         if self.least == 1:
-            # Files of earlier versions lack it, and can be resumed.
+            # Left out so that files of earlier versions, which lack it, can be resumed.
             del options["least"]
         return {"suite": self.suite, "phases": list(self.phases), **options}
 
 
 def make(request: RunRequest) -> Plan:
     """Resolves a request. Raises UsageError for unknown names, for options that exclude each other, and for engines
-    that can't run here."""
+    that can't run here.
+    """
     request.check()
     pick(request.loop or "auto")
     suite = registry.suite(request.suite)
@@ -177,8 +185,9 @@ def make(request: RunRequest) -> Plan:
 
 
 def _ending(request: RunRequest, preset: Preset) -> tuple[float | None, float | None]:
-    """The width of intervals at which the run ends, and its maximum seconds; None for both if the number of blocks is
-    fixed. A preset's width holds unless samples or times are requested."""
+    """Returns the target width of intervals, and the maximum time of the run in s. Returns None for both if the
+    number of blocks is fixed. The preset's width applies unless samples or times are requested.
+    """
     until, within = request.until, request.within
     if until is None:
         counted = (request.samples, request.budget, request.duration, request.warmup)
@@ -194,8 +203,9 @@ def _ending(request: RunRequest, preset: Preset) -> tuple[float | None, float | 
 def _timeout(
     request: RunRequest, preset: Preset, suite: Suite, rows: Sequence[EngineRow], phases: Sequence[str]
 ) -> float:
-    """The requested timeout, or the preset's, or more if phases last longer than the preset expects. A server's
-    starting time is added once, and again for each cold phase."""
+    """Returns the requested timeout. Without a request, returns the preset's, or a longer one if phases take longer
+    than the preset expects. The server's start time is added once, and again for each cold phase.
+    """
     if request.timeout is not None:
         return request.timeout
     phase_seconds = (request.duration or 0.0) + (request.warmup or 0.0)
@@ -205,7 +215,7 @@ def _timeout(
 
 
 def _phases(suite: Suite, preset: Preset, requested_names: Sequence[str]) -> tuple[str, ...]:
-    """The phases to measure, in the suite's order. A request may use aliases."""
+    """Returns the phases to measure, in the suite's order. A request may use aliases."""
     if ALL_PHASES in requested_names:
         return tuple(phase.name for phase in suite.phases if phase.by_default)
     known = {name: phase.name for phase in suite.phases for name in (phase.name, phase.alias) if name}
@@ -217,10 +227,11 @@ def _phases(suite: Suite, preset: Preset, requested_names: Sequence[str]) -> tup
 
 
 def _check_used(suite: Suite, given: Mapping[str, Any], phases: Sequence[str]) -> None:
-    """Raises UsageError for a given parameter that none of the phases uses: the run would seem to have varied it.
+    """Raises UsageError if the user sets a parameter that none of the phases uses, because the run would seem to vary
+    it.
 
-    A single value that is the default or a preset's is accepted: the command that repeats a run names every
-    parameter.
+    A single value that is a default or a preset's value is accepted, because the command that repeats a run names
+    every parameter.
     """
     for setting in suite.params:
         if setting.name not in given or not setting.phases or set(setting.phases) & set(phases):
@@ -234,7 +245,7 @@ def _check_used(suite: Suite, given: Mapping[str, Any], phases: Sequence[str]) -
 
 
 def _combinations(suite: Suite, preset: Preset, request: RunRequest) -> Iterator[dict[str, Value]]:
-    """Yields each combination of the parameters' values; the last parameter varies fastest."""
+    """Yields each combination of the parameters' values. The last parameter varies fastest."""
     settings = {setting.name: setting for setting in suite.params} | GENERAL
     given = dict(request.params)
     for name, numbers in (("clients", request.clients), ("rate", request.rate)):
@@ -251,7 +262,7 @@ def _combinations(suite: Suite, preset: Preset, request: RunRequest) -> Iterator
             raise UsageError(f"suite {suite.name}: parameter {name} has no value")
         default = preset.params.get(name, setting.default)
         texts = given.get(name, default if isinstance(default, tuple) else (default,))
-        # The preset's are checked, too: one may need a package that is not installed.
+        # Values of the preset are checked too, because a value may need a package that is not installed.
         values[name] = list(dict.fromkeys(setting.read(text, f"suite {suite.name}: parameter") for text in texts))
     if (cells := math.prod(map(len, values.values()))) > MOST_CELLS:
         raise UsageError(f"suite {suite.name}: {cells:,} combinations of parameters: expected at most {MOST_CELLS:,}")
@@ -260,7 +271,7 @@ def _combinations(suite: Suite, preset: Preset, request: RunRequest) -> Iterator
 
 
 def unpaced(plan: Plan) -> str:
-    """Names the phases on which the plan's rate has no effect, in a line; empty if there is none."""
+    """Returns a line that names the phases on which the plan's rate has no effect; empty if there are none."""
     paced_cells = [cell for cell in plan.cells if cell.params[RATE.name] != UNPACED]
     phases = [phase for phase in registry.suite(plan.suite).phases if phase.name in plan.phases and paced_cells]
     by_reason: dict[str, list[str]] = {}

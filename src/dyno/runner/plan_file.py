@@ -39,13 +39,13 @@ def read(path: Path) -> RunRequest:
     except RecursionError:
         raise UsageError(f"{path}: nested too deeply") from None
     except ValueError as error:
-        # Not TOML, not UTF-8, or a number with thousands of digits.
+        # The file is not TOML, not UTF-8, or has a number with thousands of digits.
         raise UsageError(f"{path} is not TOML: {format_value(error)}") from None
     return parse(data, str(path))
 
 
 def parse(data: Mapping[str, Any], where: str) -> RunRequest:
-    """The run request in a plan's table. `where`: name of the table in messages. Raises UsageError."""
+    """Converts a plan file's table to a run request. `where`: name of the table in messages. Raises UsageError."""
     if SUITE not in data:
         raise UsageError(f'{where}: suite is missing; add suite = "records"')
     fields: dict[str, Any] = {}
@@ -90,7 +90,7 @@ def _check(where: str, value: Any) -> None:
 
 
 def _value(where: str, option: Option, value: Any) -> Any:
-    """The value for the field of RunRequest. Raises UsageError."""
+    """Returns the value for the field of RunRequest. Raises UsageError."""
     kind = option.kind
     if kind.read is not None and isinstance(value, str):
         try:

@@ -15,12 +15,15 @@ from dyno.host.procfs import read_lines, read_text
 
 INTERVAL = 0.05
 SHARE, LONGEST = 0.01, 1.0
-"""Largest share of the time spent on searching for new processes; and longest time between two searches, in s."""
+"""Maximum share of the time that is spent on searching for new processes, and maximum time between two searches, in
+s.
+"""
 
 
 def anonymous_bytes(pids: Iterable[int]) -> int:
-    """Returns the anonymous memory of processes, in bytes: without pages mapped from files. Shared memory counts
-    once, by the process that has the most."""
+    """Returns the anonymous memory of processes, in bytes. It excludes pages that are mapped from files. Shared
+    memory is counted once, for the process that has the most.
+    """
     own, shared = 0, 0
     for pid in pids:
         status = dict(line.partition(":")[::2] for line in read_lines(Path(f"/proc/{pid}/status")))
@@ -30,13 +33,14 @@ def anonymous_bytes(pids: Iterable[int]) -> int:
 
 
 def descendants(pid: int) -> Iterator[int]:
-    """Yields the children of a process, and theirs. Reads the kernel's list of children if there is one: reading
-    every process of the machine disturbs the measurement."""
+    """Yields all descendants of a process. Uses the kernel's list of children if there is one, because reading every
+    process of the machine disturbs the measurement.
+    """
     if not Path(f"/proc/self/task/{os.getpid()}/children").exists():
         with suppress(psutil.Error):
             yield from (child.pid for child in psutil.Process(pid).children(recursive=True))
         return
-    # The process may have ended: a server's processes come and go.
+    # The process may have ended: servers start and end processes at any time.
     with suppress(OSError):
         for task in Path(f"/proc/{pid}/task").iterdir():
             for child in map(int, (read_text(task / "children") or "").split()):
@@ -51,13 +55,13 @@ class Watch:
     pid: int
     limit_bytes: int
     deadline: float
-    """In seconds on the clock of `time.monotonic`."""
+    """Time of the kill, in s on the clock of `time.monotonic`."""
     peak_bytes: int = field(default=0)
     _descendants: list[int] = field(default_factory=list)
     _next_search: float = 0.0
 
     def verdict(self) -> str | None:
-        """Returns 'timeout' or 'out-of-memory', None while the trial is within its limits."""
+        """Returns 'timeout' or 'out-of-memory', or None while the trial is within its limits."""
         used = anonymous_bytes([self.pid, *self._processes()])
         self.peak_bytes = max(self.peak_bytes, used)
         if used > self.limit_bytes:
@@ -65,8 +69,9 @@ class Watch:
         return "timeout" if monotonic() > self.deadline else None
 
     def _processes(self) -> list[int]:
-        """The descendants as of the last search. With a server of hundreds of threads, a search takes milliseconds
-        from the measurement."""
+        """Returns the descendants found by the last search. With a server of hundreds of threads, a search takes CPU
+        time of milliseconds from the measurement.
+        """
         if monotonic() >= self._next_search:
             began = thread_time()
             self._descendants = list(descendants(self.pid))

@@ -1,4 +1,4 @@
-"""The rows of a plan: engines with their requested options and tiers, and null engines beside them."""
+"""The rows of a plan: engines with their requested options and tiers, and null engines in addition."""
 
 from __future__ import annotations
 
@@ -34,30 +34,32 @@ class EngineRow(NamedTuple):
 Entry = str | Mapping[str, Any]
 """A requested engine: 'sqlite:journal_mode=wal+cache_mib=8', or a table of `name` and options."""
 LABEL = "label"
-"""The key of a table that gives the row another name."""
+"""Key of the row's label in an engine's table."""
 _LABELLED = re.compile(r"([^:=]*)=(.*)", re.DOTALL)
 _GOOD_LABEL = re.compile(r"[A-Za-z0-9][\w. -]{0,39}", re.ASCII)
 _PLUS = re.compile(r"://[^@+]*\+[^@]*@")
-"""An address with a user and a +, at which its password would be cut in two."""
+"""Matches an address with a user and a +. The + would split it within its password."""
 
 
 class NamedRow(NamedTuple):
-    """A parsed entry."""
+    """A requested engine after parsing."""
 
     name: str
     options: dict[str, Any]
     tier: Tier | None
-    """Its own tier, which overrides the run's; None if it has none."""
+    """The engine's own tier, which overrides the run's; None if there is none."""
     label: str | None = None
 
     @property
     def asked(self) -> str:
-        """The name of its row, which does not include the tier."""
+        """The name of the engine's row, which does not include the tier."""
         return Cell("", self.name, self.options, None, {}).asked
 
 
 def rows_of(suite: Suite, request: RunRequest, clients: int) -> list[EngineRow]:
-    """The requested engines, or else the suite's default ones, and a null engine for each of their tiers."""
+    """Returns the requested engines, or else the suite's default engines, with a null engine for each of their
+    tiers.
+    """
     tier = None if request.tier is None else tier_named(request.tier)
     rows = _named(suite, request, tier) if request.engines else _default(suite, tier, clients)
     for row in rows:
@@ -71,8 +73,9 @@ def rows_of(suite: Suite, request: RunRequest, clients: int) -> list[EngineRow]:
 
 
 def _natively_loaded(suite: Suite, rows: list[EngineRow]) -> list[EngineRow]:
-    """The rows with native load of their servers. Rows without a server, or with a client of their own, stay. Raises
-    UsageError for a server that can't be loaded natively."""
+    """Returns the rows with native load for servers. Rows without a server, and rows whose `client` the user has set,
+    stay as they are. Raises UsageError for a server that can't be loaded natively.
+    """
     served = [row for row in rows if row.spec.server is not None and CLIENT not in row.options]
     for row in served:
         if not suite.native or not _has_native(row.spec, row.options):
@@ -81,7 +84,7 @@ def _natively_loaded(suite: Suite, rows: list[EngineRow]) -> list[EngineRow]:
 
 
 def _has_native(spec: EngineSpec, options: Mapping[str, Value]) -> bool:
-    """Whether the engine has native load here, with these options."""
+    """Returns whether the engine has native load here, with these options."""
     try:
         return spec.lacking(spec.resolve({**options, CLIENT: NATIVE_CLIENT})) is None
     except UsageError:
@@ -103,8 +106,9 @@ def _why_none(suite: Suite, tier: Tier | None) -> str:
 
 
 def _floors(suite: Suite, rows: Sequence[EngineRow]) -> list[EngineRow]:
-    """The null engines of the suite's own port and of each port of a row, at each tier, without those that were
-    requested."""
+    """Returns the null engines of the suite's first port and of each port of a row, at each tier, except those that
+    were requested.
+    """
     used = {suite.ports[0], *(port for row in rows for port in row.spec.ports)}
     floors = [spec for spec in registry.engines_for(suite) if spec.floor and used & spec.ports.keys()]
     requested = [(row.spec.name, row.tier) for row in rows]
@@ -114,8 +118,9 @@ def _floors(suite: Suite, rows: Sequence[EngineRow]) -> list[EngineRow]:
 
 
 def _default(suite: Suite, tier: Tier | None, clients: int) -> list[EngineRow]:
-    """The engines that run without being named: installed, not null engines, with the tier, and able to serve the
-    clients. If the suite declares default engines, only those."""
+    """Returns the engines that run without being named: installed, not null engines, with the tier, and able to serve
+    the clients. If the suite declares default engines, only these run.
+    """
     specs = [s for s in registry.engines_for(suite) if s.by_default and not s.floor and not s.lacking()]
     specs = [s for s in specs if not suite.engines or s.name in suite.engines]
     able = [s for s in specs if clients == 1 or s.clients != "one"]
@@ -150,7 +155,7 @@ def _named(suite: Suite, request: RunRequest, tier: Tier | None) -> list[EngineR
 
 
 def _check_labels(rows: Sequence[EngineRow]) -> None:
-    """Raises UsageError if two rows have the same label, or two labels name the same row."""
+    """Raises UsageError if two rows have the same label, or if two labels name the same row."""
     names: dict[str, tuple[EngineSpec, dict[str, Value]]] = {}
     labels: dict[str, str] = {}
     for row in rows:
@@ -163,8 +168,10 @@ def _check_labels(rows: Sequence[EngineRow]) -> None:
 
 
 def placed(suite: Suite, entries: Sequence[Entry], address: str) -> list[Entry]:
-    """The entries with the address of the user's own server or cluster; without entries, all engines of the suite
-    that accept the address. Raises UsageError for an engine without addresses, or if no engine accepts this one."""
+    """Adds the address of the user's own server or cluster to the entries. Without entries, returns all engines of
+    the suite that accept the address. Raises UsageError for an engine that takes no address, or if no engine accepts
+    this one.
+    """
     with_url = [s for s in registry.engines_for(suite) if any(o.name == URL and o.address for o in s.options)]
     if entries:
         tables = [{**_split(entry)[1], "name": _split(entry)[0], URL: address} for entry in entries]
@@ -190,7 +197,7 @@ def _accepts(spec: EngineSpec, address: str) -> bool:
 
 
 def lacking(suite: Suite, engines: Iterable[Entry]) -> dict[str, str]:
-    """The engines that can't run here, by the names of their rows, each with the reason."""
+    """Returns the engines that can't run here, by the names of their rows, each with the reason."""
     reasons: dict[str, str] = {}
     for named in map(split, engines):
         declared = registry.attempt("engine", named.name)
@@ -203,7 +210,7 @@ def lacking(suite: Suite, engines: Iterable[Entry]) -> dict[str, str]:
 
 
 def check_tier(spec: EngineSpec, tier: Tier | None, options: Mapping[str, Value]) -> None:
-    """Raises UsageError if the engine can't give the tier with these options."""
+    """Raises UsageError if the engine can't provide the tier with these options."""
     if tier is None:
         return
     if not spec.tiers:
@@ -216,15 +223,16 @@ def check_tier(spec: EngineSpec, tier: Tier | None, options: Mapping[str, Value]
 
 
 def split_engines(texts: Iterable[Entry]) -> Iterator[tuple[Entry, NamedRow]]:
-    """Yields each entry and its parsed form. Raises UsageError for an unknown engine; the message has no part of an
-    address."""
+    """Yields each entry and its parsed form. Raises UsageError for an unknown engine. The message contains no part of
+    an address.
+    """
     address = False
     for text in texts:
         try:
             registry.engine(_label(text)[1].partition(":")[0] if isinstance(text, str) else text["name"])
         except UsageError:
             if address:
-                # The text may be the rest of a password with a comma.
+                # The text may be the rest of a password that contains a comma.
                 raise UsageError(
                     "expected an engine after the comma in an address: write a comma of the address as %2C; or"
                     " give the address by url=env:NAME, url=file:PATH or in a plan file"
@@ -235,7 +243,7 @@ def split_engines(texts: Iterable[Entry]) -> Iterator[tuple[Entry, NamedRow]]:
 
 
 def tier_named(name: str) -> Tier:
-    """Raises UsageError, with the nearest name, if there is no such tier."""
+    """Returns the tier of this name. If there is none, raises UsageError, which suggests the nearest name."""
     try:
         return Tier(name)
     except ValueError:
@@ -255,13 +263,13 @@ def split(text: Entry) -> NamedRow:
 
 
 def _label(text: str) -> tuple[str | None, str]:
-    """Splits 'LABEL=ENGINE:…'; the label is None if there is none."""
+    """Splits 'LABEL=ENGINE:…'. The label is None if the text has none."""
     match = _LABELLED.fullmatch(text)
     return (match[1], match[2]) if match else (None, text)
 
 
 SET = "set."
-"""Prefix of the name of a setting of the engine's own: see `servers.set_option`."""
+"""Prefix of the name of an engine's own setting: see `servers.set_option`."""
 
 
 def _split(text: Entry) -> tuple[str, dict[str, Any]]:
@@ -277,7 +285,7 @@ def _split(text: Entry) -> tuple[str, dict[str, Any]]:
         if not equals or not option:
             raise UsageError(f"engine {mask_argument(text)}: expected {name}:option=value+option=value")
         if option.startswith(SET):
-            # All settings are values of one option.
+            # All settings are collected in the value of one option.
             options[SET[:-1]] = f"{options.get(SET[:-1], '')} {shlex.quote(f'{option[len(SET) :]}={value}')}".strip()
         else:
             options[option] = value
@@ -285,7 +293,7 @@ def _split(text: Entry) -> tuple[str, dict[str, Any]]:
 
 
 def hidden(spec: EngineSpec, options: Mapping[str, Value], addresses: dict[str, str]) -> dict[str, Value]:
-    """The options with their addresses masked. Adds the unmasked addresses to `addresses`."""
+    """Returns the options with masked addresses. Adds the unmasked addresses to `addresses`."""
     shown = dict(options)
     for setting in spec.options:
         address = str(options.get(setting.name, "")) if setting.address else ""

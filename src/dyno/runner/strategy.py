@@ -1,7 +1,8 @@
-"""Decides which trials a run has: how many blocks, and which cells in each. Also forecasts how long they take.
+"""Decides which trials a run has: how many blocks, and which cells each block has. Also forecasts the time that they
+take.
 
-A null engine's cell has a trial in the first blocks, and in further ones while its interval is wide. The callables of
-a `StopRule` judge the widths.
+A null engine's cell has a trial in each of the first blocks, and in further blocks while its interval is wide. A
+`StopRule` judges the widths.
 """
 
 from __future__ import annotations
@@ -27,19 +28,21 @@ class StopRule:
     """Decides whether more samples are needed. The default never asks for more."""
 
     wanting: Callable[[Run, float], str | None] = lambda run, until: None
-    """Names the intervals that are wider than `until`; None if there are none."""
+    """Returns a text with the intervals that are wider than `until`; None if there are none."""
     unsure: Callable[[Run], Collection[int]] = lambda run: ()
     """Returns the numbers of the null engines' cells whose intervals are wide."""
 
 
 def numbers(plan: Plan, path: Path, rule: StopRule, extended: Callable[[int, str], object]) -> Iterator[int]:
-    """Yields the numbers of the blocks to run: as planned; with `until`, until all intervals are narrow or the time
-    is up. `extended` is called before each further block, with the number of blocks and the wide intervals."""
+    """Yields the numbers of the blocks to run. Without `until`, these are the planned blocks. With `until`, blocks
+    are added until all intervals are narrow or the time is up. Before each further block, `extended` is called with
+    the number of blocks and the wide intervals.
+    """
     if plan.until is None or plan.within is None:
         yield from range(plan.samples)
         return
     began, longest = time.monotonic(), 0.0
-    # Resuming completes an interrupted block first.
+    # A resumed run completes its interrupted block before widths are judged.
     least = max(plan.samples, results.load(path).blocks)
     for number in count():
         started = time.monotonic()
@@ -59,14 +62,14 @@ def numbers(plan: Plan, path: Path, rule: StopRule, extended: Callable[[int, str
 
 
 class Floors:
-    """Chooses the null engines' cells of each block: the same ones whether a run is resumed or not."""
+    """Chooses the null engines' cells of each block. A resumed run gets the same cells as an uninterrupted one."""
 
     def __init__(self, plan: Plan, path: Path, rule: StopRule) -> None:
         self._plan, self._path, self._rule = plan, path, rule
         self._open = {at for at, cell in enumerate(plan.cells) if is_reference(plan.cells, cell)}
 
     def trials(self, number: int, attempts: Sequence[Attempt]) -> list[Trial]:
-        """Returns the block's trials. A cell that is left out of a block is left out of all later ones."""
+        """Returns the trials of the block. A cell that is left out of a block is left out of all later ones."""
         if number >= FLOOR_MOST:
             self._open.clear()
         if number >= FLOOR_BLOCKS and self._open:
@@ -78,9 +81,9 @@ class Floors:
 
 class Forecast(NamedTuple):
     trials: int
-    """Trials of engines, and the few of null engines."""
+    """Number of trials, null engines' included."""
     seconds: float
-    """Longest time of measuring and warm-up, without starting, loading and checking."""
+    """Maximum time of measuring and warm-up, without starting, loading and checking."""
 
 
 def forecast_time(plan: Plan) -> Forecast:

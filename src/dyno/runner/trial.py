@@ -34,17 +34,19 @@ from dyno.runner.worker_pool import Process, WorkerPools, WorkerStartError, end
 from dyno.servers import leftover_processes, set_option
 
 OUTPUT, OUTPUT_KEPT = ".output", 4_000
-"""Suffix of the file of a trial's output, and how many characters of its end are kept."""
+"""Suffix of the file with a trial's output, and the number of characters that are kept from its end."""
 GROUP = ".group"
 SEALED = "sealed"
 SCARCE = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EMFILE, errno.ENFILE}
 """errno values that mean the machine is out of space or descriptors."""
 CLOSING_TIME, CLOSED_TIME = 10.0, 2.0
-"""Seconds in which a worker has to end once it has closed its pipe, after reporting its outcome and without."""
+"""Seconds in which a worker must end after it has closed its pipe. The first limit applies if it has reported its
+outcome, the second if not.
+"""
 
 
 class Datasets:
-    """The sealed loaded stores of a run, one for each cell: see `OnStore`. Later trials of a cell copy it."""
+    """The sealed loaded stores of a run, one for each cell: see `OnStore`. Later trials of a cell copy its store."""
 
     def __init__(self, plan: Plan, home: Path) -> None:
         self._plan, self._home = plan, home / SEALED
@@ -53,7 +55,9 @@ class Datasets:
         return self._home / str(cell)
 
     def ended(self, attempt: Attempt) -> None:
-        """Removes the cell's store after a failed trial, so that the next one loads again, and after its last one."""
+        """Removes the cell's store after a failed trial, so that the next trial loads again, and after the cell's
+        last trial.
+        """
         good = attempt.outcome == "ok" and not any(sample.void for sample in attempt.samples)
         last = self._plan.until is None and attempt.block + 1 >= self._plan.samples
         if last or not good:
@@ -65,11 +69,11 @@ class TrialContext:
     """Limits, pools and callbacks that the trials of a run share."""
 
     limit: int
-    """Most memory of a trial, in bytes."""
+    """Memory limit of a trial, in bytes."""
     pools: WorkerPools
     datasets: Datasets
     still_awake: Callable[[], None] = lambda: None
-    """Raises if cores that should be kept awake no longer are."""
+    """Raises an exception if the run should keep the cores awake and a core has slept."""
     warn: Callable[[str], object] = lambda line: None
     """Receives a line for each store that could not be removed."""
 
@@ -83,7 +87,7 @@ def run_trial(
     context: TrialContext,
     on_phase: Callable[[str], None],
 ) -> Attempt:
-    """Makes attempt `number` at a trial in the directory `home`, which is created and removed."""
+    """Executes attempt `number` of a trial in the directory `home`, which is created and removed."""
     started, begin = datetime.now(timezone.utc), monotonic_ns()
     report, printed, peak_bytes = TrialReport(on_phase, begin, plan.secrets), None, 0
     before = strain.counters()
@@ -99,7 +103,7 @@ def run_trial(
         if error.errno in SCARCE and not report.begun:
             # Not the engine's fault; it would hit every trial.
             raise
-        # The engine may have removed the run's own directory.
+        # The engine may have removed the run's own directory, for example.
         report.fail(error)
     finally:
         try:
@@ -113,7 +117,8 @@ def run_trial(
     duration = monotonic_ns() - begin
     suffered = strain.since(before, strain.counters(), duration)
     if plan.awake:
-        # The processes that keep cores awake are stalled whenever another process works.
+        # The processes that keep cores awake are stalled whenever another process uses their core, which is no
+        # strain.
         suffered["cpu_stall_ns"] = None
     return Attempt(
         cell=trial.cell,
@@ -142,7 +147,7 @@ def run_trial(
 def _run_worker(
     plan: Plan, job: Mapping[str, Any], executable: str, context: TrialContext, report: TrialReport
 ) -> int:
-    """Runs the job in a worker. Returns its peak of anonymous memory, in bytes."""
+    """Runs the job in a worker. Returns the worker's peak of anonymous memory, in bytes."""
     home, limit, pools = Path(job["home"]), context.limit, context.pools
     try:
         pools.ready(executable)
@@ -190,7 +195,7 @@ def _job(plan: Plan, cell: Cell, home: Path, sealed: Path) -> dict[str, Any]:
 def _listen(
     process: Process, channel: WorkerChannel, watch: Watch, report: TrialReport, timeout: float
 ) -> str | None:
-    """Reads the worker's events until it ends. Returns why it was killed; None if it was not."""
+    """Reads the worker's events until it ends. Returns why the worker was killed; None if it was not."""
     ended, trial = False, watch.deadline
     while not channel.over:
         try:
@@ -207,7 +212,7 @@ def _listen(
             return f"{WRONG_CLOCK}{error}"
         if messages is None:
             if ended:
-                # A process that the worker left behind may hold the pipe open.
+                # A process that the worker left running may hold the pipe open.
                 return None
             # Read once more: the worker may have written between the read and the poll.
             ended = process.poll() is not None
@@ -215,7 +220,7 @@ def _listen(
         if verdict := watch.verdict():
             end(process)
             return verdict
-    # The pipe is closed. An engine may delay the interpreter's exit.
+    # The pipe is closed, but an engine may delay the interpreter's exit.
     try:
         longest = CLOSING_TIME if report.outcome else CLOSED_TIME
         process.wait(min(longest, max(watch.deadline - monotonic(), 0.1)))
@@ -226,17 +231,17 @@ def _listen(
 
 
 def _tail(output: Path, report: TrialReport) -> str | None:
-    """The end of a trial's output; None if the engine has removed the file."""
+    """Returns the end of a trial's output; None if the engine has removed the file."""
     with suppress(OSError), output.open("rb") as printed:
         printed.seek(max(printed.seek(0, os.SEEK_END) - 2 * OUTPUT_KEPT, 0))
         text = printed.read(2 * OUTPUT_KEPT).decode(errors="replace")
-        # Masked before it is cut: half of a secret would not match.
+        # Masked before it is cut, because half of a secret would not match.
         return sanitize(mask_secrets(text, report.secrets)[-OUTPUT_KEPT:])
     return None
 
 
 def _remove_home(home: Path, output: Path) -> None:
-    """Removes the trial's files. Files that can't be removed are reported with the run's own directory."""
+    """Removes the trial's files. Files that can't be removed are reported when the run's own directory is removed."""
     unmount(home)
     with suppress(OSError):
         if not home.is_symlink():

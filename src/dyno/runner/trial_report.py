@@ -1,4 +1,6 @@
-"""A worker's report of its trial, and the trial's outcome. All text is sanitized here, and its secrets are masked."""
+"""A worker's report of its trial, and the trial's outcome. All text of the report is sanitized here, and secrets in
+it are masked.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ CLOSED = "something other than Dyno closed the worker's pipe"
 SLACK_NS, ROUNDED_NS = 100_000_000, 1_000_000_000
 """Tolerance for times measured by another process, and for times rounded by an outside tool."""
 MOST_ITEMS = 1_000
-"""Plausible items (which may be bytes) per ns of each client. For operations, each of which is timed, it is one."""
+"""Maximum plausible number of items (which may be bytes) per ns of each client. For operations, each of which is
+timed, the maximum is one.
+"""
 NUMBERS = ("operations", "items", "elapsed_ns", "busy_ns", "errors", "checked", "wall_ns", "due", "bytes")
 
 
@@ -32,7 +36,7 @@ class TrialReport:
     on_phase: Callable[[str], None]
     began_ns: int
     secrets: tuple[str, ...] = ()
-    """Masked in every text from the worker."""
+    """Texts that are masked in every text from the worker."""
     phase: str | None = None
     about: dict[str, Any] = field(default_factory=dict)
     samples: list[Sample] = field(default_factory=list)
@@ -55,8 +59,9 @@ class TrialReport:
         return self.loop is not None or self.phase is not None or bool(self.about) or self.outcome is not None
 
     def deadline(self, trial: float, timeout: float) -> float:
-        """When to kill the worker, in s on the monotonic clock: the deadline `trial` plus the time of checks. One
-        check may take as long as a whole trial."""
+        """Returns when to kill the worker, in s on the monotonic clock. It is the deadline `trial` plus the time of
+        checks. A single check may take as long as a whole trial.
+        """
         since_ns = self.checking_since_ns
         return trial + self.check_ns / 1e9 if since_ns is None else since_ns / 1e9 + timeout
 
@@ -69,7 +74,9 @@ class TrialReport:
             raise ProtocolError(self.clean(why)) from None
 
     def clean(self, value: Any, keep: str = "") -> Any:
-        """Sanitizes and masks a text, or the texts in a list or dict. `keep`: control characters that stay."""
+        """Sanitizes and masks a text, or the texts in a list or dict. `keep`: control characters that are not
+        removed.
+        """
         if isinstance(value, dict):
             return {self.clean(name): self.clean(each, keep) for name, each in value.items()}
         if isinstance(value, list):
@@ -106,7 +113,7 @@ class TrialReport:
             self.resources, self.spent_ns = event["resources"], event["spent_ns"]
 
     def _checked(self, data: dict[str, Any], message: WorkerMessage) -> Sample:
-        """The sample; void if its figures are impossible."""
+        """Parses a sample. The sample is void if its figures are impossible."""
         lines = {name: self.clean_lines(data[name]) for name in ("first_error", "void")}
         names = {by: {self.clean(name): value for name, value in data[by].items()} for by in ("by_kind", "by_part")}
         read = sample(data | lines | names | {name: self.clean(data[name]) for name in ("facts", "reported_by")})
@@ -115,7 +122,7 @@ class TrialReport:
         return read if why is None else replace(read, void=read.void or f"impossible figures: {why}")
 
     def conclude(self, verdict: str | None, status: int, plan: Plan, limit: int) -> None:
-        """Sets the outcome by the watch's verdict and the worker's exit status."""
+        """Sets the outcome from the watch's verdict and the worker's exit status."""
         if verdict == "timeout":
             self.outcome, self.why = verdict, self._timed_out(plan.timeout)
         elif verdict == "out-of-memory":
@@ -134,7 +141,7 @@ class TrialReport:
         return f"not done after {timeout:g} s{checks}"
 
     def fail(self, error: OSError) -> None:
-        """Records an error of this process, such as a directory that the engine has removed."""
+        """Records an error of this process, for example because the engine has removed a directory."""
         self.outcome, self.why = "error", self.clean(f"{error.strerror or exception_text(error)}: {error.filename}")
 
 
@@ -151,8 +158,9 @@ def _died(status: int) -> str:
 
 
 def impossible(sample: Sample, passed_ns: int, since_start_ns: int, cores: int) -> str | None:
-    """Why a sample's figures are impossible; None if they are not. `passed_ns`: time since the preparation of its
-    phase; `since_start_ns`: since the trial began."""
+    """Returns why a sample's figures are impossible; None if they are possible. `passed_ns`: time since the event
+    before its phase's preparation. `since_start_ns`: time since the trial began.
+    """
     return next(_impossible(sample, passed_ns, since_start_ns, cores), None)
 
 
@@ -172,7 +180,8 @@ def _impossible(sample: Sample, passed_ns: int, since_start_ns: int, cores: int)
         yield f"{sample.items:,} {sample.unit}s do not fit into {_s(elapsed_ns)}"
     if not sample.bulk and sample.reported_by is None and sample.operations > clients_ns:
         yield f"{sample.operations:,} operations do not fit into {_s(elapsed_ns)}"
-    # A server's processes come and go: the CPU time of an overlooked one counts when it ends.
+    # A server starts and ends processes at any time. The CPU time of a process that was overlooked is added when it
+    # ends, so the limit counts from the trial's start.
     for process, used, ns in (("client", sample.client, passed_ns), ("server", sample.server, since_start_ns)):
         if _cpu_ns(used) > cores * (ns + SLACK_NS):
             yield f"the {process} used {_s(_cpu_ns(used))} of CPU time, but {cores} cores had {_s(cores * ns)}"

@@ -1,5 +1,6 @@
-"""The directory in which a run's engines keep their data. It is removed with the run; the next run removes what a
-killed one left, its servers included."""
+"""The directory in which a run's engines keep their data. It is removed at the end of the run. The next run removes
+the directories of killed runs, and their servers.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +22,10 @@ from dyno.host.force_remove import remove, unmount
 from dyno.servers import leftover_processes
 
 PREFIX = "dyno-run-"
-"""Directories of this name that are not locked are removed: nobody else would use it."""
+"""Name prefix of run directories. An unlocked directory with it is removed, because only Dyno uses the prefix."""
 LOCK = ".dyno-run-lock"
 MEMORY = Path("/dev/shm")
-# A server that root starts runs as another user, who has to pass through.
+# A server that root starts runs as another user, who needs to traverse the directory.
 _MODE = 0o711 if os.geteuid() == 0 else 0o700
 
 
@@ -35,20 +36,20 @@ def default_root() -> Path:
 
 
 def fast_root(root: Path) -> Path:
-    """Returns a directory of this user's in memory, for short-lived data; `root` if none can be created there."""
+    """Returns this user's own directory in memory, for short-lived data; `root` if it can't be created."""
     fast = MEMORY / f"dyno-{os.geteuid()}"
-    # Everybody may create files in /dev/shm: another user may have taken the name.
+    # Anybody may create files in /dev/shm, so another user may have taken the name.
     return fast if trust.make_private_directory(fast, _MODE) else root
 
 
 class WorkDirectory:
-    """A run's directory. It is locked while the run lives, so that only directories of dead runs are swept."""
+    """A run's directory. It is locked while the run lives, so that a sweep removes only directories of dead runs."""
 
     def __init__(self, root: Path) -> None:
         self.path, self._lock = _create(root)
 
     def mend(self) -> None:
-        """Restores it if an engine has removed it or changed its permissions. Raises OSError."""
+        """Restores the directory if an engine has removed it or changed its permissions. Raises OSError."""
         with suppress(OSError):
             if not self.path.is_symlink():
                 self.path.chmod(_MODE)
@@ -59,7 +60,7 @@ class WorkDirectory:
         path.rename(self.path)
 
     def close(self) -> str | None:
-        """Removes it. Returns why it could not be removed, None if it was."""
+        """Removes the directory. Returns why it could not be removed; None if it was removed."""
         why = remove(self.path)
         self._lock.close()
         return why
@@ -71,17 +72,18 @@ def _create(root: Path) -> tuple[Path, IO[str]]:
     lock = (path / LOCK).open("w")
     fcntl.flock(lock, fcntl.LOCK_EX)
     path.chmod(_MODE)
-    # Only now that it is locked does it get the name that a sweep looks for.
+    # Renamed after it was locked: a sweep removes unlocked directories of the final name.
     return path.rename(root / path.name.replace("dyno-new-", PREFIX)), lock
 
 
 @contextmanager
 def directory(root: Path, warn: Callable[[str], object]) -> Iterator[WorkDirectory]:
-    """A new directory under `root`, removed at the end. Directories of killed runs are removed first. `warn` is
-    called with a line for each that can't be removed."""
+    """Creates a new directory under `root`, and removes it at the end of the block. First removes directories of
+    killed runs. `warn` receives a line for each directory that can't be removed.
+    """
     named = root
     try:
-        # Absolute: workers have working directories of their own.
+        # An absolute path, because workers have other working directories.
         root = root.absolute()
         sweep(root, warn)
         work = WorkDirectory(root)
@@ -100,7 +102,8 @@ def directory(root: Path, warn: Callable[[str], object]) -> Iterator[WorkDirecto
 
 def sweep(root: Path, warn: Callable[[str], object]) -> list[Path]:
     """Removes this user's directories of dead runs, with the servers and control groups that are recorded in them.
-    Returns them."""
+    Returns the directories.
+    """
     for path in root.glob(PREFIX + "*"):
         if trust.is_own_directory(path) and not trust.is_private_directory(path):
             warn(
@@ -117,7 +120,9 @@ def sweep(root: Path, warn: Callable[[str], object]) -> list[Path]:
 
 
 def dead(root: Path) -> Iterator[Path]:
-    """Yields this user's directories of runs that have ended: a work directory may be shared with other users."""
+    """Yields this user's directories of dead runs. Directories of other users are skipped, because users may share
+    the work directory.
+    """
     for path in root.glob(PREFIX + "*"):
         if trust.is_private_directory(path):
             with suppress(OSError), (path / LOCK).open() as lock:
@@ -126,8 +131,9 @@ def dead(root: Path) -> Iterator[Path]:
 
 
 def left_behind(root: Path) -> dict[str, list[str]]:
-    """Returns the directories that killed runs left under `root`, and their servers that still run, as
-    'redis-server 4711'. The next run removes both."""
+    """Returns the directories that killed runs left under `root`, and the servers of these runs that still run, as
+    'redis-server 4711'. The next run removes both.
+    """
     directories = list(dead(root))
     servers: list[str] = []
     for process in (process for path in directories for process in leftover_processes.recorded(path)):

@@ -1,8 +1,9 @@
-"""Starts workers: each is forked for its trial from a fork server, a clean process that has imported their modules.
+"""Starts workers. Each worker is forked for its trial from a fork server, a clean process that has imported the
+modules that workers need.
 
 There is a fork server for each interpreter that engines run in: `python -m dyno.runner.worker_pool FD PARENT SUITE`.
-It never imports an engine and never starts a thread. On macOS, where its workers would not become children of this
-process, each worker is started as an interpreter of its own.
+It never imports an engine and never starts a thread. On macOS, forked workers would not become children of this
+process, so each worker is started as a new interpreter.
 """
 
 from __future__ import annotations
@@ -29,14 +30,14 @@ from dyno.host.process import adopt_orphans, die_with_parent, environment
 FORKS = sys.platform == "linux"
 REQUEST_BYTES, DESCRIPTORS, REPLY_BYTES = 1 << 16, 3, 64
 PATIENCE_SECONDS = 60.0
-"""Longest time for a fork server to start and to fork a worker."""
+"""Maximum time for a fork server to start and to fork a worker."""
 
 
 class WorkerProcess(psutil.Process):
-    """A child of this process that the fork server started."""
+    """A child of this process that was forked by the fork server."""
 
     def poll(self) -> int | None:
-        """Its exit status, or minus the signal that killed it; None while it runs."""
+        """Returns the exit status, or minus the signal that killed the process; None while it runs."""
         try:
             return self.wait(0)
         except psutil.TimeoutExpired:
@@ -51,7 +52,7 @@ def end(process: Process) -> None:
     with suppress(ProcessLookupError):
         os.killpg(process.pid, SIGKILL)
     if process.poll() is None:
-        # Between fork and setsid it has no session of its own.
+        # Between fork and setsid the worker has no session of its own.
         os.kill(process.pid, SIGKILL)
     process.wait()
 
@@ -69,7 +70,7 @@ class WorkerPool:
         self._control: socket.socket | None = None
 
     def ready(self) -> None:
-        """Starts the fork server if it is not running or was stopped by an engine."""
+        """Starts the fork server if it is not running or if an engine has stopped it."""
         if self._process is not None and self._process.poll() is None:
             with suppress(psutil.Error):
                 if psutil.Process(self._process.pid).status() != psutil.STATUS_STOPPED:
@@ -107,7 +108,7 @@ class WorkerPool:
 
 
 class WorkerPools:
-    """The worker pools of a run, one for each interpreter. `home`: the run's work directory."""
+    """The worker pools of a run, one for each interpreter. `home` is the run's work directory."""
 
     def __init__(self, suite: str, home: Path, forks: bool = FORKS) -> None:
         self._suite, self._home, self._forks = suite, home, forks
@@ -120,18 +121,19 @@ class WorkerPools:
         self.renew()
 
     def renew(self) -> None:
-        """Ends the fork servers; the next worker comes from a new one.
+        """Ends the fork servers, so that the next worker comes from a new one.
 
         Workers of one fork server share its memory layout, which can make code some percent faster or slower
-        (Mytkowicz et al., Producing Wrong Data Without Doing Anything Obviously Wrong, 2009). With a new one for each
-        block, the layout is a part of the spread.
+        (Mytkowicz et al., Producing Wrong Data Without Doing Anything Obviously Wrong, 2009). With a new fork server
+        for each block, the layout is a part of the spread.
         """
         for pool in self._by_executable.values():
             pool.close()
 
     def ready(self, executable: str) -> None:
-        """Starts the fork server of an interpreter. To be called before the watch for leftover processes, which would
-        count it as one."""
+        """Starts the fork server of an interpreter. Must be called before the watch for leftover processes, which
+        would count the fork server.
+        """
         if self._forks:
             if executable not in self._by_executable:
                 output = self._home / f"worker-pool-{len(self._by_executable)}.output"
@@ -147,8 +149,9 @@ class WorkerPools:
         job: Mapping[str, Any],
         on_start: Callable[[int], object] = int,
     ) -> Iterator[tuple[Process, int]]:
-        """Yields a worker in a session of its own, and the reading end of its pipe; kills its processes at the end.
-        `on_start` receives its process id before the worker receives its job. Raises WorkerStartError."""
+        """Yields a worker in a session of its own, and the reading end of its pipe. Kills the worker's processes at
+        the end. `on_start` receives the process id before the worker receives its job. Raises WorkerStartError.
+        """
         reading, writing = os.pipe()
         stdin, sending = os.pipe()
         try:
@@ -179,7 +182,9 @@ class WorkerPools:
 def _start(
     executable: str, module: str, home: Path, stdin: int, stdout: int, descriptor: int, *words: str
 ) -> subprocess.Popen[bytes]:
-    """Starts a module with the descriptor of its pipe or socket, and this process's id."""
+    """Starts a module as a process. Its arguments are the descriptor of its pipe or socket, this process's id, and
+    `words`.
+    """
     command = interpreters.words(executable, module, "-X", "faulthandler")
     return subprocess.Popen(
         [*command, str(descriptor), str(os.getpid()), *words],
@@ -187,7 +192,7 @@ def _start(
         stdout=stdout,
         stderr=stdout,
         cwd=home,
-        # Sets have the same order in each trial.
+        # A fixed hash seed gives sets the same order in each trial.
         env={**environment(), "PYTHONHASHSEED": "0"},
         pass_fds=[descriptor],
         start_new_session=True,
@@ -213,7 +218,7 @@ def serve(descriptor: int, parent: int, suite: str) -> None:
     control.set_inheritable(False)
     registry.prepare(suite)
     gc.collect()
-    # A collection in a worker would write to, and so copy, all shared pages.
+    # Frozen because a collection in a worker would write to all shared pages, and so copy them.
     gc.freeze()
     while True:
         home, descriptors, _, _ = socket.recv_fds(control, REQUEST_BYTES, DESCRIPTORS)
@@ -223,7 +228,7 @@ def serve(descriptor: int, parent: int, suite: str) -> None:
 
 
 def _fork(control: socket.socket, home: str, descriptors: list[int], parent: int) -> None:
-    """Forks twice: when the process in between ends, its orphan, the worker, becomes the run's own child."""
+    """Forks twice. When the process in between ends, its orphan, the worker, becomes the run's own child."""
     reading, writing = os.pipe()
     between = os.fork()
     if between == 0:
@@ -242,15 +247,15 @@ def _fork(control: socket.socket, home: str, descriptors: list[int], parent: int
             os._exit(1)
     for descriptor in (*descriptors, writing):
         os.close(descriptor)
-    # Until then the worker is not the run's child.
+    # The worker is not the run's child until the process in between has ended.
     status = os.waitpid(between, 0)[1]
     with os.fdopen(reading, "rb") as pids:
-        # One read: reading to the end would wait until the worker has closed its copy of the other end.
+        # Only one read: reading to the end would wait until the worker has closed its copy of the other end.
         control.send(b"0" if status else os.read(pids.fileno(), REPLY_BYTES))
 
 
 def _become_worker(home: str, descriptors: list[int], between: int, parent: int) -> None:
-    """Makes this process look to an engine as if it was started for this trial alone."""
+    """Makes this process look to an engine as if it had been started for this trial alone."""
     import numpy.random
 
     from dyno.measure import worker
@@ -263,7 +268,7 @@ def _become_worker(home: str, descriptors: list[int], between: int, parent: int)
     os.close(stdout)
     os.chdir(home)
     sys.path[0] = home
-    # The module `random` seeds itself after a fork.
+    # The module `random` seeds itself after a fork, NumPy doesn't.
     numpy.random.seed()
     while os.getppid() == between:
         sleep(0.000_1)

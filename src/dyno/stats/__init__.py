@@ -1,1 +1,1 @@
-"""Numbers out of run files: pure functions of results, without a clock, a file or a screen."""
+"""Statistics of run files: pure functions of results, without access to clocks, files or screens."""

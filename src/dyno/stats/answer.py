@@ -1,9 +1,11 @@
-"""Which engine is the fastest at a tier, over all phases of one temperature together: the answer for a decision.
+"""Which engine is the fastest at a tier, over all phases of one temperature together. It is the answer for a
+decision.
 
-Together means: the geometric mean over phases, with equal weights, of the speeds of one block. Phases that were hot,
-cold or neither are never averaged together. Reads of stored files also have an answer across tiers. An engine that
-lacks a phase is left out by name: a mean over fewer phases can't be compared. A cold phase that was not proven cold
-for one engine is set aside for all, unless no other is left."""
+The speeds of one block are averaged over phases by the geometric mean, with equal weights. Hot phases, cold phases
+and phases without a temperature are never averaged together. Reads of stored files also get an answer across tiers.
+An engine that lacks a phase is left out and named, because a mean over fewer phases can't be compared. A cold phase
+that was not proven cold for one engine is set aside for all engines, unless no other phase is left.
+"""
 
 from __future__ import annotations
 
@@ -22,42 +24,42 @@ from dyno.stats.summary import cached
 from dyno.stats.verdict import MARGIN, Verdict
 
 ACROSS = "across"
-"""Stands for several tiers."""
+"""Key that stands for several tiers."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """The answer for one tier, one value of each parameter and one temperature."""
+    """The answer for one tier, one value of each parameter, one metric and one temperature."""
 
     tiers: tuple[Tier | None, ...]
-    """Several if reads are compared across tiers."""
+    """Several tiers if reads are compared across tiers, else one."""
     params: Mapping[str, object]
     metric: Metric
     temperature: str
-    """Of the phases: `hot`, `cold` or `none`."""
+    """Temperature of the phases: `hot`, `cold` or `none`."""
     reported_by: str | None
-    """The outside tool that measured; None for Dyno."""
+    """The outside tool that measured; None if Dyno measured."""
     phases: tuple[str, ...]
-    """Phases in the mean."""
+    """Phases that the mean includes."""
     best: Cell
     others: tuple[tuple[Cell, Verdict], ...]
-    """Engines with all phases, compared with the best; the second best first."""
+    """Engines with all phases, each compared with the best; the second best comes first."""
     elsewhere: tuple[Comparison, ...]
-    """Phases in which another engine is faster than the best: the fastest, compared with the best."""
+    """For each phase in which other engines are faster than the best: the fastest of them, compared with the best."""
     left_out: tuple[Cell, ...]
     """Engines that lack a phase."""
     set_aside: tuple[Table, ...]
-    """Cold phases that were not cold for all."""
+    """Cold phases that were not cold for all engines."""
     warm: tuple[Cell, ...]
-    """If no phase was cold for all: engines that were not cold in one of the phases."""
+    """If no phase was cold for all engines: those that were not cold in one of the phases."""
 
     @property
     def tier(self) -> Tier | None:
-        """None also across tiers."""
+        """The tier; None if nothing is stored, and for an answer across tiers."""
         return self.tiers[0] if len(self.tiers) == 1 else None
 
     def within(self, other: Answer) -> bool:
-        """Whether the other answer covers all its phases and its best engine."""
+        """Returns whether the other answer covers all phases and the best engine of this one."""
         same = all(
             getattr(self, name) == getattr(other, name) for name in ("params", "metric", "temperature", "reported_by")
         )
@@ -67,12 +69,14 @@ class Answer:
 
 @cached
 def answers(run: Run, margin: float = MARGIN) -> tuple[Answer, ...]:
-    """One for each tier, combination of parameters, metric and temperature with a valid row, in the order of the
-    run's cells, then of the plan's phases. Answers across tiers follow, or come first if no tier has two engines."""
+    """Returns an answer for each tier, combination of parameters, metric and temperature with a valid row. They are
+    in the order of the run's cells, then of the plan's phases. Answers across tiers come last, or first if no tier
+    has two engines.
+    """
     by_tier, reads = _by_place(run, tables(run), margin), _by_place(run, across(run), margin)
     if not reads:
         return tuple(by_tier)
-    # An engine without a competitor at its tier is compared across tiers.
+    # An engine that is alone at its tier is compared across tiers instead.
     by_tier = [answer for answer in by_tier if answer.others or not any(map(answer.within, reads))]
     compares = any(answer.others for answer in by_tier)
     return tuple([*by_tier, *reads] if compares else [*reads, *by_tier])
@@ -103,18 +107,20 @@ def _by_place(run: Run, of: Sequence[Table], margin: float) -> list[Answer]:
 
 
 def _answer(of: Sequence[Table], cells: Mapping[str, Cell], margin: float) -> Answer:
-    """The answer over phases of one metric and temperature; `cells` have a figure in any phase of the place."""
+    """Returns the answer over phases of one metric and temperature. `cells` has the engines with a figure in any
+    phase of that tier and combination.
+    """
     proven = [table for table in of if not table.warm]
     cold = proven or list(of)
     tables_of = {name: [table for table in cold if name in table.places] for name in cells}
     most = max(map(len, tables_of.values()))
     whole = [name for name in cells if len(tables_of[name]) == most]
-    # The phases of the first engine with the most phases; engines with other phases are left out.
+    # The engines with the most phases may have different phases: take those of the first, and leave out the others.
     phases = tables_of[whole[0]]
     ranked = {name: _together(phases, name) for name in whole if tables_of[name] == phases}
     ranked = {name: speeds for name, speeds in ranked.items() if speeds}
     if not ranked:
-        # No engine has a block with all phases: use the first phase alone.
+        # No engine has a block with all phases, so use only the first phase.
         phases = phases[:1]
         ranked = {row.cell.asked: dict(speeds) for row, speeds in phases[0].rows}
     best, seen = _best(ranked, margin)
@@ -138,12 +144,12 @@ def _answer(of: Sequence[Table], cells: Mapping[str, Cell], margin: float) -> An
 
 
 def _best(ranked: Mapping[str, Mapping[int, float]], margin: float) -> tuple[str, dict[str, Verdict]]:
-    """The best engine, and all others compared with it."""
+    """Returns the best engine, and all others compared with it."""
     first, *rest = sorted(ranked, key=lambda name: -fmean(map(math.log, ranked[name].values())))
     best, seen = first, dict[str, Verdict]()
     for name in rest:
         seen[name] = _compared(ranked[name], ranked[best], margin)
-        # An engine without the blocks in which the machine was slow has the better mean, but need not be faster.
+        # The engine with the best mean need not be the fastest: it may lack the blocks in which the machine was slow.
         if seen[name].kind == "faster":
             best = name
     if best != first:
@@ -156,7 +162,7 @@ def _compared(speeds: Mapping[int, float], base: Mapping[int, float], margin: fl
 
 
 def _together(phases: Sequence[Table], name: str) -> dict[int, float]:
-    """The geometric mean over the phases for each block that has them all."""
+    """Returns the geometric mean over the phases, for each block that has all of them."""
     speeds = [table.rows[table.places[name]][1] for table in phases]
     blocks = set.intersection(*map(set, speeds))
     return {block: math.exp(fmean(math.log(of[block]) for of in speeds)) for block in sorted(blocks)}

@@ -1,10 +1,11 @@
-"""Ratios between rows of a run, block by block, so that a drift of the machine is in both parts of each ratio.
+"""Ratios between rows of a run, block by block, so that a drift of the machine affects both parts of each ratio.
 
-A ratio needs rows of one phase, one tier, the same parameters and the same measuring tool. Null engines have none,
-nor has a row of a cold phase that was not proven cold: figures from memory can't be compared with figures from a
-device.
+A ratio needs two rows of one phase and one tier, with the same parameters and the same measuring tool. There are no
+ratios of null engines, nor of a row of a cold phase that was not proven cold: figures from memory can't be compared
+with figures from a device.
 
-Reads of stored files are also compared across tiers, in tables of their own: a read does not flush."""
+Reads of stored files are also compared across tiers, in separate tables, because a read does not flush.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ from dyno.stats.verdict import FEWEST_BLOCKS, MARGIN, Verdict, judge
 
 @dataclass(frozen=True)
 class Comparison:
-    """A row compared with another, its baseline."""
+    """A row compared with another row, its baseline."""
 
     engine: Cell
     baseline: Cell
@@ -39,13 +40,13 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows that may be compared, with their speeds by block; the best first."""
+    """Rows that may be compared, with their speeds by block. The best row comes first."""
 
     phase: str
     metric: Metric
     rows: tuple[tuple[CellSummary, Mapping[int, float]], ...]
     warm: tuple[Cell, ...]
-    """Of a cold phase: cells with a number that were not proven cold, and are not among the rows."""
+    """For a cold phase: cells with a number that were not proven cold. They are not among the rows."""
     temperature: str
     """The temperature that the phase requests: `hot`, `cold` or `none`."""
 
@@ -55,12 +56,12 @@ class Table:
 
     @property
     def tiers(self) -> tuple[Tier | None, ...]:
-        """Several in a table of `across`."""
+        """The tiers of the rows. Only a table of `across` has several."""
         return tuple(sorted({row.cell.tier for row, _ in self.rows}, key=TIERS.index))
 
     @property
     def reported_by(self) -> str | None:
-        """The outside tool that measured; None for Dyno."""
+        """The outside tool that measured; None if Dyno measured."""
         return self.rows[0][0].reported_by
 
     @property
@@ -69,14 +70,15 @@ class Table:
 
     @cached_property
     def places(self) -> Mapping[str, int]:
-        """Place among the rows, by engine as requested."""
+        """Position of each row, by the requested engine."""
         return {row.cell.asked: at for at, (row, _) in reversed(list(enumerate(self.rows)))}
 
 
 @cached
 def tables(run: Run, by: Metric | None = None) -> tuple[Table, ...]:
-    """A table for every phase, tier and combination of parameters with a valid row, in the plan's order. `by` None:
-    the phase's own metric, or the response time if the plan sets a rate."""
+    """Returns a table for every phase, tier and combination of parameters with a valid row, in the plan's order. If
+    `by` is None, the metric is the phase's own, or the response time if the plan sets a rate.
+    """
     order = {phase: at for at, phase in enumerate(run.plan["phases"])}
     combinations = {text: at for at, text in enumerate(dict.fromkeys(cell.combination for cell in run.cells))}
 
@@ -92,11 +94,12 @@ def tables(run: Run, by: Metric | None = None) -> tuple[Table, ...]:
 
 @cached
 def across(run: Run, by: Metric | None = None) -> tuple[Table, ...]:
-    """A table for every phase and combination of parameters whose rows read stored files at several tiers; each
-    engine at its most durable tier."""
+    """Returns a table for every phase and combination of parameters with rows that read stored files at several
+    tiers. Each engine is at its most durable tier.
+    """
     places: dict[tuple[str, str, str | None], dict[str, CellSummary]] = {}
     for row in sorted(summarize(run), key=lambda row: TIERS.index(row.cell.tier)):
-        # Only phases that read files which were complete before.
+        # Only phases that read files which were complete before the phase.
         reads = not row.about.writes and row.about.temperature != "none" and row.bytes_on_disk is not None
         if row.valid and not row.cell.floor and reads:
             place = row.phase, row.cell.combination, row.reported_by
@@ -111,7 +114,7 @@ def _table(rows: Sequence[CellSummary], by: Metric | None) -> Table:
     for row in rows:
         (warm if row.temperature == "lukewarm" and _evicted(row) else cold).append(row)
     used = by or fitting(cold)
-    # A row may lack the metric: a bulk phase has no percentiles.
+    # A row may lack the metric: for example, a bulk phase has no percentiles.
     valued = [(row, values) for row in cold if (values := speeds(row, used))]
     valued.sort(key=lambda pair: -median(pair[1].values()))
     reached = {row.temperature for row in rows}
@@ -122,12 +125,12 @@ def _table(rows: Sequence[CellSummary], by: Metric | None) -> Table:
 
 
 def _evicted(row: CellSummary) -> bool:
-    """Whether the phase is a cold one: only these measure residency."""
+    """Returns whether the phase is a cold one: only cold phases measure residency."""
     return any(sample.residency is not None for sample in row.samples)
 
 
 def pairs(run: Run, by: Metric | None = None, margin: float = MARGIN) -> list[Comparison]:
-    """Every ordered pair of rows that may be compared."""
+    """Returns every ordered pair of rows that may be compared."""
     return [
         compared(table, place, base, margin)
         for table in tables(run, by)
@@ -138,8 +141,9 @@ def pairs(run: Run, by: Metric | None = None, margin: float = MARGIN) -> list[Co
 
 
 def against(table: Table, baseline: str | None, margin: float = MARGIN) -> list[Comparison]:
-    """Every other row of a table compared with the baseline: an engine as requested, or None for the best. Empty if
-    the table doesn't have the baseline."""
+    """Returns the comparisons of all other rows of a table with the baseline: a requested engine, or None for the
+    best row. Empty if the table doesn't have the baseline.
+    """
     if baseline is not None and baseline not in table.places:
         return []
     base = 0 if baseline is None else table.places[baseline]
@@ -147,14 +151,14 @@ def against(table: Table, baseline: str | None, margin: float = MARGIN) -> list[
 
 
 def compared(table: Table, place: int, base: int, margin: float = MARGIN) -> Comparison:
-    """Two rows of a table, by their places."""
+    """Returns the comparison of two rows of a table, given their positions."""
     (row, values), (base_row, base_values) = table.rows[place], table.rows[base]
     verdict = paired([(values[block], base_values[block]) for block in values if block in base_values], margin)
     return Comparison(row.cell, base_row.cell, table.phase, table.metric, verdict, table.reported_by)
 
 
 def paired(values: Sequence[tuple[float, float]], margin: float = MARGIN) -> Verdict:
-    """The verdict on speeds and the baseline's, a pair for each block."""
+    """Returns the verdict on pairs of speeds, one pair for each block: the row's and the baseline's."""
     ratios = [speed / base for speed, base in values]
     if len(ratios) < FEWEST_BLOCKS:
         return judge(None, 0.0, len(ratios), margin)
@@ -162,7 +166,9 @@ def paired(values: Sequence[tuple[float, float]], margin: float = MARGIN) -> Ver
 
 
 def check_baseline(run: Run, baseline: str | None) -> str | None:
-    """The baseline's name as requested; tables may shorten it. Raises UsageError if the run doesn't have it."""
+    """Returns the name of the baseline as requested, which tables may shorten. Raises UsageError if the run doesn't
+    have the baseline.
+    """
     baseline = next((cell.asked for cell in run.cells if cell.label == baseline), baseline)
     names = list(dict.fromkeys(cell.asked for cell in run.cells if not cell.floor))
     if baseline is not None and baseline not in names:
@@ -171,8 +177,9 @@ def check_baseline(run: Run, baseline: str | None) -> str | None:
 
 
 def ratios(run: Run, phase: str, engine: str, baseline: str) -> list[float]:
-    """Throughput of `engine` divided by that of `baseline`, for each block with a valid sample of both. Raises
-    UsageError if the run doesn't have an engine, or has it in several rows."""
+    """Returns the throughput of `engine` divided by that of `baseline`, for each block with valid samples of both.
+    Raises UsageError if the run lacks an engine, or has it in several rows.
+    """
     counts = Counter(cell.asked for cell in run.cells)
     for name in (engine, baseline):
         if name not in counts:

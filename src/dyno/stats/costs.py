@@ -1,6 +1,7 @@
-"""What a row costs by a user's table of prices: the table, read from a TOML file, and arithmetic on a suite's facts.
+"""Computes what a row costs by a user's table of prices, which is read from a TOML file, and by a suite's facts.
 
-A fact named `served` is the number of operations that the others are of. No suite's name may be used here.
+The other facts are counted for a number of operations, and the fact `served` is this number. This module must not
+name a suite.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ CURRENCY, KEPT_GB, MILLIONS, OF, MACHINES = KEYS = ("currency", "kept_gb", "mill
 MONTH, GB_MONTH, HOUR = "month", "kept_gb_month", "hour"
 SERVED, KEPT, BYTES = "served", "kept_bytes", "_bytes"
 HOURS = 730
-"""Hours of a month, as providers count."""
+"""Hours in a month, as cloud providers count them."""
 MILLION, GB, HOUR_SECONDS = 1e6, 1e9, 3600
 MOST_NAME, MOST = 12, 1e15
 EXAMPLE = '[prices."ENGINE"] with kept_gb_month = 0.023 and the like'
@@ -38,16 +39,16 @@ class Tariff:
     """A provider's prices, in the table's currency."""
 
     month: float
-    """Fixed price of a month."""
+    """Fixed price per month."""
     kept_gb_month: float
-    """Price of a GB (10^9 bytes) stored for a month."""
+    """Price per GB (10^9 bytes) stored for a month."""
     each: Mapping[str, float]
-    """Price of a million, by the name of a fact; of bytes, of a GB."""
+    """Price per million by fact name; for facts in bytes, the price per GB."""
 
 
 @dataclass(frozen=True)
 class Prices:
-    """The whole table."""
+    """A user's table of prices."""
 
     file: str
     currency: str
@@ -56,18 +57,18 @@ class Prices:
     millions: float
     """Millions of a row's operations in a month."""
     of: Mapping[str, Tariff]
-    """By engine, as requested ('s3:bucket=mine') or by its name alone."""
+    """Tariffs by requested engine ('s3:bucket=mine'), or by the engine's name alone."""
     machines: Mapping[str, float] = field(default_factory=dict)
-    """Price of an hour of a machine, by the name of a run file or the model of the processor."""
+    """Price of a machine per hour, by the name of a run file or the model of the processor."""
 
 
 @dataclass(frozen=True)
 class Cost:
-    """Cost of one row; None if the row lacks a fact that is charged for."""
+    """Cost of one row. A cost is None if the row lacks a fact that is charged for."""
 
     row: CellSummary
     million: float | None
-    """Cost of a million of its operations."""
+    """Cost of a million operations."""
     month: float | None
     """Cost of a month: storage, the operations, the machine and fixed fees."""
 
@@ -103,7 +104,7 @@ def read_prices(path: Path) -> Prices:
 
 
 def _hour(where: str, value: Any) -> float:
-    """The price of an hour, from a table with that or a month's."""
+    """Returns the price per hour, from a table with the price per hour or per month."""
     if not isinstance(value, dict) or len(value) != 1 or not value.keys() <= {HOUR, MONTH}:
         raise UsageError(f"{where}: expected the price of an {HOUR} or of a {MONTH}, such as {HOUR} = 0.34")
     ((name, price),) = value.items()
@@ -127,8 +128,9 @@ def _number(where: str, value: Any) -> float:
 
 
 def costs(run: Run, prices: Prices) -> list[Cost]:
-    """Cost of every row with a number whose engine or machine has a price, in the run's order. Raises UsageError if
-    the table has no price for this run, or names a fact that no row has."""
+    """Returns the cost of every row with a number whose engine or machine has a price, in the run's order. Raises
+    UsageError if the table has no price for this run, or names a fact that no row has.
+    """
     rows = [row for row in summarize(run) if not row.cell.floor]
     model = ((run.header.get("host") or {}).get("cpu") or {}).get("model")
     names = list(dict.fromkeys(filter(None, (run.path.stem, run.path.name, model))))
@@ -152,7 +154,7 @@ def costs(run: Run, prices: Prices) -> list[Cost]:
 
 
 def _cost(row: CellSummary, tariff: Tariff | None, hour: float | None, prices: Prices) -> Cost:
-    """Adds the tariff's prices and the machine's. A part without a price needs no fact."""
+    """Adds up the tariff's prices and the machine's price. A part without a price needs no fact."""
     tariff = tariff or Tariff(0.0, 0.0, {})
     charged = _million(row.facts, tariff) if tariff.each else 0.0
     rate = None if row.throughput is None else row.throughput.median
@@ -161,7 +163,7 @@ def _cost(row: CellSummary, tariff: Tariff | None, hour: float | None, prices: P
     million = charged + machine if priced and charged is not None and machine is not None else None
     stored_gb: float | None = 0.0
     if tariff.kept_gb_month:
-        # A suite without facts to charge for has the size of its store.
+        # For a suite without chargeable facts, the size is that of its store.
         size = _amount(row.facts.get(KEPT) if SERVED in row.facts else row.bytes_on_disk)
         stored_gb = prices.kept_gb if prices.kept_gb is not None else None if size is None else size / GB
     month = None
@@ -172,7 +174,7 @@ def _cost(row: CellSummary, tariff: Tariff | None, hour: float | None, prices: P
 
 
 def _million(facts: Mapping[str, object], tariff: Tariff) -> float | None:
-    """Price of a million operations."""
+    """Returns the price of a million operations; None if a fact is missing."""
     served = _amount(facts.get(SERVED))
     if not served:
         return None
@@ -186,7 +188,7 @@ def _million(facts: Mapping[str, object], tariff: Tariff) -> float | None:
 
 
 def _amount(value: object) -> float | None:
-    """None unless it is a number of at least 0: nobody charges for less than nothing."""
+    """Returns None unless the value is a number of at least 0, because a negative amount has no price."""
     return float(value) if isinstance(value, int | float) and value >= 0 else None
 
 
