@@ -1,6 +1,6 @@
-"""Dyno from Python: measure, load results, compare. The commands use the same functions.
+"""Dyno's Python interface: measure, load results, compare. The commands use the same functions.
 
-Documented in docs/library.md, which a test compares with this module.
+It is documented in docs/library.md. A test compares that page with this module.
 """
 
 from __future__ import annotations

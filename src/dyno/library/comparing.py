@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 class HasRun(Protocol):
-    """A `dyno.Result`, whose module imports this one."""
+    """Protocol of `dyno.Result`, which can't be imported here because its module imports this one."""
 
     _run: Run
 
@@ -46,7 +46,7 @@ class Comparison:
     metric: str
     engine: str
     baseline: str
-    """An engine as requested; between two runs, the file of the earlier run."""
+    """The requested engine; between two runs, the file of the earlier run."""
     kind: str
     """'faster', 'slower', 'alike' (no difference above the margin) or 'unclear'."""
     ratio: float | None
@@ -55,14 +55,14 @@ class Comparison:
     high: float | None
     """Upper end of the 99 % interval (98 % in a gate), which begins at `low`."""
     bound: float | None
-    """The smallest difference if faster or slower, the largest if alike, as a share."""
+    """Share of the baseline: the smallest difference if faster or slower, the largest if alike."""
     blocks: int
     more: int | None
-    """If unclear: about how many more samples would tell."""
+    """If unclear: the approximate number of further samples that would decide."""
     text: str
     """The verdict in words."""
     baseline_tier: str | None
-    """Differs from `tier` if reads are compared across tiers."""
+    """The baseline's tier. It differs from `tier` if reads are compared across tiers."""
 
 
 @dataclass(frozen=True)
@@ -108,12 +108,13 @@ class Comparisons(Sequence[Comparison]):
         return self._source.data()
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON of `dyno compare --json`: docs/compare-json.md."""
+        """Returns the JSON of `dyno compare --json`: see docs/compare-json.md."""
         return self._data
 
     def to_pandas(self) -> pandas.DataFrame:
-        """A line for each comparison: its fields, and a column `param_NAME` for each parameter. Raises UsageError
-        without pandas."""
+        """Returns a DataFrame with a line for each comparison: its fields, and a column `param_NAME` for each
+        parameter. Raises UsageError without pandas.
+        """
         try:
             import pandas
         except ImportError:
@@ -125,7 +126,7 @@ class Comparisons(Sequence[Comparison]):
         return pandas.DataFrame([{**row, **own} for row, own in zip(rows, params, strict=True)])
 
     def to_markdown(self) -> str:
-        """The tables of `dyno compare --markdown`."""
+        """Returns the tables of `dyno compare --markdown`."""
         return sections.markdown(self.sections, self.lines)
 
     def __getitem__(self, at: Any) -> Any:
@@ -149,7 +150,7 @@ class Check(Comparisons):
 
     passed: bool
     lost: tuple[str, ...]
-    """Rows that had a number before and have none now, each in words. They fail the gate."""
+    """Rows that had a number before and have none now, each described in words. They fail the gate."""
 
 
 def compare(
@@ -161,9 +162,12 @@ def compare(
     margin: float = MARGIN,
     halves: bool = False,
 ) -> Comparisons:
-    """Compares the engines of a run with `baseline` (None: the fastest of each phase); or `other`, a later run, with
-    `run`; or with `halves` the second half of a run's blocks with the first. `metric`: None: the phase's own.
-    `margin`: the share up to which a difference is alike. Raises UsageError."""
+    """Compares the engines of a run, or two runs. Raises UsageError.
+
+    Without `other`, compares the engines of `run` with `baseline` (None: the fastest of each phase). With `other`,
+    compares this later run with `run`. With `halves`, compares the second half of a run's blocks with the first.
+    `metric`: None for the phase's own. `margin`: the share up to which a difference is alike.
+    """
     by = None if metric is None else named(metric)
     if baseline is not None and (other is not None or halves):
         raise UsageError("a baseline is for engines within a run; of two runs the first one is the baseline")
@@ -178,9 +182,10 @@ def compare(
 def check(
     run: RunSource, against: RunSource, *, metric: str | None = None, margin: float = MARGIN, strict: bool = False
 ) -> Check:
-    """The gate of `dyno check`. It fails if a row of `run` is slower than in `against` by more than the margin, has
-    lost its number, or has a weaker tier because the user's server was changed; with `strict`, also if a row is
-    unclear. Raises UsageError."""
+    """Applies the gate of `dyno check`. It fails if a row of `run` is slower than in `against` by more than the
+    margin, has lost its number, or has a weaker tier because the user's server was changed. With `strict`, it also
+    fails if a row is unclear. Raises UsageError.
+    """
     by = None if metric is None else named(metric)
     before, after = _run(against), _run(run)
     pairs = two.without_weakened(two.between(before, after, by, margin))
@@ -251,13 +256,13 @@ def _between(before: Run, after: Run, by: Metric | None, margin: float) -> Compa
 def _change(
     change: two.Change, before: Run, verdict: Verdict | None = None, text: Callable[[Verdict], str] = wording.verdict
 ) -> tuple[Any, ...]:
-    """The fields of a comparison. `verdict`: the gate's, instead of the change's own."""
+    """Returns the fields of a comparison. `verdict`: the gate's verdict, used instead of the change's own."""
     cell = change.after.cell
     place = change.after.phase, cell.tier_name, dict(cell.params), change.metric.name, cell.asked
     return *place, str(before.path), *_verdict(verdict or change.verdict, text), change.before.cell.tier_name
 
 
 def _verdict(verdict: Verdict, text: Callable[[Verdict], str] = wording.verdict) -> tuple[Any, ...]:
-    """The last fields of a comparison."""
+    """Returns the last fields of a comparison."""
     figures = verdict.ratio, verdict.low, verdict.high, verdict.bound, verdict.blocks, verdict.more
     return verdict.kind, *figures, text(verdict)

@@ -1,7 +1,7 @@
 """Measures a callable in this process with Dyno's loop, and compares it with an earlier measurement.
 
-Unlike the trials of a run, samples don't come from fresh processes: they share one memory layout, whose effect no
-interval includes.
+Unlike the trials of a run, samples don't come from fresh processes: they share one memory layout, and no interval
+includes its effect.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from dyno.stats.gate import CHANCE, chance, decide
 from dyno.stats.verdict import Verdict
 
 SLICE = 1_000
-"""Least operations of a slice, whose answers are held until its end."""
+"""Minimum number of operations of a slice; their answers are held in memory until its end."""
 METRICS = ("time", "cpu")
 UNFINISHED = "a call only creates {kind} and does not run it; measure a function that runs it, such as {how}"
 RUNNERS = {
@@ -38,17 +38,17 @@ RUNNERS = {
 
 @dataclass(frozen=True)
 class Measured:
-    """Measurement of a callable; times in ns."""
+    """Measurement of a callable, with times in ns."""
 
     operations: int
     time_ns: tuple[float, ...]
-    """Elapsed time per operation in each sample, with Dyno's own time between operations."""
+    """Elapsed time per operation in each sample, including Dyno's own time between operations."""
     cpu_ns: tuple[float, ...]
     """CPU time of the process per operation in each sample."""
     latency_ns: dict[str, int | None]
     """`p50`, `p90`, `p95`, `p99`, `p999` and `max` of the operations of all samples."""
     loop: str
-    """'native' or 'python'."""
+    """Name of the loop: 'native' or 'python'."""
 
     @property
     def time(self) -> Estimate:
@@ -86,12 +86,12 @@ def measured(
     seconds: float,
     check: Callable[[Any, Any], bool] | None = None,
 ) -> Measured:
-    """Calls `function` with each of the arguments in turn, over and over, for `seconds` in each sample. If
-    `arguments` is None, it is called without an argument.
+    """Calls `function` with each of the arguments in turn, repeatedly, for `seconds` in each sample. If `arguments`
+    is None, calls it without an argument.
 
-    `check`: takes an argument and the answer, and returns whether the answer is right; called outside the timed
+    `check` takes an argument and the answer, and returns whether the answer is right. It is called outside the timed
     region. Raises AssertionError for a wrong answer or an exception of the function, ValueError for an empty list of
-    arguments, and UsageError for async functions and generators, whose code a call does not run.
+    arguments, and UsageError for async functions and generators, whose code does not run when they are called.
     """
     if arguments is not None and not len(arguments):
         raise ValueError("arguments: expected at least one, got none")
@@ -104,7 +104,7 @@ def measured(
     slices = [Operations(lambda _: (call,), part, partial(_checked, part, check, created))]
     pace, latency = Pace(duration_ns=int(seconds * 1e9)), Recorder()
     times, cpu, operations = [], [], 0
-    # The first is not counted: it warms up.
+    # The first sample is not counted, because it warms up.
     for number in range(samples + 1):
         begun = _Moment()
         tally = measure(lambda _: iter(slices), pace, begun)
@@ -122,7 +122,7 @@ def measured(
 
 
 class _Moment:
-    """Records the CPU time of the process when it is called, as the measuring begins."""
+    """Records the CPU time of the process when it is called, at the start of the measurement."""
 
     ns = 0
 
@@ -131,7 +131,7 @@ class _Moment:
 
 
 def _unfinished_kind(function: Callable[..., Any]) -> str | None:
-    """The kind of object that a call creates instead of running the function; None if it runs."""
+    """Returns the kind of object that a call creates instead of running the function; None if a call runs it."""
     for call in (function, type(function).__call__):
         if inspect.iscoroutinefunction(call):
             return "a coroutine"
@@ -143,7 +143,7 @@ def _unfinished_kind(function: Callable[..., Any]) -> str | None:
 
 
 def _unfinished_answer(answer: Any) -> str | None:
-    """The kind of an answer that still has to be run, or None. Coroutines are closed, which avoids a warning."""
+    """Returns the kind of an answer that still has to be run, or None. Closes coroutines, to avoid a warning."""
     if isinstance(answer, Coroutine):
         answer.close()
         return "a coroutine"
@@ -171,10 +171,11 @@ def _checked(
 
 
 def judged(now: Sequence[float], before: Sequence[float], margin: float) -> Gate:
-    """Compares times per operation. The gate fails if they are longer by more than the margin, with an error
-    probability of at most 1 %."""
+    """Compares times per operation. The gate fails if the times are longer by more than the margin, with an error
+    probability of at most 1 %.
+    """
     fewest = min(len(now), len(before))
-    # A ratio of speeds, as everywhere: the inverse of times.
+    # A ratio of speeds, as in all comparisons: the inverse of the ratio of times.
     ratio = estimate(before).median / estimate(now).median
     center = apart(before, now) if fewest >= FEWEST_TRIALS else None
     threshold = -math.log1p(margin)

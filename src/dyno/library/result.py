@@ -29,7 +29,7 @@ class Row:
 
     suite: str
     engine: str
-    """The engine as requested, with its options."""
+    """The requested engine with its options."""
     phase: str
     tier: str | None
     params: Mapping[str, Any]
@@ -40,19 +40,19 @@ class Row:
     """Why the row has no number; None if it has one."""
     samples: int
     unit: str
-    """The item that throughput counts: 'op', 'key'."""
+    """The item that the throughput counts: 'op', 'key'."""
     throughput: Estimate | None
     """Units per second: the median over trials and its 95 % interval."""
     latency_ns: Mapping[str, int | None]
-    """`p50`, `p90`, `p95`, `p99`, `p999` and `max`; each None if operations were not timed one by one."""
+    """`p50`, `p90`, `p95`, `p99`, `p999` and `max`; all None if operations were not timed one by one."""
     response_ns: Mapping[str, int | None]
-    """The same from the moment at which an operation was due; None without a rate."""
+    """Percentiles of the time from the moment at which an operation was due; None without a rate."""
     client_cpu_ns: float | None
     """The client's CPU time per unit."""
     server_cpu_ns: float | None
     bytes_on_disk: int | None
     caveats: tuple[str, ...]
-    """Codes."""
+    """Codes of remarks about fairness."""
     doubts: tuple[str, ...]
     """Codes of reasons to distrust the number."""
 
@@ -65,8 +65,9 @@ class Picture:
     svg: str = field(repr=False)
 
     def save(self, path: str | Path, scale: float = 2.0) -> Path:
-        """Writes an .svg, or a .png with `scale` times as many pixels per side. Raises UsageError for another
-        suffix."""
+        """Writes an .svg file, or a .png file with `scale` times as many pixels per side. Raises UsageError for
+        another suffix.
+        """
         from dyno.report.charts import draw
 
         file = Path(path)
@@ -82,14 +83,14 @@ class Picture:
 
 
 class Result:
-    """A run, complete or not. Immutable: `load` reads the file again."""
+    """A run, complete or not. It is immutable: `load` reads the file again."""
 
     def __init__(self, run: results.Run) -> None:
         self._run = run
 
     @property
     def path(self) -> Path:
-        """The run file."""
+        """Path of the run file."""
         return self._run.path
 
     @property
@@ -107,8 +108,9 @@ class Result:
         return tuple(_row(row) for group in groups(self._run) for row in group.rows)
 
     def row(self, engine: str, phase: str) -> Row:
-        """The only row of an engine, as requested, in a phase. Raises LookupError if there is no such row, or several
-        with other parameters or tiers."""
+        """Returns the only row of a requested engine in a phase. Raises LookupError if there is no such row, or if
+        there are several with other parameters or tiers.
+        """
         rows = [row for row in self.rows if (row.engine, row.phase) == (engine, phase)]
         if len(rows) != 1:
             raise LookupError(f"{self.path}: {len(rows)} rows of {engine} in {phase}")
@@ -141,8 +143,9 @@ class Result:
         width: int | None = None,
         dark: bool = False,
     ) -> Picture:
-        """Draws a chart of `dyno plot`, of all rows or of the named ones; `path`: file to save it to. Raises
-        UsageError, also if the extra `report` is not installed."""
+        """Draws a chart of `dyno plot`, of all rows or of the named ones. `path`: file to save it to. Raises
+        UsageError, also if the extra `report` is not installed.
+        """
         from dyno.report.charts import plot
 
         choice = plot.check(self._run, plot.Choice(phases, tier, params or {}, engines, baseline))
@@ -153,19 +156,21 @@ class Result:
         return picture
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON of `dyno show --json`: docs/show-json.md."""
+        """Returns the JSON of `dyno show --json`: see docs/show-json.md."""
         return documents.as_data(self._run)
 
     def to_pandas(self, samples: bool = False) -> pandas.DataFrame:
-        """A line for each row, or each sample, with the columns of docs/columns.md. Unknown is NA."""
+        """Returns a DataFrame with a line for each row, or with `samples` for each sample. Its columns are those of
+        docs/columns.md. Unknown values are NA.
+        """
         return data_tables.as_pandas(self._table(samples), self._run)
 
     def to_arrow(self, samples: bool = False) -> pyarrow.Table:
-        """The same as a table of Arrow."""
+        """Returns the content of `to_pandas` as an Arrow table."""
         return data_tables.as_arrow(self._table(samples), self._run)
 
     def to_markdown(self) -> str:
-        """The tables of `dyno show --markdown`."""
+        """Returns the tables of `dyno show --markdown`."""
         return documents.as_markdown(self._run)
 
     def _table(self, samples: bool) -> data_tables.Table:

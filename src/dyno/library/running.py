@@ -1,4 +1,4 @@
-"""`dyno.run`: measures as the command does, without its display."""
+"""`dyno.run`: measures like the command, without its display."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ P = ParamSpec("P")
 
 @dataclass(frozen=True)
 class Arguments(RunRequest):
-    """The arguments of `dyno.run`: the run options and its own."""
+    """The arguments of `dyno.run`: the run options, and arguments that only this function has."""
 
     _: KW_ONLY
     path: str | Path | None = None
@@ -34,7 +34,7 @@ class Arguments(RunRequest):
 
 
 def _taking(kind: Callable[P, Arguments]) -> Callable[[Callable[[Arguments], Result]], Callable[P, Result]]:
-    """Decorator: the function takes the parameters of `Arguments` rather than an instance."""
+    """Decorator that makes the function take the parameters of `Arguments` rather than an instance."""
 
     def decorate(function: Callable[[Arguments], Result]) -> Callable[P, Result]:
         @wraps(function)
@@ -51,11 +51,11 @@ def _taking(kind: Callable[P, Arguments]) -> Callable[[Callable[[Arguments], Res
 def run(arguments: Arguments) -> Result:
     """Measures engines with a suite, each trial in a fresh process.
 
-    The arguments are the flags of `dyno run`, with the same defaults: times in seconds, sizes in bytes, `until` as a
-    share (0.05) or a text ('5%'). An engine is a text as on the command line ('sqlite:journal_mode=wal'), or a
-    mapping of `name` and options. `path`: the run file; None: SUITE-DATE-TIME.json in the current directory.
-    `work_dir`: the directory for the engines' data. Raises UsageError before any trial, and OSError if the results
-    can't be saved.
+    The arguments are the flags of `dyno run`, with the same defaults. Times are in seconds, sizes in bytes, and
+    `until` is a share (0.05) or a text ('5%'). An engine is a text as on the command line
+    ('sqlite:journal_mode=wal'), or a mapping of `name` and options. `path` is the run file; if it is None, the file
+    is SUITE-DATE-TIME.json in the current directory. `work_dir` is the directory for the engines' data. Raises
+    UsageError before any trial, and OSError if the results can't be saved.
     """
     chosen = plan.make(arguments)
     file = Path(arguments.path or f"{chosen.suite}-{datetime.now():%Y%m%d-%H%M%S}.json")

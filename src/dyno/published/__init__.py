@@ -20,17 +20,17 @@ else:
 
 @dataclass(frozen=True)
 class PublishedRow:
-    """A row of a published table with one phase in each row."""
+    """A row of a published table that has one phase in each row."""
 
     engine: str
-    """Our engine of the same kind; it may not be available here."""
+    """Dyno's engine of the same kind; it may not be available here."""
     published_as: str
     phase: str
     items: int
     seconds: float
     per_second: float
     deviation_percent: float | None = None
-    """Standard deviation of the seconds, in percent of them; None if none was printed."""
+    """Standard deviation of the seconds, as a percentage of them; None if none was printed."""
     at: float | None = None
     """Value of the parameter that grows (see `Grows`); None if the figure has no size."""
 
@@ -40,28 +40,28 @@ class PublishedLine:
     """A row of a published table with figures of several phases."""
 
     params: Mapping[str, str | int]
-    """Parameters of our cell."""
+    """Parameters of Dyno's cell."""
     figures: Mapping[str, str | float]
-    """By title of the suite's own table; as printed if they have a unit."""
+    """Figures by title of the suite's own table. Figures with a unit are texts as printed."""
 
 
 @dataclass(frozen=True)
 class Matrix:
-    """A published table of one figure in seconds by two things, neither of which is a cell of ours."""
+    """A published table of one figure in seconds by two properties that are not parameters of Dyno's cells."""
 
     title: str
     heads: tuple[str, ...]
     lines: tuple[tuple[str, ...], ...]
-    """As printed: a name, and a figure below each head."""
+    """Lines as printed: a name, and a figure for each head."""
     phase: str
-    """Our phase next to it."""
+    """Dyno's phase that is shown next to the table."""
     part: str
-    """Part of that phase's latency."""
+    """The part of that phase's latency."""
 
 
 @dataclass(frozen=True)
 class Style:
-    """How the experiment makes one figure of several runs: the least of their means."""
+    """How the experiment combines several runs into one figure: it publishes the least of their means."""
 
     runs: int
     operations: int
@@ -75,7 +75,7 @@ class Grows:
     parameter: str
     to: tuple[float, ...]
     named: tuple[str, ...]
-    """Printed name of each: 'a week'."""
+    """The printed name of each size: 'a week'."""
 
     @property
     def names(self) -> Mapping[float, str]:
@@ -88,10 +88,10 @@ class PublishedCurve:
 
     phase: str
     engine: str
-    """Our engine of the same kind."""
+    """Dyno's engine of the same kind."""
     published_as: str
     values: tuple[float, ...]
-    """At the first values of `Curves.at`: a column may end before the others."""
+    """Figures at the first values of `Curves.at`: a column may end before the others."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class Curves:
 
     parameter: str
     metric: str
-    """Our metric next to them."""
+    """Dyno's metric that is shown next to the tables."""
     unit: str
     at: tuple[float, ...]
     rows: tuple[PublishedCurve, ...]
@@ -108,7 +108,7 @@ class Curves:
 
 @dataclass(frozen=True)
 class Experiment:
-    """A published experiment. It has `rows`, `lines` or `curves`, or none of them."""
+    """A published experiment. It has `rows`, `lines` or `curves`, or none of these."""
 
     name: str
     title: str
@@ -121,17 +121,17 @@ class Experiment:
     lines: tuple[PublishedLine, ...]
     curves: Curves | None
     plan: Mapping[str, Any]
-    """As in a plan file."""
+    """Keys and values as in a plan file."""
     sizes: Mapping[str, Mapping[str, Any]]
-    """By preset: keys that replace the plan's, over the suite's own preset."""
+    """By preset: keys that replace the plan's, in addition to the suite's own preset."""
     contenders: tuple[Contender, ...]
     style: Style | None
-    """None if figures are of single runs."""
+    """None if the figures are those of single runs."""
     grows: Grows | None
-    """None if it is repeated at its own sizes."""
+    """None if the experiment is repeated at its own sizes."""
     findings: tuple[Finding, ...]
     parts: Mapping[str, Mapping[str, float]]
-    """By phase: each part of a latency in seconds."""
+    """By phase: the parts of a latency, in seconds."""
     matrix: Matrix | None
 
     @property
@@ -139,20 +139,20 @@ class Experiment:
         return ", ".join(str(part) for part in (self.author, self.title, self.year) if part is not None)
 
     def sized(self, preset: str | None) -> Mapping[str, Any]:
-        """The plan at the size of a preset; None for the published size."""
+        """Returns the plan at the size of a preset; None stands for the published size."""
         if preset is None:
             return self.plan
         return {**self.plan, **self.sizes.get(preset, {}), "preset": preset}
 
 
 def names() -> list[str]:
-    """Names of all experiments."""
+    """Returns the names of all experiments."""
     entries = (entry.name for entry in files(__package__).iterdir())
     return sorted(name.removesuffix(".toml") for name in entries if name.endswith(".toml"))
 
 
 def experiment(name: str) -> Experiment:
-    """Reads an experiment. Raises UsageError, with the nearest name, if it doesn't exist."""
+    """Reads an experiment. If there is none of this name, raises UsageError, which suggests the nearest name."""
     if name not in names():
         raise UsageError(unknown("experiment", name, names()))
     return parse(name, tomllib.loads((files(__package__) / f"{name}.toml").read_text(encoding="utf-8")))
@@ -166,7 +166,7 @@ def parse(name: str, data: Mapping[str, Any]) -> Experiment:
     lines = tuple(_line(dict(zip(columns, line, strict=True)), params) for line in rest.pop("lines", ()))
     contenders = tuple(Contender(**each) for each in rest.pop("contenders", ()))
     if not contenders:
-        # A file without contenders: the engines of its rows, or of its plan.
+        # A file without contenders: take the engines of its rows, or else of its plan.
         engines = {row.published_as: row.engine for row in rows} or {name: name for name in rest["plan"]["engine"]}
         contenders = tuple(Contender(name, name, engine) for name, engine in engines.items())
     known = {each.name: each.engine for each in contenders}
@@ -189,7 +189,7 @@ def parse(name: str, data: Mapping[str, Any]) -> Experiment:
 
 
 def _row(values: Sequence[Any], columns: Sequence[str], name: str) -> PublishedRow:
-    """A row whose fields are named by `columns`; a short row lacks the last of them."""
+    """Returns a row with the fields that `columns` names. A short row lacks the last fields."""
     if len(values) > len(columns):
         raise UsageError(f"{name}: row {values}: {len(values)} values for {len(columns)} columns")
     return PublishedRow(**dict(zip(columns, values, strict=False)))
@@ -199,7 +199,7 @@ _clients = by_cpus(1, 1024)
 
 
 def _resolved(data: Any) -> Any:
-    """Replaces 'cpus' in `clients` and in a claim's `ratio` by this machine's number of CPUs."""
+    """Replaces 'cpus' in `clients` and in a claim's `ratio` with this machine's number of CPUs."""
     if isinstance(data, list):
         return [_resolved(each) for each in data]
     if not isinstance(data, dict):
@@ -226,5 +226,5 @@ def _line(cells: Mapping[str, Any], params: Sequence[str]) -> PublishedLine:
 
 
 def _tuples(value: Any) -> Any:
-    """Replaces lists by tuples."""
+    """Replaces lists with tuples."""
     return tuple(map(_tuples, value)) if isinstance(value, list) else value

@@ -1,5 +1,6 @@
-"""Reasons to distrust a row's number. They are printed next to it, each with the figure that raised it, and hide
-nothing. The texts stand in two tables, `MEANINGS` and `TEXTS`."""
+"""Reasons to distrust a row's number. Each is printed next to the number with the figure that raised it; the number
+itself is not hidden. All texts are in two tables, `MEANINGS` and `TEXTS`.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +28,9 @@ PAUSE_CPU_PERCENT, STOOD_PERCENT = 5.0, 1.0
 WAKE_UP_PERCENT = 25.0
 STALL_NS, STALL_TIMES = 100_000_000, 10
 SWAPPED_BYTES, STRAIN_PERCENT = 1 << 20, 1.0
-"""Of one trial; the share of its time for which a CPU limit paused it, or processes waited for memory."""
+"""Limits for one trial. STRAIN_PERCENT is the share of its time in which a CPU limit paused it, or processes waited
+for memory.
+"""
 
 MEANINGS = {
     "few": f"few trials: under {FEWEST_TRIALS}, too few for an interval",
@@ -63,7 +66,7 @@ MEANINGS = {
     "throttled": "throttled: a CPU limit or heat slowed the processors down during a trial",
     "memory": f"memory: a process waited for memory for over {STRAIN_PERCENT:g} % of a trial",
 }
-"""The legend's line, by code."""
+"""Lines of the legend, by code."""
 
 TEXTS = {
     "few": "only {have} of the {needed} trials that an interval needs",
@@ -97,12 +100,14 @@ TEXTS = {
     "throttled by heat": "heat slowed the processors down {times:.0f} times during a trial",
     "memory": "processes waited for memory for {percent:.0f} % of a trial",
 }
-"""The sentence with the figures, by code."""
+"""Sentences with the figures of a doubt, by code."""
 
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """`short` stands in the table's row; `text` is the whole sentence, with its figures."""
+    """A reason to distrust a number. `short` is printed in the table's row; `text` is the whole sentence with its
+    figures.
+    """
 
     code: str
     short: str
@@ -114,7 +119,7 @@ def _doubt(code: str, short: str, sentence: str | None = None, **values: Any) ->
 
 
 def doubts(row: CellSummary, run: Run) -> list[Doubt]:
-    """All doubts about a row's number."""
+    """Returns all doubts about a row's number."""
     judges = (
         *(_trials, _time, _pauses, _open, _stall, _temperature, _bottleneck, _wake_ups, _failures),
         *(_device, _circumstances),
@@ -123,14 +128,14 @@ def doubts(row: CellSummary, run: Run) -> list[Doubt]:
 
 
 def machine(run: Run) -> list[Finding]:
-    """Findings on the run's machine, without mere remarks."""
+    """Returns the findings on the run's machine that are more than remarks."""
     return [finding for finding in machine_doubts(run.header.get("host", {})) if finding.severity != "ok"]
 
 
 def _trials(row: CellSummary, run: Run) -> Iterator[Doubt]:
     if not row.valid:
         return
-    # A trial in which every operation failed has a sample and no throughput.
+    # A trial in which every operation failed has a sample but no throughput.
     have, planned = sum(s.items > 0 for s in row.samples), run.blocks
     if is_reference(run.cells, row.cell):
         # A null engine among other engines has only as many trials as its interval needs.
@@ -161,16 +166,18 @@ def _time(row: CellSummary, run: Run) -> Iterator[Doubt]:
 
 
 def _harness_percent(sample: Sample) -> float:
-    """Measured time outside the engine. Zero for several clients, whose times are not separate, and for an open loop,
-    which waits until operations are due."""
+    """Returns the percentage of the measured time that was spent outside the engine. Zero for several clients, whose
+    times are not separate, and for an open loop, which waits until operations are due.
+    """
     if sample.clients > 1 or sample.elapsed_ns <= 0 or sample.response is not None:
         return 0.0
     return max(0.0, (1 - sample.busy_ns / sample.elapsed_ns) * 100)
 
 
 def _pauses(row: CellSummary, run: Run) -> Iterator[Doubt]:
-    """Work of an engine while the clock was stopped, and the time in which an open loop offered nothing. The worst
-    trial counts."""
+    """Yields doubts about an engine's work while the clock was stopped, and about pauses of an open loop's schedule.
+    The worst trial counts.
+    """
     samples = [sample for sample in row.samples if sample.wall_ns]
     shared = [sample for sample in samples if sample.clients > 1 or sample.server is not None]
     worst = max(shared, key=_pause_percent, default=None)
@@ -188,7 +195,9 @@ def _pauses(row: CellSummary, run: Run) -> Iterator[Doubt]:
 
 
 def _pause_percent(sample: Sample) -> float:
-    """CPU time in the pauses, in percent of clients' and server's under load; zero if either is unknown."""
+    """Returns the CPU time in pauses, as a percentage of the CPU time that clients and server used under load; zero
+    if either is unknown.
+    """
     under = _cpu_ns(sample.client) + _cpu_ns(sample.server)
     return (sample.pause_cpu_ns or 0) / under * 100 if under else 0.0
 
@@ -198,7 +207,7 @@ def _stood_percent(sample: Sample) -> float:
 
 
 def _open(row: CellSummary, run: Run) -> Iterator[Doubt]:
-    """An open loop that did not keep its rate, because of the engine or of Dyno."""
+    """Yields doubts about an open loop that did not keep its rate, because of the engine or of Dyno."""
     rate = row.cell.params.get("rate")
     if isinstance(rate, (int, float)) and any(sample.bulk for sample in row.samples):
         yield _doubt("unpaced", "unpaced")
@@ -210,7 +219,8 @@ def _open(row: CellSummary, run: Run) -> Iterator[Doubt]:
         reached = done / worst.elapsed_ns * 1e9
         text = f"{reached:,.0f}" if reached >= 100 else f"{reached:.3g}"
         yield _doubt("overload", f"{share * 100:.0f} % of rate", done=done, due=_due(worst, rate), rate=text)
-    # The p99, else the p99.9. Clients in threads wait for each other in both times.
+    # Checks the p99 first, then the p99.9. Clients in threads wait for each other, which lengthens both lateness and
+    # response times.
     for key, short, name in (("p99", "late", "p99"), ("p999", "late p99.9", "p99.9")):
         response, late = row.response_ns[key], row.late_ns[key]
         if response is not None and late is not None and late > LATE_NS and late * 100 > response * LATE_PERCENT:
@@ -222,8 +232,10 @@ def _open(row: CellSummary, run: Run) -> Iterator[Doubt]:
 
 
 def _stall(row: CellSummary, run: Run) -> Iterator[Doubt]:
-    """One operation far longer than the others, which no percentile shows. The longest one counts."""
-    # In a mix, the slowest kind's p95: a rare commit is not a stall of the reads around it.
+    """Yields a doubt about an operation that took far longer than the others, which no percentile shows. The longest
+    one counts.
+    """
+    # In a mix of kinds, the slowest kind's p95 is used: a rare commit is not a stall of the reads around it.
     kinds = row.latency_by_kind_ns.values()
     typical = max((times["p95"] or 0 for times in (row.latency_ns, *kinds)), default=0)
     longest = row.latency_ns["max"]
@@ -237,13 +249,13 @@ def _stall(row: CellSummary, run: Run) -> Iterator[Doubt]:
 
 
 def _share_done(sample: Sample, rate: float) -> float:
-    """The share of the operations due that succeeded."""
+    """Returns the share of the operations due that succeeded."""
     due = _due(sample, rate)
     return (sample.operations - sample.errors) / due if due else 1.0
 
 
 def _due(sample: Sample, rate: float) -> int:
-    # Old run files don't have the number of operations due.
+    # Old run files lack the number of operations due.
     return round(rate * sample.elapsed_ns / 1e9) if sample.due is None else sample.due
 
 
@@ -255,7 +267,7 @@ def _temperature(row: CellSummary, run: Run) -> Iterator[Doubt]:
 
 
 def _bottleneck(row: CellSummary, run: Run) -> Iterator[Doubt]:
-    """A server's client that may itself be the limit."""
+    """Yields doubts about a server whose client may itself be the limit."""
     shares = [_cpu_percents(sample) for sample in row.samples if sample.server is not None]
     if not shares:
         return
@@ -268,14 +280,14 @@ def _bottleneck(row: CellSummary, run: Run) -> Iterator[Doubt]:
 
 
 def _cpu_percents(sample: Sample) -> tuple[float, float]:
-    """CPU time of one client, and of clients and server together, in percent of the time."""
+    """Returns the CPU time of one client, and of clients and server together, as percentages of the time."""
     client, server = _cpu_ns(sample.client), _cpu_ns(sample.server)
     elapsed = max(sample.elapsed_ns, 1)
     return client / sample.clients / elapsed * 100, (client + server) / elapsed * 100
 
 
 def _wake_ups(row: CellSummary, run: Run) -> Iterator[Doubt]:
-    """Processes that wait for each other on cores that may sleep. The worst trial counts."""
+    """Yields a doubt about processes that wait for each other on cores that may sleep. The worst trial counts."""
     cost_ns = (run.header.get("host", {}).get("wakeups") or {}).get("cost_ns")
     if not cost_ns or run.plan.get("awake") or row.cell.floor:
         return
@@ -288,9 +300,10 @@ def _wake_ups(row: CellSummary, run: Run) -> Iterator[Doubt]:
 
 
 def _wake_up_count(sample: Sample) -> int:
-    """Upper limit of wake-ups of clients and server: how often they gave up their core to wait. An open loop's waits
-    until operations are due are in no latency, and not counted. Zero if unknown, or if nobody waits for another
-    process."""
+    """Returns an upper limit of the wake-ups of clients and server, the number of times that they gave up their core
+    to wait. An open loop's waits for due operations are in no latency, so they are not counted. Zero if unknown, or
+    if no process waits for another.
+    """
     switches = [used.get("voluntary_switches") for used in (sample.client, sample.server) if used is not None]
     if (sample.server is None and sample.clients == 1) or None in switches:
         return 0
@@ -316,7 +329,9 @@ def _failures(row: CellSummary, run: Run) -> Iterator[Doubt]:
 
 
 def _device(row: CellSummary, run: Run) -> Iterator[Doubt]:
-    """A work directory in memory, and commits of tier power that are too fast for any device."""
+    """Yields doubts about a work directory in memory, and about commits of tier power that are too fast for any
+    device.
+    """
     filesystem = run.header.get("host", {}).get("filesystem") or {}
     if filesystem.get("ram_backed"):
         if row.cell.tier is not Tier.VOLATILE and not row.cell.floor:
@@ -326,7 +341,7 @@ def _device(row: CellSummary, run: Run) -> Iterator[Doubt]:
     if row.cell.tier is not Tier.POWER or row.cell.floor or not writes:
         return
     kinds = row.latency_by_kind_ns
-    # The kinds that write, as far as the run file says which do.
+    # The kinds that write, if the run file says which ones do.
     writing = [kind for kind, writes in row.about.kinds.items() if writes and kind in kinds]
     medians = [kinds[kind]["p50"] for kind in writing] if kinds else [row.latency_ns["p50"]]
     fastest = min((ns for ns in medians if ns is not None), default=None)
@@ -335,8 +350,9 @@ def _device(row: CellSummary, run: Run) -> Iterator[Doubt]:
 
 
 def _circumstances(row: CellSummary, run: Run) -> Iterator[Doubt]:
-    """An engine that was not at rest, an interpreter other than Dyno's, and the machine's state during the trials of
-    the row's samples (see `dyno.host.strain`), of which the worst trial counts."""
+    """Yields doubts about an engine that was not at rest, an interpreter other than Dyno's, and the machine's state
+    during the trials of the row's samples (see `dyno.host.strain`). The worst trial counts.
+    """
     if not row.valid:
         return
     restless = sum(sample.settled is False for sample in row.samples)
@@ -367,7 +383,9 @@ def _circumstances(row: CellSummary, run: Run) -> Iterator[Doubt]:
 
 
 def _worst(trials: Sequence[Mapping[str, Any]], name: str, percent: bool = False) -> float:
-    """The largest value of any trial; `percent`: of the trial's time. Zero if unknown in all."""
+    """Returns the largest value of all trials, with `percent` as a percentage of the trial's time. Zero if no trial
+    has it.
+    """
     known = [trial for trial in trials if trial.get(name) is not None and (trial.get("elapsed_ns") or not percent)]
     return max(
         (trial[name] / trial["elapsed_ns"] * 100 if percent else float(trial[name]) for trial in known), default=0.0

@@ -1,19 +1,22 @@
 """Medians over trials and ratios, each with an interval.
 
-Assumptions: trials are independent draws from one distribution (they are separate processes on fresh data); nothing
-is assumed of the operations inside a trial. An interval is valid for this machine on this day: it doesn't contain a
-drift between runs.
+Assumptions: trials are independent draws from one distribution (they are separate processes on fresh data). Nothing
+is assumed about the operations inside a trial. An interval is valid for this machine on this day: it doesn't include
+a drift between runs.
 
 - Median of 6 trials or more: between two order statistics, interpolated between the two pairs whose confidence is
-  just above and below 95 % (Hettmansperger and Sheather, 1986). Noise on a machine is skewed: most trials are alike,
-  some are much slower.
-- Median of 3 to 5 trials: no order statistics have 95 % (least to greatest of three have 75 %), so Student's t on the
-  logarithms, as if trials were log-normal. Fewer than three have no interval: it would span orders of magnitude.
-- Ratio: Student's t on the logarithms. Of n blocks, whose noise is skewed in both parts alike, with n - 1 degrees of
-  freedom; of two runs, which have no blocks in common, with those of Welch and Satterthwaite. From 10 values on the
-  mean is trimmed by a tenth at each end, so that a hiccup doesn't widen it (Yuen, 1974).
+  just above and just below 95 % (Hettmansperger and Sheather, 1986). Noise on a machine is skewed: most trials are
+  alike, and some are much slower.
+- Median of 3 to 5 trials: no order statistics reach 95 % (least to greatest of three have 75 %), so Student's t is
+  applied to the logarithms, as if trials were log-normal. Fewer than three trials have no interval: it would span
+  orders of magnitude.
+- Ratio: Student's t on the logarithms. For a ratio over n blocks, in which skewed noise affects both parts alike,
+  with n - 1 degrees of freedom. For a ratio of two runs, which have no blocks in common, with the degrees of freedom
+  of Welch and Satterthwaite. From 10 values on the mean is trimmed by a tenth at each end, so that a hiccup doesn't
+  widen the interval (Yuen, 1974).
 
-`benchmarks/certainty.py` measures how often the intervals contain the truth, also if trials are not log-normal."""
+`benchmarks/certainty.py` measures how often the intervals contain the truth, also if trials are not log-normal.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ from statistics import fmean, median
 FEWEST_TRIALS = 3
 FEWEST_ORDERED = 6
 FEWEST_TRIMMED, TRIMMED = 10, 0.1
-"""From this many values on, this share of them is trimmed at each end."""
+"""From FEWEST_TRIMMED values on, the share TRIMMED of them is trimmed at each end."""
 CONFIDENCE = 0.95
 """Confidence of the intervals of medians."""
 PRECISION = 1e-13
@@ -35,7 +38,7 @@ MOST_FRACTION_TERMS, SERIES_TERMS = 1_000, 24
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A median and its interval; the ends are None with too few values."""
+    """A median and its interval. With too few values, the ends of the interval are None."""
 
     median: float
     low: float | None
@@ -58,18 +61,18 @@ class Center:
     degrees: float
 
     def half(self, confidence: float) -> float:
-        """Half the width of the interval."""
+        """Returns half the width of the interval."""
         return two_sided(confidence, self.degrees) * self.error
 
 
 def center(values: Sequence[float]) -> Center:
-    """The mean of the logarithms of at least two positive values, trimmed if there are enough."""
+    """Returns the mean of the logarithms of at least two positive values, trimmed if there are enough."""
     logs = sorted(math.log(value) for value in values)
     number, trimmed = len(logs), int(len(logs) * TRIMMED) if len(logs) >= FEWEST_TRIMMED else 0
     inner = logs[trimmed : number - trimmed]
-    # The trimmed values count as the nearest remaining one (Yuen, 1974).
+    # A trimmed value counts as the nearest remaining value (Yuen, 1974).
     winsorized = [inner[0]] * trimmed + inner + [inner[-1]] * trimmed
-    # Distances from one of the values: of equal values the spread is exactly 0.
+    # Distances from one of the values rather than the values, so that the spread of equal values is exactly 0.
     distances = [log - logs[0] for log in winsorized]
     middle = fmean(distances)
     squares = math.fsum((distance - middle) ** 2 for distance in distances)
@@ -77,7 +80,7 @@ def center(values: Sequence[float]) -> Center:
 
 
 def apart(values: Sequence[float], base: Sequence[float]) -> Center:
-    """The ratio of two medians whose values are not paired."""
+    """Returns the ratio of two medians whose values are not paired."""
     one, other = center(values), center(base)
     variances = one.error**2, other.error**2
     error = math.sqrt(sum(variances))
@@ -88,7 +91,7 @@ def apart(values: Sequence[float], base: Sequence[float]) -> Center:
 
 
 def estimate(values: Sequence[float]) -> Estimate:
-    """The median of positive values and its 95 % interval."""
+    """Returns the median of positive values and its 95 % interval."""
     middle = float(median(values))
     if len(values) < FEWEST_TRIALS:
         return Estimate(middle, None, None)
@@ -98,15 +101,18 @@ def estimate(values: Sequence[float]) -> Estimate:
 
 
 def around(middle: float, of: Center, confidence: float) -> Estimate:
-    """The interval, extended to the median if need be: the median of few, skewed values may lie outside the interval
-    of their mean."""
+    """Returns the interval, extended to the median if necessary: the median of few, skewed values may lie outside the
+    interval of their mean.
+    """
     half = of.half(confidence)
     low, high = math.exp(of.log - half), math.exp(of.log + half)
     return Estimate(middle, min(low, middle), max(high, middle))
 
 
 def _ordered(values: Sequence[float]) -> tuple[float, float]:
-    """Interpolates between the narrowest pair of order statistics with the confidence, and the next one inside."""
+    """Interpolates between the narrowest pair of order statistics with the required confidence, and the next narrower
+    pair.
+    """
     number = len(values)
     rank = 1
     while _coverage(rank + 1, number) >= CONFIDENCE:
@@ -119,7 +125,9 @@ def _ordered(values: Sequence[float]) -> tuple[float, float]:
 
 
 def _coverage(rank: int, number: int) -> float:
-    """Probability that the median lies between the order statistics of this rank from both ends (binomial)."""
+    """Returns the probability that the median lies between the order statistics of this rank from both ends
+    (binomial).
+    """
     fewer: int = sum(math.comb(number, i) for i in range(rank))
     return 1 - 2 * (fewer / (1 << number))
 
@@ -128,15 +136,18 @@ def _coverage(rank: int, number: int) -> float:
 
 
 def tail(t: float, degrees: float) -> float:
-    """Probability of a value above `t`."""
+    """Returns the probability of a value above `t`."""
     whole = degrees + t * t
     half = _beta(degrees / whole, t * t / whole, degrees / 2, 0.5) / 2
     return half if t >= 0 else 1 - half
 
 
 def two_sided(confidence: float, degrees: float) -> float:
-    """The t for which the share `confidence` of the distribution lies between -t and t. `degrees`: at least 1."""
-    # Clenshaw's sum of a series: in a comparison of runs each row has other degrees, and solving is slow.
+    """Returns the t for which the share `confidence` of the distribution lies between -t and t. `degrees`: at least
+    1.
+    """
+    # Clenshaw's sum of a series. Solving for t would be slow: in a comparison of runs, each row has other degrees of
+    # freedom.
     x, last, total = 2 / degrees - 1, 0.0, 0.0
     first, *rest = _series(confidence)
     for term in reversed(rest):
@@ -146,7 +157,9 @@ def two_sided(confidence: float, degrees: float) -> float:
 
 @lru_cache(maxsize=64)
 def _series(confidence: float) -> tuple[float, ...]:
-    """The Chebyshev coefficients of the logarithm of `two_sided` over 2 / degrees - 1, for degrees from 1 up."""
+    """Returns the Chebyshev coefficients of the logarithm of `two_sided` over 2 / degrees - 1, for degrees from 1
+    up.
+    """
     angles = [(at + 0.5) * math.pi / SERIES_TERMS for at in range(SERIES_TERMS)]
     logs = [math.log(_solved(confidence, 2 / (1 + math.cos(angle)))) for angle in angles]
     sums = (
@@ -161,7 +174,7 @@ def _solved(confidence: float, degrees: float) -> float:
     front = math.lgamma((degrees + 1) / 2) - math.lgamma(degrees / 2) - math.log(degrees * math.pi) / 2
     t, step = 0.0, 1.0
     while step > PRECISION * t:
-        # Newton's method: the tail is convex from 0 on, so no step overshoots.
+        # Newton's method. The tail is convex from 0 on, so no step overshoots.
         density = math.exp(front - (degrees + 1) / 2 * math.log1p(t * t / degrees))
         step = (tail(t, degrees) - (1 - confidence) / 2) / density
         t += step
@@ -169,14 +182,16 @@ def _solved(confidence: float, degrees: float) -> float:
 
 
 def _beta(x: float, rest: float, a: float, b: float) -> float:
-    """The regularized incomplete beta function, by its continued fraction if that converges fast (Abramowitz and
-    Stegun, 1964, 26.5.8), else by its symmetry. `rest` is 1 - x, without the rounding of a subtraction."""
+    """Returns the regularized incomplete beta function. Computed by its continued fraction if this converges fast
+    (Abramowitz and Stegun, 1964, 26.5.8), or else by its symmetry. `rest` is 1 - x, without the rounding of a
+    subtraction.
+    """
     if not x or not rest:
         return x
     if x > (a + 1) / (a + b + 2):
         return 1 - _beta(rest, x, b, a)
     front = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log(rest)
-    # Lentz's method. With so small an x no denominator is 0.
+    # Lentz's method. For such a small x no denominator is 0.
     c, d = 1.0, 1 / (1 - (a + b) * x / (a + 1))
     fraction = d
     for number in range(2, MOST_FRACTION_TERMS):

@@ -1,14 +1,16 @@
 """Checks the findings of a published experiment against a run: confirmed, contradicted, or unclear.
 
-A claim bounds the ratio of two rows, which is computed block by block with a 99 % interval, like every ratio. An
-interval inside the bounds confirms the claim, one outside contradicts it; else it is unclear. So no claim that one
-row is faster is confirmed by an interval that contains 1.
+A claim bounds the ratio of two rows. The ratio is computed block by block with a 99 % interval, like every ratio. An
+interval inside the bounds confirms the claim, and an interval outside contradicts it. Otherwise the claim is unclear.
+So an interval that contains 1 never confirms that one row is faster.
 
-Rows of different tiers, rows not proven cold, and figures of outside tools have no ratios here either. There are two
-exceptions. If the publication compared two tiers, a claim may say why they make no difference; then rows of phases
-that write nothing are compared, and the tiers are shown next to the verdict. (A tier says what an acknowledged write
-survives; a read acknowledges nothing.) In the same way a claim may say why two outside tools may be compared; figures
-that Dyno timed itself never are. No name of a suite, a phase or an engine may be used here: claims bring them."""
+Ratios between rows of different tiers, rows that were not proven cold, and figures of outside tools are not computed
+here either, with two exceptions. If the publication compared two tiers, a claim may say why the tiers make no
+difference. Then rows of phases that write nothing are compared, and the tiers are shown next to the verdict. (A tier
+says what an acknowledged write survives; a read acknowledges nothing.) In the same way a claim may say why two
+outside tools may be compared. Figures of a tool are never compared with Dyno's own. This module must not name a
+suite, a phase or an engine: the names come from claims.
+"""
 
 from __future__ import annotations
 
@@ -32,22 +34,22 @@ NOT_MEASURED = "no such row was measured"
 
 @dataclass(frozen=True)
 class Check:
-    """One ratio of two rows against a claim, or the number of trials that failed."""
+    """A claim checked by one ratio of two rows, or by the number of trials that failed."""
 
     claim: Claim
     kind: str
     """'confirmed', 'contradicted' or "can't tell"."""
     phase: str
-    """Empty for `fails`."""
+    """Phase of the row; empty for `fails`."""
     cell: Cell | None
-    """The row that the claim is about; None if missing, and for `fails`."""
+    """The row that the claim is about; None if it is missing, and for `fails`."""
     other: str
-    """Engine of the other row, as requested."""
+    """The requested engine of the other row."""
     ratio: float | None = None
     low: float | None = None
     high: float | None = None
     failed: int | None = None
-    """For `fails`: crashed trials, of the number of attempts."""
+    """For `fails`: the number of attempts that crashed, of `attempts`."""
     attempts: int | None = None
     why: str | None = None
     """Why there is no ratio."""
@@ -66,15 +68,16 @@ class FindingResult:
 
     finding: Finding
     kind: str
-    """As of a check, or 'not checked'."""
+    """One of the kinds of `Check`, or 'not checked'."""
     checks: tuple[Check, ...]
     left_out: tuple[str, ...]
     """Engines of the finding that are not in the run."""
 
 
 def check(run: Run, findings: Sequence[Finding]) -> list[FindingResult]:
-    """A result for each finding, in order. One contradiction contradicts a finding; otherwise one unclear ratio makes
-    it unclear."""
+    """Returns a result for each finding, in order. A single contradiction contradicts a finding. Otherwise a single
+    unclear ratio makes it unclear.
+    """
     engines = {cell.asked for cell in run.cells if not cell.floor}
     results = []
     for finding in findings:
@@ -113,9 +116,9 @@ def _ratios(run: Run, claim: Claim, phase: str, engines: set[str]) -> Iterator[C
         yield Check(claim, UNCLEAR, phase, None, "", why=next(reasons, NOT_MEASURED))
     for row in claimed:
         for name in claim.than:
-            # Engines that are not in the run are named in `FindingResult.left_out`.
+            # Engines that are not in the run are listed in `FindingResult.left_out`.
             if name in engines:
-                # The parameters are the same, except those in which the claim says that the two differ.
+                # Both rows have the same parameters, except where the claim says that they differ.
                 wanted = {**row.cell.params, **claim.than_params}
                 same = [other for other in others if other.cell.asked == name and other.cell.params == wanted]
                 first = same[0] if same else None
@@ -147,7 +150,7 @@ def _ratio(row: CellSummary, other: CellSummary | None, name: str, claim: Claim)
 
 
 def _why_not(row: CellSummary, other: CellSummary, claim: Claim) -> str:
-    """Why the two have no ratio; empty if they may have one."""
+    """Returns why the two rows have no ratio; empty if they may have one."""
     for each in (row, other):
         if not each.valid:
             return f"{each.cell.asked}: {each.why}"
@@ -164,7 +167,7 @@ def _why_not(row: CellSummary, other: CellSummary, claim: Claim) -> str:
 
 
 def _values(row: CellSummary, claim: Claim, name: str) -> dict[int, float]:
-    """By block. Of facts only numbers over zero."""
+    """Returns the row's values by block. Only facts that are numbers over zero count."""
     if not claim.fact:
         return speeds(row, metric(name))
     facts = [sample.bytes_on_disk if name == SIZE else sample.facts.get(name) for sample in row.samples]
@@ -179,8 +182,9 @@ def _values(row: CellSummary, claim: Claim, name: str) -> dict[int, float]:
 
 
 def _failures(run: Run, claim: Claim) -> Check:
-    """All cells together, since one has too few trials. A repeated trial counts again: the statement is about how
-    often trials fail."""
+    """Checks a claim that trials fail. Counts the trials of all cells together, because a single cell has too few. A
+    repeated trial counts again, because the claim is about how often trials fail.
+    """
     cells = {
         at for at, cell in enumerate(run.cells) if cell.asked == claim.of and _fits(cell, claim, claim.of_params)
     }
@@ -192,8 +196,9 @@ def _failures(run: Run, claim: Claim) -> Check:
 
 
 def _share(failed: int, attempts: int, least: float) -> str:
-    """Whether at least this share of trials fails, by the probability of so many, or so few, failures if it were
-    exactly this share (Clopper and Pearson, 1934)."""
+    """Returns whether at least the share `least` of trials fails. The verdict is based on the probability of so many,
+    or so few, failures if the share were exactly `least` (Clopper and Pearson, 1934).
+    """
     doubt = (1 - CONFIDENCE) / 2
     chances = [math.comb(attempts, n) * least**n * (1 - least) ** (attempts - n) for n in range(attempts + 1)]
     if sum(chances[failed:]) < doubt:

@@ -1,8 +1,9 @@
 """A gate for CI: is a run slower than its base by more than a margin?
 
-A row fails if it is shown to be slower by more than the margin. If that is unclear, it passes, unless the gate is
-strict. A gate that fails one build in twenty without a reason is soon switched off: all rows together fail by chance
-in at most 1 % of the builds, however many they are (Holm, 1979)."""
+A row fails if it is shown to be slower by more than the margin. If that is unclear, the row passes, unless the gate
+is strict. A gate that fails one build in twenty without a reason is soon switched off. So all rows together fail by
+chance in at most 1 % of the builds, however many rows there are (Holm, 1979).
+"""
 
 from __future__ import annotations
 
@@ -15,9 +16,9 @@ from dyno.stats.two_runs import Between, Change
 from dyno.stats.verdict import FEWEST_BLOCKS, Verdict, blocks_needed
 
 CHANCE = 0.01
-"""Probability of failing although no row is slower by more than the margin."""
+"""Probability that the gate fails although no row is slower by more than the margin."""
 CONFIDENCE = 1 - 2 * CHANCE
-"""Confidence of the gate's intervals: each end is wrong as rarely as the gate."""
+"""Confidence of the gate's intervals. Each end is wrong with the probability CHANCE."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +27,13 @@ class GateResult:
     state: str
     """'slower' than the margin allows, 'fine' or 'unclear'."""
     verdict: Verdict
-    """The same decision with the gate's interval: 'slower' and 'unclear' as the state; for 'fine', 'faster' if that
-    is shown, else 'alike', bounded by the most by which it may be slower."""
+    """The same decision with the gate's interval. For the states 'slower' and 'unclear', its kind is the state. For
+    'fine', its kind is 'faster' if that is shown, else 'alike', with the largest possible slowdown as its bound.
+    """
 
 
 def gate(of: Between, margin: float) -> list[GateResult]:
-    """A result for every row with a number in both runs."""
+    """Returns a result for every row with a number in both runs."""
     failed = _failed(of.changes, margin)
     results = []
     for at, change in enumerate(of.changes):
@@ -57,8 +59,9 @@ def decide(
     rows: int = 1,
     times: bool = False,
 ) -> Verdict:
-    """The gate's verdict on one of `rows` rows. `threshold`: logarithm of the least speed that passes; `times`:
-    whether bounds are shares of times, as the margin of a latency is, and not of speeds."""
+    """Returns the gate's verdict on one of `rows` rows. `threshold`: logarithm of the lowest relative speed that
+    passes. `times`: whether bounds are shares of times, as the margin of a latency is, rather than of speeds.
+    """
     if center is None:
         return Verdict("unclear", None, None, None, None, blocks, FEWEST_BLOCKS - blocks)
     half = center.half(CONFIDENCE)
@@ -81,18 +84,20 @@ def decide(
 
 
 def _loss(log: float, times: bool) -> float:
-    """The share by which a speed is lower, or its time longer."""
+    """Returns the share by which the speed is lower, or with `times`, by which the time is longer."""
     return math.expm1(-log) if times else -math.expm1(log)
 
 
 def _threshold(change: Change, margin: float) -> float:
-    """Logarithm of the least speed that passes, relative to the base's."""
-    # A latency 5 % longer is a speed of 1 / 1.05.
+    """Returns the logarithm of the lowest speed that passes, relative to the base's."""
+    # A latency that is 5 % longer is a speed of 1 / 1.05.
     return -math.log1p(margin) if change.metric.inverse else math.log1p(-margin)
 
 
 def _failed(changes: Sequence[Change], margin: float) -> set[int]:
-    """Places of the slower rows by Holm's method: the surest first, until chance can explain one."""
+    """Returns the positions of the slower rows by Holm's method: the most significant first, up to the first row that
+    chance can explain.
+    """
     by_chance = {
         at: chance(change.center, _threshold(change, margin))
         for at, change in enumerate(changes)
@@ -107,8 +112,9 @@ def _failed(changes: Sequence[Change], margin: float) -> set[int]:
 
 
 def chance(center: Center, threshold: float) -> float:
-    """Probability of so slow a run if it were exactly as slow as the margin allows. `threshold`: logarithm of the
-    least speed that passes."""
+    """Returns the probability of such a slow run if the run were exactly as slow as the margin allows. `threshold`:
+    logarithm of the lowest relative speed that passes.
+    """
     distance = threshold - center.log
     if not center.error:
         return 0.0 if distance > 0 else 1.0

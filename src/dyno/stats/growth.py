@@ -1,13 +1,15 @@
 """How the time of a phase grows with a numeric parameter, extrapolated to values that were not measured.
 
 A power of the parameter is fitted: log(time) = a + b log(value), by least squares over the medians of the values. The
-deviations are taken as normal, independent and of one size; they include the difference between the true curve and a
-power. The 95 % interval is a prediction interval: where the median of one further value would be measured. It widens
-with the distance on the logarithmic scale (Draper and Smith, Applied Regression Analysis, 1998, 1.4 and 3.1).
+deviations are assumed to be normal, independent and of equal size. They include the difference between the true curve
+and a power. The 95 % interval is a prediction interval: the range in which the median of a further value would be
+measured. It widens with the distance on the logarithmic scale (Draper and Smith, Applied Regression Analysis, 1998,
+1.4 and 3.1).
 
-Beyond the largest value something new may begin: data that outgrows a cache, a further level of a tree. So an
-extrapolation is valid only if growth continues, and every report of it must say so. To test it, values can be held
-out: they are left out of the fit and compared with its prediction."""
+Beyond the largest value growth may change: data may outgrow a cache, or a tree may get a further level. So an
+extrapolation is valid only if growth continues, and every report of it must say so. To test an extrapolation, values
+can be held out: they are left out of the fit and compared with its prediction.
+"""
 
 from __future__ import annotations
 
@@ -23,10 +25,12 @@ from dyno.stats.summary import CellSummary, summarize
 from dyno.stats.sweep import is_number
 
 FEWEST_VALUES = 4
-"""Values needed for a fit. Three leave one degree of freedom, and an interval of many orders of magnitude."""
+"""Number of values needed for a fit. Three leave one degree of freedom, and an interval of many orders of
+magnitude.
+"""
 CONFIDENCE = 0.95
 DONE = "count"
-"""`ended_by` of a phase that did all its operations."""
+"""Value of `ended_by` for a phase that did all its operations."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +44,7 @@ class Predicted:
 
 @dataclass(frozen=True)
 class Fit:
-    """log(time) = log + exponent log(value)."""
+    """A fitted power of the parameter: log(time) = log + exponent * log(value)."""
 
     log: float
     exponent: float
@@ -49,7 +53,7 @@ class Fit:
     middle: float
     """Mean of the values' logarithms."""
     spread: float
-    """Sum of their squared distances from it."""
+    """Sum of the squared distances of the values' logarithms from `middle`."""
     count: int
 
     @property
@@ -83,27 +87,27 @@ class HeldOut:
 
 @dataclass(frozen=True)
 class Growth:
-    """Growth of one engine in one phase, all other parameters the same."""
+    """Growth of one engine in one phase, with all other parameters the same."""
 
     cell: Cell
-    """Any of its cells."""
+    """One of the engine's cells."""
     phase: str
     points: tuple[tuple[float, float], ...]
-    """The fitted values and medians of the time in ns, the least value first."""
+    """The fitted values and the medians of the time in ns, in ascending order of values."""
     fit: Fit | None
-    """None with too few values."""
+    """None if there are too few values."""
     held_out: tuple[HeldOut, ...]
     items: Mapping[float, int]
     """Items that the throughput counts, by value."""
 
     def items_at(self, value: float) -> float | None:
-        """Items at a value; None if they are not in proportion to the value."""
+        """Returns the number of items at a value; None if the number is not proportional to the value."""
         shares = {count / at for at, count in self.items.items()}
         return next(iter(shares)) * value if shares and max(shares) - min(shares) <= 1e-9 * max(shares) else None
 
 
 def fit(points: Sequence[tuple[float, float]]) -> Fit | None:
-    """Fits values and times, all over zero; None with fewer than four values."""
+    """Fits values and times, which must be over zero. Returns None for fewer than four values."""
     if len({value for value, _ in points}) < FEWEST_VALUES:
         return None
     xs, ys = [math.log(value) for value, _ in points], [math.log(time) for _, time in points]
@@ -116,8 +120,9 @@ def fit(points: Sequence[tuple[float, float]]) -> Fit | None:
 
 
 def growths(run: Run, parameter: str, held_out: Sequence[float] = ()) -> list[Growth]:
-    """The growth of every engine and phase with several values of the parameter, in the order of the run. Values
-    whose phase was ended by its budget are left out: their time depends on the budget."""
+    """Returns the growth of every engine and phase with several values of the parameter, in the order of the run. A
+    value whose phase was ended by its budget is left out, because its time depends on the budget.
+    """
     groups: dict[object, list[CellSummary]] = {}
     for row in summarize(run):
         if row.cell.floor or not row.valid or any(sample.ended_by != DONE for sample in row.samples):

@@ -1,11 +1,12 @@
 """Where in a series of runs a row's speed changed, and by how much.
 
-Each run's median is one value, so that differences between runs without a reason (a machine that was set up anew)
-count as noise, also in the interval. The series is cut where the energy distance between the values before and after
-is largest (E-divisive: David S. Matteson and Nicholas A. James, "A Nonparametric Approach for Multiple Change Point
-Analysis of Multivariate Data", 2014), and both parts again. A cut counts if values in random order have one as large
-in at most 5 % of the permutations. This is exact for any noise, if runs without a change could have come in any
-order: a slow drift of the machine is a change too."""
+Each run's median is one value. So differences between runs without a known reason, for example after setting up a
+machine anew, count as noise, also in the interval. The series is cut where the energy distance between the values
+before and after is largest, and then both parts are cut again (E-divisive: David S. Matteson and Nicholas A. James,
+"A Nonparametric Approach for Multiple Change Point Analysis of Multivariate Data", 2014). A cut counts if at most 5 %
+of the permutations of the values have a cut with such a large distance. This is exact for any noise, if runs without
+a change could have come in any order. A slow drift of the machine is a change too.
+"""
 
 from __future__ import annotations
 
@@ -25,37 +26,38 @@ from dyno.stats.two_runs import rows_of
 from dyno.stats.verdict import MARGIN, Verdict, judge
 
 CHANCE = 0.05
-"""Largest share of series without a change in which one is reported."""
+"""Largest share of series without a change in which a change is reported."""
 PERMUTATIONS = 999
 FEWEST_BESIDE = 3
-"""Runs on each side of a change, at least: fewer have no interval."""
+"""Minimum number of runs on each side of a change: fewer have no interval."""
 FEWEST_RUNS = 8
-"""With fewer runs, no order of the values is rare enough."""
+"""Minimum number of runs: with fewer runs, no order of the values is rare enough."""
 NEAR = 1e-9
-"""Largest difference between sums of the same numbers in another order."""
+"""Tolerance for sums of the same numbers in another order."""
 Values = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
 class SpeedChange:
-    """A change of one row."""
+    """A change of one row's speed."""
 
     row: CellSummary
     """The row in the first run after the change."""
     metric: Metric
     before: Run
-    """The last run before it."""
+    """The last run before the change."""
     at: Run
-    """The first run after it."""
+    """The first run after the change."""
     runs: tuple[int, int]
     """Number of runs on each side, up to the next change."""
     verdict: Verdict
-    """Medians of runs, after compared with before."""
+    """Verdict on the medians of runs, after the change compared with before."""
 
 
 def steps(runs: Sequence[Run], by: Metric | None = None, margin: float = MARGIN) -> list[SpeedChange]:
-    """The changes of every row, in the order of the runs' dates. Raises UsageError for too few runs, or runs of
-    several plans."""
+    """Returns the changes of every row, in the order of the runs' dates. Raises UsageError for too few runs, or for
+    runs of several plans.
+    """
     ordered = sorted(runs, key=lambda run: str(run.header.get("created") or ""))
     if len(ordered) < FEWEST_RUNS:
         raise UsageError(f"a history needs at least {FEWEST_RUNS} runs, got {len(ordered)}; dyno compare needs two")
@@ -74,8 +76,9 @@ def steps(runs: Sequence[Run], by: Metric | None = None, margin: float = MARGIN)
 
 
 def judged(values: Sequence[float], margin: float = MARGIN) -> list[tuple[int, tuple[int, int], Verdict]]:
-    """The changes of a series of speeds: the place, the number of values on each side up to the next change, and the
-    verdict on those after compared with those before."""
+    """Returns the changes of a series of speeds. Each has its position, the number of values on each side up to the
+    next change, and the verdict on the values after it compared with those before.
+    """
     ends = [0, *changes(values), len(values)]
     changes_ = []
     for first, at, last in zip(ends, ends[1:], ends[2:], strict=False):
@@ -87,7 +90,7 @@ def judged(values: Sequence[float], margin: float = MARGIN) -> list[tuple[int, t
 
 
 def changes(values: Sequence[float], chance: float = CHANCE, seed: int = 1) -> list[int]:
-    """The places, in order, before which a series of positive values changes."""
+    """Returns the positions, in order, before which a series of positive values changes."""
     return sorted(_cuts(np.log(np.asarray(values, dtype=float)), 0, chance, np.random.default_rng(seed)))
 
 
@@ -102,7 +105,7 @@ def _cuts(values: Values, first: int, chance: float, random: np.random.Generator
     for _ in range(PERMUTATIONS):
         order = random.permutation(len(values))
         reached += bool(_energies(distances[np.ix_(order, order)]).max() >= most * (1 - NEAR) - NEAR)
-        # Further permutations can't make it significant.
+        # Stop early: with this many, the cut can't become significant.
         if (1 + reached) / (1 + PERMUTATIONS) > chance:
             return []
     before, after = values[:cut], values[cut:]
@@ -114,8 +117,10 @@ def _cuts(values: Values, first: int, chance: float, random: np.random.Generator
 
 
 def _energies(distances: Values) -> Values:
-    """The energy distance of each cut and each end of the part after it: twice the mean distance across the cut, less
-    those within each part, weighted by their sizes. With several ends, a change that is later undone is visible."""
+    """Returns the energy distance of each cut and each end of the part after it. The distance is twice the mean
+    distance across the cut, minus the mean distances within each part, weighted by the sizes of the parts. With
+    several ends, a change that is later undone is visible.
+    """
     count = len(distances)
     sums = np.zeros((count + 1, count + 1))
     sums[1:, 1:] = distances.cumsum(axis=0).cumsum(axis=1)

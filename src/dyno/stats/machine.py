@@ -1,8 +1,9 @@
-"""Reasons to distrust figures of a machine, from its facts; and each row's share of its probed ceilings (see
-`dyno.host.ceilings`).
+"""Reasons to distrust figures of a machine, from its facts, and each row's share of the machine's probed ceilings
+(see `dyno.host.ceilings`).
 
-Pure functions of data in a run file, so that a run can be judged later and elsewhere: nothing here looks at the
-machine that it runs on. A missing or null fact raises nothing. The texts stand in one table, `FINDINGS`."""
+All functions are pure functions of data in a run file, so that a run can be judged later and elsewhere. They never
+look at the machine that they run on. A missing or null fact raises no doubt. The texts are in one table, `FINDINGS`.
+"""
 
 from __future__ import annotations
 
@@ -27,22 +28,22 @@ OTHERS_BUSY_PERCENT = 10.0
 LOAD_SHARE = 0.5
 """Load average, as a share of the cores."""
 SWAP_SHARE = 0.01
-"""Swap in use, as a share of memory; less is pages that nobody needs."""
+"""Swap in use, as a share of memory. Below it, the swapped pages are probably unused."""
 SLOW_CLOCK_NS = 100
 SLOW_WAKE_UP_NS = 5_000
 FREE_DISK_BYTES = 5 * _GIB
 FREE_MEMORY_BYTES = 2 * _GIB
 FASTEST_FLUSH_NS = 20_000
 CORES = 2
-"""One for the client, one for the server or the kernel's work."""
+"""Minimum number of cores: one for the client, one for the server or the kernel's work."""
 
-# Clocks that are read without a system call: processors' counters, and two that a hypervisor scales.
+# Clocks that are read without a system call: processors' counters, and two clocks that a hypervisor scales.
 _PROCESSOR_CLOCKS = ("tsc", "arch_sys_counter", "riscv_clocksource", "timebase", "tod")
 _CHEAP_CLOCKS = frozenset((*_PROCESSOR_CLOCKS, "kvm-clock", "hyperv_clocksource_tsc_page"))
 
 
 class Text(NamedTuple):
-    """Format strings, one line each. The remedy is a command if there is one, and empty if nothing helps."""
+    """Format strings of one line each. The remedy is a command if there is one, and empty if there is no remedy."""
 
     text: str
     remedy: str = ""
@@ -115,14 +116,14 @@ FINDINGS = {
 
 @dataclass(frozen=True)
 class Finding:
-    """A reason to distrust figures of this machine; severity 'ok' is only a remark."""
+    """A reason to distrust figures of this machine. A finding of severity 'ok' is only a remark."""
 
     code: str
     severity: Severity
     text: str
     """One line, with the number."""
     remedy: str
-    """One line, a command if there is one; empty if nothing helps."""
+    """One line, a command if there is one; empty if there is no remedy."""
 
 
 def _finding(code: str, severity: Severity, remedy: str | None = None, **values: Any) -> Finding:
@@ -131,13 +132,17 @@ def _finding(code: str, severity: Severity, remedy: str | None = None, **values:
 
 
 def cores(facts: Mapping[str, Any]) -> float | None:
-    """The cores that a trial can use: those it may run on, or fewer if its CPU time is limited."""
+    """Returns the number of cores that a trial can use: those that it may run on, or fewer if its CPU time is
+    limited.
+    """
     limits = (_number(facts, "cpu", "available_cores"), _number(facts, "cpu", "quota_cores"))
     return min((number for number in limits if number), default=None)
 
 
 def machine_doubts(facts: Mapping[str, Any]) -> list[Finding]:
-    """Findings on `facts` (see `dyno.host.facts.facts`; `pressure` if it was measured), the worst first."""
+    """Returns the findings on `facts`, the worst first. See `dyno.host.facts.facts`; `pressure` is included if it was
+    measured.
+    """
     judges = (_storage, _others, _memory, _cores, _clocks, _left_behind)
     findings = [finding for judge in judges for finding in judge(facts)]
     return sorted(findings, key=lambda finding: _WORST_FIRST.index(finding.severity))
@@ -153,7 +158,7 @@ def _storage(facts: Mapping[str, Any]) -> Iterator[Finding]:
     if free is not None and free < FREE_DISK_BYTES:
         yield _finding("low-disk", "warn", free=_gib(free))
     flush = _number(facts, "filesystem", "fsync_ns")
-    # In memory every flush is fast, which `ram-filesystem` says.
+    # In memory every flush is fast, and `ram-filesystem` already says so.
     in_memory = _at(facts, "filesystem", "ram_backed") is True
     if flush is not None and flush < FASTEST_FLUSH_NS and not in_memory:
         yield _finding("fast-flush", "bad", micros=flush / 1000)
@@ -229,7 +234,7 @@ def _clocks(facts: Mapping[str, Any]) -> Iterator[Finding]:
 
 
 def _at(facts: Mapping[str, Any], *path: str) -> Any:
-    """The value at `path`, or None if a step is missing: old run files have fewer facts."""
+    """Returns the value at `path`, or None if a step is missing: old run files have fewer facts."""
     value: Any = facts
     for step in path:
         value = value.get(step) if isinstance(value, Mapping) else None
@@ -250,26 +255,29 @@ def _gib(size: float) -> str:
 
 @dataclass(frozen=True)
 class CeilingShare:
-    """Shares of one row, medians over trials; None if unknown or meaningless."""
+    """A row's shares of the machine's ceilings, as medians over trials. A share is None if it is unknown or
+    meaningless.
+    """
 
     row: CellSummary
     flushes: float | None
-    """Operations of a phase that writes at tier power, divided by the flushes that one writer reaches. Over 1 if
-    several operations share a flush; low if an operation needs several."""
+    """Operations per second of a phase that writes at tier power, divided by the flushes per second that a single
+    writer reaches. Over 1 if several operations share a flush; low if an operation needs several.
+    """
     memory: float | None
-    """Bandwidth, divided by the memory's."""
+    """The row's bandwidth, divided by the memory's."""
     cores: float | None
-    """CPU time of client and server, divided by the time: 1 is one core."""
+    """CPU time of client and server, divided by the elapsed time; 1 is one core."""
 
 
 def probed(run: Run) -> Mapping[str, Any] | None:
-    """The machine's ceilings; None if they were not probed."""
+    """Returns the machine's ceilings; None if they were not probed."""
     ceilings: Mapping[str, Any] | None = run.header.get("host", {}).get("ceilings")
     return ceilings
 
 
 def shares(run: Run) -> list[CeilingShare]:
-    """Of every row with a number, without null engines; empty if the machine was not probed."""
+    """Returns the shares of every row with a number, without null engines. Empty if the machine was not probed."""
     ceilings = probed(run)
     if ceilings is None:
         return []

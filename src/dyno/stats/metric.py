@@ -1,4 +1,4 @@
-"""Metrics, by which rows are compared."""
+"""Metrics by which rows are compared."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ class Metric:
     inverse: bool
     """Whether less is better, as for a latency."""
     of: Callable[[Sample], float | None]
-    """The sample's value; None if it has none."""
+    """Returns a sample's value; None if the sample lacks the metric."""
     kind: str = "ns"
-    """'items' per second, 'bytes' per second, or 'ns'."""
+    """Unit of the values: 'items' per second, 'bytes' per second, or 'ns'."""
     pooled: Callable[[CellSummary], int | None] | None = None
-    """For a percentile: that of the operations of all trials together."""
+    """For a percentile: returns the percentile over the operations of all trials together."""
 
     def speed(self, sample: Sample) -> float | None:
-        """The value, or a latency's inverse: more is better."""
+        """Returns the value, or a latency's inverse, so that more is better."""
         value = self.of(sample)
         if not value:
             return None
@@ -46,7 +46,7 @@ def _response(name: str) -> Metric:
 
 
 def _cpu(sample: Sample) -> float | None:
-    """CPU time of client and server for each item; None if either is unknown."""
+    """Returns the CPU time of client and server per item; None if either is unknown."""
     parts = [client_cpu_ns(sample), *([] if sample.server is None else [server_cpu_ns(sample)])]
     known = [part for part in parts if part is not None]
     return sum(known) if len(known) == len(parts) else None
@@ -69,15 +69,16 @@ METRICS = {
 
 
 def metric(name: str) -> Metric:
-    """The metric of this name. Raises UsageError."""
+    """Returns the metric of this name. Raises UsageError."""
     if name not in METRICS:
         raise UsageError(unknown("metric", name, METRICS))
     return METRICS[name]
 
 
 def fitting(rows: Sequence[CellSummary]) -> Metric:
-    """The phase's own metric, usually throughput; at a requested rate, which all engines that keep up reach, the
-    response time."""
+    """Returns the phase's own metric, usually throughput. At a requested rate, returns the response time, because all
+    engines that keep up reach the same throughput.
+    """
     samples = [sample for row in rows for sample in row.samples]
     if samples and all(sample.response is not None for sample in samples):
         return RESPONSE
@@ -86,7 +87,9 @@ def fitting(rows: Sequence[CellSummary]) -> Metric:
 
 
 def estimated(row: CellSummary, by: Metric) -> Estimate | None:
-    """The median over trials and its interval, of the metric itself: a latency in ns. None if no sample has it."""
+    """Returns the median over trials and its interval, of the metric itself: a latency is in ns. None if no sample
+    has the metric.
+    """
     if by is THROUGHPUT:
         return row.throughput
     values = [value for sample in row.samples if (value := by.of(sample))]
@@ -94,7 +97,9 @@ def estimated(row: CellSummary, by: Metric) -> Estimate | None:
 
 
 def rank(row: CellSummary) -> float | None:
-    """The figure that ranks a row, more is better: the phase's own metric, or throughput if the row lacks it."""
+    """Returns the figure that ranks a row; more is better. It is the phase's own metric, or throughput if the row
+    lacks that.
+    """
     by = METRICS.get(row.about.metric, THROUGHPUT)
     values = None if by is THROUGHPUT else speeds(row, by)
     if values:
@@ -103,6 +108,6 @@ def rank(row: CellSummary) -> float | None:
 
 
 def speeds(row: CellSummary, by: Metric) -> dict[int, float]:
-    """Speeds by block, without blocks whose sample lacks the metric."""
+    """Returns the speeds by block, without blocks whose sample lacks the metric."""
     values = {block: by.speed(sample) for block, sample in zip(row.blocks, row.samples, strict=True)}
     return {block: value for block, value in values.items() if value is not None}

@@ -1,4 +1,6 @@
-"""Summary of each cell and phase of a run: median over trials, interval, percentiles, or the reason for none."""
+"""Summary of each cell and phase of a run: median over trials, interval, percentiles, or the reason for having no
+number.
+"""
 
 from __future__ import annotations
 
@@ -20,23 +22,29 @@ from dyno.results import Attempt, Run, damaged
 from dyno.stats.estimate import Estimate, estimate
 
 NOT_YET = "not measured yet"
-# Resolution of a process's own CPU time, and of another's (the kernel's clock ticks, usually 100 per second).
+# Resolution of CPU times: of a process's own, and of another process's (the kernel's clock ticks, usually 100 per
+# second).
 CLIENT_STEP_NS, SERVER_STEP_NS = 1_000, 10_000_000
 MOST_FAILED = 0.01
-"""Share of failed operations (mean over trials) above which a row has no number: latencies and throughput are of
-operations that succeeded, and would not describe the rest. 1 % can't move a p99 far."""
+"""Share of failed operations (mean over trials) above which a row has no number. Latencies and throughput include
+only operations that succeeded, and would not describe the rest. 1 % can't move a p99 far.
+"""
 LEAST_STEPS = 5
-"""With fewer steps the rounding error is too large: user and kernel time are each rounded down at both ends of a
-phase, which is an error of up to one step, twice, and a standard deviation of 0.6 of a step."""
+"""Minimum CPU time, in steps of its resolution. User and kernel time are each rounded down at both ends of a phase.
+That is an error of up to one step, twice, with a standard deviation of 0.6 of a step, too much for a shorter time.
+"""
 FLOOR_REACH = 0.25
-"""How far the interval of a null engine may reach: nothing is ranked against it, and all engines are far slower."""
+"""Maximum reach of a null engine's interval. It may be wide, because no engine is ranked against a null engine, and
+all are far slower.
+"""
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
 def cached(compute: Callable[Concatenate[Run, P], T]) -> Callable[Concatenate[Run, P], T]:
-    """Caches what a function computes from a run and further arguments, as long as the run exists: a report needs
-    rows, tables and answers many times. The result must not refer to the run, nor be changed."""
+    """Caches the result of a function of a run and further arguments for as long as the run exists: a report needs
+    rows, tables and answers many times. The result must not refer to the run, and must not be changed.
+    """
     results: WeakKeyDictionary[Run, dict[object, T]] = WeakKeyDictionary()
 
     @wraps(compute)
@@ -59,14 +67,16 @@ class CellSummary:
     about: Phase
     """The suite's declaration of the phase."""
     reported_by: str | None
-    """The outside tool that did and measured the work, or all of them. None if Dyno timed it."""
+    """The outside tool that did and measured the work; several names if the trials had several tools. None if Dyno
+    timed it.
+    """
     valid: bool
     why: str | None
     """Reason for having no number: void, crash, errors. None for a valid row."""
     samples: tuple[Sample, ...]
     """Samples that count; empty for an invalid row."""
     blocks: tuple[int, ...]
-    """Blocks of the samples."""
+    """Block of each sample."""
     unit: str
     throughput: Estimate | None
     bandwidth: Estimate | None
@@ -76,42 +86,47 @@ class CellSummary:
     items: int | None
     elapsed_ns: int | None
     offered_per_second: float | None
-    """Operations that were due, and that succeeded, per second of the wall clock; None in a closed loop."""
+    """Operations that were due, and operations that succeeded, per second of the wall clock; None in a closed
+    loop.
+    """
     served_per_second: float | None
     latency_ns: dict[str, int | None]
     latency_by_kind_ns: dict[str, dict[str, int | None]]
-    """For a phase that mixes kinds of operations: a median of reads and writes together says little."""
+    """Latencies by kind, for a phase that mixes kinds of operations: a median of reads and writes together says
+    little.
+    """
     latency_by_part_ns: dict[str, dict[str, int | None]]
-    """Each named part of the latencies, in the suite's order; empty if operations have no parts."""
+    """Latencies by named part, in the suite's order; empty if operations have no parts."""
     response_ns: dict[str, int | None]
-    """From when an operation was due; all None in a closed loop."""
+    """Times from the moment when an operation was due; all None in a closed loop."""
     late_ns: dict[str, int | None]
-    """Lateness of the harness itself; all None in a closed loop."""
+    """Delays caused by the harness itself; all None in a closed loop."""
     bytes_on_disk: int | None
     temperature: str
-    """'lukewarm' if one trial was; 'none' if the phase requests none."""
+    """Temperature of the trials: 'lukewarm' if at least one trial was, 'none' if the phase requests none."""
     resident_percent: float | None
-    """For a cold phase: the share of its files in the page cache when it began, in the worst trial."""
+    """For a cold phase: the percentage of its files that was in the page cache when it began, in the worst trial."""
     client: dict[str, int | None] | None
-    """Usage of the client's processes, medians over trials."""
+    """Usage of the client's processes, as medians over trials."""
     server: dict[str, int | None] | None
-    """The same for the engine's server; None without one."""
+    """Usage of the server's processes, as medians over trials; None without a server."""
     client_cpu_ns: float | None
-    """CPU time of the clients for each item, in user mode and in the kernel: the median over trials. None if unknown
-    in any trial."""
+    """CPU time of the clients per item, in user mode and in the kernel, as the median over trials. None if any trial
+    lacks it.
+    """
     server_cpu_ns: float | None
-    """The same for the engine's server."""
+    """CPU time of the server per item, like `client_cpu_ns`."""
     write_amplification: float | None
-    """Bytes sent to the device for each byte stored by the application, the median over trials."""
+    """Bytes sent to the device per byte that the application stored, as the median over trials."""
     facts: dict[str, Fact]
-    """The suite's facts after the phase: medians over trials; words if all trials agree."""
+    """The suite's facts after the phase: medians over trials for numbers, and words if all trials agree."""
     trial_facts: dict[str, Fact]
-    """The same for the whole trial."""
+    """The suite's facts about the whole trial, summarized in the same way."""
     version: str | None
     settings: Mapping[str, Any] | None
     caveats: tuple[Caveat, ...]
     attempts: tuple[Attempt, ...]
-    """Every attempt at the cell, also failed ones."""
+    """Every attempt at the cell, including failed ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +139,7 @@ class Absence:
 
 
 def absences(run: Run) -> list[Absence]:
-    """Cells and phases of the plan that are not in the summary, because they make no sense."""
+    """Returns the cells and phases of the plan that are not in the summary because they make no sense."""
     absent = {
         (attempt.cell, phase): Absence(run.cells[attempt.cell], phase, why)
         for attempt in run.attempts
@@ -135,8 +150,9 @@ def absences(run: Run) -> list[Absence]:
 
 @cached
 def summarize(run: Run) -> tuple[CellSummary, ...]:
-    """A summary of every cell and phase of the plan, in the plan's order, measured or not, without phases that make
-    no sense for their engine. Raises UsageError for a damaged run file."""
+    """Returns a summary of every cell and phase of the plan, in the plan's order, measured or not. Phases that make
+    no sense for their engine are left out. Raises UsageError for a damaged run file.
+    """
     absent = {(id(absence.cell), absence.phase) for absence in absences(run)}
     attempts: dict[int, list[Attempt]] = defaultdict(list)
     for attempt in run.attempts:
@@ -149,7 +165,7 @@ def summarize(run: Run) -> tuple[CellSummary, ...]:
             if (id(cell), phase) not in absent
         )
     except (TypeError, ValueError) as error:
-        # Histograms are decoded here first.
+        # This is the first place that decodes the run's histograms.
         raise damaged(run.path, error) from None
 
 
@@ -158,11 +174,11 @@ def _summary(cell: Cell, attempts: tuple[Attempt, ...], declared: Phase) -> Cell
     last = {a.block: a for a in attempts}.values()
     by_block = [(a.block, sample) for a in last for sample in a.samples if sample.phase == phase]
     every = [sample for _, sample in by_block]
-    # A wrong answer counts, however its trial ended.
+    # A wrong answer voids the row, however its trial ended.
     void = (s.void for attempt in attempts for s in attempt.samples if s.phase == phase and s.void is not None)
     why = next((f"void: {reason}" for reason in void), None) or _why_not(list(last), every, phase)
     counted = tuple(every) if why is None else ()
-    # Facts are shown without a number, too: how many requests of a burst were throttled.
+    # Facts are shown even without a number, for example how many requests of a burst were throttled.
     described = () if why is not None and why.startswith("void") else tuple(every)
     rates = [rate for sample in counted if (rate := sample.per_second) is not None]
     bandwidths = [sample.bytes_per_second for sample in counted if sample.per_second is not None]
@@ -188,7 +204,7 @@ def _summary(cell: Cell, attempts: tuple[Attempt, ...], declared: Phase) -> Cell
         blocks=tuple(block for block, _ in by_block) if why is None else (),
         unit=every[0].unit if every else "op",
         throughput=estimate(rates) if rates else None,
-        # None if any rate is unknown, or nothing moved.
+        # None if any rate is unknown or zero.
         bandwidth=estimate([rate for rate in bandwidths if rate]) if bandwidths and all(bandwidths) else None,
         figures=figures,
         items=figures["items"],
@@ -225,7 +241,7 @@ def _resident_percent(residencies: Sequence[Mapping[str, Any] | None]) -> float 
 
 
 def _used(usages: Sequence[Mapping[str, int | None] | None]) -> dict[str, int | None] | None:
-    """The median of each counter over the trials; None if unknown in any."""
+    """Returns the median of each counter over the trials. None if any trial lacks it."""
     known = [usage for usage in usages if usage is not None]
     if not known or len(known) < len(usages):
         return None
@@ -248,12 +264,12 @@ _SUMMARIES: Mapping[str, Callable[[list[Any]], Any]] = {
 
 
 def client_cpu_ns(sample: Sample) -> float | None:
-    """CPU time of a sample's clients for each item that the throughput counts, in ns."""
+    """Returns the CPU time of a sample's clients per item that the throughput counts, in ns."""
     return _cpu_ns(sample.client, sample.items, CLIENT_STEP_NS)
 
 
 def server_cpu_ns(sample: Sample) -> float | None:
-    """The same for its server; None in a phase of few clock ticks."""
+    """Returns the CPU time of the server per item, in ns; None if the phase lasted only a few clock ticks."""
     return _cpu_ns(sample.server, sample.items, SERVER_STEP_NS)
 
 
@@ -264,13 +280,15 @@ def _cpu_ns(used: Mapping[str, int | None] | None, items: int, step_ns: int) -> 
 
 
 def _middle(figures: Sequence[float | None]) -> float | None:
-    """The median; None if any figure is unknown."""
+    """Returns the median; None if any figure is unknown."""
     known = [figure for figure in figures if figure is not None]
     return float(median(known)) if known and len(known) == len(figures) else None
 
 
 def _write_amplification(samples: Sequence[Sample]) -> float | None:
-    """None if nothing was sent to the device, or if more was taken back than sent: pages of removed files."""
+    """Returns bytes written per byte stored. None if nothing was sent to the device, or if more was dropped than
+    sent, which happens when files are removed.
+    """
     pairs = [(s.written_bytes, s.payload_bytes) for s in samples]
     ratios = [written / payload for written, payload in pairs if written and written > 0 and payload]
     return float(median(ratios)) if ratios and len(ratios) == len(pairs) else None
@@ -279,22 +297,23 @@ def _write_amplification(samples: Sequence[Sample]) -> float | None:
 def _percentiles_of_each(
     declared: Iterable[str], tables: Sequence[Mapping[str, bytes | None]]
 ) -> dict[str, dict[str, int | None]]:
-    """Percentiles by name, in the suite's order; names that it doesn't declare last."""
+    """Returns percentiles by name, in the suite's order. Names that the suite doesn't declare come last."""
     names = {name for table in tables for name in table}
     ordered = [*(name for name in declared if name in names), *sorted(names - set(declared))]
     return {name: percentiles(table.get(name) for table in tables) for name in ordered}
 
 
 def _on_the_wall(sample: Sample, operations: int | None) -> float | None:
-    """Operations of an open loop per second of the wall clock."""
+    """Returns the operations of an open loop per second of the wall clock."""
     if sample.due is None or operations is None or not sample.wall_ns:
         return None
     return operations / sample.wall_ns * 1e9
 
 
 def _facts(trials: Sequence[Mapping[str, Fact]]) -> dict[str, Fact]:
-    """Each fact that any trial has, in their order: the median of numbers, or the common word. None if a trial lacks
-    it, or words differ."""
+    """Returns every fact of any trial, in the trials' order: the median of numbers, or the word that all trials
+    share. A fact is None if a trial lacks it, or if words differ.
+    """
     facts: dict[str, Fact] = {}
     for name in dict.fromkeys(name for trial in trials for name in trial):
         values = [trial.get(name) for trial in trials]
@@ -309,8 +328,9 @@ def _facts(trials: Sequence[Mapping[str, Fact]]) -> dict[str, Fact]:
 
 
 def _why_not(last: Sequence[Attempt], samples: Sequence[Sample], phase: str) -> str | None:
-    """Why the cell has no number for the phase; None if it has one. One wrong answer in one trial voids it; crashes
-    only count if no trial reached the phase."""
+    """Returns why the cell has no number for the phase; None if it has one. One wrong answer in one trial voids the
+    row; crashes only count if no trial reached the phase.
+    """
     for attempt in last:
         if attempt.outcome == "wrong":
             return f"void: {attempt.why}"
@@ -322,8 +342,8 @@ def _why_not(last: Sequence[Attempt], samples: Sequence[Sample], phase: str) -> 
         return f"{ended.outcome}{where}: {ended.why}"
     if all(sample.items <= 0 for sample in samples):
         return f"error: {samples[0].first_error or 'nothing was done'}"
-    # The mean over trials: a trial that fails fast has many more operations. An outside tool repeats transactions
-    # that the server aborts; these are counted, but no failures.
+    # The mean over trials, because a trial that fails fast has many more operations. An outside tool repeats
+    # transactions that the server aborts: these are counted as errors, but are not failures.
     share = fmean(0 if s.reported_by or not s.operations else s.errors / s.operations for s in samples)
     if share > MOST_FAILED:
         first = next(sample.first_error for sample in samples if sample.errors)
@@ -336,9 +356,12 @@ def _why_not(last: Sequence[Attempt], samples: Sequence[Sample], phase: str) -> 
 
 
 def widest(run: Run, until: float) -> str | None:
-    """The row with the widest interval, in words; None if every interval reaches at most `until` from its median.
+    """Returns a text about the row with the widest interval; None if every interval reaches at most `until` from its
+    median.
+
     Null engines and rows without a number don't count. Checking after each block, and stopping at a lucky one, costs
-    some confidence; from six blocks on little, as `benchmarks/certainty.py` shows."""
+    some confidence. From six blocks on the loss is small, as `benchmarks/certainty.py` shows.
+    """
     rows = [row for row in summarize(run) if row.valid and not row.cell.floor]
     wide = max(rows, key=_reach, default=None)
     if wide is None or _reach(wide) <= until:
@@ -348,7 +371,7 @@ def widest(run: Run, until: float) -> str | None:
 
 
 def unsure_floors(run: Run) -> set[int]:
-    """Numbers of the null engines' cells whose interval is so wide that they need another trial."""
+    """Returns the numbers of the null engines' cells whose intervals are so wide that they need another trial."""
     rows = [row for row in summarize(run) if row.valid and row.cell.floor and _reach(row) > FLOOR_REACH]
     return {at for at, cell in enumerate(run.cells) if any(cell is row.cell for row in rows)}
 

@@ -1,10 +1,12 @@
 """How figures depend on one numeric parameter: sweeps, crossings, ends, and scaling with clients.
 
-A crossing is reported if an engine is shown to be faster at one value and slower at a larger one, by the same
-verdicts as every comparison. Between neighbouring values it is interpolated, in the logarithm of the ratio and on the
-axis's scale, linear or logarithmic. If a value between the two is unclear, the crossing has no point.
+A crossing is reported if one engine is shown to be faster than another at one value and slower at a larger value, by
+the same verdicts as in every comparison. Between neighbouring values the crossing is interpolated, in the logarithm
+of the ratio and on the axis's scale, linear or logarithmic. If a value between the two is unclear, the crossing has
+no point.
 
-No suite's name may be used here."""
+This module must not name a suite.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +25,9 @@ from dyno.stats.summary import CellSummary, cached, summarize
 from dyno.stats.verdict import MARGIN
 
 WIDE = 20
-"""From this ratio of the largest value to the least, a scale is logarithmic."""
+"""If the ratio of the largest value to the least is at least this, a scale is logarithmic."""
 MOST_CROSSED = 40
-"""Engines of a sweep that are searched for crossings."""
+"""Maximum number of engines of a sweep that are searched for crossings."""
 CLIENTS = "clients"
 KNEE = 0.95
 """The knee is the least number of clients that reaches this share of the highest throughput."""
@@ -33,42 +35,42 @@ KNEE = 0.95
 
 @dataclass(frozen=True)
 class Sweep:
-    """Rows of one phase, tier and value of each other parameter: a table for each value of the parameter."""
+    """Rows of one phase, one tier and one value of each other parameter: a table for each value of the parameter."""
 
     parameter: str
     phase: str
     tier: Tier | None
     reported_by: str | None
     params: Mapping[str, object]
-    """The other parameters."""
+    """Values of the other parameters."""
     metric: Metric
     points: tuple[tuple[float, Table], ...]
-    """By value, the least first."""
+    """Tables by value of the parameter, in ascending order."""
 
 
 @dataclass(frozen=True)
 class Crossing:
-    """Where another engine becomes the faster one."""
+    """A range of the parameter in which another engine becomes the faster one."""
 
     sweep: Sweep
     below: Cell
-    """The faster one below it."""
+    """The engine that is faster below the crossing."""
     above: Cell
     low: float
-    """Values of the parameter between which it lies."""
+    """Values of the parameter between which the crossing lies."""
     high: float
     at: float | None
-    """None if a value between the two is unclear."""
+    """Interpolated value of the crossing; None if a value between `low` and `high` is unclear."""
 
 
 @dataclass(frozen=True)
 class End:
-    """Where an engine's line ends before the others': it was tried with larger values and failed."""
+    """The end of an engine's line before the lines of others: the engine was tried with larger values and failed."""
 
     sweep: Sweep
     cell: Cell
     last: float | None
-    """The largest value with a figure; None if it has none at all."""
+    """The largest value with a figure; None if there are no figures."""
     at: float
     """The next value, without a figure."""
     why: str
@@ -76,18 +78,18 @@ class End:
 
 @dataclass(frozen=True)
 class Scaling:
-    """One engine in a sweep over clients; medians over trials."""
+    """Scaling of one engine in a sweep over clients, with medians over trials."""
 
     sweep: Sweep
     cell: Cell
     points: tuple[tuple[int, float], ...]
-    """Number of clients, and their throughput as a multiple of one client's."""
+    """Numbers of clients, each with the throughput as a multiple of a single client's."""
     knee: int
     """The least number of clients that reaches nearly the highest throughput."""
 
     @property
     def flat(self) -> bool:
-        """Whether more clients than at the knee were measured; else the knee may lie further on."""
+        """Whether larger numbers of clients than the knee were measured; if not, the true knee may be larger."""
         return self.points[-1][0] > self.knee
 
 
@@ -96,23 +98,23 @@ def is_number(value: object) -> bool:
 
 
 def values(run: Run, parameter: str) -> list[float]:
-    """The parameter's numeric values, the least first; null engines don't count."""
+    """Returns the parameter's numeric values in ascending order, without those of null engines only."""
     every = {cell.params.get(parameter) for cell in run.cells if not cell.floor}
     return sorted(value for value in every if isinstance(value, (int, float)) and is_number(value))
 
 
 def swept(run: Run) -> list[str]:
-    """The parameters with several numeric values."""
+    """Returns the parameters with several numeric values."""
     return [name for name in run.cells[0].params if len(values(run, name)) > 1]
 
 
 def logarithmic(of: Sequence[float]) -> bool:
-    """Whether a scale over these values is logarithmic."""
+    """Returns whether a scale over these values is logarithmic."""
     return bool(of) and min(of) > 0 and max(of) >= WIDE * min(of)
 
 
 def sweeps(run: Run, parameter: str, by: Metric | None = None) -> list[Sweep]:
-    """In the order of the run, each with at least two values."""
+    """Returns the sweeps with at least two values, in the order of the run."""
     groups: dict[object, list[Table]] = {}
     for table in tables(run, by):
         if is_number(table.params.get(parameter)):
@@ -133,7 +135,7 @@ def _sweep(parameter: str, group: Sequence[Table]) -> Sweep:
 
 
 def crossings(sweep: Sweep, log: bool, margin: float = MARGIN) -> list[Crossing]:
-    """Crossings of every two of the sweep's `leaders`; `log`: whether the scale is logarithmic."""
+    """Returns the crossings of every two of the sweep's `leaders`. `log`: whether the scale is logarithmic."""
     return [
         crossing
         for one, other in combinations(leaders(sweep), 2)
@@ -143,8 +145,9 @@ def crossings(sweep: Sweep, log: bool, margin: float = MARGIN) -> list[Crossing]
 
 
 def leaders(sweep: Sweep) -> list[Cell]:
-    """The engines that are searched for crossings, in the order of the sweep: if more than `MOST_CROSSED`, those that
-    are among the fastest at any value, since the work grows with the square of their number."""
+    """Returns the engines that are searched for crossings, in the order of the sweep. If there are more than
+    `MOST_CROSSED`, returns those that rank best at any value, because the work grows with the square of their number.
+    """
     cells: dict[str, Cell] = {}
     best: dict[str, int] = {}
     for _, table in sweep.points:
@@ -156,7 +159,9 @@ def leaders(sweep: Sweep) -> list[Cell]:
 
 
 def _may_cross(sweep: Sweep, one: str, other: str) -> bool:
-    """Whether each has the higher median somewhere. A verdict on every pair would take much longer."""
+    """Returns whether each of two engines has the higher median somewhere. A verdict on every pair would take much
+    longer.
+    """
     over, under = False, False
     for _, table in sweep.points:
         if one in table.places and other in table.places:
@@ -168,7 +173,7 @@ def _may_cross(sweep: Sweep, one: str, other: str) -> bool:
 
 def _between(sweep: Sweep, one: Cell, other: Cell, log: bool, margin: float) -> Iterator[Crossing]:
     last: tuple[int, float, float] | None = None
-    """Place, value and logarithm of the ratio of the last clear verdict."""
+    """Position, value and logarithm of the ratio of the last clear verdict."""
     for place, (value, table) in enumerate(sweep.points):
         if one.asked not in table.places or other.asked not in table.places:
             continue
@@ -180,7 +185,7 @@ def _between(sweep: Sweep, one: Cell, other: Cell, log: bool, margin: float) -> 
             below, above = (one, other) if last[2] > 0 else (other, one)
             at = None
             if place == last[0] + 1:
-                # Interpolated: where the logarithm of the ratio is 0.
+                # Interpolate to the point where the logarithm of the ratio is 0.
                 low, high = (math.log(last[1]), math.log(value)) if log else (last[1], value)
                 zero = low + last[2] / (last[2] - now[2]) * (high - low)
                 at = math.exp(zero) if log else zero
@@ -192,7 +197,7 @@ def _between(sweep: Sweep, one: Cell, other: Cell, log: bool, margin: float) -> 
 
 
 def ends(run: Run, sweep: Sweep) -> list[End]:
-    """Each engine without a figure at its largest values, in the order of the run."""
+    """Returns an end for each engine that has no figure at its largest values, in the order of the run."""
     last: dict[str, float] = {}
     for value, table in sweep.points:
         last.update((row.cell.asked, value) for row, _ in table.rows)
@@ -214,7 +219,7 @@ def ends(run: Run, sweep: Sweep) -> list[End]:
 
 @cached
 def _failed(run: Run) -> tuple[CellSummary, ...]:
-    # Cached: a large run has hundreds of sweeps, and few failed rows.
+    # Cached, because a large run has hundreds of sweeps but few failed rows.
     return tuple(row for row in summarize(run) if not row.valid and row.attempts and not row.cell.floor)
 
 
@@ -222,7 +227,9 @@ def _failed(run: Run) -> tuple[CellSummary, ...]:
 
 
 def scalings(run: Run) -> Iterator[Scaling]:
-    """Engines that were measured with one client and with more, if rows are compared by throughput."""
+    """Yields the scaling of engines that were measured with one client and with more, if rows are compared by
+    throughput.
+    """
     for sweep in sweeps(run, CLIENTS, THROUGHPUT):
         cells: dict[str, Cell] = {}
         rates_by_engine: dict[str, list[tuple[int, float]]] = {}

@@ -1,7 +1,7 @@
-"""Two runs: differences between their plans, machines and engines, and ratios of each row that both have.
+"""Compares two runs: differences between their plans, machines and engines, and ratios of the rows that both have.
 
 Runs that were measured in turns are compared block by block, like engines within a run. Other runs are compared as a
-whole; if the machine drifted between them, the drift is in the ratio but not in its interval.
+whole. If the machine drifted between them, the ratio includes the drift, but its interval doesn't.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dyno.stats.metric import Metric, fitting, speeds
 from dyno.stats.summary import CellSummary, summarize
 from dyno.stats.verdict import MARGIN, Verdict, judge
 
-# Facts of the machine that always differ.
+# Facts of the machine that change all the time.
 OF_THE_MOMENT = (
     *("cpu.mhz", "memory.available_bytes", "memory.swap_used_bytes", "filesystem.free_bytes", "filesystem.fsync_ns"),
     *("clock.cost_ns", "load", "psi", "pressure", "steal_percent", "wakeups", "ceilings"),
@@ -30,10 +30,10 @@ OF_THE_MOMENT = (
 @dataclass(frozen=True, slots=True)
 class Difference:
     where: str
-    """'plan', 'machine', 'dyno', or an engine as requested."""
+    """'plan', 'machine', 'dyno', or a requested engine."""
     what: str
     before: Any
-    """None if unknown or missing."""
+    """Earlier value; None if it is unknown or missing."""
     after: Any
 
 
@@ -45,25 +45,27 @@ class Change:
     after: CellSummary
     metric: Metric
     center: Center | None
-    """Of the logarithm of the ratio of speeds; None with too few trials for an interval."""
+    """Logarithm of the ratio of speeds; None if there are too few trials for an interval."""
     verdict: Verdict
 
 
 @dataclass(frozen=True, slots=True)
 class Between:
     paired: bool
-    """Whether they were measured in turns."""
+    """Whether the runs were measured in turns."""
     differences: tuple[Difference, ...]
     changes: tuple[Change, ...]
     lost: tuple[tuple[CellSummary, str], ...]
-    """Rows with a number only before, and the reason."""
+    """Rows with a number only before, each with the reason."""
     new: tuple[CellSummary, ...]
     """Rows with a number only after."""
 
 
 def between(before: Run, after: Run, by: Metric | None = None, margin: float = MARGIN) -> Between:
-    """Compares two runs. `by` None: the phase's own metric, or the response time if the plan sets a rate. Raises
-    UsageError for runs of two suites, if only one kept the cores awake, and for runs without a common row."""
+    """Compares two runs. If `by` is None, the metric is the phase's own, or the response time if the plan sets a
+    rate. Raises UsageError for runs of two suites, for runs of which only one kept the cores awake, and for runs
+    without a common row.
+    """
     suites = before.plan["suite"], after.plan["suite"]
     if suites[0] != suites[1]:
         raise UsageError(f"can't compare {before.path} of suite {suites[0]} with {after.path} of suite {suites[1]}")
@@ -85,7 +87,7 @@ def between(before: Run, after: Run, by: Metric | None = None, margin: float = M
         if change is not None:
             changes.append(change)
         elif by is None or speeds(was, by):
-            # A row without the metric before (a percentile of a bulk phase) is not lost.
+            # If the earlier row lacks the metric, as a bulk phase lacks percentiles, the row is not lost.
             why = f"no {by.title}" if by and row is not None and row.valid else "not measured"
             lost.append((was, "not in the run" if row is None else row.why or why))
     return Between(
@@ -98,8 +100,9 @@ def between(before: Run, after: Run, by: Metric | None = None, margin: float = M
 
 
 def without_weakened(found: Between) -> Between:
-    """The same, with each row whose tier fell (on a user's own server) among the lost: a gate would pass it as
-    faster."""
+    """Returns the comparison with each row whose tier fell (on a user's own server) moved to the lost rows. Otherwise
+    a gate would pass such a row as faster.
+    """
     fell = [c for c in found.changes if TIERS.index(c.after.cell.tier) < TIERS.index(c.before.cell.tier)]
     why = [f"its tier fell from {c.before.cell.tier_name} to {c.after.cell.tier_name}" for c in fell]
     lost = *found.lost, *zip((c.before for c in fell), why, strict=True)
@@ -107,14 +110,15 @@ def without_weakened(found: Between) -> Between:
 
 
 def halves(run: Run) -> tuple[Run, Run]:
-    """The first and the second half of a run's blocks; the second has one more if the number is odd. Only a drift of
-    the machine makes them differ. Raises UsageError for fewer than six blocks."""
+    """Returns the first and the second half of a run's blocks; the second has one more if the number is odd. Only a
+    drift of the machine makes them differ. Raises UsageError for fewer than six blocks.
+    """
     blocks = sorted({attempt.block for attempt in run.attempts})
     if len(blocks) < 2 * FEWEST_TRIALS:
         raise UsageError(f"comparing halves needs at least {2 * FEWEST_TRIALS} blocks; {run.path} has {len(blocks)}")
     middle = len(blocks) // 2
     first, second = (
-        # Blocks are numbered from 1 for people.
+        # Users see blocks numbered from 1.
         Run(
             Path(f"{run.path}, blocks {part[0] + 1} to {part[-1] + 1}"),
             run.header,
@@ -127,15 +131,16 @@ def halves(run: Run) -> tuple[Run, Run]:
 
 
 def rows_of(run: Run) -> dict[tuple[object, ...], CellSummary]:
-    """Rows by the key that identifies a row in two runs."""
+    """Returns the rows by the key that identifies a row in two runs."""
     rows = (row for row in summarize(run) if not row.cell.floor)
-    # Figures of an outside tool differ from Dyno's own; a tool's other version is only a difference.
+    # Figures of an outside tool can't be compared with Dyno's own. Another version of the tool is only a difference.
     return {
         (
             row.phase,
             # Without a sample, the suite's declaration says whether an outside tool measures the row.
             row.reported_by is not None or (not row.samples and row.about.reported),
-            # On a user's own server, the tier follows its settings, which may have been changed between the runs.
+            # On a user's own server, the tier depends on the server's settings, which may have changed between the
+            # runs.
             "follows" if row.cell.follows else row.cell.tier,
             row.cell.asked,
             row.cell.combination,
@@ -145,26 +150,28 @@ def rows_of(run: Run) -> dict[tuple[object, ...], CellSummary]:
 
 
 def in_turns(before: Run, after: Run) -> bool:
-    """Whether each block of one run was measured next to the same block of the other."""
+    """Returns whether each block of one run was measured next to the same block of the other."""
     return alternate(block_starts(before), block_starts(after))
 
 
 def block_starts(run: Run) -> dict[int, datetime]:
-    """When each block began. Empty if a trial's start is unknown."""
+    """Returns the start of each block. Empty if the start of any trial is unknown."""
     starts: dict[int, datetime] = {}
     for attempt in run.attempts:
         try:
             start = datetime.fromisoformat(attempt.started)
         except ValueError:
             return {}
-        # Early versions wrote UTC without saying so.
+        # Early versions wrote UTC times without a time zone.
         start = start if start.tzinfo else start.replace(tzinfo=timezone.utc)
         starts[attempt.block] = min(start, starts.get(attempt.block, start))
     return starts
 
 
 def alternate(before: Mapping[int, datetime], after: Mapping[int, datetime]) -> bool:
-    """Whether the blocks of two runs, given their starts, alternate: each next to the same block of the other run."""
+    """Returns whether the blocks of two runs, given their starts, alternate: each must be next to the same block of
+    the other run.
+    """
     if len(before) != len(after) or len(before) < FEWEST_TRIALS:
         return False
     order = sorted((start, which, block) for which, run in enumerate((before, after)) for block, start in run.items())
@@ -184,8 +191,9 @@ def _change(before: CellSummary, after: CellSummary, by: Metric | None, margin: 
 def compare_speeds(
     old: Mapping[int, float], new: Mapping[int, float], paired: bool, margin: float = MARGIN
 ) -> tuple[Center | None, Verdict]:
-    """The verdict on a row's speeds by block, new against old, and its center: None if there are too few trials.
-    `paired`: block by block. Neither may be empty."""
+    """Returns the verdict on a row's speeds by block, new compared with old, and the center of their ratio, which is
+    None if there are too few trials. `paired`: compares block by block. Neither may be empty.
+    """
     if paired:
         ratios = [new[block] / old[block] for block in sorted(new) if block in old]
         fewest, ratio = len(ratios), median(ratios or [0.0])
@@ -197,7 +205,9 @@ def compare_speeds(
 
 
 def differences(before: Run, after: Run) -> Iterator[Difference]:
-    """Machine first, then Dyno and the plan, then each engine's version and settings."""
+    """Yields the differences: the machine's first, then those of Dyno and the plan, then each engine's version and
+    settings.
+    """
     old, new = facts(before), facts(after)
     both = {"machine", "dyno", "plan", *({where for where, _ in old} & {where for where, _ in new})}
     order = {where: at for at, where in enumerate(dict.fromkeys(where for where, _ in (*old, *new)))}
@@ -207,8 +217,9 @@ def differences(before: Run, after: Run) -> Iterator[Difference]:
 
 
 def facts(run: Run) -> dict[tuple[str, str], Any]:
-    """Plan, machine and engines, without facts that always differ: by `where` and `what` of a Difference. Engines
-    come last, each with its version."""
+    """Returns the facts of plan, machine and engines by `where` and `what` of a Difference, without facts that change
+    all the time. Engines come last, each with its version.
+    """
     trees = {"machine": run.header.get("host"), "dyno": _dyno(run), "plan": run.plan, **_engines(run)}
     return {(where, what): value for where, tree in trees.items() for what, value in _leaves(tree)}
 
@@ -233,7 +244,9 @@ def _dyno(run: Run) -> dict[str, Any]:
 
 
 def _engines(run: Run) -> dict[str, dict[str, Any]]:
-    """Version and settings of each engine as requested, of its last trial; of several tiers, of each."""
+    """Returns the version and settings of each requested engine in its last trial. If an engine has several tiers,
+    each has an entry.
+    """
     engines: dict[str, dict[str, Any]] = {}
     tiers: dict[str, set[Tier | None]] = {}
     for cell in run.cells:

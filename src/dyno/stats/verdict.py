@@ -1,9 +1,10 @@
-"""Verdicts on a ratio: faster or slower by at least, no difference larger than, or unclear.
+"""Verdicts on a ratio: faster or slower by at least a bound, no difference larger than the margin, or unclear.
 
-The interval of a ratio has a confidence of 99 %, that of a median 95 %: a page makes many comparisons, and at 95 %
-one in twenty between equals would be called different. There is a difference if the interval excludes 1, and none if
-it lies within the margin. Anything else is unclear; the number of further blocks that would probably tell assumes
-that they spread like the measured ones, which is a rough guess from three or four."""
+The interval of a ratio has a confidence of 99 %, that of a median 95 %. A page makes many comparisons, and at 95 %
+one in twenty comparisons of equal engines would report a difference. There is a difference if the interval excludes
+1, and none if the interval lies within the margin. Anything else is unclear. The estimate of the further blocks that
+would decide assumes that they spread like the measured ones; from three or four blocks it is a rough guess.
+"""
 
 from __future__ import annotations
 
@@ -26,18 +27,20 @@ class Verdict:
     kind: str
     """'faster', 'slower', 'alike' or 'unclear'."""
     ratio: float | None
-    """Speed divided by the baseline's; None under three blocks. The speed of a latency is its inverse."""
+    """Speed divided by the baseline's; None for fewer than three blocks. The speed of a latency is its inverse."""
     low: float | None
     high: float | None
     bound: float | None
-    """As a share of the baseline: for 'faster' and 'slower' the least difference, for 'alike' the largest."""
+    """Share of the baseline: the least difference for 'faster' and 'slower', the largest for 'alike'."""
     blocks: int
     more: int | None
-    """For 'unclear': further blocks that would probably tell; None if over a thousand."""
+    """For 'unclear': the number of further blocks that would probably decide; None if it is over a thousand."""
 
 
 def judge(center: Center | None, ratio: float, blocks: int, margin: float = MARGIN) -> Verdict:
-    """The verdict on a ratio from this number of blocks (of two runs: of trials of the run with fewer)."""
+    """Returns the verdict on a ratio from this number of blocks. For two runs, `blocks` is the number of trials of
+    the run with fewer trials.
+    """
     if center is None or blocks < FEWEST_BLOCKS:
         return Verdict("unclear", None, None, None, None, blocks, FEWEST_BLOCKS - blocks)
     interval = around(ratio, center, CONFIDENCE)
@@ -52,7 +55,7 @@ def judge(center: Center | None, ratio: float, blocks: int, margin: float = MARG
 
 
 def _kind(low: float, high: float, margin: float) -> str:
-    """The kind of a verdict, by the logarithms of the interval's ends."""
+    """Returns the kind of a verdict, given the logarithms of the interval's ends."""
     if low > 0:
         return "faster"
     if high < 0:
@@ -63,8 +66,9 @@ def _kind(low: float, high: float, margin: float) -> str:
 def blocks_needed(
     center: Center, blocks: int, clear: Callable[[float], bool], confidence: float = CONFIDENCE
 ) -> int | None:
-    """Number of further blocks after which the interval is narrow enough, if they spread like the measured ones. None
-    if over MOST_MORE. `clear`: whether an interval of this half-width decides."""
+    """Returns the number of further blocks after which the interval is narrow enough, if they spread like the
+    measured ones. None if it is over MOST_MORE. `clear` returns whether an interval of this half-width decides.
+    """
 
     def tells(more: int) -> bool:
         error = center.error / math.sqrt((blocks + more) / blocks)
