@@ -1,8 +1,8 @@
 """Addresses of users' own servers: reads them from env:NAME or file:PATH, and masks the secrets in them.
 
-Secret are the password, the fragment, and each value after the question mark whose name is not known to be harmless.
-If an address can be read in two ways, as with an @ in a password that should have been written %40, the secrets of
-both readings are masked.
+The secrets are the password, the fragment, and each value after the question mark whose name is not known to be
+harmless. An address may be ambiguous, for example if its password has an @ that should have been written %40. Then
+the secrets of both readings are masked.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from urllib.parse import unquote
 MOST_BYTES = 16 << 10
 HIDDEN = "***"
 LEAST = 3
-"""Characters of a secret that is searched for: a shorter one occurs in any text."""
+"""Minimum length of a secret that is searched for, in characters: a shorter one occurs in any text."""
 LONGEST_WORD = 11
 HARMLESS = (
     "application_name|appname|authmechanism|authsource|charset|client_encoding|client_name|compressors|connect_timeout"
@@ -27,15 +27,18 @@ HARMLESS = (
     "|ssl_check_hostname|sslmode|sslrootcert|target_session_attrs|timeout|timeoutms|tls|tlscafile|tlsinsecure"
     "|unix_socket|user|username|uuidrepresentation|w|wtimeoutms"
 )
-"""Names of query parameters whose values are shown: libpq's, and those of MongoDB, MariaDB, MySQL, Redis, Valkey."""
+"""Names of query parameters whose values are not masked: those of libpq, MongoDB, MariaDB, MySQL, Redis and
+Valkey.
+"""
 _COMMON_WORDS = frozenset(("true", "false", "yes", "none", "off"))
 
-# Of each pattern the first group stays and the second is masked.
+# In each pattern, the first group is kept and the second is masked.
 _QUERY = re.compile(rf"([?&;](?!(?:{HARMLESS})(?:=[^&;#]*)?(?:[&;#]|\Z))(?:[^=&;]*=)?)([^&#]*)", re.IGNORECASE)
 _USERINFO = re.compile(r"(\A(?:https?)?://[^:@]*?(?::|%3a))(.*)(?=@)", re.IGNORECASE | re.DOTALL)
-# Without an @: a colon that no port follows, of an address that ends too early. Colons in brackets are of IPv6.
+# An address without an @ that ends too early, so that its password follows a colon like a port that is no number.
+# Colons in brackets belong to IPv6 addresses.
 _NO_PORT = re.compile(r"(\A(?:https?)?://[^/?#\[]*?:)(?!\d*(?:\W|\Z))(.+)", re.DOTALL)
-# The fragment of a web page that an error message points to is not secret.
+# The fragment is not masked in addresses of web pages, which error messages link to.
 _FRAGMENT = re.compile(r"(\A://[^#]*#)(.+)", re.DOTALL)
 _PAIR = re.compile(
     r"((?:password|passwd|passphrase|passfile|pwd|sslkey|secret|token)\s*=\s*|session_token:)"
@@ -43,13 +46,16 @@ _PAIR = re.compile(
     re.IGNORECASE,
 )
 _IN_TEXT = re.compile(r"(?:https?)?://\S*")
-# In an argument a blank does not end an address; the next one does. The limit keeps the search linear.
+# In an argument a blank does not end an address, but the beginning of the next address does. The limit keeps the
+# search linear.
 _IN_ARGUMENT = re.compile(r"(?:https?)?://.*?(?=[a-z][a-z0-9+.-]{0,31}://|\Z)", re.IGNORECASE | re.DOTALL)
 
 
 def resolve_address(text: str) -> str:
-    """Returns the address that `env:NAME` or `file:PATH` names; any other text is an address itself. Neither
-    form shows it to `ps` or a shell's history. Raises ValueError, whose text never has the address."""
+    """Returns the address that `env:NAME` or `file:PATH` refers to; any other text is itself an address. With both
+    forms, the address does not appear in `ps` or a shell's history. Raises ValueError; its text never contains the
+    address.
+    """
     if text.startswith("env:"):
         return _of_variable(text.removeprefix("env:"))
     return _of_file(text.removeprefix("file:")) if text.startswith("file:") else text
@@ -57,7 +63,7 @@ def resolve_address(text: str) -> str:
 
 @cache
 def _of_variable(name: str) -> str:
-    """Takes the variable out of the environment, so that no process that Dyno starts inherits it."""
+    """Removes the variable from the environment, so that no process that Dyno starts inherits it."""
     if not os.environ.get(name):
         raise ValueError(f"the environment variable {name} is {'empty' if name in os.environ else 'not set'}")
     return os.environ.pop(name)
@@ -66,7 +72,7 @@ def _of_variable(name: str) -> str:
 def _of_file(name: str) -> str:
     """Returns the first line of a regular file that only its owner may access."""
     try:
-        # Without O_NONBLOCK, opening a pipe waits for its writer.
+        # Without O_NONBLOCK, opening a pipe would wait for a writer.
         with open(name, "rb", opener=lambda path, flags: os.open(path, flags | os.O_NONBLOCK)) as file:
             mode = os.fstat(file.fileno()).st_mode
             if not stat.S_ISREG(mode):
@@ -83,25 +89,26 @@ def _of_file(name: str) -> str:
 
 def mask_password(text: str) -> str:
     """Masks the secrets of all addresses in a text, and of pairs such as password=...: postgresql://user:***@host. An
-    address ends at a blank."""
+    address ends at a blank.
+    """
     return _masked(text, _IN_TEXT)[0]
 
 
 def mask_argument(text: str) -> str:
-    """Does the same in an address, or an argument that contains addresses, in which a blank does not end one."""
+    """Masks the secrets of an address, or of an argument that contains addresses. A blank does not end an address."""
     return _masked(text, _IN_ARGUMENT)[0]
 
 
 def secrets(text: str) -> tuple[str, ...]:
-    """Returns what `mask_argument` masks: as it is written, and percent-decoded."""
+    """Returns the secrets that `mask_argument` masks, both as written and percent-decoded."""
     forms = dict.fromkeys(form for secret in _masked(text, _IN_ARGUMENT)[1] for form in (secret, unquote(secret)))
     return tuple(form for form in forms if len(form) >= LEAST and form.lower() not in _COMMON_WORDS)
 
 
 def mask_secrets(text: str, hidden: tuple[str, ...]) -> str:
-    """Masks these secrets, and those of addresses, in a text; returns it unchanged if there are no secrets.
+    """Masks the secrets `hidden`, and those of addresses, in a text. Returns the text unchanged if `hidden` is empty.
 
-    A short alphanumeric secret is masked only as a whole word: as a part of another word it reveals nothing.
+    A short alphanumeric secret is masked only as a whole word, because as a part of another word it reveals nothing.
     """
     return mask_password(_pattern(hidden).sub(HIDDEN, text)) if hidden else text
 
@@ -112,7 +119,7 @@ def _pattern(hidden: tuple[str, ...]) -> re.Pattern[str]:
         is_word = secret.isalnum() and len(secret) <= LONGEST_WORD
         return rf"(?<!\w){re.escape(secret)}(?!\w)" if is_word else re.escape(secret)
 
-    # The longest first: a secret may begin like another.
+    # The longest first, because a secret may begin with another one.
     return re.compile("|".join(one(secret) for secret in sorted(hidden, key=len, reverse=True)))
 
 

@@ -1,5 +1,6 @@
-"""Opens files for reading: only regular ones of limited size. Opening a pipe waits for a writer; a device has no
-end."""
+"""Opens only regular files of limited size for reading: opening a pipe would wait for a writer, and a device has no
+end.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ MIB = 1 << 20
 def opened(path: Path, most: int) -> Iterator[BinaryIO]:
     """Opens a regular file of at most `most` bytes. Raises UsageError for any other file, or if reading fails."""
     try:
-        # Before opening: opening a device may have effects.
+        # Checked before opening, because opening a device may have effects.
         status = path.stat()
     except ValueError as error:
         # The name has a zero byte, or can't be encoded.
@@ -39,7 +40,7 @@ def opened(path: Path, most: int) -> Iterator[BinaryIO]:
 
 
 def text(path: Path, most: int) -> str:
-    """Returns the text of such a file in UTF-8. Raises UsageError, and UnicodeDecodeError."""
+    """Returns the UTF-8 text of a regular file of at most `most` bytes. Raises UsageError, and UnicodeDecodeError."""
     with opened(path, most) as file:
         return file.read(most).decode()
 

@@ -1,7 +1,7 @@
 """Sanitizes text from outside (engines, their servers, run files, plans) where it enters.
 
-Characters that could steer a terminal, turn the reading direction, hide, or not be encoded are shown as escapes such
-as `\\x1b`. Longer texts are cut, with the number of characters that are missing.
+Characters that could control a terminal, reverse the reading direction, be invisible, or not be encoded are replaced
+with escapes such as `\\x1b`. Longer texts are cut, with a note of the number of missing characters.
 """
 
 from __future__ import annotations
@@ -12,17 +12,19 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 MOST = 4_000
-"""Characters of one text that are kept."""
+"""Maximum number of characters of one text."""
 
 
 def sanitize(text: str, most: int = MOST, keep: str = "\n\t") -> str:
-    """The text with each harmful character shown as its escape; those of `keep` stay."""
+    """Returns the text with each harmful character replaced with its escape. Characters in `keep` are not
+    replaced.
+    """
     if len(text) > most:
         text = f"{text[:most]}... ({len(text) - most:,} characters more)"
     if text.isprintable():
         return text
-    # Not printable are controls, formats (bidirectional ones among them), surrogates, private and unassigned
-    # characters, the ends of lines and paragraphs; and spaces, which are harmless.
+    # Characters that are not printable: controls, formats (including bidirectional ones), surrogates, private and
+    # unassigned characters, line and paragraph separators, and spaces. Only the spaces are harmless.
     return "".join(
         character
         if character in keep or character.isprintable() or unicodedata.category(character) == "Zs"
@@ -32,7 +34,7 @@ def sanitize(text: str, most: int = MOST, keep: str = "\n\t") -> str:
 
 
 def unsafe_texts(value: Any, where: str = "") -> Iterator[tuple[str, str]]:
-    """Yields every text of a declaration that is not one harmless line: its place, and the sanitized text."""
+    """Yields every text of a declaration that is not one harmless line, as its place and the sanitized text."""
     names = getattr(value, "_fields", ())
     if is_dataclass(value) and not isinstance(value, type):
         names = [field.name for field in fields(value)]

@@ -117,8 +117,8 @@ class Report:
 class Reported:
     """A phase that an outside tool runs and measures.
 
-    `call` takes the time budget in ns, and runs the tool. `check` returns the number of answers that the tool
-    compared according to its report, and raises `Wrong`.
+    `call` takes the time budget in ns, and runs the tool. `check` checks the tool's report. It returns the number of
+    compared figures, and raises `Wrong`.
     """
 
     call: Callable[[int], Report]

@@ -1,8 +1,9 @@
-"""Findings of a published experiment as data: each statement with the claims that it makes.
+"""Findings of a published experiment as data: each is a statement with the claims that it makes.
 
-A claim is about rows of a run and can be checked on another machine: one contender is faster than others, or smaller,
-or sometimes fails. `stats.findings` checks it; nothing here reads a run or knows a suite.
-docs/published-experiments.md describes the format."""
+A claim is about rows of a run, and can be checked on another machine: a contender is faster than others, or smaller,
+or sometimes fails. `stats.findings` checks claims; this module neither reads a run nor knows a suite.
+docs/published-experiments.md describes the format.
+"""
 
 from __future__ import annotations
 
@@ -20,79 +21,84 @@ ALL = ("fastest", "slowest", "most", "least")
 ABOUT, FAILS = "about", "fails"
 RELATIONS = (*MORE, *LESS, ABOUT, FAILS)
 OF_ITSELF = {"than_params", "than_phase", "than_fact"}
-"""Keys in which the two sides may differ, so that both may be the same contender."""
+"""Keys in which the two sides of a claim may differ. With one of them, both sides may be the same contender."""
 WITHIN = 0.25
 """Default tolerance of `about`."""
 
 
 @dataclass(frozen=True)
 class Contender:
-    """A system of a published experiment, and the engine measured here."""
+    """A system of a published experiment, and the engine that is measured here."""
 
     name: str
-    """As in the statements."""
+    """Name of the system in the statements."""
     published_as: str
-    """With its version."""
+    """Name of the system with its version."""
     engine: str
-    """As a run names it, options in alphabetical order."""
+    """Name of the engine in runs, with the options in alphabetical order."""
     stand_in: str = ""
-    """The system measured here if it is another one; empty for the published one or its successor."""
+    """Name of the system that is measured here, if it is another system. Empty for the published system or its
+    successor.
+    """
 
     @property
     def title(self) -> str:
-        """'MySQL (here MariaDB)': every figure of a stand-in has this title."""
+        """'MySQL (here MariaDB)'. Every figure of a stand-in has this title."""
         return f"{self.name} (here {self.stand_in})" if self.stand_in else self.name
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A relation of rows of a run to others of the same phase."""
+    """A relation of rows of a run to other rows of the same phase."""
 
     of: str
-    """An engine as a run names it."""
+    """Name of the engine in runs."""
     relation: str
     than: tuple[str, ...]
-    """The others; may be the same engine with other parameters."""
+    """The engines of the other rows; may contain the same engine, with other parameters."""
     phases: tuple[str, ...]
     params: Mapping[str, tuple[Value, ...]]
-    """Values that both sides may have; parameters that are not here may have any."""
+    """Values that both sides may have. Parameters that are not listed may have any value."""
     of_params: Mapping[str, Value]
     than_params: Mapping[str, Value]
-    """Values of one side alone, in which the two differ."""
+    """Values of one side only, in which the two sides differ."""
     metric: str
     """A metric of `stats.metric`, or the name of a fact."""
     fact: bool
     low: float
-    """Bounds of the ratio of speeds (more is better) or of facts. For `fails`, low is the least share of trials."""
+    """Bounds of the ratio of speeds (more is better) or of facts. For `fails`, `low` is the least share of trials."""
     high: float
     across_tiers: str = ""
-    """Why two tiers may be compared, in phases that write nothing; empty if they may not."""
+    """Why two tiers may be compared, in phases that write nothing. Empty if they may not."""
     across_tools: str = ""
-    """Why figures of two outside tools may be compared; empty if they may not."""
+    """Why figures of two outside tools may be compared. Empty if they may not."""
     than_phase: str = ""
-    """Phase of the other row, if another."""
+    """Phase of the other row, if it is another phase."""
     than_fact: str = ""
-    """Fact of the other side, if another."""
+    """Fact of the other side, if it is another fact."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A statement; it is confirmed if all of its claims hold."""
+    """A statement. It is confirmed if all of its claims hold."""
 
     claims: tuple[Claim, ...]
     says: str = ""
-    """In the words of the published text."""
+    """The statement in the words of the published text."""
     shows: str = ""
-    """In our words, if a published table shows it without a statement. A finding has either of the two."""
+    """The finding in Dyno's words, if a published table shows it without a statement. A finding has either `says` or
+    `shows`.
+    """
     read_as: str = ""
-    """How ambiguous words are read."""
+    """How ambiguous words of the statement are read."""
     unchecked: str = ""
-    """Why there is no claim."""
+    """Why the finding has no claim."""
 
 
 def findings(data: Sequence[Mapping[str, Any]], known: Mapping[str, str], where: str) -> tuple[Finding, ...]:
-    """Parses the tables of a file; `known`: each contender's engine by its name. Raises UsageError for a finding that
-    can't be checked."""
+    """Parses the tables of a file. `known` has each contender's engine, by the contender's name. Raises UsageError
+    for a finding that can't be checked.
+    """
     return tuple(_finding(dict(each), known, f"{where}: finding {at}") for at, each in enumerate(data, 1))
 
 
@@ -154,7 +160,7 @@ def _claim(data: dict[str, Any], known: Mapping[str, str], where: str) -> Claim:
 
 
 def _bounds(relation: str, data: dict[str, Any], where: str) -> tuple[float, float]:
-    """From 'by', 'at_most', 'ratio' and 'within'; of `fails` from 'at_least'."""
+    """Returns the bounds from 'by', 'at_most', 'ratio' and 'within', or for `fails` from 'at_least'."""
     if relation == FAILS:
         share = data.pop("at_least", None)
         if not isinstance(share, float) or not 0 < share < 1:

@@ -1,4 +1,4 @@
-"""What is printed before anything is measured: suites and engines from their declarations, and a plan."""
+"""Listings that are printed without a measurement: suites and engines from their declarations, and a plan."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dyno.contracts.suite import Suite
 from dyno.report.tables import grid, units
 
 if TYPE_CHECKING:
-    # Imports msgspec, which is slow to load and of no use to listings.
+    # It imports msgspec, which is slow to load and which listings don't need.
     from dyno.contracts.cell import Cell
 
 UNPROVEN = "†"
@@ -23,13 +23,13 @@ UNPROVEN = "†"
 NOT_NATIVE = "The native loop is not built here: the Python loop measures, and takes several times as long"
 READY, UNTESTED, MISSING = "ready", "untested", "missing"
 Ports = Mapping[str, EngineSpec]
-"""An engine's specification through the port of each suite that measures it, by the suite's name."""
+"""An engine's declaration for the port of each suite that measures it, by the suite's name."""
 
 
 def overview(
     suites: Sequence[Suite], engines: Sequence[EngineSpec], ports: Mapping[str, Ports], console: Console
 ) -> None:
-    """A line for each suite and each engine."""
+    """Prints a line for each suite and each engine."""
     _table(("suite", "what it asks"), [(suite.name, _short(suite.title)) for suite in suites], console)
     console.print()
     states(engines, ports, console)
@@ -39,20 +39,20 @@ def overview(
 
 
 def _short(title: str) -> str:
-    """The part before the first colon or bracket."""
+    """Returns the part before the first colon or bracket."""
     return title.partition(":")[0].partition(" (")[0]
 
 
 def states(
     engines: Sequence[EngineSpec], ports: Mapping[str, Ports], console: Console, suite: str | None = None
 ) -> None:
-    """A line for each engine: whether it can run here. `suite`: in this suite only."""
+    """Prints a line for each engine, which says whether it can run here. With `suite`, looks only at that suite."""
     rows, styles = [], dict[str, str]()
     for spec in engines:
         by_suite = ports[spec.name]
         specs = [by_suite[suite]] if suite else list(by_suite.values()) or [spec]
         every = [_state(through) for through in specs]
-        # Ready in any suite counts as ready.
+        # An engine that is ready in any suite counts as ready.
         state, style = next((one for one in every if one[1] == "green"), every[0])
         short = READY if style == "green" else UNTESTED if state.startswith(UNTESTED) else MISSING
         styles[short] = style
@@ -61,7 +61,7 @@ def states(
 
 
 def suites(chosen: Iterable[Suite], console: Console) -> None:
-    """The suites with their phases, parameters and presets."""
+    """Prints the suites with their phases, parameters and presets."""
     listed = list(chosen)
     _table(("suite", "what it asks"), [(suite.name, suite.title) for suite in listed], console)
     for suite in listed:
@@ -79,12 +79,12 @@ def suites(chosen: Iterable[Suite], console: Console) -> None:
 
 
 def engines(chosen: Sequence[EngineSpec], ports: Mapping[str, Ports], console: Console) -> None:
-    """The engines with their known gaps and options."""
+    """Prints the engines with their known gaps and options."""
     console.print()
     rows, styles = list[Sequence[str]](), dict[str, str]()
     for spec in chosen:
-        # Suites for which the engine says the same share a line. The state is looked up once for each port: that
-        # searches modules and programs.
+        # Suites in which the engine has the same properties share a line. The state is determined once for each port,
+        # because that searches modules and programs.
         lines: dict[str, tuple[list[str], EngineSpec, str]] = {}
         for suite, through in (ports[spec.name] or {"": spec}).items():
             state, style = _state(through)
@@ -121,13 +121,15 @@ def engines(chosen: Sequence[EngineSpec], ports: Mapping[str, Ports], console: C
 
 
 def _tier(spec: EngineSpec, tier: Tier) -> str:
-    """The name with its signs. Tier volatile promises nothing that could be proven."""
+    """Returns the tier's name with its signs. Tier volatile never gets the sign of unproven tiers, because it
+    promises nothing.
+    """
     unproven = UNPROVEN if spec.untested and tier is not Tier.VOLATILE else ""
     return f"{tier.value}{'*' if tier is spec.default_tier else ''}{unproven}"
 
 
 def _state(spec: EngineSpec) -> tuple[str, str]:
-    """Whether an engine can run here, and the style of this text."""
+    """Returns the state of an engine here, and the style of this text."""
     if spec.missing():
         return spec.remedy or str(spec.lacking()), "yellow"
     if needing := spec.needing():
@@ -145,7 +147,7 @@ def _settings(settings: Iterable[Setting], console: Console) -> None:
 def _table(
     heads: Sequence[str], rows: Sequence[Sequence[str]], console: Console, styles: Mapping[str, str] | None = None
 ) -> None:
-    """`styles`: of cells, by their text."""
+    """Prints a table. `styles`: styles of cells, by their text."""
     columns = [
         grid.Column(head, left=True, folds=at > 0, style="" if at else "bold") for at, head in enumerate(heads)
     ]
@@ -153,7 +155,7 @@ def _table(
 
 
 def plan(suite: str, phases: Sequence[str], cells: Sequence[Cell], sentence: str, console: Console) -> None:
-    """The rows of a plan, with the parameters that differ between them."""
+    """Prints the rows of a plan, with the parameters that differ between them."""
     first = cells[0].params if cells else {}
     same = {name: value for name, value in first.items() if all(cell.params[name] == value for cell in cells)}
     varying = [name for name in first if name not in same]
@@ -174,8 +176,10 @@ def plan(suite: str, phases: Sequence[str], cells: Sequence[Cell], sentence: str
 
 
 def plan_size(trials: int, blocks: int, phases: int, seconds: float, floor_blocks: int | None = None) -> str:
-    """A sentence: the number of trials, and how long they measure. `floor_blocks`: blocks with floors, if not all."""
-    # It explains the words trial and block, since it is the first to use them.
+    """Returns a sentence with the number of trials and the time that they measure. `floor_blocks`: number of blocks
+    with floors, if not all have them.
+    """
+    # The sentence explains the words trial and block, because it is the first to use them.
     count = f"{trials:,} trial{'s' * (trials != 1)} in {blocks} block{'s' * (blocks != 1)}"
     floors = "" if floor_blocks is None else f"; floors in {floor_blocks} of them"
     of = f"(one of every row, shuffled{floors}), of {phases} phase{'s' * (phases != 1)} each"
@@ -183,7 +187,7 @@ def plan_size(trials: int, blocks: int, phases: int, seconds: float, floor_block
 
 
 def clock(seconds: float) -> str:
-    """'45 s', '6 min 20 s', '2 h 5 min'."""
+    """Formats a time: '45 s', '6 min 20 s', '2 h 5 min'."""
     whole = round(seconds)
     if whole < 60:
         return f"{seconds:.2g} s" if seconds < 10 else f"{whole} s"

@@ -1,4 +1,6 @@
-"""Facts of a machine and the findings about it, for `dyno doctor`. It looks at no machine and judges nothing."""
+"""Prints facts of a machine and the findings about it, for `dyno doctor`. This module reads no facts and judges
+nothing.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,9 @@ from dyno.stats.machine import OTHERS_BUSY_PERCENT, Finding
 
 STYLES = {"ok": "green", "warn": "yellow", "bad": "bold red"}
 FIELD = re.compile(r"\{([\w.]+)(?:([:?])([^}]*))?\}")
-"""A field of a template: the path of a fact, and after a colon its format or after a question mark the texts for yes
-and no."""
+"""A field of a template. It consists of the path of a fact, and either a colon and a format, or a question mark and
+the texts for yes and no.
+"""
 ROWS = {
     "system": ("{system.os}", "{system.kernel}", "{system.libc}"),
     "python": ("{python.implementation} {python.version}",),
@@ -48,11 +51,13 @@ ROWS = {
     "load": ("{load.minutes_1:.2f}", "{load.minutes_5:.2f}", "{load.minutes_15:.2f}"),
     "others": ("{pressure.others_busy_percent} % of the CPU time now", "{steal_percent} % stolen since boot"),
 }
-"""Templates of each row, left out if one of their facts is unknown. Rows without any are computed."""
+"""Templates of each row. A template is left out if one of its facts is unknown. Rows without templates are
+computed.
+"""
 
 
 def render(facts: Mapping[str, Any], findings: Sequence[Finding], console: Console) -> None:
-    """Prints the facts of `dyno.host.facts.facts`, the findings, and the verdict in one line."""
+    """Prints the facts of `dyno.host.facts.facts`, the findings, and a verdict of one line."""
     rows = [(name, ", ".join(filter(None, words)) or "unknown") for name, words in _rows(facts)]
     columns = [grid.Column("", left=True, style="bold"), grid.Column("", left=True, folds=True)]
     grid.render(columns, rows, console, marks={"unknown": "dim"})
@@ -72,15 +77,16 @@ def verdict(spoilers: int) -> str:
 
 
 def _fact(facts: Any, path: str) -> Any:
-    """The fact at a dotted path; None if it is unknown."""
+    """Returns the fact at a dotted path; None if it is unknown."""
     for key in path.split("."):
         facts = facts.get(key) if isinstance(facts, Mapping) else None
     return facts
 
 
 def _text(facts: Mapping[str, Any], template: str) -> str:
-    """Fills a template; empty if a fact is unknown. Formats are those of Python, `size` for bytes, `us` for ns as
-    microseconds and `GB` for bytes as gigabytes."""
+    """Fills a template; empty if a fact is unknown. Formats are Python's, and in addition `size` for bytes, `us` for
+    ns in microseconds and `GB` for bytes in gigabytes.
+    """
 
     def write(field: re.Match[str]) -> str:
         value, kind, spec = _fact(facts, field[1]), field[2], field[3] or ""
@@ -98,7 +104,7 @@ def _text(facts: Mapping[str, Any], template: str) -> str:
 
 
 def _rows(facts: Mapping[str, Any]) -> Iterator[tuple[str, list[str]]]:
-    """Names with their facts as texts; an unknown fact is an empty text."""
+    """Yields the name of each row with its facts as texts; the text of an unknown fact is empty."""
     for name, templates in ROWS.items():
         texts = [_text(facts, template) for template in templates]
         if name == "cores" and _fact(facts, "cpu.available_cores") != _fact(facts, "cpu.logical_cores"):

@@ -1,5 +1,6 @@
-"""What `dyno selftest` and `dyno crash` proved, on a terminal and in Markdown: checks, tiers by their system calls,
-and tiers by crashes. Prints plain data and judges nothing."""
+"""Prints the results of `dyno selftest` and `dyno crash`, on a terminal and in Markdown: checks, tiers by their
+system calls, and tiers by crashes. This module prints plain data and judges nothing.
+"""
 
 from __future__ import annotations
 
@@ -22,13 +23,13 @@ STYLES = {
     **dict.fromkeys(("declared, not proven", "not covered", "not judged"), "yellow"),
 }
 MOST_WITNESSES = 8
-"""Printed lines of a fault's witness."""
+"""Maximum number of printed lines of a fault's witness."""
 NAME_WIDTH = 9
 SIGNS = {True: ("pass", "green"), False: ("FAIL", "bold red"), None: ("none", "yellow")}
 
 
 def check_line(name: str, guards: str, passed: bool | None, text: str, console: Console) -> None:
-    """Prints what a check guards, and below it the result."""
+    """Prints what a check guards, and the result below it."""
     sign, style = SIGNS[passed]
     console.print(Text.assemble((sign, style), "  ", (f"{name:<{NAME_WIDTH}}", "bold"), guards))
     console.print(Padding(Text(text, "dim"), (0, 0, 0, len(sign) + 2 + NAME_WIDTH), expand=False))
@@ -43,16 +44,16 @@ def check_summary(passed: Sequence[bool | None], console: Console) -> None:
 
 @dataclass(frozen=True)
 class ProofTable:
-    """A table of tiers with a verdict for each. Rows are plain data, as the commands print by --json."""
+    """A table of tiers, each with a verdict. Rows are plain data, the same that the commands print with --json."""
 
     columns: tuple[str, ...]
     cells: Callable[[Row], dict[str, str]]
-    """Texts by column, without the verdict."""
+    """Returns the texts of a row by column, without the verdict."""
     legend: str
     figures: tuple[str, ...] = ()
-    """Columns of figures; the others are words."""
+    """Columns of figures; the other columns are texts."""
     optional: str = ""
-    """A column that is left out if no row has it."""
+    """A column that is left out if no row has a value for it."""
 
     def render(self, rows: Sequence[Row], console: Console) -> None:
         names, cells = self._texts(rows)
@@ -95,20 +96,20 @@ class ProofTable:
 
 
 def _versions(rows: Sequence[Row]) -> list[str]:
-    """A line for each engine with a known version, and for each note."""
+    """Returns a line for each engine with a known version, and for each note."""
     versions = {row["engine"].partition(":")[0]: row["version"] for row in rows if row["version"]}
     notes = dict.fromkeys(f"{row['engine']}, {row['tier']}: {note}" for row in rows for note in row.get("notes", ()))
     return [*(f"{engine}: {version}" for engine, version in versions.items()), *notes]
 
 
 def _summary(rows: Sequence[Row]) -> str:
-    """'12 proven, 1 broken'."""
+    """Counts the verdicts: '12 proven, 1 broken'."""
     verdicts = [row["verdict"] for row in rows]
     return ", ".join(f"{verdicts.count(verdict)} {verdict}" for verdict in dict.fromkeys(verdicts))
 
 
 def _witnesses(rows: Sequence[Row]) -> Iterator[str]:
-    """Each fault with its witness: the changes whose loss is enough for it."""
+    """Yields each fault with its witness, the smallest set of lost changes that causes it."""
     for row in rows:
         for fault in row.get("faults", ()):
             yield f"{row['engine']}, {row['tier']}, {fault['when']}: {fault['outcome']}: {fault['why']}"

@@ -11,11 +11,11 @@ from rich.text import Text
 from dyno.report.tables import grid, units
 
 WIDTH = 50
-"""Width of the total time in columns."""
+"""Width of the total time, in character columns."""
 
 
 def render(record: Mapping[str, Any], console: Console) -> None:
-    """Each hop with its stages on one time axis; then the totals and the doubts."""
+    """Prints each hop with its stages on one time axis, then the totals and the doubts."""
     total = record["total_time"]
     start = 0.0
     for hop in record["hops"]:
@@ -38,7 +38,7 @@ def render(record: Mapping[str, Any], console: Console) -> None:
 
 
 def summary(record: Mapping[str, Any], console: Console) -> None:
-    """Percentiles of each stage of many requests."""
+    """Prints the percentiles of each stage over many requests."""
     codes = ", ".join(f"{times:,} × {code}" for code, times in record["http_codes"].items())
     console.print(Text(f"{record['url']}: {record['count']:,} requests; {codes or 'no response'}", style="bold"))
     names = ("min", "p50", "p90", "p99", "max")

@@ -14,14 +14,15 @@ FIXED: tuple[Chart, ...] = (bars.THROUGHPUT, ratios.CHART, latency.CHART, bars.P
 
 
 def of(run: Run, by: str | None = None) -> list[Chart]:
-    """The fixed charts, a sweep for each numeric parameter with several values, and the suite's own charts. `by`: the
-    metric or fact of the sweeps. Raises UsageError if it is unknown."""
+    """Returns the fixed charts, a sweep for each numeric parameter with several values, and the suite's own charts.
+    `by`: the metric or fact that sweeps show. Raises UsageError if it is unknown.
+    """
     sweeps = [sweep.chart(run, name.removeprefix(sweep.PREFIX), by) for name in sweep.names(run)]
     return [*FIXED[:-1], *sweeps, FIXED[-1], *curve.charts(run)]
 
 
 def of_runs(runs: Sequence[Run]) -> list[list[Chart]]:
-    """The charts of each run. If charts of two suites share a name, it is prefixed by the suite."""
+    """Returns the charts of each run. If charts of two suites have the same name, the suite's name is prefixed."""
     suites: dict[str, set[str]] = {}
     for run in runs:
         for declared in run.header.get("charts") or ():

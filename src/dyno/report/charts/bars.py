@@ -1,5 +1,6 @@
-"""Charts with a row for each engine, its name at the left and its figure at the right: throughput, size on disk, and
-the parts of a latency."""
+"""Charts with a row for each engine, with its name on the left and its figure on the right: throughput, size on disk,
+and the parts of a latency.
+"""
 
 from __future__ import annotations
 
@@ -18,33 +19,35 @@ STEP = 32
 SCALE = {"type": "band", "paddingInner": 0.5, "paddingOuter": 0.25}
 PART = "split(datum.label, '\\t')"
 LEFT = {"labelExpr": f"{PART}[0]", "labelLimit": 240}
-"""Axis of the rows' names."""
-# As an axis, so that the layout makes room for the remarks.
+"""Axis on the left, with the rows' names."""
+# The remarks are labels of an axis, so that the layout makes room for them.
 RIGHT = {
     "orient": "right",
     "labelExpr": f"{PART}[1] + ({PART}[2] ? ' · ' + {PART}[2] : '')",
     "labelPadding": 10,
     "labelLimit": 380,
 }
-"""Axis of the rows' figures and remarks."""
+"""Axis on the right, with the rows' figures and remarks."""
 INTERVAL = "!datum.floor && isValid(datum.low)"
 BYTES = "B/s"
 SIZE_DOUBTS = ("few", "partial", "attempts", "unsettled")
-"""Doubts that concern a size; the others concern times."""
+"""Doubts about a size; all other doubts are about times."""
 
 
 def y(axis: dict[str, Any] | None = None) -> dict[str, Any]:
-    """Encoding of a chart's rows; without labels by default."""
+    """Returns the encoding of a chart's rows, without labels if there is no `axis`."""
     opacity = {"condition": {"test": "indexof(datum.label, '(floor)') >= 0", "value": 0.7}, "value": 1}
     common = {"title": None, "domain": False, "ticks": False, "labelOverlap": False, "labelOpacity": opacity}
     return vega.nominal("line", sort=None, scale=SCALE, axis=axis and {**common, **axis})
 
 
 def by_row(transform: Sequence[dict[str, Any]], layers: Sequence[dict[str, Any]], figure: str) -> dict[str, Any]:
-    """Specification of a chart with a row for each record, in the records' order. Records need `row`, the name."""
-    # One text for each row, with what stands at its left and at its right.
+    """Returns the specification of a chart with a row for each record, in the records' order. Records need `row`, the
+    name.
+    """
+    # A row's text has three parts: its name on the left, and its figure and remarks on the right.
     line = {"calculate": f"datum.row + '\\t' + datum['{figure}'] + '\\t' + datum.remarks", "as": "line"}
-    # Invisible marks of all records: those that other layers filter out keep their rows.
+    # Invisible marks for all records, so that records that other layers filter out keep their rows.
     every = vega.layer(vega.mark("tick", opacity=0), {"y": y(RIGHT)})
     return {
         "data": {"name": "records"},
@@ -58,8 +61,9 @@ def by_row(transform: Sequence[dict[str, Any]], layers: Sequence[dict[str, Any]]
 def spec(
     engines: Sequence[str], field: str, title: str, kind: str, tooltip: Sequence[dict[str, str]]
 ) -> dict[str, Any]:
-    """Bars of `field`. A row without a figure shows its record's `instead`. A floor's figure is written and not
-    drawn: beside its bar the others would all look alike."""
+    """Returns the specification of bars of `field`. A row without a figure shows its record's `instead`. A floor's
+    figure is printed but not drawn, because beside its bar all others would look alike.
+    """
     value = f"datum['{field}']"
     axis = {"title": title, "labelExpr": vega.figure(kind, "datum.value"), "tickCount": vega.TICKS}
     bar = {
@@ -86,7 +90,7 @@ def throughputs(run: Run) -> list[Record]:
 
 
 def brief(run: Run) -> list[Record]:
-    """Throughputs without the figures of single trials."""
+    """Returns the throughputs without the figures of single trials."""
     return [
         {
             **record,
@@ -102,17 +106,17 @@ def brief(run: Run) -> list[Record]:
 
 
 def _each(summary: CellSummary) -> list[float]:
-    """The figure of each trial. Floors have none, since their bars are not drawn."""
+    """Returns the figure of each trial. Empty for floors, because their bars are not drawn."""
     moved = ranked_by_bandwidth(summary)
     figures = [sample.bytes_per_second if moved else sample.per_second for sample in summary.samples]
     return [] if summary.cell.floor else [float(f"{figure:.4g}") for figure in figures if figure is not None]
 
 
 def _figure(summary: CellSummary) -> Record:
-    """The bandwidth if rows are ranked by it, else the throughput."""
+    """Returns the bandwidth if rows are ranked by it, else the throughput."""
     moved = ranked_by_bandwidth(summary)
     estimate = summary.bandwidth if moved else summary.throughput
-    # A row without a figure has the unit of its phase.
+    # A row without a figure gets the unit of its phase.
     by_bytes = moved or (estimate is None and summary.about.metric == BANDWIDTH.name)
     unit, write = (BYTES, "bandwidth") if by_bytes else (f"{summary.unit}/s", "rate")
     figures = {"median": None, "low": None, "high": None} if estimate is None else asdict(estimate)
@@ -133,7 +137,7 @@ def throughput_spec(engines: Sequence[str], unit: str) -> dict[str, Any]:
         )
         for end, cut in (("from", "less"), ("to", "more"))
     ]
-    # A dot below the bar for each trial within the axis.
+    # A dot below the bar for each trial whose figure is within the axis.
     trials = {
         "transform": [
             {"filter": "!datum.floor && isArray(datum.each)"},
@@ -178,7 +182,7 @@ THROUGHPUT = Chart(
 
 
 def sizes(run: Run) -> list[Record]:
-    """Of engines that keep files, the smallest first."""
+    """Returns the sizes of engines that keep files, the smallest first."""
     records = [
         {
             **record,
@@ -200,7 +204,8 @@ def size_spec(engines: Sequence[str], unit: str) -> dict[str, Any]:
     amplification = {"field": "write_amplification", "title": "write amplification", "format": ".3~r"}
     tooltip = [*vega.tooltip({"figure": "on disk"}), amplification, *vega.tooltip({"remarks": "remarks"})]
     whole = spec(engines, "bytes_on_disk", "on disk", "bytes", tooltip)
-    # Ticks are round in powers of ten and not of two; the figures stand beside the bars.
+    # The axis has no labels, because its ticks are round in powers of ten but not of two. The sizes are printed
+    # beside the bars.
     whole["layer"][1]["encoding"]["x"]["axis"] |= {"labels": False}
     return whole
 
@@ -224,7 +229,9 @@ SIZE = Chart(
 
 
 def parts(run: Run) -> list[Record]:
-    """A record for each row: parallel lists, which the specification flattens, and the figures of the table."""
+    """Returns a record for each row, with parallel lists (which the specification flattens) and the figures of the
+    table.
+    """
     records = []
     for row, record in valid_rows(run):
         medians = {name: times["p50"] for name, times in row.summary.latency_by_part_ns.items()}

@@ -1,4 +1,6 @@
-"""The charts that a suite declares: one figure of its cells against another, as the run file describes them."""
+"""Charts that a suite declares: two figures of its cells plotted against each other, as the run file describes
+them.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ from dyno.stats.metric import METRICS, THROUGHPUT, Metric, estimated, fitting
 from dyno.stats.summary import summarize
 
 Declared = Mapping[str, Any]
-"""A curve or an axis as in the run file: see `dyno.contracts.suite.Curve`."""
+"""A curve or an axis from the run file: see `dyno.contracts.suite.Curve`."""
 
 
 def charts(run: Run) -> list[Chart]:
@@ -54,10 +56,10 @@ def _chart(run: Run, curve: Declared) -> Chart:
 
 
 def _records(run: Run, curve: Declared) -> list[Record]:
-    """By phase, then by line in the order of the run."""
+    """Returns the records by phase, then by line in the order of the run."""
     line, point, phases = curve.get("line", ""), curve.get("point", ""), curve.get("phases") or run.plan["phases"]
     for axis in (curve["x"], curve["y"]):
-        # A parameter with one value spans no axis.
+        # A parameter with a single value spans no axis.
         if axis["of"] == "param" and len({cell.params.get(axis["name"]) for cell in run.cells}) < 2:
             return []
     facts = _facts(run)
@@ -86,7 +88,7 @@ def _records(run: Run, curve: Declared) -> list[Record]:
 
 
 def _marks(run: Run, axis: Declared) -> list[tuple[float, str]]:
-    """Facts to mark on a parameter's axis, if they are among its values."""
+    """Returns the facts to mark on a parameter's axis, if they are within the range of its values."""
     names = axis.get("marks")
     if not names:
         return []
@@ -98,7 +100,7 @@ def _marks(run: Run, axis: Declared) -> list[tuple[float, str]]:
 
 
 def _facts(run: Run) -> dict[int, dict[str, float]]:
-    """Numeric facts of each cell, of all its phases together."""
+    """Returns the numeric facts of each cell, over all its phases."""
     by_cell: dict[int, dict[str, float]] = {}
     for row in summarize(run):
         facts = {name: value for name, value in row.facts.items() if isinstance(value, (int, float))}

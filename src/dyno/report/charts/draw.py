@@ -1,4 +1,4 @@
-"""Draws Vega-Lite specifications as SVG or PNG by the library vl-convert, without a browser."""
+"""Draws Vega-Lite specifications as SVG or PNG with the library vl-convert, without a browser."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from dyno.host import installation
 from dyno.report.charts import theme
 
 NARROWEST, CRAMPED = 120, 260
-"""Least width of a panel without its axes, in pixels: alone in its line, and beside others."""
+"""Minimum width of a panel without its axes, in pixels. The first is for a panel alone in its line, the second for a
+panel beside others.
+"""
 TRIES = 5
 NEEDS = "pictures need vl-convert-python"
 GIB = 1 << 30
@@ -20,7 +22,7 @@ ADDRESS_SPACE = 66 * GIB
 
 
 def load(purpose: str) -> Any:
-    """Returns the module vl_convert. Raises UsageError, beginning with `purpose` if the module is missing."""
+    """Returns the module vl_convert. Raises UsageError; if the module is missing, its text begins with `purpose`."""
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
     if limit != resource.RLIM_INFINITY and limit < ADDRESS_SPACE:
         raise UsageError(
@@ -37,8 +39,9 @@ def load(purpose: str) -> Any:
 
 
 def svg(sheet: dict[str, Any], width: int, dark: bool = False) -> str:
-    """Draws a sheet exactly `width` pixels wide. Its panels share what axes and figures leave; if that is too little,
-    it gets fewer columns. Raises UsageError if even one column is too wide."""
+    """Draws a sheet exactly `width` pixels wide. The panels share the width that axes and figures leave. If that is
+    too little, the sheet gets fewer columns. Raises UsageError if even a single column is too wide.
+    """
     (grid,) = sheet["vconcat"]
     for columns in range(grid["columns"], 0, -1):
         drawn, needed = _fitted({**sheet, "vconcat": [{**grid, "columns": columns}]}, width, columns, dark)
@@ -53,10 +56,10 @@ def png(drawn: str, scale: float) -> bytes:
 
 
 def _fitted(sheet: dict[str, Any], width: int, columns: int, dark: bool) -> tuple[str | None, int]:
-    """Returns the drawing, None if its panels would be too narrow, and the width that it needs."""
+    """Returns the drawing, or None if its panels would be too narrow, and the width that it needs."""
     narrowest = NARROWEST if columns == 1 else CRAMPED
     panel, right = max(narrowest, width // columns - 200), 0
-    # Drawing takes long. The panels with the longest texts usually give the right width already.
+    # Drawing is slow. First draw only the panels with the longest texts, which usually give the right width.
     trial = _widest(sheet, columns)
     for _ in range(TRIES):
         drawn = _svg(trial, panel, dark, right)
@@ -67,7 +70,7 @@ def _fitted(sheet: dict[str, Any], width: int, columns: int, dark: bool) -> tupl
         rest = width - taken
         if rest == right and trial is sheet:
             return drawn, needed
-        # Rounded down, also below zero: the drawing must not be too wide.
+        # Rounded down, also below zero, because the drawing must not be too wide.
         panel, right, trial = panel + rest // columns, rest % columns, sheet
         if panel < narrowest:
             break
@@ -75,7 +78,7 @@ def _fitted(sheet: dict[str, Any], width: int, columns: int, dark: bool) -> tupl
 
 
 def _widest(sheet: dict[str, Any], columns: int) -> dict[str, Any]:
-    """The sheet with one panel in each column: the one with the longest record."""
+    """Returns the sheet with only one panel in each column, the one with the longest record."""
     (grid,) = sheet["vconcat"]
     if len(grid["concat"]) <= 2 * columns:
         return sheet

@@ -12,17 +12,18 @@ from dyno.report.charts.chart import ENGINE, REMARKS, Chart, Column, Record, Sel
 from dyno.results import Run
 
 SERVICE, RESPONSE = "service time", "response time"
-# The median, and ten steps to each further nine.
+# Percentiles of the curve: the median, and ten steps for each further nine.
 GRID = tuple(sorted({50.0, *(round(100 - 10 ** (2 - step / 10), 6) for step in range(51))}))
 MARKED = (50.0, 90.0, 99.0, 99.9, 99.99, 99.999)
 REMAINING = 10
-"""A curve ends where fewer operations than this took longer: beyond, chance would draw it."""
+"""A curve ends at the percentile that fewer operations than this exceed: beyond it, the curve would be chance."""
 FIGURES = ("p50", "p90", "p99", "p999", "max")
 
 
 def select(run: Run, selector: Selector) -> Iterator[Record]:
-    """A record for each curve: parallel lists, which the specification flattens, and the figures of the table.
-    Decodes histograms of selected rows only."""
+    """Yields a record for each curve, with parallel lists (which the specification flattens) and the figures of the
+    table. Decodes only the histograms of selected rows.
+    """
     for row, record in valid_rows(run):
         if not selector(record):
             continue
@@ -32,13 +33,13 @@ def select(run: Run, selector: Selector) -> Iterator[Record]:
             (RESPONSE, [sample.response for sample in summary.samples], summary.response_ns),
         )
         for kind, histograms, figures in kinds:
-            # Of all trials together: an interval never comes from inside a trial.
+            # The curve merges all trials. It has no interval, because an interval is never computed inside a trial.
             if points := dict(curve(histograms, GRID, REMAINING)):
                 yield _record(record, kind, figures, points)
 
 
 def brief(run: Run) -> list[Record]:
-    """Curves of the percentiles that every row already has: decodes no histogram."""
+    """Returns curves of the percentiles that every row already has, without decoding a histogram."""
     records = []
     for row, record in valid_rows(run):
         count = sum(sample.operations for sample in row.summary.samples)

@@ -1,7 +1,7 @@
-"""Lines over two axes: the drawing of every chart of one figure against another.
+"""Lines over two axes: draws every chart of one figure against another.
 
-Records have `x` and `y`; with intervals also `x_low`, `x_high`, `y_low` and `y_high`; and `line` and `point` if a
-parameter tells lines apart or labels the points.
+Records have `x` and `y`, and with intervals also `x_low`, `x_high`, `y_low` and `y_high`. They have `line` if lines
+belong to values of a parameter, and `point` if a parameter labels the points.
 """
 
 from __future__ import annotations
@@ -13,29 +13,29 @@ from typing import Any
 from dyno.report.charts import theme, vega
 
 TICKS = [step * 10**power for power in range(14) for step in (1, 2, 5)]
-"""Ticks of a logarithmic axis, and those below 1."""
+"""Ticks of a logarithmic axis from 1 up. FINER_TICKS has those below 1."""
 FINER_TICKS = [step * 10.0**power for power in range(-6, 0) for step in (1, 2, 5)]
 CROSS = "M-1,-1L1,1M-1,1L1,-1"
-"""Path of an x, which marks where a line ends."""
+"""Path of an x, which marks the end of a line."""
 KINDS = {"items": "rate", "bytes": "bandwidth", "ns": "ns"}
-"""How figures of a metric are written, by the metric's kind."""
+"""Format of a metric's figures, by the metric's kind."""
 
 
 @dataclass(frozen=True)
 class Side:
-    """An axis."""
+    """An axis of a line chart."""
 
     title: str
     kind: str
-    """How its figures are written: see `vega.figure`."""
+    """Format of its figures: see `vega.figure`."""
     log: bool = False
     interval: bool = False
     """Whether records may have intervals."""
     from_zero: bool = False
     ticks: Sequence[float] = ()
-    """The measured values, if they are few and the same for all."""
+    """The measured values, if they are few and the same for all lines."""
     marks: Sequence[tuple[float, str]] = ()
-    """Values to mark by a line across, with their names."""
+    """Values to mark by a line across the chart, with their names."""
 
     def encoding(self, field: str) -> dict[str, Any]:
         text = vega.figure(self.kind, "datum.value")
@@ -55,8 +55,10 @@ class Side:
 def spec(
     engines: Sequence[str], x: Side, y: Side, line: str = "", point: str = "", ends: bool = False
 ) -> dict[str, Any]:
-    """`line`: a parameter with a line for each value; without it each engine has a line. `point`: a parameter that
-    labels and orders the points of a line. `ends`: whether records may say in `ends` why their line ends."""
+    """Returns the specification of the chart. `line`: a parameter, each value of which has a line; without it each
+    engine has a line. `point`: a parameter that labels and orders the points of a line. `ends`: whether records may
+    have a key `ends`, the reason why their line ends.
+    """
     look = _by_line() if line else {channel: vega.by_engine(engines, channel) for channel in ("color", "shape")}
     colour = {"color": look["color"]}
     at = {"x": x.encoding("x"), "y": y.encoding("y")}
@@ -64,7 +66,7 @@ def spec(
     layers: list[dict[str, Any]] = []
     for value, name in x.marks:
         layers = _marked(x, value, name) + layers
-    # Lines of several engines are told apart by their dashes.
+    # Dashes distinguish the lines of several engines.
     dashes = {"strokeDash": vega.by_engine(engines, "strokeDash", 900)} if line and len(engines) > 1 else {}
     order = {"order": {"field": "point" if point else "x"}}
     layers.append(vega.layer(vega.mark("line", strokeWidth=2), {**at, **order, **colour, **dashes}))
@@ -107,12 +109,12 @@ def spec(
 
 
 def _marked(x: Side, value: float, name: str) -> list[dict[str, Any]]:
-    """Layers of a line across at a value of x, with its name at the top."""
-    # Aggregated to one record: otherwise each record would draw its own line over the others'.
+    """Returns the layers of a line across at a value of x, with its name at the top."""
+    # Aggregated to one record: otherwise each record would draw the line again.
     one = [{"aggregate": [{"op": "count", "as": "n"}], "groupby": []}]
     at = {**x.encoding("x"), "datum": value}
     del at["field"]
-    # Replaces the chart's detail, whose fields the one record lacks.
+    # Replaces the chart's detail, because the aggregated record lacks its fields.
     detail = {"detail": vega.nominal("n")}
     rule = vega.mark("rule", strokeDash=[4, 4], opacity=0.7)
     text = vega.mark("text", align="right", dx=-4, dy=6, fontSize=10, text=name)
@@ -123,8 +125,9 @@ def _marked(x: Side, value: float, name: str) -> list[dict[str, Any]]:
 
 
 def _by_line() -> dict[str, Any]:
-    """Looks by the parameter `line`, in the order of the records, with one legend: of the shapes, filled with the
-    colours."""
+    """Returns encodings of colour and shape by the parameter `line`, in the order of the records. The single legend
+    shows the shapes, filled with the colours.
+    """
     legend: dict[str, Any] = {"title": None, "orient": "top", "columns": vega.MOST_COLUMNS, "symbolOpacity": 1}
     legend |= {"symbolFillColor": {"expr": "scale('color', datum.value)"}, "symbolStrokeWidth": 0}
     return {

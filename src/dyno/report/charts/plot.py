@@ -1,5 +1,6 @@
-"""Charts of a run as pictures that can be sent alone: the chosen panels on a sheet, with the run, the machine and the
-doubts. `charts.draw` draws the sheet."""
+"""Charts of a run as self-contained pictures: the chosen panels on a sheet, with the run, the machine and the doubts.
+`charts.draw` draws the sheet.
+"""
 
 from __future__ import annotations
 
@@ -21,26 +22,28 @@ from dyno.stats.compare import Table, check_baseline
 from dyno.stats.doubts import MEANINGS
 
 ONE, SEVERAL = 800, 1160
-"""Width in pixels of a single panel, and of a grid of them."""
+"""Width in pixels of a single panel, and of a grid of several."""
 TITLE, SUBTITLE, REMARK = 18, 12, 11
 """Font sizes in pixels."""
 LETTER = 0.56
-"""Width of a letter as a share of its font size, rather too wide: a long line would widen the sheet."""
+"""Estimated width of a letter as a share of its font size. It is rather too wide, because a long line would widen the
+sheet.
+"""
 MARGIN, AXIS = 24, 80
 NARROWEST = 460
-"""Least width of a panel with its axes, if there are several in a line."""
+"""Minimum width in pixels of a panel with its axes, if several are in a line."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """The part of a run to show: by default all of it."""
+    """The part of a run to show; all of it by default."""
 
     phases: Sequence[str] = ()
     tier: str | None = None
     params: Mapping[str, Sequence[str]] = field(default_factory=dict)
     engines: Sequence[str] = ()
     baseline: str | None = None
-    """Of ratios; None for the best row of each panel."""
+    """Baseline of ratios; None for the best row of each panel."""
 
     def has(self, record: Record) -> bool:
         varying = record["params"]
@@ -48,13 +51,13 @@ class Choice:
             (not self.phases or record["phase"].partition(BY)[0] in self.phases)
             and self.tier in (None, record["tier"])
             and (not self.engines or record["engine"] in self.engines)
-            # A parameter that does not vary has the chosen value: `check` refuses others.
+            # A parameter that does not vary has the chosen value, because `check` refuses other values.
             and all(str(varying[name]) in values for name, values in self.params.items() if name in varying)
         )
 
 
 class Drawing(NamedTuple):
-    """A picture to draw. It does not refer to the run, which may be large."""
+    """A picture to draw. It does not refer to the run, so that a large run can be freed."""
 
     file: str
     """The chart's name as a file name."""
@@ -67,12 +70,12 @@ class Drawing(NamedTuple):
 
 
 def chart(run: Run, name: str, by: str | None = None) -> Chart:
-    """`by`: the metric or fact of a sweep. Raises UsageError."""
+    """Returns the chart of this name. `by`: the metric or fact of a sweep. Raises UsageError."""
     by_name = {chart.name: chart for chart in charts.of(run, by)}
     parameter = name.removeprefix(sweep.PREFIX)
     is_sweep = parameter in run.cells[0].params and name == sweep.name_of(parameter)
     if is_sweep:
-        # Also with one value: the error then says that it takes several.
+        # A parameter with a single value has a chart too, so that the error can say that several values are needed.
         by_name.setdefault(name, sweep.chart(run, parameter, by))
     elif name not in by_name:
         raise UsageError(unknown(f"{run.path}: chart", name, by_name))
@@ -82,7 +85,7 @@ def chart(run: Run, name: str, by: str | None = None) -> Chart:
 
 
 def drawings(run: Run, choice: Choice, width: int | None = None) -> list[Drawing]:
-    """Drawings of all charts that have something to show. Raises UsageError if none has."""
+    """Returns the drawings of all charts that have something to show. Raises UsageError if there are none."""
     pictures = [
         _drawing(run, chart, choice, panels, width)
         for chart in charts.of(run)
@@ -94,7 +97,7 @@ def drawings(run: Run, choice: Choice, width: int | None = None) -> list[Drawing
 
 
 def drawing(run: Run, chart: Chart, choice: Choice, width: int | None = None) -> Drawing:
-    """Drawing of one chart. Raises UsageError if it has nothing to show."""
+    """Returns the drawing of one chart. Raises UsageError if it has nothing to show."""
     chosen = _panels(run, chart, choice)
     if not chosen:
         some = "of what was chosen " if _panels(run, chart, Choice()) else ""
@@ -103,8 +106,9 @@ def drawing(run: Run, chart: Chart, choice: Choice, width: int | None = None) ->
 
 
 def check(run: Run, choice: Choice) -> Choice:
-    """The choice with engines as tables call them and the baseline as in the plan. Raises UsageError for names that
-    the run does not have."""
+    """Returns the choice with the engines' labels in tables, and the baseline's name in the plan. Raises UsageError
+    for names that the run does not have.
+    """
     labels = {name: cell.label for cell in run.cells for name in (cell.asked, cell.label)}
     tiers = list(dict.fromkeys(cell.tier_name for cell in run.cells if cell.tier_name))
     values = {name: list(dict.fromkeys(str(cell.params[name]) for cell in run.cells)) for name in run.cells[0].params}
@@ -123,10 +127,10 @@ def check(run: Run, choice: Choice) -> Choice:
 
 
 def _panels(run: Run, chart: Chart, choice: Choice) -> list[Panel]:
-    """The panels with something to draw."""
+    """Returns the panels with something to draw."""
 
     def baseline(table: Table) -> str | None:
-        # By default the best of the chosen engines.
+        # The default is the best of the chosen engines.
         chosen = (row.cell.asked for row, _ in table.rows if row.cell.label in choice.engines)
         return choice.baseline or next(chosen, None)
 
@@ -138,8 +142,9 @@ def _panels(run: Run, chart: Chart, choice: Choice) -> list[Panel]:
 
 
 def _records(run: Run, chart: Chart, choice: Choice) -> Iterator[Record]:
-    """The chosen records. Where computing them is slow, panels beyond the limit get their first record only: they are
-    counted and not drawn."""
+    """Yields the chosen records. If computing them is slow, panels beyond the limit get only their first record,
+    because they are counted but not drawn.
+    """
     places: set[tuple[object, ...]] = set()
 
     def selector(record: Record) -> bool:
@@ -147,7 +152,7 @@ def _records(run: Run, chart: Chart, choice: Choice) -> Iterator[Record]:
             not chart.select or len(places) <= display_limits.PANELS or place(chart, record) not in places
         )
 
-    # Records of one panel follow each other.
+    # Records of a panel follow each other.
     for record in chart.selected(run, selector):
         places.add(place(chart, record))
         yield record
@@ -167,7 +172,7 @@ def _drawing(run: Run, chart: Chart, choice: Choice, every: Sequence[Panel], wid
         engines = set(_engines(panel)[: display_limits.ROWS])
         cut.append(replace(panel, records=[record for record in panel.records if record["engine"] in engines]))
     if widest > display_limits.ROWS:
-        # Across all values of a parameter no engine is the best.
+        # The order of a panel that spans a parameter is not a ranking.
         which = "first" if chart.spans else "best"
         rest = f"The {which} {display_limits.ROWS} of up to {widest:,} engines in a panel: -e chooses others."
         left_out = f"{left_out} {rest}".strip()
@@ -178,15 +183,17 @@ def _drawing(run: Run, chart: Chart, choice: Choice, every: Sequence[Panel], wid
 def _sheet(
     run: Run, chart: Chart, choice: Choice, panels: Sequence[Panel], width: int, left_out: str
 ) -> dict[str, Any]:
-    """Specification of a sheet `width` pixels wide; the width of its panels is set by the config. `left_out`: a
-    sentence about what it does not show."""
+    """Returns the specification of a sheet that is `width` pixels wide. The width of its panels is set by the config.
+    `left_out`: a sentence about the parts that are not shown.
+    """
     facts = [_facts(panel) for panel in panels]
-    # Facts that tell panels apart are in the panels' titles, the others in the sheet's.
+    # Facts that distinguish panels are in the panels' titles, the others in the sheet's title.
     varying = [name for name in facts[0] if any(other.get(name) != facts[0][name] for other in facts)]
     titles = [row_titles.named(*(fact[name] for name in varying if name in fact)) for fact in facts]
     same = row_titles.named(*(text for name, text in facts[0].items() if name not in varying))
     engines = heading.engines(run)
-    # Of the group: panels with longer names of engines would otherwise have their titles elsewhere.
+    # Titles are aligned with the group rather than the axes: otherwise a panel with longer names would have its title
+    # elsewhere.
     views = [
         {
             **chart.spec(engines, unit_of(panel.records[0])),
@@ -221,7 +228,7 @@ def _sheet(
 
 
 def _facts(panel: Panel) -> dict[str, str]:
-    """Texts that distinguish a panel from others, by name."""
+    """Returns the texts that distinguish a panel from others, by name."""
     facts = {"phase": panel.phase, "tier": row_titles.tier(panel.tier)}
     facts |= {name: f"{name}={value}" for name, value in panel.params.items()}
     first = panel.records[0]
@@ -229,7 +236,7 @@ def _facts(panel: Panel) -> dict[str, str]:
 
 
 def _rows(run: Run, chart: Chart, choice: Choice, panels: Sequence[Panel]) -> list[Row]:
-    """The rows of the panels, also those without a figure."""
+    """Returns the rows of the panels, including those without a figure."""
     records = [record for panel in panels for record in panel.records]
     floors = any(record["floor"] for record in records)
     places, engines = {place(chart, record) for record in records}, {record["engine"] for record in records}
@@ -245,7 +252,7 @@ def _rows(run: Run, chart: Chart, choice: Choice, panels: Sequence[Panel]) -> li
 
 
 def _doubts(rows: Sequence[Row]) -> list[str]:
-    """A line for each doubt and caveat with the rows that have it, and for each row without a number."""
+    """Returns a line for each doubt and caveat with the rows that have it, and for each row without a number."""
     by_doubt: dict[str, dict[str, None]] = {}
     for row in rows:
         for doubt in row.doubts:
@@ -260,7 +267,7 @@ def _doubts(rows: Sequence[Row]) -> list[str]:
 
 
 def _sentences(run: Run, chart: Chart, panels: Sequence[Panel], titles: Sequence[str]) -> list[str]:
-    """What the chart says of its panels, with the panel's title if it has one."""
+    """Returns the chart's sentences about its panels, each with the panel's title if there is one."""
     by_place: dict[str, list[Record]] = {}
     for sentence in chart.says(run):
         by_place.setdefault(repr((sentence["phase"], sentence["tier"], sentence["params"])), []).append(sentence)

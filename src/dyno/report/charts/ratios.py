@@ -1,4 +1,4 @@
-"""The chart of ratios: every engine against a baseline, with intervals and verdicts."""
+"""The chart of ratios: every engine compared with a baseline, with intervals and verdicts."""
 
 from __future__ import annotations
 
@@ -13,38 +13,49 @@ from dyno.results import Run
 from dyno.stats import compare
 from dyno.stats.compare import Comparison, Table
 
-# A logarithmic scale leaves some of its labels empty; of nine ticks per power of ten these still drop 4, 6, 8 and 9.
+# A logarithmic scale leaves some of its labels empty. Of nine ticks per power of ten, this expression also drops 4,
+# 6, 8 and 9.
 TICK_TEXT = (
     f"datum.label === '' || test(/^[0.]*[4689]0*$/, datum.value) ? '' : {vega.figure('factor', 'datum.value')}"
 )
 
 
 def records(run: Run) -> list[Record]:
-    """Ratios of every engine to every other. If those are too many, to the best of each place only."""
+    """Returns the ratios of every engine to every other. If there are too many, returns only those to the best of
+    each place.
+    """
     if not has_all(run):
         return against(run, lambda table: None)
     best = {(id(table.rows[0][0].cell), table.phase) for table in compare.tables(run)}
 
     def axis(pair: Comparison) -> str:
-        """Ratios to the best of each place share an axis; so do all ratios to one other engine."""
+        """Returns the key of the pair's axis. Ratios to the best of each place share an axis, and so do all ratios to
+        one other engine.
+        """
         return "" if (id(pair.baseline), pair.phase) in best else pair.baseline.label
 
     return _records(run, compare.pairs(run), axis)
 
 
 def has_all(run: Run) -> bool:
-    """Whether every engine can be the baseline: the number of ratios is the square of the number of engines."""
+    """Returns whether every engine can be the baseline. The number of ratios grows with the square of the number of
+    engines.
+    """
     return sum(len(table.rows) * (len(table.rows) - 1) for table in compare.tables(run)) <= display_limits.RATIOS
 
 
 def against(run: Run, baseline: Callable[[Table], str | None]) -> list[Record]:
-    """Ratios to one engine of each table, None for the best. Tables without that engine have none."""
+    """Returns the ratios to one engine of each table, which is the best if `baseline` returns None. Tables without
+    that engine are skipped.
+    """
     pairs = (pair for table in compare.tables(run) for pair in compare.against(table, baseline(table)))
     return _records(run, pairs, lambda pair: "")
 
 
 def _records(run: Run, pairs: Iterable[Comparison], axis: Callable[[Comparison], str]) -> list[Record]:
-    """`axis`: key of the pairs that share an axis. Each record has its `least` and `most` ratio."""
+    """Returns the records of the pairs. `axis` returns the key of the axis that pairs share. Each record has the
+    `least` and `most` ratio on its axis.
+    """
     changing = varying(run)
     rows = {(id(row.summary.cell), row.summary.phase): row for row, _ in valid_rows(run)}
     records = []
@@ -75,7 +86,7 @@ def _records(run: Run, pairs: Iterable[Comparison], axis: Callable[[Comparison],
 
 
 def spec(engines: Sequence[str], unit: str) -> dict[str, Any]:
-    """Specification for the ratios to one baseline."""
+    """Returns the specification for the ratios to one baseline."""
     axis = {
         "title": "speed as a multiple of the baseline's",
         "labelExpr": TICK_TEXT,
@@ -100,7 +111,7 @@ def spec(engines: Sequence[str], unit: str) -> dict[str, Any]:
         "description": {"field": "spoken"},
     }
     interval = {"y": bars.y(bars.LEFT), "x": {**x, "field": "from"}, "x2": {"field": "to"}, "color": colours}
-    # Invisible ends of the axis, the same in all panels.
+    # Invisible marks at the ends of the axis, so that it is the same in all panels.
     ends = [
         vega.layer(vega.mark("tick", opacity=0), {"y": bars.y(), "x": {**x, "field": end}})
         for end in ("start", "end")

@@ -13,15 +13,17 @@ from dyno.results import Run
 
 WHOLE = "datum.value % 1 ? '' : format(datum.value, ',')"
 LEGEND_LINE = 900
-"""Symbol size of the legend: a line long enough to show its dashes."""
+"""Symbol size of the legend, large enough for a line to show its dashes."""
 EXTENT = {"minExtent": 48}
-"""Width of the left axes: both panels begin at the same place."""
+"""Minimum width of the left axes, so that both panels begin at the same place."""
 Point = tuple[float, int | None]
-"""Operations per second, and p99 in ns: None if no operation ended in the interval."""
+"""Operations per second, and the p99 in ns, which is None if no operation ended in the interval."""
 
 
 def select(run: Run, selector: Selector) -> Iterator[Record]:
-    """A record for each line: parallel lists, which the specification flattens, and the figures of the table."""
+    """Yields a record for each line, with parallel lists (which the specification flattens) and the figures of the
+    table.
+    """
     for row, record in valid_rows(run):
         points = _over_trials(row.summary.samples) if selector(record) else {}
         if len(points) < 2:
@@ -42,10 +44,10 @@ def select(run: Run, selector: Selector) -> Iterator[Record]:
 
 
 def _over_trials(samples: Sequence[Sample]) -> dict[float, Point]:
-    """By the end of each second, the medians over the trials that lasted until then.
+    """Returns the medians over the trials that lasted until the end of each second, by that end.
 
-    Only very long trials have coarser intervals than others. Then trials with finer intervals are left out, since
-    percentiles of several intervals can't be merged.
+    Only very long trials have coarser intervals than others. In that case trials with finer intervals are left out,
+    because percentiles of several intervals can't be merged.
     """
     coarsest = max((point["interval_ns"] for sample in samples for point in sample.series), default=0)
     trials = [_points(s) for s in samples if s.series and s.series[0]["interval_ns"] == coarsest]
@@ -58,8 +60,10 @@ def _over_trials(samples: Sequence[Sample]) -> dict[float, Point]:
 
 
 def _points(sample: Sample) -> dict[float, Point]:
-    """By the interval's end in seconds. An interval in which nothing ended has a rate of zero: it shows a stall.
-    The last interval is left out if the phase ended before its half, where chance decides."""
+    """Returns the points of a trial, by the end of the interval in seconds. An interval in which no operation ended
+    has a rate of zero, which shows a stall. The last interval is left out if the phase ended in its first half,
+    because its rate would be mostly chance.
+    """
     interval = sample.series[0]["interval_ns"]
     by_interval = {point["from_ns"] // interval: point for point in sample.series}
     points: dict[float, Point] = {}
@@ -73,7 +77,7 @@ def _points(sample: Sample) -> dict[float, Point]:
 
 
 def spec(engines: Sequence[str], unit: str) -> dict[str, Any]:
-    """Two panels, one below the other, over the same seconds."""
+    """Returns two panels, one below the other, over the same seconds."""
     titles = {"engine": "engine", "second": "second", "rate figure": "operations a second", "p99 figure": "p99"}
     titles |= {"remarks": "remarks"}
 

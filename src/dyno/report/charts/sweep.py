@@ -1,4 +1,4 @@
-"""Charts against a numeric parameter with several values: a metric or a fact, with a line for each engine."""
+"""Charts over a numeric parameter with several values: a metric or a fact, with a line for each engine."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NAME = f"{PREFIX}PARAM"
 
 
 def names(run: Run) -> list[str]:
-    """Names of the run's charts, clients first."""
+    """Returns the names of the run's charts, clients first."""
     return [name_of(parameter) for parameter in sorted(swept(run), key=lambda name: name != CLIENTS)]
 
 
@@ -31,7 +31,9 @@ def name_of(parameter: str) -> str:
 
 
 def chart(run: Run, parameter: str, by: str | None = None) -> Chart:
-    """`by`: a metric or a fact of the run; by default the metric by which rows are compared. Raises UsageError."""
+    """Returns the chart over a parameter. `by`: a metric or a fact of the run; by default the metric by which rows
+    are compared. Raises UsageError.
+    """
     metric = None if by is None else METRICS.get(by)
     facts = dict.fromkeys(name for attempt in run.attempts for s in attempt.samples for name in s.facts)
     if by is not None and metric is None and by not in facts:
@@ -42,7 +44,7 @@ def chart(run: Run, parameter: str, by: str | None = None) -> Chart:
     measured_at = values(run, parameter)
     marks = []
     if parameter == CLIENTS and measured_at:
-        # More clients than cores share them.
+        # The number of cores is marked: more clients than that share cores.
         count = cores(run.header.get("host", {}))
         if count is not None and measured_at[0] <= count <= measured_at[-1]:
             marks = [(count, f"{count:g} cores")]
@@ -78,7 +80,7 @@ def chart(run: Run, parameter: str, by: str | None = None) -> Chart:
 
 
 def _records(run: Run, parameter: str, metric: Metric | None, fact: str) -> list[Record]:
-    """By panel, engine and value. A run with one value has none."""
+    """Returns the records by panel, engine and value. A run with a single value has none."""
     if parameter not in swept(run):
         return []
     by_place: dict[str, list[tuple[Row, Record]]] = {}
@@ -116,7 +118,7 @@ def _records(run: Run, parameter: str, metric: Metric | None, fact: str) -> list
 
 
 def _at(run: Run, sweep: Sweep) -> Record:
-    """Phase, tier and other varying parameters of a sweep, as records have them."""
+    """Returns the phase, tier and other varying parameters of a sweep, in the form of a record."""
     params = {name: sweep.params[name] for name in varying(run) if name != sweep.parameter}
     return {"phase": sweep.phase, "tier": sweep.tier and sweep.tier.value, "params": params}
 
@@ -127,7 +129,7 @@ def _place(record: Record, parameter: str) -> str:
 
 
 def _figure(row: Row, by: Metric, fact: str) -> tuple[Estimate, Mapping[str, str]] | None:
-    """The figure of a point and how it is written; None if the row has no such figure."""
+    """Returns the figure of a point and how it is written; None if the row has no such figure."""
     summary = row.summary
     if not fact:
         figure = estimated(summary, by)
@@ -137,13 +139,13 @@ def _figure(row: Row, by: Metric, fact: str) -> tuple[Estimate, Mapping[str, str
     if not isinstance(median, (int, float)):
         return None
     samples = [value for s in summary.samples if isinstance(value := s.facts.get(fact), (int, float))]
-    # Intervals are defined for positive values only.
+    # Intervals are defined only for positive values.
     figure = estimate(samples) if samples and min(samples) > 0 else Estimate(float(median), None, None)
     return figure, {"unit": fact, "what": fact, "write": "rate"}
 
 
 def _sides(records: Sequence[Record]) -> dict[str, lines.Side]:
-    """The y axis of each unit, logarithmic if one of its panels needs it."""
+    """Returns the y axis of each unit. It is logarithmic if one of its panels needs that."""
     panels: dict[tuple[str, str], list[float]] = {}
     for record in records:
         place = repr((record["phase"], record["tier"]))
@@ -156,7 +158,7 @@ def _sides(records: Sequence[Record]) -> dict[str, lines.Side]:
 
 
 def _says(run: Run, parameter: str) -> list[Record]:
-    """Sentences about the crossings and the ends, each with its place."""
+    """Returns sentences about the crossings and the ends, each with its place."""
     sentences = [(one.sweep, [one.below.label, one.above.label], sentence(one)) for one in crossed(run)]
     sentences += [(end.sweep, [end.cell.label], ending(end)) for end in ended(run)]
     return [

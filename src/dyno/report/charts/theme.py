@@ -1,7 +1,8 @@
-"""How charts look: colours, shapes and fonts, light and dark. All colours of charts come from here.
+"""The look of charts: colours, shapes and fonts, light and dark. All colours of charts are defined here.
 
-One palette serves both backgrounds: each colour has a contrast of at least 3:1 against either, and the first five
-differ clearly to the colour-blind. Colour is never alone: an engine has its name beside it, or a shape and a dash.
+One palette serves both backgrounds: each colour has a contrast of at least 3:1 against either, and colour-blind
+people can distinguish the first five clearly. Colour is never the only distinction: an engine also has its name
+beside it, or a shape and a dash.
 """
 
 from __future__ import annotations
@@ -32,9 +33,11 @@ VERDICTS = {
 
 
 def looks(engines: Iterable[str]) -> dict[str, int]:
-    """A number for each name, which picks its colour, shape and dash. It depends on the name alone, so that an engine
-    looks the same in every run, chart and page. Of names that hash to the same colour the first by alphabet gets it,
-    the others get free ones; when the palette is used up, the remaining names share it again."""
+    """Returns a number for each name, which selects its colour, shape and dash. The number depends mostly on the name
+    alone, so that an engine looks the same in every run, chart and page. Of names that hash to the same colour, the
+    first in alphabetical order gets it, and the others get free colours. When the palette is used up, the remaining
+    names share it again.
+    """
     numbers: dict[str, int] = {}
     left, before = sorted(set(engines)), 0
     while left:
@@ -56,13 +59,13 @@ def _hash(name: str) -> int:
 
 
 def scale(engines: Sequence[str], channel: str) -> dict[str, Any]:
-    """Scale that gives each engine its "color", "shape" or "strokeDash" by its name."""
+    """Returns the scale that gives each engine its "color", "shape" or "strokeDash" by its name."""
     values, numbers = LOOKS[channel], looks(engines)
     return {"domain": list(engines), "range": [values[numbers[name] % len(values)] for name in engines]}
 
 
 def config(dark: bool = False) -> dict[str, Any]:
-    """A Vega-Lite config with a transparent background."""
+    """Returns a Vega-Lite config with a transparent background."""
     text, dim, grid = ("#e6e8eb", "#9aa3ae", "#2e343d") if dark else ("#1f2328", "#59636e", "#e3e6ea")
     labels = {"labelColor": text, "titleColor": dim, "labelFontSize": 12, "titleFontSize": 12}
     title = {"subtitleColor": dim, "subtitleFontSize": 12, "subtitleLineHeight": 16, "subtitlePadding": 6}
@@ -80,7 +83,7 @@ def config(dark: bool = False) -> dict[str, Any]:
         "rule": {"color": text},
         "style": {
             "remark": {"fill": dim, "fontSize": 11},
-            # Visible both on the bar and beside it.
+            # The colour is visible both on the bar and beside it.
             "interval": {"stroke": text, "strokeWidth": 1.5},
             "cap": {"stroke": text, "strokeWidth": 1.5},
             "cut": {"color": text},

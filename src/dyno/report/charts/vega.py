@@ -1,6 +1,6 @@
 """Building blocks of Vega-Lite specifications: figures as text, encodings, layers, clipped intervals.
 
-Every chart is put together from these. `dyno.report.tables.units` writes the same figures in Python.
+All charts are built from these. `dyno.report.tables.units` writes the same figures in Python.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Json = dict[str, Any]
 DIGITS = "'.3~r'"
 TICKS = 5
 FROM_ZERO = {"zero": True, "nice": TICKS}
-"""A scale from zero to a tick."""
+"""A scale that begins at zero and ends at a tick."""
 DECADES = [10**power for power in range(13)]
 """Ticks of a logarithmic axis of ns."""
 SCALES: dict[str, tuple[tuple[float, str], ...]] = {
@@ -33,16 +33,20 @@ MOST_COLUMNS = 6
 LETTER, SYMBOL = 7, 40
 """Estimated width of a letter and of a symbol in a legend, in pixels, rather too wide than too narrow."""
 BEYOND_FACTOR, BEYOND_SHARE = 2.0, 0.25
-"""How far an interval may reach beyond the outermost points: a factor on a logarithmic axis, else a share of what the
-points span or of the largest. A single wide interval would otherwise squash all points."""
+"""How far an interval may reach beyond the outermost points. On a logarithmic axis, the first is a factor. On other
+axes, the second is a share of the points' span, or of the largest point if that is larger. Without a limit, a single
+wide interval would squash all points.
+"""
 
 
 def figure(kind: str, value: str) -> str:
-    """Vega expression for the text of a number, as '813 k', '1.2 µs' or '9.39 MiB'. `value`: an expression."""
+    """Returns a Vega expression for the text of a number, as '813 k', '1.2 µs' or '9.39 MiB'. `value` is an
+    expression.
+    """
     if kind in FORMATS:
         return FORMATS[kind].format(value)
     *upper, (_, last) = SCALES[kind]
-    # From 0.9995 on: 999.6 would be rounded to '1000 k' instead of '1 M'.
+    # A unit begins at 0.9995 of its size, because 999.6 would be rounded to '1000 k' instead of '1 M'.
     cases = [
         f"{value} >= {size * 0.9995:.10g} ? format({value} / {size:.10g}, {DIGITS}) + '{unit}' : "
         for size, unit in upper
@@ -51,32 +55,32 @@ def figure(kind: str, value: str) -> str:
 
 
 def literal(text: str) -> str:
-    """A string literal of a Vega expression. Text from a run file must pass through here."""
+    """Returns a string literal of a Vega expression. Text from a run file must be passed through this function."""
     return json.dumps(text)
 
 
 def known(value: str, text: str) -> str:
-    """Vega expression: `text` if the value is known, else a dash."""
+    """Returns a Vega expression that is `text` if the value is known, else a dash."""
     return f"(isValid({value}) ? {text} : '–')"
 
 
 def interval_text(kind: str, low: str, high: str) -> str:
-    """Vega expression for an interval, a dash without one."""
+    """Returns a Vega expression for the text of an interval, which is a dash if there is no interval."""
     return known(low, f"{figure(kind, low)} + ' – ' + {figure(kind, high)}")
 
 
 def calculate(fields: Mapping[str, str]) -> list[Json]:
-    """Transforms that add a field for each expression."""
+    """Returns transforms that add a field for each expression."""
     return [{"calculate": expression, "as": name} for name, expression in fields.items()]
 
 
 def spoken(*parts: str) -> Json:
-    """Transform that adds `spoken`: what a screen reader says of a mark. Remarks come last."""
+    """Returns a transform that adds `spoken`, the text that a screen reader reads for a mark. Remarks come last."""
     return {"calculate": " + ', ' + ".join(parts) + " + (datum.remarks ? ', ' + datum.remarks : '')", "as": "spoken"}
 
 
 def tooltip(titles: Mapping[str, str]) -> list[Json]:
-    """Encoding of a tooltip, from titles by field."""
+    """Returns the encoding of a tooltip, from titles by field."""
     # Vega-Lite turns titles into an expression and escapes quotation marks in it, but not backslashes.
     return [{"field": field, "title": title.replace("\\", "\\\\")} for field, title in titles.items()]
 
@@ -90,32 +94,33 @@ def nominal(field: str, **more: Any) -> Json:
 
 
 def mark(kind: str, **look: Any) -> Json:
-    """A mark that screen readers pass over."""
+    """Returns a mark that screen readers skip."""
     return {"type": kind, "aria": False, **look}
 
 
 def layer(look: str | Json, encoding: Json, *filters: str) -> Json:
-    """A layer of the records that pass the filters."""
+    """Returns a layer of the records that pass the filters."""
     drawn = {"mark": look, "encoding": encoding}
     return {"transform": [{"filter": test} for test in filters], **drawn} if filters else drawn
 
 
 def by_engine(engines: Sequence[str], channel: str, symbol: int = 80) -> Json:
-    """Encoding that tells engines apart by "color", "shape" or "strokeDash", with a legend above the chart whose
-    symbols take `symbol` square pixels. Vega-Lite merges the legends of a chart's channels into one."""
+    """Returns an encoding that distinguishes engines by "color", "shape" or "strokeDash". It has a legend above the
+    chart, whose symbols take `symbol` square pixels. Vega-Lite merges the legends of a chart's channels into one.
+    """
     legend = {"title": None, "orient": "top", "columns": legend_columns(engines, 560), "symbolLimit": 0}
     legend |= {"symbolOpacity": 1, "symbolSize": symbol}
     return nominal("engine", scale=theme.scale(engines, channel), legend=legend)
 
 
 def legend_columns(engines: Sequence[str], width: int) -> int:
-    """Number of columns of a legend in `width` pixels."""
+    """Returns the number of columns of a legend that is `width` pixels wide."""
     longest = max((len(engine) for engine in engines), default=0) * LETTER + SYMBOL
     return max(1, min(MOST_COLUMNS, width // longest))
 
 
 def limit_legends(spec: Any, engines: Sequence[str], columns: int | None = None) -> None:
-    """Limits legends to these engines. Colours do not change. The same as `limitLegends` in figure.js."""
+    """Limits legends to these engines, without changing colours. It does the same as `limitLegends` in figure.js."""
     for part in spec.values() if isinstance(spec, dict) else spec if isinstance(spec, list) else ():
         limit_legends(part, engines, columns)
     if isinstance(spec, dict) and spec.get("field") == "engine" and spec.get("legend"):
@@ -123,14 +128,16 @@ def limit_legends(spec: Any, engines: Sequence[str], columns: int | None = None)
 
 
 def outermost(point: str) -> list[Json]:
-    """Transforms that give each record the `least` and `most` of an expression over all records."""
+    """Returns transforms that give each record the `least` and `most` value of an expression over all records."""
     ends = [{"op": op, "field": "point", "as": name} for op, name in (("min", "least"), ("max", "most"))]
     return [*calculate({"point": point}), {"joinaggregate": ends}]
 
 
 def clip(log: bool = False, low: str = "low", high: str = "high") -> list[Json]:
-    """Transforms that clip each record's interval to `from` and `to`, say by `less` and `more` on which side it was
-    clipped, and by `start` and `end` how far the axis may reach. They need `least` and `most`."""
+    """Returns transforms that clip each record's interval. `from` and `to` are the ends of the clipped interval,
+    `less` and `more` say on which side it was clipped, and `start` and `end` limit the axis. The records need `least`
+    and `most`.
+    """
     room = f"max(datum.most - datum.least, abs(datum.most)) * {BEYOND_SHARE}"
     valid = f"isValid(datum.{low}) && isValid(datum.{high})"
     return calculate(
@@ -146,7 +153,7 @@ def clip(log: bool = False, low: str = "low", high: str = "high") -> list[Json]:
 
 
 def arrows(encoding: Json, channel: str, *filters: str, **look: Any) -> list[Json]:
-    """Layers of arrows at the clipped ends of intervals. `encoding`: of the other channels."""
+    """Returns layers of arrows at the clipped ends of intervals. `encoding`: the encodings of the other channels."""
     shapes = {"x": ("triangle-left", "triangle-right"), "y": ("triangle-down", "triangle-up")}[channel]
     return [
         layer(

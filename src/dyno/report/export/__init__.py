@@ -1,1 +1,1 @@
-"""A run as JSON, CSV, Parquet and Markdown."""
+"""Exports a run as JSON, CSV, Parquet and Markdown."""

@@ -1,8 +1,8 @@
 """A run as tables for programs that do their own statistics: CSV, Parquet and, for samples, JSON.
 
-There are two tables: a row for each cell and phase, and a row for each sample. A column has the same name and type in
-every run. Columns are documented in docs/columns.md and docs/measured-quantities.md, which a test compares with this
-module.
+There are two tables: one with a row for each cell and phase, and one with a row for each sample. A column has the
+same name and type in every run. Columns are documented in docs/columns.md and docs/measured-quantities.md, which a
+test compares with this module.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ ORDER = (
     *("late", "temperature", "residency", "bytes_on_disk", "written_bytes", "payload_bytes", "write_amplification"),
     *("client", "server", "device"),
 )
-"""Order of the measured and computed quantities in both tables. Quantities that it lacks follow."""
+"""Order of the measured and computed quantities in both tables. Quantities that are not listed come last."""
 # Columns of quantities that are computed from measured ones.
 COMPUTED_OF_CELLS: Mapping[str, Columns] = {
     "per_second": {
@@ -58,12 +58,12 @@ COMPUTED_OF_SAMPLES: Mapping[str, Columns] = {
 
 
 def _columns(table: str, computed: Mapping[str, Columns]) -> Columns:
-    """Columns of the measured quantities that the table shows, and of computed ones, in their order."""
+    """Returns the columns of the table's measured and computed quantities, in their order."""
     known = {**{each.name: each.columns_of(table) for each in FIELDS}, **computed}
     return {column: kind for name in dict.fromkeys((*ORDER, *known)) for column, kind in known.get(name, {}).items()}
 
 
-# The parameters stand between these and the figures.
+# The columns of the parameters are between NAMES and the figures.
 NAMES: Columns = {**dict.fromkeys(("suite", "engine", "phase", "tier"), TEXT), "floor": BOOLEAN, "awake": BOOLEAN}
 REMARKS: Columns = {"version": TEXT, "caveats": CODES, "doubts": CODES}
 CELLS: Columns = {
@@ -85,7 +85,7 @@ SAMPLES: Columns = {
 
 @dataclass(frozen=True)
 class Table:
-    """Every row has a value for each column; unknown is None."""
+    """A table in which every row has a value for each column; unknown values are None."""
 
     name: str
     columns: Columns
@@ -93,12 +93,12 @@ class Table:
 
 
 def cells(run: Run) -> Table:
-    """A row for each cell and phase."""
+    """Returns a row for each cell and phase."""
     return _table("cells", CELLS, run, ({**_names(row), **_cell(row)} for row in _rows(run)))
 
 
 def samples(run: Run) -> Table:
-    """A row for each sample. Samples that don't count have no figures, and the reason."""
+    """Returns a row for each sample. A sample that doesn't count has the reason instead of figures."""
     rows = (
         {**_names(row), **_sample(row, attempt, sample)}
         for row in _rows(run)
@@ -126,7 +126,7 @@ def _table(name: str, columns: Columns, run: Run, rows: Iterable[Mapping[str, An
 
 
 def _params(run: Run) -> Columns:
-    """Columns of parameters, with the type that suits all values of each: text for 'max' and 1000."""
+    """Returns the columns of parameters. A column's type suits all values: it is text for 'max' and 1000."""
     values: dict[str, list[Any]] = {}
     for cell in run.cells:
         for name, value in cell.params.items():
@@ -135,7 +135,9 @@ def _params(run: Run) -> Columns:
 
 
 def _facts(run: Run) -> Columns:
-    """Columns of the samples' facts: text or, since medians may have fractions, number."""
+    """Returns the columns of the samples' facts. A column of numbers is of floats, because medians may have
+    fractions.
+    """
     values: dict[str, list[Any]] = {}
     for attempt in run.attempts:
         for sample in attempt.samples:
@@ -154,7 +156,9 @@ def _kind(values: Sequence[Any]) -> str:
 
 
 def _as(kind: str | None, value: Any) -> Any:
-    """Converts the value of a parameter or a fact to the type of its column; None: leaves it as it is."""
+    """Converts the value of a parameter or a fact to the type of its column. If `kind` is None, returns the value
+    unchanged.
+    """
     if value is None:
         return None
     return str(value) if kind == TEXT else float(value) if kind == NUMBER else value
@@ -213,7 +217,7 @@ def _sample(row: Row, attempt: Attempt, sample: Sample) -> dict[str, Any]:
 
 
 def _why(row: Row, attempt: Attempt, sample: Sample) -> str | None:
-    """Why a sample is not in the row's figures; None if it is."""
+    """Returns why a sample is not in the row's figures; None if it is."""
     if sample.void is not None:
         return f"void: {sample.void}"
     if row.summary.why is not None:
@@ -235,7 +239,7 @@ def _measured(sample: Sample) -> dict[str, Any]:
 
 
 def _figures(table: str, values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of the measured quantities that the table shows, by column."""
+    """Returns the values of the measured quantities that the table shows, by column."""
     shown = (each for each in FIELDS if table in each.shown)
     return {column: figure for each in shown for column, figure in each.figures(values[each.name]).items()}
 
@@ -245,7 +249,7 @@ def _codes(caveats: Sequence[Caveat]) -> list[str]:
 
 
 def about(run: Run) -> dict[str, Any]:
-    """Metadata of a table: origin, plan, machine, and doubts about the whole run."""
+    """Returns the metadata of a table: origin, plan, machine, and doubts about the whole run."""
     return {
         "schema": SCHEMA,
         "suite": run.plan["suite"],
@@ -258,29 +262,30 @@ def about(run: Run) -> dict[str, Any]:
 
 
 def as_json(table: Table, run: Run) -> Iterator[str]:
-    """Yields the text in pieces."""
+    """Yields the table's JSON in pieces."""
     return json_stream.pieces({**about(run), table.name: iter(table.rows)})
 
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
-"""Beginnings of text that spreadsheets evaluate as a formula (OWASP, "CSV Injection")."""
+"""First characters of a text that spreadsheets evaluate as a formula (OWASP, "CSV Injection")."""
 
 
 def _inert(value: Any) -> Any:
-    """Puts an apostrophe before text that a spreadsheet would evaluate, but not before numbers."""
+    """Prefixes a text that a spreadsheet would evaluate with an apostrophe; numbers stay as they are."""
     live = isinstance(value, str) and value.startswith(_FORMULA) and not _NUMBER.fullmatch(value)
     return f"'{value}" if live else value
 
 
 def as_csv(table: Table) -> str:
-    """CSV: codes are joined by semicolons, unknown is empty. Text that a spreadsheet would evaluate has an apostrophe
-    before it."""
+    """Returns the table as CSV. Codes are joined by semicolons, and unknown values are empty. A text that a
+    spreadsheet would evaluate is prefixed with an apostrophe.
+    """
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(map(_inert, table.columns))
     for row in table.rows:
-        # Each code separately, since some spreadsheets split cells at semicolons.
+        # Each code is checked separately, because some spreadsheets split cells at semicolons.
         cells = (
             ";".join(map(_inert, row[name])) if kind == CODES else _inert(row[name])
             for name, kind in table.columns.items()
@@ -290,7 +295,7 @@ def as_csv(table: Table) -> str:
 
 
 def as_parquet(table: Table, run: Run) -> bytes:
-    """Raises UsageError without pyarrow."""
+    """Returns the table as a Parquet file. Raises UsageError without pyarrow."""
     arrow = as_arrow(table, run)
     from pyarrow import parquet
 
@@ -300,8 +305,9 @@ def as_parquet(table: Table, run: Run) -> bytes:
 
 
 def as_arrow(table: Table, run: Run) -> Any:
-    """A `pyarrow.Table` with the metadata of `about`, by names that begin with `dyno.`. Raises UsageError without
-    pyarrow."""
+    """Returns a `pyarrow.Table`. Its metadata is that of `about`, with the prefix `dyno.`. Raises UsageError without
+    pyarrow.
+    """
     try:
         import pyarrow
     except ImportError:
@@ -324,14 +330,15 @@ def as_arrow(table: Table, run: Run) -> Any:
     try:
         rows = [{**row, **{name: _moment(row[name]) for name in moments}} for row in table.rows]
         return pyarrow.Table.from_pylist(rows, schema)
-    # A value of another type than the run file's format says.
+    # A value has another type than the run file's format declares.
     except (TypeError, ValueError, OverflowError) as error:
         raise damaged(run.path, error) from None
 
 
 def as_pandas(table: Table, run: Run) -> Any:
-    """A `pandas.DataFrame` in which unknown is NA, with the metadata of `about` as `attrs`. Raises UsageError without
-    pandas."""
+    """Returns a `pandas.DataFrame` in which unknown values are NA. Its `attrs` are the metadata of `about`. Raises
+    UsageError without pandas.
+    """
     try:
         import pandas
     except ImportError:
@@ -352,5 +359,5 @@ def as_pandas(table: Table, run: Run) -> Any:
 
 
 def _moment(text: str) -> datetime:
-    """The moment in UTC, without a zone: some readers of Parquet need further libraries for zones."""
+    """Returns the time in UTC, without a zone, because some readers of Parquet need further libraries for zones."""
     return datetime.fromisoformat(text).astimezone(timezone.utc).replace(tzinfo=None)

@@ -22,18 +22,18 @@ SCHEMA = 1
 
 
 def as_data(run: Run) -> dict[str, Any]:
-    """The run as plain JSON; unknown is None."""
+    """Returns the run as plain JSON; unknown values are None."""
     data = _data(run)
     return {**data, "cells": list(data["cells"])}
 
 
 def as_json(run: Run, prices: Prices | None = None) -> Iterator[str]:
-    """Yields the text of the JSON in pieces, with the costs of rows if there are prices."""
+    """Yields the text of the JSON in pieces. With `prices`, it includes the costs of rows."""
     return json_stream.pieces({**_data(run), **({} if prices is None else {"costs": _costs(run, prices)})})
 
 
 def as_dense_json(run: Run) -> Iterator[str]:
-    """Yields the text of the JSON without white space, in pieces."""
+    """Yields the text of the JSON in pieces, without white space."""
     return json_stream.dense(_data(run))
 
 
@@ -118,11 +118,11 @@ def _absent(absence: Absence) -> dict[str, Any]:
 
 
 def _loop(summary: CellSummary) -> dict[str, Any] | None:
-    """The measuring loop of the row's last trial."""
+    """Returns the measuring loop of the row's last trial."""
     known = [attempt.loop for attempt in summary.attempts if attempt.loop is not None]
     return dict(known[-1]) if known else None
 
 
 def as_csv(run: Run) -> str:
-    """CSV with a line for each cell and phase."""
+    """Returns CSV with a line for each cell and phase."""
     return data_tables.as_csv(data_tables.cells(run))

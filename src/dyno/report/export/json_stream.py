@@ -1,4 +1,4 @@
-"""Writes JSON piece by piece: the whole text of a large run would take more memory than the run."""
+"""Writes JSON piece by piece, because the whole text of a large run would take more memory than the run."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import Any
 
 
 def pieces(data: Mapping[str, Any]) -> Iterator[str]:
-    """Yields the text that `json.dumps(data, indent=2)` returns, with a line break at the end. An iterator among the
-    values is written as a list, and consumed as the text is."""
+    """Yields the text that `json.dumps(data, indent=2)` would return, with a line break at the end. An iterator among
+    the values is written as a list, and is consumed while the text is read.
+    """
     before = "{\n  "
     for name, value in data.items():
         yield f"{before}{json.dumps(name)}: "
@@ -31,7 +32,7 @@ def _indented(value: Any, line: str) -> str:
 
 
 def dense(data: Mapping[str, Any]) -> Iterator[str]:
-    """Yields the same JSON without white space and without escapes for non-ASCII letters."""
+    """Yields the JSON without white space and without escapes for non-ASCII letters."""
     before = "{"
     for name, value in data.items():
         yield f"{before}{compact(name)}:"

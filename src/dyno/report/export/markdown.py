@@ -1,4 +1,4 @@
-"""A run as Markdown, for a README or an issue, and as HTML, for a notebook: the same tables and notes."""
+"""A run as Markdown, for a README or an issue, and as HTML, for a notebook, with the same tables and notes."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from dyno.stats.doubts import machine
 
 
 def as_markdown(run: Run) -> str:
-    """The plan and the machine, the answers, a table for each phase and tier, and all doubts. A suite's own table
-    replaces those by phase, unless its layout says otherwise."""
+    """Returns the plan and the machine, the answers, a table for each phase and tier, and all doubts. A suite's own
+    table replaces those by phase, unless its layout keeps them.
+    """
     of = groups(run)
     own = wide.tables(run, of)
     if own and not wide.beside(run):
