@@ -1,6 +1,6 @@
-"""A run in the formats of other tools: CI servers, dashboards and plotters. docs/ci.md describes them.
+"""Exports a run in the formats of other tools: CI servers, dashboards and plotters. docs/ci.md describes the formats.
 
-They leave out null engines, which measure Dyno's own cost.
+Null engines are left out, because they measure Dyno's own cost.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ BENCHER_MEASURES = {
     "latency-p99": "p99",
     "response-p99": "response-p99",
 }
-"""Our metric of each measure."""
+"""Dyno's metric for each measure of Bencher."""
 HLOG_COLUMNS = '"StartTimestamp","Interval_Length","Interval_Max","Interval_Compressed_Histogram"'
 QUANTILES = {"p50": "0.5", "p90": "0.9", "p95": "0.95", "p99": "0.99", "p999": "0.999", "max": "1"}
 GAUGES = {
@@ -46,8 +46,9 @@ SUMMARIES = {
 
 
 def bencher(run: Run) -> str:
-    """Bencher Metric Format: rows with a number, their measures with intervals. Throughput is in items per second,
-    latency in ns, CPU time in ns per item."""
+    """Returns Bencher Metric Format: rows with a number, and their measures with intervals. Throughput is in items
+    per second, latency in ns, CPU time in ns per item.
+    """
     return json.dumps({name: _measures(row) for name, row in named_rows(run) if row.valid}, indent=2) + "\n"
 
 
@@ -65,7 +66,9 @@ def _measures(row: CellSummary) -> dict[str, Any]:
 
 
 def github_action(run: Run) -> str:
-    """For its tool `customBiggerIsBetter`: throughput of rows with a number, with the interval."""
+    """Returns JSON for github-action-benchmark's tool `customBiggerIsBetter`: the throughput of rows with a number,
+    with its interval.
+    """
     entries = []
     for name, row in named_rows(run):
         if (rate := row.throughput) is not None:
@@ -78,8 +81,10 @@ def github_action(run: Run) -> str:
 
 
 def pyperf(run: Run) -> str:
-    """pyperf's JSON, version 1.0: a benchmark for each row with a number, a run for each trial. Its one value is
-    seconds per item (elapsed time divided by items), so that `pyperf compare_to` compares throughput."""
+    """Returns pyperf's JSON, version 1.0, with a benchmark for each row with a number, and a run for each trial. The
+    single value of a run is seconds per item (elapsed time divided by items), so that `pyperf compare_to` compares
+    throughput.
+    """
     host = run.header.get("host")
     cpu = host.get("cpu") if isinstance(host, dict) else None
     model = cpu.get("model") if isinstance(cpu, dict) else None
@@ -107,9 +112,10 @@ def _benchmark(name: str, row: CellSummary) -> dict[str, Any]:
 
 
 def hlog(run: Run) -> str:
-    """HdrHistogram's interval log, version 1.2: a line for each trial and phase whose operations were timed one by
-    one, with all latencies in ns, tagged by row. A line starts with its trial: a run file has no start times of
-    phases. The column of the maximum is in ms, as usual in such logs."""
+    """Returns HdrHistogram's interval log, version 1.2. It has a line for each trial and phase whose operations were
+    timed one by one, with all latencies in ns, tagged by row. A line has the start time of its trial, because a run
+    file has no start times of phases. The column of the maximum is in ms, as usual in such logs.
+    """
     lines = []
     for name, row in named_rows(run):
         # A tag can't contain commas or blanks.
@@ -125,7 +131,7 @@ def hlog(run: Run) -> str:
                 encoded = b64encode(sample.histogram).decode()
                 figures = f"{start:.3f},{sample.elapsed_ns / 1e9:.3f},{most / 1e6:.3f},{encoded}"
                 lines.append((start, f"Tag={tag},{figures}"))
-    # Readers expect the order of time.
+    # Readers expect lines in the order of time.
     lines.sort(key=lambda line: line[0])
     head = ["#[Logged with Dyno]", "#[Histogram log format version 1.2]"]
     if lines:
@@ -135,8 +141,9 @@ def hlog(run: Run) -> str:
 
 
 def openmetrics(run: Run) -> str:
-    """OpenMetrics 1.0: gauges, and latencies as summaries, in seconds and bytes. All rows, also those without a
-    number."""
+    """Returns OpenMetrics 1.0: gauges, and latencies as summaries, in seconds and bytes. It includes rows without a
+    number.
+    """
     rows = [(_labels(row), row) for _, row in named_rows(run)]
     lines: list[str] = []
     for family, help_ in GAUGES.items():
@@ -168,7 +175,7 @@ def _labels(row: CellSummary) -> dict[str, str]:
     labels["unit"] = row.unit
     if row.reported_by:
         labels["reported_by"] = row.reported_by
-    # A label's name has no other characters.
+    # Label names allow no other characters.
     params = {re.sub(r"[^a-zA-Z0-9_]", "_", f"param_{name}"): str(value) for name, value in cell.params.items()}
     return {**labels, **params}
 

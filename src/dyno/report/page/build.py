@@ -1,4 +1,6 @@
-"""Builds the page of runs: one text with everything in it, except that pages of a site share the charting library."""
+"""Builds the page of one or several runs. The page is a single self-contained text, except that the pages of a site
+share the charting library.
+"""
 
 from __future__ import annotations
 
@@ -25,13 +27,13 @@ from dyno.stats.doubts import machine
 from dyno.stats.machine import machine_doubts
 
 OPENING = "<!doctype html>\n<!-- A report of dyno -->\n"
-# In the order of their use; they are joined to one program.
+# Scripts in the order of their use. They are joined to one program.
 PROGRAM = ("base", "theme", "format", "state", "filters", "tableview", "notes", "figure", "save", "page")
 
 
 @dataclass(frozen=True)
 class Site:
-    """Addresses of what a page of a site has beside it."""
+    """Addresses of a site's shared files, relative to a page."""
 
     library: str
     home: str
@@ -40,8 +42,9 @@ class Site:
 def build(
     runs: Sequence[Run], site: Site | None = None, link: Link | None = None, prices: Prices | None = None
 ) -> str:
-    """The page, with the costs of its rows by `prices`. `link`: its future address and preview image. Raises
-    UsageError if a library is missing or a run file can't be read."""
+    """Returns the page. `prices`: the page also has the costs of its rows. `link`: the page's future address and its
+    preview image. Raises UsageError if a library is missing or a run file can't be read.
+    """
     template, library = parts.template("page.html"), "" if site else parts.library()
     program = parts.program(*(parts.text(f"{name}.js") for name in PROGRAM))
     same_name = len({run.path.name for run in runs}) < len(runs)
@@ -52,18 +55,18 @@ def build(
     pairs = together.together(runs, [one["name"] for one in shown])
     if pairs and all(pair.sections for pair in pairs):
         for one in shown:
-            # Beside the comparison with other runs, "nothing to compare" is no answer.
+            # Next to the comparison with other runs, "nothing to compare" would not be an answer.
             if one["answers"] and not one["compares"]:
                 one |= {"answers": [], "further": ([], ""), "alone": True}
     data = [payload.of_run(one["run"], one["name"], one["groups"], one["ranked"], one["charts"]) for one in shown]
     with_records = {name for one in data for name, records in one["records"].items() if records["rows"]}
     by_name = {chart.name: chart for one in shown for chart in one["charts"] if chart.name in with_records}
     start = data[0]["start"]
-    # A site has many pages: drawing charts for each would take too long.
+    # A site has many pages, and drawing charts for each would take too long.
     to_draw = [] if site else stills.chosen(shown[0]["run"], shown[0]["charts"], data[0])
     packed = [] if site else [Part("library", pack(library))]
     packed.append(Part("data", pack(compact({**payload.common(by_name.values()), "runs": data}))))
-    # Frees memory for the drawing: the data of a large run takes much.
+    # Free memory for the drawing: the data of a large run takes much of it.
     data.clear()
     trim()
     drawings = stills.stills(shown[0]["run"], to_draw)
@@ -93,7 +96,7 @@ def build(
         )
         return text
 
-    # If the page is too large already, the whole run file can't have room.
+    # If the page is already too large, the whole run file doesn't fit.
     size = sum(len(part.packed) for part in [*packed, *chain.from_iterable(one["files"] for one in shown)])
     text = page(downloads.whole) if size < MOST_BYTES else ""
     if text and len(text.encode()) <= MOST_BYTES:
@@ -102,19 +105,19 @@ def build(
     over = len(text.encode()) - MOST_BYTES
     if over <= 0 or not drawings:
         return text
-    # Drop drawings, the last ones first: the program draws these charts anyway.
+    # Drop drawings, the last ones first, because the program draws these charts anyway.
     while over > 0 and drawings:
         over -= len(drawings.popitem()[1].encode())
     return page(downloads.part)
 
 
 def _shown(at: int, run: Run, name: str, of_run: Sequence[Chart]) -> dict[str, Any]:
-    """What the template shows of a run."""
+    """Returns the variables of the template for one run."""
     by_place, ranked = groups(run), rankings(run)
     own = wide.tables(run, by_place)
     names = called(run)
     answers = [answer.replace(" %", "\u00a0%").partition(". ") for answer in wording.answers(run, names)]
-    # With one engine, the overview would repeat the suite's own tables.
+    # With a single engine, the overview would repeat the suite's own tables.
     alone = bool(own) and len(heading.engines(run)) == 1
     views, views_rest = ([], "") if alone else overviews(run, by_place, ranked)
     most = max(display_limits.RESULTS // max(len(by_place), 1), display_limits.FEWEST_RESULTS)

@@ -1,8 +1,8 @@
-"""The preview image beside a link to a page where people share it: the answer and its first bars.
+"""The preview image that services show for a link to a page: the answer and its first bars.
 
-Services that show previews run no program, read no SVG and need absolute addresses. So the image is a PNG beside the
-page, made only if the page's address is known. Large services show 1,200 by 630 pixels whole (The Open Graph
-protocol, "Structured Properties").
+Such services run no program, read no SVG and need absolute addresses. So the image is a PNG in a file next to the
+page, and is made only if the page's address is known. Large services show 1,200 by 630 pixels without cropping (The
+Open Graph protocol, "Structured Properties").
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from dyno.results import Run
 WIDTH, HEIGHT, EDGE = 1200, 630, 60
 HEADLINE_LINES, HEADLINE_LETTERS = 3, 50
 NAME, REMARK, FOOT = 40, 44, 100
-"""Longest texts in characters."""
+"""Maximum lengths of texts, in characters."""
 TOP, LINE = 128, 50
 """Position of the headline's first line, and the height of a line."""
 BARS, STEP = 4, 62
@@ -47,7 +47,7 @@ class Link:
 
 
 def check(url: str) -> None:
-    """Raises UsageError unless this is a page's address."""
+    """Raises UsageError unless `url` is an address for a page."""
     try:
         address = urlsplit(url)
         valid = url.lower().startswith(("https://", "http://")) and bool(address.hostname)
@@ -58,14 +58,16 @@ def check(url: str) -> None:
 
 
 def link(url: str, page: str) -> Link:
-    """Addresses of `page`, a path: below `url` if that ends in a slash, else `url` itself. Raises UsageError."""
+    """Returns the addresses of `page`, a path, and of its image. If `url` ends in a slash, the page is below it; else
+    `url` is the page's address. Raises UsageError.
+    """
     check(url)
     target = urljoin(url, quote(page)) if url.endswith("/") else url
     return Link(target, urljoin(target, quote(PurePosixPath(page).with_suffix(".png").name)))
 
 
 def png(run: Run) -> bytes:
-    """Raises UsageError if a library is missing."""
+    """Returns the image. Raises UsageError if a library is missing."""
     return draw.png(svg(run), 1.0)
 
 
@@ -73,7 +75,7 @@ def svg(run: Run) -> str:
     names = called(run)
     answers = wording.answers(run, names)
     answer = answers[0].partition(". ")[0] if answers else "No engine has a valid figure: there is no answer"
-    # Without the figures, which the bars show.
+    # The figures are removed, because the bars show them.
     plain = re.sub(rf" \([^()]*{wording.SURE}[^()]*\)", "", answer).rstrip(".")
     headline = textwrap.wrap(plain, HEADLINE_LETTERS, max_lines=HEADLINE_LINES, placeholder=" …")
     pictures = relative.pictures(run, names)
@@ -98,7 +100,7 @@ def svg(run: Run) -> str:
 
 
 def _bar(bar: relative.Bar) -> Mapping[str, Any]:
-    """A bar with its lengths in pixels."""
+    """Returns a bar with its lengths in pixels."""
     scale = (WIDTH - 2 * EDGE) / 100
     low, high = (None if part is None else EDGE + part * scale for part in (bar.low, bar.high))
     return {

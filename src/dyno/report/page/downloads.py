@@ -1,4 +1,4 @@
-"""Texts packed into the page: data for its program, and files for the reader, available without a network."""
+"""Texts packed into the page: data for its program, and files that the reader can download without a network."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST_BYTES = 2_000_000
 MOST_RUN_BYTES = 64_000_000
 """Larger run files are not packed, not even in part."""
 LARGE = 4_000_000
-"""From this size on the best compression takes too long."""
+"""From this size on, the best compression would take too long."""
 
 
 @dataclass(frozen=True)
@@ -36,11 +36,11 @@ class Download(Part):
     title: str
     kind: str
     remark: str = ""
-    """Why nothing, or only a part, is packed."""
+    """Why no file, or only a part of it, is packed."""
 
 
 def pack(text: str | bytes | Iterable[str]) -> str:
-    """Packs a text by gzip and base64. The result does not depend on how the text is split into pieces."""
+    """Packs a text with gzip and base64. The result does not depend on how the text is split into pieces."""
     pieces = iter([text] if isinstance(text, (str, bytes)) else text)
     first, size = list[bytes](), 0
     for piece in map(_encoded, pieces):
@@ -58,7 +58,7 @@ def _encoded(piece: str | bytes) -> bytes:
 
 
 def results(run: Run, at: int) -> Iterator[Download]:
-    """The results of the page's run number `at` in the formats of `dyno show`."""
+    """Yields the results of the page's run number `at`, in the formats of `dyno show`."""
     stem = _file_name(run.path.stem)
     yield Download(f"csv-{at}", pack(documents.as_csv(run)), f"{stem}.csv", "The results as CSV", "text/csv")
     packed = pack(documents.as_dense_json(run))
@@ -66,14 +66,15 @@ def results(run: Run, at: int) -> Iterator[Download]:
 
 
 def whole(run: Run, at: int) -> Download:
-    """The run file, byte for byte."""
+    """Returns the run file, byte for byte."""
     name = _file_name(run.path.name)
     return Download(f"raw-{at}", pack(run.path.read_bytes()), name, "The run file", "application/json")
 
 
 def part(run: Run, at: int) -> Download:
-    """The run file without histograms and time series, which are most of its size. It is still a valid run file. If
-    it is too large even so, nothing is packed."""
+    """Returns the run file without histograms and time series, which are most of its size. The result is still a
+    valid run file. If even that is too large, nothing is packed.
+    """
     size = run.path.stat().st_size
     if size > MOST_RUN_BYTES:
         why = f"With {size / 1e6:,.0f} MB it is too large for a page"
@@ -92,5 +93,5 @@ def part(run: Run, at: int) -> Download:
 
 
 def _file_name(name: str) -> str:
-    """File names may contain bytes that are not text."""
+    """Sanitizes a file name, which may contain bytes that are not text."""
     return sanitize(name, keep="")

@@ -1,4 +1,4 @@
-"""What pages are built from: templates, their programs, the charting library, and the policy that lets them run."""
+"""Parts of pages: templates, their programs, the charting library, and the policy that allows these to run."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from dyno.report.tables import row_titles, units
 
 NEEDS = "the report needs Jinja2 and vl-convert; install them by"
 BESIDE = "'self' file:"
-"""Policy for scripts in files beside the page: from the same server or the same directory."""
+"""Policy for scripts in files next to the page, from the same server or the same directory."""
 ENTRY = "window.vegaEmbed = vegaEmbed;"
 
 
 def text(name: str) -> str:
-    """Content of a file of this folder."""
+    """Returns the content of a file of this folder."""
     return (files(__package__) / name).read_text(encoding="utf-8")
 
 
 @lru_cache
 def template(name: str, source: Callable[[str], str] = text) -> Any:
-    """Raises UsageError if Jinja2 is missing."""
+    """Returns a Jinja2 template. Raises UsageError if Jinja2 is missing."""
     try:
         import jinja2
     except ImportError:
@@ -48,13 +48,14 @@ def template(name: str, source: Callable[[str], str] = text) -> Any:
 
 
 def library() -> str:
-    """The charting library. Raises UsageError if vl-convert is missing."""
+    """Returns the charting library. Raises UsageError if vl-convert is missing."""
     return script(draw.load(NEEDS))
 
 
 def script(vl_convert: Any) -> str:
-    """Vega, Vega-Lite and Vega-Embed as one script, which defines `window.vegaEmbed` only. It is cached on disk with
-    its checksum: bundling takes longer than building most pages."""
+    """Returns Vega, Vega-Lite and Vega-Embed as one script, which defines only `window.vegaEmbed`. It is cached on
+    disk with its checksum, because bundling takes longer than building most pages.
+    """
     file = cache() / "charts" / f"vl-convert-{vl_convert.__version__}.js"
     with suppress(OSError, ValueError):
         checksum, _, content = file.read_bytes().partition(b"\n")
@@ -62,10 +63,10 @@ def script(vl_convert: Any) -> str:
             return content.decode()
     bundle: str = vl_convert.javascript_bundle(ENTRY)
     trim()
-    # In a function, so that its thousands of names stay inside.
+    # Wrapped in a function, so that its thousands of names don't become global.
     bundle = f"(() => {{\n{bundle}\n}})();\n"
     content = bundle.encode()
-    # Without room or permission it is bundled again the next time.
+    # Without space or permission, it is bundled again the next time.
     with suppress(OSError):
         file.parent.mkdir(parents=True, exist_ok=True)
         replace(file, _checksum(content) + b"\n" + content)
@@ -82,5 +83,5 @@ def program(*scripts: str) -> str:
 
 
 def allowed(content: str) -> str:
-    """Source expression of the page's policy that allows this script or style: its hash."""
+    """Returns the source expression of the page's policy that allows this script or style: its hash."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"

@@ -1,4 +1,4 @@
-"""The data of the page's program: the choices in its filters, and the records of the charts."""
+"""Data for the page's program: the choices in its filters, and the records of the charts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dyno.stats import answer
 
 
 def common(charts: Iterable[Chart]) -> dict[str, Any]:
-    """Charts and looks, the same for all runs of the page."""
+    """Returns charts and looks, which are the same for all runs of the page."""
     keys = ("name", "file", "title", "spans", "needs")
     return {
         "charts": [
@@ -34,16 +34,16 @@ def common(charts: Iterable[Chart]) -> dict[str, Any]:
 def of_run(
     run: Run, name: str, groups: Sequence[Group], ranked: Mapping[Place, Ranking], charts: Sequence[Chart]
 ) -> dict[str, Any]:
-    """Choices, rows with their remarks, and the records of every chart."""
+    """Returns the choices, the rows with their remarks, and the records of every chart."""
     rows = [row for group in groups for row in group.rows]
     changing = varying(run)
-    # Curves with all points would be most of a large page.
+    # Curves with all their points would be most of a large page.
     brief = len(rows) > display_limits.CURVES
     packed, specs = dict[str, Any](), dict[str, Any]()
-    # One chart at a time: the records of all charts together would be most of the memory of a large page.
+    # One chart at a time: the records of all charts together would take most of the memory for a large page.
     for chart in charts:
         records = (chart.brief if brief and chart.brief else chart.records)(run)
-        # Packed as rows of values under names.
+        # Packed as rows of values, with the names stored once.
         names = list(dict.fromkeys(key for record in records for key in record))
         packed[chart.name] = {"names": names, "rows": [[record.get(key) for key in names] for record in records]}
         specs[chart.name] = {
@@ -70,7 +70,9 @@ def of_run(
 
 
 def _start(run: Run, rows: Sequence[Row], changing: Sequence[str]) -> dict[str, Any]:
-    """The place shown first: that of the first answer, in a phase with latencies if there is one."""
+    """Returns the place that the page shows first: that of the first answer, in a phase with latencies if there is
+    one.
+    """
     first = next(iter(answer.answers(run)), None)
     tier, params = (first.best.tier, first.params) if first else (run.cells[0].tier, run.cells[0].params)
     places = {r.summary.phase: r.place for r in reversed(rows) if first is None or r.tool == first.reported_by}
@@ -81,7 +83,7 @@ def _start(run: Run, rows: Sequence[Row], changing: Sequence[str]) -> dict[str, 
 
 
 def _tier(tier: Tier | None) -> str:
-    """Value of the tier's filter."""
+    """Returns the value of the tier's filter."""
     return "" if tier is None else tier.value
 
 

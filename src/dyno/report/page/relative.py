@@ -1,8 +1,8 @@
-"""Pictures of relative speeds: beside the answer, every engine as a multiple of the fastest, and below the overview,
-a small one for each phase of the first place.
+"""Pictures of relative speeds. Next to the answer, they show every engine as a multiple of the fastest. Below the
+overview, a small picture shows each phase of the first place.
 
-They are drawn when the page is built, to be seen before any program runs. Lengths are percent of the width, which
-suits telephones and large screens; texts are the page's own and never cut.
+They are drawn when the page is built, so that they are visible before any program runs. Lengths are percentages of
+the width, which suits phones and large screens. Texts belong to the page and are never cut.
 """
 
 from __future__ import annotations
@@ -19,9 +19,11 @@ from dyno.stats.answer import Answer
 from dyno.stats.verdict import Verdict
 
 BEYOND = 1.12
-"""End of the axis as a multiple of the largest point. Longer intervals are cut, or they would squash the others."""
+"""End of the axis as a multiple of the largest point. Longer intervals are cut, because they would squash the
+others.
+"""
 PHASE_SCALE = 100 / BEYOND
-"""Length of the fastest in the pictures of phases."""
+"""Length of the fastest engine's bar in the pictures of phases, in percent."""
 READS = (
     "Speed as a multiple of the fastest's, block by block. Lines and brackets:"
     f" {wording.LEVEL} intervals; an arrow marks one that goes on."
@@ -34,14 +36,14 @@ PHASES_READ = (
 
 @dataclass(frozen=True)
 class Bar:
-    """One engine."""
+    """The bar of one engine."""
 
     name: str
     colour: str
     mark: str
     """'fastest', 'equally fast', "can't tell", or empty."""
     figure: str
-    """With its interval, if there is one."""
+    """Figure with its interval, if there is one."""
     verdict: str
     at: float | None
     low: float | None = None
@@ -52,16 +54,16 @@ class Bar:
 
 @dataclass(frozen=True)
 class Picture:
-    """One answer, of one tier, combination of parameters and temperature; or one phase."""
+    """A picture of one answer (one tier, combination of parameters and temperature), or of one phase."""
 
     title: str
     bars: tuple[Bar, ...]
     one: float
-    """Length of the fastest."""
+    """Length of the fastest engine's bar, in percent."""
     rest: str = ""
     """Sentence about engines that are left out."""
     unit: str = ""
-    """Of a phase."""
+    """Unit of a phase's figures; empty in the picture of an answer."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,7 @@ class PhaseGrid:
 
 
 def pictures(run: Run, names: Mapping[str, str] | None = None) -> list[Picture]:
-    """Of the first answers that compare engines."""
+    """Returns the pictures of the first answers that compare engines."""
     changing, colours = varying(run), _colours(run)
     answers = [answer for answer in wording.called(run, names) if answer.others]
     return [_picture(answer, changing, colours) for answer in answers[: display_limits.PICTURES]]
@@ -98,7 +100,9 @@ def _picture(answer: Answer, changing: Sequence[str], colours: Mapping[str, str]
 
 
 def _measured(bar: Bar, verdict: Verdict | None, scale: float) -> Bar:
-    """The bar with its lengths if the verdict has an interval. `scale`: length of the fastest."""
+    """Returns the bar, with its lengths if the verdict has an interval. `scale`: length of the fastest engine's
+    bar.
+    """
     if verdict is None or verdict.ratio is None or verdict.low is None or verdict.high is None:
         return bar
     at, low, high = (min(part * scale, 100.0) for part in (verdict.ratio, verdict.low, verdict.high))
@@ -106,7 +110,9 @@ def _measured(bar: Bar, verdict: Verdict | None, scale: float) -> Bar:
 
 
 def phases(run: Run, views: Sequence[Overview], ranked: Mapping[Place, Ranking]) -> PhaseGrid | None:
-    """Of the first place; None if fewer than two phases compare engines: the picture beside the answer has them."""
+    """Returns the pictures of the first place's phases. None if fewer than two phases compare engines, because the
+    picture next to the answer shows a single phase.
+    """
     if not views:
         return None
     colours = _colours(run)

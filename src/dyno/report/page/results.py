@@ -1,4 +1,4 @@
-"""All results as text for static tables, and their doubts counted."""
+"""All results as text for static tables, with counts of their doubts."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ MOST_FLOORS = 4
 
 @dataclass(frozen=True)
 class Result:
-    """One row."""
+    """A row of a table of results."""
 
     name: str
     best: bool
     params: tuple[str, ...]
     figures: tuple[str, ...]
-    """Empty for an invalid row."""
+    """Texts by `Results.heads`; empty for an invalid row."""
     why: str
     """Why the row is invalid."""
     remarks: tuple[str, ...]
@@ -30,16 +30,16 @@ class Result:
 
 @dataclass(frozen=True)
 class Results:
-    """One phase at one tier."""
+    """The table of one phase at one tier."""
 
     group: Group
     heads: tuple[str, ...]
-    """Titles of the figures that any row has."""
+    """Titles of the figures that at least one row has."""
     rows: tuple[Result, ...]
     rest: str
     """Sentence about rows that are left out."""
     floors: str
-    """Null engines, in a sentence."""
+    """Sentence with the figures of null engines."""
 
 
 def results(
@@ -49,7 +49,9 @@ def results(
     apart: bool,
     most: int = display_limits.RESULTS,
 ) -> Results:
-    """`apart`: whether CPU time of clients and servers has columns of its own. `most`: number of rows."""
+    """Returns the table of a group. `apart`: whether the CPU times of clients and servers have separate columns.
+    `most`: maximum number of rows.
+    """
     engines = [row for row in group.rows if not row.summary.cell.floor]
     shown, rest = display_limits.first(engines, most, "rows", "the CSV among the downloads has all")
     figures = [_figures(row, apart) for row in shown]
@@ -72,7 +74,9 @@ def results(
 
 
 def _floors(group: Group, changing: Sequence[str]) -> str:
-    """The harness's own cost. Of many null engines the slowest and the fastest."""
+    """Returns a sentence with the harness's own cost. If there are many null engines, it names only the first and the
+    last.
+    """
     rows = [row for row in group.rows if row.summary.cell.floor]
     texts = []
     for row in rows if len(rows) <= MOST_FLOORS else [rows[0], rows[-1]]:
@@ -87,7 +91,7 @@ def _floors(group: Group, changing: Sequence[str]) -> str:
 
 
 def _figures(row: Row, apart: bool) -> dict[str, str]:
-    """Figures by title; empty for an invalid row."""
+    """Returns figures by title; empty for an invalid row."""
     summary, throughput = row.summary, row.summary.throughput
     if throughput is None:
         return {}
@@ -109,7 +113,7 @@ def _figures(row: Row, apart: bool) -> dict[str, str]:
 
 
 def against(groups: Sequence[Group]) -> list[tuple[str, str]]:
-    """The doubts of all rows: how many figures have each, and its meaning. Without null engines."""
+    """Returns the doubts of all rows without null engines: how many rows have each, and its meaning."""
     rows = [row for group in groups for row in group.rows if not row.summary.cell.floor]
     missing = sum(not row.summary.valid for row in rows)
     lines = [(f"{missing} of {len(rows)}", "have no number: the results say why")] if missing else []

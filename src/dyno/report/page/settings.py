@@ -10,22 +10,22 @@ from dyno.report.tables import row_titles, units
 from dyno.results import Run
 
 GIB = 1 << 30
-# Keys of the plan with a flag of the same name.
+# Keys of the plan that have a flag of the same name.
 FLAGS = ("samples", "seed", "budget", "duration", "warmup", "arrivals", "loop", "timeout", "retries")
-# Parameters of every suite, which have flags of their own.
+# Parameters of every suite, which have their own flags.
 OWN_FLAGS = ("clients", "rate")
 
 Facts = list[tuple[str, str]]
 
 
 def plan(run: Run) -> Facts:
-    """The plan, and the parameters with all their values."""
+    """Returns the plan, and the parameters with all their values."""
     facts = [(name, written(name, value)) for name, value in run.plan.items()]
     return [*facts, *((f"parameter {name}", ", ".join(values)) for name, values in _params(run).items())]
 
 
 def machine(run: Run) -> list[tuple[str, Facts]]:
-    """All facts of the host, by group."""
+    """Returns all facts of the host, by group."""
     host = run.header.get("host") or {}
     groups = {name: value for name, value in host.items() if isinstance(value, Mapping)}
     if other := {name: value for name, value in host.items() if not isinstance(value, Mapping)}:
@@ -34,7 +34,9 @@ def machine(run: Run) -> list[tuple[str, Facts]]:
 
 
 def engines(run: Run) -> list[tuple[str, Facts]]:
-    """Version and effective settings of each engine's cells. Of cells with the same facts only the first."""
+    """Returns the version and effective settings of each engine's cells. If several cells of an engine have the same
+    facts, only the first is listed.
+    """
     by_engine: dict[str, list[tuple[str, Facts]]] = {}
     lasts = {attempt.cell: attempt for attempt in run.attempts if attempt.version is not None}
     known: set[tuple[str, tuple[tuple[str, str], ...]]] = set()
@@ -57,7 +59,7 @@ def engines(run: Run) -> list[tuple[str, Facts]]:
 
 
 def command(run: Run) -> list[str]:
-    """The command that makes the same plan, as shell words."""
+    """Returns the command that makes the same plan, as shell words."""
     cells = [cell for cell in run.cells if not cell.floor] or list(run.cells)
     tiers = {cell.tier_name for cell in cells}
     words = ["dyno", "run", str(run.plan["suite"])]
@@ -65,7 +67,7 @@ def command(run: Run) -> list[str]:
         words += ["-e", asked]
     for name, values in _params(run).items():
         words += [f"--{name}", ",".join(values)] if name in OWN_FLAGS else ["-p", f"{name}={','.join(values)}"]
-    # With several tiers each is its engine's default.
+    # If there are several tiers, each is its engine's default.
     if len(tiers) == 1 and (tier := next(iter(tiers))) is not None:
         words += ["--tier", tier]
     words += ["--phases", ",".join(run.plan["phases"])]
@@ -99,7 +101,7 @@ def _flat(values: Mapping[str, Any], prefix: str = "") -> Facts:
 
 
 def written(name: str, value: Any) -> str:
-    """A value as text, by the unit in its name."""
+    """Formats a value by the unit in its name."""
     if value is None:
         return units.UNKNOWN
     if isinstance(value, (list, tuple)):

@@ -1,5 +1,6 @@
-"""Charts of the first place drawn when the page is built: they are seen before any program runs, and without one. The
-program replaces them by its own."""
+"""Charts of the first place that are drawn when the page is built, so that they are visible before any program runs,
+and without one. The program replaces them with its own charts.
+"""
 
 from __future__ import annotations
 
@@ -14,19 +15,19 @@ from dyno.report.tables import display_limits, heading
 from dyno.results import Run
 
 WIDTH = 1_340
-"""Pixels; narrower windows scale the drawing down."""
+"""Width in pixels; narrower windows scale the drawing down."""
 MOST_BYTES = 40_000
-"""Limit of one drawing: larger ones are left to the program, or pages of large runs would exceed 2 MB."""
+"""Maximum size of a drawing. Larger ones are left to the program, because pages of large runs would exceed 2 MB."""
 CONCAT_MARGIN = 104
-"""The same as in figure.js."""
+"""The same value as in figure.js."""
 LIGHT = theme.config(dark=False)
-# The page's own colours, which change in the dark: see page.css.
+# Colours that the page's style defines, so that they change in dark mode: see page.css.
 TEXT, DIM, GRID = (LIGHT["axis"][name] for name in ("labelColor", "titleColor", "gridColor"))
 COLOURS = {TEXT: "var(--ink)", DIM: "var(--dim)", GRID: "var(--line)"}
 
 
 def chosen(run: Run, charts: Sequence[Chart], payload: Mapping[str, Any]) -> list[tuple[Chart, list[Record]]]:
-    """The records to draw, by chart. `payload`: the run's data for the page's program."""
+    """Returns the records to draw, by chart. `payload`: the run's data for the page's program."""
     start = payload["start"]
     best = next((row["engine"] for row in payload["rows"] if row["best"] and _is_here(row, start, ())), None)
     by_chart = []
@@ -46,13 +47,15 @@ def chosen(run: Run, charts: Sequence[Chart], payload: Mapping[str, Any]) -> lis
 
 
 def stills(run: Run, by_chart: Iterable[tuple[Chart, Sequence[Record]]]) -> dict[str, str]:
-    """SVG by the chart's name, without those that are too large."""
+    """Returns SVGs by the charts' names, without those that are too large."""
     drawings = {chart.name: _drawn(chart, heading.engines(run), records) for chart, records in by_chart}
     return {name: svg for name, svg in drawings.items() if len(svg) <= MOST_BYTES}
 
 
 def _is_here(record: Mapping[str, Any], start: Mapping[str, Any], spans: Sequence[str]) -> bool:
-    """The same as `isHere` in state.js, without floors."""
+    """Returns whether the record belongs to the first place. It does the same as `isHere` in state.js, without
+    floors.
+    """
     params = {name: value for name, value in record["params"].items() if name not in spans}
     return (
         not record["floor"]
@@ -74,16 +77,16 @@ def _drawn(chart: Chart, engines: Sequence[str], records: Sequence[Record]) -> s
     if not panels:
         converted["autosize"] = {"type": "fit-x", "contains": "padding"}
     svg: str = vl_convert.vega_to_svg(converted)
-    # Only tags: the texts between them may contain versions, which look like numbers.
+    # Only tags are changed: the texts between them may contain versions, which look like numbers.
     return re.sub(r"<[^>]*>", lambda tag: _tag(tag[0], chart.file), svg)
 
 
 def _tag(tag: str, prefix: str) -> str:
-    """A tag of a drawing for the page: in the page's colours, with short numbers and unique ids."""
+    """Converts a drawing's tag for the page: with the page's colours, short numbers and unique ids."""
     for colour, variable in COLOURS.items():
         tag = tag.replace(f'"{colour}"', f'"{variable}"')
-    # The element around the drawing is described to screen readers instead.
+    # The element around the drawing has the description for screen readers.
     tag = re.sub(r' (aria-[a-z]+|role)="[^"]*"', "", tag)
     tag = re.sub(r"\d+\.\d{2,}", lambda number: f"{float(number[0]):.1f}", tag)
-    # Every drawing of the page numbers its ids from the beginning.
+    # All drawings of the page number their ids from the same start.
     return re.sub(r'(id="|url\(#|href="#)', rf"\g<1>{prefix}-", tag)

@@ -1,6 +1,6 @@
 """Several runs on one page: the differences between them, and each row that they share, as in `dyno compare`.
 
-Runs of a suite are compared with the first of them.
+The runs of a suite are compared with the first of them.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ WHERE = {"machine": "machines", "dyno": "Dyno or its loop", "plan": "plans"}
 
 @dataclass(frozen=True)
 class Together:
-    """Two runs compared."""
+    """The comparison of two runs."""
 
     headline: str
     sections: tuple[Section, ...]
-    """The differences first."""
+    """Sections; the first lists the differences."""
     lines: tuple[str, ...]
-    """What the ratios mean, and rows of one run only."""
+    """Explanations of the ratios, and rows of one run only."""
     rest: str
     """Sentence about lines that are left out."""
 
 
 def together(runs: Sequence[Run], names: Sequence[str]) -> list[Together]:
-    """Each run against the first of its suite. `names`: of the runs."""
+    """Returns the comparison of each run with the first run of its suite. `names`: names of the runs."""
     first: dict[str, int] = {}
     pairs = []
     for at, run in enumerate(runs):
@@ -53,7 +53,7 @@ def together(runs: Sequence[Run], names: Sequence[str]) -> list[Together]:
 
 
 def costs(runs: Sequence[Run], names: Sequence[str], prices: Prices) -> tuple[Section, str]:
-    """The costs of all runs' rows, and a sentence about rows that are left out. Raises UsageError."""
+    """Returns the costs of all runs' rows, and a sentence about rows that are left out. Raises UsageError."""
     shown_names = names if len(runs) > 1 else [""]
     by_run = [(run, name, stats_costs(run, prices)) for run, name in zip(runs, shown_names, strict=True)]
     section = several_runs.by_cost(by_run, prices)
@@ -83,7 +83,7 @@ def _pair(before: Run, after: Run, old: str, new: str) -> Together:
 
 
 def _headline(pair: Between) -> Iterator[str]:
-    """The verdicts counted, and what differs between the runs."""
+    """Yields the numbers of verdicts, and the differences between the runs."""
     kinds = Counter(change.verdict.kind for change in pair.changes)
     yield from (f"{kinds[kind]} of {len(pair.changes)} rows {text}" for kind, text in KINDS.items() if kinds[kind])
     if not pair.changes:

@@ -1,1 +1,1 @@
-"""Tables of published experiments next to a run of them."""
+"""Tables of published experiments, each next to a run that repeats it."""

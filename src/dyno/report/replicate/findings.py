@@ -47,7 +47,7 @@ def render(experiment: Experiment, run: Run, console: Console) -> None:
 
 
 def summary(results: list[FindingResult]) -> str:
-    """'2 confirmed, 1 contradicted, 3 can't tell'."""
+    """Counts the verdicts: '2 confirmed, 1 contradicted, 3 can't tell'."""
     kinds = [result.kind for result in results]
     return ", ".join(f"{kinds.count(kind)} {kind}" for kind in STYLES if kind in kinds)
 
@@ -72,7 +72,9 @@ def _notes(result: FindingResult, names: Names) -> Iterator[str]:
 
 
 def _render_checks(result: FindingResult, run: Run, names: Names, console: Console) -> None:
-    """A line for each claim and place; checks that differ only in the parameter with the most values share one."""
+    """Prints a line for each claim and place. Checks that differ only in the parameter with the most values share a
+    line.
+    """
     counts = {name: len({cell.params[name] for cell in run.cells}) for name in varying(run)}
     changing = sorted(counts, key=lambda name: counts[name])
 
@@ -83,7 +85,7 @@ def _render_checks(result: FindingResult, run: Run, names: Names, console: Conso
         return result.finding.claims.index(check.claim), check.phase, check.other, *others, *outcome
 
     rows = [_row(list(group), changing, names) for _, group in groupby(sorted(result.checks, key=key), key)]
-    # Phase, claim, parameters, verdict, figures, tiers.
+    # The columns: phase, claim, parameters, verdict, figures, tiers.
     columns = [grid.Column("", left=True, folds=True, key=at < 2) for at in range(6)]
     marks = STYLES | {_tiers(check): "yellow" if check.across else "dim" for check in result.checks}
     grid.render(columns, rows, console, marks=marks, indent=INDENT)
@@ -107,7 +109,9 @@ def _row(checks: list[Check], changing: list[str], names: Names) -> list[str]:
 
 
 def _tiers(check: Check) -> str:
-    """'tier power', 'tier volatile against tier power'; empty without a ratio, whose reason is printed instead."""
+    """Returns 'tier power' or 'tier volatile against tier power'. Empty if there is no ratio, because the reason is
+    printed instead.
+    """
     if check.ratio is None:
         return ""
     tiers = [row_titles.tier(tier) or "no tier" for tier in check.tiers if any(check.tiers)]
@@ -115,7 +119,7 @@ def _tiers(check: Check) -> str:
 
 
 def _claim(check: Check, names: Names) -> str:
-    """'MySQL faster than ZEO, by a factor of at least 2'."""
+    """Returns a claim in words: 'MySQL faster than ZEO, by a factor of at least 2'."""
     claim = check.claim
     one = _side(claim.of, claim.of_params, names)
     if claim.relation == FAILS:
@@ -141,7 +145,7 @@ def _relation(claim: Claim) -> str:
 
 
 def _bound(claim: Claim) -> str:
-    """', by a factor of at least 2'; empty if any factor will do."""
+    """Returns the bound in words: ', by a factor of at least 2'. Empty if the claim accepts any factor."""
     if claim.relation not in (*MORE, *LESS):
         return ""
     least, most = claim.low, claim.high

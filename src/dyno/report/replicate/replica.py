@@ -1,5 +1,6 @@
-"""A published experiment's figures next to this run's. No ratio of the two is shown: they come from different
-machines. The published text's findings are checked against this run alone."""
+"""A published experiment's figures next to this run's. No ratio of the two is shown, because they come from different
+machines. The findings of the published text are checked against this run alone.
+"""
 
 from __future__ import annotations
 
@@ -30,11 +31,11 @@ MEANS = (
     " over all trials, with its interval"
 )
 NS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
-"""Units of published times. Ours are printed in the same unit."""
+"""Units of published times. This run's times are printed in the same unit."""
 
 
 def listing(experiments: Iterable[Experiment], console: Console) -> None:
-    """Prints name and source of each experiment."""
+    """Prints the name and the source of each experiment."""
     rows = [(experiment.name, experiment.citation) for experiment in experiments]
     heads = ("experiment", "published")
     bold = {"experiment": "bold"}
@@ -44,7 +45,8 @@ def listing(experiments: Iterable[Experiment], console: Console) -> None:
 
 def render(experiment: Experiment, run: Run, console: Console, missing: Mapping[str, str] | None = None) -> None:
     """Prints the published figures and this run's (medians over trials), then the findings. `missing`: engines that
-    can't run here, with the reason."""
+    can't run here, with the reason.
+    """
     console.print(Text(experiment.citation, "bold"))
     console.print(f"published on: {experiment.machine}")
     sections.render(_sections(experiment, run), console, aligned=False)
@@ -123,7 +125,9 @@ def _mean(ns: float, deviation_percent: float | None) -> str:
 
 
 def _extrapolated(at: float, curve: Growth, means: bool) -> list[str]:
-    """Our cells of a row extrapolated to size `at`. The rate is left out if the items don't grow with the size."""
+    """Returns this run's cells of a row that is extrapolated to the size `at`. The rate is left out if the number of
+    items is not proportional to the size.
+    """
     blank = [""] if means else []
     name = f"{BETWEEN} {row_titles.named(curve.cell.asked, curve.cell.tier_name or '')}"
     if curve.fit is None:
@@ -167,7 +171,7 @@ def _ours(row: PublishedRow, summary: CellSummary | None, means: bool) -> list[s
 
 
 def _wide_section(experiment: Experiment, run: Run) -> Section:
-    """The published figures and this run's, under the titles of the suite's own table."""
+    """Returns the published figures and this run's, under the titles of the suite's own table."""
     ours = [(own, line) for own in wide.tables(run, groups(run)) for line in own.lines]
     names, figures = list(experiment.lines[0].params), list(experiment.lines[0].figures)
     rows = list[list[str]]()
@@ -205,7 +209,7 @@ def _published_figure(value: str | float) -> str:
 
 
 def _matrix_sections(matrix: Matrix, run: Run) -> Iterator[Section]:
-    """The published table as printed, and the same figure of ours below it."""
+    """Yields the published table as printed, and below it the same figure of this run."""
     yield Section(
         f"{matrix.title}, published",
         heads=("", *matrix.heads),
@@ -229,7 +233,7 @@ def _matrix_sections(matrix: Matrix, run: Run) -> Iterator[Section]:
 
 
 def _parts_sections(experiment: Experiment, run: Run) -> Iterator[Section]:
-    """Published parts of a latency, and the medians of ours."""
+    """Yields the published parts of a latency, and the medians of this run's parts."""
     valid = [row for row in summarize(run) if not row.cell.floor and row.valid]
     for phase, published in experiment.parts.items():
         ours = [row for row in valid if row.phase == phase]
@@ -247,7 +251,9 @@ def _parts_sections(experiment: Experiment, run: Run) -> Iterator[Section]:
 
 
 def _curve_sections(curves: Curves, run: Run) -> Iterator[Section]:
-    """A table for each phase; each cell has the published figure and ours. Rows without either are left out."""
+    """Yields a table for each phase. Each cell has the published figure and this run's. Rows that have neither are
+    left out.
+    """
     by = metric(curves.metric)
     ours = {(row.cell.asked, row.phase, row.cell.params.get(curves.parameter)): row for row in summarize(run)}
     yield Section("", f"published {BETWEEN} ours, {by.title}, in {curves.unit}")
@@ -275,14 +281,16 @@ def _curve_sections(curves: Curves, run: Run) -> Iterator[Section]:
 
 
 def _style_section(experiment: Experiment, style: Style, run: Run) -> Section:
-    """Our figures in the published style and in Dyno's: the published figures exist only as pictures."""
+    """Returns this run's figures in the published style and in Dyno's. The published figures exist only as
+    pictures.
+    """
     names = [name for name in varying(run) if name != CLIENTS] + [CLIENTS]
     contenders = {each.engine: each for each in experiment.contenders}
     orders = {name: list(dict.fromkeys(cell.params[name] for cell in run.cells)) for name in names}
     phases, engines = list(run.plan["phases"]), list(contenders)
 
     def place(row: CellSummary) -> tuple[object, ...]:
-        """The plan's order: parameters, then the phase, then clients."""
+        """Returns the position in the plan's order: parameters first, then the phase, then clients."""
         at = [orders[name].index(row.cell.params[name]) for name in names]
         return *at[:-1], phases.index(row.phase), at[-1], engines.index(row.cell.asked)
 
@@ -334,18 +342,18 @@ def _style_legend(rows: Sequence[CellSummary], style: Style, contenders: Mapping
 
 
 def mean_ns(sample: Sample) -> float | None:
-    """Mean duration of an operation over all clients, in ns; None without operations."""
+    """Returns the mean duration of an operation over all clients, in ns; None without operations."""
     return sample.busy_ns / sample.operations if sample.operations and sample.busy_ns > 0 else None
 
 
 def best_of_means(row: CellSummary, runs: int) -> float | None:
-    """The least mean of the first trials, in ns; None with fewer trials than `runs`."""
+    """Returns the least mean of the first `runs` trials, in ns; None if there are fewer trials."""
     means = _means(row)[:runs]
     return min(means) if len(means) == runs else None
 
 
 def typical(row: CellSummary) -> Estimate | None:
-    """The median of all trials' means and its 95 % interval, in ns."""
+    """Returns the median of all trials' means and its 95 % interval, in ns."""
     means = _means(row)
     return estimate(means) if means else None
 
@@ -356,8 +364,9 @@ def _means(row: CellSummary) -> list[float]:
 
 
 def mean_elapsed(row: CellSummary) -> tuple[float, float | None] | None:
-    """The mean of the trials' times in ns, and their standard deviation (over n - 1) in percent of it; the latter is
-    None for a single trial. None without trials."""
+    """Returns the mean of the trials' times in ns, and their standard deviation (over n - 1) as a percentage of the
+    mean. The deviation is None for a single trial. Returns None without trials.
+    """
     times = [sample.elapsed_ns for sample in row.samples if sample.elapsed_ns > 0]
     if not times:
         return None

@@ -1,4 +1,4 @@
-"""Builds a site: pages with their style, program and data in them, and the charting library once for all."""
+"""Builds a site. Its pages contain their style, program and data, and share one file with the charting library."""
 
 from __future__ import annotations
 
@@ -29,15 +29,16 @@ PROGRAMS = {
     "history": ("base", "theme", "runs", "history"),
 }
 LARGE = 10 << 20
-"""Bytes of a run file."""
+"""Size in bytes from which a run file is large."""
 File = tuple[str, "str | bytes"]
-"""A path in the site, and its content."""
+"""A path in the site, and the file's content."""
 
 
 def build(run_files: Sequence[RunFile], warn: Callable[[str], None], url: str = "") -> Iterator[File]:
-    """Yields every file of the site. `url`: the site's future address; the page of each run then has a preview image.
-    `warn` is called for each damaged run file that is left out. Raises UsageError if a library is missing or a file
-    that the user named can't be read."""
+    """Yields every file of the site. `url`: the site's future address; with it, the page of each run has a preview
+    image. `warn` receives a line for each damaged run file that is left out. Raises UsageError if a library is
+    missing or if a file that the user named can't be read.
+    """
     yield LIBRARY, parts.library()
     collection, entries, names = Collection(), list[Entry](), Names()
     for file in run_files:
@@ -60,8 +61,8 @@ def build(run_files: Sequence[RunFile], warn: Callable[[str], None], url: str = 
             continue
         entries.append(run_entry)
         yield from pages
-        # A rendered page refers to itself and holds its run, which may leave no room for the next. Collecting takes
-        # too long for hundreds of small runs.
+        # A rendered page refers to itself and holds its run, so a large run could leave no memory for the next. For
+        # hundreds of small runs, collecting would take too long.
         del run, pages
         if file.path.stat().st_size > LARGE:
             gc.collect()
@@ -80,7 +81,7 @@ def build(run_files: Sequence[RunFile], warn: Callable[[str], None], url: str = 
 def _page(name: str, entries: Sequence[Entry], data: dict[str, Any] | None = None) -> str:
     program = parts.program(*(_text(f"{script}.js") for script in PROGRAMS[name]))
     style = _text("page.css") + _text("site.css")
-    # Vega writes styles into its drawings.
+    # Vega writes inline styles into its drawings.
     draws = name == "history"
     text: str = parts.template(f"{name}.html", _text).render(
         name=name,
@@ -98,7 +99,7 @@ def _page(name: str, entries: Sequence[Entry], data: dict[str, Any] | None = Non
 
 
 def _choices(entries: Sequence[Entry]) -> dict[str, list[str]]:
-    """Filters of the list."""
+    """Returns the choices in the filters of the list."""
     return {
         "suite": sorted({one.suite for one in entries}),
         "engine": sorted({engine for one in entries for engine in one.engines}),
@@ -107,6 +108,8 @@ def _choices(entries: Sequence[Entry]) -> dict[str, list[str]]:
 
 
 def _text(name: str) -> str:
-    """Content of a file of this folder, or else of the page's, whose looks and scripts the site shares."""
+    """Returns the content of a file of this folder, or else of the page's folder, whose looks and scripts the site
+    shares.
+    """
     own = files(__package__) / name
     return (own if own.is_file() else files(parts.__package__) / name).read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The run files of a site, and what its list says of each run."""
+"""The run files of a site, and the entry of each run in the site's list."""
 
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ class RunFile:
 
 
 def find(paths: Sequence[Path]) -> list[RunFile]:
-    """The named files, and every *.json in and below the directories, by name. Hidden directories are skipped. Raises
-    UsageError if there is none."""
+    """Returns the named files, and every *.json in and below the directories, in alphabetical order. Hidden
+    directories are skipped. Raises UsageError if there are none.
+    """
     matches: dict[Path, RunFile] = {}
     for path in paths:
         if not path.is_dir():
@@ -40,7 +41,9 @@ def find(paths: Sequence[Path]) -> list[RunFile]:
 
 
 class Names:
-    """Gives each run a unique name, which also names its page: safe in an address and on any file system."""
+    """Gives each run a unique name, which is also its page's name. It is safe in an address and on any file
+    system.
+    """
 
     def __init__(self) -> None:
         self._taken: set[str] = set()
@@ -48,7 +51,7 @@ class Names:
     def take(self, path: Path) -> str:
         plain = re.sub(r"[^\w.-]+", "-", path.stem, flags=re.ASCII)[:LONGEST_NAME].strip("-.") or "run"
         name, number = plain, 1
-        # Some file systems ignore case.
+        # Compared in lower case, because some file systems ignore case.
         while name.lower() in self._taken:
             number += 1
             name = f"{plain}-{number}"
@@ -62,19 +65,21 @@ class Entry:
 
     name: str
     page: str
-    """Path in the site."""
+    """Path of the page in the site."""
     suite: str
     created: str
-    """UTC, ISO 8601; empty if unknown."""
+    """Time in UTC, in the format of ISO 8601; empty if unknown."""
     engines: tuple[str, ...]
     tiers: tuple[str, ...]
     trials: str
     machine: str
-    """Without what an update changes: it tells which runs are of the same machine."""
+    """Description of the machine, without facts that an update changes, so that runs of the same machine have the
+    same text.
+    """
     system: str
     dyno: str
     answer: str
-    """The headline."""
+    """The headline of the run's answer."""
     incomplete: str
     awake: bool
     """Whether the cores were kept awake."""
@@ -112,6 +117,6 @@ def _created(run: Run) -> str:
         created = datetime.fromisoformat(str(run.header["created"]))
     except (KeyError, ValueError):
         return ""
-    # Old run files lack the zone; all are in UTC.
+    # Old run files lack the zone, but their times are in UTC.
     aware = created if created.tzinfo else created.replace(tzinfo=timezone.utc)
     return aware.astimezone(timezone.utc).isoformat(timespec="seconds")

@@ -1,8 +1,8 @@
 """The chart of a history: a cell's figure over time, with a line for each machine.
 
-Its records are made in the browser: `day` (ISO 8601), `machine`, `median`, `low`, `high`, `top` (of both), `page`,
-`step` ('faster' or 'slower' where the speed changed), and the facts of the tooltip. A layer with a name is left out
-there if no record has a value of that name.
+Its records are made in the browser. They have `day` (ISO 8601), `machine`, `median`, `low`, `high`, `top` (the larger
+of `median` and `high`), `page`, `step` ('faster' or 'slower' if the speed changed with this run), and the facts of
+the tooltip. The browser leaves out a layer with a name if no record has a value for that name.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ TIME = "time"
 
 
 def specs(row_units: Iterable[str], machines: Sequence[str]) -> dict[str, Any]:
-    """Specifications by unit of the rows, and one for times. A machine has the same colour in all."""
+    """Returns specifications by unit of the rows, and one for times. A machine has the same colour in all of them."""
     looks = {unit: (f"{unit}/s", "rate") for unit in row_units} | {TIME: (RESPONSE.title, "ns")}
     if BYTES in looks:
         looks[BYTES] = ("bandwidth", "bandwidth")
@@ -29,7 +29,7 @@ def specs(row_units: Iterable[str], machines: Sequence[str]) -> dict[str, Any]:
 
 
 def _spec(title: str, kind: str, machines: Sequence[str]) -> dict[str, Any]:
-    # From zero on, changes would be too small to see; the intervals show how much of a change is noise.
+    # With an axis from zero, changes would be too small to see. The intervals show how much of a change may be noise.
     y = {"scale": {"zero": False, "nice": True, "padding": 12}}
     axis = {"title": title, "labelExpr": vega.figure(kind, "datum.value"), "tickCount": 6}
     median = vega.quantity("median", **y, axis=axis)

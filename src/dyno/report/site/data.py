@@ -1,7 +1,7 @@
 """Data of the pages that compare runs: figures of each row, verdicts on pairs of runs, and the history of each cell.
 
-All of it is computed when the site is built; the pages only look it up. Values that many runs share (places, facts,
-remarks, texts) are stored once and referred to by number.
+All data is computed when the site is built, and the pages only look it up. Values that many runs share (places,
+facts, remarks, texts) are stored once, and are referred to by number.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ from dyno.stats.two_runs import alternate, block_starts, compare_speeds, facts
 from dyno.stats.verdict import MARGIN, Verdict
 
 MOST_VERDICTS = 250_000
-"""Limit for all pairs of runs together, about 15 s of work and 3 MB of data. Pairs of older runs are left out."""
+"""Maximum number of verdicts of all pairs of runs together, about 15 s of work and 3 MB of data. Pairs of older runs
+are left out.
+"""
 BYTES = "B"
 """Unit of rows that are compared by their bandwidth."""
 UNCHANGED = "Its speed did not change from one part of the runs to the next, on any machine."
@@ -37,22 +39,22 @@ NO_STEP = "No run differs from the one before it on the same machine."
 
 @dataclass(frozen=True)
 class _Row:
-    """One row of a run."""
+    """A row of a run."""
 
     place: int
     unit: str
     version: str | None
     trials: int
     paced: bool
-    """Measured by an open loop: compared by its response time."""
+    """Whether it was measured by an open loop, and so is compared by its response time."""
     throughput: Mapping[int, float]
-    """Items or bytes a second, by block."""
+    """Items or bytes per second, by block."""
     response: Mapping[int, float]
     """1 / p99 of the response time in ns, by block. Empty unless paced."""
     rate: float | None
     """Median throughput."""
     figure: Estimate | None
-    """Of the throughput, or of the response time in ns if paced. None for an invalid row."""
+    """Estimate of the throughput, or if paced of the response time in ns. None for an invalid row."""
     why: str | None
     """Why the row is invalid."""
     remarks: list[int]
@@ -80,22 +82,22 @@ class _SiteRun:
     varying: list[str]
     facts: list[int]
     starts: Mapping[int, datetime]
-    """When each block began."""
+    """Start of each block."""
     rows: dict[int, _Row]
-    """By place."""
+    """Rows by place."""
 
 
 @dataclass
 class _Point:
-    """One run in the history of a place."""
+    """A run in the history of a place."""
 
     run: _SiteRun
     row: _Row
     drawn: bool
     before: _SiteRun | None = None
-    """The run before it on the same machine."""
+    """The run before this one on the same machine."""
     verdict: Verdict | None = None
-    """Against the run before."""
+    """Verdict on this run compared with the run before."""
     step: str | None = None
     """'faster' or 'slower' if the speed changed with this run."""
     step_text: str = ""
@@ -121,7 +123,7 @@ class _Point:
 
 
 class Collection:
-    """Collects runs one by one; `compare` and `history` give the data of these pages."""
+    """Collects runs one by one. `compare` and `history` return the data of the pages of these names."""
 
     def __init__(self) -> None:
         self._runs: list[_SiteRun] = []
@@ -136,14 +138,14 @@ class Collection:
             for summary in summarize(run)
             if not summary.cell.floor
         ]
-        # A fact of only one of two runs is compared with "unknown".
+        # A missing fact is unknown: if only one of two runs has a fact, it is compared with "unknown".
         known = ((where, what, _frozen(v)) for (where, what), v in facts(run).items() if v is not None)
         numbers = [_number(self._facts, fact) for fact in known]
         by_place = {row.place: row for row in rows}
         self._runs.append(_SiteRun(entry, list(varying(run)), numbers, block_starts(run), by_place))
 
     def units(self) -> list[str]:
-        """Units of all rows."""
+        """Returns the units of all rows."""
         return sorted({row.unit for run in self._runs for row in run.rows.values()})
 
     def compare(self) -> dict[str, Any]:
@@ -200,7 +202,7 @@ class Collection:
         histories = {at: _points(runs, at) for at in self._places.values()}
         return {
             **self._common_data(runs),
-            # The page begins with the first: the place that most runs have.
+            # The page shows the first place of this order, the one that most runs have.
             "order": sorted(histories, key=lambda at: -len(histories[at])),
             "histories": [
                 {
@@ -216,7 +218,7 @@ class Collection:
         return sorted(self._runs, key=lambda run: run.entry.created, reverse=True)
 
     def _common_data(self, runs: Sequence[_SiteRun]) -> dict[str, Any]:
-        """Runs, places with their values as texts and the address of their history, and remarks."""
+        """Returns runs, places (with their values as texts and the address of their history), and remarks."""
         places = []
         for place in map(json.loads, self._places):
             params = {name: str(value) for name, value in place["params"].items()}
@@ -230,7 +232,7 @@ class Collection:
         }
 
     def _fact_texts(self) -> list[tuple[str, str, str]]:
-        """The facts as texts. Different values with the same text are written in full."""
+        """Returns the facts as texts. Different values with the same text are written in full."""
         texts = [(where, what, settings.written(what, value)) for where, what, value in self._facts]
         counts = Counter(texts)
         return [
@@ -239,8 +241,9 @@ class Collection:
         ]
 
     def _pairs(self, runs: Sequence[_SiteRun]) -> Iterator[tuple[_SiteRun, _SiteRun]]:
-        """Pairs of runs with rows in common, before and after: all pairs of the newest runs, and those that a history
-        links to, each run with the one before it."""
+        """Yields pairs of runs with rows in common, as before and after. These are all pairs of the newest runs, and
+        the pairs to which histories link, each a run and the run before it.
+        """
         left, yielded = MOST_VERDICTS, set[tuple[str, str]]()
         for at, run in enumerate(runs):
             if left <= 0:
@@ -262,14 +265,14 @@ class Collection:
         summary, cell = row.summary, row.summary.cell
         place = {
             "suite": cell.suite,
-            # Neither tools' own figures nor those of cores kept awake are compared with others.
+            # Neither figures of outside tools nor those of cores kept awake are compared with others.
             "phase": summary.phase + " (reported)" * bool(summary.reported_by) + f" ({heading.AWAKE})" * entry.awake,
             "tier": cell.tier_name,
             "engine": cell.asked,
             "params": dict(cell.params),
         }
         metric = fitting([summary])
-        # Rows of a closed loop that are compared by a latency show their throughput.
+        # Rows of a closed loop that are compared by a latency show their throughput instead.
         metric = metric if metric in (RESPONSE, BANDWIDTH) else THROUGHPUT
         moved = metric is BANDWIDTH
         rate = summary.bandwidth if moved else summary.throughput
@@ -292,19 +295,20 @@ class Collection:
 
 
 def _verdict(old: _Row, new: _Row, paired: bool) -> Verdict | None:
-    """None if one of them has no speed."""
+    """Returns the verdict on two rows; None if one of them has no speed."""
     paced = old.paced and new.paced
     before, after = (row.response if paced else row.throughput for row in (old, new))
     return compare_speeds(before, after, paired)[1] if before and after else None
 
 
 def _points_by_date(runs: Sequence[_SiteRun], place: int) -> list[_Point]:
-    """The history of a place, oldest first, each point with the run before it on the same machine."""
+    """Returns the history of a place, oldest first. Each point has the run before it on the same machine."""
     rows = [(run, run.rows[place]) for run in reversed(runs) if place in run.rows]
     latest: dict[str, _SiteRun] = {}
     points = []
     for run, row in rows:
-        # Times of an open loop and rates of a closed one have no axis in common: the newest decides.
+        # Times of an open loop and rates of a closed one can't share an axis: only the kind of the newest row is
+        # drawn.
         point = _Point(run, row, bool(row.figure and run.entry.created and row.paced == rows[-1][1].paced))
         if row.figure is not None:
             point.before = latest.get(run.entry.machine)
@@ -314,7 +318,7 @@ def _points_by_date(runs: Sequence[_SiteRun], place: int) -> list[_Point]:
 
 
 def _points(runs: Sequence[_SiteRun], place: int) -> list[_Point]:
-    """The history of a place with verdicts and steps, newest first."""
+    """Returns the history of a place with verdicts and steps, newest first."""
     points = _points_by_date(runs, place)
     for point in points:
         if point.before is not None:
@@ -326,8 +330,9 @@ def _points(runs: Sequence[_SiteRun], place: int) -> list[_Point]:
 
 
 def _mark_steps(points: Sequence[_Point]) -> None:
-    """Marks where the speed of one machine's runs changed. With too few runs for that: each that differs from the run
-    before."""
+    """Marks where the speed of one machine's runs changed. If there are too few runs for that, marks each run that
+    differs from the run before.
+    """
     if len(points) < FEWEST_RUNS:
         for point in points:
             if point.verdict is not None and point.verdict.kind in ("faster", "slower"):
@@ -344,7 +349,7 @@ def _mark_steps(points: Sequence[_Point]) -> None:
 
 
 def _unchanged(points: Sequence[_Point]) -> str:
-    """What the page says if no step is marked."""
+    """Returns the page's sentence for a history without a marked step."""
     counts = Counter(point.run.entry.machine for point in points if point.drawn)
     return UNCHANGED if max(counts.values(), default=0) >= FEWEST_RUNS else NO_STEP
 

@@ -1,7 +1,7 @@
 """The directory of a site. Only files that an earlier build wrote are replaced or removed, links are never followed,
-and an interrupted build leaves what was there before.
+and an interrupted build leaves the earlier files in place.
 
-The manifest has the SHA-256 of each file that a build wrote. A file with another content is the user's own.
+The manifest has the SHA-256 of each file that a build wrote. A file with another content belongs to the user.
 """
 
 from __future__ import annotations
@@ -24,27 +24,29 @@ from dyno.contracts.model import UsageError
 from dyno.host.filesystem import replace
 
 MARKER = ".dyno-site"
-"""The manifest."""
+"""Name of the manifest."""
 FRESH = ".dyno-site-new-"
 """Prefix of the directory in which a build collects its files."""
 _NAME = re.compile(r"(?:runs/)?\w[\w.-]*", re.ASCII)
-"""Paths of a site's files."""
+"""Valid paths of a site's files."""
 _FRESH_NAME = re.compile(re.escape(FRESH) + "[0-9a-f]{8}")
 
 
 @dataclass(frozen=True)
 class _Manifest:
     files: Mapping[str, list[str]] = field(default_factory=dict)
-    """By path in the site: the SHA-256 of what a build wrote. While files are exchanged, a path has two: old and
-    new."""
+    """SHA-256 of each file that a build wrote, by path in the site. While files are exchanged, a path has two: the
+    old and the new one.
+    """
     building: str | None = None
-    """The directory in which a build collects its files, until it has ended."""
+    """The directory in which a build collects its files, until the build has ended."""
 
 
 def write(directory: Path, files: Iterable[tuple[str, str | bytes]]) -> None:
-    """Replaces the files of the build before with these: each a path below the directory and its content. Other files
-    stay. Raises UsageError for a directory that is not empty and not a site's, and for a file that would have to be
-    overwritten and was not written by an earlier build."""
+    """Replaces the files of the previous build with these. Each has a path below the directory and a content. Other
+    files stay. Raises UsageError for a directory that is neither empty nor a site's. Also raises it if a file would
+    have to be overwritten that no earlier build wrote.
+    """
     check(directory)
     existed = directory.exists()
     with _writing(directory):
@@ -56,9 +58,10 @@ def write(directory: Path, files: Iterable[tuple[str, str | bytes]]) -> None:
         try:
             with _writing(directory):
                 if old.building is not None:
-                    # Left by a build that was killed. rmtree does not follow links.
+                    # A build that was killed left the directory. rmtree does not follow links.
                     shutil.rmtree(directory / old.building, ignore_errors=True)
-                # First in the manifest: only a directory that it names is removed later.
+                # Written to the manifest before it is created, because later builds only remove a directory that the
+                # manifest names.
                 _mark(directory, _Manifest(old.files, fresh.name))
                 fresh.mkdir(0o700)
             new = {}
@@ -104,11 +107,11 @@ def _writing(directory: Path) -> Iterator[None]:
 
 @contextmanager
 def _locked(directory: Path) -> Iterator[None]:
-    """Raises UsageError while another build holds the directory's lock."""
+    """Locks the directory during the block. Raises UsageError if another build has locked it."""
     with _writing(directory):
         descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        # Some network file systems have no locks: they raise other errors.
+        # Some network file systems have no locks and raise other errors.
         with suppress(OSError):
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -120,7 +123,7 @@ def _locked(directory: Path) -> Iterator[None]:
 
 
 def _read(directory: Path) -> _Manifest | None:
-    """The manifest; None for an empty directory. Raises UsageError."""
+    """Returns the manifest; None for an empty directory. Raises UsageError."""
     path = directory / MARKER
     manifest: Any = None
     with _writing(directory):
@@ -147,13 +150,13 @@ def _is_valid(entry: tuple[str, Any]) -> bool:
 
 
 def _is_link(directory: Path, name: str) -> bool:
-    """Whether the file, or its directory in the site, is a link."""
+    """Returns whether the file, or its directory in the site, is a link."""
     path = directory / name
     return path.is_symlink() or (path.parent != directory and path.parent.is_symlink())
 
 
 def _is_own(directory: Path, name: str, sums: list[str]) -> bool:
-    """Whether a file is as an earlier build wrote it."""
+    """Returns whether a file still has the content that an earlier build wrote."""
     path = directory / name
     with suppress(OSError):
         if path.is_file() and not _is_link(directory, name):
@@ -162,7 +165,7 @@ def _is_own(directory: Path, name: str, sums: list[str]) -> bool:
 
 
 def _check_own(directory: Path, name: str, sums: list[str]) -> None:
-    """Raises UsageError for a file that exists and was not written by an earlier build."""
+    """Raises UsageError for a file that exists and that no earlier build wrote."""
     assert _NAME.fullmatch(name), name
     if name.startswith("runs/") and (directory / "runs").is_symlink():
         raise UsageError(f"{directory}/runs is a link, and links are not followed: remove it")
@@ -174,7 +177,7 @@ def _check_own(directory: Path, name: str, sums: list[str]) -> None:
 
 
 def _exchange(directory: Path, fresh: Path, old: Mapping[str, list[str]], new: Mapping[str, list[str]]) -> None:
-    # First the manifest: if this is interrupted, the next build knows every file that was written.
+    # The manifest is written first: if this is interrupted, the next build knows every file that was written.
     both = {name: old.get(name, []) + new.get(name, []) for name in {**old, **new}}
     _mark(directory, _Manifest(both, fresh.name))
     for name in new:

@@ -1,6 +1,6 @@
-"""Comparisons within a run, of two runs and in a history of runs: as sections, as sentences, and as JSON.
+"""Comparisons within a run, of two runs and in a history of runs, as sections, as sentences, and as JSON.
 
-docs/compare-json.md documents every key of the JSON; a test checks it.
+docs/compare-json.md documents every key of the JSON, which a test checks.
 """
 
 from __future__ import annotations
@@ -40,14 +40,16 @@ APART = (
 IN_TURNS = "Measured in turns: ratios of speed, after to before, block by block, with {level} intervals."
 DIFFERENCE_HEADS = ("where", "what", "before", "after")
 MOST_DIFFERENCES = 12
-"""Differences shown at a change in a history."""
+"""Maximum number of differences that are shown for a change in a history."""
 
 
 # -- as sections --------------------------------------------------------------------------------------------
 
 
 def within(run: Run, of: Sequence[Table], baseline: str | None, margin: float) -> list[Section]:
-    """A section for each table that has the baseline; with None, for each table, against its best row."""
+    """Returns a section for each table that has the baseline. If `baseline` is None, returns a section for each
+    table, which compares with its best row.
+    """
     changing = varying(run)
     sections = []
     for table in of:
@@ -92,7 +94,7 @@ def _tool(reported_by: str | None) -> str:
 
 
 def changed(before: Run, after: Run, of: Sequence[Difference]) -> Section:
-    """Differences between two runs' plans, machines and engines."""
+    """Returns the differences between two runs' plans, machines and engines."""
     remark = f"from {_dated(before)} to {_dated(after)}{'' if of else ': no recorded difference'}"
     return _differences(of, remark)
 
@@ -114,12 +116,12 @@ def _value_text(value: Any) -> str:
 
 
 def between(of: Between, changing: Sequence[str]) -> list[Section]:
-    """A section for each phase and tier with a row in both runs."""
+    """Returns a section for each phase and tier with a row in both runs."""
     return _by_phase([(change, [wording.verdict(change.verdict)]) for change in of.changes], ["verdict"], changing)
 
 
 def gated(of: Sequence[GateResult], changing: Sequence[str]) -> list[Section]:
-    """The same for a gate, with the state of each row."""
+    """Returns sections like `between`, but for a gate, with the state of each row."""
     rows = [
         (replace(result.change, verdict=result.verdict), [wording.gated(result.verdict), STATES[result.state]])
         for result in of
@@ -157,7 +159,7 @@ def _by_phase(
 
 
 def _usage_columns(changes: Sequence[Change], metric: Metric, apart: bool) -> Mapping[str, Sequence[str]]:
-    """Bandwidth and CPU time of each item, before and after; without columns that are empty."""
+    """Returns columns of bandwidth and CPU time per item, before and after. Empty columns are left out."""
     columns = (
         {} if metric is BANDWIDTH else {"bandwidth": [(bandwidth(c.before), bandwidth(c.after)) for c in changes]}
     )
@@ -172,7 +174,7 @@ def _usage_columns(changes: Sequence[Change], metric: Metric, apart: bool) -> Ma
 
 
 def _change_cells(change: Change, changing: Sequence[str]) -> list[str]:
-    """Engine, parameters and both medians."""
+    """Returns the engine, its parameters and both medians."""
     cell = change.after.cell
     params = [units.params({name: cell.params[name] for name in changing})] if changing else []
     tiers = [row.cell.tier_name or "" for row in (change.before, change.after)]
@@ -185,7 +187,7 @@ def _change_cells(change: Change, changing: Sequence[str]) -> list[str]:
 
 
 def _median(row: CellSummary, metric: Metric) -> str:
-    """The median over trials, which the ratio is of."""
+    """Returns the median over trials by which the ratio is computed."""
     middle = median(speeds(row, metric).values())
     if metric is BANDWIDTH:
         return units.bandwidth(middle)
@@ -193,7 +195,7 @@ def _median(row: CellSummary, metric: Metric) -> str:
 
 
 def history(of: Sequence[SpeedChange]) -> list[Section]:
-    """A section for each run at which a row's speed changed, followed by what else differed."""
+    """Returns a section for each run at which a row's speed changed, each followed by the other differences."""
     sections = []
     for _, group in groupby(of, key=lambda step: str(step.at.path)):
         steps = list(group)
@@ -225,12 +227,12 @@ def history(of: Sequence[SpeedChange]) -> list[Section]:
 
 
 def how(paired: bool, level: str = LEVEL) -> str:
-    """How the ratios of two runs were measured."""
+    """Returns a sentence on how the ratios of two runs were measured."""
     return (IN_TURNS if paired else APART).format(level=level)
 
 
 def conditions(run: Run) -> list[str]:
-    """Conditions that hold for every figure; of two runs, for both."""
+    """Returns conditions that hold for every figure. If two runs are compared, the conditions hold for both."""
     return [f"Measured with the {heading.AWAKE}."] if run.plan.get("awake") else []
 
 
@@ -239,7 +241,7 @@ def equal(margin: float) -> str:
 
 
 def gone(of: Between) -> list[str]:
-    """A line for each row that has a number in one of the runs only."""
+    """Returns a line for each row that has a number in only one of the runs."""
     lost = [f"{_name(row.cell)}, {row.phase}: only before; after: {why}" for row, why in of.lost]
     return lost + [f"{_name(row.cell)}, {row.phase}: only after" for row in of.new]
 
@@ -249,7 +251,7 @@ def _name(cell: Cell) -> str:
 
 
 def summary(states: list[str], lost: int, margin: float, strict: bool) -> str:
-    """The result of a gate."""
+    """Returns a sentence with the result of a gate."""
     parts = [f"{states.count('slower')} of {len(states)} rows slower by more than {margin * 100:g} %"]
     if lost:
         parts.append(f"{lost} without a number now")
@@ -260,7 +262,7 @@ def summary(states: list[str], lost: int, margin: float, strict: bool) -> str:
 
 
 def history_lines(of: Sequence[SpeedChange], runs: int) -> list[str]:
-    """Explains the changes in a series of so many runs."""
+    """Returns lines that explain the changes in a series of `runs` runs."""
     chance = f"Of {round(1 / CHANCE)} rows without a change, one is named by chance."
     none = [] if of else [f"No row changed in {runs} runs."]
     return [*none, f"Each run's median is one value; a change has three runs on each side. {chance}"]
@@ -290,7 +292,7 @@ def within_data(run: Run, of: Sequence[Table], baseline: str | None, margin: flo
 def between_data(
     before: Run, after: Run, of: Between, margin: float, results: Sequence[GateResult] = ()
 ) -> dict[str, Any]:
-    """`results`: of a gate, one for each change."""
+    """Returns the JSON of two runs' comparison. `results`: a gate's results, one for each change."""
     rows = [_change_data(change) for change in of.changes]
     if results:
         rows = [

@@ -1,8 +1,9 @@
-"""Lays out tables for a terminal or a pipe. No cell is ever cut: if a table is too wide, bars are dropped, then cells
-of words are folded, then the table is split into parts, one below the other, and finally printed as a list.
+"""Lays out tables for a terminal or a pipe. No cell is ever cut. If a table is too wide, its bars are dropped, then
+cells of words are folded. Then the table is split into parts, one below the other, and finally it is printed as a
+list.
 
-`rich.table` can neither split a table nor list it, and takes 0.1 ms per cell; these tables have tens of thousands of
-rows.
+`rich.table` can neither split a table nor print it as a list. It takes 0.1 ms per cell, and these tables have tens of
+thousands of rows.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ from rich.text import Text
 GAP = 2
 HEAD = "dim"
 LONGEST_WORD = 24
-"""A folded column may break longer words."""
+"""Longer words may be broken in a folded column."""
 LEAST_FOLDED = 12
-"""A column is not folded to less than this width."""
+"""Minimum width to which a column is folded."""
 
 
 class Column(NamedTuple):
@@ -29,16 +30,18 @@ class Column(NamedTuple):
 
     head: str
     left: bool = False
-    """Left-aligned, as words are. Figures are right-aligned."""
+    """Whether it is left-aligned, as words are. Figures are right-aligned."""
     least: int = 0
-    """Least width if there is room, so that columns of several tables line up."""
+    """Minimum width if there is room, so that columns of several tables line up."""
     folds: bool = False
     """Whether its cells may be folded."""
     style: str = ""
     key: bool = False
-    """Whether it names the row. Keys are repeated in each part of the table; without any, the first column is one."""
+    """Whether it names the row. Keys are repeated in each part of the table. Without keys, the first column is the
+    key.
+    """
     spare: bool = False
-    """Whether it only decorates, like a bar: dropped if the table is too wide."""
+    """Whether it is only decoration, like a bar. It is dropped if the table is too wide."""
 
 
 class _Sheet(NamedTuple):
@@ -54,7 +57,7 @@ class _Sheet(NamedTuple):
         return [at for at, column in enumerate(self.columns) if column.key] or [0]
 
     def picked(self, places: Sequence[int]) -> _Sheet:
-        """The sheet with these columns alone."""
+        """Returns the sheet with only these columns."""
         rows = [[row[at] for at in places] for row in self.rows]
         return self._replace(columns=[self.columns[at] for at in places], rows=rows)
 
@@ -67,7 +70,7 @@ def render(
     marks: Mapping[str, str] | None = None,
     indent: int = 0,
 ) -> None:
-    """Prints a table. `styles`: one for each row; `marks`: styles of cells, by their text."""
+    """Prints a table. `styles`: a style for each row. `marks`: styles of cells, by their text."""
     sheet = _Sheet(columns, rows, styles, marks or {}, indent, console)
     room = console.width - indent
     widths = []
@@ -89,7 +92,7 @@ def render(
 
 def _print_table(sheet: _Sheet, widths: Sequence[int]) -> None:
     console, columns = sheet.console, sheet.columns
-    # Without colours each line is one segment.
+    # Without colours, each line is a single segment.
     coloured = console.color_system is not None
     margin, gap = " " * sheet.indent, " " * GAP
     segments = list[Segment]()
@@ -141,7 +144,9 @@ def _total(widths: Sequence[int]) -> int:
 
 
 def _parts(sheet: _Sheet, widths: Sequence[int], room: int) -> list[tuple[list[int], list[int]]] | None:
-    """The columns of each part of the table, and their widths. None if the keys and one column need more room."""
+    """Returns the columns of each part of the table, and their widths. None if the keys and one column need more room
+    than there is.
+    """
     if _total(widths) <= room:
         return [(list(range(len(widths))), list(widths))]
     keys = sheet.keys
@@ -167,7 +172,9 @@ def _least_width(column: Column, cells: Sequence[str], natural: int) -> int:
 
 
 def _fitted(part: Sequence[int], widths: Sequence[int], least: Sequence[int], room: int) -> list[int]:
-    """The widths of a part's columns: the widest give way first, none below its least width."""
+    """Returns the widths of a part's columns. The widest columns are narrowed first, and none below its minimum
+    width.
+    """
     fitted = {at: widths[at] for at in part}
     while (over := _total(list(fitted.values())) - room) > 0:
         giving = [at for at in part if fitted[at] > least[at]]
@@ -185,12 +192,12 @@ def _fitted(part: Sequence[int], widths: Sequence[int], least: Sequence[int], ro
 
 
 def _width(text: str) -> int:
-    # Fast path for figures: rich looks at every character.
+    # A fast path for figures, because rich looks at every character.
     plain = text if text.isascii() else text.replace("–", "-").replace("µ", "u")
     return len(text) if plain.isascii() else cell_len(text)
 
 
-# Many rows have the same remarks.
+# Cached because many rows have the same remarks.
 @lru_cache(maxsize=1_000)
 def _folded(console: Console, cell: str, width: int) -> tuple[str, ...]:
     if _width(cell) <= width and "\n" not in cell:
