@@ -13,12 +13,12 @@ AWAKE = "cores kept awake"
 
 
 def engines(run: Run) -> list[str]:
-    """Names of the engines in tables, without null engines."""
+    """Returns the labels of the engines, without null engines."""
     return list(dict.fromkeys(cell.label for cell in run.cells if not cell.floor))
 
 
 def fixed(run: Run) -> str:
-    """The parameters that are the same in every cell."""
+    """Returns the parameters that are the same in every cell, as text."""
     changing = varying(run)
     return units.params({name: value for name, value in run.cells[0].params.items() if name not in changing})
 
@@ -28,7 +28,7 @@ def trials(run: Run) -> str:
 
 
 def runs(run: Run) -> str:
-    """The same for tables without intervals."""
+    """Returns the number of ended trials, for tables without intervals."""
     how = "each a run in a fresh process, in shuffled order; figures are medians"
     return f"{_ended(run)} of {run.blocks} trials of each row, {how}"
 
@@ -38,12 +38,12 @@ def _ended(run: Run) -> int:
 
 
 def unfinished(run: Run) -> str:
-    """Progress of an incomplete run; empty if it is complete."""
+    """Returns the progress of an incomplete run; empty if it is complete."""
     return "" if run.complete else "{} of {} trials have ended".format(*run.progress)
 
 
 def length(run: Run) -> str:
-    """How long a phase is measured, the memory limit, and whether cores were kept awake."""
+    """Returns how long a phase is measured, the memory limit, and whether cores were kept awake."""
     plan = run.plan
     fixed_duration = plan.get("duration") is not None
     text = f"{plan['duration']:g} s a phase" if fixed_duration else f"{plan['budget']:g} s at most a phase"
@@ -55,7 +55,7 @@ def length(run: Run) -> str:
 
 
 def peaks(run: Run) -> str:
-    """The peak of each row's anonymous memory, if trials were confined; else empty."""
+    """Returns the peak of each row's anonymous memory if trials were confined; else empty."""
     peak: dict[str, int] = {}
     for attempt in run.final() if run.plan.get("confine") is not None else ():
         cell, used = run.cells[attempt.cell], attempt.resources.get("peak_anonymous_bytes")
@@ -66,7 +66,7 @@ def peaks(run: Run) -> str:
 
 
 def machine(run: Run) -> str:
-    """The machine's parts, and its ceilings if they were probed."""
+    """Returns the machine's parts, and its ceilings if they were probed."""
     cpu, memory, filesystem = (run.header.get("host", {}).get(part) or {} for part in ("cpu", "memory", "filesystem"))
     text = (
         f"{cpu.get('model') or 'unknown CPU'}, {cpu.get('available_cores') or '?'} cores,"
@@ -77,7 +77,7 @@ def machine(run: Run) -> str:
 
 
 def maker(run: Run) -> str | None:
-    """Date, version and loop of the measurement; None if the run file has none of them."""
+    """Returns the date, version and loop of the measurement; None if the run file has none of them."""
     created, version = run.header.get("created"), run.header.get("dyno")
     parts = (created and created[:10], version and f"dyno {version}", loops(run))
     return ", ".join(part for part in parts if part) or None

@@ -1,4 +1,6 @@
-"""Lines below the tables of a run: failures, remarks explained, settings, tiers, rates and the machine's ceilings."""
+"""Lines below the tables of a run: failures, explanations of remarks, settings, tiers, rates and the machine's
+ceilings.
+"""
 
 from __future__ import annotations
 
@@ -27,9 +29,9 @@ CEILING_SHARES = (
     " bandwidth. of one core: CPU time of client and server"
 )
 MOST_RATES, MOST_SETTINGS, MOST_CEILINGS = 20, 8, 40
-"""Lines of each kind; tables and run file have all."""
+"""Maximum number of lines of each kind. The tables and the run file have all of them."""
 EXCERPT = 12
-"""Lines of a failed trial's output; the run file has more."""
+"""Maximum number of printed lines of a failed trial's output. The run file has more."""
 BEHIND = "overload"
 """Code of the doubt about a row that did not keep its rate."""
 FAULTS = ("killed", "cut", "recovery", "birth", "device")
@@ -39,14 +41,14 @@ FAULTS = ("killed", "cut", "recovery", "birth", "device")
 
 
 def legend(of: Iterable[Group]) -> list[str]:
-    """A line for each doubt and each caveat of the rows."""
+    """Returns a line for each doubt and each caveat of the rows."""
     rows = [row for group in of for row in group.rows]
     codes = {doubt.code for row in rows for doubt in row.doubts}
     return [text for code, text in MEANINGS.items() if code in codes] + caveats(rows)
 
 
 def caveats(rows: Iterable[Row]) -> list[str]:
-    """A line for each caveat, with all engines that declare it."""
+    """Returns a line for each caveat, with all engines that declare it."""
     engines: dict[tuple[str, str], dict[str, None]] = {}
     for row in rows:
         for caveat in row.summary.caveats:
@@ -54,14 +56,14 @@ def caveats(rows: Iterable[Row]) -> list[str]:
     lines = []
     for (code, text), of in engines.items():
         *others, last = of
-        # The caveat's text is in the singular.
+        # The text of a caveat is in the singular.
         subject = f"each of {', '.join(others)} and {last}" if others else last
         lines.append(f"{code}: {subject} {text}")
     return lines
 
 
 def cpu_legend(of: Iterable[Group]) -> list[str]:
-    """Explains the columns of CPU time; empty if no row has one."""
+    """Returns the explanation of the columns of CPU time; empty if no row has CPU time."""
     rows = [row.summary for group in of for row in group.rows]
     if any(row.server is not None for row in rows):
         return [APART]
@@ -69,13 +71,14 @@ def cpu_legend(of: Iterable[Group]) -> list[str]:
 
 
 def absent(run: Run) -> list[str]:
-    """A line for each phase that makes no sense for an engine."""
+    """Returns a line for each phase that makes no sense for an engine."""
     return list(dict.fromkeys(f"{a.phase}: {a.cell.label} {a.why}" for a in absences(run)))
 
 
 def failures(of: Iterable[Group]) -> list[str]:
-    """A line for each row without a number, with the whole reason; rows of several phases with the same reason share
-    one."""
+    """Returns a line for each row without a number, with the whole reason. If a row has the same reason in several
+    phases, these share a line.
+    """
     phases: dict[tuple[str, str, str | None], dict[str, None]] = {}
     for group in of:
         for row in group.rows:
@@ -89,8 +92,9 @@ def failures(of: Iterable[Group]) -> list[str]:
 
 
 def failed_attempts(run: Run) -> Iterator[Section]:
-    """Each attempt that failed, or in which operations failed or answers were wrong, in the order of the run; last,
-    how many there were."""
+    """Yields each attempt that failed, or in which operations failed or answers were wrong, in the order of the run.
+    The last section has their number.
+    """
     reasons = [(attempt, _reasons(attempt)) for attempt in run.attempts]
     shown = [(attempt, lines) for attempt, lines in reasons if lines]
     if not shown:
@@ -129,7 +133,7 @@ def _params(cell: Cell, names: Iterable[str]) -> str:
 
 
 def loops(run: Run) -> str | None:
-    """The loops that measured, and their cost; None if the run file doesn't say."""
+    """Returns the loops that measured, and their cost; None if the run file lacks them."""
     costs: dict[str, list[float]] = {}
     usual = (run.header.get("host", {}).get("python") or {}).get("version")
     for attempt in run.attempts:
@@ -145,8 +149,9 @@ def loops(run: Run) -> str | None:
 
 
 def rates(run: Run, of: Sequence[Group], names: Mapping[str, str]) -> list[str]:
-    """Whether each engine kept the requested rate, and its response time: a line for each phase, tier and combination
-    of parameters. `names`: printed names of phases."""
+    """Returns a line for each phase, tier and combination of parameters: whether each engine kept the requested rate,
+    and its response time. `names`: printed names of phases.
+    """
     others = [name for name in varying(run) if name != "rate"]
     rows_by_place: dict[str, list[Row]] = {}
     for row in (row for group in of for row in group.rows):
@@ -171,8 +176,9 @@ def _rates_held(rows: Sequence[Row]) -> str:
 
 
 def differing_settings(run: Run) -> list[str]:
-    """A line for each setting, as it took effect, that differs between rows of an engine at one tier: 'sqlite:
-    synchronous is normal with sqlite:set.synchronous=normal, off with sqlite'."""
+    """Returns a line for each effective setting that differs between rows of an engine at one tier: 'sqlite:
+    synchronous is normal with sqlite:set.synchronous=normal, off with sqlite'.
+    """
     rows: dict[tuple[str, Tier | None], dict[str, Mapping[str, Value | None]]] = {}
     for attempt in run.attempts:
         cell = run.cells[attempt.cell]
@@ -192,7 +198,7 @@ def differing_settings(run: Run) -> list[str]:
 
 
 def evidence(run: Run) -> list[str]:
-    """A line for each engine and tier that `dyno crash` had tested on the machine before the run began."""
+    """Returns a line for each engine and tier that `dyno crash` had tested on the machine before the run began."""
     lines = []
     for row in run.header.get("crashed") or ():
         settings = units.params({name: units.yes_no(value) for name, value in (row.get("settings") or {}).items()})
@@ -211,7 +217,9 @@ def evidence(run: Run) -> list[str]:
 
 
 def ceilings(run: Run) -> str:
-    """'at most 5,400 flushes/s, 47.3 GB/s of memory, 391 prime searches/s on a core'; empty if not probed."""
+    """Returns the machine's ceilings: 'at most 5,400 flushes/s, 47.3 GB/s of memory, 391 prime searches/s on a core'.
+    Empty if they were not probed.
+    """
     facts = probed(run) or {}
     flushes, memory, core = (
         facts.get(name) for name in ("flushes_per_second", "memory_bytes_per_second", "core_events_per_second")
@@ -226,7 +234,7 @@ def ceilings(run: Run) -> str:
 
 
 def ceiling_shares(run: Run) -> Iterator[str]:
-    """'lmdb, insert: 82 % of the flushes, 31 % of one core': a line for each row that has any share."""
+    """Yields a line for each row that has any share: 'lmdb, insert: 82 % of the flushes, 31 % of one core'."""
     changing = varying(run)
     for share in shares(run):
         of = ((share.flushes, "the flushes"), (share.memory, "the memory"), (share.cores, "one core"))
@@ -237,7 +245,7 @@ def ceiling_shares(run: Run) -> Iterator[str]:
 
 
 def ceiling_sections(run: Run) -> list[Section]:
-    """Empty if the machine was not probed."""
+    """Returns a section with the rows' shares of the ceilings; empty if the machine was not probed."""
     if probed(run) is None:
         return []
     lines = first_lines(list(ceiling_shares(run)), MOST_CEILINGS)

@@ -1,5 +1,6 @@
-"""The overview of a run: for each tier and combination of parameters a table with a line for each engine and a column
-for each phase, which phases each engine leads and which figures have doubts."""
+"""The overview of a run: for each tier and combination of parameters, a table with a line for each engine and a
+column for each phase. It shows which phases each engine leads and which figures have doubts.
+"""
 
 from __future__ import annotations
 
@@ -28,12 +29,12 @@ MARKS = {
 }
 BEST = "bold green"
 Place = tuple[str, str | None, str | None, str]
-"""Phase, outside tool that measured, tier and parameters: rows of one place may be compared."""
+"""Phase, outside tool that measured, tier and parameters. Rows with equal places may be compared."""
 
 
 @dataclass(frozen=True)
 class Ranking:
-    """The rows of one place, best first, and how each compares with the best."""
+    """The rows of one place, the best first, and the comparison of each with the best."""
 
     table: Table
     seen: Mapping[str, Comparison]
@@ -45,46 +46,46 @@ class Ranking:
 
 @dataclass(frozen=True)
 class Figure:
-    """One cell of the overview."""
+    """A cell of the overview's table."""
 
     value: str
-    """The figure that the row is ranked by, or the kind of error."""
+    """The figure by which the row is ranked, or the kind of error."""
     valid: bool
     standing: str
     """'fastest', 'equally fast' or "can't tell"; empty for a slower row."""
     verdict: str
-    """Compared with the best; for a row without a number the reason."""
+    """The comparison with the best; for a row without a number, the reason."""
     cost: str
-    """CPU time for each item, of the client and of the server if there is one."""
+    """CPU time per item, of the client and, if there is a server, of the server."""
     doubts: tuple[Doubt, ...]
     share: float | None = None
-    """Of the speed of the phase's best; None if unknown."""
+    """Share of the best speed in the phase; None if unknown."""
 
 
 @dataclass(frozen=True)
 class Line:
-    """One phase."""
+    """The figures of one phase."""
 
     at: Place
     phase: str
-    """With the tool, if several measured the phase."""
+    """Name of the phase, with the tool if several tools measured the phase."""
     unit: str
     figures: tuple[Figure | None, ...]
-    """For each engine; None if the phase makes no sense for it."""
+    """A figure for each engine; None if the phase makes no sense for the engine."""
 
 
 @dataclass(frozen=True)
 class Overview:
-    """One tier and one combination of parameters."""
+    """The table of one tier and one combination of parameters."""
 
     tier: Tier | None
     params: Mapping[str, object]
-    """Those that vary in the run."""
+    """The parameters that vary in the run."""
     engines: tuple[str, ...]
-    """Best places first."""
+    """Engines by their mean rank over the phases, the best first."""
     lines: tuple[Line, ...]
     rest: str
-    """About engines that are left out."""
+    """Sentence about engines that are left out."""
 
     @property
     def empty(self) -> bool:
@@ -94,10 +95,10 @@ class Overview:
 
 
 def address(run: int, phase: str, view: Overview) -> str:
-    """Address of this phase in the page's program: see state.js."""
+    """Returns the address of this phase in the page's program: see state.js."""
     params = {}
     for name, value in view.params.items():
-        # As JavaScript writes it.
+        # Formatted like JavaScript formats the value.
         whole = int(value) if isinstance(value, float) and value.is_integer() else value
         params[f"p.{name}"] = str(value).lower() if isinstance(value, bool) else str(whole)
     return "#" + urlencode({"run": run, "phase": phase, "tier": view.tier.value if view.tier else "", **params})
@@ -112,7 +113,7 @@ def _place(phase: str, tool: str | None, cell: Cell) -> Place:
 
 
 def called(run: Run) -> dict[str, str]:
-    """Aliases of phases, by name."""
+    """Returns the aliases of phases, by name."""
     declared = run.header.get("phases") or []
     return {phase["name"]: phase["alias"] for phase in declared if phase.get("alias")}
 
@@ -126,7 +127,9 @@ def rankings(run: Run) -> dict[Place, Ranking]:
 
 
 def overviews(run: Run, of: Sequence[Group], ranked: Mapping[Place, Ranking]) -> tuple[list[Overview], str]:
-    """In the order of the run's cells, without null engines; and a sentence about tables that are left out."""
+    """Returns the tables in the order of the run's cells, without null engines, and a sentence about tables that are
+    left out.
+    """
     rows: dict[Place, dict[str, Row]] = {}
     measured: dict[tuple[str, str | None], None] = {}
     for row in (row for group in of for row in group.rows if not row.summary.cell.floor):
@@ -145,8 +148,8 @@ def overviews(run: Run, of: Sequence[Group], ranked: Mapping[Place, Ranking]) ->
         params = {name: first.params[name] for name in varying(run)}
         here = {at: rows.get(at, {}) for by in measured for at in [(*by, first.tier_name, text)]}
         placed = [ranked[at].table.places for at in here if at in ranked]
-        # By the mean of their places; last, engines without a place in half of the phases. Figures have no mean over
-        # phases that were hot, cold or neither.
+        # Engines are ordered by the mean of their ranks. Engines without a rank in half of the phases come last.
+        # Ranks are used because figures of hot phases, cold phases and others can't be averaged.
         places = {name: [each[name] for each in placed if name in each] for name in labels}
         order = {name: (len(at) * 2 < len(placed), fmean(at or [0])) for name, at in places.items()}
         engines, others = _engines(sorted(places, key=lambda name: order[name]), here.values())
@@ -158,7 +161,7 @@ def overviews(run: Run, of: Sequence[Group], ranked: Mapping[Place, Ranking]) ->
 
 
 def _engines(names: Sequence[str], rows_by_phase: Iterable[Mapping[str, Row]]) -> tuple[list[str], str]:
-    """All engines; of very many, those among the best of a phase."""
+    """Returns all engines, or if there are very many, those that rank best in any phase."""
     if len(names) <= display_limits.VIEWS:
         return list(names), ""
     best: dict[str, int] = {}
@@ -201,8 +204,9 @@ def _figure(row: Row, ranking: Ranking | None, by: Metric) -> Figure:
 
 
 def sections(run: Run) -> Iterator[Section]:
-    """A table for each tier, and for each set of phases and units in it; the legend of marks stands below the
-    last."""
+    """Yields a table for each tier, and for each set of phases and units in it. The legend of marks follows the last
+    table.
+    """
     views, rest = overviews(run, groups(run), rankings(run))
     names, enough = called(run), run.blocks >= FEWEST_BLOCKS
     marks = dict.fromkeys(MARKS, False)
@@ -227,7 +231,7 @@ def sections(run: Run) -> Iterator[Section]:
 def _section(
     title: str, views: Sequence[Overview], names: Mapping[str, str], enough: bool
 ) -> tuple[Section, set[str]]:
-    """A table, and the marks in it. `enough`: whether there are blocks enough to say who leads."""
+    """Returns a table, and the marks in it. `enough`: whether there are enough blocks to say which engine leads."""
     keys = ["engine", "parameters"] if any(view.params for view in views) else ["engine"]
     rows, leading, marks = list[list[str]](), list[str](), set[str]()
     for view in views:
@@ -261,7 +265,9 @@ def _phase(phase: str, names: Mapping[str, str]) -> str:
 
 
 def _text(figure: Figure | None, enough: bool) -> tuple[str, str]:
-    """A cell's text and its marks. Of a reason only the first word: the whole stands below."""
+    """Returns a cell's text and its marks. The text of a reason is only its first word, because the whole reason is
+    printed below.
+    """
     if figure is None:
         return units.UNKNOWN, ""
     if not figure.valid:

@@ -17,12 +17,12 @@ _SAFETY = {
 
 
 def tier(of: Tier | str | None) -> str:
-    """'tier power'; empty for a suite that stores nothing."""
+    """Returns 'tier power'; empty for a suite that stores nothing."""
     return f"tier {of.value if isinstance(of, Tier) else of}" if of else ""
 
 
 def tiers(of: Sequence[Tier | None]) -> str:
-    """'tier power', 'across tiers volatile and process'; empty for a suite that stores nothing."""
+    """Returns 'tier power' or 'across tiers volatile and process'; empty for a suite that stores nothing."""
     if len(of) < 2:
         return tier(of[0]) if of else ""
     return f"across tiers {display_limits.listed([each.value for each in of if each is not None])}"
@@ -33,12 +33,12 @@ def meaning(of: Tier | None) -> str:
 
 
 def explained(of: Tier | None) -> str:
-    """'tier power: flushed to the device before it is acknowledged'."""
+    """Returns 'tier power: flushed to the device before it is acknowledged'."""
     return "" if of is None else f"{tier(of)}: {of.meaning}"
 
 
 def plain(of: Tier) -> str:
-    """'tier process, safe from a crash of the process alone: survives SIGKILL of the engine's process'."""
+    """Returns 'tier process, safe from a crash of the process alone: survives SIGKILL of the engine's process'."""
     return f"{tier(of)}, {_SAFETY[of]}: {of.meaning}"
 
 
@@ -48,6 +48,6 @@ def named(*parts: str, between: str = ", ") -> str:
 
 
 def engine(name: str, at: Tier | str | None) -> str:
-    """'lmdb (power)'."""
+    """Returns 'lmdb (power)'."""
     tier_name = at.value if isinstance(at, Tier) else at
     return f"{name} ({tier_name})" if tier_name else name

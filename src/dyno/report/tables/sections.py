@@ -14,7 +14,7 @@ from dyno.report.tables import grid
 
 REMARKS = "remarks"
 STYLES = {"FAIL": "bold red", "pass": "green", "unclear": "yellow"}
-"""Cells that stand out on a terminal."""
+"""Styles of cells that stand out on a terminal, by their text."""
 NO_BREAK = "\N{NO-BREAK SPACE}"
 RIGHT = ' style="text-align: right"'
 LEFT = ' style="text-align: left"'
@@ -22,20 +22,20 @@ LEFT = ' style="text-align: left"'
 
 @dataclass(frozen=True)
 class Section:
-    """A title, a table and lines below it; each may be missing."""
+    """A title, a table and lines below it, each of which may be missing."""
 
     title: str
     remark: str = ""
-    """Follows the title."""
+    """Text after the title."""
     heads: Sequence[str] = ()
     rows: Sequence[Sequence[str]] = ()
     left: Collection[str] = ("engine", "parameters", "verdict", "", REMARKS)
     """Columns of words, which are left-aligned and may be folded."""
     keys: Collection[str] = ("engine", "parameters")
-    """Columns that name a row; if a table is split, they are repeated."""
+    """Columns that name a row. If a table is split, they are repeated."""
     lines: Sequence[str] = ()
     legend: Sequence[str] = ()
-    """Explains columns and marks; dimmed on a terminal."""
+    """Explanations of columns and marks; dimmed on a terminal."""
     row_styles: Sequence[str] = ()
     marks: Mapping[str, str] = field(default_factory=lambda: STYLES)
     """Styles of cells, by their text."""
@@ -43,19 +43,20 @@ class Section:
     rigid: Collection[str] = ()
     """Columns of words that are not folded."""
     spare: Collection[str] = ()
-    """Columns that only decorate, and are dropped if the table is too wide."""
+    """Columns that are only decoration, and are dropped if the table is too wide."""
     plain_heads: Mapping[str, str] = field(default_factory=dict)
-    """Printed headings, if not the columns' names."""
+    """Printed headings of columns, if they differ from the columns' names."""
 
 
 def first_lines(lines: Sequence[str], most: int, more: str = "more") -> list[str]:
-    """At most so many lines, and a last one with the number of the others."""
+    """Returns at most `most` lines, and if there are more, a last line with the number of the others."""
     return [*lines[:most], *([f"and {len(lines) - most} {more}"] if len(lines) > most else [])]
 
 
 def render(sections: Iterable[Section], console: Console, aligned: bool = True, blank_first: bool = True) -> None:
-    """Prints sections on a terminal, with a blank line between them. `aligned`: columns of one name have one width in
-    all sections. `blank_first`: a blank line comes before the first one, too."""
+    """Prints sections on a terminal, with a blank line between them. `aligned`: columns of the same name have the
+    same width in all sections. `blank_first`: a blank line also precedes the first section.
+    """
     sections = list(sections)
     widths: dict[str, int] = {}
     for section in sections if aligned else ():
@@ -96,7 +97,7 @@ def _render_table(section: Section, widths: Mapping[str, int], console: Console)
 
 
 def markdown(sections: Iterable[Section], lines: Iterable[str] = ()) -> str:
-    """Sections as GitHub's Markdown, with a list below them."""
+    """Returns sections as GitHub's Markdown, with a list below them."""
     parts = []
     for section in sections:
         title = plain(section.title.replace("  ", ", "))
@@ -111,8 +112,8 @@ def markdown(sections: Iterable[Section], lines: Iterable[str] = ()) -> str:
 
 
 def table(columns: Mapping[str, Sequence[str]], words: Collection[str]) -> str:
-    """A Markdown table. Columns other than `words` are figures, and right-aligned."""
-    # No line break between a figure and its unit.
+    """Returns a Markdown table. Columns other than `words` are figures, and right-aligned."""
+    # A no-break space prevents a line break between a figure and its unit.
     cells = [of if name in words else [cell.replace(" ", NO_BREAK) for cell in of] for name, of in columns.items()]
     rule = "| " + " | ".join(":---" if name in words else "---:" for name in columns) + " |"
     return "\n".join([_markdown_row(columns), rule, *map(_markdown_row, zip(*cells, strict=True))])
@@ -123,15 +124,15 @@ def bullets(lines: Iterable[str]) -> str:
 
 
 def plain(text: str) -> str:
-    """Text on one line, with Markdown's characters escaped."""
+    """Returns the text on one line, with Markdown's characters escaped."""
     return re.sub(r"[\\*`<\[]|(?<!\w)_|_(?!\w)", r"\\\g<0>", re.sub(r"[ \t\r\n]+", " ", text))
 
 
 def code(text: str) -> str:
-    """Text as inline code, on one line; backquotes in it don't end it."""
+    """Returns the text as inline code, on one line. Backquotes in the text don't end the code."""
     line = re.sub(r"[ \t\r\n]+", " ", text)
     longest = max(map(len, re.findall("`+", line)), default=0)
-    # Markdown drops the blanks that set off a backquote at an end.
+    # The blanks separate a backquote at an end of the text; Markdown drops them.
     padded = f" {line} " if longest else line
     return f"{'`' * (longest + 1)}{padded}{'`' * (longest + 1)}"
 
@@ -144,7 +145,7 @@ def _markdown_row(cells: Iterable[str]) -> str:
 
 
 def html(sections: Iterable[Section], lines: Iterable[str] = ()) -> str:
-    """Sections as HTML for a notebook, with a list below them: plain elements, every text escaped."""
+    """Returns sections as HTML for a notebook, with a list below them. Uses plain elements and escapes every text."""
     return "\n".join([*map(_html_table, sections), html_list(lines)])
 
 

@@ -26,12 +26,13 @@ class _Line:
 
 
 def by_place(runs: Sequence[Run]) -> Iterator[Section]:
-    """A table of all parts of the latency, by place and engine; then, for each phase and parameters, the whole
-    latency from each place to each engine. A place is named by its run file. Raises UsageError if no operation of any
-    run has parts."""
+    """Yields a table of all parts of the latency, by place and engine. Then, for each phase and combination of
+    parameters, yields a table with the whole latency from each place to each engine. A place is named by its run
+    file. Raises UsageError if no operation of any run has parts.
+    """
     lines = [line for run in runs for line in _lines(run)]
     timed = {part for line in lines for part in line.row.latency_by_part_ns}
-    # In the suite's order; a row may have some of them.
+    # The parts are in the suite's order. A row may lack some of them.
     parts = [part for part in dict.fromkeys(part for line in lines for part in line.row.about.parts) if part in timed]
     if not parts:
         raise UsageError("--by place needs runs whose operations have parts of latency; these have none")
@@ -74,8 +75,9 @@ def _cells(line: _Line, parts: Sequence[str], details: bool) -> list[str]:
 
 
 def by_cost(of: Sequence[tuple[Run, str, Sequence[Cost]]], prices: Prices) -> Section:
-    """The cost of each row by a user's table of prices, next to its figures. `of`: runs with their printed names and
-    costs. The same row of several runs stands together; columns without any value are left out."""
+    """Returns the cost of each row by a user's table of prices, next to its figures. `of`: runs with their printed
+    names and costs. Equal rows of several runs follow each other. Columns without any value are left out.
+    """
     lines = [
         (cost, [name, *_cost_cells(cost, varying(run), prices.currency)]) for run, name, costs in of for cost in costs
     ]

@@ -1,5 +1,6 @@
 """Figures by a numeric parameter: sweeps, crossings, ends, scaling with clients and growth, as sections, sentences
-and JSON. Extrapolated figures are always marked as such."""
+and JSON. Extrapolated figures are always marked as such.
+"""
 
 from __future__ import annotations
 
@@ -44,19 +45,19 @@ GROWTH_LEGEND = (
 
 @dataclass(frozen=True)
 class SweepTable:
-    """A sweep as text: a row for each engine, a column for each value."""
+    """A sweep as text, with a row for each engine and a column for each value."""
 
     title: str
     heads: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
-    """The engine, and its figure at each value."""
+    """Rows of the engine and its figure at each value."""
     crossings: tuple[Crossing, ...]
     ends: tuple[End, ...]
 
 
 @cached
 def every(run: Run) -> tuple[Sweep, ...]:
-    """The sweeps over each parameter with several values, in the order of the run."""
+    """Returns the sweeps over each parameter with several values, in the order of the run."""
     return tuple(sweep for name in swept(run) for sweep in sweeps(run, name))
 
 
@@ -68,7 +69,7 @@ def crossed(run: Run) -> tuple[Crossing, ...]:
 
 @cached
 def ended(run: Run) -> tuple[End, ...]:
-    """Where engines stop having figures, in all sweeps."""
+    """Returns the ends of engines' lines, in all sweeps."""
     return tuple(end for sweep in every(run) for end in ends(run, sweep))
 
 
@@ -87,14 +88,14 @@ def table(run: Run, sweep: Sweep) -> SweepTable:
 
 
 def where(sweep: Sweep, changing: Sequence[str]) -> str:
-    """'read, tier power, batch=4, reported by x 1.0': distinguishes a sweep from others."""
+    """Returns a text that distinguishes a sweep from others: 'read, tier power, batch=4, reported by x 1.0'."""
     params = units.params({name: value for name, value in sweep.params.items() if name in changing})
     tool = f"reported by {sweep.reported_by}" if sweep.reported_by else ""
     return row_titles.named(sweep.phase, row_titles.tier(sweep.tier), params, tool)
 
 
 def sentence(crossing: Crossing) -> str:
-    """'from length = 32,000 on, radix is faster than timsort (interpolated between 10,000 and 100,000)'."""
+    """Returns 'from length = 32,000 on, radix is faster than timsort (interpolated between 10,000 and 100,000)'."""
     name, metric = crossing.sweep.parameter, crossing.sweep.metric
     by = "" if metric is THROUGHPUT else f", by {metric.title}"
     between = f"{units.number(crossing.low)} and {units.number(crossing.high)}"
@@ -105,7 +106,7 @@ def sentence(crossing: Crossing) -> str:
 
 
 def ending(end: End) -> str:
-    """'radix stops at length = 100,000: at 1,000,000 timeout: not done after 60 s'."""
+    """Returns 'radix stops at length = 100,000: at 1,000,000 timeout: not done after 60 s'."""
     name, at = end.sweep.parameter, units.number(end.at)
     if end.last is None:
         return f"{end.cell.label} has no figure from {name} = {at} on: {end.why}"
@@ -113,7 +114,7 @@ def ending(end: End) -> str:
 
 
 def point(crossing: Crossing) -> str:
-    """The value at which two engines cross, to two digits: it is not known better."""
+    """Returns the value at which two engines cross, to two digits, because it is not known more precisely."""
     if crossing.at is None:
         return units.UNKNOWN
     whole = float(crossing.low).is_integer() and float(crossing.high).is_integer()
@@ -124,7 +125,7 @@ def point(crossing: Crossing) -> str:
 
 
 def rows(run: Run) -> Iterator[Mapping[str, str]]:
-    """The crossings as rows of a table."""
+    """Yields the crossings as rows of a table."""
     changing = varying(run)
     for crossing in crossed(run):
         yield {
@@ -141,8 +142,9 @@ def rows(run: Run) -> Iterator[Mapping[str, str]]:
 
 
 def sections(run: Run) -> Iterator[Section]:
-    """A table for each sweep, with its crossings and ends; empty for a run without a numeric parameter of several
-    values."""
+    """Yields a table for each sweep, with its crossings and ends. Empty for a run without a numeric parameter of
+    several values.
+    """
     of = every(run)
     for sweep in of[:MOST_TABLES]:
         text = table(run, sweep)
@@ -157,8 +159,9 @@ def sections(run: Run) -> Iterator[Section]:
 
 
 def scaling_sections(run: Run) -> Iterator[Section]:
-    """How throughput scales with clients: a line for each engine. Empty without several numbers of clients, one among
-    them."""
+    """Yields how throughput scales with clients, with a line for each engine. Empty unless the run has several
+    numbers of clients and one of them is 1.
+    """
     scales = list(scalings(run))
     if not scales:
         return
@@ -174,7 +177,7 @@ def scaling_sections(run: Run) -> Iterator[Section]:
 
 
 def scaling_sentence(scaling: Scaling) -> str:
-    """'lmdb: 2 do × 1.97 (99% each), 4 do × 2.01 (50% each); knee at 2'."""
+    """Returns 'lmdb: 2 do × 1.97 (99% each), 4 do × 2.01 (50% each); knee at 2'."""
     steps = [f"{n} do × {times:.2f} ({times / n:.0%} each)" for n, times in scaling.points if n > 1]
     knee = f"knee at {scaling.knee}" if scaling.flat else f"no knee up to {scaling.knee}"
     return f"{scaling.cell.label}: {', '.join(steps)}; {knee}"
@@ -184,8 +187,9 @@ def scaling_sentence(scaling: Scaling) -> str:
 
 
 def growth_sections(of: Sequence[Growth], parameter: str, to: Mapping[float, str]) -> list[Section]:
-    """A table for each phase of how its time grows: the fitted curve, extrapolated values, and how it predicted
-    values that were held out. `to`: the values to extrapolate to, with their names."""
+    """Returns a table for each phase of how its time grows: the fitted curve, extrapolated values, and how well the
+    curve predicted values that were held out. `to`: the values to extrapolate to, with their names.
+    """
     phases = dict.fromkeys(each.phase for each in of)
     tables = [_growth_section(phase, [each for each in of if each.phase == phase], parameter, to) for phase in phases]
     return [*tables, Section("", legend=[GROWTH_LEGEND])]
@@ -237,7 +241,7 @@ def _interval(predicted: Predicted) -> str:
 
 
 def growth_data(of: Sequence[Growth], parameter: str, to: Mapping[float, str]) -> dict[str, Any]:
-    """As plain JSON. Times in ns."""
+    """Returns the growths as plain JSON, with times in ns."""
     return {"parameter": parameter, "confidence": CONFIDENCE, "growths": [_data(each, to) for each in of]}
 
 

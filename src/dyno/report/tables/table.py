@@ -1,5 +1,6 @@
-"""The rows of a run as every report shows them: grouped by phase and tier, then by parameters; best first, floor
-last."""
+"""The rows of a run in the order of every report: grouped by phase and tier, then by parameters. The best comes first
+and the floor last.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ COLUMNS = (
 )
 """Columns on a terminal."""
 NOT_IN_DOCUMENTS = ("parameters", "counted", "time", "bar")
-"""Markdown and HTML have a column for each parameter, and neither of the others."""
+"""Columns that Markdown and HTML lack. They have a column for each parameter instead of 'parameters'."""
 
 
 @dataclass(frozen=True)
@@ -37,13 +38,13 @@ class Row:
     summary: CellSummary
     doubts: tuple[Doubt, ...]
     tool: str | None = None
-    """The outside tool that measured the rows of its group; None for Dyno."""
+    """The outside tool that measured the rows of its group; None if Dyno measured."""
     apart: bool = False
-    """Whether the phase also has rows that another tool measured; they have a table of their own."""
+    """Whether other rows of the phase were measured by another tool. Such rows are in separate tables."""
 
     @property
     def place(self) -> str:
-        """The phase, with the tool if others measured it too."""
+        """The phase, with the tool if other tools measured it too."""
         return f"{self.summary.phase}{BY}{self.tool}" if self.apart and self.tool else self.summary.phase
 
     @property
@@ -52,18 +53,20 @@ class Row:
 
     @cached_property
     def speed(self) -> float | None:
-        """The figure that it is ranked by: more is better."""
+        """The figure by which the row is ranked; more is better."""
         return rank(self.summary)
 
     def remarks(self) -> list[str]:
-        """The row's last column: its tool, doubts, caveats by code, and medians of kinds and parts of the latency."""
+        """Returns the row's last column: its tool, doubts, codes of caveats, and medians of kinds and parts of the
+        latency.
+        """
         row = self.summary
         medians = [_medians(row.latency_by_kind_ns) if len(row.latency_by_kind_ns) > 1 else ""]
         medians.append(_medians(row.latency_by_part_ns))
         # Bytes that client and server read from the device.
         read = [used.get("read_bytes") for used in (row.client or {}, row.server) if used is not None]
         read_bytes = None if None in read else sum(part or 0 for part in read)
-        # An open loop, per second of the wall clock.
+        # Operations of an open loop, per second of the wall clock.
         offered, served = row.offered_per_second, row.served_per_second
         behind = offered is not None and served is not None and served < offered * ACHIEVED
         return [
@@ -82,13 +85,14 @@ def _medians(of: Mapping[str, Mapping[str, int | None]]) -> str:
 
 
 def reported(summary: CellSummary) -> str:
-    """'reported by sysbench 1.0.20': every figure that Dyno did not measure is shown with it."""
+    """Returns 'reported by sysbench 1.0.20', the text that is shown with every figure that Dyno did not measure."""
     return f"reported by {summary.reported_by}"
 
 
 def figure(summary: CellSummary, by: Metric) -> str:
-    """A row's figure in a table: a percentile of the operations of all trials together, and of other metrics the
-    median over trials."""
+    """Returns a row's figure in a table. A percentile is over the operations of all trials together; for other
+    metrics, the figure is the median over trials.
+    """
     if by.pooled is not None:
         return units.duration(by.pooled(summary))
     median = estimated(summary, by)
@@ -100,7 +104,7 @@ def ranked_by_bandwidth(summary: CellSummary) -> bool:
 
 
 def interval(summary: CellSummary) -> str:
-    """The interval of the bandwidth if rows are ranked by it, else of the throughput."""
+    """Returns the interval of the bandwidth if rows are ranked by it, else that of the throughput."""
     if ranked_by_bandwidth(summary) and summary.bandwidth is not None:
         return units.estimate(summary.bandwidth, BANDWIDTH.kind)[1]
     rate = summary.throughput
@@ -108,13 +112,14 @@ def interval(summary: CellSummary) -> str:
 
 
 def bandwidth(summary: CellSummary) -> str:
-    """Empty if the suite counts no bytes, so that the column is dropped."""
+    """Returns the bandwidth; empty if the suite counts no bytes, so that the column is dropped."""
     return "" if summary.bandwidth is None else units.bandwidth(summary.bandwidth.median)
 
 
 def tails(summary: CellSummary) -> dict[str, str]:
-    """The longest latency, and p99.99 if more than `BEYOND` operations took longer (with fewer it is one of the
-    longest). Empty for a bulk phase, so that the columns are dropped."""
+    """Returns the longest latency, and p99.99 if more than `BEYOND` operations took longer (with fewer it is one of
+    the longest). Empty for a bulk phase, so that the columns are dropped.
+    """
     far = curve((sample.histogram for sample in summary.samples), [99.99], BEYOND)
     longest = summary.latency_ns["max"]
     return {
@@ -124,8 +129,9 @@ def tails(summary: CellSummary) -> dict[str, str]:
 
 
 def costs(summary: CellSummary, apart: bool) -> dict[str, str]:
-    """CPU time for each item by column: `client` and `server`, or one `cpu`. Empty if there is no such process, or if
-    the run file doesn't have it."""
+    """Returns the CPU time per item by column: `client` and `server`, or a single `cpu`. Empty if there is no such
+    process, or if the run file doesn't have it.
+    """
     texts = {
         name: "" if used is None else units.cpu_time(ns)
         for name, used, ns in (
@@ -138,7 +144,7 @@ def costs(summary: CellSummary, apart: bool) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Group:
-    """Rows that may be compared: one phase at one tier, measured by Dyno or by one outside tool."""
+    """Rows that may be compared: those of one phase at one tier, measured by Dyno or by one outside tool."""
 
     phase: str
     tier: Tier | None
@@ -146,7 +152,7 @@ class Group:
 
     @cached_property
     def best(self) -> float | None:
-        """The highest figure that a row is ranked by, without the floor's."""
+        """The highest figure by which rows are ranked, without the floor's."""
         speeds = [row.speed for row in self.rows if not row.summary.cell.floor]
         return max((speed for speed in speeds if speed is not None), default=None)
 
@@ -157,20 +163,20 @@ class Group:
 
     @property
     def place(self) -> str:
-        """Distinguishes it from the other groups of its tier."""
+        """Distinguishes the group from the other groups of its tier."""
         return self.rows[0].place
 
 
 @cached
 def groups(run: Run) -> tuple[Group, ...]:
-    """Phases in the plan's order; tiers from volatile to power."""
+    """Returns the groups. Phases are in the plan's order, and tiers from volatile to power."""
     order = {phase: at for at, phase in enumerate(run.plan["phases"])}
     summaries = summarize(run)
     tools = _tools(summaries)
     rows = []
     for summary in summaries:
         known = tools[summary.phase]
-        # A row without a figure stands with the others.
+        # A row without a figure is in the same group as the other rows of its phase.
         tool = summary.reported_by if summary.reported_by in known or not known else known[0]
         rows.append(Row(summary, tuple(doubts(summary, run)), tool, len(known) > 1))
     combinations = {text: at for at, text in enumerate(dict.fromkeys(cell.combination for cell in run.cells))}
@@ -186,7 +192,7 @@ def groups(run: Run) -> tuple[Group, ...]:
 
 
 def _tools(summaries: Iterable[CellSummary]) -> dict[str, list[str | None]]:
-    """The tools that measured each phase, None for Dyno. Empty for a phase without a sample."""
+    """Returns the tools that measured each phase, with None for Dyno. Empty for a phase without a sample."""
     tools: dict[str, list[str | None]] = {}
     for summary in summaries:
         known = tools.setdefault(summary.phase, [])
@@ -196,20 +202,21 @@ def _tools(summaries: Iterable[CellSummary]) -> dict[str, list[str | None]]:
 
 
 def served(of: Iterable[Group]) -> bool:
-    """Whether any row has a server, so that its CPU time has a column besides the client's."""
+    """Returns whether any row has a server, so that the server's CPU time gets a column next to the client's."""
     return any(row.summary.server is not None for group in of for row in group.rows)
 
 
 @cached
 def varying(run: Run) -> tuple[str, ...]:
-    """The parameters that differ between cells."""
+    """Returns the parameters that differ between cells."""
     first = run.cells[0].params
     return tuple(name for name in first if any(cell.params[name] != first[name] for cell in run.cells))
 
 
 def named_rows(run: Run) -> Iterator[tuple[str, CellSummary]]:
-    """Rows without null engines, in the order of the tables, each with a unique name for other tools:
-    'rand-key/sqlite', with parameters, tier and outside tool as far as they distinguish rows."""
+    """Yields the rows without null engines, in the order of the tables. Each has a unique name for other tools, such
+    as 'rand-key/sqlite'. It includes parameters, tier and outside tool if they distinguish rows.
+    """
     changing = varying(run)
     rows = [row.summary for group in groups(run) for row in group.rows if not row.summary.cell.floor]
     several_tiers = len({row.cell.tier_name for row in rows}) > 1
@@ -225,7 +232,9 @@ def named_rows(run: Run) -> Iterator[tuple[str, CellSummary]]:
 
 
 def sections(run: Run, of: Sequence[Group]) -> list[Section]:
-    """A section for each group, with the columns of a terminal that any row of the run has a value for."""
+    """Returns a section for each group. It has those columns of a terminal for which any row of the run has a
+    value.
+    """
     changing, apart = varying(run), served(of)
     rows = [[_cells(row, group.best, changing, apart) for row in group.rows] for group in of]
     used = [name for name in COLUMNS if any(cells[name] for group in rows for cells in group)]
@@ -255,8 +264,9 @@ def sections(run: Run, of: Sequence[Group]) -> list[Section]:
 
 
 def document_sections(run: Run, of: Sequence[Group]) -> Iterator[Section]:
-    """The same for Markdown and HTML: a column for each parameter, and in each table the columns that it has values
-    for."""
+    """Yields sections for Markdown and HTML. They have a column for each parameter, and each table has only columns
+    for which it has values.
+    """
     changing, apart = varying(run), served(of)
     for group in of:
         rows = [row.summary for row in group.rows]
@@ -281,14 +291,14 @@ def document_sections(run: Run, of: Sequence[Group]) -> Iterator[Section]:
 
 
 def _rate(row: CellSummary) -> str:
-    """The throughput, or the kind of error."""
+    """Returns the throughput, or the kind of error."""
     if row.throughput is not None:
         return units.rate(row.throughput.median)
     return (row.why or "no number").split(":", 1)[0]
 
 
 def _cells(row: Row, best: float | None, changing: Sequence[str], apart: bool) -> dict[str, str]:
-    """A row's cells by column; empty if it has no value."""
+    """Returns a row's cells by column. A cell without a value is empty."""
     summary = row.summary
     cells = {
         **dict.fromkeys(COLUMNS, ""),
@@ -311,7 +321,7 @@ def _cells(row: Row, best: float | None, changing: Sequence[str], apart: bool) -
         "p50": units.duration(summary.latency_ns["p50"]),
         "p99": units.duration(summary.latency_ns["p99"]),
         **tails(summary),
-        # A closed loop has none, and no column.
+        # Empty in a closed loop, so that the column is dropped.
         **{name: "" if ns is None else units.duration(ns) for name, ns in responses.items()},
         "on disk": units.size(summary.bytes_on_disk),
     }

@@ -1,4 +1,4 @@
-"""A run on a terminal."""
+"""Prints a run on a terminal."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ BY_PHASE = "`dyno show RUN --by-phase` has a table for each phase, with interval
 
 
 def render(run: Run, console: Console, by_phase: bool = False, whole: bool = False) -> None:
-    """Prints a run: its heading, an overview and the answers. `whole`: instead of the overview a table for each phase
-    and tier, with all doubts; `by_phase`: these also for a suite with a table of its own.
+    """Prints a run: its heading, an overview and the answers. `whole`: instead of the overview, prints a table for
+    each phase and tier, with all doubts. `by_phase`: prints these tables even if the suite has a table of its own.
     """
     of = groups(run)
     own = [] if by_phase else wide.tables(run, of)
@@ -66,7 +66,9 @@ def _print_heading(run: Run, console: Console, trials: str) -> None:
 def _footer(
     run: Run, of: Sequence[Group], remarks: Sequence[str], names: Mapping[str, str] | None = None
 ) -> Iterable[Section]:
-    """`remarks`: explanations of remarks and columns. `names`: printed names of phases, see `wording.answers`."""
+    """Returns the sections below the tables. `remarks`: explanations of remarks and columns. `names`: printed names
+    of phases, see `wording.answers`.
+    """
     answers = wording.answers(run, names)
     sure = [wording.MEANS] if any(wording.SURE in answer for answer in answers) else []
     parts = {

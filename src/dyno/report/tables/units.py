@@ -1,4 +1,4 @@
-"""Formats numbers for people: rates, times, sizes, ratios and money. Every report formats its numbers here."""
+"""Formats numbers for people: rates, times, sizes, ratios and money. All reports use these functions."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ UNKNOWN = "–"
 WIDE = 3.0
 """An interval of ratios whose ends differ by more than this factor is shown as a bound."""
 FINENESS = 50
-"""The last digit of a ratio is worth at least its interval's width divided by this."""
+"""The last digit of a ratio is worth at least the interval's width divided by this number."""
 _TIMES = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"))
 _LONG_TIMES = ((86_400e9, "d"), (3_600e9, "h"), (60e9, "min"))
 Rounding = Callable[[float], int]
 
 
 def rate(per_second: float | None) -> str:
-    """Formats a throughput: whole from 100, three digits below."""
+    """Formats a throughput: as a whole number from 100 on, with three digits below."""
     if per_second is None:
         return UNKNOWN
     return f"{per_second:,.0f}" if per_second >= 100 else f"{per_second:.3g}"
 
 
 def bandwidth(per_second: float | None) -> str:
-    """Formats bytes per second in MB/s (10^6), from 1,000 MB/s in GB/s."""
+    """Formats bytes per second in MB/s (10^6), or from 1,000 MB/s on in GB/s."""
     if per_second is None:
         return UNKNOWN
     size, unit = (1e9, "GB/s") if per_second >= 999.5e6 else (1e6, "MB/s")
@@ -41,7 +41,7 @@ def interval(low: float | None, high: float | None, write: Callable[[float], str
 
 
 def duration(ns: float | None) -> str:
-    """Formats nanoseconds with one to three digits before the point."""
+    """Formats nanoseconds in the largest unit that leaves one to three digits before the point."""
     if ns is None:
         return UNKNOWN
     size, unit = _time_unit(ns)
@@ -49,13 +49,13 @@ def duration(ns: float | None) -> str:
 
 
 def long_duration(ns: float) -> str:
-    """Formats nanoseconds; from three of them, in minutes, hours or days."""
+    """Formats nanoseconds. From three minutes, hours or days on, uses these units."""
     size, unit = next(((size, unit) for size, unit in _LONG_TIMES if ns >= 3 * size), (0.0, ""))
     return f"{ns / size:.3g} {unit}" if size else duration(ns)
 
 
 def cpu_time(ns: float | None) -> str:
-    """Formats the CPU time of one item to two digits or whole units: its accuracy allows no more."""
+    """Formats the CPU time of one item to two digits or whole units, because it is not more accurate."""
     if ns is None:
         return UNKNOWN
     size, unit = _time_unit(ns)
@@ -64,7 +64,7 @@ def cpu_time(ns: float | None) -> str:
 
 
 def _time_unit(ns: float) -> tuple[float, str]:
-    # 999.5 of a unit would be printed as 1000: use the next unit.
+    # 999.5 of a unit would be printed as 1000, so use the next unit.
     return next((each for each in _TIMES if ns >= each[0] * 0.9995), (1.0, "ns"))
 
 
@@ -89,7 +89,7 @@ def number(value: float) -> str:
 
 
 def money(amount: float | None, currency: str) -> str:
-    """'0.40 USD': two decimals; two significant digits if that would be 0.00."""
+    """Formats an amount with two decimals: '0.40 USD'. Uses two significant digits if the amount would be 0.00."""
     if amount is None:
         return UNKNOWN
     text = f"{amount:,.2f}" if amount >= 0.995 or not amount else f"{amount:.2g}"
@@ -101,7 +101,7 @@ def _three_digits(value: float) -> str:
 
 
 def params(values: Mapping[str, object]) -> str:
-    """'records=20000 txn=all'; several values are separated by commas."""
+    """Formats parameters: 'records=20000 txn=all'. Several values are separated by commas."""
     texts = {name: ",".join(map(str, v)) if isinstance(v, tuple) else v for name, v in values.items()}
     return " ".join(f"{name}={value}" for name, value in texts.items())
 
@@ -117,12 +117,12 @@ def outcomes(tally: Mapping[str, Any] | None) -> str:
 
 
 def yes_no(value: object) -> object:
-    """'yes' or 'no' for a bool; any other value unchanged."""
+    """Returns 'yes' or 'no' for a bool, and any other value unchanged."""
     return ("yes" if value else "no") if isinstance(value, bool) else value
 
 
 def estimate(of: Estimate, kind: str) -> tuple[str, str]:
-    """The median and the interval of a metric, by its kind: 'items', 'bytes' or 'ns'."""
+    """Formats the median and the interval of a metric, by its kind: 'items', 'bytes' or 'ns'."""
     write = {"bytes": bandwidth, "ns": duration}.get(kind, rate)
     return write(of.median), interval(of.low, of.high, write)
 
@@ -153,19 +153,21 @@ def percent(share: float | None, rounding: Rounding) -> str:
 
 
 def factor(value: float) -> str:
-    """Formats a factor that a ratio is at least, rounded down: '2.4', '19'."""
+    """Formats the lower bound of a factor, rounded down: '2.4', '19'."""
     digits = 0 if value >= 10 else 1
     return f"{rounded(value, digits, math.floor):,.{digits}f}"
 
 
 def rounded(value: float, digits: int, rounding: Rounding) -> float:
     step = float(10**digits)
-    # 0.29 * 100 is a little less than 29.
+    # Rounded first, because 0.29 * 100 is a little less than 29.
     return rounding(round(value * step, 6)) / step
 
 
 def ratio(value: float | None, width: float = 0.0) -> str:
-    """Formats a ratio with at most three decimals around 1. `width`: of its interval; a wide one allows fewer."""
+    """Formats a ratio with at most three decimals around 1. `width`: the width of its interval. If the interval is
+    wide, fewer decimals are shown.
+    """
     if value is None:
         return UNKNOWN
     if width > 0 and value > 0:
@@ -179,8 +181,9 @@ def ratio(value: float | None, width: float = 0.0) -> str:
 
 
 def ratio_interval(low: float | None, high: float | None) -> str:
-    """Formats an interval of ratios as precisely as its width allows. A wide one is rounded outwards to two
-    digits."""
+    """Formats an interval of ratios as precisely as its width allows. A wide interval is rounded outwards to two
+    digits.
+    """
     if low is None or high is None:
         return UNKNOWN
     if is_wide(low, high):

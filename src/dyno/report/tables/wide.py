@@ -1,7 +1,7 @@
-"""A suite's own table: a line for each cell with figures of several phases, laid out as the run file says.
+"""A suite's own table: a line for each cell with figures of several phases, in the layout that the run file declares.
 
-It serves readers who look for a parameter rather than an engine. All its figures are in the tables by phase or in the
-samples.
+It is for readers who compare parameters rather than engines. All its figures are also in the tables by phase or in
+the samples.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ RATES = ("rate", "operations", "bandwidth")
 
 @dataclass(frozen=True)
 class Line:
-    """One cell."""
+    """The line of one cell."""
 
     cell: Cell
     cells: tuple[str, ...]
@@ -47,7 +47,7 @@ class Wide:
     """Heads of columns that name a line."""
     lines: tuple[Line, ...]
     floor: str
-    """The rates of null engines; empty without any."""
+    """The rates of null engines; empty if there are none."""
     title: str = ""
 
 
@@ -68,7 +68,7 @@ def _columns(run: Run) -> list[dict[str, Any]]:
 
 
 def phases(run: Run) -> list[str]:
-    """Phases with figures in the table; empty for a run without one."""
+    """Returns the phases with figures in the table; empty for a run without such a table."""
     names = [column["name"] for column in _columns(run) if column["of"] in RATES]
     return [phase for phase in run.plan["phases"] if phase in names]
 
@@ -78,12 +78,12 @@ def legend(run: Run) -> list[str]:
 
 
 def beside(run: Run) -> bool:
-    """Whether it is shown below the tables by phase; else it replaces them."""
+    """Returns whether the table is shown below the tables by phase. If not, it replaces them."""
     return bool(_layout(run).get("beside"))
 
 
 def tables(run: Run, of: Sequence[Group]) -> list[Wide]:
-    """A table for each tier; empty for a run without a layout. `of`: all groups of the run."""
+    """Returns a table for each tier; empty for a run without a layout. `of`: all groups of the run."""
     if not _columns(run):
         return []
     rows: dict[int, dict[str, Row]] = {}
@@ -116,13 +116,13 @@ def _table(run: Run, tier: Tier | None, rows: Mapping[int, Mapping[str, Row]]) -
     cells = sorted((cell for cell in of_tier if not cell.floor), key=lambda cell: combinations[cell.combination])
     columns = [*_leading_columns(run), *_layout_columns(run)]
     texts = [[column.text(rows.get(id(cell), {}), cell) for cell in cells] for column in columns]
-    # A phase that was left out has no figures.
+    # Columns of a phase that was left out have no figures.
     used = [at for at, column in enumerate(texts) if set(column) != {units.UNKNOWN}]
     shown_phases, lines = phases(run), []
     for place, cell in enumerate(cells):
         shown = {phase: row for phase, row in rows.get(id(cell), {}).items() if phase in shown_phases}
         valid = all(row.summary.valid for row in shown.values())
-        # Tables by phase, if shown, have the remarks.
+        # If the tables by phase are shown, they have the remarks.
         remarks = () if beside(run) else tuple(_remarks(shown))
         lines.append(Line(cell, tuple(texts[at][place] for at in used), valid, remarks))
     return Wide(
@@ -137,7 +137,7 @@ def _table(run: Run, tier: Tier | None, rows: Mapping[int, Mapping[str, Row]]) -
 
 
 def _leading_columns(run: Run) -> Iterator[_Column]:
-    """The engine and parameters that vary, unless the layout has them."""
+    """Yields the engine and the parameters that vary, unless the layout has them."""
     in_layout = {column["name"] for column in _columns(run) if column["of"] == "param"}
     if len({cell.label for cell in run.cells if not cell.floor}) > 1:
         yield _Column("engine", lambda _, cell: cell.label, word=True, key=True)
@@ -145,7 +145,7 @@ def _leading_columns(run: Run) -> Iterator[_Column]:
 
 
 def _layout_columns(run: Run) -> Iterable[_Column]:
-    """The layout's columns, with one for the interval after those of each phase."""
+    """Yields the layout's columns, with a column for the interval after those of each phase."""
     columns = _columns(run)
     for column, following in zip(columns, [*columns[1:], {}], strict=True):
         head, of, name = column["title"], column["of"], column["name"]
@@ -155,7 +155,7 @@ def _layout_columns(run: Run) -> Iterable[_Column]:
             yield _fact(head, name, column.get("kind", "text"))
         elif of in RATES:
             yield _Column(head, _rate(name, of))
-            # Tables by phase, if shown, have the intervals.
+            # If the tables by phase are shown, they have the intervals.
             if not beside(run) and not (following.get("of") in RATES and following.get("name") == name):
                 yield _Column(f"{INTERVAL} {name}", _reach(name))
 
@@ -170,7 +170,7 @@ def _fact(head: str, name: str, kind: str) -> _Column:
 
 
 def fact(rows: Mapping[str, Row], name: str) -> Fact:
-    """A cell's fact, from its last phase that has it."""
+    """Returns a cell's fact, from its last phase that has it."""
     return next((v for row in reversed(list(rows.values())) if (v := row.summary.facts.get(name)) is not None), None)
 
 
@@ -189,7 +189,7 @@ def _rate(phase: str, of: str) -> Callable[[Mapping[str, Row], Cell], str]:
 
 
 def operations(summary: CellSummary) -> float | None:
-    """Successful operations per second, the median over trials."""
+    """Returns the successful operations per second, as the median over trials."""
     rates = [(s.operations - s.errors) / s.elapsed_ns * 1e9 for s in summary.samples if s.elapsed_ns > 0]
     return median(rates) if rates else None
 
@@ -207,7 +207,7 @@ def _reach(phase: str) -> Callable[[Mapping[str, Row], Cell], str]:
 
 
 def _remarks(rows: Mapping[str, Row]) -> list[str]:
-    """Remarks of the phases: with their names, unless all phases have it."""
+    """Returns the remarks of the phases. A remark has the names of its phases, unless all phases have it."""
     phases: dict[str, list[str]] = {}
     for phase, row in rows.items():
         for remark in row.remarks():
@@ -216,7 +216,9 @@ def _remarks(rows: Mapping[str, Row]) -> list[str]:
 
 
 def _floor(cells: Sequence[Mapping[str, Row]], phases: Sequence[str]) -> str:
-    """'floor (nullkv): gets 5,466,751 – 7,609,597 op/s'. The harness's cost hardly depends on parameters."""
+    """Returns the rates of null engines: 'floor (nullkv): gets 5,466,751 – 7,609,597 op/s'. They are ranges over all
+    parameters, because the harness's cost hardly depends on parameters.
+    """
     parts = []
     for phase in phases:
         summaries = [rows[phase].summary for rows in cells if phase in rows]

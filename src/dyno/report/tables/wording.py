@@ -1,4 +1,4 @@
-"""Verdicts and answers in words. The sentences stand in one table, `SENTENCES`."""
+"""Verdicts and answers in words. All sentences are in one table, `SENTENCES`."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from dyno.stats.metric import THROUGHPUT
 from dyno.stats.verdict import CONFIDENCE, FEWEST_BLOCKS, MOST_MORE, Verdict
 
 FASTEST, EQUAL, UNCLEAR = "fastest", "equally fast", "can't tell"
-"""How an engine stands: faster than all others; slower than the fastest by no more than the margin; or unclear."""
+"""Standings of an engine: faster than all others; slower than the fastest by no more than the margin; unclear."""
 TWICE = 2.0
-"""Larger differences are shown as a factor: nobody reads 'faster by at least 1,900 %'."""
+"""Larger differences are shown as a factor, because 'faster by at least 1,900 %' is hard to read."""
 NAMED = 4
-"""A sentence names this many phases; of more, it gives the number."""
+"""Maximum number of phases that a sentence names. If there are more, it gives their number."""
 LEVEL = f"{CONFIDENCE * 100:g} %"
 """Confidence of the intervals of ratios."""
 SURE = f"{LEVEL} sure"
@@ -72,7 +72,9 @@ def _say(sentence: str, **values: object) -> str:
 
 
 def verdict(of: Verdict) -> str:
-    """'faster by at least 12 %', 'no difference larger than 4 %', "can't tell, needs about 6 more samples"."""
+    """Formats a verdict: 'faster by at least 12 %', 'no difference larger than 4 %', "can't tell, needs about 6 more
+    samples".
+    """
     if of.kind == "unclear":
         return _say("unclear", unclear=UNCLEAR, more=_more(of))
     if of.kind == "alike":
@@ -85,37 +87,39 @@ def verdict(of: Verdict) -> str:
 
 
 def gated(of: Verdict) -> str:
-    """The decision of a gate: 'slower by at least 12 %', 'slower by at most 4 %', "can't tell, needs …"."""
+    """Formats the decision of a gate: 'slower by at least 12 %', 'slower by at most 4 %', "can't tell, needs …"."""
     if of.kind != "alike":
         return verdict(of)
     return _say("slower by most", most=units.percent(of.bound, math.ceil)) if of.bound else _say("not slower")
 
 
 def _least(share: float | None) -> str:
-    """A lower bound is rounded down."""
+    """Formats a lower bound, rounded down."""
     percent = units.percent(share, math.floor)
     return "over 0 %" if percent == "0 %" else f"at least {percent}"
 
 
 def _more(of: Verdict) -> str:
-    """The further samples that would probably tell."""
+    """Formats the number of further samples that would probably decide."""
     samples = "sample" + "s" * (of.more != 1)
     if of.blocks < FEWEST_BLOCKS:
         return _say("few", count=of.more, samples=samples, fewest=FEWEST_BLOCKS)
     if of.more is None:
         return _say("thousands")
-    # An estimate: two digits.
+    # The number is an estimate, so it is rounded to two digits.
     step = 10 ** max(len(str(of.more)) - 2, 0)
     return _say("about", count=f"{math.ceil(of.more / step) * step:,}", samples=samples)
 
 
 def ratio(of: Verdict) -> str:
-    """'1.42 [1.31 – 1.54]'."""
+    """Formats a ratio with its interval: '1.42 [1.31 – 1.54]'."""
     return units.UNKNOWN if of.ratio is None else f"{point(of)} [{interval(of)}]"
 
 
 def point(of: Verdict) -> str:
-    """'1.42', as precisely as its interval allows. Of a wide interval the end nearer to 1, '≥ 2.0', if any."""
+    """Formats a ratio as precisely as its interval allows: '1.42'. For a wide interval, returns the end nearer to 1,
+    such as '≥ 2.0'. Returns a dash if the wide interval contains 1.
+    """
     if of.ratio is None or of.low is None or of.high is None:
         return units.ratio(of.ratio)
     if not units.is_wide(of.low, of.high):
@@ -130,12 +134,12 @@ def interval(of: Verdict) -> str:
 
 
 def standing(kind: str) -> str:
-    """How an engine stands by its verdict against the best. Empty for a slower one."""
+    """Returns the standing of an engine, given its verdict against the best. Empty for a slower engine."""
     return {"faster": FASTEST, "alike": EQUAL, "unclear": UNCLEAR}.get(kind, "")
 
 
 def first(others: Iterable[str]) -> str:
-    """How the best of a table stands, by the kinds of the others' verdicts."""
+    """Returns the standing of a table's best engine, given the kinds of the others' verdicts."""
     kinds = set(others)
     return UNCLEAR if "unclear" in kinds else EQUAL if "alike" in kinds else FASTEST
 
@@ -144,13 +148,14 @@ def first(others: Iterable[str]) -> str:
 
 
 def answers(run: Run, names: Mapping[str, str] | None = None) -> list[str]:
-    """A few sentences for each tier, combination of parameters and temperature; the first is the headline. `names`:
-    printed names of phases."""
+    """Returns a few sentences for each tier, combination of parameters and temperature. The first sentence is the
+    headline. `names`: printed names of phases.
+    """
     changing = varying(run)
     groups: dict[object, list[Answer]] = {}
     for at, of in enumerate(called(run, names)):
         alone = not (of.others or of.left_out or of.set_aside or of.warm)
-        # An engine without a competitor, whatever the parameters, gets one sentence.
+        # An engine without a competitor gets a single sentence for all combinations of parameters.
         groups.setdefault((of.tiers, of.best.label, of.phases) if alone else at, []).append(of)
     sentences = []
     for of, *others in groups.values():
@@ -164,7 +169,7 @@ def answers(run: Run, names: Mapping[str, str] | None = None) -> list[str]:
 
 
 def called(run: Run, names: Mapping[str, str] | None = None) -> list[Answer]:
-    """The answers, with the printed names of phases."""
+    """Returns the answers, with the printed names of phases."""
     return [_renamed(each, names or {}) for each in answer.answers(run)]
 
 
@@ -178,14 +183,15 @@ def _renamed(of: Answer, names: Mapping[str, str]) -> Answer:
 
 
 def place(of: Answer, changing: Sequence[str]) -> str:
-    """'get and scan together (hot), at tier process'."""
+    """Returns 'get and scan together (hot), at tier process'."""
     where = _where(of, changing).removesuffix(", ")
     return row_titles.named(_phases(of), where and f"{where[0].lower()}{where[1:]}")
 
 
 def ahead(of: Answer) -> dict[str, str]:
-    """How each engine stands that is not shown to be slower than the best, by its label. Empty with too few
-    samples."""
+    """Returns the standing of each engine that is not shown to be slower than the best, by its label. Empty if there
+    are too few samples.
+    """
     if not of.others or of.others[0][1].blocks < FEWEST_BLOCKS:
         return {}
     near = _near(of)
@@ -206,7 +212,7 @@ def _at_this_tier(of: Answer) -> str:
 
 
 def _where(of: Answer, changing: Sequence[str]) -> str:
-    """'At tier power with records=10, ': empty without a tier and varying parameters."""
+    """Returns 'At tier power with records=10, '. Empty if there is neither a tier nor a varying parameter."""
     params = units.params({name: of.params[name] for name in changing})
     tier = row_titles.tiers(of.tiers)
     at_tier = f"at {tier}" if tier and len(of.tiers) == 1 else tier
@@ -235,7 +241,7 @@ def _best(of: Answer) -> str:
 
 
 def _before(of: Answer) -> str:
-    """By how much the best is ahead of the second."""
+    """Returns by how much the best engine is ahead of the second."""
     cell, seen = of.others[0]
     inverse = _inverse(seen)
     text = _ahead(inverse, cell.label)
@@ -245,14 +251,14 @@ def _before(of: Answer) -> str:
 
 
 def _ahead(of: Verdict, other: str) -> str:
-    """'at least 12 % faster than sqlite'."""
+    """Returns 'at least 12 % faster than sqlite'."""
     if of.low is not None and of.low >= TWICE:
         return _say("ahead by factor", factor=units.factor(of.low), other=other)
     return _say("ahead", least=_least(of.bound), other=other)
 
 
 def _inverse(of: Verdict) -> Verdict:
-    """The best as seen from the second."""
+    """Returns the verdict on the best engine compared with the second."""
     if of.ratio is None or of.low is None or of.high is None:
         return of
     low, high = 1 / of.high, 1 / of.low
@@ -260,7 +266,7 @@ def _inverse(of: Verdict) -> Verdict:
 
 
 def _near(of: Answer) -> list[tuple[Cell, Verdict]]:
-    """Engines with enough samples that are not shown to be slower than the best."""
+    """Returns the engines with enough samples that are not shown to be slower than the best."""
     return [(cell, v) for cell, v in of.others if v.kind in ("alike", "unclear") and v.blocks >= FEWEST_BLOCKS]
 
 
@@ -293,7 +299,7 @@ def _exceptions(of: Answer) -> list[str]:
 
 
 def _phases(of: Answer) -> str:
-    """The phases with their temperature, which is the same for all."""
+    """Returns the phases with their temperature, which is the same for all of them."""
     count, neither = len(of.phases), of.temperature == "none"
     if count > NAMED:
         if neither:
