@@ -14,7 +14,7 @@ from dyno.contracts.value_types import LEAST, MOST, MOST_HISTOGRAM, MOST_REAL, M
 
 Text = Annotated[str, Meta(max_length=MOST_TEXT)]
 Histogram = Annotated[bytes, Meta(max_length=MOST_HISTOGRAM * 3 // 4)]
-"""In JSON: base64 text."""
+"""An encoded histogram, which is base64 text in JSON."""
 Count = Annotated[int, Meta(ge=0, le=MOST)]
 Positive = Annotated[int, Meta(ge=1, le=MOST)]
 Change = Annotated[int, Meta(ge=LEAST, le=MOST)]

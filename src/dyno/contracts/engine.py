@@ -20,7 +20,7 @@ from dyno.host import installation, interpreters
 CLIENTS = ("one", "threads", "processes")
 GAPS = ("unsupported", "upstream", "todo")
 TIER, OWN = "tier", ("name", "tier", "label")
-"""TIER and OWN are reserved keys in an engine spec: `-e lmdb:tier=power+name=a`. No option may have these names."""
+"""OWN has the reserved keys in an engine spec (`-e lmdb:tier=power+name=a`), which no option may have as its name."""
 _NAME = re.compile(r"[a-z][a-z0-9_-]*")
 
 

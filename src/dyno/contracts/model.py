@@ -40,7 +40,7 @@ class Tier(str, enum.Enum):
 
 
 TIERS: tuple[Tier | None, ...] = (None, *Tier)
-"""In display order; None for rows that store nothing."""
+"""Tiers in display order. None stands for rows that store nothing."""
 
 
 def weakest(tiers: Iterable[Tier]) -> Tier:

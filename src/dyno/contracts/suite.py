@@ -260,7 +260,7 @@ class Curve:
     name: str
     title: str
     reading: str
-    """What the chart shows and how to read it, in a sentence or two."""
+    """Text of a sentence or two that says what the chart shows and how to read it."""
     x: Axis
     y: Axis
     line: str = ""

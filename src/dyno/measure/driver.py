@@ -104,7 +104,7 @@ class Client:
         self._most, self._begun, self._deadline = MOST, 0, FOREVER_NS
         self._warm_operations = 0
         self._behind_ns = 0
-        """How much later an open loop is than it would be if Dyno had never been late."""
+        """Time in ns by which an open loop lags behind one in which Dyno was never late."""
 
     def measure(self, ready: Callable[[], object], hot: bool) -> Tally:
         try:

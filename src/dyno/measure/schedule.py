@@ -1,4 +1,4 @@
-"""When operations are due, when the batches of all clients start, and how pauses between batches are measured.
+"""Schedules the operations of open loops and the batches of all clients, and measures the pauses between batches.
 
 All clients start a batch together, and the clock runs for all clients or for none: inputs are built and answers are
 checked between two batches, while all clients stand still. So no client profits from cores that another leaves idle,
@@ -41,7 +41,7 @@ LEAST_SERVED_NS = 20_000_000
 OPERATIONS = 100
 """Minimum number of a client's operations in a batch, because a batch ends within an operation."""
 GROWTH = 8
-"""Maximum length of a batch, as a multiple of the length of the batch before. The first batch is a slice."""
+"""Maximum length of a batch, as a multiple of the length of the batch before."""
 MOST = 100_000
 """Maximum number of a client's operations in a batch: their inputs and answers are held in memory."""
 FOREVER_NS = 1 << 60

@@ -76,7 +76,7 @@ class Tally(Counted):
         self.paused = paused
         """User and system CPU time of the client's thread in pauses, for inputs and checks."""
         self.paused_waits = 0
-        """How often the client's thread gave up its core in pauses, to wait."""
+        """Number of times that the client's thread gave up its core in pauses, to wait."""
         self.last_begun_ns = 0
         """When this client's last operation began, counted from the start of the phase."""
         self.pause_process_ns = self.pause_server_ns = 0

@@ -123,7 +123,7 @@ class Experiment:
     plan: Mapping[str, Any]
     """Keys and values as in a plan file."""
     sizes: Mapping[str, Mapping[str, Any]]
-    """By preset: keys that replace the plan's, in addition to the suite's own preset."""
+    """Keys that replace the plan's, by preset. The suite's own preset applies too."""
     contenders: tuple[Contender, ...]
     style: Style | None
     """None if the figures are those of single runs."""
@@ -131,7 +131,7 @@ class Experiment:
     """None if the experiment is repeated at its own sizes."""
     findings: tuple[Finding, ...]
     parts: Mapping[str, Mapping[str, float]]
-    """By phase: the parts of a latency, in seconds."""
+    """Parts of a latency in seconds, by phase."""
     matrix: Matrix | None
 
     @property

@@ -1,4 +1,4 @@
-"""Prevents that two processes write one run file at the same time, which would execute every trial twice.
+"""Prevents two processes from writing one run file at the same time, which would execute every trial twice.
 
 The lock is on the file itself, so it leaves no other file behind. The kernel releases it when the process ends, for
 whatever reason.

@@ -27,7 +27,7 @@ class _Stores:
     """The stores that are not yet removed."""
 
     commands: dict[str, str] = field(default_factory=dict)
-    """By store: the command with which a user can remove it."""
+    """Commands with which a user can remove the stores, by the stores' names."""
     reasons: dict[str, str] = field(default_factory=dict)
     unreachable: bool = False
     end_reason: str = "the process that should remove it ended early"

@@ -1,4 +1,4 @@
-"""How the time of a phase grows with a numeric parameter, extrapolated to values that were not measured.
+"""Fits how the time of a phase grows with a numeric parameter, and extrapolates it to values that were not measured.
 
 A power of the parameter is fitted: log(time) = a + b log(value), by least squares over the medians of the values. The
 deviations are assumed to be normal, independent and of equal size. They include the difference between the true curve

@@ -1,4 +1,4 @@
-"""Where in a series of runs a row's speed changed, and by how much.
+"""Finds where in a series of runs a row's speed changed, and by how much.
 
 Each run's median is one value. So differences between runs without a known reason, for example after setting up a
 machine anew, count as noise, also in the interval. The series is cut where the energy distance between the values

@@ -1,4 +1,4 @@
-"""How figures depend on one numeric parameter: sweeps, crossings, ends, and scaling with clients.
+"""Dependence of figures on one numeric parameter: sweeps, crossings, ends, and scaling with clients.
 
 A crossing is reported if one engine is shown to be faster than another at one value and slower at a larger value, by
 the same verdicts as in every comparison. Between neighbouring values the crossing is interpolated, in the logarithm
@@ -98,7 +98,7 @@ def is_number(value: object) -> bool:
 
 
 def values(run: Run, parameter: str) -> list[float]:
-    """Returns the parameter's numeric values in ascending order, without those of null engines only."""
+    """Returns the parameter's numeric values in ascending order. Values that only null engines have don't count."""
     every = {cell.params.get(parameter) for cell in run.cells if not cell.floor}
     return sorted(value for value in every if isinstance(value, (int, float)) and is_number(value))
 

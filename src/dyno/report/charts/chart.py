@@ -50,9 +50,9 @@ class Chart:
     """Name for `dyno plot --chart`."""
     title: str
     reading: str
-    """What the chart shows and how to read it, in a sentence or two."""
+    """Text of a sentence or two that says what the chart shows and how to read it."""
     needs: str
-    """What a run must contain for this chart."""
+    """Text that names the content that a run needs for this chart."""
     columns: tuple[Column, ...]
     """Columns of the table view, which has all figures of the chart."""
     records: Callable[[Run], list[Record]]
