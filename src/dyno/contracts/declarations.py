@@ -27,7 +27,7 @@ _PLAIN: dict[str, type | tuple[type, ...]] = {"str": str, "bool": bool, "int": i
 
 
 class InvalidValue(Exception):
-    """An engine or a suite reported an invalid value: names the field, the value and what would be right."""
+    """An engine or a suite reported an invalid value. The message names the field, the value and the valid values."""
 
 
 def checked_text(value: object, where: str) -> str:

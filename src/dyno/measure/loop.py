@@ -114,8 +114,8 @@ def closed(
 def paced(
     calls: Calls, arguments: Sequence[Any], due: Sequence[int], deadline: int, failed: Failed
 ) -> tuple[list[Any], Stamps]:
-    """Like `closed`, but begins each operation when it is due, and stops at the first that is due after the deadline.
-    No span includes the wait.
+    """Like `closed`, but begins no operation before it is due, and none that is due after the deadline. No span
+    includes the wait.
     """
     if len(due) < len(arguments):
         raise ValueError("there are fewer moments than arguments")

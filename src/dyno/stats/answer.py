@@ -1,5 +1,4 @@
-"""Which engine is the fastest at a tier, over all phases of one temperature together. It is the answer for a
-decision.
+"""Determines which engine is the fastest at a tier, over all phases of one temperature together.
 
 The speeds of one block are averaged over phases by the geometric mean, with equal weights. Hot phases, cold phases
 and phases without a temperature are never averaged together. Reads of stored files also get an answer across tiers.

@@ -39,7 +39,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A row with a number in both runs, after compared with before."""
+    """The change of a row that has a number in both runs."""
 
     before: CellSummary
     after: CellSummary
