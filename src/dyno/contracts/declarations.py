@@ -120,8 +120,7 @@ def deferred(path: str) -> Callable[..., Any]:
 
 def type_errors(declared: Any, kind: type | None = None, where: str = "") -> Iterator[str]:
     """Yields a line for each field that is missing or has the wrong type. The annotations are those of `kind`, or of
-    the declaration's own class if `kind` is None.
-    """
+    the declaration's own class if `kind` is None."""
     for name, annotation in (kind or type(declared)).__annotations__.items():
         field = f"{where}: {name}" if where else name
         # The annotations of a named tuple are ForwardRef objects, those of a data class are plain strings.

@@ -33,13 +33,11 @@ class Gap(NamedTuple):
 
 
 class Engine(Protocol):
-    """An opened engine, as its opener returns it. Inherit from this class to write only what differs from the
-    defaults.
+    """An opened engine, as its opener returns it. Subclasses override only what differs from the defaults.
 
     The opener is called as `opener(home, tier, options)`, and for an engine with a server as `opener(home, tier,
     options, server)`. `home` is an existing directory that belongs to this store alone. `tier` is one of the declared
-    tiers. `options` has every option by name. `server` is running. After `close`, a new call may open the same home
-    again.
+    tiers. `options` has every option by name. `server` is running. After `close`, a new call may open the same home.
     """
 
     def close(self) -> None:
@@ -49,9 +47,7 @@ class Engine(Protocol):
         """Returns the versions of the engine and its client: '0.9.36 (py-lmdb 3.0.0)'."""
 
     def settings(self) -> Mapping[str, Value | None]:
-        """Returns the effective settings that decide speed or durability, read back from the engine where possible.
-        The default returns none.
-        """
+        """Returns the effective settings that decide speed or durability, if possible read back from the engine."""
         return {}
 
     def files(self) -> Iterable[Path]:
@@ -64,17 +60,13 @@ class Engine(Protocol):
 
 
 class Server(Protocol):
-    """The server of one trial. Dyno starts it in a directory of its own, or it is a user's server, which Dyno leaves
-    running.
-    """
+    """The server of one trial: started by Dyno in its own directory, or a user's server that Dyno leaves running."""
 
     own: bool
     """True if Dyno started the server, and will stop it and delete its data."""
 
     def start(self) -> None:
-        """Starts the server, also after `stop` or `kill`, and returns when it answers. Raises Refused if it doesn't
-        answer.
-        """
+        """Starts the server, also after `stop` or `kill`. Returns when it answers, or raises Refused."""
 
     def stop(self) -> None:
         """Shuts the server down cleanly, with all data on disk. Raises Absent for a user's server."""
@@ -87,8 +79,7 @@ class Server(Protocol):
 
     def pids(self) -> Iterable[int]:
         """Returns the ids of the server's processes, without descendants and lost nodes. Empty for a user's server
-        and for a stopped server.
-        """
+        and for a stopped server."""
 
 
 class Nodes(ABC):
@@ -117,8 +108,7 @@ class Nodes(ABC):
 
 class Maintenance(NamedTuple):
     """Occasional work of an engine: a checkpoint, a log rotation, a compaction. `dyno crash` triggers it, so that
-    crashes also hit maintenance and not only commits.
-    """
+    crashes also hit maintenance and not only commits."""
 
     what: str
     """Name of the work, such as 'checkpoint'. For an engine without maintenance: what the engine does instead."""
@@ -134,8 +124,7 @@ class PortSpec:
     """The part of a declaration that holds for one port only. Fields that are None or empty change nothing."""
 
     implementation: Callable[..., Any] | str
-    """The class that implements the port, or its import path 'package.module:Class', which only the worker imports.
-    """
+    """The class that implements the port, or its path 'package.module:Class', which only the worker imports."""
     modules: tuple[str, ...] = ()
     """Modules that must be importable, in addition to the engine's."""
     requires: tuple[str, ...] = ()
@@ -160,9 +149,7 @@ class PortSpec:
 
 @dataclass(frozen=True)
 class _Either:
-    """Calls two `needs` functions and returns the first complaint. It is a dataclass so that instances can be
-    compared.
-    """
+    """Calls two `needs` functions and returns the first complaint. A dataclass, so that instances compare equal."""
 
     one: Callable[[Mapping[str, Value]], str | None]
     other: Callable[[Mapping[str, Value]], str | None]
@@ -190,17 +177,13 @@ class EngineSpec:
     requires: tuple[str, ...] = ()
     """Pip requirements in the form of PEP 508: 'lmdb>=1.4'."""
     builds: tuple[str, ...] = ()
-    """Build requirements that pip installs first, needed if the packages in `requires` don't declare them. Only with
-    `python`.
-    """
+    """Build requirements that pip installs first, if `requires` don't declare them. Only with `python`."""
     programs: tuple[Program, ...] = ()
     """Programs that `dyno install` builds or fetches."""
     packages: tuple[str, ...] = ()
     """Debian packages with the files that `needs` looks for."""
     python: str = ""
-    """Python version, such as '3.10', of the engine's own environment, in which its trials run. Empty: Dyno's
-    environment.
-    """
+    """Python version, such as '3.10', of the environment in which its trials run. Empty: Dyno's environment."""
     options: tuple[Setting, ...] = ()
     refuse: Callable[[Tier, Mapping[str, Value]], str | None] = lambda tier, options: None
     """Returns why the options can't provide the tier, or None."""
@@ -210,12 +193,10 @@ class EngineSpec:
     """Returns the value of `clients` for these options, if an option decides it."""
     server: Callable[[Path, Any, Mapping[str, Value], int], Server | None] | None = None
     """Returns the engine's server, not yet started, or None if these options need no server. Called with the server's
-    directory, the tier, all options and the number of clients.
-    """
+    directory, the tier, all options and the number of clients."""
     gives: Callable[[Any], Tier] | None = None
     """Called with an engine opened on a user's server; returns the tier that the server's settings provide. The field
-    is None if the settings can't be read or don't decide the tier.
-    """
+    is None if the settings can't be read or don't decide the tier."""
     remove: Callable[[Path, Mapping[str, Value], Any], None] | None = None
     """Called with the home of a store, all options and the server; deletes the store from the server."""
     removal: Callable[[str, Mapping[str, Value]], str] | None = None
@@ -226,28 +207,22 @@ class EngineSpec:
     words, or None for any other error. The trial is then refused."""
     log: tuple[str, ...] = ()
     """Glob patterns, relative to the store's directory, of the files that hold a commit when it is acknowledged
-    ('*/wal/*'). For engines that write other files in the background: only the matching files prove the tiers.
-    """
+    ('*/wal/*'). For engines that write other files in the background: only the matching files prove the tiers."""
     upkeep: Callable[[Any], None] | None = None
     """Called with the opened engine, untimed, before a phase that uses a modified store. It does what an
-    administrator does after a load, such as updating a query planner's statistics.
-    """
+    administrator does after a load, such as updating a query planner's statistics."""
     seldom: Maintenance | None = None
-    """The engine's maintenance. If it is None, the maintenance is unknown, and no crash is tested in the middle of
-    it.
-    """
+    """The engine's maintenance. If it is None (unknown), no crash is tested in the middle of maintenance."""
     intact: Callable[[Any], str | None] | None = None
     """Called with the opened engine; runs the engine's own check of its files and returns what is wrong, or None."""
     in_place: str = ""
     """Why a crash may leave half of a transaction that overwrites values; such changes are then not judged. Empty if
-    a crash can't leave half a transaction.
-    """
+    a crash can't leave half a transaction."""
     needs: Callable[[Mapping[str, Value]], str | None] = lambda options: None
     """Called with all options; returns what is missing on this machine besides modules, with the remedy, or None."""
     starting: Callable[[Mapping[str, Value]], float] = lambda options: 0.0
     """Called with all options; returns the seconds that the server may take to start on two busy cores. Each start
-    adds them to a trial's default timeout.
-    """
+    adds them to a trial's default timeout."""
     in_memory: bool = False
     """True if the engine reads only from memory, even if it writes files. It then has no cold phases."""
     floor: bool = False
@@ -318,8 +293,7 @@ class EngineSpec:
 
     def missing(self) -> tuple[str, ...]:
         """Returns the modules that are not installed in the environment of its trials, without importing any. If the
-        engine's own interpreter is missing, returns that instead.
-        """
+        engine's own interpreter is missing, returns that instead."""
         if not self.python:
             return interpreters.missing(self.modules)
         python = self.interpreter()
@@ -327,8 +301,7 @@ class EngineSpec:
 
     def interpreter(self) -> Path | None:
         """Returns the Python of the engine's own environment. None if it needs no such environment or the environment
-        is missing.
-        """
+        is missing."""
         return interpreters.interpreter(self.name, self.python) if self.python else None
 
     @property
@@ -350,8 +323,7 @@ class EngineSpec:
 
     def lacking(self, options: Mapping[str, Value] | None = None) -> str | None:
         """Returns why the engine can't run here with these options (None: the defaults), in one line with the remedy.
-        Returns None if it can run.
-        """
+        Returns None if it can run."""
         if missing := self.missing():
             remedy = self._not_for_this_python() or self.remedy
             return f"needs {', '.join(missing)}{remedy and ': '}{remedy}"
@@ -359,8 +331,7 @@ class EngineSpec:
 
     def ask(self, name: str, *arguments: Any) -> Any:
         """Calls a function of the declaration by its field's name, such as 'refuse' or 'starting'. Raises UsageError
-        for any exception, because the function may belong to a plug-in.
-        """
+        for any exception, because the function may belong to a plug-in."""
         try:
             return getattr(self, name)(*arguments)
         except Exception as error:
@@ -378,8 +349,7 @@ class EngineSpec:
 
     def resolve(self, given: Mapping[str, Any]) -> dict[str, Value]:
         """Returns every option by name: the parsed value from `given` if it is there, or else the default. Raises
-        UsageError.
-        """
+        UsageError."""
         return resolve(self.options, given, f"engine {self.name}: option")
 
 

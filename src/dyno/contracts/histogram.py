@@ -112,8 +112,7 @@ def _positions(counts: NDArray[np.int64], percentiles: Iterable[float]) -> NDArr
 
 def _merged(encoded: Iterable[bytes | None]) -> tuple[int, NDArray[np.int64]]:
     """Returns the summed counters of all histograms, from the first to the last filled one, and the index of the
-    first. Empty without histograms. Raises ValueError for a histogram that Dyno did not write.
-    """
+    first. Empty without histograms. Raises ValueError for a histogram that Dyno did not write."""
     histograms = [each for each in encoded if each is not None]
     if not histograms:
         # The common case: most rows have no histogram of most kinds of latencies.
@@ -133,8 +132,7 @@ def _merged(encoded: Iterable[bytes | None]) -> tuple[int, NDArray[np.int64]]:
 
 def _content(whole: bytes) -> bytes:
     """Returns a histogram's unpacked counters with their header. The library's classes would clear 34,000 counters
-    per histogram.
-    """
+    per histogram."""
     packed_cookie, length = _OUTER.unpack_from(whole)
     if packed_cookie != get_compression_cookie() or length != len(whole) - _OUTER.size:
         raise ValueError("another format")
@@ -151,8 +149,7 @@ def _content(whole: bytes) -> bytes:
 def restored(counts: NDArray[np.int64], histograms: Sequence[bytes], skip: int) -> tuple[int, int]:
     """Adds the counters of several histograms to `counts`, which must be zero. In each histogram, the counters begin
     after `skip` bytes. Returns the index of the first filled counter, and the index after the last. Raises ValueError
-    for an overflow, and the decoder's errors.
-    """
+    for an overflow, and the decoder's errors."""
     low, high, each = len(counts), 0, np.zeros_like(counts)
     for content in histograms:
         each[:] = 0
@@ -194,8 +191,7 @@ def percentiles(encoded: Iterable[bytes | None]) -> dict[str, int | None]:
 
 def curve(encoded: Iterable[bytes | None], at: Sequence[float], beyond: int = 1) -> list[tuple[float, int]]:
     """Returns the percentiles `at` of the merged histograms, in ns. A percentile is left out if fewer than `beyond`
-    values lie above it: the 99.99th of a hundred values would be just the largest. Empty without histograms.
-    """
+    values lie above it: the 99.99th of a hundred values would be just the largest. Empty without histograms."""
     low, counts = _merged(encoded)
     whole = int(counts.sum())
     known = [percentile for percentile in at if (100 - percentile) * whole >= beyond * 99.999]

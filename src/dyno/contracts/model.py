@@ -81,8 +81,7 @@ class Phase:
     writes: bool
     temperature: str = "none"
     """'hot': an untimed round comes first. 'cold': the engine is closed and its files are evicted first. 'none':
-    neither.
-    """
+    neither."""
     checked: str = ""
     """How the phase's answers are checked, for `dyno list` and the docs."""
     kinds: Mapping[str, bool] = field(default_factory=dict)
@@ -100,8 +99,7 @@ class Phase:
 
     one_call: str = ""
     """When the phase is a single call, which can't have a rate: 'always', or for one value of a parameter, as
-    'txn=all'.
-    """
+    'txn=all'."""
 
     def unpaced(self, params: Mapping[str, Value]) -> bool:
         """Whether the phase can't have a rate with these parameters."""
@@ -125,8 +123,7 @@ class Preset(NamedTuple):
     """Phases to measure unless the user names some; all if empty."""
     until: str | None = None
     """Target width of the intervals, such as '10%', unless the user sets samples or times; `samples` is then the
-    minimum number of blocks. None: exactly `samples` blocks.
-    """
+    minimum number of blocks. None: exactly `samples` blocks."""
     within: float | None = None
     """Seconds after which no further block begins."""
 

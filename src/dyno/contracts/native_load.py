@@ -110,8 +110,7 @@ class NativeCall:
 
 class NativePair:
     """Two calls whose requests are sent one after the other. The second takes the operation's argument, the first
-    what `first_argument` returns for it.
-    """
+    what `first_argument` returns for it."""
 
     def __init__(self, first: NativeCall, second: NativeCall, first_argument: Callable[[Any], Any]) -> None:
         self._first, self._second, self._argument = first, second, first_argument

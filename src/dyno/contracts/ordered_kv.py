@@ -27,8 +27,7 @@ class KVReader(Protocol):
 
     def seek(self, key: bytes) -> Iterator[Entry]:
         """Returns entries in key order, from the first key that is at least `key`. Several seeks may be interleaved
-        with each other and with other reads.
-        """
+        with each other and with other reads."""
 
     def first(self, key: bytes) -> Entry | None:
         """Returns the first entry of a seek, or None."""
@@ -58,19 +57,16 @@ class OrderedKV(Protocol):
 
     def reading(self) -> AbstractContextManager[KVReader]:
         """Opens a reader for many reads of one state, without later commits by others. This instance does not write
-        meanwhile, and the reader is invalid afterwards.
-        """
+        meanwhile, and the reader is invalid afterwards."""
 
     def single(self) -> AbstractContextManager[KVReader]:
         """Opens a reader of the latest committed state, for one operation with a single read or a few. Engines
-        implement it the way their users read.
-        """
+        implement it the way their users read."""
         return self.reading()
 
     def writing(self) -> AbstractContextManager[KVWriter]:
         """Opens a transaction. It is committed at the end of the block with the tier's durability, or discarded if
-        the block raises.
-        """
+        the block raises."""
 
     def close(self) -> None:
         return None
@@ -103,8 +99,7 @@ class Overlay:
 @contextmanager
 def overlay(get: Callable[[bytes], bytes | None], commit: Callable[[Pending], None]) -> Iterator[Overlay]:
     """A writer that collects its writes, and passes them to `commit` at the end of the block or discards them if it
-    raises.
-    """
+    raises."""
     writer = Overlay(get)
     yield writer
     commit(writer.pending)

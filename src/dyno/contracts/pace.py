@@ -11,8 +11,7 @@ LIBRARY_LOAD, NATIVE_LOAD = LOADS = ("library", "native")
 FOREVER_NS = 1 << 62
 PATIENCE = 10
 """Largest factor by which a duration or a warm-up may exceed the request, pauses included: for very short operations,
-building inputs and checking answers takes far longer than the operations.
-"""
+building inputs and checking answers takes far longer than the operations."""
 
 
 @dataclass(frozen=True)
@@ -23,8 +22,7 @@ class Pace:
     """Maximum measured time; the operations may run out earlier."""
     duration_ns: int | None = None
     """Fixed duration: repeat rounds until it elapses (overrides the budget). Pauses included, the phase takes at most
-    PATIENCE times the duration.
-    """
+    PATIENCE times the duration."""
     warmup_ns: int = 0
     """Duration of unrecorded rounds before the phase."""
     rate: float | None = None
@@ -34,8 +32,7 @@ class Pace:
     seed: int = 1
     check_ns: int = FOREVER_NS
     """Maximum time for checking the phase's answers. When it is used up, the phase ends with the operations checked
-    so far.
-    """
+    so far."""
 
     @property
     def limit_ns(self) -> int:

@@ -28,8 +28,7 @@ HARMLESS = (
     "|unix_socket|user|username|uuidrepresentation|w|wtimeoutms"
 )
 """Names of query parameters whose values are not masked: those of libpq, MongoDB, MariaDB, MySQL, Redis and
-Valkey.
-"""
+Valkey."""
 _COMMON_WORDS = frozenset(("true", "false", "yes", "none", "off"))
 
 # In each pattern, the first group is kept and the second is masked.
@@ -54,8 +53,7 @@ _IN_ARGUMENT = re.compile(r"(?:https?)?://.*?(?=[a-z][a-z0-9+.-]{0,31}://|\Z)", 
 def resolve_address(text: str) -> str:
     """Returns the address that `env:NAME` or `file:PATH` refers to; any other text is itself an address. With both
     forms, the address does not appear in `ps` or a shell's history. Raises ValueError; its text never contains the
-    address.
-    """
+    address."""
     if text.startswith("env:"):
         return _of_variable(text.removeprefix("env:"))
     return _of_file(text.removeprefix("file:")) if text.startswith("file:") else text
@@ -89,8 +87,7 @@ def _of_file(name: str) -> str:
 
 def mask_password(text: str) -> str:
     """Masks the secrets of all addresses in a text, and of pairs such as password=...: postgresql://user:***@host. An
-    address ends at a blank.
-    """
+    address ends at a blank."""
     return _masked(text, _IN_TEXT)[0]
 
 

@@ -47,8 +47,7 @@ class Jars(NamedTuple):
     """Each as 'group:artifact:version'; a leading minus excludes the dependencies of that archive."""
     sha256: str
     """SHA-256, in hexadecimal, of the output of `sha256sum *` for all archives: a line of hash, two blanks and file
-    name for each, sorted by name.
-    """
+    name for each, sorted by name."""
 
 
 class Program(NamedTuple):

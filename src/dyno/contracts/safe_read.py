@@ -1,6 +1,5 @@
 """Opens only regular files of limited size for reading: opening a pipe would wait for a writer, and a device has no
-end.
-"""
+end."""
 
 from __future__ import annotations
 

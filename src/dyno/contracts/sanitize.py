@@ -17,8 +17,7 @@ MOST = 4_000
 
 def sanitize(text: str, most: int = MOST, keep: str = "\n\t") -> str:
     """Returns the text with each harmful character replaced with its escape. Characters in `keep` are not
-    replaced.
-    """
+    replaced."""
     if len(text) > most:
         text = f"{text[:most]}... ({len(text) - most:,} characters more)"
     if text.isprintable():

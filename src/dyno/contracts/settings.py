@@ -34,8 +34,7 @@ class Setting(NamedTuple):
     """
     hold: Callable[[str], AbstractContextManager[str]] | None = None
     """Called in the parent with a non-empty value. It reserves the value (such as a device) for the run, and yields
-    the value that the trials use. Raises UsageError.
-    """
+    the value that the trials use. Raises UsageError."""
     phases: tuple[str, ...] = ()
     """For a suite's parameter: the phases whose work depends on the parameter; empty for all."""
 
@@ -74,8 +73,7 @@ _CPUS = re.compile(r"(\d+(?:\.\d+)?)?cpus(?:/(\d+))?")
 
 def by_cpus(low: int, high: int) -> Callable[[str], Value]:
     """Returns a parser of whole numbers that also accepts multiples of the number of CPUs that this process may run
-    on: 'cpus', '2cpus', '1.5cpus', 'cpus/2'. Such multiples are rounded and clamped to the bounds.
-    """
+    on: 'cpus', '2cpus', '1.5cpus', 'cpus/2'. Such multiples are rounded and clamped to the bounds."""
     plain = integer(low, high)
 
     def parse(text: str) -> Value:

@@ -23,8 +23,7 @@ class InFlight(Protocol):
 
     def ended(self, wait_ns: int) -> Sequence[tuple[int, Any]]:
         """Returns the places whose operations have ended since the last call. Each comes with its answer, or with the
-        exception that it raised. Waits up to `wait_ns` until the first operation ends.
-        """
+        exception that it raised. Waits up to `wait_ns` until the first operation ends."""
 
 
 @dataclass
@@ -48,8 +47,7 @@ class Operations:
     held: AbstractContextManager[Any] | None = None
     """A transaction around several slices, which share this object. It is entered in the timed region of the first
     slice and left in that of the last, but belongs to no operation's latency. `calls` takes the value that it yields.
-    Excludes `around`.
-    """
+    Excludes `around`."""
     sizes: Sequence[int] | Callable[[Sequence[Any]], Sequence[int]] | None = None
     """Bytes that each operation moves, or a function that computes them from the answers."""
     parts: Callable[[Sequence[Any]], Mapping[str, Sequence[int]]] | None = None
@@ -85,8 +83,7 @@ class Bulk:
     """Returns the bytes that the call moved; takes the same arguments as `check`."""
     counted: Callable[[Any, int], int] | None = None
     """Returns the items for the throughput, if these are not the records; takes the same arguments as `check`. It is
-    for a call that reads, whose feed stops the clock while the answer is checked.
-    """
+    for a call that reads, whose feed stops the clock while the answer is checked."""
 
 
 @dataclass(frozen=True)
@@ -146,8 +143,7 @@ class Workload(Protocol):
 
     def native(self, phase: Phase) -> Callable[[Any], Any] | None:
         """Returns a function that converts a port of `connect` to one for native load, with an `exchange` and
-        operations of `dyno.contracts.native_load`. Returns None if the engine's library runs the phase.
-        """
+        operations of `dyno.contracts.native_load`. Returns None if the engine's library runs the phase."""
         return None
 
     def release(self) -> None:
@@ -165,8 +161,7 @@ class Workload(Protocol):
 
     def payload_bytes(self, phase: Phase, items: int) -> int | None:
         """Returns the bytes that an application would have stored with this number of a phase's items; None if
-        unknown.
-        """
+        unknown."""
         return None
 
     def verify(self, phase: Phase) -> int:
@@ -183,14 +178,12 @@ class Workload(Protocol):
 
     def files(self) -> Iterable[Path]:
         """Returns the suite's own files that a cold phase reads. They are evicted with the engine's files, but don't
-        count towards the engine's size. The default returns none.
-        """
+        count towards the engine's size. The default returns none."""
         return ()
 
     def place(self) -> Path | None:
         """Returns a file or directory on the device whose traffic is measured. None: the device of the work
-        directory.
-        """
+        directory."""
         return None
 
     def engine(self) -> Engine:
@@ -210,8 +203,7 @@ class Column:
     title: str
     of: str
     """Source of the figure: 'param', 'fact', 'rate' (a phase's items per second), 'operations' (a phase's operations
-    per second) or 'bandwidth' (a phase's bytes per second).
-    """
+    per second) or 'bandwidth' (a phase's bytes per second)."""
     name: str
     """Name of the parameter, fact or phase."""
     kind: str = "text"
@@ -221,8 +213,7 @@ class Column:
 @dataclass(frozen=True)
 class Layout:
     """A suite's own table with a line for each cell. A line has figures of several phases, for readers who compare
-    parameters rather than engines. Saved in the run file.
-    """
+    parameters rather than engines. Saved in the run file."""
 
     columns: tuple[Column, ...]
     legend: tuple[str, ...] = ()
@@ -238,8 +229,7 @@ class Axis:
 
     of: str
     """Source of the figure: 'param', 'fact' or 'metric' (a metric of `stats.metric`: throughput, bandwidth, a
-    latency).
-    """
+    latency)."""
     name: str
     title: str = ""
     """Title with the unit. Metrics have a default title."""
@@ -254,8 +244,7 @@ class Axis:
 @dataclass(frozen=True)
 class Curve:
     """A suite's own chart: two figures of its cells plotted against each other, with a line for each engine. Saved in
-    the run file.
-    """
+    the run file."""
 
     name: str
     title: str
@@ -273,18 +262,15 @@ class Curve:
 
 class History(Protocol):
     """An endless sequence of seeded transactions through one port. After a crash the store is compared with the
-    sequence: each transaction must be there completely or not at all.
-    """
+    sequence: each transaction must be there completely or not at all."""
 
     def open(self, engine: Engine) -> AbstractContextManager[Any]:
         """Opens a port on an opened engine, and creates everything that the first transaction needs. After a crash,
-        some of that may already exist.
-        """
+        some of that may already exist."""
 
     def commit(self, port: Any, number: int) -> None:
         """Commits transaction `number`, counted from 0, after all earlier ones. It is acknowledged when the call
-        returns.
-        """
+        returns."""
 
     def state(self, commits: int) -> Mapping[str, Any]:
         """Returns the expected values by name after this number of transactions. No two states are equal."""
@@ -296,8 +282,7 @@ class History(Protocol):
 @dataclass(frozen=True)
 class Proof:
     """A phase that proves a tier. With these parameters, each operation is a commit, or each transaction around
-    slices is.
-    """
+    slices is."""
 
     phase: str
     count: str
@@ -307,8 +292,7 @@ class Proof:
     """Creates the history for `dyno crash`; None if crashes can't be judged."""
     also: Proof | None = None
     """A second proof, by a phase that commits in another way. Engines that lack the phase (Absent) skip it. The
-    parameters of all phases are used together.
-    """
+    parameters of all phases are used together."""
 
     def chain(self) -> Iterator[Proof]:
         yield self
@@ -338,8 +322,7 @@ class Suite(Protocol):
 
     def workload(self, job: Job) -> Workload:
         """Returns the workload of a trial. The default calls `WORKLOAD(job)` of the module `workload` in the suite's
-        package, which only workers import.
-        """
+        package, which only workers import."""
         workload: Workload = deferred(f"{type(self).__module__}.workload:WORKLOAD")(job)
         return workload
 

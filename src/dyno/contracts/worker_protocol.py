@@ -92,8 +92,7 @@ class WorkerChannel:
 
     def read(self, seconds: float) -> Iterator[WorkerMessage] | None:
         """Returns the messages that arrive within this time, or None if none arrives. Raises ProtocolError and
-        ClockMismatch.
-        """
+        ClockMismatch."""
         now = monotonic_ns()
         if not self._selector.select(0):
             if not self._rest:

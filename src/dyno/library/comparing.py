@@ -113,8 +113,7 @@ class Comparisons(Sequence[Comparison]):
 
     def to_pandas(self) -> pandas.DataFrame:
         """Returns a DataFrame with a line for each comparison: its fields, and a column `param_NAME` for each
-        parameter. Raises UsageError without pandas.
-        """
+        parameter. Raises UsageError without pandas."""
         try:
             import pandas
         except ImportError:
@@ -184,8 +183,7 @@ def check(
 ) -> Check:
     """Applies the gate of `dyno check`. It fails if a row of `run` is slower than in `against` by more than the
     margin, has lost its number, or has a weaker tier because the user's server was changed. With `strict`, it also
-    fails if a row is unclear. Raises UsageError.
-    """
+    fails if a row is unclear. Raises UsageError."""
     by = None if metric is None else named(metric)
     before, after = _run(against), _run(run)
     pairs = two.without_weakened(two.between(before, after, by, margin))

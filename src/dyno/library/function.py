@@ -172,8 +172,7 @@ def _checked(
 
 def judged(now: Sequence[float], before: Sequence[float], margin: float) -> Gate:
     """Compares times per operation. The gate fails if the times are longer by more than the margin, with an error
-    probability of at most 1 %.
-    """
+    probability of at most 1 %."""
     fewest = min(len(now), len(before))
     # A ratio of speeds, as in all comparisons: the inverse of the ratio of times.
     ratio = estimate(before).median / estimate(now).median

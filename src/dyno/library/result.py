@@ -66,8 +66,7 @@ class Picture:
 
     def save(self, path: str | Path, scale: float = 2.0) -> Path:
         """Writes an .svg file, or a .png file with `scale` times as many pixels per side. Raises UsageError for
-        another suffix.
-        """
+        another suffix."""
         from dyno.report.charts import draw
 
         file = Path(path)
@@ -109,8 +108,7 @@ class Result:
 
     def row(self, engine: str, phase: str) -> Row:
         """Returns the only row of a requested engine in a phase. Raises LookupError if there is no such row, or if
-        there are several with other parameters or tiers.
-        """
+        there are several with other parameters or tiers."""
         rows = [row for row in self.rows if (row.engine, row.phase) == (engine, phase)]
         if len(rows) != 1:
             raise LookupError(f"{self.path}: {len(rows)} rows of {engine} in {phase}")
@@ -144,8 +142,7 @@ class Result:
         dark: bool = False,
     ) -> Picture:
         """Draws a chart of `dyno plot`, of all rows or of the named ones. `path`: file to save it to. Raises
-        UsageError, also if the extra `report` is not installed.
-        """
+        UsageError, also if the extra `report` is not installed."""
         from dyno.report.charts import plot
 
         choice = plot.check(self._run, plot.Choice(phases, tier, params or {}, engines, baseline))
@@ -161,8 +158,7 @@ class Result:
 
     def to_pandas(self, samples: bool = False) -> pandas.DataFrame:
         """Returns a DataFrame with a line for each row, or with `samples` for each sample. Its columns are those of
-        docs/columns.md. Unknown values are NA.
-        """
+        docs/columns.md. Unknown values are NA."""
         return data_tables.as_pandas(self._table(samples), self._run)
 
     def to_arrow(self, samples: bool = False) -> pyarrow.Table:

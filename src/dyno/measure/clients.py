@@ -1,6 +1,5 @@
 """Runs a phase with its clients. A single client runs in the worker itself; several run as its threads, or as
-processes forked from it.
-"""
+processes forked from it."""
 
 from __future__ import annotations
 
@@ -34,8 +33,7 @@ READY = "ready"
 @dataclass
 class EndedClients:
     """Resources used by this worker's client processes that have ended. Servers that ended are left out, although
-    getrusage(2) counts them among the children.
-    """
+    getrusage(2) counts them among the children."""
 
     user_ns: int = 0
     system_ns: int = 0
@@ -78,8 +76,7 @@ class Task:
     """Called before a check that may take long. Only a single client calls it."""
     connections: int = 0
     """Connections of native load, of all clients together. The clients then are processes with several connections
-    each.
-    """
+    each."""
 
     def scheduler(self, client: int) -> BatchScheduler:
         if self.group is not None:
@@ -108,8 +105,7 @@ def run_phase(
 ) -> Tally:
     """Measures the prepared phase. `how` is the engine's kind of clients, 'threads' or 'processes'. `server` has the
     ids of the server's processes. `ready` is called once in this process, when all clients have warmed up and are
-    about to start.
-    """
+    about to start."""
     if phase.reported:
         return reported(workload, phase, pace, ready)
     connections = clients if workload.native(phase) is not None else 0
@@ -204,8 +200,7 @@ class _UsageMeter:
 
 def without_pauses(used: Usage, paused: tuple[int, int]) -> Usage:
     """Subtracts the user and system CPU time of pauses. The sum of both is exact, but the split is not: the kernel
-    splits a thread's time and a process's time by different samples.
-    """
+    splits a thread's time and a process's time by different samples."""
     if used.user_ns is None or used.system_ns is None:
         return used
     user, system = used.user_ns - paused[0], used.system_ns - paused[1]
@@ -302,8 +297,7 @@ def _collect(
     receivers: list[Any], barrier: Any, abort: Callable[[], None], ready: Callable[[], object]
 ) -> tuple[Results, list[int]]:
     """Returns each client's result and peak memory in bytes. A client that died has None and 0, and the clients that
-    wait for it are released.
-    """
+    wait for it are released."""
     results: Results = [None] * len(receivers)
     peaks = [0] * len(receivers)
     waiting = dict(zip(receivers, range(len(receivers)), strict=True))
@@ -332,8 +326,7 @@ def _collect(
 
 def _tallies(results: Results) -> list[Tally]:
     """Returns the tallies of all clients. If a client failed, raises its error rather than the errors of clients that
-    waited for it.
-    """
+    waited for it."""
     broken_last = sorted(enumerate(results), key=lambda pair: isinstance(pair[1], threading.BrokenBarrierError))
     for client, result in broken_last:
         if isinstance(result, MemoryError):

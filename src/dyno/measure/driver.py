@@ -47,12 +47,10 @@ from dyno.measure.tally import Tally, succeeded
 
 WARM = 1_000_000
 """Number of the first warm-up round. Warm-up rounds have their own inputs, and the measured inputs don't depend on
-the warm-up.
-"""
+the warm-up."""
 OPEN_MOST = 2_000_000
 """Maximum number of operations of an open loop, for all clients together, whose inputs and answers are held in
-memory. Up to this number, the schedule runs without a pause.
-"""
+memory. Up to this number, the schedule runs without a pause."""
 
 
 def measure(
@@ -142,8 +140,7 @@ class Client:
 
     def _warm_round(self, number: int, limit_ns: int) -> tuple[int, bool]:
         """Runs a round that is not recorded. Returns how long it took, about `limit_ns` at most, and whether it was
-        completed.
-        """
+        completed."""
         slices, spent = self._rounds(number), 0
         try:
             for work in slices:
@@ -184,8 +181,7 @@ class Client:
 
     def _load(self) -> None:
         """Builds the inputs of the next batch. For an open loop, builds those of all operations that are due in the
-        phase, so that the schedule need not pause.
-        """
+        phase, so that the schedule need not pause."""
         queue, arrivals = self._queue, self._arrivals
         if arrivals is not None:
             most = OPEN_MOST // self._position.clients
@@ -255,8 +251,7 @@ class Client:
 
     def _run_batch(self, start: int) -> tuple[int, int, Callable[[int], None]]:
         """Runs a batch. Returns when it ended, its number of operations, and a function that records and checks it.
-        The function takes the batch's duration for all clients together.
-        """
+        The function takes the batch's duration for all clients together."""
         limit, queue = start + min(self._left_ns(), FOREVER_NS), self._queue
         if queue.waiting and isinstance(queue.waiting[0], Bulk):
             over, record = self._run_bulk(queue.waiting.pop(0), start, limit - start)
@@ -391,8 +386,7 @@ class Client:
 
     def _arrived(self, end_ns: int) -> int | None:
         """Returns how many operations of an open loop were due by then that are not in any slice; None for a closed
-        loop.
-        """
+        loop."""
         return None if self._arrivals is None else self._arrivals.until(end_ns)
 
     def _close(self) -> None:

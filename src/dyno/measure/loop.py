@@ -55,8 +55,7 @@ def calibrate() -> None:
 def uncollected() -> Iterator[None]:
     """Switches garbage collection off in the block: the collector would mostly traverse inputs and answers that Dyno
     holds. An inner block does nothing. The outermost block collects at its start, and switches collection on again at
-    its end.
-    """
+    its end."""
     if not gc.isenabled():
         yield
         return
@@ -115,8 +114,7 @@ def paced(
     calls: Calls, arguments: Sequence[Any], due: Sequence[int], deadline: int, failed: Failed
 ) -> tuple[list[Any], Stamps]:
     """Like `closed`, but begins no operation before it is due, and none that is due after the deadline. No span
-    includes the wait.
-    """
+    includes the wait."""
     if len(due) < len(arguments):
         raise ValueError("there are fewer moments than arguments")
     if arguments and not calls:

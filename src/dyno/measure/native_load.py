@@ -76,8 +76,7 @@ class Lane:
 
 class Sent(NamedTuple):
     """A batch that was run, with the responses that each lane's connection received. Moments are on the clock of
-    `wire`.
-    """
+    `wire`."""
 
     lanes: Sequence[Lane]
     received: Sequence[Any]
@@ -116,8 +115,7 @@ class Sent(NamedTuple):
 
 class NativeClients(Client):
     """Runs the shares of several clients over the connections of `wire`. `each` has the rounds of each client, by the
-    client's number among all `clients`.
-    """
+    client's number among all `clients`."""
 
     def __init__(
         self,
@@ -238,8 +236,7 @@ def _one_round(rounds: Rounds, number: int, round: int) -> Iterator[Work]:
 
 def _first_failure(response: Any) -> Any:
     """Returns the response. If several responses, or a transaction's list of responses, contain a failure, returns
-    the first failure instead.
-    """
+    the first failure instead."""
     if type(response) is list:
         for each in response:
             failure = _first_failure(each) if type(each) is list else each

@@ -49,8 +49,7 @@ def sampled(
     workload: Workload, phase: Phase, job: Job, pace: Pace, spent: Stopwatch, announce: Announce = lambda: None
 ) -> Sample:
     """Measures a phase and adds its laps to `spent`. Raises Absent if the phase makes no sense for the engine, and
-    ServerDied. `announce` is called before checks that may take long.
-    """
+    ServerDied. `announce` is called before checks that may take long."""
     rest(serving(job), job.home)
     # A floor engine stores nothing that could be cold. It is measured without the eviction, for the harness's cost.
     cold = phase.temperature == "cold" and not job.spec.floor

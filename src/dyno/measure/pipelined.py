@@ -1,6 +1,5 @@
 """A batch of operations of which many are in flight at once: runs it through the pipelined loop and adds it to the
-tally.
-"""
+tally."""
 
 from __future__ import annotations
 
@@ -35,8 +34,7 @@ class PipelinedBatch(NamedTuple):
 
 def wanted(waiting: Sequence[Slice | Bulk]) -> int:
     """Returns the number of operations for which a batch should have inputs; 0 for operations that run one after the
-    other. It is large enough that the batch's end, when fewer and fewer operations are in flight, weighs little.
-    """
+    other. It is large enough that the batch's end, when fewer and fewer operations are in flight, weighs little."""
     if waiting and isinstance(waiting[0], Slice) and waiting[0].work.many is not None:
         return min(OPERATIONS * waiting[0].work.places, MOST)
     return 0

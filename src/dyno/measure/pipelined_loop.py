@@ -1,6 +1,5 @@
 """The timed loop of operations of which many are in flight at once. Nothing else belongs in this module: see
-`loop`.
-"""
+`loop`."""
 
 from __future__ import annotations
 

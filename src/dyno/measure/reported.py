@@ -18,8 +18,7 @@ from dyno.measure.tally import Tally
 
 def reported(workload: Workload, phase: Phase, pace: Pace, ready: Callable[[], object]) -> Tally:
     """Runs the tool for the whole phase, with the tool's own clients. Raises Refused if a rate was requested, because
-    the tool would not keep it.
-    """
+    the tool would not keep it."""
     if pace.rate is not None:
         raise Refused(f"phase {phase.name} is an outside tool's work, at no rate: leave --rate out")
     with workload.connect() as port:

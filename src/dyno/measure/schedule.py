@@ -34,8 +34,7 @@ LEAST_NS = 5_000_000
 """Minimum length of a batch. With it, the start and the end of all clients weigh little."""
 CACHED = 2_000
 """If operations are short, the batch ends after this number, before LEAST_NS: more inputs and answers would push the
-engine's data, and each other, out of the processor's caches.
-"""
+engine's data, and each other, out of the processor's caches."""
 LEAST_SERVED_NS = 20_000_000
 """Minimum length of a batch with a server, whose processes are measured between batches."""
 OPERATIONS = 100
@@ -113,19 +112,16 @@ class BatchScheduler(Protocol):
 
     def expect(self, operation_ns: float) -> None:
         """Sets the duration of an operation, as measured in the warm-up. Without it, the first batch is a single
-        slice.
-        """
+        slice."""
 
     def start(self, state: int, now: Callable[[], int], gathered: Callable[[], None]) -> int | None:
         """Waits until every client is ready or gone. Returns the start of the batch, a moment in the near future on
         this client's clock. Returns None if no client has anything left to do, or if one stops all. `gathered` is
-        called when all clients have arrived.
-        """
+        called when all clients have arrived."""
 
     def finish(self, end: int, operations: int, most: int, now: Callable[[], int]) -> int:
         """Waits until every client has ended its batch. Returns the batch's duration, up to the end of the last
-        client.
-        """
+        client."""
 
     def length_ns(self) -> int:
         """Returns the length of the next batch."""
@@ -194,8 +190,7 @@ class Barrier:
 
 class ClientGroup:
     """State that the clients of a phase share. The clients are threads of a process, or processes that are forked
-    after the group is created.
-    """
+    after the group is created."""
 
     def __init__(self, barrier: Any, clients: int, served: bool = False, connections: int = 1) -> None:
         self.barrier, self.clients, self.served = barrier, clients, served
@@ -205,8 +200,7 @@ class ClientGroup:
         self.board = np.frombuffer(mmap.mmap(-1, 8 * 6 * clients), dtype=np.int64).reshape(6, clients)
         """One column per client. The rows: its state; when it was ready and when it was done, both on the monotonic
         clock; its operations in the last batch; the maximum number of operations in a batch; and the ns of an
-        operation in the warm-up, 0 if unknown.
-        """
+        operation in the warm-up, 0 if unknown."""
 
     def client(self, client: int) -> SharedClient:
         return SharedClient(self, client)
@@ -326,8 +320,7 @@ ONE = ClientPosition()
 
 class PauseMeter:
     """Measures pauses: the CPU time of this thread, of its process and of the server, and how often this thread
-    waited for other clients.
-    """
+    waited for other clients."""
 
     def __init__(self, position: ClientPosition, watch: Callable[[], int]) -> None:
         self._leads, self._watch = position.leads, watch

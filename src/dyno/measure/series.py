@@ -16,8 +16,7 @@ from dyno.contracts.histogram import Recorder, quantile
 SECOND_NS = 1_000_000_000
 MOST_POINTS = 600
 """Maximum number of points of a series. If there would be more, the interval is doubled: ten minutes are stored by
-the second, an hour by eight seconds.
-"""
+the second, an hour by eight seconds."""
 
 Sparse = tuple[NDArray[np.intp], NDArray[np.int64]]
 

@@ -16,8 +16,7 @@ from dyno.host.usage import of_thread_ns, of_tree, own, starved
 WINDOW_NS = 10_000_000
 SERVER_WINDOW_NS = 50_000_000
 """Window with a server. The CPU time of another process is counted in ticks of 10 ms, which a shorter window may
-miss.
-"""
+miss."""
 QUIET_WINDOWS = 2
 BUSY_SHARE = 0.1
 """Share of a window. An engine that uses more CPU time is not at rest."""
@@ -25,12 +24,10 @@ LONGEST_NS = 10_000_000_000
 
 _flushed: dict[tuple[int, int], int] = {}
 """When each file, by device and inode, was last flushed in this trial. A server has a thousand files, of which a
-phase changes only a few, and each fsync makes the device flush.
-"""
+phase changes only a few, and each fsync makes the device flush."""
 MARGIN_NS = 2_000_000_000
 """File systems round times, so a file is flushed again unless it was last changed at least this long before its
-flush.
-"""
+flush."""
 
 
 def rest(server: Iterable[int], home: Path) -> None:
@@ -53,8 +50,7 @@ def rest(server: Iterable[int], home: Path) -> None:
 
 def settle(server: Iterable[int], longest_ns: int = LONGEST_NS, windows: int = QUIET_WINDOWS) -> bool:
     """Waits until this process and the server's processes have neither computed nor written for some windows, of 10
-    ms, or of 50 ms with a server. Returns False if that did not happen within `longest_ns`.
-    """
+    ms, or of 50 ms with a server. Returns False if that did not happen within `longest_ns`."""
     quiet, deadline, pids = 0, monotonic_ns() + longest_ns, list(server)
     window_ns = SERVER_WINDOW_NS if pids else WINDOW_NS
     before = _work(pids)
@@ -73,8 +69,7 @@ def settle(server: Iterable[int], longest_ns: int = LONGEST_NS, windows: int = Q
 
 def _work(server: list[int]) -> tuple[int | None, int | None]:
     """Returns the CPU time and the bytes written so far. The CPU time of this thread is left out, because it is
-    expensive to read the counters of a server's processes.
-    """
+    expensive to read the counters of a server's processes."""
     used, watching = own(), sum(of_thread_ns())
     if server:
         used += of_tree(server)

@@ -39,8 +39,7 @@ class Slice:
 
     def bytes_moved(self, good: Sequence[Any]) -> int | None:
         """Returns the bytes that the operations moved; None if the suite does not declare sizes. `good` has the
-        answers of the operations that succeeded.
-        """
+        answers of the operations that succeeded."""
         sizes = self.work.sizes
         if sizes is None:
             return None
@@ -111,8 +110,7 @@ class InputQueue:
 
     def close(self) -> None:
         """Closes the generator of slices. A transaction that the generator holds open is then left here rather than
-        by the garbage collector.
-        """
+        by the garbage collector."""
         slices, self._slices = self._slices, None
         if isinstance(slices, Generator):
             slices.close()
@@ -127,8 +125,7 @@ class HeldTransaction:
 
     def enter(self, context: AbstractContextManager[Any] | None) -> Any:
         """Leaves the current context and enters this one, unless it is already the current one. Returns the value
-        that the context yielded.
-        """
+        that the context yielded."""
         if context is not self._context:
             self.leave()
             if context is not None:
@@ -159,8 +156,7 @@ class LoopResult(NamedTuple):
     """Time for entering and leaving the transaction around the slice. It is the engine's time, but is in no span."""
     begun: int
     """Moment before the transaction is entered. The time from `begun` to `over` consists of the spans, the loop's own
-    time between them, the waits for due operations, and transaction_ns.
-    """
+    time between them, the waits for due operations, and transaction_ns."""
     entered: int
     """When the transaction had been entered. No operation could start earlier."""
     over: int
@@ -231,8 +227,7 @@ class Checks:
 
     def run_announced(self, check: Callable[..., int], *arguments: Any) -> None:
         """Runs the check of a bulk call's answer, which is checked as a whole. Only the first check of a phase is
-        announced: answers of further rounds have the same size.
-        """
+        announced: answers of further rounds have the same size."""
         if not self._tally.check_ns:
             self._announce()
         self.run(check, *arguments)
@@ -240,8 +235,7 @@ class Checks:
 
 def checked(check: Callable[..., int], *arguments: Any) -> int:
     """Returns the number of compared answers. Raises Wrong, also for an answer of a shape that the check can't
-    handle.
-    """
+    handle."""
     try:
         return check(*arguments)
     except (Wrong, MemoryError):

@@ -30,8 +30,7 @@ START = {
 
 def succeeded(answers: Sequence[Any], failures: int) -> Good:
     """Selects the operations that did not raise. Raises Wrong for an answer that is a Failure although its operation
-    did not raise.
-    """
+    did not raise."""
     failed = positions(answers, Failure)
     if len(failed) != failures:
         raise Wrong("an answer says of itself that its operation raised, and it did not")
@@ -44,8 +43,7 @@ def succeeded(answers: Sequence[Any], failures: int) -> Good:
 
 class Tally(Counted):
     """The work of one client, or of all together, in a phase: the counts of a sample, and recorders for the
-    latencies.
-    """
+    latencies."""
 
     def __init__(
         self,
@@ -89,8 +87,7 @@ class Tally(Counted):
     @property
     def pause_cpu_ns(self) -> int:
         """CPU time in pauses that inputs and checks did not use: that of the engine's background threads and of its
-        server.
-        """
+        server."""
         # A difference may be negative: the CPU time of a process that ended meanwhile is missing.
         return max(self.pause_process_ns - sum(self.paused), 0) + max(self.pause_server_ns, 0)
 
@@ -156,8 +153,7 @@ class Tally(Counted):
 
     def add_due(self, responses: Times, late: Times) -> None:
         """Adds operations of an open loop that do not wait for each other: the response times of those that
-        succeeded, and how late each began.
-        """
+        succeeded, and how late each began."""
         self.response, self.late = self.response or Recorder(), self.late or Recorder()
         self.response.add(responses)
         self.late.add(late)

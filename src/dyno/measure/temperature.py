@@ -1,6 +1,5 @@
 """Makes a phase cold, and determines whether it was cold. A sample's temperature is what was proven, not what was
-attempted.
-"""
+attempted."""
 
 from __future__ import annotations
 

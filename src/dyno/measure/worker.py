@@ -93,8 +93,7 @@ def _execute(descriptor: int) -> None:
 
 def _resources(server: Mapping[str, int | None] | None = None) -> dict[str, Any]:
     """Returns the usage of this process and its client processes: the sums, and the largest memory peak. `server` is
-    the server's usage.
-    """
+    the server's usage."""
     mine, clients = asdict(own()), asdict(ENDED_CLIENTS)
     clients["peak_resident_bytes"] = max(
         clients["peak_resident_bytes"], resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
@@ -149,8 +148,7 @@ def _job(message: Mapping[str, Any], suite: Suite) -> Job:
 
 def _remove_stores(message: Mapping[str, Any], reporter: Reporter) -> dict[str, Any]:
     """Removes the stores that an earlier worker of this trial left on a user's own server, and reports each that it
-    could not remove. Returns the resources that it used.
-    """
+    could not remove. Returns the resources that it used."""
     job = _job(message, registry.suite(message["suite"]))
     spec, start = job.spec, job.spec.server
     server = start and start(job.home / SERVER, job.tier, job.options, job.clients)

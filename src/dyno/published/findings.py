@@ -38,8 +38,7 @@ class Contender:
     """Name of the engine in runs, with the options in alphabetical order."""
     stand_in: str = ""
     """Name of the system that is measured here, if it is another system. Empty for the published system or its
-    successor.
-    """
+    successor."""
 
     @property
     def title(self) -> str:
@@ -87,8 +86,7 @@ class Finding:
     """The statement in the words of the published text."""
     shows: str = ""
     """The finding in Dyno's words, if a published table shows it without a statement. A finding has either `says` or
-    `shows`.
-    """
+    `shows`."""
     read_as: str = ""
     """How ambiguous words of the statement are read."""
     unchecked: str = ""
@@ -97,8 +95,7 @@ class Finding:
 
 def findings(data: Sequence[Mapping[str, Any]], known: Mapping[str, str], where: str) -> tuple[Finding, ...]:
     """Parses the tables of a file. `known` has each contender's engine, by the contender's name. Raises UsageError
-    for a finding that can't be checked.
-    """
+    for a finding that can't be checked."""
     return tuple(_finding(dict(each), known, f"{where}: finding {at}") for at, each in enumerate(data, 1))
 
 

@@ -1,6 +1,5 @@
 """Schema of the first and the last line of a run file: see docs/run-file.md. Files of earlier versions lack some of
-the keys.
-"""
+the keys."""
 
 from __future__ import annotations
 
@@ -46,8 +45,7 @@ else:
 
     def _facts(**names: Any) -> Any:
         """Returns the type of an object of facts, each of which may be missing or null. `names` has the keys of each
-        type, separated by blanks.
-        """
+        type, separated by blanks."""
         types = {"texts": Text, "counts": Count, "amounts": Amount, "percents": Percent, "flags": bool}
         keys = {key: types[kind] | None for kind, listed in names.items() for key in listed.split()}
         return _object({}, **keys) | None

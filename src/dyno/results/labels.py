@@ -1,6 +1,5 @@
 """Labels of a run's rows. A label is the requested engine. If the run has several versions of the engine, the version
-is added; if another product answered, the label names that product. This module reads and writes no files.
-"""
+is added; if another product answered, the label names that product. This module reads and writes no files."""
 
 from __future__ import annotations
 
@@ -15,8 +14,7 @@ from dyno.results.run import Attempt
 URL = "url"
 PROGRAM = "program"
 """Option that selects another program of the same server. The label then has the program's version rather than its
-path.
-"""
+path."""
 
 
 def set_labels(cells: Sequence[Cell], attempts: Sequence[Attempt]) -> None:
@@ -44,8 +42,7 @@ def set_labels(cells: Sequence[Cell], attempts: Sequence[Attempt]) -> None:
 
 def _set_places(unnamed: Sequence[Cell]) -> None:
     """Shortens an address in a label to 'postgresql at db.example:5432/shop' if no other row has the same short
-    label.
-    """
+    label."""
     short = {cell.asked: place for cell in unnamed if (place := _place(cell))}
     for cell in unnamed:
         place = short.get(cell.asked)
@@ -69,8 +66,7 @@ def _place(cell: Cell) -> str | None:
 
 def _other_products(cells: Sequence[Cell], attempts: Iterable[Attempt]) -> dict[int, str]:
     """Returns 'MariaDB 10.11.19 (as mysql)' for each cell whose server was another product than the engine's name
-    says.
-    """
+    says."""
     return {
         each.cell: f"{each.version.partition('(')[0].strip()} (as {engine})"
         for each in attempts

@@ -37,8 +37,7 @@ class Lock:
 
     def take(self, path: Path) -> None:
         """Locks the file. Does nothing if the file is missing or can't be read. Raises UsageError if another process
-        has locked it.
-        """
+        has locked it."""
         while True:
             try:
                 descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
@@ -52,8 +51,7 @@ class Lock:
 
     def add(self, path: Path, descriptor: int) -> None:
         """Locks the open file, which is or will be at `path`, and takes over its descriptor. Raises UsageError if
-        another process has locked it.
-        """
+        another process has locked it."""
         # On a file system without locks (an OSError other than BlockingIOError), the file is used without a lock.
         try:
             with suppress(OSError):

@@ -39,8 +39,7 @@ _decode, _encode = msgspec.json.Decoder().decode, msgspec.json.Encoder().encode
 
 def is_run_file(path: Path) -> bool:
     """Returns whether a regular file begins like a run file, with any white space and order of keys. Raises
-    OSError.
-    """
+    OSError."""
     if not path.is_file():
         return False
     with path.open("rb") as file:

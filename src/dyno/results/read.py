@@ -190,8 +190,7 @@ def _short(value: object) -> str:
 
 def typed(data: Any, kind: Any) -> Any:
     """Converts JSON to a declared type; undeclared keys are ignored. Raises ValueError, which names the place and the
-    problem.
-    """
+    problem."""
     try:
         try:
             return msgspec.convert(data, kind)

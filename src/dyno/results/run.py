@@ -17,8 +17,7 @@ from dyno.results.header import Header
 
 FLOOR_BLOCKS = 3
 """Number of blocks in which every null engine has a trial. A later block repeats a null engine only while its
-interval is wide.
-"""
+interval is wide."""
 _PHASE = frozenset(known.name for known in fields(Phase))
 
 
@@ -31,8 +30,7 @@ class Attempt:
     attempt: Count
     outcome: Text
     """'ok', 'wrong' (voided by a wrong answer outside a phase), 'crash', 'timeout', 'out-of-memory', 'refused' or
-    'error'.
-    """
+    'error'."""
     why: Text | None
     phase: Text | None
     """The phase in which the attempt ended, if its outcome is not 'ok'."""
@@ -90,8 +88,7 @@ class Run:
     @cached_property
     def blocks(self) -> int:
         """The planned number of blocks. With `until`, the number of blocks that have begun, if it is larger or the
-        run has ended.
-        """
+        run has ended."""
         planned = int(self.plan["samples"])
         if self.plan.get("until") is None:
             return planned
@@ -118,8 +115,7 @@ class Run:
 
 def is_reference(cells: Iterable[Cell], cell: Cell) -> bool:
     """Returns whether the cell is a null engine's in a run of other engines. Such a cell only shows the harness's
-    cost.
-    """
+    cost."""
     return cell.floor and not all(other.floor for other in cells)
 
 
@@ -132,8 +128,7 @@ def _phase(name: str, data: Mapping[str, Any]) -> Phase:
 
 def apply_server_tiers(cells: Sequence[Cell], attempts: Iterable[Attempt]) -> None:
     """Sets the tier of each cell that follows its server to the weakest tier of its trials. If no other cell is left
-    at a null engine's tier, the null engine gets the new tier too.
-    """
+    at a null engine's tier, the null engine gets the new tier too."""
     tiers: dict[int, Tier] = {}
     for each in attempts:
         if each.tier is not None and cells[each.cell].follows:

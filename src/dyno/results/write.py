@@ -27,8 +27,7 @@ def create(
     path: Path, header: Mapping[str, Any], cells: Collection[Cell], replace: bool = False, lock: Lock | None = None
 ) -> None:
     """Writes a new run file without trials and locks it with `lock`. Raises UsageError if the file exists and may not
-    be replaced, or if another process is writing to it.
-    """
+    be replaced, or if another process is writing to it."""
     if lock is None:
         with Lock() as lock:
             return create(path, header, cells, replace, lock)
@@ -85,8 +84,7 @@ def _check_replaced(path: Path) -> None:
 
 def append(path: Path, attempt: Attempt) -> None:
     """Appends an attempt, flushed to the device. If the attempt could not be read again, appends nothing and raises
-    UsageError. Raises OSError.
-    """
+    UsageError. Raises OSError."""
     line = _encoded(path, {"kind": "trial", **_plain(attempt)})
     with path.open("rb") as file:
         cells, phases = _plan(path, file.readline(MOST_LINE).rstrip(b"\n"))
@@ -151,8 +149,7 @@ def _write(file: BinaryIO, line: bytes) -> None:
 
 def cut_incomplete_line(path: Path) -> None:
     """Cuts off an incomplete last line, so that the next line can be appended. Raises UsageError if the file can't be
-    written.
-    """
+    written."""
     try:
         with path.open("r+b") as file:
             end = file.seek(0, os.SEEK_END)

@@ -1,6 +1,5 @@
 """Removes stores that a trial left on a user's own server, in a second worker, because the trial's own worker was
-killed or lost its connection.
-"""
+killed or lost its connection."""
 
 from __future__ import annotations
 
@@ -50,8 +49,7 @@ def remove_stores(
 ) -> list[str]:
     """Removes the stores of a trial whose worker has ended. Returns a line for each store that stays, with the
     command that removes it. `refused` says whether the server refused the trial; if it refuses again, there is no
-    store.
-    """
+    store."""
     if not (names := namespace.stores(Path(job["home"]))):
         return []
     url = str(job["options"].get(URL, ""))

@@ -1,6 +1,5 @@
 """Executes a plan: one trial after the other, each result on disk before the next trial begins. This process never
-imports an engine.
-"""
+imports an engine."""
 
 from __future__ import annotations
 
@@ -121,8 +120,7 @@ def _run_file(path: Path, fresh: bool, attempts: Sequence[Attempt], lock: result
 @contextmanager
 def _hold_resources(plan: Plan) -> Iterator[Plan]:
     """Holds the plan's resources during the block. Yields the plan with the addresses of the resources. Raises
-    UsageError.
-    """
+    UsageError."""
     with ExitStack() as stack:
         addresses = {name: stack.enter_context(hold(name)) for name, hold in plan.holds.items()}
         yield replace(plan, addresses={**plan.addresses, **addresses})
@@ -152,8 +150,7 @@ def _check_confinement(plan: Plan, home: Path) -> None:
 @contextmanager
 def _awake(plan: Plan) -> Iterator[Callable[[], None]]:
     """Keeps the cores awake during the block, if the plan requests it. Yields a function that raises Asleep if a core
-    has slept. Raises UsageError.
-    """
+    has slept. Raises UsageError."""
     if not plan.awake:
         yield lambda: None
         return
@@ -236,8 +233,7 @@ def _until_settled(
 
 def _store(path: Path, lock: results.Lock, attempt: Attempt) -> Attempt:
     """Appends the attempt to the run file and returns it. If its values can't be stored, stores an attempt with the
-    outcome 'error' instead. Raises RunFileLost.
-    """
+    outcome 'error' instead. Raises RunFileLost."""
     lock.check(path)
     try:
         results.append(path, attempt)

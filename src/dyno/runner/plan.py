@@ -52,8 +52,7 @@ GENERAL = {setting.name: setting for setting in (CLIENTS, RATE)}
 """Parameters that every suite has without declaring them."""
 UNTIL_BLOCKS, WITHIN = 6, 1800.0
 """Defaults for `until`: the number of blocks before the widths of intervals are judged, and the maximum time of the
-run in s.
-"""
+run in s."""
 FLOOR_SECONDS = 0.3
 """Maximum measuring time of a null engine's phase, in s."""
 SPARE_SECONDS = 60.0
@@ -71,16 +70,14 @@ class Plan(PlanOptions):
     cells: tuple[Cell, ...]
     declared: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
     """The suite's declarations of its `phases`, its own table (`layout`) and its `charts`, as plain JSON for the run
-    file's header: reports don't import suites.
-    """
+    file's header: reports don't import suites."""
     addresses: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
     """Addresses of users' own servers, keyed by the masked form that cells have. Never written to a run file."""
     holds: Mapping[str, Callable[[str], AbstractContextManager[str]]] = field(
         default_factory=dict, repr=False, compare=False
     )
     """Resources that the run reserves until its end, such as a device: context managers, keyed by the option's
-    value.
-    """
+    value."""
     interpreters: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
     """Path of the Python that runs the trials, for engines with their own interpreter."""
 
@@ -98,8 +95,7 @@ class Plan(PlanOptions):
 
     def pace(self, cell: Cell) -> dict[str, Any]:
         """Returns the duration and the rate of a cell's phases, as the fields of `pace.Pace`. Null engines are
-        measured briefly, because their operations hardly vary.
-        """
+        measured briefly, because their operations hardly vary."""
         rate, most = cell.params[RATE.name], FLOOR_SECONDS if is_reference(self.cells, cell) else math.inf
         return {
             "budget_ns": int(min(self.budget, most) * 1e9),
@@ -131,8 +127,7 @@ class Plan(PlanOptions):
 
 def make(request: RunRequest) -> Plan:
     """Resolves a request. Raises UsageError for unknown names, for options that exclude each other, and for engines
-    that can't run here.
-    """
+    that can't run here."""
     request.check()
     pick(request.loop or "auto")
     suite = registry.suite(request.suite)
@@ -186,8 +181,7 @@ def make(request: RunRequest) -> Plan:
 
 def _ending(request: RunRequest, preset: Preset) -> tuple[float | None, float | None]:
     """Returns the target width of intervals, and the maximum time of the run in s. Returns None for both if the
-    number of blocks is fixed. The preset's width applies unless samples or times are requested.
-    """
+    number of blocks is fixed. The preset's width applies unless samples or times are requested."""
     until, within = request.until, request.within
     if until is None:
         counted = (request.samples, request.budget, request.duration, request.warmup)
@@ -204,8 +198,7 @@ def _timeout(
     request: RunRequest, preset: Preset, suite: Suite, rows: Sequence[EngineRow], phases: Sequence[str]
 ) -> float:
     """Returns the requested timeout. Without a request, returns the preset's, or a longer one if phases take longer
-    than the preset expects. The server's start time is added once, and again for each cold phase.
-    """
+    than the preset expects. The server's start time is added once, and again for each cold phase."""
     if request.timeout is not None:
         return request.timeout
     phase_seconds = (request.duration or 0.0) + (request.warmup or 0.0)

@@ -16,14 +16,12 @@ from dyno.host.procfs import read_lines, read_text
 INTERVAL = 0.05
 SHARE, LONGEST = 0.01, 1.0
 """Maximum share of the time that is spent on searching for new processes, and maximum time between two searches, in
-s.
-"""
+s."""
 
 
 def anonymous_bytes(pids: Iterable[int]) -> int:
     """Returns the anonymous memory of processes, in bytes. It excludes pages that are mapped from files. Shared
-    memory is counted once, for the process that has the most.
-    """
+    memory is counted once, for the process that has the most."""
     own, shared = 0, 0
     for pid in pids:
         status = dict(line.partition(":")[::2] for line in read_lines(Path(f"/proc/{pid}/status")))
@@ -34,8 +32,7 @@ def anonymous_bytes(pids: Iterable[int]) -> int:
 
 def descendants(pid: int) -> Iterator[int]:
     """Yields all descendants of a process. Uses the kernel's list of children if there is one, because reading every
-    process of the machine disturbs the measurement.
-    """
+    process of the machine disturbs the measurement."""
     if not Path(f"/proc/self/task/{os.getpid()}/children").exists():
         with suppress(psutil.Error):
             yield from (child.pid for child in psutil.Process(pid).children(recursive=True))
@@ -70,8 +67,7 @@ class Watch:
 
     def _processes(self) -> list[int]:
         """Returns the descendants found by the last search. With a server of hundreds of threads, a search takes CPU
-        time of milliseconds from the measurement.
-        """
+        time of milliseconds from the measurement."""
         if monotonic() >= self._next_search:
             began = thread_time()
             self._descendants = list(descendants(self.pid))

@@ -58,8 +58,7 @@ class NamedRow(NamedTuple):
 
 def rows_of(suite: Suite, request: RunRequest, clients: int) -> list[EngineRow]:
     """Returns the requested engines, or else the suite's default engines, with a null engine for each of their
-    tiers.
-    """
+    tiers."""
     tier = None if request.tier is None else tier_named(request.tier)
     rows = _named(suite, request, tier) if request.engines else _default(suite, tier, clients)
     for row in rows:
@@ -74,8 +73,7 @@ def rows_of(suite: Suite, request: RunRequest, clients: int) -> list[EngineRow]:
 
 def _natively_loaded(suite: Suite, rows: list[EngineRow]) -> list[EngineRow]:
     """Returns the rows with native load for servers. Rows without a server, and rows whose `client` the user has set,
-    stay as they are. Raises UsageError for a server that can't be loaded natively.
-    """
+    stay as they are. Raises UsageError for a server that can't be loaded natively."""
     served = [row for row in rows if row.spec.server is not None and CLIENT not in row.options]
     for row in served:
         if not suite.native or not _has_native(row.spec, row.options):
@@ -107,8 +105,7 @@ def _why_none(suite: Suite, tier: Tier | None) -> str:
 
 def _floors(suite: Suite, rows: Sequence[EngineRow]) -> list[EngineRow]:
     """Returns the null engines of the suite's first port and of each port of a row, at each tier, except those that
-    were requested.
-    """
+    were requested."""
     used = {suite.ports[0], *(port for row in rows for port in row.spec.ports)}
     floors = [spec for spec in registry.engines_for(suite) if spec.floor and used & spec.ports.keys()]
     requested = [(row.spec.name, row.tier) for row in rows]
@@ -119,8 +116,7 @@ def _floors(suite: Suite, rows: Sequence[EngineRow]) -> list[EngineRow]:
 
 def _default(suite: Suite, tier: Tier | None, clients: int) -> list[EngineRow]:
     """Returns the engines that run without being named: installed, not null engines, with the tier, and able to serve
-    the clients. If the suite declares default engines, only these run.
-    """
+    the clients. If the suite declares default engines, only these run."""
     specs = [s for s in registry.engines_for(suite) if s.by_default and not s.floor and not s.lacking()]
     specs = [s for s in specs if not suite.engines or s.name in suite.engines]
     able = [s for s in specs if clients == 1 or s.clients != "one"]
@@ -170,8 +166,7 @@ def _check_labels(rows: Sequence[EngineRow]) -> None:
 def placed(suite: Suite, entries: Sequence[Entry], address: str) -> list[Entry]:
     """Adds the address of the user's own server or cluster to the entries. Without entries, returns all engines of
     the suite that accept the address. Raises UsageError for an engine that takes no address, or if no engine accepts
-    this one.
-    """
+    this one."""
     with_url = [s for s in registry.engines_for(suite) if any(o.name == URL and o.address for o in s.options)]
     if entries:
         tables = [{**_split(entry)[1], "name": _split(entry)[0], URL: address} for entry in entries]
@@ -224,8 +219,7 @@ def check_tier(spec: EngineSpec, tier: Tier | None, options: Mapping[str, Value]
 
 def split_engines(texts: Iterable[Entry]) -> Iterator[tuple[Entry, NamedRow]]:
     """Yields each entry and its parsed form. Raises UsageError for an unknown engine. The message contains no part of
-    an address.
-    """
+    an address."""
     address = False
     for text in texts:
         try:

@@ -36,8 +36,7 @@ class StopRule:
 def numbers(plan: Plan, path: Path, rule: StopRule, extended: Callable[[int, str], object]) -> Iterator[int]:
     """Yields the numbers of the blocks to run. Without `until`, these are the planned blocks. With `until`, blocks
     are added until all intervals are narrow or the time is up. Before each further block, `extended` is called with
-    the number of blocks and the wide intervals.
-    """
+    the number of blocks and the wide intervals."""
     if plan.until is None or plan.within is None:
         yield from range(plan.samples)
         return

@@ -41,8 +41,7 @@ SCARCE = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EMFILE, errno.ENFILE}
 """errno values that mean the machine is out of space or descriptors."""
 CLOSING_TIME, CLOSED_TIME = 10.0, 2.0
 """Seconds in which a worker must end after it has closed its pipe. The first limit applies if it has reported its
-outcome, the second if not.
-"""
+outcome, the second if not."""
 
 
 class Datasets:
@@ -56,8 +55,7 @@ class Datasets:
 
     def ended(self, attempt: Attempt) -> None:
         """Removes the cell's store after a failed trial, so that the next trial loads again, and after the cell's
-        last trial.
-        """
+        last trial."""
         good = attempt.outcome == "ok" and not any(sample.void for sample in attempt.samples)
         last = self._plan.until is None and attempt.block + 1 >= self._plan.samples
         if last or not good:

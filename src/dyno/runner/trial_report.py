@@ -1,6 +1,5 @@
 """A worker's report of its trial, and the trial's outcome. All text of the report is sanitized here, and secrets in
-it are masked.
-"""
+it are masked."""
 
 from __future__ import annotations
 
@@ -24,8 +23,7 @@ SLACK_NS, ROUNDED_NS = 100_000_000, 1_000_000_000
 """Tolerance for times measured by another process, and for times rounded by an outside tool."""
 MOST_ITEMS = 1_000
 """Maximum plausible number of items (which may be bytes) per ns of each client. For operations, each of which is
-timed, the maximum is one.
-"""
+timed, the maximum is one."""
 NUMBERS = ("operations", "items", "elapsed_ns", "busy_ns", "errors", "checked", "wall_ns", "due", "bytes")
 
 
@@ -60,8 +58,7 @@ class TrialReport:
 
     def deadline(self, trial: float, timeout: float) -> float:
         """Returns when to kill the worker, in s on the monotonic clock. It is the deadline `trial` plus the time of
-        checks. A single check may take as long as a whole trial.
-        """
+        checks. A single check may take as long as a whole trial."""
         since_ns = self.checking_since_ns
         return trial + self.check_ns / 1e9 if since_ns is None else since_ns / 1e9 + timeout
 
@@ -75,8 +72,7 @@ class TrialReport:
 
     def clean(self, value: Any, keep: str = "") -> Any:
         """Sanitizes and masks a text, or the texts in a list or dict. `keep`: control characters that are not
-        removed.
-        """
+        removed."""
         if isinstance(value, dict):
             return {self.clean(name): self.clean(each, keep) for name, each in value.items()}
         if isinstance(value, list):
@@ -159,8 +155,7 @@ def _died(status: int) -> str:
 
 def impossible(sample: Sample, passed_ns: int, since_start_ns: int, cores: int) -> str | None:
     """Returns why a sample's figures are impossible; None if they are possible. `passed_ns`: time since the event
-    before its phase's preparation. `since_start_ns`: time since the trial began.
-    """
+    before its phase's preparation. `since_start_ns`: time since the trial began."""
     return next(_impossible(sample, passed_ns, since_start_ns, cores), None)
 
 

@@ -1,6 +1,5 @@
 """The directory in which a run's engines keep their data. It is removed at the end of the run. The next run removes
-the directories of killed runs, and their servers.
-"""
+the directories of killed runs, and their servers."""
 
 from __future__ import annotations
 
@@ -79,8 +78,7 @@ def _create(root: Path) -> tuple[Path, IO[str]]:
 @contextmanager
 def directory(root: Path, warn: Callable[[str], object]) -> Iterator[WorkDirectory]:
     """Creates a new directory under `root`, and removes it at the end of the block. First removes directories of
-    killed runs. `warn` receives a line for each directory that can't be removed.
-    """
+    killed runs. `warn` receives a line for each directory that can't be removed."""
     named = root
     try:
         # An absolute path, because workers have other working directories.
@@ -102,8 +100,7 @@ def directory(root: Path, warn: Callable[[str], object]) -> Iterator[WorkDirecto
 
 def sweep(root: Path, warn: Callable[[str], object]) -> list[Path]:
     """Removes this user's directories of dead runs, with the servers and control groups that are recorded in them.
-    Returns the directories.
-    """
+    Returns the directories."""
     for path in root.glob(PREFIX + "*"):
         if trust.is_own_directory(path) and not trust.is_private_directory(path):
             warn(
@@ -121,8 +118,7 @@ def sweep(root: Path, warn: Callable[[str], object]) -> list[Path]:
 
 def dead(root: Path) -> Iterator[Path]:
     """Yields this user's directories of dead runs. Directories of other users are skipped, because users may share
-    the work directory.
-    """
+    the work directory."""
     for path in root.glob(PREFIX + "*"):
         if trust.is_private_directory(path):
             with suppress(OSError), (path / LOCK).open() as lock:
@@ -132,8 +128,7 @@ def dead(root: Path) -> Iterator[Path]:
 
 def left_behind(root: Path) -> dict[str, list[str]]:
     """Returns the directories that killed runs left under `root`, and the servers of these runs that still run, as
-    'redis-server 4711'. The next run removes both.
-    """
+    'redis-server 4711'. The next run removes both."""
     directories = list(dead(root))
     servers: list[str] = []
     for process in (process for path in directories for process in leftover_processes.recorded(path)):

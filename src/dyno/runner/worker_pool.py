@@ -132,8 +132,7 @@ class WorkerPools:
 
     def ready(self, executable: str) -> None:
         """Starts the fork server of an interpreter. Must be called before the watch for leftover processes, which
-        would count the fork server.
-        """
+        would count the fork server."""
         if self._forks:
             if executable not in self._by_executable:
                 output = self._home / f"worker-pool-{len(self._by_executable)}.output"
@@ -150,8 +149,7 @@ class WorkerPools:
         on_start: Callable[[int], object] = int,
     ) -> Iterator[tuple[Process, int]]:
         """Yields a worker in a session of its own, and the reading end of its pipe. Kills the worker's processes at
-        the end. `on_start` receives the process id before the worker receives its job. Raises WorkerStartError.
-        """
+        the end. `on_start` receives the process id before the worker receives its job. Raises WorkerStartError."""
         reading, writing = os.pipe()
         stdin, sending = os.pipe()
         try:
@@ -183,8 +181,7 @@ def _start(
     executable: str, module: str, home: Path, stdin: int, stdout: int, descriptor: int, *words: str
 ) -> subprocess.Popen[bytes]:
     """Starts a module as a process. Its arguments are the descriptor of its pipe or socket, this process's id, and
-    `words`.
-    """
+    `words`."""
     command = interpreters.words(executable, module, "-X", "faulthandler")
     return subprocess.Popen(
         [*command, str(descriptor), str(os.getpid()), *words],

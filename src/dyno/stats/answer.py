@@ -70,8 +70,7 @@ class Answer:
 def answers(run: Run, margin: float = MARGIN) -> tuple[Answer, ...]:
     """Returns an answer for each tier, combination of parameters, metric and temperature with a valid row. They are
     in the order of the run's cells, then of the plan's phases. Answers across tiers come last, or first if no tier
-    has two engines.
-    """
+    has two engines."""
     by_tier, reads = _by_place(run, tables(run), margin), _by_place(run, across(run), margin)
     if not reads:
         return tuple(by_tier)
@@ -107,8 +106,7 @@ def _by_place(run: Run, of: Sequence[Table], margin: float) -> list[Answer]:
 
 def _answer(of: Sequence[Table], cells: Mapping[str, Cell], margin: float) -> Answer:
     """Returns the answer over phases of one metric and temperature. `cells` has the engines with a figure in any
-    phase of that tier and combination.
-    """
+    phase of that tier and combination."""
     proven = [table for table in of if not table.warm]
     cold = proven or list(of)
     tables_of = {name: [table for table in cold if name in table.places] for name in cells}

@@ -77,8 +77,7 @@ class Table:
 @cached
 def tables(run: Run, by: Metric | None = None) -> tuple[Table, ...]:
     """Returns a table for every phase, tier and combination of parameters with a valid row, in the plan's order. If
-    `by` is None, the metric is the phase's own, or the response time if the plan sets a rate.
-    """
+    `by` is None, the metric is the phase's own, or the response time if the plan sets a rate."""
     order = {phase: at for at, phase in enumerate(run.plan["phases"])}
     combinations = {text: at for at, text in enumerate(dict.fromkeys(cell.combination for cell in run.cells))}
 
@@ -95,8 +94,7 @@ def tables(run: Run, by: Metric | None = None) -> tuple[Table, ...]:
 @cached
 def across(run: Run, by: Metric | None = None) -> tuple[Table, ...]:
     """Returns a table for every phase and combination of parameters with rows that read stored files at several
-    tiers. Each engine is at its most durable tier.
-    """
+    tiers. Each engine is at its most durable tier."""
     places: dict[tuple[str, str, str | None], dict[str, CellSummary]] = {}
     for row in sorted(summarize(run), key=lambda row: TIERS.index(row.cell.tier)):
         # Only phases that read files which were complete before the phase.
@@ -142,8 +140,7 @@ def pairs(run: Run, by: Metric | None = None, margin: float = MARGIN) -> list[Co
 
 def against(table: Table, baseline: str | None, margin: float = MARGIN) -> list[Comparison]:
     """Returns the comparisons of all other rows of a table with the baseline: a requested engine, or None for the
-    best row. Empty if the table doesn't have the baseline.
-    """
+    best row. Empty if the table doesn't have the baseline."""
     if baseline is not None and baseline not in table.places:
         return []
     base = 0 if baseline is None else table.places[baseline]
@@ -167,8 +164,7 @@ def paired(values: Sequence[tuple[float, float]], margin: float = MARGIN) -> Ver
 
 def check_baseline(run: Run, baseline: str | None) -> str | None:
     """Returns the name of the baseline as requested, which tables may shorten. Raises UsageError if the run doesn't
-    have the baseline.
-    """
+    have the baseline."""
     baseline = next((cell.asked for cell in run.cells if cell.label == baseline), baseline)
     names = list(dict.fromkeys(cell.asked for cell in run.cells if not cell.floor))
     if baseline is not None and baseline not in names:
@@ -178,8 +174,7 @@ def check_baseline(run: Run, baseline: str | None) -> str | None:
 
 def ratios(run: Run, phase: str, engine: str, baseline: str) -> list[float]:
     """Returns the throughput of `engine` divided by that of `baseline`, for each block with valid samples of both.
-    Raises UsageError if the run lacks an engine, or has it in several rows.
-    """
+    Raises UsageError if the run lacks an engine, or has it in several rows."""
     counts = Counter(cell.asked for cell in run.cells)
     for name in (engine, baseline):
         if name not in counts:

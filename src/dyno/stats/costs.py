@@ -129,8 +129,7 @@ def _number(where: str, value: Any) -> float:
 
 def costs(run: Run, prices: Prices) -> list[Cost]:
     """Returns the cost of every row with a number whose engine or machine has a price, in the run's order. Raises
-    UsageError if the table has no price for this run, or names a fact that no row has.
-    """
+    UsageError if the table has no price for this run, or names a fact that no row has."""
     rows = [row for row in summarize(run) if not row.cell.floor]
     model = ((run.header.get("host") or {}).get("cpu") or {}).get("model")
     names = list(dict.fromkeys(filter(None, (run.path.stem, run.path.name, model))))

@@ -1,6 +1,5 @@
 """Reasons to distrust a row's number. Each is printed next to the number with the figure that raised it; the number
-itself is not hidden. All texts are in two tables, `MEANINGS` and `TEXTS`.
-"""
+itself is not hidden. All texts are in two tables, `MEANINGS` and `TEXTS`."""
 
 from __future__ import annotations
 
@@ -29,8 +28,7 @@ WAKE_UP_PERCENT = 25.0
 STALL_NS, STALL_TIMES = 100_000_000, 10
 SWAPPED_BYTES, STRAIN_PERCENT = 1 << 20, 1.0
 """Limits for one trial. STRAIN_PERCENT is the share of its time in which a CPU limit paused it, or processes waited
-for memory.
-"""
+for memory."""
 
 MEANINGS = {
     "few": f"few trials: under {FEWEST_TRIALS}, too few for an interval",
@@ -106,8 +104,7 @@ TEXTS = {
 @dataclass(frozen=True, slots=True)
 class Doubt:
     """A reason to distrust a number. `short` is printed in the table's row; `text` is the whole sentence with its
-    figures.
-    """
+    figures."""
 
     code: str
     short: str
@@ -167,8 +164,7 @@ def _time(row: CellSummary, run: Run) -> Iterator[Doubt]:
 
 def _harness_percent(sample: Sample) -> float:
     """Returns the percentage of the measured time that was spent outside the engine. Zero for several clients, whose
-    times are not separate, and for an open loop, which waits until operations are due.
-    """
+    times are not separate, and for an open loop, which waits until operations are due."""
     if sample.clients > 1 or sample.elapsed_ns <= 0 or sample.response is not None:
         return 0.0
     return max(0.0, (1 - sample.busy_ns / sample.elapsed_ns) * 100)
@@ -176,8 +172,7 @@ def _harness_percent(sample: Sample) -> float:
 
 def _pauses(row: CellSummary, run: Run) -> Iterator[Doubt]:
     """Yields doubts about an engine's work while the clock was stopped, and about pauses of an open loop's schedule.
-    The worst trial counts.
-    """
+    The worst trial counts."""
     samples = [sample for sample in row.samples if sample.wall_ns]
     shared = [sample for sample in samples if sample.clients > 1 or sample.server is not None]
     worst = max(shared, key=_pause_percent, default=None)
@@ -196,8 +191,7 @@ def _pauses(row: CellSummary, run: Run) -> Iterator[Doubt]:
 
 def _pause_percent(sample: Sample) -> float:
     """Returns the CPU time in pauses, as a percentage of the CPU time that clients and server used under load; zero
-    if either is unknown.
-    """
+    if either is unknown."""
     under = _cpu_ns(sample.client) + _cpu_ns(sample.server)
     return (sample.pause_cpu_ns or 0) / under * 100 if under else 0.0
 
@@ -233,8 +227,7 @@ def _open(row: CellSummary, run: Run) -> Iterator[Doubt]:
 
 def _stall(row: CellSummary, run: Run) -> Iterator[Doubt]:
     """Yields a doubt about an operation that took far longer than the others, which no percentile shows. The longest
-    one counts.
-    """
+    one counts."""
     # In a mix of kinds, the slowest kind's p95 is used: a rare commit is not a stall of the reads around it.
     kinds = row.latency_by_kind_ns.values()
     typical = max((times["p95"] or 0 for times in (row.latency_ns, *kinds)), default=0)
@@ -302,8 +295,7 @@ def _wake_ups(row: CellSummary, run: Run) -> Iterator[Doubt]:
 def _wake_up_count(sample: Sample) -> int:
     """Returns an upper limit of the wake-ups of clients and server, the number of times that they gave up their core
     to wait. An open loop's waits for due operations are in no latency, so they are not counted. Zero if unknown, or
-    if no process waits for another.
-    """
+    if no process waits for another."""
     switches = [used.get("voluntary_switches") for used in (sample.client, sample.server) if used is not None]
     if (sample.server is None and sample.clients == 1) or None in switches:
         return 0
@@ -330,8 +322,7 @@ def _failures(row: CellSummary, run: Run) -> Iterator[Doubt]:
 
 def _device(row: CellSummary, run: Run) -> Iterator[Doubt]:
     """Yields doubts about a work directory in memory, and about commits of tier power that are too fast for any
-    device.
-    """
+    device."""
     filesystem = run.header.get("host", {}).get("filesystem") or {}
     if filesystem.get("ram_backed"):
         if row.cell.tier is not Tier.VOLATILE and not row.cell.floor:
@@ -351,8 +342,7 @@ def _device(row: CellSummary, run: Run) -> Iterator[Doubt]:
 
 def _circumstances(row: CellSummary, run: Run) -> Iterator[Doubt]:
     """Yields doubts about an engine that was not at rest, an interpreter other than Dyno's, and the machine's state
-    during the trials of the row's samples (see `dyno.host.strain`). The worst trial counts.
-    """
+    during the trials of the row's samples (see `dyno.host.strain`). The worst trial counts."""
     if not row.valid:
         return
     restless = sum(sample.settled is False for sample in row.samples)
@@ -384,8 +374,7 @@ def _circumstances(row: CellSummary, run: Run) -> Iterator[Doubt]:
 
 def _worst(trials: Sequence[Mapping[str, Any]], name: str, percent: bool = False) -> float:
     """Returns the largest value of all trials, with `percent` as a percentage of the trial's time. Zero if no trial
-    has it.
-    """
+    has it."""
     known = [trial for trial in trials if trial.get(name) is not None and (trial.get("elapsed_ns") or not percent)]
     return max(
         (trial[name] / trial["elapsed_ns"] * 100 if percent else float(trial[name]) for trial in known), default=0.0

@@ -102,8 +102,7 @@ def estimate(values: Sequence[float]) -> Estimate:
 
 def around(middle: float, of: Center, confidence: float) -> Estimate:
     """Returns the interval, extended to the median if necessary: the median of few, skewed values may lie outside the
-    interval of their mean.
-    """
+    interval of their mean."""
     half = of.half(confidence)
     low, high = math.exp(of.log - half), math.exp(of.log + half)
     return Estimate(middle, min(low, middle), max(high, middle))
@@ -111,8 +110,7 @@ def around(middle: float, of: Center, confidence: float) -> Estimate:
 
 def _ordered(values: Sequence[float]) -> tuple[float, float]:
     """Interpolates between the narrowest pair of order statistics with the required confidence, and the next narrower
-    pair.
-    """
+    pair."""
     number = len(values)
     rank = 1
     while _coverage(rank + 1, number) >= CONFIDENCE:
@@ -126,8 +124,7 @@ def _ordered(values: Sequence[float]) -> tuple[float, float]:
 
 def _coverage(rank: int, number: int) -> float:
     """Returns the probability that the median lies between the order statistics of this rank from both ends
-    (binomial).
-    """
+    (binomial)."""
     fewer: int = sum(math.comb(number, i) for i in range(rank))
     return 1 - 2 * (fewer / (1 << number))
 
@@ -144,8 +141,7 @@ def tail(t: float, degrees: float) -> float:
 
 def two_sided(confidence: float, degrees: float) -> float:
     """Returns the t for which the share `confidence` of the distribution lies between -t and t. `degrees`: at least
-    1.
-    """
+    1."""
     # Clenshaw's sum of a series. Solving for t would be slow: in a comparison of runs, each row has other degrees of
     # freedom.
     x, last, total = 2 / degrees - 1, 0.0, 0.0
@@ -158,8 +154,7 @@ def two_sided(confidence: float, degrees: float) -> float:
 @lru_cache(maxsize=64)
 def _series(confidence: float) -> tuple[float, ...]:
     """Returns the Chebyshev coefficients of the logarithm of `two_sided` over 2 / degrees - 1, for degrees from 1
-    up.
-    """
+    up."""
     angles = [(at + 0.5) * math.pi / SERIES_TERMS for at in range(SERIES_TERMS)]
     logs = [math.log(_solved(confidence, 2 / (1 + math.cos(angle)))) for angle in angles]
     sums = (
@@ -184,8 +179,7 @@ def _solved(confidence: float, degrees: float) -> float:
 def _beta(x: float, rest: float, a: float, b: float) -> float:
     """Returns the regularized incomplete beta function. Computed by its continued fraction if this converges fast
     (Abramowitz and Stegun, 1964, 26.5.8), or else by its symmetry. `rest` is 1 - x, without the rounding of a
-    subtraction.
-    """
+    subtraction."""
     if not x or not rest:
         return x
     if x > (a + 1) / (a + b + 2):

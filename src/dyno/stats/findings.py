@@ -76,8 +76,7 @@ class FindingResult:
 
 def check(run: Run, findings: Sequence[Finding]) -> list[FindingResult]:
     """Returns a result for each finding, in order. A single contradiction contradicts a finding. Otherwise a single
-    unclear ratio makes it unclear.
-    """
+    unclear ratio makes it unclear."""
     engines = {cell.asked for cell in run.cells if not cell.floor}
     results = []
     for finding in findings:
@@ -183,8 +182,7 @@ def _values(row: CellSummary, claim: Claim, name: str) -> dict[int, float]:
 
 def _failures(run: Run, claim: Claim) -> Check:
     """Checks a claim that trials fail. Counts the trials of all cells together, because a single cell has too few. A
-    repeated trial counts again, because the claim is about how often trials fail.
-    """
+    repeated trial counts again, because the claim is about how often trials fail."""
     cells = {
         at for at, cell in enumerate(run.cells) if cell.asked == claim.of and _fits(cell, claim, claim.of_params)
     }
@@ -197,8 +195,7 @@ def _failures(run: Run, claim: Claim) -> Check:
 
 def _share(failed: int, attempts: int, least: float) -> str:
     """Returns whether at least the share `least` of trials fails. The verdict is based on the probability of so many,
-    or so few, failures if the share were exactly `least` (Clopper and Pearson, 1934).
-    """
+    or so few, failures if the share were exactly `least` (Clopper and Pearson, 1934)."""
     doubt = (1 - CONFIDENCE) / 2
     chances = [math.comb(attempts, n) * least**n * (1 - least) ** (attempts - n) for n in range(attempts + 1)]
     if sum(chances[failed:]) < doubt:

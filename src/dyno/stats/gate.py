@@ -28,8 +28,7 @@ class GateResult:
     """'slower' than the margin allows, 'fine' or 'unclear'."""
     verdict: Verdict
     """The same decision with the gate's interval. For the states 'slower' and 'unclear', its kind is the state. For
-    'fine', its kind is 'faster' if that is shown, else 'alike', with the largest possible slowdown as its bound.
-    """
+    'fine', its kind is 'faster' if that is shown, else 'alike', with the largest possible slowdown as its bound."""
 
 
 def gate(of: Between, margin: float) -> list[GateResult]:
@@ -60,8 +59,7 @@ def decide(
     times: bool = False,
 ) -> Verdict:
     """Returns the gate's verdict on one of `rows` rows. `threshold`: logarithm of the lowest relative speed that
-    passes. `times`: whether bounds are shares of times, as the margin of a latency is, rather than of speeds.
-    """
+    passes. `times`: whether bounds are shares of times, as the margin of a latency is, rather than of speeds."""
     if center is None:
         return Verdict("unclear", None, None, None, None, blocks, FEWEST_BLOCKS - blocks)
     half = center.half(CONFIDENCE)
@@ -96,8 +94,7 @@ def _threshold(change: Change, margin: float) -> float:
 
 def _failed(changes: Sequence[Change], margin: float) -> set[int]:
     """Returns the positions of the slower rows by Holm's method: the most significant first, up to the first row that
-    chance can explain.
-    """
+    chance can explain."""
     by_chance = {
         at: chance(change.center, _threshold(change, margin))
         for at, change in enumerate(changes)
@@ -113,8 +110,7 @@ def _failed(changes: Sequence[Change], margin: float) -> set[int]:
 
 def chance(center: Center, threshold: float) -> float:
     """Returns the probability of such a slow run if the run were exactly as slow as the margin allows. `threshold`:
-    logarithm of the lowest relative speed that passes.
-    """
+    logarithm of the lowest relative speed that passes."""
     distance = threshold - center.log
     if not center.error:
         return 0.0 if distance > 0 else 1.0

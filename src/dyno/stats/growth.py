@@ -26,8 +26,7 @@ from dyno.stats.sweep import is_number
 
 FEWEST_VALUES = 4
 """Number of values needed for a fit. Three leave one degree of freedom, and an interval of many orders of
-magnitude.
-"""
+magnitude."""
 CONFIDENCE = 0.95
 DONE = "count"
 """Value of `ended_by` for a phase that did all its operations."""
@@ -121,8 +120,7 @@ def fit(points: Sequence[tuple[float, float]]) -> Fit | None:
 
 def growths(run: Run, parameter: str, held_out: Sequence[float] = ()) -> list[Growth]:
     """Returns the growth of every engine and phase with several values of the parameter, in the order of the run. A
-    value whose phase was ended by its budget is left out, because its time depends on the budget.
-    """
+    value whose phase was ended by its budget is left out, because its time depends on the budget."""
     groups: dict[object, list[CellSummary]] = {}
     for row in summarize(run):
         if row.cell.floor or not row.valid or any(sample.ended_by != DONE for sample in row.samples):

@@ -56,8 +56,7 @@ class SpeedChange:
 
 def steps(runs: Sequence[Run], by: Metric | None = None, margin: float = MARGIN) -> list[SpeedChange]:
     """Returns the changes of every row, in the order of the runs' dates. Raises UsageError for too few runs, or for
-    runs of several plans.
-    """
+    runs of several plans."""
     ordered = sorted(runs, key=lambda run: str(run.header.get("created") or ""))
     if len(ordered) < FEWEST_RUNS:
         raise UsageError(f"a history needs at least {FEWEST_RUNS} runs, got {len(ordered)}; dyno compare needs two")
@@ -77,8 +76,7 @@ def steps(runs: Sequence[Run], by: Metric | None = None, margin: float = MARGIN)
 
 def judged(values: Sequence[float], margin: float = MARGIN) -> list[tuple[int, tuple[int, int], Verdict]]:
     """Returns the changes of a series of speeds. Each has its position, the number of values on each side up to the
-    next change, and the verdict on the values after it compared with those before.
-    """
+    next change, and the verdict on the values after it compared with those before."""
     ends = [0, *changes(values), len(values)]
     changes_ = []
     for first, at, last in zip(ends, ends[1:], ends[2:], strict=False):
@@ -119,8 +117,7 @@ def _cuts(values: Values, first: int, chance: float, random: np.random.Generator
 def _energies(distances: Values) -> Values:
     """Returns the energy distance of each cut and each end of the part after it. The distance is twice the mean
     distance across the cut, minus the mean distances within each part, weighted by the sizes of the parts. With
-    several ends, a change that is later undone is visible.
-    """
+    several ends, a change that is later undone is visible."""
     count = len(distances)
     sums = np.zeros((count + 1, count + 1))
     sums[1:, 1:] = distances.cumsum(axis=0).cumsum(axis=1)

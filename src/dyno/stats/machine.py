@@ -133,16 +133,14 @@ def _finding(code: str, severity: Severity, remedy: str | None = None, **values:
 
 def cores(facts: Mapping[str, Any]) -> float | None:
     """Returns the number of cores that a trial can use: those that it may run on, or fewer if its CPU time is
-    limited.
-    """
+    limited."""
     limits = (_number(facts, "cpu", "available_cores"), _number(facts, "cpu", "quota_cores"))
     return min((number for number in limits if number), default=None)
 
 
 def machine_doubts(facts: Mapping[str, Any]) -> list[Finding]:
     """Returns the findings on `facts`, the worst first. See `dyno.host.facts.facts`; `pressure` is included if it was
-    measured.
-    """
+    measured."""
     judges = (_storage, _others, _memory, _cores, _clocks, _left_behind)
     findings = [finding for judge in judges for finding in judge(facts)]
     return sorted(findings, key=lambda finding: _WORST_FIRST.index(finding.severity))
@@ -256,14 +254,12 @@ def _gib(size: float) -> str:
 @dataclass(frozen=True)
 class CeilingShare:
     """A row's shares of the machine's ceilings, as medians over trials. A share is None if it is unknown or
-    meaningless.
-    """
+    meaningless."""
 
     row: CellSummary
     flushes: float | None
     """Operations per second of a phase that writes at tier power, divided by the flushes per second that a single
-    writer reaches. Over 1 if several operations share a flush; low if an operation needs several.
-    """
+    writer reaches. Over 1 if several operations share a flush; low if an operation needs several."""
     memory: float | None
     """The row's bandwidth, divided by the memory's."""
     cores: float | None

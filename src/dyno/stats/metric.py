@@ -77,8 +77,7 @@ def metric(name: str) -> Metric:
 
 def fitting(rows: Sequence[CellSummary]) -> Metric:
     """Returns the phase's own metric, usually throughput. At a requested rate, returns the response time, because all
-    engines that keep up reach the same throughput.
-    """
+    engines that keep up reach the same throughput."""
     samples = [sample for row in rows for sample in row.samples]
     if samples and all(sample.response is not None for sample in samples):
         return RESPONSE
@@ -88,8 +87,7 @@ def fitting(rows: Sequence[CellSummary]) -> Metric:
 
 def estimated(row: CellSummary, by: Metric) -> Estimate | None:
     """Returns the median over trials and its interval, of the metric itself: a latency is in ns. None if no sample
-    has the metric.
-    """
+    has the metric."""
     if by is THROUGHPUT:
         return row.throughput
     values = [value for sample in row.samples if (value := by.of(sample))]
@@ -98,8 +96,7 @@ def estimated(row: CellSummary, by: Metric) -> Estimate | None:
 
 def rank(row: CellSummary) -> float | None:
     """Returns the figure that ranks a row; more is better. It is the phase's own metric, or throughput if the row
-    lacks that.
-    """
+    lacks that."""
     by = METRICS.get(row.about.metric, THROUGHPUT)
     values = None if by is THROUGHPUT else speeds(row, by)
     if values:

@@ -1,6 +1,5 @@
 """Summary of each cell and phase of a run: median over trials, interval, percentiles, or the reason for having no
-number.
-"""
+number."""
 
 from __future__ import annotations
 
@@ -27,24 +26,20 @@ NOT_YET = "not measured yet"
 CLIENT_STEP_NS, SERVER_STEP_NS = 1_000, 10_000_000
 MOST_FAILED = 0.01
 """Share of failed operations (mean over trials) above which a row has no number. Latencies and throughput include
-only operations that succeeded, and would not describe the rest. 1 % can't move a p99 far.
-"""
+only operations that succeeded, and would not describe the rest. 1 % can't move a p99 far."""
 LEAST_STEPS = 5
 """Minimum CPU time, in steps of its resolution. User and kernel time are each rounded down at both ends of a phase.
-That is an error of up to one step, twice, with a standard deviation of 0.6 of a step, too much for a shorter time.
-"""
+That is an error of up to one step, twice, with a standard deviation of 0.6 of a step, too much for a shorter time."""
 FLOOR_REACH = 0.25
 """Maximum reach of a null engine's interval. It may be wide, because no engine is ranked against a null engine, and
-all are far slower.
-"""
+all are far slower."""
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
 def cached(compute: Callable[Concatenate[Run, P], T]) -> Callable[Concatenate[Run, P], T]:
     """Caches the result of a function of a run and further arguments for as long as the run exists: a report needs
-    rows, tables and answers many times. The result must not refer to the run, and must not be changed.
-    """
+    rows, tables and answers many times. The result must not refer to the run, and must not be changed."""
     results: WeakKeyDictionary[Run, dict[object, T]] = WeakKeyDictionary()
 
     @wraps(compute)
@@ -68,8 +63,7 @@ class CellSummary:
     """The suite's declaration of the phase."""
     reported_by: str | None
     """The outside tool that did and measured the work; several names if the trials had several tools. None if Dyno
-    timed it.
-    """
+    timed it."""
     valid: bool
     why: str | None
     """Reason for having no number: void, crash, errors. None for a valid row."""
@@ -87,14 +81,12 @@ class CellSummary:
     elapsed_ns: int | None
     offered_per_second: float | None
     """Operations that were due, and operations that succeeded, per second of the wall clock; None in a closed
-    loop.
-    """
+    loop."""
     served_per_second: float | None
     latency_ns: dict[str, int | None]
     latency_by_kind_ns: dict[str, dict[str, int | None]]
     """Latencies by kind, for a phase that mixes kinds of operations: a median of reads and writes together says
-    little.
-    """
+    little."""
     latency_by_part_ns: dict[str, dict[str, int | None]]
     """Latencies by named part, in the suite's order; empty if operations have no parts."""
     response_ns: dict[str, int | None]
@@ -112,8 +104,7 @@ class CellSummary:
     """Usage of the server's processes, as medians over trials; None without a server."""
     client_cpu_ns: float | None
     """CPU time of the clients per item, in user mode and in the kernel, as the median over trials. None if any trial
-    lacks it.
-    """
+    lacks it."""
     server_cpu_ns: float | None
     """CPU time of the server per item, like `client_cpu_ns`."""
     write_amplification: float | None
@@ -151,8 +142,7 @@ def absences(run: Run) -> list[Absence]:
 @cached
 def summarize(run: Run) -> tuple[CellSummary, ...]:
     """Returns a summary of every cell and phase of the plan, in the plan's order, measured or not. Phases that make
-    no sense for their engine are left out. Raises UsageError for a damaged run file.
-    """
+    no sense for their engine are left out. Raises UsageError for a damaged run file."""
     absent = {(id(absence.cell), absence.phase) for absence in absences(run)}
     attempts: dict[int, list[Attempt]] = defaultdict(list)
     for attempt in run.attempts:
@@ -287,8 +277,7 @@ def _middle(figures: Sequence[float | None]) -> float | None:
 
 def _write_amplification(samples: Sequence[Sample]) -> float | None:
     """Returns bytes written per byte stored. None if nothing was sent to the device, or if more was dropped than
-    sent, which happens when files are removed.
-    """
+    sent, which happens when files are removed."""
     pairs = [(s.written_bytes, s.payload_bytes) for s in samples]
     ratios = [written / payload for written, payload in pairs if written and written > 0 and payload]
     return float(median(ratios)) if ratios and len(ratios) == len(pairs) else None
@@ -312,8 +301,7 @@ def _on_the_wall(sample: Sample, operations: int | None) -> float | None:
 
 def _facts(trials: Sequence[Mapping[str, Fact]]) -> dict[str, Fact]:
     """Returns every fact of any trial, in the trials' order: the median of numbers, or the word that all trials
-    share. A fact is None if a trial lacks it, or if words differ.
-    """
+    share. A fact is None if a trial lacks it, or if words differ."""
     facts: dict[str, Fact] = {}
     for name in dict.fromkeys(name for trial in trials for name in trial):
         values = [trial.get(name) for trial in trials]
@@ -329,8 +317,7 @@ def _facts(trials: Sequence[Mapping[str, Fact]]) -> dict[str, Fact]:
 
 def _why_not(last: Sequence[Attempt], samples: Sequence[Sample], phase: str) -> str | None:
     """Returns why the cell has no number for the phase; None if it has one. One wrong answer in one trial voids the
-    row; crashes only count if no trial reached the phase.
-    """
+    row; crashes only count if no trial reached the phase."""
     for attempt in last:
         if attempt.outcome == "wrong":
             return f"void: {attempt.why}"

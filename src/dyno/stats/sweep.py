@@ -160,8 +160,7 @@ def leaders(sweep: Sweep) -> list[Cell]:
 
 def _may_cross(sweep: Sweep, one: str, other: str) -> bool:
     """Returns whether each of two engines has the higher median somewhere. A verdict on every pair would take much
-    longer.
-    """
+    longer."""
     over, under = False, False
     for _, table in sweep.points:
         if one in table.places and other in table.places:
@@ -228,8 +227,7 @@ def _failed(run: Run) -> tuple[CellSummary, ...]:
 
 def scalings(run: Run) -> Iterator[Scaling]:
     """Yields the scaling of engines that were measured with one client and with more, if rows are compared by
-    throughput.
-    """
+    throughput."""
     for sweep in sweeps(run, CLIENTS, THROUGHPUT):
         cells: dict[str, Cell] = {}
         rates_by_engine: dict[str, list[tuple[int, float]]] = {}

@@ -64,8 +64,7 @@ class Between:
 def between(before: Run, after: Run, by: Metric | None = None, margin: float = MARGIN) -> Between:
     """Compares two runs. If `by` is None, the metric is the phase's own, or the response time if the plan sets a
     rate. Raises UsageError for runs of two suites, for runs of which only one kept the cores awake, and for runs
-    without a common row.
-    """
+    without a common row."""
     suites = before.plan["suite"], after.plan["suite"]
     if suites[0] != suites[1]:
         raise UsageError(f"can't compare {before.path} of suite {suites[0]} with {after.path} of suite {suites[1]}")
@@ -101,8 +100,7 @@ def between(before: Run, after: Run, by: Metric | None = None, margin: float = M
 
 def without_weakened(found: Between) -> Between:
     """Returns the comparison with each row whose tier fell (on a user's own server) moved to the lost rows. Otherwise
-    a gate would pass such a row as faster.
-    """
+    a gate would pass such a row as faster."""
     fell = [c for c in found.changes if TIERS.index(c.after.cell.tier) < TIERS.index(c.before.cell.tier)]
     why = [f"its tier fell from {c.before.cell.tier_name} to {c.after.cell.tier_name}" for c in fell]
     lost = *found.lost, *zip((c.before for c in fell), why, strict=True)
@@ -111,8 +109,7 @@ def without_weakened(found: Between) -> Between:
 
 def halves(run: Run) -> tuple[Run, Run]:
     """Returns the first and the second half of a run's blocks; the second has one more if the number is odd. Only a
-    drift of the machine makes them differ. Raises UsageError for fewer than six blocks.
-    """
+    drift of the machine makes them differ. Raises UsageError for fewer than six blocks."""
     blocks = sorted({attempt.block for attempt in run.attempts})
     if len(blocks) < 2 * FEWEST_TRIALS:
         raise UsageError(f"comparing halves needs at least {2 * FEWEST_TRIALS} blocks; {run.path} has {len(blocks)}")
@@ -170,8 +167,7 @@ def block_starts(run: Run) -> dict[int, datetime]:
 
 def alternate(before: Mapping[int, datetime], after: Mapping[int, datetime]) -> bool:
     """Returns whether the blocks of two runs, given their starts, alternate: each must be next to the same block of
-    the other run.
-    """
+    the other run."""
     if len(before) != len(after) or len(before) < FEWEST_TRIALS:
         return False
     order = sorted((start, which, block) for which, run in enumerate((before, after)) for block, start in run.items())
@@ -192,8 +188,7 @@ def compare_speeds(
     old: Mapping[int, float], new: Mapping[int, float], paired: bool, margin: float = MARGIN
 ) -> tuple[Center | None, Verdict]:
     """Returns the verdict on a row's speeds by block, new compared with old, and the center of their ratio, which is
-    None if there are too few trials. `paired`: compares block by block. Neither may be empty.
-    """
+    None if there are too few trials. `paired`: compares block by block. Neither may be empty."""
     if paired:
         ratios = [new[block] / old[block] for block in sorted(new) if block in old]
         fewest, ratio = len(ratios), median(ratios or [0.0])
@@ -206,8 +201,7 @@ def compare_speeds(
 
 def differences(before: Run, after: Run) -> Iterator[Difference]:
     """Yields the differences: the machine's first, then those of Dyno and the plan, then each engine's version and
-    settings.
-    """
+    settings."""
     old, new = facts(before), facts(after)
     both = {"machine", "dyno", "plan", *({where for where, _ in old} & {where for where, _ in new})}
     order = {where: at for at, where in enumerate(dict.fromkeys(where for where, _ in (*old, *new)))}
@@ -218,8 +212,7 @@ def differences(before: Run, after: Run) -> Iterator[Difference]:
 
 def facts(run: Run) -> dict[tuple[str, str], Any]:
     """Returns the facts of plan, machine and engines by `where` and `what` of a Difference, without facts that change
-    all the time. Engines come last, each with its version.
-    """
+    all the time. Engines come last, each with its version."""
     trees = {"machine": run.header.get("host"), "dyno": _dyno(run), "plan": run.plan, **_engines(run)}
     return {(where, what): value for where, tree in trees.items() for what, value in _leaves(tree)}
 
@@ -245,8 +238,7 @@ def _dyno(run: Run) -> dict[str, Any]:
 
 def _engines(run: Run) -> dict[str, dict[str, Any]]:
     """Returns the version and settings of each requested engine in its last trial. If an engine has several tiers,
-    each has an entry.
-    """
+    each has an entry."""
     engines: dict[str, dict[str, Any]] = {}
     tiers: dict[str, set[Tier | None]] = {}
     for cell in run.cells:

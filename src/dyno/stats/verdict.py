@@ -39,8 +39,7 @@ class Verdict:
 
 def judge(center: Center | None, ratio: float, blocks: int, margin: float = MARGIN) -> Verdict:
     """Returns the verdict on a ratio from this number of blocks. For two runs, `blocks` is the number of trials of
-    the run with fewer trials.
-    """
+    the run with fewer trials."""
     if center is None or blocks < FEWEST_BLOCKS:
         return Verdict("unclear", None, None, None, None, blocks, FEWEST_BLOCKS - blocks)
     interval = around(ratio, center, CONFIDENCE)
@@ -67,8 +66,7 @@ def blocks_needed(
     center: Center, blocks: int, clear: Callable[[float], bool], confidence: float = CONFIDENCE
 ) -> int | None:
     """Returns the number of further blocks after which the interval is narrow enough, if they spread like the
-    measured ones. None if it is over MOST_MORE. `clear` returns whether an interval of this half-width decides.
-    """
+    measured ones. None if it is over MOST_MORE. `clear` returns whether an interval of this half-width decides."""
 
     def tells(more: int) -> bool:
         error = center.error / math.sqrt((blocks + more) / blocks)

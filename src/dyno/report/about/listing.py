@@ -122,8 +122,7 @@ def engines(chosen: Sequence[EngineSpec], ports: Mapping[str, Ports], console: C
 
 def _tier(spec: EngineSpec, tier: Tier) -> str:
     """Returns the tier's name with its signs. Tier volatile never gets the sign of unproven tiers, because it
-    promises nothing.
-    """
+    promises nothing."""
     unproven = UNPROVEN if spec.untested and tier is not Tier.VOLATILE else ""
     return f"{tier.value}{'*' if tier is spec.default_tier else ''}{unproven}"
 
@@ -177,8 +176,7 @@ def plan(suite: str, phases: Sequence[str], cells: Sequence[Cell], sentence: str
 
 def plan_size(trials: int, blocks: int, phases: int, seconds: float, floor_blocks: int | None = None) -> str:
     """Returns a sentence with the number of trials and the time that they measure. `floor_blocks`: number of blocks
-    with floors, if not all have them.
-    """
+    with floors, if not all have them."""
     # The sentence explains the words trial and block, because it is the first to use them.
     count = f"{trials:,} trial{'s' * (trials != 1)} in {blocks} block{'s' * (blocks != 1)}"
     floors = "" if floor_blocks is None else f"; floors in {floor_blocks} of them"

@@ -1,6 +1,5 @@
 """Prints facts of a machine and the findings about it, for `dyno doctor`. This module reads no facts and judges
-nothing.
-"""
+nothing."""
 
 from __future__ import annotations
 
@@ -17,8 +16,7 @@ from dyno.stats.machine import OTHERS_BUSY_PERCENT, Finding
 STYLES = {"ok": "green", "warn": "yellow", "bad": "bold red"}
 FIELD = re.compile(r"\{([\w.]+)(?:([:?])([^}]*))?\}")
 """A field of a template. It consists of the path of a fact, and either a colon and a format, or a question mark and
-the texts for yes and no.
-"""
+the texts for yes and no."""
 ROWS = {
     "system": ("{system.os}", "{system.kernel}", "{system.libc}"),
     "python": ("{python.implementation} {python.version}",),
@@ -52,8 +50,7 @@ ROWS = {
     "others": ("{pressure.others_busy_percent} % of the CPU time now", "{steal_percent} % stolen since boot"),
 }
 """Templates of each row. A template is left out if one of its facts is unknown. Rows without templates are
-computed.
-"""
+computed."""
 
 
 def render(facts: Mapping[str, Any], findings: Sequence[Finding], console: Console) -> None:
@@ -85,8 +82,7 @@ def _fact(facts: Any, path: str) -> Any:
 
 def _text(facts: Mapping[str, Any], template: str) -> str:
     """Fills a template; empty if a fact is unknown. Formats are Python's, and in addition `size` for bytes, `us` for
-    ns in microseconds and `GB` for bytes in gigabytes.
-    """
+    ns in microseconds and `GB` for bytes in gigabytes."""
 
     def write(field: re.Match[str]) -> str:
         value, kind, spec = _fact(facts, field[1]), field[2], field[3] or ""

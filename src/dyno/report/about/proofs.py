@@ -1,6 +1,5 @@
 """Prints the results of `dyno selftest` and `dyno crash`, on a terminal and in Markdown: checks, tiers by their
-system calls, and tiers by crashes. This module prints plain data and judges nothing.
-"""
+system calls, and tiers by crashes. This module prints plain data and judges nothing."""
 
 from __future__ import annotations
 

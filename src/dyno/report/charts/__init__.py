@@ -15,8 +15,7 @@ FIXED: tuple[Chart, ...] = (bars.THROUGHPUT, ratios.CHART, latency.CHART, bars.P
 
 def of(run: Run, by: str | None = None) -> list[Chart]:
     """Returns the fixed charts, a sweep for each numeric parameter with several values, and the suite's own charts.
-    `by`: the metric or fact that sweeps show. Raises UsageError if it is unknown.
-    """
+    `by`: the metric or fact that sweeps show. Raises UsageError if it is unknown."""
     sweeps = [sweep.chart(run, name.removeprefix(sweep.PREFIX), by) for name in sweep.names(run)]
     return [*FIXED[:-1], *sweeps, FIXED[-1], *curve.charts(run)]
 

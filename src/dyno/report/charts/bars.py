@@ -1,6 +1,5 @@
 """Charts with a row for each engine, with its name on the left and its figure on the right: throughput, size on disk,
-and the parts of a latency.
-"""
+and the parts of a latency."""
 
 from __future__ import annotations
 
@@ -43,8 +42,7 @@ def y(axis: dict[str, Any] | None = None) -> dict[str, Any]:
 
 def by_row(transform: Sequence[dict[str, Any]], layers: Sequence[dict[str, Any]], figure: str) -> dict[str, Any]:
     """Returns the specification of a chart with a row for each record, in the records' order. Records need `row`, the
-    name.
-    """
+    name."""
     # A row's text has three parts: its name on the left, and its figure and remarks on the right.
     line = {"calculate": f"datum.row + '\\t' + datum['{figure}'] + '\\t' + datum.remarks", "as": "line"}
     # Invisible marks for all records, so that records that other layers filter out keep their rows.
@@ -62,8 +60,7 @@ def spec(
     engines: Sequence[str], field: str, title: str, kind: str, tooltip: Sequence[dict[str, str]]
 ) -> dict[str, Any]:
     """Returns the specification of bars of `field`. A row without a figure shows its record's `instead`. A floor's
-    figure is printed but not drawn, because beside its bar all others would look alike.
-    """
+    figure is printed but not drawn, because beside its bar all others would look alike."""
     value = f"datum['{field}']"
     axis = {"title": title, "labelExpr": vega.figure(kind, "datum.value"), "tickCount": vega.TICKS}
     bar = {
@@ -230,8 +227,7 @@ SIZE = Chart(
 
 def parts(run: Run) -> list[Record]:
     """Returns a record for each row, with parallel lists (which the specification flattens) and the figures of the
-    table.
-    """
+    table."""
     records = []
     for row, record in valid_rows(run):
         medians = {name: times["p50"] for name, times in row.summary.latency_by_part_ns.items()}

@@ -19,8 +19,7 @@ from dyno.stats.summary import cached
 
 Record = dict[str, Any]
 """A data point of a chart, as plain JSON. Every record has `engine` (the label in tables), `phase`, `tier`, `params`
-(a dict of the parameters that vary in the run) and `floor`; other keys depend on the chart.
-"""
+(a dict of the parameters that vary in the run) and `floor`; other keys depend on the chart."""
 Selector = Callable[[Record], bool]
 """Selects records by the keys that every record has."""
 
@@ -33,8 +32,7 @@ class Column:
     title: str
     kind: str = "text"
     """Format of a value: 'text', 'rate', 'bandwidth', 'ns', 'bytes', 'count', 'ratio', 'seconds' or 'percent'. With
-    'own', the record's `write` has the format.
-    """
+    'own', the record's `write` has the format."""
 
 
 ENGINE, REMARKS, TRIALS = (
@@ -60,8 +58,7 @@ class Chart:
     spec: Callable[[Sequence[str], str], dict[str, Any]]
     """Returns the Vega-Lite specification of one panel, which has one phase, tier and value of each parameter. Called
     with the run's engines, in order, and the unit of the phase ('key'). The data of the specification is {"name":
-    "records"}.
-    """
+    "records"}."""
     spans: tuple[str, ...] = ()
     """Parameters whose values are all in one panel."""
     brief: Callable[[Run], list[Record]] | None = None
@@ -70,8 +67,7 @@ class Chart:
     """Yields the selected `records` one at a time, panel by panel. Set if computing a record is slow."""
     says: Callable[[Run], list[Record]] = lambda run: []
     """Returns sentences to print below the chart. Each has a `text`, the `phase`, `tier` and `params` of its panel,
-    and the `engines` that it names.
-    """
+    and the `engines` that it names."""
 
     def selected(self, run: Run, selector: Selector) -> Iterable[Record]:
         return self.select(run, selector) if self.select else filter(selector, self.records(run))

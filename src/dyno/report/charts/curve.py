@@ -1,6 +1,5 @@
 """Charts that a suite declares: two figures of its cells plotted against each other, as the run file describes
-them.
-"""
+them."""
 
 from __future__ import annotations
 

@@ -12,8 +12,7 @@ from dyno.report.charts import theme
 
 NARROWEST, CRAMPED = 120, 260
 """Minimum width of a panel without its axes, in pixels. The first is for a panel alone in its line, the second for a
-panel beside others.
-"""
+panel beside others."""
 TRIES = 5
 NEEDS = "pictures need vl-convert-python"
 GIB = 1 << 30
@@ -40,8 +39,7 @@ def load(purpose: str) -> Any:
 
 def svg(sheet: dict[str, Any], width: int, dark: bool = False) -> str:
     """Draws a sheet exactly `width` pixels wide. The panels share the width that axes and figures leave. If that is
-    too little, the sheet gets fewer columns. Raises UsageError if even a single column is too wide.
-    """
+    too little, the sheet gets fewer columns. Raises UsageError if even a single column is too wide."""
     (grid,) = sheet["vconcat"]
     for columns in range(grid["columns"], 0, -1):
         drawn, needed = _fitted({**sheet, "vconcat": [{**grid, "columns": columns}]}, width, columns, dark)

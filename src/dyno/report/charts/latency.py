@@ -22,8 +22,7 @@ FIGURES = ("p50", "p90", "p99", "p999", "max")
 
 def select(run: Run, selector: Selector) -> Iterator[Record]:
     """Yields a record for each curve, with parallel lists (which the specification flattens) and the figures of the
-    table. Decodes only the histograms of selected rows.
-    """
+    table. Decodes only the histograms of selected rows."""
     for row, record in valid_rows(run):
         if not selector(record):
             continue

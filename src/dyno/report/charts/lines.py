@@ -57,8 +57,7 @@ def spec(
 ) -> dict[str, Any]:
     """Returns the specification of the chart. `line`: a parameter, each value of which has a line; without it each
     engine has a line. `point`: a parameter that labels and orders the points of a line. `ends`: whether records may
-    have a key `ends`, the reason why their line ends.
-    """
+    have a key `ends`, the reason why their line ends."""
     look = _by_line() if line else {channel: vega.by_engine(engines, channel) for channel in ("color", "shape")}
     colour = {"color": look["color"]}
     at = {"x": x.encoding("x"), "y": y.encoding("y")}
@@ -126,8 +125,7 @@ def _marked(x: Side, value: float, name: str) -> list[dict[str, Any]]:
 
 def _by_line() -> dict[str, Any]:
     """Returns encodings of colour and shape by the parameter `line`, in the order of the records. The single legend
-    shows the shapes, filled with the colours.
-    """
+    shows the shapes, filled with the colours."""
     legend: dict[str, Any] = {"title": None, "orient": "top", "columns": vega.MOST_COLUMNS, "symbolOpacity": 1}
     legend |= {"symbolFillColor": {"expr": "scale('color', datum.value)"}, "symbolStrokeWidth": 0}
     return {

@@ -1,6 +1,5 @@
 """Charts of a run as self-contained pictures: the chosen panels on a sheet, with the run, the machine and the doubts.
-`charts.draw` draws the sheet.
-"""
+`charts.draw` draws the sheet."""
 
 from __future__ import annotations
 
@@ -27,8 +26,7 @@ TITLE, SUBTITLE, REMARK = 18, 12, 11
 """Font sizes in pixels."""
 LETTER = 0.56
 """Estimated width of a letter as a share of its font size. It is rather too wide, because a long line would widen the
-sheet.
-"""
+sheet."""
 MARGIN, AXIS = 24, 80
 NARROWEST = 460
 """Minimum width in pixels of a panel with its axes, if several are in a line."""
@@ -107,8 +105,7 @@ def drawing(run: Run, chart: Chart, choice: Choice, width: int | None = None) ->
 
 def check(run: Run, choice: Choice) -> Choice:
     """Returns the choice with the engines' labels in tables, and the baseline's name in the plan. Raises UsageError
-    for names that the run does not have.
-    """
+    for names that the run does not have."""
     labels = {name: cell.label for cell in run.cells for name in (cell.asked, cell.label)}
     tiers = list(dict.fromkeys(cell.tier_name for cell in run.cells if cell.tier_name))
     values = {name: list(dict.fromkeys(str(cell.params[name]) for cell in run.cells)) for name in run.cells[0].params}
@@ -143,8 +140,7 @@ def _panels(run: Run, chart: Chart, choice: Choice) -> list[Panel]:
 
 def _records(run: Run, chart: Chart, choice: Choice) -> Iterator[Record]:
     """Yields the chosen records. If computing them is slow, panels beyond the limit get only their first record,
-    because they are counted but not drawn.
-    """
+    because they are counted but not drawn."""
     places: set[tuple[object, ...]] = set()
 
     def selector(record: Record) -> bool:
@@ -184,8 +180,7 @@ def _sheet(
     run: Run, chart: Chart, choice: Choice, panels: Sequence[Panel], width: int, left_out: str
 ) -> dict[str, Any]:
     """Returns the specification of a sheet that is `width` pixels wide. The width of its panels is set by the config.
-    `left_out`: a sentence about the parts that are not shown.
-    """
+    `left_out`: a sentence about the parts that are not shown."""
     facts = [_facts(panel) for panel in panels]
     # Facts that distinguish panels are in the panels' titles, the others in the sheet's title.
     varying = [name for name in facts[0] if any(other.get(name) != facts[0][name] for other in facts)]

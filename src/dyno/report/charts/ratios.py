@@ -22,16 +22,14 @@ TICK_TEXT = (
 
 def records(run: Run) -> list[Record]:
     """Returns the ratios of every engine to every other. If there are too many, returns only those to the best of
-    each place.
-    """
+    each place."""
     if not has_all(run):
         return against(run, lambda table: None)
     best = {(id(table.rows[0][0].cell), table.phase) for table in compare.tables(run)}
 
     def axis(pair: Comparison) -> str:
         """Returns the key of the pair's axis. Ratios to the best of each place share an axis, and so do all ratios to
-        one other engine.
-        """
+        one other engine."""
         return "" if (id(pair.baseline), pair.phase) in best else pair.baseline.label
 
     return _records(run, compare.pairs(run), axis)
@@ -39,23 +37,20 @@ def records(run: Run) -> list[Record]:
 
 def has_all(run: Run) -> bool:
     """Returns whether every engine can be the baseline. The number of ratios grows with the square of the number of
-    engines.
-    """
+    engines."""
     return sum(len(table.rows) * (len(table.rows) - 1) for table in compare.tables(run)) <= display_limits.RATIOS
 
 
 def against(run: Run, baseline: Callable[[Table], str | None]) -> list[Record]:
     """Returns the ratios to one engine of each table, which is the best if `baseline` returns None. Tables without
-    that engine are skipped.
-    """
+    that engine are skipped."""
     pairs = (pair for table in compare.tables(run) for pair in compare.against(table, baseline(table)))
     return _records(run, pairs, lambda pair: "")
 
 
 def _records(run: Run, pairs: Iterable[Comparison], axis: Callable[[Comparison], str]) -> list[Record]:
     """Returns the records of the pairs. `axis` returns the key of the axis that pairs share. Each record has the
-    `least` and `most` ratio on its axis.
-    """
+    `least` and `most` ratio on its axis."""
     changing = varying(run)
     rows = {(id(row.summary.cell), row.summary.phase): row for row, _ in valid_rows(run)}
     records = []

@@ -22,8 +22,7 @@ Point = tuple[float, int | None]
 
 def select(run: Run, selector: Selector) -> Iterator[Record]:
     """Yields a record for each line, with parallel lists (which the specification flattens) and the figures of the
-    table.
-    """
+    table."""
     for row, record in valid_rows(run):
         points = _over_trials(row.summary.samples) if selector(record) else {}
         if len(points) < 2:
@@ -62,8 +61,7 @@ def _over_trials(samples: Sequence[Sample]) -> dict[float, Point]:
 def _points(sample: Sample) -> dict[float, Point]:
     """Returns the points of a trial, by the end of the interval in seconds. An interval in which no operation ended
     has a rate of zero, which shows a stall. The last interval is left out if the phase ended in its first half,
-    because its rate would be mostly chance.
-    """
+    because its rate would be mostly chance."""
     interval = sample.series[0]["interval_ns"]
     by_interval = {point["from_ns"] // interval: point for point in sample.series}
     points: dict[float, Point] = {}

@@ -32,8 +32,7 @@ def name_of(parameter: str) -> str:
 
 def chart(run: Run, parameter: str, by: str | None = None) -> Chart:
     """Returns the chart over a parameter. `by`: a metric or a fact of the run; by default the metric by which rows
-    are compared. Raises UsageError.
-    """
+    are compared. Raises UsageError."""
     metric = None if by is None else METRICS.get(by)
     facts = dict.fromkeys(name for attempt in run.attempts for s in attempt.samples for name in s.facts)
     if by is not None and metric is None and by not in facts:

@@ -36,8 +36,7 @@ def looks(engines: Iterable[str]) -> dict[str, int]:
     """Returns a number for each name, which selects its colour, shape and dash. The number depends mostly on the name
     alone, so that an engine looks the same in every run, chart and page. Of names that hash to the same colour, the
     first in alphabetical order gets it, and the others get free colours. When the palette is used up, the remaining
-    names share it again.
-    """
+    names share it again."""
     numbers: dict[str, int] = {}
     left, before = sorted(set(engines)), 0
     while left:

@@ -35,14 +35,12 @@ LETTER, SYMBOL = 7, 40
 BEYOND_FACTOR, BEYOND_SHARE = 2.0, 0.25
 """How far an interval may reach beyond the outermost points. On a logarithmic axis, the first is a factor. On other
 axes, the second is a share of the points' span, or of the largest point if that is larger. Without a limit, a single
-wide interval would squash all points.
-"""
+wide interval would squash all points."""
 
 
 def figure(kind: str, value: str) -> str:
     """Returns a Vega expression for the text of a number, as '813 k', '1.2 µs' or '9.39 MiB'. `value` is an
-    expression.
-    """
+    expression."""
     if kind in FORMATS:
         return FORMATS[kind].format(value)
     *upper, (_, last) = SCALES[kind]
@@ -106,8 +104,7 @@ def layer(look: str | Json, encoding: Json, *filters: str) -> Json:
 
 def by_engine(engines: Sequence[str], channel: str, symbol: int = 80) -> Json:
     """Returns an encoding that distinguishes engines by "color", "shape" or "strokeDash". It has a legend above the
-    chart, whose symbols take `symbol` square pixels. Vega-Lite merges the legends of a chart's channels into one.
-    """
+    chart, whose symbols take `symbol` square pixels. Vega-Lite merges the legends of a chart's channels into one."""
     legend = {"title": None, "orient": "top", "columns": legend_columns(engines, 560), "symbolLimit": 0}
     legend |= {"symbolOpacity": 1, "symbolSize": symbol}
     return nominal("engine", scale=theme.scale(engines, channel), legend=legend)
@@ -136,8 +133,7 @@ def outermost(point: str) -> list[Json]:
 def clip(log: bool = False, low: str = "low", high: str = "high") -> list[Json]:
     """Returns transforms that clip each record's interval. `from` and `to` are the ends of the clipped interval,
     `less` and `more` say on which side it was clipped, and `start` and `end` limit the axis. The records need `least`
-    and `most`.
-    """
+    and `most`."""
     room = f"max(datum.most - datum.least, abs(datum.most)) * {BEYOND_SHARE}"
     valid = f"isValid(datum.{low}) && isValid(datum.{high})"
     return calculate(

@@ -136,8 +136,7 @@ def _params(run: Run) -> Columns:
 
 def _facts(run: Run) -> Columns:
     """Returns the columns of the samples' facts. A column of numbers is of floats, because medians may have
-    fractions.
-    """
+    fractions."""
     values: dict[str, list[Any]] = {}
     for attempt in run.attempts:
         for sample in attempt.samples:
@@ -157,8 +156,7 @@ def _kind(values: Sequence[Any]) -> str:
 
 def _as(kind: str | None, value: Any) -> Any:
     """Converts the value of a parameter or a fact to the type of its column. If `kind` is None, returns the value
-    unchanged.
-    """
+    unchanged."""
     if value is None:
         return None
     return str(value) if kind == TEXT else float(value) if kind == NUMBER else value
@@ -279,8 +277,7 @@ def _inert(value: Any) -> Any:
 
 def as_csv(table: Table) -> str:
     """Returns the table as CSV. Codes are joined by semicolons, and unknown values are empty. A text that a
-    spreadsheet would evaluate is prefixed with an apostrophe.
-    """
+    spreadsheet would evaluate is prefixed with an apostrophe."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(map(_inert, table.columns))
@@ -306,8 +303,7 @@ def as_parquet(table: Table, run: Run) -> bytes:
 
 def as_arrow(table: Table, run: Run) -> Any:
     """Returns a `pyarrow.Table`. Its metadata is that of `about`, with the prefix `dyno.`. Raises UsageError without
-    pyarrow.
-    """
+    pyarrow."""
     try:
         import pyarrow
     except ImportError:
@@ -337,8 +333,7 @@ def as_arrow(table: Table, run: Run) -> Any:
 
 def as_pandas(table: Table, run: Run) -> Any:
     """Returns a `pandas.DataFrame` in which unknown values are NA. Its `attrs` are the metadata of `about`. Raises
-    UsageError without pandas.
-    """
+    UsageError without pandas."""
     try:
         import pandas
     except ImportError:

@@ -9,8 +9,7 @@ from typing import Any
 
 def pieces(data: Mapping[str, Any]) -> Iterator[str]:
     """Yields the text that `json.dumps(data, indent=2)` would return, with a line break at the end. An iterator among
-    the values is written as a list, and is consumed while the text is read.
-    """
+    the values is written as a list, and is consumed while the text is read."""
     before = "{\n  "
     for name, value in data.items():
         yield f"{before}{json.dumps(name)}: "

@@ -14,8 +14,7 @@ from dyno.stats.doubts import machine
 
 def as_markdown(run: Run) -> str:
     """Returns the plan and the machine, the answers, a table for each phase and tier, and all doubts. A suite's own
-    table replaces those by phase, unless its layout keeps them.
-    """
+    table replaces those by phase, unless its layout keeps them."""
     of = groups(run)
     own = wide.tables(run, of)
     if own and not wide.beside(run):

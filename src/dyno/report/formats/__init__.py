@@ -47,8 +47,7 @@ SUMMARIES = {
 
 def bencher(run: Run) -> str:
     """Returns Bencher Metric Format: rows with a number, and their measures with intervals. Throughput is in items
-    per second, latency in ns, CPU time in ns per item.
-    """
+    per second, latency in ns, CPU time in ns per item."""
     return json.dumps({name: _measures(row) for name, row in named_rows(run) if row.valid}, indent=2) + "\n"
 
 
@@ -67,8 +66,7 @@ def _measures(row: CellSummary) -> dict[str, Any]:
 
 def github_action(run: Run) -> str:
     """Returns JSON for github-action-benchmark's tool `customBiggerIsBetter`: the throughput of rows with a number,
-    with its interval.
-    """
+    with its interval."""
     entries = []
     for name, row in named_rows(run):
         if (rate := row.throughput) is not None:
@@ -83,8 +81,7 @@ def github_action(run: Run) -> str:
 def pyperf(run: Run) -> str:
     """Returns pyperf's JSON, version 1.0, with a benchmark for each row with a number, and a run for each trial. The
     single value of a run is seconds per item (elapsed time divided by items), so that `pyperf compare_to` compares
-    throughput.
-    """
+    throughput."""
     host = run.header.get("host")
     cpu = host.get("cpu") if isinstance(host, dict) else None
     model = cpu.get("model") if isinstance(cpu, dict) else None
@@ -114,8 +111,7 @@ def _benchmark(name: str, row: CellSummary) -> dict[str, Any]:
 def hlog(run: Run) -> str:
     """Returns HdrHistogram's interval log, version 1.2. It has a line for each trial and phase whose operations were
     timed one by one, with all latencies in ns, tagged by row. A line has the start time of its trial, because a run
-    file has no start times of phases. The column of the maximum is in ms, as usual in such logs.
-    """
+    file has no start times of phases. The column of the maximum is in ms, as usual in such logs."""
     lines = []
     for name, row in named_rows(run):
         # A tag can't contain commas or blanks.
@@ -142,8 +138,7 @@ def hlog(run: Run) -> str:
 
 def openmetrics(run: Run) -> str:
     """Returns OpenMetrics 1.0: gauges, and latencies as summaries, in seconds and bytes. It includes rows without a
-    number.
-    """
+    number."""
     rows = [(_labels(row), row) for _, row in named_rows(run)]
     lines: list[str] = []
     for family, help_ in GAUGES.items():

@@ -24,8 +24,7 @@ class Case(NamedTuple):
 
 def text(run: Run) -> str:
     """Returns a run's test cases. A row without a number fails; a phase that makes no sense for an engine is
-    skipped.
-    """
+    skipped."""
     skipped = [Case(str(run.plan["suite"]), line, skipped="not measured") for line in absent(run)]
     return _document(f"dyno {run.plan['suite']}", [*_rows(run), *skipped])
 
@@ -40,8 +39,7 @@ def _rows(run: Run) -> Iterator[Case]:
 
 def gated(data: Mapping[str, Any], strict: bool = False) -> str:
     """Returns the test cases of a gate, from the JSON of `dyno check`. A row fails if it is slower than the margin
-    allows, or has lost its number. An unclear row is skipped, or with `strict` fails.
-    """
+    allows, or has lost its number. An unclear row is skipped, or with `strict` fails."""
     cases = []
     for row in data["changes"]:
         unclear = row["text"] if row["state"] == "unclear" else None

@@ -1,6 +1,5 @@
 """Builds the page of one or several runs. The page is a single self-contained text, except that the pages of a site
-share the charting library.
-"""
+share the charting library."""
 
 from __future__ import annotations
 
@@ -43,8 +42,7 @@ def build(
     runs: Sequence[Run], site: Site | None = None, link: Link | None = None, prices: Prices | None = None
 ) -> str:
     """Returns the page. `prices`: the page also has the costs of its rows. `link`: the page's future address and its
-    preview image. Raises UsageError if a library is missing or a run file can't be read.
-    """
+    preview image. Raises UsageError if a library is missing or a run file can't be read."""
     template, library = parts.template("page.html"), "" if site else parts.library()
     program = parts.program(*(parts.text(f"{name}.js") for name in PROGRAM))
     same_name = len({run.path.name for run in runs}) < len(runs)

@@ -59,8 +59,7 @@ def check(url: str) -> None:
 
 def link(url: str, page: str) -> Link:
     """Returns the addresses of `page`, a path, and of its image. If `url` ends in a slash, the page is below it; else
-    `url` is the page's address. Raises UsageError.
-    """
+    `url` is the page's address. Raises UsageError."""
     check(url)
     target = urljoin(url, quote(page)) if url.endswith("/") else url
     return Link(target, urljoin(target, quote(PurePosixPath(page).with_suffix(".png").name)))

@@ -73,8 +73,7 @@ def whole(run: Run, at: int) -> Download:
 
 def part(run: Run, at: int) -> Download:
     """Returns the run file without histograms and time series, which are most of its size. The result is still a
-    valid run file. If even that is too large, nothing is packed.
-    """
+    valid run file. If even that is too large, nothing is packed."""
     size = run.path.stat().st_size
     if size > MOST_RUN_BYTES:
         why = f"With {size / 1e6:,.0f} MB it is too large for a page"

@@ -54,8 +54,7 @@ def library() -> str:
 
 def script(vl_convert: Any) -> str:
     """Returns Vega, Vega-Lite and Vega-Embed as one script, which defines only `window.vegaEmbed`. It is cached on
-    disk with its checksum, because bundling takes longer than building most pages.
-    """
+    disk with its checksum, because bundling takes longer than building most pages."""
     file = cache() / "charts" / f"vl-convert-{vl_convert.__version__}.js"
     with suppress(OSError, ValueError):
         checksum, _, content = file.read_bytes().partition(b"\n")

@@ -71,8 +71,7 @@ def of_run(
 
 def _start(run: Run, rows: Sequence[Row], changing: Sequence[str]) -> dict[str, Any]:
     """Returns the place that the page shows first: that of the first answer, in a phase with latencies if there is
-    one.
-    """
+    one."""
     first = next(iter(answer.answers(run)), None)
     tier, params = (first.best.tier, first.params) if first else (run.cells[0].tier, run.cells[0].params)
     places = {r.summary.phase: r.place for r in reversed(rows) if first is None or r.tool == first.reported_by}

@@ -20,8 +20,7 @@ from dyno.stats.verdict import Verdict
 
 BEYOND = 1.12
 """End of the axis as a multiple of the largest point. Longer intervals are cut, because they would squash the
-others.
-"""
+others."""
 PHASE_SCALE = 100 / BEYOND
 """Length of the fastest engine's bar in the pictures of phases, in percent."""
 READS = (
@@ -101,8 +100,7 @@ def _picture(answer: Answer, changing: Sequence[str], colours: Mapping[str, str]
 
 def _measured(bar: Bar, verdict: Verdict | None, scale: float) -> Bar:
     """Returns the bar, with its lengths if the verdict has an interval. `scale`: length of the fastest engine's
-    bar.
-    """
+    bar."""
     if verdict is None or verdict.ratio is None or verdict.low is None or verdict.high is None:
         return bar
     at, low, high = (min(part * scale, 100.0) for part in (verdict.ratio, verdict.low, verdict.high))
@@ -111,8 +109,7 @@ def _measured(bar: Bar, verdict: Verdict | None, scale: float) -> Bar:
 
 def phases(run: Run, views: Sequence[Overview], ranked: Mapping[Place, Ranking]) -> PhaseGrid | None:
     """Returns the pictures of the first place's phases. None if fewer than two phases compare engines, because the
-    picture next to the answer shows a single phase.
-    """
+    picture next to the answer shows a single phase."""
     if not views:
         return None
     colours = _colours(run)

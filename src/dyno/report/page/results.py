@@ -50,8 +50,7 @@ def results(
     most: int = display_limits.RESULTS,
 ) -> Results:
     """Returns the table of a group. `apart`: whether the CPU times of clients and servers have separate columns.
-    `most`: maximum number of rows.
-    """
+    `most`: maximum number of rows."""
     engines = [row for row in group.rows if not row.summary.cell.floor]
     shown, rest = display_limits.first(engines, most, "rows", "the CSV among the downloads has all")
     figures = [_figures(row, apart) for row in shown]
@@ -75,8 +74,7 @@ def results(
 
 def _floors(group: Group, changing: Sequence[str]) -> str:
     """Returns a sentence with the harness's own cost. If there are many null engines, it names only the first and the
-    last.
-    """
+    last."""
     rows = [row for row in group.rows if row.summary.cell.floor]
     texts = []
     for row in rows if len(rows) <= MOST_FLOORS else [rows[0], rows[-1]]:

@@ -35,8 +35,7 @@ def machine(run: Run) -> list[tuple[str, Facts]]:
 
 def engines(run: Run) -> list[tuple[str, Facts]]:
     """Returns the version and effective settings of each engine's cells. If several cells of an engine have the same
-    facts, only the first is listed.
-    """
+    facts, only the first is listed."""
     by_engine: dict[str, list[tuple[str, Facts]]] = {}
     lasts = {attempt.cell: attempt for attempt in run.attempts if attempt.version is not None}
     known: set[tuple[str, tuple[tuple[str, str], ...]]] = set()

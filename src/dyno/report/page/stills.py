@@ -1,6 +1,5 @@
 """Charts of the first place that are drawn when the page is built, so that they are visible before any program runs,
-and without one. The program replaces them with its own charts.
-"""
+and without one. The program replaces them with its own charts."""
 
 from __future__ import annotations
 
@@ -54,8 +53,7 @@ def stills(run: Run, by_chart: Iterable[tuple[Chart, Sequence[Record]]]) -> dict
 
 def _is_here(record: Mapping[str, Any], start: Mapping[str, Any], spans: Sequence[str]) -> bool:
     """Returns whether the record belongs to the first place. It does the same as `isHere` in state.js, without
-    floors.
-    """
+    floors."""
     params = {name: value for name, value in record["params"].items() if name not in spans}
     return (
         not record["floor"]

@@ -73,8 +73,7 @@ def _notes(result: FindingResult, names: Names) -> Iterator[str]:
 
 def _render_checks(result: FindingResult, run: Run, names: Names, console: Console) -> None:
     """Prints a line for each claim and place. Checks that differ only in the parameter with the most values share a
-    line.
-    """
+    line."""
     counts = {name: len({cell.params[name] for cell in run.cells}) for name in varying(run)}
     changing = sorted(counts, key=lambda name: counts[name])
 
@@ -110,8 +109,7 @@ def _row(checks: list[Check], changing: list[str], names: Names) -> list[str]:
 
 def _tiers(check: Check) -> str:
     """Returns 'tier power' or 'tier volatile against tier power'. Empty if there is no ratio, because the reason is
-    printed instead.
-    """
+    printed instead."""
     if check.ratio is None:
         return ""
     tiers = [row_titles.tier(tier) or "no tier" for tier in check.tiers if any(check.tiers)]

@@ -1,6 +1,5 @@
 """A published experiment's figures next to this run's. No ratio of the two is shown, because they come from different
-machines. The findings of the published text are checked against this run alone.
-"""
+machines. The findings of the published text are checked against this run alone."""
 
 from __future__ import annotations
 
@@ -45,8 +44,7 @@ def listing(experiments: Iterable[Experiment], console: Console) -> None:
 
 def render(experiment: Experiment, run: Run, console: Console, missing: Mapping[str, str] | None = None) -> None:
     """Prints the published figures and this run's (medians over trials), then the findings. `missing`: engines that
-    can't run here, with the reason.
-    """
+    can't run here, with the reason."""
     console.print(Text(experiment.citation, "bold"))
     console.print(f"published on: {experiment.machine}")
     sections.render(_sections(experiment, run), console, aligned=False)
@@ -126,8 +124,7 @@ def _mean(ns: float, deviation_percent: float | None) -> str:
 
 def _extrapolated(at: float, curve: Growth, means: bool) -> list[str]:
     """Returns this run's cells of a row that is extrapolated to the size `at`. The rate is left out if the number of
-    items is not proportional to the size.
-    """
+    items is not proportional to the size."""
     blank = [""] if means else []
     name = f"{BETWEEN} {row_titles.named(curve.cell.asked, curve.cell.tier_name or '')}"
     if curve.fit is None:
@@ -252,8 +249,7 @@ def _parts_sections(experiment: Experiment, run: Run) -> Iterator[Section]:
 
 def _curve_sections(curves: Curves, run: Run) -> Iterator[Section]:
     """Yields a table for each phase. Each cell has the published figure and this run's. Rows that have neither are
-    left out.
-    """
+    left out."""
     by = metric(curves.metric)
     ours = {(row.cell.asked, row.phase, row.cell.params.get(curves.parameter)): row for row in summarize(run)}
     yield Section("", f"published {BETWEEN} ours, {by.title}, in {curves.unit}")
@@ -282,8 +278,7 @@ def _curve_sections(curves: Curves, run: Run) -> Iterator[Section]:
 
 def _style_section(experiment: Experiment, style: Style, run: Run) -> Section:
     """Returns this run's figures in the published style and in Dyno's. The published figures exist only as
-    pictures.
-    """
+    pictures."""
     names = [name for name in varying(run) if name != CLIENTS] + [CLIENTS]
     contenders = {each.engine: each for each in experiment.contenders}
     orders = {name: list(dict.fromkeys(cell.params[name] for cell in run.cells)) for name in names}
@@ -365,8 +360,7 @@ def _means(row: CellSummary) -> list[float]:
 
 def mean_elapsed(row: CellSummary) -> tuple[float, float | None] | None:
     """Returns the mean of the trials' times in ns, and their standard deviation (over n - 1) as a percentage of the
-    mean. The deviation is None for a single trial. Returns None without trials.
-    """
+    mean. The deviation is None for a single trial. Returns None without trials."""
     times = [sample.elapsed_ns for sample in row.samples if sample.elapsed_ns > 0]
     if not times:
         return None

@@ -37,8 +37,7 @@ File = tuple[str, "str | bytes"]
 def build(run_files: Sequence[RunFile], warn: Callable[[str], None], url: str = "") -> Iterator[File]:
     """Yields every file of the site. `url`: the site's future address; with it, the page of each run has a preview
     image. `warn` receives a line for each damaged run file that is left out. Raises UsageError if a library is
-    missing or if a file that the user named can't be read.
-    """
+    missing or if a file that the user named can't be read."""
     yield LIBRARY, parts.library()
     collection, entries, names = Collection(), list[Entry](), Names()
     for file in run_files:
@@ -109,7 +108,6 @@ def _choices(entries: Sequence[Entry]) -> dict[str, list[str]]:
 
 def _text(name: str) -> str:
     """Returns the content of a file of this folder, or else of the page's folder, whose looks and scripts the site
-    shares.
-    """
+    shares."""
     own = files(__package__) / name
     return (own if own.is_file() else files(parts.__package__) / name).read_text(encoding="utf-8")

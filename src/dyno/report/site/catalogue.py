@@ -25,8 +25,7 @@ class RunFile:
 
 def find(paths: Sequence[Path]) -> list[RunFile]:
     """Returns the named files, and every *.json in and below the directories, in alphabetical order. Hidden
-    directories are skipped. Raises UsageError if there are none.
-    """
+    directories are skipped. Raises UsageError if there are none."""
     matches: dict[Path, RunFile] = {}
     for path in paths:
         if not path.is_dir():
@@ -42,8 +41,7 @@ def find(paths: Sequence[Path]) -> list[RunFile]:
 
 class Names:
     """Gives each run a unique name, which is also its page's name. It is safe in an address and on any file
-    system.
-    """
+    system."""
 
     def __init__(self) -> None:
         self._taken: set[str] = set()
@@ -74,8 +72,7 @@ class Entry:
     trials: str
     machine: str
     """Description of the machine, without facts that an update changes, so that runs of the same machine have the
-    same text.
-    """
+    same text."""
     system: str
     dyno: str
     answer: str

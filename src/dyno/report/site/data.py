@@ -29,8 +29,7 @@ from dyno.stats.verdict import MARGIN, Verdict
 
 MOST_VERDICTS = 250_000
 """Maximum number of verdicts of all pairs of runs together, about 15 s of work and 3 MB of data. Pairs of older runs
-are left out.
-"""
+are left out."""
 BYTES = "B"
 """Unit of rows that are compared by their bandwidth."""
 UNCHANGED = "Its speed did not change from one part of the runs to the next, on any machine."
@@ -242,8 +241,7 @@ class Collection:
 
     def _pairs(self, runs: Sequence[_SiteRun]) -> Iterator[tuple[_SiteRun, _SiteRun]]:
         """Yields pairs of runs with rows in common, as before and after. These are all pairs of the newest runs, and
-        the pairs to which histories link, each a run and the run before it.
-        """
+        the pairs to which histories link, each a run and the run before it."""
         left, yielded = MOST_VERDICTS, set[tuple[str, str]]()
         for at, run in enumerate(runs):
             if left <= 0:
@@ -331,8 +329,7 @@ def _points(runs: Sequence[_SiteRun], place: int) -> list[_Point]:
 
 def _mark_steps(points: Sequence[_Point]) -> None:
     """Marks where the speed of one machine's runs changed. If there are too few runs for that, marks each run that
-    differs from the run before.
-    """
+    differs from the run before."""
     if len(points) < FEWEST_RUNS:
         for point in points:
             if point.verdict is not None and point.verdict.kind in ("faster", "slower"):

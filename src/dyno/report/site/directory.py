@@ -36,8 +36,7 @@ _FRESH_NAME = re.compile(re.escape(FRESH) + "[0-9a-f]{8}")
 class _Manifest:
     files: Mapping[str, list[str]] = field(default_factory=dict)
     """SHA-256 of each file that a build wrote, by path in the site. While files are exchanged, a path has two: the
-    old and the new one.
-    """
+    old and the new one."""
     building: str | None = None
     """The directory in which a build collects its files, until the build has ended."""
 
@@ -45,8 +44,7 @@ class _Manifest:
 def write(directory: Path, files: Iterable[tuple[str, str | bytes]]) -> None:
     """Replaces the files of the previous build with these. Each has a path below the directory and a content. Other
     files stay. Raises UsageError for a directory that is neither empty nor a site's. Also raises it if a file would
-    have to be overwritten that no earlier build wrote.
-    """
+    have to be overwritten that no earlier build wrote."""
     check(directory)
     existed = directory.exists()
     with _writing(directory):

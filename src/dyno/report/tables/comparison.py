@@ -48,8 +48,7 @@ MOST_DIFFERENCES = 12
 
 def within(run: Run, of: Sequence[Table], baseline: str | None, margin: float) -> list[Section]:
     """Returns a section for each table that has the baseline. If `baseline` is None, returns a section for each
-    table, which compares with its best row.
-    """
+    table, which compares with its best row."""
     changing = varying(run)
     sections = []
     for table in of:

@@ -1,7 +1,6 @@
 """Limits on how much of a large run is shown to people. Pictures, pages and sentences have limits. They say what they
 leave out and where to find it. JSON, CSV, Parquet, Markdown and the tables of `dyno show` and `dyno compare` are
-complete.
-"""
+complete."""
 
 from __future__ import annotations
 

@@ -38,8 +38,7 @@ class Column(NamedTuple):
     style: str = ""
     key: bool = False
     """Whether it names the row. Keys are repeated in each part of the table. Without keys, the first column is the
-    key.
-    """
+    key."""
     spare: bool = False
     """Whether it is only decoration, like a bar. It is dropped if the table is too wide."""
 
@@ -145,8 +144,7 @@ def _total(widths: Sequence[int]) -> int:
 
 def _parts(sheet: _Sheet, widths: Sequence[int], room: int) -> list[tuple[list[int], list[int]]] | None:
     """Returns the columns of each part of the table, and their widths. None if the keys and one column need more room
-    than there is.
-    """
+    than there is."""
     if _total(widths) <= room:
         return [(list(range(len(widths))), list(widths))]
     keys = sheet.keys
@@ -173,8 +171,7 @@ def _least_width(column: Column, cells: Sequence[str], natural: int) -> int:
 
 def _fitted(part: Sequence[int], widths: Sequence[int], least: Sequence[int], room: int) -> list[int]:
     """Returns the widths of a part's columns. The widest columns are narrowed first, and none below its minimum
-    width.
-    """
+    width."""
     fitted = {at: widths[at] for at in part}
     while (over := _total(list(fitted.values())) - room) > 0:
         giving = [at for at in part if fitted[at] > least[at]]

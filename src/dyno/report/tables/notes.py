@@ -1,6 +1,5 @@
 """Lines below the tables of a run: failures, explanations of remarks, settings, tiers, rates and the machine's
-ceilings.
-"""
+ceilings."""
 
 from __future__ import annotations
 
@@ -77,8 +76,7 @@ def absent(run: Run) -> list[str]:
 
 def failures(of: Iterable[Group]) -> list[str]:
     """Returns a line for each row without a number, with the whole reason. If a row has the same reason in several
-    phases, these share a line.
-    """
+    phases, these share a line."""
     phases: dict[tuple[str, str, str | None], dict[str, None]] = {}
     for group in of:
         for row in group.rows:
@@ -93,8 +91,7 @@ def failures(of: Iterable[Group]) -> list[str]:
 
 def failed_attempts(run: Run) -> Iterator[Section]:
     """Yields each attempt that failed, or in which operations failed or answers were wrong, in the order of the run.
-    The last section has their number.
-    """
+    The last section has their number."""
     reasons = [(attempt, _reasons(attempt)) for attempt in run.attempts]
     shown = [(attempt, lines) for attempt, lines in reasons if lines]
     if not shown:
@@ -150,8 +147,7 @@ def loops(run: Run) -> str | None:
 
 def rates(run: Run, of: Sequence[Group], names: Mapping[str, str]) -> list[str]:
     """Returns a line for each phase, tier and combination of parameters: whether each engine kept the requested rate,
-    and its response time. `names`: printed names of phases.
-    """
+    and its response time. `names`: printed names of phases."""
     others = [name for name in varying(run) if name != "rate"]
     rows_by_place: dict[str, list[Row]] = {}
     for row in (row for group in of for row in group.rows):
@@ -177,8 +173,7 @@ def _rates_held(rows: Sequence[Row]) -> str:
 
 def differing_settings(run: Run) -> list[str]:
     """Returns a line for each effective setting that differs between rows of an engine at one tier: 'sqlite:
-    synchronous is normal with sqlite:set.synchronous=normal, off with sqlite'.
-    """
+    synchronous is normal with sqlite:set.synchronous=normal, off with sqlite'."""
     rows: dict[tuple[str, Tier | None], dict[str, Mapping[str, Value | None]]] = {}
     for attempt in run.attempts:
         cell = run.cells[attempt.cell]
@@ -218,8 +213,7 @@ def evidence(run: Run) -> list[str]:
 
 def ceilings(run: Run) -> str:
     """Returns the machine's ceilings: 'at most 5,400 flushes/s, 47.3 GB/s of memory, 391 prime searches/s on a core'.
-    Empty if they were not probed.
-    """
+    Empty if they were not probed."""
     facts = probed(run) or {}
     flushes, memory, core = (
         facts.get(name) for name in ("flushes_per_second", "memory_bytes_per_second", "core_events_per_second")

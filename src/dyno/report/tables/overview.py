@@ -1,6 +1,5 @@
 """The overview of a run: for each tier and combination of parameters, a table with a line for each engine and a
-column for each phase. It shows which phases each engine leads and which figures have doubts.
-"""
+column for each phase. It shows which phases each engine leads and which figures have doubts."""
 
 from __future__ import annotations
 
@@ -128,8 +127,7 @@ def rankings(run: Run) -> dict[Place, Ranking]:
 
 def overviews(run: Run, of: Sequence[Group], ranked: Mapping[Place, Ranking]) -> tuple[list[Overview], str]:
     """Returns the tables in the order of the run's cells, without null engines, and a sentence about tables that are
-    left out.
-    """
+    left out."""
     rows: dict[Place, dict[str, Row]] = {}
     measured: dict[tuple[str, str | None], None] = {}
     for row in (row for group in of for row in group.rows if not row.summary.cell.floor):
@@ -205,8 +203,7 @@ def _figure(row: Row, ranking: Ranking | None, by: Metric) -> Figure:
 
 def sections(run: Run) -> Iterator[Section]:
     """Yields a table for each tier, and for each set of phases and units in it. The legend of marks follows the last
-    table.
-    """
+    table."""
     views, rest = overviews(run, groups(run), rankings(run))
     names, enough = called(run), run.blocks >= FEWEST_BLOCKS
     marks = dict.fromkeys(MARKS, False)
@@ -266,8 +263,7 @@ def _phase(phase: str, names: Mapping[str, str]) -> str:
 
 def _text(figure: Figure | None, enough: bool) -> tuple[str, str]:
     """Returns a cell's text and its marks. The text of a reason is only its first word, because the whole reason is
-    printed below.
-    """
+    printed below."""
     if figure is None:
         return units.UNKNOWN, ""
     if not figure.valid:

@@ -55,8 +55,7 @@ def first_lines(lines: Sequence[str], most: int, more: str = "more") -> list[str
 
 def render(sections: Iterable[Section], console: Console, aligned: bool = True, blank_first: bool = True) -> None:
     """Prints sections on a terminal, with a blank line between them. `aligned`: columns of the same name have the
-    same width in all sections. `blank_first`: a blank line also precedes the first section.
-    """
+    same width in all sections. `blank_first`: a blank line also precedes the first section."""
     sections = list(sections)
     widths: dict[str, int] = {}
     for section in sections if aligned else ():

@@ -28,8 +28,7 @@ class _Line:
 def by_place(runs: Sequence[Run]) -> Iterator[Section]:
     """Yields a table of all parts of the latency, by place and engine. Then, for each phase and combination of
     parameters, yields a table with the whole latency from each place to each engine. A place is named by its run
-    file. Raises UsageError if no operation of any run has parts.
-    """
+    file. Raises UsageError if no operation of any run has parts."""
     lines = [line for run in runs for line in _lines(run)]
     timed = {part for line in lines for part in line.row.latency_by_part_ns}
     # The parts are in the suite's order. A row may lack some of them.
@@ -76,8 +75,7 @@ def _cells(line: _Line, parts: Sequence[str], details: bool) -> list[str]:
 
 def by_cost(of: Sequence[tuple[Run, str, Sequence[Cost]]], prices: Prices) -> Section:
     """Returns the cost of each row by a user's table of prices, next to its figures. `of`: runs with their printed
-    names and costs. Equal rows of several runs follow each other. Columns without any value are left out.
-    """
+    names and costs. Equal rows of several runs follow each other. Columns without any value are left out."""
     lines = [
         (cost, [name, *_cost_cells(cost, varying(run), prices.currency)]) for run, name, costs in of for cost in costs
     ]

@@ -1,6 +1,5 @@
 """Figures by a numeric parameter: sweeps, crossings, ends, scaling with clients and growth, as sections, sentences
-and JSON. Extrapolated figures are always marked as such.
-"""
+and JSON. Extrapolated figures are always marked as such."""
 
 from __future__ import annotations
 
@@ -143,8 +142,7 @@ def rows(run: Run) -> Iterator[Mapping[str, str]]:
 
 def sections(run: Run) -> Iterator[Section]:
     """Yields a table for each sweep, with its crossings and ends. Empty for a run without a numeric parameter of
-    several values.
-    """
+    several values."""
     of = every(run)
     for sweep in of[:MOST_TABLES]:
         text = table(run, sweep)
@@ -160,8 +158,7 @@ def sections(run: Run) -> Iterator[Section]:
 
 def scaling_sections(run: Run) -> Iterator[Section]:
     """Yields how throughput scales with clients, with a line for each engine. Empty unless the run has several
-    numbers of clients and one of them is 1.
-    """
+    numbers of clients and one of them is 1."""
     scales = list(scalings(run))
     if not scales:
         return
@@ -188,8 +185,7 @@ def scaling_sentence(scaling: Scaling) -> str:
 
 def growth_sections(of: Sequence[Growth], parameter: str, to: Mapping[float, str]) -> list[Section]:
     """Returns a table for each phase of how its time grows: the fitted curve, extrapolated values, and how well the
-    curve predicted values that were held out. `to`: the values to extrapolate to, with their names.
-    """
+    curve predicted values that were held out. `to`: the values to extrapolate to, with their names."""
     phases = dict.fromkeys(each.phase for each in of)
     tables = [_growth_section(phase, [each for each in of if each.phase == phase], parameter, to) for phase in phases]
     return [*tables, Section("", legend=[GROWTH_LEGEND])]

@@ -1,6 +1,5 @@
 """The rows of a run in the order of every report: grouped by phase and tier, then by parameters. The best comes first
-and the floor last.
-"""
+and the floor last."""
 
 from __future__ import annotations
 
@@ -58,8 +57,7 @@ class Row:
 
     def remarks(self) -> list[str]:
         """Returns the row's last column: its tool, doubts, codes of caveats, and medians of kinds and parts of the
-        latency.
-        """
+        latency."""
         row = self.summary
         medians = [_medians(row.latency_by_kind_ns) if len(row.latency_by_kind_ns) > 1 else ""]
         medians.append(_medians(row.latency_by_part_ns))
@@ -91,8 +89,7 @@ def reported(summary: CellSummary) -> str:
 
 def figure(summary: CellSummary, by: Metric) -> str:
     """Returns a row's figure in a table. A percentile is over the operations of all trials together; for other
-    metrics, the figure is the median over trials.
-    """
+    metrics, the figure is the median over trials."""
     if by.pooled is not None:
         return units.duration(by.pooled(summary))
     median = estimated(summary, by)
@@ -118,8 +115,7 @@ def bandwidth(summary: CellSummary) -> str:
 
 def tails(summary: CellSummary) -> dict[str, str]:
     """Returns the longest latency, and p99.99 if more than `BEYOND` operations took longer (with fewer it is one of
-    the longest). Empty for a bulk phase, so that the columns are dropped.
-    """
+    the longest). Empty for a bulk phase, so that the columns are dropped."""
     far = curve((sample.histogram for sample in summary.samples), [99.99], BEYOND)
     longest = summary.latency_ns["max"]
     return {
@@ -130,8 +126,7 @@ def tails(summary: CellSummary) -> dict[str, str]:
 
 def costs(summary: CellSummary, apart: bool) -> dict[str, str]:
     """Returns the CPU time per item by column: `client` and `server`, or a single `cpu`. Empty if there is no such
-    process, or if the run file doesn't have it.
-    """
+    process, or if the run file doesn't have it."""
     texts = {
         name: "" if used is None else units.cpu_time(ns)
         for name, used, ns in (
@@ -215,8 +210,7 @@ def varying(run: Run) -> tuple[str, ...]:
 
 def named_rows(run: Run) -> Iterator[tuple[str, CellSummary]]:
     """Yields the rows without null engines, in the order of the tables. Each has a unique name for other tools, such
-    as 'rand-key/sqlite'. It includes parameters, tier and outside tool if they distinguish rows.
-    """
+    as 'rand-key/sqlite'. It includes parameters, tier and outside tool if they distinguish rows."""
     changing = varying(run)
     rows = [row.summary for group in groups(run) for row in group.rows if not row.summary.cell.floor]
     several_tiers = len({row.cell.tier_name for row in rows}) > 1
@@ -233,8 +227,7 @@ def named_rows(run: Run) -> Iterator[tuple[str, CellSummary]]:
 
 def sections(run: Run, of: Sequence[Group]) -> list[Section]:
     """Returns a section for each group. It has those columns of a terminal for which any row of the run has a
-    value.
-    """
+    value."""
     changing, apart = varying(run), served(of)
     rows = [[_cells(row, group.best, changing, apart) for row in group.rows] for group in of]
     used = [name for name in COLUMNS if any(cells[name] for group in rows for cells in group)]
@@ -265,8 +258,7 @@ def sections(run: Run, of: Sequence[Group]) -> list[Section]:
 
 def document_sections(run: Run, of: Sequence[Group]) -> Iterator[Section]:
     """Yields sections for Markdown and HTML. They have a column for each parameter, and each table has only columns
-    for which it has values.
-    """
+    for which it has values."""
     changing, apart = varying(run), served(of)
     for group in of:
         rows = [row.summary for row in group.rows]

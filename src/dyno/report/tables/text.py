@@ -19,8 +19,7 @@ BY_PHASE = "`dyno show RUN --by-phase` has a table for each phase, with interval
 
 def render(run: Run, console: Console, by_phase: bool = False, whole: bool = False) -> None:
     """Prints a run: its heading, an overview and the answers. `whole`: instead of the overview, prints a table for
-    each phase and tier, with all doubts. `by_phase`: prints these tables even if the suite has a table of its own.
-    """
+    each phase and tier, with all doubts. `by_phase`: prints these tables even if the suite has a table of its own."""
     of = groups(run)
     own = [] if by_phase else wide.tables(run, of)
     own_sections = list(wide.sections(own))
@@ -67,8 +66,7 @@ def _footer(
     run: Run, of: Sequence[Group], remarks: Sequence[str], names: Mapping[str, str] | None = None
 ) -> Iterable[Section]:
     """Returns the sections below the tables. `remarks`: explanations of remarks and columns. `names`: printed names
-    of phases, see `wording.answers`.
-    """
+    of phases, see `wording.answers`."""
     answers = wording.answers(run, names)
     sure = [wording.MEANS] if any(wording.SURE in answer for answer in answers) else []
     parts = {

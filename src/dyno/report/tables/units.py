@@ -166,8 +166,7 @@ def rounded(value: float, digits: int, rounding: Rounding) -> float:
 
 def ratio(value: float | None, width: float = 0.0) -> str:
     """Formats a ratio with at most three decimals around 1. `width`: the width of its interval. If the interval is
-    wide, fewer decimals are shown.
-    """
+    wide, fewer decimals are shown."""
     if value is None:
         return UNKNOWN
     if width > 0 and value > 0:
@@ -182,8 +181,7 @@ def ratio(value: float | None, width: float = 0.0) -> str:
 
 def ratio_interval(low: float | None, high: float | None) -> str:
     """Formats an interval of ratios as precisely as its width allows. A wide interval is rounded outwards to two
-    digits.
-    """
+    digits."""
     if low is None or high is None:
         return UNKNOWN
     if is_wide(low, high):

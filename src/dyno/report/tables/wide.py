@@ -217,8 +217,7 @@ def _remarks(rows: Mapping[str, Row]) -> list[str]:
 
 def _floor(cells: Sequence[Mapping[str, Row]], phases: Sequence[str]) -> str:
     """Returns the rates of null engines: 'floor (nullkv): gets 5,466,751 – 7,609,597 op/s'. They are ranges over all
-    parameters, because the harness's cost hardly depends on parameters.
-    """
+    parameters, because the harness's cost hardly depends on parameters."""
     parts = []
     for phase in phases:
         summaries = [rows[phase].summary for rows in cells if phase in rows]

@@ -73,8 +73,7 @@ def _say(sentence: str, **values: object) -> str:
 
 def verdict(of: Verdict) -> str:
     """Formats a verdict: 'faster by at least 12 %', 'no difference larger than 4 %', "can't tell, needs about 6 more
-    samples".
-    """
+    samples"."""
     if of.kind == "unclear":
         return _say("unclear", unclear=UNCLEAR, more=_more(of))
     if of.kind == "alike":
@@ -118,8 +117,7 @@ def ratio(of: Verdict) -> str:
 
 def point(of: Verdict) -> str:
     """Formats a ratio as precisely as its interval allows: '1.42'. For a wide interval, returns the end nearer to 1,
-    such as '≥ 2.0'. Returns a dash if the wide interval contains 1.
-    """
+    such as '≥ 2.0'. Returns a dash if the wide interval contains 1."""
     if of.ratio is None or of.low is None or of.high is None:
         return units.ratio(of.ratio)
     if not units.is_wide(of.low, of.high):
@@ -149,8 +147,7 @@ def first(others: Iterable[str]) -> str:
 
 def answers(run: Run, names: Mapping[str, str] | None = None) -> list[str]:
     """Returns a few sentences for each tier, combination of parameters and temperature. The first sentence is the
-    headline. `names`: printed names of phases.
-    """
+    headline. `names`: printed names of phases."""
     changing = varying(run)
     groups: dict[object, list[Answer]] = {}
     for at, of in enumerate(called(run, names)):
@@ -190,8 +187,7 @@ def place(of: Answer, changing: Sequence[str]) -> str:
 
 def ahead(of: Answer) -> dict[str, str]:
     """Returns the standing of each engine that is not shown to be slower than the best, by its label. Empty if there
-    are too few samples.
-    """
+    are too few samples."""
     if not of.others or of.others[0][1].blocks < FEWEST_BLOCKS:
         return {}
     near = _near(of)
