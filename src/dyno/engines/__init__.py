@@ -1,4 +1,4 @@
-"""The engines that come with Dyno, a file each; `ENGINE` in each is its declaration.
+"""The engines that come with Dyno. `dyno.registry.own` describes how their modules declare them.
 
-An engine's library is imported inside its opener, never at the top of its file.
+An engine's library is imported inside its opener, never when the engine's module is imported.
 """

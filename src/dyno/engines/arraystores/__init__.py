@@ -1,4 +1,4 @@
-"""Out-of-core arrays: an engine for each library."""
+"""Engines that store arrays: NumPy, HDF5, Zarr, TileDB and Wendelin.core."""
 
 ENGINES = ("numpy_memmap", "numpy_memory")
 """The engines that the module `engines` declares."""

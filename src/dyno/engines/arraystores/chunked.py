@@ -1,4 +1,4 @@
-"""The port `arrays` on columns that a library keeps in chunks and slices like arrays."""
+"""The port `arrays` for libraries that store each column in chunks and read slices of it."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from dyno.suites.arrays import columns
 from dyno.suites.arrays.port import NAMES, Arrays, Change, Chunk
 
 ROWS = "rows"
-"""Attribute with the number of rows."""
+"""Name of the attribute that holds the number of rows."""
 
 
 class Appender:
-    """Writes chunks one after the other. `rows` is the position of the next."""
+    """Appends chunks. `rows` is the number of rows so far, which is the position of the next chunk."""
 
     def __init__(self, rows: int, store: Callable[[int, Chunk], object]) -> None:
         self.rows, self._store = rows, store
@@ -28,17 +28,17 @@ class Appender:
 
 
 class GroupStore(Engine):
-    """An engine on a group of resizable arrays, one for each column, with the number of rows as an attribute."""
+    """Base of engines that store a group of resizable arrays, one per column. An attribute has the number of rows."""
 
     group: Any
     arrays: dict[str, Any]
 
     def _open(self, create: Callable[[str, Any], object]) -> None:
-        """Opens the arrays. In a new group, `create` creates each, by its name and data type."""
+        """Opens the arrays. In a new group, first calls `create` with the name and data type of each."""
         if ROWS not in self.group.attrs:
             for name in NAMES:
                 dtype = columns.dtype(name)
-                # HDF5 has no type for times, and Zarr's has no standard yet.
+                # Store times as integers: HDF5 has no type for times, and Zarr's type has no standard yet.
                 create(name, "i8" if dtype.kind == "M" else dtype)
             self.group.attrs[ROWS] = 0
         self.arrays = {name: self.group[name] for name in NAMES}
@@ -57,17 +57,17 @@ class GroupStore(Engine):
 
 
 class ChunkedArrays(Arrays):
-    """Never loads a whole column, except for a DataFrame."""
+    """Arrays that never load a whole column, except for a DataFrame."""
 
     step = columns.STEP
-    """Rows to read at once: whole chunks."""
+    """Number of rows to read at once."""
 
     def __init__(self, engine: Any) -> None:
         self._engine: Any = engine
         self.rows: int = engine.rows
 
     def column(self, name: str) -> Any:
-        """An object that returns values when it is sliced; times are whole numbers."""
+        """Returns an object that reads values when it is sliced. Times are integers."""
         return self._engine.arrays[name]
 
     def _store(self, start: int, chunk: Chunk) -> None:

@@ -1,4 +1,4 @@
-"""HDF5 by h5py: one file, with a chunked dataset for each column."""
+"""HDF5 through h5py: one file, with a chunked dataset for each column."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from dyno.suites.arrays.port import NAMES, Change
 
 
 class HDF5(GroupStore):
-    """The file. A commit writes it to the kernel; in between nothing protects it."""
+    """The HDF5 file. A commit writes it to the kernel. Between commits, the death of the process may damage the
+    file."""
 
     def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value]) -> None:
         import h5py
@@ -67,7 +68,7 @@ ENGINE = EngineSpec(
     title="HDF5, a file of datasets in chunks (h5py)",
     opener=HDF5,
     ports={"arrays": PortSpec(Arrays)},
-    # Acknowledged rows are in the file, but a death during a later write may destroy the file.
+    # A commit writes its rows into the file, but a process that dies during a later write may destroy the file.
     tiers={Tier.VOLATILE: {}},
     default_tier=Tier.VOLATILE,
     modules=("h5py", "pandas"),

@@ -1,4 +1,4 @@
-"""TileDB Embedded: a dense array with an attribute for each column; each write is a fragment."""
+"""TileDB Embedded: a dense array with an attribute for each column. Each write adds a fragment."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from dyno.suites.arrays import columns
 from dyno.suites.arrays.port import BY_NAME, CHUNK_ROWS, NAMES, Change, Chunk
 
 ROWS = "rows"
-"""Key of the number of rows in the array's metadata. Cells beyond are unused."""
+"""Key of the number of rows in the array's metadata. Cells after these rows are unused."""
 MOST_ROWS = 2**40
 
 
 class TileDB(Engine):
-    """The array, open for reading. Each write opens it a second time, as TileDB requires."""
+    """A TileDB array that stays open for reading. Each write opens the array a second time, as TileDB requires."""
 
     def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value]) -> None:
         import tiledb
@@ -74,13 +74,13 @@ class TileDB(Engine):
 
 
 class Column:
-    """Reads an attribute when it is sliced."""
+    """An attribute of the array, which is read when this object is sliced."""
 
     def __init__(self, array: Any, name: str) -> None:
         self._query, self._name = array.query(attrs=[name]), name
 
     def __getitem__(self, rows: slice) -> Any:
-        # A single attribute comes as an array or as a dict, depending on TileDB's version.
+        # Depending on its version, TileDB returns a single attribute as an array or in a dict.
         values = self._query[rows]
         return values[self._name] if isinstance(values, dict) else values
 
@@ -115,7 +115,7 @@ class Arrays(ChunkedArrays):
         return dict(self._engine.array[rows.start : rows.stop])
 
     def update(self, change: Change) -> None:
-        """A fragment needs all attributes, so the unchanged ones are read first."""
+        """Reads the unchanged attributes first, because a fragment must contain all attributes."""
         values = {**self._engine.array[change.start : change.stop], **change.values}
         with self._engine.writing() as array:
             array[change.start : change.stop] = values
@@ -126,7 +126,7 @@ ENGINE = EngineSpec(
     title="TileDB, a dense array of fragments in the process",
     opener=TileDB,
     ports={"arrays": PortSpec(Arrays)},
-    # A fragment counts once its commit file exists, which is written last.
+    # A fragment becomes valid when its commit file exists, which is written last.
     tiers={Tier.PROCESS: {}},
     default_tier=Tier.PROCESS,
     seldom=Maintenance("every commit is a fragment of its own, and nothing else is ever done"),

@@ -1,6 +1,7 @@
-"""Wendelin.core: arrays in ZODB larger than memory. Pages are loaded from objects on access, and stored by a commit.
+"""Wendelin.core: arrays in ZODB that may be larger than memory. Pages are loaded from objects on access and stored by
+a commit.
 
-Its last release supports Python 3.7 to 3.10, so its trials run in an interpreter of their own.
+The last release of Wendelin.core supports Python 3.7 to 3.10, so its trials run in a separate interpreter.
 """
 
 from __future__ import annotations
@@ -25,18 +26,18 @@ from dyno.suites.arrays import columns
 from dyno.suites.arrays.port import Change, Chunk
 
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
-    # FileStorage, also under ZEO, flushes each commit before it is acknowledged, and has no setting for that.
+    # FileStorage flushes each commit before it acknowledges it, with or without ZEO. No setting changes that.
     Tier.POWER: {"fsync": "each commit"},
 }
 FILE, ROWS = "Data.fs", "rows"
 FILESTORAGE, ON_ZEO = "filestorage", "zeo"
 CACHE_MIB = 20
-"""The client cache of ZEO, in a file: its default. Pages that were read are in memory anyway."""
+"""Size of ZEO's client cache, which is a file: the default. Pages that have been read are in memory, too."""
 INVALIDATIONS = 1
-"""Last transactions that a ZEO server reads whole when it starts, for returning clients: the minimum. That one must
-be small, or a cold phase would find everything in the page cache."""
+"""Number of recent transactions that a ZEO server remembers for clients that reconnect: the minimum. When the server
+starts, it reads this transaction in full. If it were large, a cold phase would find everything in the page cache."""
 COMMIT_BYTES = 1 << 30
-"""Bytes written before an intermediate commit: a transaction is held in memory, and an array may be larger."""
+"""Bytes written before an intermediate commit. ZODB holds a transaction in memory, and an array may be larger."""
 PAGE_BYTES = 2 << 20
 
 
@@ -45,17 +46,17 @@ def serve(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) ->
 
 
 class Wendelin(Engine):
-    """A database on FileStorage or ZEO, with an array for each column or one of rows."""
+    """A ZODB database on FileStorage or ZEO. The layout decides whether it has an array per column or one of rows."""
 
     def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value], server: Any = None) -> None:
         import ZODB
         from wendelin.bigfile import file_zodb
 
         self.bound = int(options["pages_mib"]) << 20
-        """Largest number of bytes of pages in memory; 0 for no limit."""
+        """Maximum number of bytes of pages in memory; 0 for no limit."""
         self._touched = 0
         self.layout = str(options["layout"])
-        # Otherwise the environment variable WENDELIN_CORE_ZBLK_FMT decides, when it is imported.
+        # By default, the environment variable WENDELIN_CORE_ZBLK_FMT decides when the module is imported.
         file_zodb.ZBlk_fmt_write = str(options["blocks"])
         self._home, self.server = home, server
         self._database = ZODB.DB(self._storage())
@@ -64,7 +65,7 @@ class Wendelin(Engine):
         if ROWS not in self.root:
             self._create()
         self.arrays: dict[str, Any] = {}
-        """A view of each whole array."""
+        """Views of the whole arrays, by name."""
         self.view()
 
     def _storage(self) -> Any:
@@ -81,7 +82,7 @@ class Wendelin(Engine):
         self.root[ROWS] = 0
         for name, dtype in layouts.dtypes(self.layout).items():
             self.root[name] = ZBigArray((0,), dtype)
-        # An array must be in the database before it is used.
+        # A new array must be committed before it is used.
         transaction.commit()
 
     def view(self) -> None:
@@ -94,13 +95,13 @@ class Wendelin(Engine):
             self.root[name].resize((rows,))
 
     def touched(self, arrays: int, size: int) -> None:
-        """Counts pages loaded by an access to `size` bytes of each array; at the limit, frees all pages."""
+        """Counts the pages that an access to `size` bytes of each array loads. Above the limit, frees all pages."""
         self._touched += arrays * (size // PAGE_BYTES + 2) * PAGE_BYTES
         if 0 < self.bound < self._touched:
             self.free_committed()
 
     def free_committed(self) -> None:
-        """Frees all pages, and the copies that a commit made of them."""
+        """Frees all pages, and the copies of them that a commit made."""
         if self.bound:
             # ZODB's writer is a reference cycle that holds the last block it wrote.
             gc.collect()
@@ -111,7 +112,7 @@ class Wendelin(Engine):
         from wendelin.bigfile import ram_reclaim
 
         self._touched = 0
-        # Each call frees some.
+        # Each call frees only some of the pages.
         while ram_reclaim():
             pass
 
@@ -168,7 +169,7 @@ class Arrays(NumpyArrays):
             yield write
             engine.resize(write.rows)
             if engine.server is not None:
-                # A small last transaction with only the number of rows: see INVALIDATIONS.
+                # Make the last transaction small: it has only the number of rows. See INVALIDATIONS.
                 transaction.commit()
             engine.root[ROWS] = write.rows
             transaction.commit()
@@ -190,8 +191,8 @@ class Arrays(NumpyArrays):
 
 
 class BoundedArrays(Arrays):
-    """Limits the pages in memory, which wendelin.core never frees by itself: columns are read in pieces, and the
-    pages of each are freed before the next."""
+    """Arrays with a limit for pages in memory, because wendelin.core never frees pages by itself. Columns are read in
+    pieces, and the pages of each piece are freed before the next is read."""
 
     def _parts(self, name: str) -> Iterator[Any]:
         column = self._column(name)
@@ -242,7 +243,7 @@ ENGINE = EngineSpec(
     default_tier=Tier.POWER,
     modules=("wendelin.bigarray", "ZODB", "ZEO", "pandas"),
     requires=("wendelin.core==0.13", "ZODB>=5.8", "ZEO>=6", "pandas>=2.0"),
-    # It needs pkg_resources, which later versions of setuptools lack.
+    # wendelin.core needs pkg_resources, which later versions of setuptools lack.
     builds=("setuptools<66", "wheel", "numpy>=1.26"),
     python="3.10",
     options=(

@@ -59,7 +59,7 @@ ENGINE = EngineSpec(
     title="Zarr, arrays in chunks, each a file",
     opener=Zarr,
     ports={"arrays": PortSpec(ChunkedArrays)},
-    # A chunk is written to a new file that replaces the old one, and is not flushed.
+    # A chunk is written to a new file, which replaces the old one and is not flushed.
     tiers={Tier.PROCESS: {}},
     default_tier=Tier.PROCESS,
     modules=("zarr", "pandas"),

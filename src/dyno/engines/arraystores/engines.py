@@ -1,5 +1,8 @@
-"""NumPy arrays: in the memory of the process, the limit for everything that stores, or mapped from files
-(`numpy.memmap`), whose pages the kernel loads on access and writes back."""
+"""NumPy arrays, either in the process's memory or mapped from files (`numpy.memmap`).
+
+Arrays in memory are the upper limit for engines that store arrays. The kernel loads the pages of mapped files on
+access and writes them back.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ from dyno.suites.series.port import Buckets, SampleBatch, Samples
 
 
 class Memory(Engine):
-    """The arrays live as long as the engine is open."""
+    """NumPy arrays in memory, which exist as long as the engine is open."""
 
     def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value]) -> None:
         import numpy as np
@@ -33,7 +36,7 @@ class Memory(Engine):
         self.layout = str(options["layout"])
         self.arrays: dict[str, Any] = {name: np.empty(0, dtype) for name, dtype in dtypes(self.layout).items()}
         self.batches: list[SampleBatch] = []
-        """Samples of the port `series`: a sorted batch, and later ones as they arrived."""
+        """Samples of the port `series`: a sorted batch, and then later batches in the order of their arrival."""
 
     def close(self) -> None:
         self.arrays = {}
@@ -117,7 +120,7 @@ class Series(port.Series):
 
         batch = self._sorted()
         last = np.searchsorted(batch.pv, np.arange(1, self._count + 1)) - 1
-        # Without the variables that have no samples.
+        # Leave out variables without samples.
         last = last[np.diff(np.r_[-1, last]) > 0]
         return SampleBatch(*(values[last] for values in batch))
 
@@ -141,16 +144,16 @@ NUMPY_MEMORY = EngineSpec(
 # -- mapped from files --------------------------------------------------------------------------------------------
 
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
-    # A write to a shared mapping is in the kernel at once, and survives the process.
+    # A write to a shared mapping reaches the kernel at once and survives the process.
     Tier.PROCESS: {"flush": "none"},
-    # msync of the mapping, and fsync for the file's length.
+    # A commit calls msync for the mapping and fsync for the file's length.
     Tier.POWER: {"flush": "msync"},
 }
 IN_PLACE = "updates in place: a crash in the middle of an update leaves a part of it"
 
 
 class Memmap(Engine):
-    """A file for each array, and one with the number of rows, which a commit replaces."""
+    """Arrays that are mapped from a file each. A commit replaces a further file, which has the number of rows."""
 
     def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value]) -> None:
         self._home, self.flushed, self.layout = home, tier is Tier.POWER, str(options["layout"])
@@ -160,7 +163,7 @@ class Memmap(Engine):
         self._map(self.rows)
 
     def _map(self, rows: int) -> None:
-        """Maps arrays of that many rows; files that are too short grow."""
+        """Maps arrays of `rows` rows. Files that are too short grow."""
         import numpy as np
 
         self.arrays.clear()
@@ -176,7 +179,7 @@ class Memmap(Engine):
         return self._home / f"{name}.dat"
 
     def grow(self, rows: int) -> None:
-        """Makes room for more rows, which don't count until a commit."""
+        """Makes room for `rows` more rows, which don't count until a commit."""
         self._map(self.rows + rows)
 
     def commit(self, rows: int) -> None:
@@ -196,7 +199,7 @@ class Memmap(Engine):
         self._map(self.rows)
 
     def flush(self, names: Iterable[str]) -> None:
-        """Writes changes of these arrays to the device, at tier `power`."""
+        """Writes changes of these arrays to the device at tier `power`. Does nothing at other tiers."""
         for array in (self.arrays[name] for name in names if self.flushed):
             if len(array):
                 array.flush()
@@ -225,7 +228,7 @@ class MappedArrays(NumpyArrays):
     def _column(self, name: str) -> Any:
         import numpy as np
 
-        # As a plain array, whose slices are cheaper to create than those of a memmap.
+        # Return a plain array, because its slices are cheaper to create than those of a memmap.
         return super()._column(name).view(np.ndarray)
 
     @contextmanager

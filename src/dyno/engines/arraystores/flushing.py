@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def flush(files: Iterable[Path]) -> None:
-    """Flushes files, with their lengths and names."""
+    """Flushes the files, with their lengths, and the directories that contain their names."""
     paths = list(files)
     for path in (*paths, *{path.parent for path in paths}):
         fsync(path)
@@ -24,7 +24,7 @@ def fsync(path: Path) -> None:
 
 
 def replace(path: Path, content: str, flushed: bool) -> None:
-    """Replaces a file atomically; `flushed`: returns when the new content is on the device."""
+    """Replaces a file atomically. If `flushed`, returns when the new content is on the device."""
     new = path.with_suffix(".new")
     new.write_text(content)
     if flushed:

@@ -1,4 +1,4 @@
-"""The table as NumPy arrays, by columns or by rows, wherever their memory is."""
+"""The table of the port `arrays` as NumPy arrays, by columns or by rows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dyno.suites.arrays.port import BY_NAME, NAMES, Arrays, Change, Chunk
 
 COLUMNS, RECORDS = "columns", "records"
 WHOLE = "stock"
-"""Name of the one array of the layout `records`."""
+"""Name of the only array in the layout `records`."""
 LAYOUT = Setting(
     "layout",
     choice(COLUMNS, RECORDS),
@@ -22,12 +22,12 @@ LAYOUT = Setting(
 
 
 def dtypes(layout: str) -> dict[str, Any]:
-    """Types of the arrays, by name."""
+    """Returns the data types of the arrays, by name."""
     return {WHOLE: columns.record()} if layout == RECORDS else {name: columns.dtype(name) for name in NAMES}
 
 
 def store(layout: str, arrays: Mapping[str, Any], start: int, chunk: Chunk) -> None:
-    """Writes columns of rows into the arrays, from a position on."""
+    """Writes a chunk of rows into the arrays, from row `start` on."""
     for name, values in chunk.items():
         rows = slice(start, start + len(values))
         if layout == RECORDS:
@@ -37,7 +37,7 @@ def store(layout: str, arrays: Mapping[str, Any], start: int, chunk: Chunk) -> N
 
 
 class NumpyArrays(Arrays):
-    """Reads and updates of arrays in the process's memory, or mapped there."""
+    """Reads and updates NumPy arrays in memory or mapped from files."""
 
     def __init__(self, layout: str, arrays: Mapping[str, Any]) -> None:
         self._layout, self._arrays = layout, arrays

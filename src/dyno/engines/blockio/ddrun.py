@@ -1,4 +1,4 @@
-"""Runs dd: its command line, its own figures, and the time of the flush that it left to do."""
+"""Runs dd. Reports dd's own figures, and the time of the flush that dd leaves to the kernel."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _COPIED = re.compile(r"^(\d+) bytes .*copied, ([0-9.e+-]+) s", re.MULTILINE)
 
 
 def version() -> str:
-    """'dd 9.1'."""
+    """Returns name and version: 'dd 9.1'."""
     output = subprocess.run(["dd", "--version"], capture_output=True, text=True, check=True).stdout
     return f"dd {output.splitlines()[0].split()[-1]}"
 
 
 def command(target: Target, how: str, block_size: int, size: int) -> list[str]:
-    """The command line; `how`: 'plain', 'fdatasync' or 'direct'. A device is never truncated."""
+    """Returns the command line. `how` is 'plain', 'fdatasync' or 'direct'. A device is never truncated."""
     conversions = ["fdatasync"] * (how == "fdatasync") + ["notrunc"] * bool(target.descriptors)
     return [
         *("dd", "if=/dev/zero", f"of={target.name}", f"bs={block_size}", f"count={size // block_size}"),
@@ -32,8 +32,8 @@ def command(target: Target, how: str, block_size: int, size: int) -> list[str]:
 
 
 def run(target: Target, how: str, block_size: int, size: int, sink: bool = False) -> Report:
-    """Runs dd. The report has dd's own figures, and facts of the flush afterwards, except for a `sink`
-    (/dev/null)."""
+    """Runs dd; returns a report with dd's own figures. After a plain copy it flushes the target and adds the time,
+    unless the target is a `sink` (/dev/null)."""
     words = command(target, how, block_size, size)
     output = subprocess.run(
         words,
@@ -64,7 +64,7 @@ def run(target: Target, how: str, block_size: int, size: int, sink: bool = False
 
 
 def _flush(target: Target) -> int:
-    """Time of an fdatasync, in ns."""
+    """Flushes the target by fdatasync; returns the time in ns."""
     descriptor = os.open(target.directory / target.name, os.O_WRONLY)
     try:
         begin = time.monotonic_ns()

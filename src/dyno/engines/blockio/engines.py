@@ -1,7 +1,7 @@
 """fio and dd on a volume: a file in the trial's directory, or the user's block device.
 
-A device is opened and checked once (`dyno.host.blockdevice`); its descriptor is passed on, and no path is opened
-again.
+A device is checked when it is opened (`dyno.host.blockdevice`). Other processes get its descriptor, so the device's
+path is not opened again.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from dyno.suites.volume import IO, Enough
 FILE, COPY = "volume", "dd"
 NULL = "null"
 SYNCHRONOUS = ("sync", "mmap")
-"""fio's engines with one request in flight, whatever the depth."""
+"""fio's I/O engines that have one request in flight, whatever the depth."""
 HELD_PREFIX = "/proc/"
 LOOP_MAJOR = 7
 """The major number of loop devices."""
@@ -47,7 +47,7 @@ def hold(device: str) -> Iterator[str]:
 
 
 class Fio(Engine):
-    """A new file, or the device."""
+    """The volume that fio and dd use: a new file, or the user's device."""
 
     def __init__(self, home: Path, tier: Tier | None, options: Mapping[str, Value], null: bool = False) -> None:
         self._stack = ExitStack()
@@ -64,7 +64,7 @@ class Fio(Engine):
             return None
         try:
             if not path.startswith(HELD_PREFIX):
-                # Not held by `hold`, so it has not been checked yet.
+                # `hold` does not hold this device, so it has not been checked yet.
                 return self._stack.enter_context(blockdevice.held(path, writable=True)).descriptor
             descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         except blockdevice.DeviceBusy as busy:
@@ -138,7 +138,7 @@ class Volume:
             self.fits(size)
         elif not engine.path().exists() or engine.path().stat().st_size != size:
             self.fresh(size)
-        # In large buffered requests, which any file system and device supports, and one flush at the end.
+        # Write in large buffered requests, which any file system and device supports, and flush once at the end.
         words = _untimed(self._command(IO("write", min(size, 1 << 20), size)))
         error = self._tool([*words, "--end_fsync=1", "--ioengine=psync", "--direct=0"])
         if error is not None:
@@ -160,7 +160,8 @@ class Volume:
         raise OSError(number or errno.EIO, f"can't write and read back: {error}")
 
     def _refusal(self, error: str) -> str | None:
-        """Why the kernel or the file system refused fio's way of access, with the remedy; None for other errors."""
+        """Returns why the kernel or the file system refused fio's access method, with the remedy; None for other
+        errors."""
         ioengine = self._engine.ioengine
         if "does not support O_DIRECT" in error:
             return "this file system refuses O_DIRECT: set direct=no, or choose another one with --work"

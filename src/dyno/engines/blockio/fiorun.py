@@ -1,6 +1,6 @@
-"""Runs fio: its command line, the JSON that it prints meanwhile, and the report made of it.
+"""Runs fio, reads the JSON that it prints during the run, and turns the JSON into a report.
 
-Its histograms (json+) have 64 buckets per power of two, so a latency is at most 1.6 % off.
+fio's histograms (json+) have 64 buckets per power of two, so a latency is at most 1.6 % off.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ PROGRAM = "fio"
 KINDS = (READ, WRITE)
 MS = 1_000_000
 Bins = dict[int, int]
-"""Latencies in ns, and how often each occurred."""
+"""Counts by latency in ns."""
 
 
 class Target(NamedTuple):
-    """A file by its name in a directory, or a device by an inherited descriptor."""
+    """A file, by its directory and name, or a device, by an inherited descriptor."""
 
     directory: Path
     name: str
@@ -38,16 +38,17 @@ class Failed(Exception):
 
 
 def version() -> str:
-    """'fio 3.33'."""
+    """Returns name and version: 'fio 3.33'."""
     output = subprocess.run([PROGRAM, "--version"], capture_output=True, text=True, check=True).stdout
     return output.strip().replace("-", " ", 1)
 
 
 def command(io: IO, target: Target, ioengine: str, direct: bool, limit_ns: int) -> list[str]:
-    """The command line of a job, as a user would type it."""
+    """Returns the command line of a job, as a user would type it."""
     size, offset = io.size, []
     if io.jobs > 1 and not io.pattern.startswith("rand"):
-        # Otherwise all jobs would visit the same blocks in turn, and the first would bring them in for all.
+        # Give each job a part of the volume. Otherwise all jobs would access the same blocks in turn, and the first
+        # would load them for the others.
         size = io.size // io.jobs // io.block_size * io.block_size
         offset = [f"--offset_increment={size}"]
     return [
@@ -96,7 +97,7 @@ def run(words: Sequence[str], target: Target, io: IO, round_ns: int, enough: Eno
             for job in progress.read(process.stdout):
                 round_ended = bool(round_ns) and progress.add(job)
                 if enough is not None and round_ended and enough(progress.rounds):
-                    # fio finishes the requests in flight and prints its last state.
+                    # On SIGINT, fio finishes the requests in flight and prints its last state.
                     process.send_signal(signal.SIGINT)
                     enough = None
         except BaseException:
@@ -108,7 +109,7 @@ def run(words: Sequence[str], target: Target, io: IO, round_ns: int, enough: Eno
 
 
 def error_number(output: str) -> int | None:
-    """The errno in fio's error message: "fio: pid=7, err=22/file:filesetup.c:805, func=open(volume), …"."""
+    """Returns the errno in fio's error message: "fio: pid=7, err=22/file:filesetup.c:805, func=open(volume), …"."""
     match = re.search(r"\berr=\s*(\d+)", output)
     return None if match is None else int(match[1])
 
@@ -125,7 +126,7 @@ class _Progress:
         self.last: Mapping[str, Any] | None = None
 
     def read(self, lines: Iterable[str]) -> Iterator[Mapping[str, Any]]:
-        """Yields each state of the job that fio prints. Lines outside of the JSON are its messages."""
+        """Yields each state of the job that fio prints. Collects lines outside the JSON as messages."""
         document: list[str] = []
         for line in lines:
             if not document and line.rstrip() != "{":
@@ -138,7 +139,7 @@ class _Progress:
                 yield self.last
 
     def add(self, job: Mapping[str, Any]) -> bool:
-        """Adds a state. Returns whether a round ended; a state that comes too early counts with the next."""
+        """Adds a state; returns whether a round ended. A state that comes too early counts with the next."""
         at_ns = max(job[kind]["runtime"] for kind in KINDS) * MS
         lasts_ns = at_ns - self._at_ns
         if lasts_ns < self._round_ns / 2:
@@ -152,8 +153,8 @@ class _Progress:
         return True
 
     def _point(self, last: Round, bins: Bins) -> dict[str, int]:
-        """A point of the report's series. fio is a little late with its states, so operations are scaled to the
-        length of a round."""
+        """Returns a point of the report's series. fio prints its states a little late, so operations are scaled to
+        the length of a round."""
         # Imported here: the parent reads the declaration without NumPy.
         import numpy as np
 
@@ -187,7 +188,7 @@ def _report(progress: _Progress, io: IO, tool: str, words: Sequence[str]) -> Rep
         flushes = _bins(job["sync"]["lat_ns"])
         parts, latencies = {"writing": latencies, "flushing": flushes}, flushes
     if error or io.flush:
-        # fio counts a failed request as done; and the last write may not have been flushed.
+        # Count the recorded latencies: fio counts a failed request as done, and may not have flushed the last write.
         operations, moved = sum(latencies.values()), sum(latencies.values()) * io.block_size
     share = job["job_runtime"] * MS / 100
     return Report(

@@ -1,6 +1,6 @@
-"""Apache Cassandra by cassandra-driver: one node or a cluster of Dyno's own, or a user's by its address.
+"""Apache Cassandra through cassandra-driver: a node or a cluster that Dyno starts, or the user's own.
 
-Apache Software Foundation, Cassandra 5.0 documentation; DataStax, Python Driver documentation.
+Sources: Apache Software Foundation, Cassandra 5.0 documentation; DataStax, Python Driver documentation.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from dyno.servers.user_server import URL
 
 SYNC, MOST_NODES = "commitlog_sync", 9
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
-    # The commit log is flushed every 10 s. A killed node loses what it received since a mark that it writes every
-    # tenth of a second.
+    # The commit log is flushed every 10 s. A killed node loses the writes since its last mark in the log, which it
+    # makes every 100 ms.
     Tier.VOLATILE: {SYNC: "periodic"},
-    # A write waits until its place in the commit log has been flushed.
+    # A write waits until its entry in the commit log has been flushed.
     Tier.POWER: {SYNC: "batch"},
 }
 FLUSHED = ("batch", "group")
@@ -45,8 +45,8 @@ def start(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) ->
 
 
 def _survives(consistency: str, copies: int) -> bool:
-    """Returns whether an acknowledged write is on two nodes, and can be read after the loss of one: with ALL, too few
-    nodes are left for a read."""
+    """Returns whether an acknowledged write is on two nodes and can still be read after the loss of one. With ALL,
+    too few nodes are left for a read."""
     required = {"ONE": 1, "TWO": 2, "QUORUM": copies // 2 + 1, "ALL": copies}[consistency]
     return 2 <= required < copies and 2 * required > copies
 
@@ -58,7 +58,7 @@ def refuse(tier: Tier, options: Mapping[str, Value]) -> str | None:
 
 
 class Cass(ServerStore):
-    """One keyspace."""
+    """A store in one keyspace."""
 
     shown = (
         SYNC,
@@ -69,7 +69,7 @@ class Cass(ServerStore):
         "file_cache_size",
     )
     unflushed = 0
-    """Samples that may be in memory and in the commit log only."""
+    """Number of samples that may be only in memory and in the commit log."""
 
     @classmethod
     def open_client(cls, server: Any, options: Mapping[str, Value]) -> Session:
@@ -100,7 +100,7 @@ class Cass(ServerStore):
         return None if tier is Tier.VOLATILE or settings[SYNC] in FLUSHED else f"{SYNC}={settings[SYNC]}"
 
     def connect(self) -> Any:
-        """Returns a further session, about this store."""
+        """Returns a new session on this store's keyspace."""
         return self.client.cluster.connect(self.name)
 
     def version(self) -> str:
@@ -121,8 +121,8 @@ class Cass(ServerStore):
         return {name: values.get(name) for name in names}
 
     def own_files(self) -> Iterable[Path]:
-        """Returns the files of its tables on all nodes. The commit logs, which also hold what is in memory, are not
-        among them."""
+        """Returns the files of the store's tables on all nodes. Commit logs, which also hold the data in memory, are
+        not included."""
         return filesystem.files(*(data / self.name for data in self.server.data()))
 
     def caveats(self) -> Iterable[Caveat]:

@@ -1,6 +1,8 @@
-"""The port `series` on Cassandra: a partition has a variable's samples of one day, as its documentation advises.
+"""The port `series` on Cassandra. A partition has one variable's samples of one day, as Cassandra's documentation
+advises.
 
-Apache Software Foundation, Cassandra 5.0 documentation, "Data Modeling" and "Time Window Compaction Strategy".
+Source: Apache Software Foundation, Cassandra 5.0 documentation, "Data Modeling" and "Time Window Compaction
+Strategy".
 """
 
 from __future__ import annotations
@@ -18,9 +20,9 @@ from dyno.suites.series import samples
 from dyno.suites.series.port import Buckets, SampleBatch, Samples
 
 IN_FLIGHT = 64
-"""Requests in flight."""
+"""Maximum number of requests in flight."""
 ROWS = 200
-"""Most rows of a partition in one request."""
+"""Maximum number of rows in one request, which all belong to one partition."""
 PAGE = 20_000
 """Rows in one page of an answer."""
 DAY = 86_400_000_000_000
@@ -32,7 +34,7 @@ TABLE = (
 DAYS = "CREATE TABLE IF NOT EXISTS days (pv text, day int, PRIMARY KEY (pv, day))"
 FIELDS = "ts, val, stat, sevr"
 WORTH_FLUSHING = 10
-"""Samples in memory from which `settle` writes them to disk; fewer don't matter for the size."""
+"""Minimum number of samples in memory that `settle` writes to disk. Fewer don't matter for the size."""
 FLUSH_SECONDS, QUIET_SECONDS = 30.0, 0.15
 
 
@@ -56,7 +58,7 @@ class Series:
         self._seen = session.prepare("SELECT ts FROM samples WHERE pv = ? AND day = ? AND ts = ?")
         for statement in (self._one, self._window):
             statement.fetch_size = PAGE
-        # The days that each variable has; no other client writes to the archive.
+        # Days with samples, by variable. No other client writes to the archive, so this stays complete.
         self._days: dict[int, set[int]] = {}
         for name, day in session.execute("SELECT pv, day FROM days"):
             if name in self._numbers:
@@ -67,7 +69,7 @@ class Series:
         from cassandra import numpy_parser
         from cassandra.protocol import NumpyProtocolHandler
 
-        # The driver's own function calls a method that NumPy 2 removed, and then returns nothing.
+        # Replace the driver's own function, which calls a method that NumPy 2 removed.
         numpy_parser.make_native_byteorder = _native_byteorder
         self._reader.client_protocol_handler = NumpyProtocolHandler
 
@@ -85,7 +87,7 @@ class Series:
         try:
             requests.wait()
         except BaseException:
-            # It is unknown whether a new day was written.
+            # Forget all days of these variables: it is unknown whether a new day was written.
             for pv in set(batch.pv.tolist()):
                 self._days.pop(pv, None)
             raise
@@ -95,14 +97,14 @@ class Series:
 
         if len(rows) == 1:
             return self._insert, (name, day, *rows[0])
-        # A batch of one partition is one write, and atomic without a batch log.
+        # A batch within one partition is one write, so it is atomic without a batch log.
         statement = BatchStatement(BatchType.UNLOGGED)
         for row in rows:
             statement.add(self._insert, (name, day, *row))
         return (statement,)
 
     def settle(self) -> None:
-        """Writes what is in memory into tables, as the server does by itself at some time."""
+        """Writes samples from memory into tables, as the server eventually does by itself."""
         if self._engine.unflushed < WORTH_FLUSHING or not self._engine.server.own:
             return
         before = self._tables()
@@ -137,11 +139,11 @@ class Series:
         answers = [columns for _, columns in self._answers(queries)]
         if not answers:
             return samples.samples([()] * 4)
-        # A partition has its latest sample first.
+        # Reverse each answer, because a partition has its latest sample first.
         return samples.samples([np.concatenate([each[at][::-1] for each in answers]) for at in range(4)])
 
     def _answers(self, queries: Iterable[tuple[Any, int, int, tuple[int, ...]]]) -> Iterator[tuple[int, list[Any]]]:
-        """Yields the variable and the columns of the answer for each query, in order; several are in flight at
+        """Yields the variable and the columns of each query's answer, in order. Several queries are in flight at
         once."""
         futures = deque[tuple[int, Any]]()
         for statement, pv, day, more in queries:
@@ -165,7 +167,7 @@ class Series:
         return samples.batch([np.repeat(pvs, len(columns[0]) // len(pvs)), *columns])
 
     def latest(self) -> SampleBatch:
-        """Returns the first row of each variable's last day."""
+        """Returns the first row of each variable's last day, which is its latest sample."""
         import numpy as np
 
         queries = ((self._last, pv, max(days), ()) for pv, days in self._days.items() if days)
@@ -177,7 +179,7 @@ class Series:
         )
 
     def downsample(self, pv: int, start: int, end: int, bucket: int) -> Buckets:
-        """Computed by the client: Cassandra groups by times in whole ms only."""
+        """Computes the buckets in the client, because Cassandra groups by times in whole ms only."""
         return samples.downsample(self.window(pv, start, end), bucket)
 
     def close(self) -> None:
@@ -186,7 +188,7 @@ class Series:
 
 
 class _Requests:
-    """Keeps IN_FLIGHT requests in flight."""
+    """Sends requests, of which up to IN_FLIGHT are in flight at once."""
 
     def __init__(self, session: Any) -> None:
         self._send: Callable[..., Any] = session.execute_async
@@ -212,7 +214,7 @@ class _Requests:
 
 
 def _partitions(batch: SampleBatch) -> Iterator[tuple[int, int, list[tuple[Any, ...]]]]:
-    """Yields variable, day and rows of each partition in the batch."""
+    """Yields the variable, the day and the rows of each partition in the batch."""
     import numpy as np
 
     days = batch.ts // DAY
@@ -227,7 +229,7 @@ def _partitions(batch: SampleBatch) -> Iterator[tuple[int, int, list[tuple[Any, 
 
 
 def _columns(answer: Any) -> list[Any]:
-    """Returns the columns of all pages of an answer, without masks: no value is missing."""
+    """Returns the columns of all pages of an answer. The driver's masks are dropped, because no value is missing."""
     import numpy as np
 
     pages = []

@@ -1,8 +1,8 @@
-"""Apache Cassandra's server: one node, or several on addresses of this machine, each with its data in a directory of
-its own.
+"""Servers of Apache Cassandra: one node, or several on loopback addresses of this machine. Each node has a directory
+for its data.
 
-A node reads its settings from a file. Settings that are not here have their defaults. Java has the flags of the
-scripts that come with it. Apache Software Foundation, Cassandra 5.0 documentation, "cassandra.yaml" and
+A node reads its settings from a file. Settings that this module doesn't set have their defaults. Java gets the flags
+of Cassandra's own scripts. Sources: Apache Software Foundation, Cassandra 5.0 documentation, "cassandra.yaml" and
 `conf/jvm17-server.options`.
 """
 
@@ -36,9 +36,9 @@ PROGRAM = JavaProgram(
 )
 DAEMON = "org.apache.cassandra.service.CassandraDaemon"
 READY_SECONDS = 300.0
-"""Timeout of a start, which takes about 15 s on an idle machine and longer on a slow or traced one."""
+"""Timeout of a start in seconds. A start takes about 15 s on an idle machine and longer on a slow or traced one."""
 NODE_SECONDS = 40.0
-"""Time that one node may take to start on two busy cores."""
+"""Seconds that one node may take to start on two busy cores."""
 ROLE_SECONDS = 60.0
 FIRST_ROLE = "cassandra"
 """Name and password of the role that a new server has."""
@@ -50,7 +50,7 @@ SETTINGS: Mapping[str, str] = {
     "authenticator": "PasswordAuthenticator",
     "authorizer": "CassandraAuthorizer",
     "role_manager": "CassandraRoleManager",
-    # No copy of a dropped table.
+    # Don't keep a copy of a dropped table.
     "auto_snapshot": "false",
     # The defaults are 2 to 10 s, after which a request fails; a slow machine may need more.
     "write_request_timeout": "60s",
@@ -58,7 +58,7 @@ SETTINGS: Mapping[str, str] = {
     "range_request_timeout": "60s",
     "request_timeout": "60s",
     # By default the server warns of batches over 5 KiB and refuses those over 50 KiB, to prevent batches of many
-    # partitions. Dyno's batches are of one partition.
+    # partitions. Each of Dyno's batches is within one partition.
     "batch_size_warn_threshold": "1024KiB",
     "batch_size_fail_threshold": "4096KiB",
 }
@@ -83,7 +83,7 @@ _OPENED = (
 JAVA = (
     "-XX:+UseG1GC",
     "-Xss512k",
-    # Otherwise a file in /tmp outlives a kill.
+    # By default, Java creates a file in /tmp that outlives a kill.
     "-XX:+PerfDisableSharedMem",
     "-Djava.net.preferIPv4Stack=true",
     "-Djdk.attach.allowAttachSelf=true",
@@ -103,7 +103,7 @@ _LOGGING = """<configuration><appender name="OUT" class="ch.qos.logback.core.Con
 
 
 class Cassandra(Cluster[Process]):
-    """A cluster whose nodes have a Java heap of `heap_mib` each. `settings` are those of cassandra.yaml."""
+    """A cluster of Cassandra nodes. `settings` go into cassandra.yaml; `heap_mib` is the Java heap of each node."""
 
     def __init__(self, home: Path, settings: Mapping[str, str], nodes: int, heap_mib: int) -> None:
         jars, java = PROGRAM.paths()
@@ -121,7 +121,7 @@ class Cassandra(Cluster[Process]):
         return self.addresses[0]
 
     def data(self) -> Iterable[Path]:
-        """Returns the nodes' directories of tables."""
+        """Returns the directory of tables of each node."""
         return [self._node_home(number) / "data" for number in range(len(self.nodes))]
 
     def _node_home(self, number: int) -> Path:
@@ -155,7 +155,7 @@ class Cassandra(Cluster[Process]):
 
     def _write_configuration(self, number: int) -> None:
         home, address = self._node_home(number), self.addresses[number]
-        # Libraries that a killed server had unpacked.
+        # Remove libraries that a killed server unpacked.
         shutil.rmtree(home / "tmp", ignore_errors=True)
         for part in ("tmp", "conf", "log"):
             (home / part).mkdir(parents=True, exist_ok=True)
@@ -175,9 +175,9 @@ class Cassandra(Cluster[Process]):
         (home / "conf" / "cassandra.yaml").write_text("".join(f"{n}: {v}\n" for n, v in settings.items()))
 
     def _create_role(self) -> None:
-        """Creates the server's only role, and drops the well-known one."""
+        """Creates the only role with Dyno's password, and drops the well-known default role."""
         first = Address(self.address.host, self.address.port, FIRST_ROLE, FIRST_ROLE)
-        # The server creates its first role in the background.
+        # Retry, because the server creates its first role in the background.
         deadline = time.monotonic() + ROLE_SECONDS
         while True:
             try:
@@ -194,7 +194,7 @@ class Cassandra(Cluster[Process]):
 
 
 class Session:
-    """A session of the driver's with the nodes at these addresses; rows are tuples. Raises Refused if none
+    """A driver session with the nodes at these addresses, which returns rows as tuples. Raises Refused if no node
     answers."""
 
     def __init__(self, addresses: Sequence[Address], consistency: str = "QUORUM") -> None:

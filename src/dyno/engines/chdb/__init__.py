@@ -13,14 +13,14 @@ from dyno.host import filesystem
 from dyno.host.installation import version
 
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
-    # A part is written under another name, and renamed when it is complete.
+    # A part is written under a temporary name, and renamed when it is complete.
     Tier.PROCESS: {"fsync_after_insert": 0, "fsync_part_directory": 0},
 }
 DATABASE = "dyno"
 
 
 class ChDB(Engine):
-    """The session of the process: there can be only one at a time."""
+    """chDB's session. A process can have only one at a time."""
 
     def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value]) -> None:
         from chdb import session
@@ -32,19 +32,19 @@ class ChDB(Engine):
         self.query(f"USE {DATABASE}")
         if options["threads"]:
             self.query(f"SET max_threads = {options['threads']}")
-        # An update returns when it is complete.
+        # Make an update return only when it is complete.
         self.query("SET mutations_sync = 1")
 
     @property
     def durable(self) -> str:
-        """Settings of a table that give the tier, as SQL."""
+        """Table settings that give the tier, as SQL."""
         return ", ".join(f"{name} = {value}" for name, value in self._tier.items())
 
     def query(self, statement: str, form: str = "CSV") -> Any:
         return self.session.query(statement, form)
 
     def merge(self) -> None:
-        """Merges all parts of each table, as ClickHouse does in the background at some time."""
+        """Merges all parts of each table, as ClickHouse eventually does in the background."""
         for name in self._value("SHOW TABLES").splitlines():
             self.query(f"OPTIMIZE TABLE {name} FINAL")
 
@@ -62,7 +62,8 @@ class ChDB(Engine):
         return {**self._tier, "max_threads": threads}
 
     def files(self) -> Iterable[Path]:
-        """Files of the active parts only: merged parts stay for some minutes, and system tables lie beside them."""
+        """Returns the files of active parts only. Merged parts stay on disk for some minutes, beside system
+        tables."""
         parts = self._value(f"SELECT path FROM system.parts WHERE active AND database = '{DATABASE}'")
         return filesystem.files(*map(Path, parts.splitlines()))
 

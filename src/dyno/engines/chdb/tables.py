@@ -17,10 +17,10 @@ ARRAY_TYPES = {"id": "UInt64", "double": "Float64", "flag": "Int8", "time": "Dat
 
 
 class Arrays(array_sql.SqlArrays):
-    """A MergeTree in the order of the rows' numbers."""
+    """The port `arrays` on a MergeTree table that is ordered by row number."""
 
     mean = "avg({})"
-    # stddevPop subtracts nearly equal numbers.
+    # stddevPop is imprecise, because it subtracts nearly equal numbers.
     deviation = "stddevPopStable({})"
 
     def __init__(self, engine: ChDB) -> None:
@@ -35,7 +35,7 @@ class Arrays(array_sql.SqlArrays):
         yield self._write
 
     def _write(self, rows: Chunk) -> None:
-        # chDB finds the local variable by the name in the statement.
+        # The statement names this local variable, which chDB looks up.
         chunk = array_columns.table(rows)  # noqa: F841
         self._query(self._insert)
 
@@ -50,7 +50,8 @@ class Arrays(array_sql.SqlArrays):
         return self._query(array_sql.frame_of(names), "DataFrame")
 
     def update(self, change: Change) -> None:
-        """A mutation, which rewrites whole columns of a part. The values of consecutive rows are array literals."""
+        """Runs a mutation, which rewrites whole columns of a part. The values of consecutive rows are array
+        literals."""
         values = ", ".join(
             f"{name} = arrayElement({array.tolist()}, {KEY} - {change.start})"
             for name, array in change.values.items()
@@ -61,7 +62,7 @@ class Arrays(array_sql.SqlArrays):
 
 
 SAMPLES, WHOLE = "samples", "samples FINAL"
-# Codecs as ClickHouse's documentation advises for time series.
+# ClickHouse's documentation advises these codecs for time series.
 CREATE_SAMPLES = (
     f"CREATE TABLE IF NOT EXISTS {SAMPLES} (pv LowCardinality(String), ts Int64 CODEC(DoubleDelta, LZ4), "
     "val Float64 CODEC(Gorilla, LZ4), stat Int16, sevr Int16) "
@@ -70,18 +71,18 @@ CREATE_SAMPLES = (
 OF_ONE = "ts, val, stat, sevr"
 LATEST = f"SELECT pv, max(ts), argMax(val, ts), argMax(stat, ts), argMax(sevr, ts) FROM {WHOLE} GROUP BY pv"
 PIECE = 65_536
-"""Rows of a piece of `all`."""
+"""Number of rows in a batch that `all` yields."""
 
 
 class Series(port.Series):
-    """A ReplacingMergeTree, whose merges keep the last row of a key; until a merge, FINAL selects it. Names are a
-    dictionary-encoded column."""
+    """The port `series` on a ReplacingMergeTree table. Its merges keep the last row of a key; until a merge, FINAL
+    selects that row. Names are a dictionary-encoded column."""
 
     def __init__(self, engine: ChDB, names: Sequence[str]) -> None:
         import pyarrow
 
         self._query, self._stream = engine.query, engine.session.send_query
-        # Names come as indices with a dictionary.
+        # Return names as indices into a dictionary.
         self._query("SET output_format_arrow_low_cardinality_as_dictionary = 1")
         self._query("SET output_format_arrow_string_as_string = 1")
         self._query(CREATE_SAMPLES.format(settings=engine.durable))
@@ -92,7 +93,7 @@ class Series(port.Series):
     def insert(self, batch: SampleBatch) -> None:
         import pyarrow
 
-        # chDB finds the local variable by the name in the statement.
+        # The statement names this local variable, which chDB looks up.
         chunk = pyarrow.table({**batch._asdict(), "pv": self._texts.take(pyarrow.array(batch.pv))})  # noqa: F841
         self._query(self._insert)
 
@@ -103,7 +104,7 @@ class Series(port.Series):
         return "pv = '{}'".format(self._names[pv].replace("\\", "\\\\").replace("'", "\\'"))
 
     def _columns(self, statement: str) -> Sequence[Any]:
-        """Columns of the result; none without rows."""
+        """Returns the columns of the result; an empty list if there are no rows."""
         table = self._query(statement, "ArrowTable")
         return [column.to_numpy() for column in table.columns] if table.num_rows else []
 

@@ -1,6 +1,6 @@
-"""ClickHouse by clickhouse-driver: a server of Dyno's own, or a user's by its address.
+"""ClickHouse through clickhouse-driver: a server that Dyno starts, or the user's own.
 
-ClickHouse, Inc., ClickHouse documentation, "ReplacingMergeTree" and "Bulk inserts".
+Source: ClickHouse, Inc., ClickHouse documentation, "ReplacingMergeTree" and "Bulk inserts".
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from dyno.suites.series.port import Buckets, SampleBatch, Samples
 from dyno.suites.series.sql import DIRECTORY, FIELDS, TABLE
 
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
-    # A part is written under a temporary name and renamed when it is complete. The setting of a table that flushes
-    # it, fsync_after_insert, came with version 20.10.
+    # A part is written under a temporary name and renamed when it is complete. The table setting fsync_after_insert,
+    # which flushes the part, came with version 20.10.
     Tier.PROCESS: {"fsync_after_insert": "none"},
 }
 DENIED = (164, 497)
-"""READONLY and ACCESS_DENIED."""
-# Of rows with the same key the last one counts: a merge of parts removes the others, and FINAL hides them.
+"""Numbers of the errors READONLY and ACCESS_DENIED."""
+# If several rows have the same key, the last one counts. A merge of parts removes the others, and FINAL hides them.
 CREATE = (
     f"CREATE TABLE IF NOT EXISTS {TABLE} (pv UInt32, ts Int64, val Float64, stat Int16, sevr Int16) "
     "ENGINE = ReplacingMergeTree() PARTITION BY toYYYYMM(toDateTime(intDiv(ts, 1000000000), 'UTC')) ORDER BY (pv, ts)"
@@ -44,7 +44,7 @@ def start(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) ->
 
 
 class Click(ServerStore):
-    """One database on the server."""
+    """A store in one database on the server."""
 
     shown = ("max_threads", "max_block_size", "max_insert_block_size", *PROFILE)
 
@@ -76,7 +76,7 @@ class Click(ServerStore):
         self.client.execute(f"CREATE DATABASE IF NOT EXISTS {self.name}")
 
     def connect(self) -> Any:
-        """Returns a connection whose statements are about this store, and whose columns are arrays."""
+        """Returns a connection to this store's database that returns columns as arrays."""
         return self.open_client(self.server, self.options, database=self.name, settings={"use_numpy": True})
 
     def merge(self) -> None:
@@ -104,7 +104,7 @@ class Click(ServerStore):
 
     @staticmethod
     def missing_right(error: Exception) -> str | None:
-        # The rest of the message is the server's stack.
+        # The rest of the message is the server's stack trace.
         return str(error).partition("Stack trace")[0].strip() if getattr(error, "code", None) in DENIED else None
 
     @classmethod
@@ -154,8 +154,8 @@ class Series:
         return samples.samples(self._select(query, 4, pv=self._numbers.one(pv), a=start, b=end))
 
     def all(self) -> Iterator[SampleBatch]:
-        """Yields the blocks of the answer as they arrive: after each report of progress, those received since the
-        last."""
+        """Yields the blocks of the answer as they arrive. After each progress report, yields the blocks received
+        since the last."""
         progress = self._client.execute_with_progress(f"SELECT pv, {FIELDS} FROM {TABLE} FINAL", columnar=True)
         complete = False
         try:
@@ -165,7 +165,7 @@ class Series:
                 yield from map(self._batch, blocks)
         finally:
             if not complete:
-                # The server still sends the rest.
+                # Disconnect, because the server would still send the rest.
                 self._client.disconnect()
 
     def _batch(self, columns: Sequence[Any]) -> SampleBatch:

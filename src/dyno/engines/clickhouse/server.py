@@ -1,8 +1,8 @@
-"""The server ClickHouse: one of Dyno's own, with its data in its directory, reached by a port of this machine alone.
+"""A ClickHouse server that Dyno starts. It has its data in its directory and listens on a port of this machine alone.
 
-The port is that of its native protocol. It reads its configuration from two files there. Settings that are not here
-have the program's defaults. ClickHouse, Inc., ClickHouse documentation, "Server Settings" and "Users and
-Roles Settings".
+The port is for ClickHouse's native protocol. The server reads its configuration from two files in its directory.
+Settings that this module doesn't set have the program's defaults. Source: ClickHouse, Inc., ClickHouse documentation,
+"Server Settings" and "Users and Roles Settings".
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from dyno.servers.process import Process, directory
 from dyno.servers.program_option import ServerProgram
 
 VENDORS = "clickhouse"
-"""The vendor's program, which is a server with the argument `server`."""
-# Versions before 19 don't print theirs, and complain in these words.
+"""Name of the vendor's program, which is a server if its first argument is `server`."""
+# Versions before 19 don't print their version. They print this error message instead.
 _VERSION = r"ClickHouse server version (\d[\d.]*\d)|Unknown option specified: version"
 
 
 class ClickHouseProgram(ServerProgram):
-    """Debian's program, which is only a server, or the vendor's, which is many programs in one."""
+    """Debian's program, which is only a server, or the vendor's, which combines many programs."""
 
     def wrong(self, path: str) -> str | None:
         of_many = self._replace(arguments=("server", "--version")) if Path(path).name == VENDORS else self
@@ -36,8 +36,7 @@ PROGRAM = ClickHouseProgram(
 )
 CONFIGURATION, USERS = "config.xml", "users.xml"
 PROFILE: Mapping[str, str] = {
-    # As in the profile that comes with it. Without a profile, the program's default is a cache of uncompressed
-    # blocks.
+    # Like the profile that comes with ClickHouse. Without a profile, the program caches uncompressed blocks.
     "use_uncompressed_cache": "0",
 }
 # Versions before 21 require that the outermost element is called `yandex`; later ones accept any name.
@@ -61,7 +60,7 @@ _USERS = """<yandex>
 
 
 class ClickHouse(Process):
-    """See `dyno.contracts.engine.Server`. `settings` are those of a user's profile. `cache_bytes` is the size of the
+    """See `dyno.contracts.engine.Server`. `settings` go into the user's profile. `cache_bytes` is the size of the
     mark cache: marks tell where in a column's file its rows begin. `path` is the user's program."""
 
     def __init__(self, home: Path, settings: Mapping[str, str], cache_bytes: int, path: str = "") -> None:
@@ -69,7 +68,7 @@ class ClickHouse(Process):
         self.data, self.address = home / "data", loopback.own(home)
         self._settings, self._cache_bytes = {**PROFILE, **settings}, cache_bytes
         words = [executable, *(["server"] if Path(executable).name == VENDORS else [])]
-        # Its paths have to be absolute.
+        # ClickHouse needs absolute paths.
         super().__init__(
             [*words, f"--config-file={home / CONFIGURATION}"], home, lambda: loopback.listens(self.address)
         )

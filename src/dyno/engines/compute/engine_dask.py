@@ -18,11 +18,11 @@ from dyno.servers.user_server import URL, UserServer, unreachable
 from dyno.suites.compute.port import Arrays
 
 ARRIVAL_SECONDS, POLL_SECONDS = 60, 0.5
-"""How long to wait for workers, and how often to check that they can still arrive."""
+"""Seconds to wait for workers, and seconds between checks that they can still arrive."""
 
 
 class Dask(library("Dask", "dask", "distributed", "numpy")):  # type: ignore[misc]
-    """Its port starts the cluster or connects to it."""
+    """Dask as an engine. The port starts the cluster or connects to it."""
 
     def caveats(self) -> Iterable[Caveat]:
         if self.server is not None and not self.server.own:
@@ -55,7 +55,8 @@ class Compute(LibraryPort):
         return select({name: self._chunks(array) for name, array in arrays.items()})
 
     def _chunks(self, array: Any) -> Any:
-        """One chunk per thread, or more where these would be too large; held by the workers of a cluster."""
+        """Splits the array into a chunk per thread, or into more if these would be too large. A cluster's workers
+        hold the chunks."""
         rows = min(-(-len(array) // (self.threads() or 1)), CHUNK)
         chunks = self._dask_array.from_array(array, chunks=(rows, *array.shape[1:]))
         if self._client is None:
@@ -78,7 +79,8 @@ class Compute(LibraryPort):
 
 
 def _client(server: Any) -> Any:
-    """A client of the cluster, once all its workers have arrived; one worker is enough on a user's own cluster."""
+    """Returns a client of the cluster when all its workers have arrived. For the user's own cluster, one worker is
+    enough."""
     from distributed import Client, TimeoutError
 
     own = isinstance(server, Cluster)

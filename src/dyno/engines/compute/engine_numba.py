@@ -8,7 +8,7 @@ from dyno.suites.compute.port import Operation
 
 
 def compute(engine: Library) -> FunctionPort:
-    """Sums are doubles, added up in whatever order is fastest."""
+    """Returns a port whose sums are doubles, added up in whatever order is fastest."""
     import numba
     import numpy as np
 

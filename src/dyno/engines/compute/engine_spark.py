@@ -1,4 +1,5 @@
-"""Apache Spark by PySpark: a DataFrame cached by its executors, in a local Java process or on the user's cluster."""
+"""Apache Spark through PySpark: a DataFrame cached by the executors of a local Java process or of the user's
+cluster."""
 
 from __future__ import annotations
 
@@ -19,14 +20,14 @@ from dyno.servers.user_server import URL, UserServer, unreachable
 from dyno.suites.compute.port import Arrays, columns, sums_of
 
 PYTHON = "{}.{}".format(*sys.version_info)
-"""This Python, in an environment of its own: PySpark brings Spark along, half a gigabyte, which installing Dyno with
-all its extras should not fetch."""
+"""Version of this Python. PySpark gets a separate environment, because it includes Spark: half a gigabyte, which
+should not be downloaded when Dyno is installed with all its extras."""
 MEMORY = Setting("memory_mib", integer(512), 2048, "heap of the Java process, in MiB (spark.driver.memory)")
 
 
 class JavaProcess:
-    """The Java process of a local Spark: a `dyno.contracts.engine.Server` that PySpark starts when the port is
-    opened, since its start is part of what is measured."""
+    """The Java process of a local Spark, as a `dyno.contracts.engine.Server`. PySpark starts it when the port is
+    opened, because its start is part of what is measured."""
 
     own = True
 
@@ -86,7 +87,7 @@ class Compute(LibraryPort):
         if self._cached is not None:
             self._cached.unpersist(blocking=True)
         self._cached = self._session.createDataFrame(pa.table(columns(arrays))).cache()
-        # Caching is lazy: counting brings all rows in.
+        # Caching is lazy, and counting loads all rows.
         self._cached.count()
         return self._cached
 
@@ -143,7 +144,7 @@ ENGINE = declare(
     packages=("default-jre-headless",),
     needs=needs,
     server=serve,
-    # Java takes as long to start as a trial of most others.
+    # Java takes as long to start as a trial of most other engines.
     by_default=False,
     options=(THREADS, MEMORY, user_server.setting("spark")),
 )

@@ -1,4 +1,5 @@
-"""Numeric libraries that compute in this process or on a GPU: a function that builds the port, and a declaration."""
+"""Numeric libraries that compute in this process or on a GPU. Each has a function that builds its port, and a
+declaration."""
 
 from __future__ import annotations
 
@@ -39,17 +40,18 @@ def _python(engine: Library) -> FunctionPort:
 
 
 def _numpy(engine: Library) -> FunctionPort:
-    """One thread: only corrcoef could use those of the linear algebra library, for a product of two rows."""
+    """Returns a port with one thread. Only corrcoef could use the threads of the linear algebra library, for a
+    product of two rows."""
     import numpy as np
 
     return FunctionPort(
         {
             "avg": np.average,
-            # The method, as FPB calls it: `np.max` first looks up the kind of array, 0.8 µs per call.
+            # Call the method, as FPB does: `np.max` first looks up the kind of array, which takes 0.8 µs per call.
             "max": lambda array: array.max(),
             "sin": np.sin,
             "sum": np.sum,
-            # Along the rows NumPy adds naively, which float32 would not survive.
+            # Along the rows NumPy adds naively, which is too imprecise in float32.
             "sum2d": lambda grid: np.sum(grid, axis=0, dtype=np.float64),
             "corr": lambda pair: np.corrcoef(*pair)[0, 1],
         }
@@ -84,7 +86,7 @@ def _pandas(engine: Library) -> FunctionPort:
 
 def _polars(engine: Library) -> FunctionPort:
     if engine.threads:
-        # Polars reads it only when it is imported.
+        # Polars reads the variable only when it is imported.
         os.environ["POLARS_MAX_THREADS"] = str(engine.threads)
     import polars as pl
 
@@ -104,7 +106,7 @@ def _polars(engine: Library) -> FunctionPort:
 
 
 def _pyarrow(engine: Library) -> FunctionPort:
-    """One thread: Arrow's functions use several only on chunked arrays."""
+    """Returns a port with one thread, because Arrow's functions use several only on chunked arrays."""
     import pyarrow as pa
     from pyarrow import compute
 
@@ -171,7 +173,7 @@ def _numexpr(engine: Library) -> FunctionPort:
 
 def _jax(engine: Library) -> FunctionPort:
     cores = os.sched_getaffinity(0)
-    # XLA has no setting for it: it starts a thread for each core that the process may use.
+    # XLA has no setting for the number of threads: it starts one for each core that the process may use.
     threads = min(engine.threads or len(cores), len(cores))
     os.sched_setaffinity(0, set(sorted(cores)[:threads]))
     try:
@@ -263,7 +265,7 @@ TORCH = declare(
 
 
 def _gpu_port(operations: dict[str, Operation], convert: Callable[[Any], Any]) -> FunctionPort:
-    """`convert` copies a NumPy array to the GPU."""
+    """Returns a port on a GPU. `convert` copies a NumPy array to the GPU."""
     import cupy
 
     def load(arrays: Arrays) -> Any:
@@ -291,7 +293,7 @@ def _cupy(engine: Library) -> FunctionPort:
 
 
 def _dask_cupy(engine: Library) -> FunctionPort:
-    """One thread submits the GPU's work."""
+    """Returns a port with one thread, which submits the GPU's work."""
     import cupy as cp
     import dask
     import dask.array as da
@@ -318,7 +320,7 @@ def _cudf(engine: Library) -> FunctionPort:
         {
             "avg": lambda frame: frame["x"].mean(),
             "max": lambda frame: frame["x"].max(),
-            # cuDF has no sine: CuPy's works on the same memory.
+            # cuDF has no sine, but CuPy's works on the same memory.
             "sin": lambda frame: cp.asnumpy(cp.sin(frame["x"].values)),
             "sum": lambda frame: frame["x"].sum(),
             "sum2d": lambda frame: frame.sum().to_numpy(),

@@ -1,4 +1,4 @@
-"""Common parts of the numeric libraries: an opener that imports nothing, the base of their ports, their
+"""Common parts of the engines for numeric libraries: an opener that imports nothing, a base of the ports, and a
 declaration."""
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dyno.suites.compute.port import GRID, Arrays, Compute, Operation, X, Y
 THREADS = Setting("threads", integer(0, 1024), 0, "threads that compute; 0 for the library's own default")
 
 CHUNK = 1 << 24
-"""Largest number of rows in a chunk of Dask: 64 MiB of float32. Dask advises chunks of that order."""
+"""Maximum number of rows in a chunk of Dask: 64 MiB of float32. Dask advises chunks of about that size."""
 
 
 class Library(Engine):
@@ -29,7 +29,7 @@ class Library(Engine):
 
     @property
     def threads(self) -> int:
-        """The option `threads`: 0 if it is not set."""
+        """The option `threads`; 0 if it is not set."""
         return int(str(self.options.get("threads", 0)))
 
     def settings(self) -> Mapping[str, Value | None]:
@@ -37,7 +37,8 @@ class Library(Engine):
 
 
 def library(title: str, *distributions: str) -> type[Library]:
-    """Returns an opener that reports the versions of these distributions; `title` is the product of the first."""
+    """Returns an opener that reports the versions of these distributions. `title` is the product name of the
+    first."""
 
     class Named(Library):
         def version(self) -> str:
@@ -70,8 +71,8 @@ class LibraryPort(Compute):
 
 
 class FunctionPort(LibraryPort):
-    """A port of four values: the operations, `load` as a function, the number of threads (None: unknown), and a
-    function that frees what the library holds."""
+    """A port that is made of four values: the operations, `load` as a function, the number of threads (None if
+    unknown), and a function that frees what the library holds."""
 
     def __init__(
         self,
@@ -100,7 +101,8 @@ def select(arrays: Arrays) -> Any:
 def declare(
     name: str, title: str, opener: Callable[..., Any], port: Callable[..., Any] | PortSpec, **fields: Any
 ) -> EngineSpec:
-    """Returns an engine that implements only the port `compute` and stores nothing; `fields`: of EngineSpec."""
+    """Returns an engine that implements only the port `compute` and stores nothing. `fields` are further fields of
+    EngineSpec."""
     spec = port if isinstance(port, PortSpec) else PortSpec(port)
     return EngineSpec(
         name=name, title=title, opener=opener, ports={"compute": spec}, tiers={}, in_memory=True, **fields

@@ -1,4 +1,4 @@
-"""A local Dask cluster: a scheduler and its workers, a process each."""
+"""A local Dask cluster: a scheduler and workers, each in its own process."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ QUIET = ("--no-dashboard", "--host", HOST)
 
 
 class Cluster:
-    """See `dyno.contracts.engine.Server`. The port calls `launch`, since starting is part of what is measured. A dead
-    worker is not replaced: its data is gone, and the trial fails."""
+    """See `dyno.contracts.engine.Server`. The port calls `launch`, because starting the cluster is part of what is
+    measured. A dead worker is not replaced: its data is lost, and the trial fails."""
 
     own = True
 
@@ -37,7 +37,7 @@ class Cluster:
             for number in range(self.workers):
                 own = ("--no-nanny", "--nthreads", str(self._threads), "--memory-limit", "0", "--name", str(number))
                 directory = ("--local-directory", str(self._home / f"worker-{number}"), "--death-timeout", "20")
-                # The scheduler knows when it has arrived.
+                # Don't wait here: the scheduler knows when the worker has arrived.
                 self._start(f"worker-{number}", ("worker", *scheduler, *own, *directory, *QUIET), lambda: True)
         return self._address()
 
@@ -45,7 +45,7 @@ class Cluster:
         try:
             return str(json.loads(self._scheduler_file.read_text())["address"])
         except (OSError, ValueError, KeyError):
-            # Not written yet, or only in part.
+            # The file is not written yet, or only in part.
             return ""
 
     def _start(self, name: str, arguments: Sequence[str], ready: Callable[[], bool]) -> None:

@@ -17,9 +17,10 @@ from dyno.suites.series import port as series
 
 
 def _has_fsync_mode() -> bool:
-    """Whether this DuckDB has the setting fsync_mode, since 2.0. Before, it flushed every commit."""
+    """Returns whether this DuckDB has the setting fsync_mode, which came with version 2.0. Earlier versions flush
+    every commit."""
     spec = find_spec("duckdb")
-    # From the name of a directory: importing importlib.metadata takes longer than everything else here.
+    # Read the version from a directory name, because importing importlib.metadata takes longer than all the rest.
     paths = Path(spec.origin).parents[1].glob("duckdb-[0-9]*.dist-info") if spec and spec.origin else ()
     versions = [int(path.name.removeprefix("duckdb-").split(".")[0]) for path in paths]
     return not versions or versions[0] >= 2
@@ -27,25 +28,25 @@ def _has_fsync_mode() -> bool:
 
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
     Tier.VOLATILE: {"database": ":memory:"},
-    # A commit writes the log to the kernel, which flushes it when it likes. There is no tier `power`, though commits
-    # can be flushed: a checkpoint overwrites a block, and a half-written one leaves a file that can't be opened
-    # (docs/crash.md).
+    # A commit writes the log to the kernel, which flushes it at some later time. There is no tier `power`, though
+    # commits can be flushed: a checkpoint overwrites a block, and a half-written block leaves a file that can't be
+    # opened (docs/crash.md).
     Tier.PROCESS: {"database": "file", "fsync_mode": "NONE"} if _has_fsync_mode() else {"database": "file"},
 }
 SHOWN = ("fsync_mode", "threads", "memory_limit", "wal_autocheckpoint")
 
 
 class DuckDB(Engine):
-    """One database; each thread has its own cursor."""
+    """A DuckDB database. Each thread has its own cursor."""
 
     def __init__(self, home: Path, tier: Tier | None, options: Mapping[str, Value]) -> None:
         import duckdb
 
         self._path = home / "records.duckdb"
-        # None for a port that stores nothing.
+        # `tier` is None for a port that stores nothing.
         self._tier = TIERS[tier or Tier.VOLATILE]
         self.db: Any = duckdb.connect(":memory:" if tier in (None, Tier.VOLATILE) else str(self._path))
-        # An option of the ports: without a port, DuckDB's default applies.
+        # `threads` is an option of the ports. Without a port, DuckDB's default applies.
         if threads := options.get("threads"):
             self.db.execute(f"SET threads = {threads}")
         if options["memory_limit_mib"]:
@@ -80,7 +81,8 @@ ENGINE = EngineSpec(
     title="DuckDB, a columnar SQL database in the process",
     opener=DuckDB,
     ports={
-        # On single records a second thread only receives messages: docs/engines.md has the cost.
+        # A second thread does no work on single records and only costs messages between the threads. See
+        # docs/engines.md.
         "records": PortSpec("dyno.engines.duckdb.records:Table", caveats=(COLUMNS,), options=_threads(1)),
         "arrays": PortSpec(
             "dyno.engines.duckdb.tables:Arrays",

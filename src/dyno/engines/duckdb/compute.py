@@ -28,7 +28,7 @@ class Compute(LibraryPort):
         }
 
     def load(self, arrays: Arrays) -> Any:
-        """Returns the statement that adds up every column."""
+        """Loads the arrays; returns the statement that adds up every column."""
         import pyarrow as pa
 
         by_name = columns(arrays)

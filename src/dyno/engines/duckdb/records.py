@@ -1,7 +1,7 @@
 """DuckDB through the port `records`.
 
-DuckDB finds rows by an index of one column only, as its documentation says. So a third column has both parts of the
-key as one string, and is the table's primary key.
+DuckDB's documentation says that indexes find rows by one column only. So a third column has both parts of the key as
+one string, and is the table's primary key.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from dyno.suites.records.encoding import identity
 from dyno.suites.records.port import INDEXES, Key, Record
 from dyno.suites.records.sql import FIELDS, RecordTable, SqlReader, Statements, batches, record
 
-# Rows per statement: far faster than a statement for each.
+# Rows per statement. One statement for each row would be far slower.
 BATCH = 20_000
 VERBS = {"insert": "INSERT", "upsert": "INSERT OR REPLACE"}
 """SQL for the actions of an appender."""
 
 RECORDS = f"SELECT {FIELDS} FROM records"
-# The row comparison is what the query means; the bare `name >= ?` lets DuckDB skip whole row groups.
+# The row comparison defines the result. The additional `name >= ?` lets DuckDB skip whole row groups.
 STATEMENTS = Statements()
 STATEMENTS.scan = f"{RECORDS} WHERE name >= $1 AND (name, location) >= ($1, $2) ORDER BY name, location LIMIT $3"
 REQUESTED = "(SELECT unnest($1) AS requested)"
@@ -31,7 +31,7 @@ DELETE_MANY = f"DELETE FROM records USING {REQUESTED} WHERE key = requested"
 
 
 class TableReader(SqlReader):
-    """Reads on one cursor, inside or outside of a transaction, by statements that are parsed once."""
+    """Reads through one cursor, inside or outside of a transaction, by statements that are parsed once."""
 
     def __init__(self, cursor: Any, many: Callable[[list[Key]], dict[Key, Record]]) -> None:
         self._cursor = cursor
@@ -68,7 +68,7 @@ class Table(RecordTable):
         }
         self._lists = f"INTO records SELECT {', '.join(f'unnest(${n + 1})' for n in range(len(names) + 1))}"
         self._delete = parsed(cursor, "DELETE FROM records WHERE key = ?")
-        # DuckDB's bulk loader, in its Python client since 2.0.
+        # DuckDB's bulk loader, which its Python client has since version 2.0.
         self._appender = getattr(cursor, "appender", None)
 
     def transaction(self) -> AbstractContextManager[None]:
@@ -115,7 +115,8 @@ class Table(RecordTable):
 
 
 def parsed(cursor: Any, statement: str) -> Any:
-    """A parsed statement. DuckDB plans it at each execution, like one of PREPARE, which takes its values as text."""
+    """Returns a parsed statement. DuckDB plans it at each execution, as it does for PREPARE, which takes values as
+    text."""
     (result,) = cursor.extract_statements(statement)
     return result
 

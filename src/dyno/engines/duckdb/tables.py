@@ -82,7 +82,8 @@ DELETE_REPEATED = (
 
 
 class Series(series_sql.SqlSeries):
-    """A repeated sample replaces the old one by a deletion, which reads only the row groups of the batch's times."""
+    """The port `series`. An insertion first deletes older versions of the same samples, which reads only the row
+    groups of the batch's times."""
 
     begins, last = "ts // {bucket} * {bucket}", series_sql.LATEST_BY_GROUPS
 

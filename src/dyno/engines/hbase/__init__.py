@@ -1,7 +1,7 @@
-"""Apache HBase by happybase, a client of its Thrift gateway: one node or several of Dyno's own, or a user's gateway
-by its address.
+"""Apache HBase through happybase, a client of its Thrift gateway. Dyno starts one or several nodes, or uses the
+user's gateway.
 
-Apache Software Foundation, Apache HBase Reference Guide; happybase, user guide.
+Sources: Apache Software Foundation, Apache HBase Reference Guide; happybase, user guide.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from dyno.servers.user_server import URL
 
 SYNC, MOST_NODES = "hbase.wal.hsync", 9
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
-    # A write waits until the kernel has its place in the log. The gateway requests exactly that with each write
-    # (SYNC_WAL), so that `hbase.wal.hsync`, which would flush the log, has no effect.
+    # A write waits until its log entry has been written to the kernel. The gateway requests exactly that for each
+    # write (SYNC_WAL), so `hbase.wal.hsync`, which would flush the log, has no effect.
     Tier.PROCESS: {SYNC: "false"},
 }
 
@@ -36,11 +36,11 @@ def start(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) ->
 
 
 class Base(ServerStore):
-    """One table."""
+    """A store in one table."""
 
     shown = (SYNC, "hbase.wal.provider", "fs.file.impl")
     unflushed = 0
-    """Samples that may be in memory and in the log only."""
+    """Number of samples that may be only in memory and in the log."""
 
     @classmethod
     def open_client(cls, server: Any, options: Mapping[str, Value]) -> Any:
@@ -56,12 +56,12 @@ class Base(ServerStore):
             client.delete_table(name, disable=True)
 
     def connect(self) -> Any:
-        """Returns a further connection."""
+        """Returns a new connection to the gateway."""
         return connected(self.server.address)
 
     def flush(self) -> None:
-        """Writes what is in memory into files, as the server does by itself at some time. The gateway has no command
-        for that, but disabling a table does it."""
+        """Writes samples from memory into files, as the server eventually does by itself. The gateway has no command
+        for that, but disabling a table has this effect."""
         if self.server.own and self.unflushed:
             self.client.disable_table(self.name)
             self.client.enable_table(self.name)
@@ -76,13 +76,13 @@ class Base(ServerStore):
         return {**super().settings(), "nodes": nodes, "compression": self.options["compression"]}
 
     def read_settings(self, names: tuple[str, ...]) -> Mapping[str, Value | None]:
-        # The gateway does not report them: these are the settings that Dyno wrote.
+        # The gateway does not report settings, so return those that Dyno wrote.
         written = self.server.settings if self.server.own else {}
         return {name: written.get(name) for name in names}
 
     def own_files(self) -> Iterable[Path]:
-        """Returns the files of its table. The log, which all tables share and which also holds what is in memory, is
-        not among them."""
+        """Returns the files of the store's table. The log, which all tables share and which also holds the data in
+        memory, is not included."""
         return filesystem.files(self.server.root / "data" / "default" / self.name)
 
     def caveats(self) -> Iterable[Caveat]:
@@ -92,7 +92,7 @@ class Base(ServerStore):
 
     @classmethod
     def removal(cls, name: str, address: Any) -> str:
-        # On a node of the cluster: the gateway has no shell.
+        # The command runs on a node of the cluster, because the gateway has no shell.
         return f"""echo "disable '{name}'; drop '{name}'" | hbase shell"""
 
 

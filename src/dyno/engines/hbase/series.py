@@ -1,7 +1,8 @@
-"""The port `series` on HBase: a row is a sample; its key is the variable's name and the time, the latest first.
+"""The port `series` on HBase. A row is a sample. Its key is made of the variable's name and the reversed time, so
+that the latest sample comes first.
 
-Apache Software Foundation, Apache HBase Reference Guide, "RegionServer/Rowkey Design" ("Monotonically Increasing Row
-Keys/Timeseries Data", "Reverse Timestamps").
+Source: Apache Software Foundation, Apache HBase Reference Guide, "RegionServer/Rowkey Design" ("Monotonically
+Increasing Row Keys/Timeseries Data", "Reverse Timestamps").
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ PAGE = 10_000
 """Rows in one answer of a scan."""
 FAMILY, COLUMN = "d", b"d:s"
 LATEST = (1 << 63) - 1
-"""A key has this minus the time, so that later samples come first."""
+"""Latest time. A key contains the difference between it and the sample's time, so that later samples come first."""
 END = b"\0"
-"""Ends the name in a key; names don't contain it."""
+"""Ends the name in a key. Names don't contain this byte."""
 KEY, CELL = Struct(">q"), Struct(">dhh")
 CELLS = [("val", ">f8"), ("stat", ">i2"), ("sevr", ">i2")]
 
@@ -37,11 +38,12 @@ class Series:
             family = {"max_versions": 1, "compression": engine.options["compression"], "bloom_filter_type": "ROW"}
             self._connection.create_table(engine.name, {FAMILY: family})
         self._table = self._connection.table(engine.name)
-        # Waits until the region is available, if the server has just been started.
+        # After the server's start, a read waits until the region is available.
         self._table.row(END)
 
     def insert(self, batch: SampleBatch) -> None:
-        """Sends one request. A sample is one cell, because each cell is stored together with its key."""
+        """Sends the batch in one request. A sample is one cell, because HBase stores each cell together with its
+        key."""
         prefixes, key, cell = self._prefixes, KEY.pack, CELL.pack
         self._engine.unflushed += len(batch.ts)
         with self._table.batch() as mutations:
@@ -49,7 +51,7 @@ class Series:
                 mutations.put(prefixes[pv] + key(LATEST - ts), {COLUMN: cell(*rest)})
 
     def settle(self) -> None:
-        """Writes what is in memory into files."""
+        """Writes samples from memory into files."""
         self._engine.flush()
 
     def seen(self, pv: int, ts: int) -> bool:
@@ -80,7 +82,7 @@ class Series:
             yield self._batch(page)
 
     def latest(self) -> SampleBatch:
-        """Returns the first row of each variable."""
+        """Returns the first row of each variable, which is its latest sample."""
         rows = [row for prefix in self._prefixes for row in self._table.scan(row_prefix=prefix, limit=1)]
         return self._batch(rows)
 
@@ -88,7 +90,7 @@ class Series:
         return samples.batch([[self._numbers[key[: -KEY.size]] for key, _ in rows], *_columns(rows)])
 
     def downsample(self, pv: int, start: int, end: int, bucket: int) -> Buckets:
-        """Computed by the client: HBase has no such query."""
+        """Computes the buckets in the client, because HBase has no such query."""
         return samples.downsample(self.window(pv, start, end), bucket)
 
     def close(self) -> None:

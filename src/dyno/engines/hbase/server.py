@@ -1,9 +1,9 @@
-"""Apache HBase's server: one process with all parts, or ZooKeeper, a master and several region servers; and the
-Thrift gateway, by which clients in other languages than Java reach it. All are on this machine, with files in one
-directory.
+"""Servers of Apache HBase: one process with all parts, or ZooKeeper, a master and several region servers. Clients in
+other languages than Java connect to a further process, the Thrift gateway. All processes run on this machine, with
+files in one directory.
 
-There are no passwords: HBase knows its users by Kerberos only. Apache Software Foundation, Apache HBase
-Reference Guide, "Standalone HBase", "Pseudo-Distributed Local Install" and "Thrift API".
+There are no passwords, because HBase authenticates users by Kerberos only. Sources: Apache Software Foundation,
+Apache HBase Reference Guide, "Standalone HBase", "Pseudo-Distributed Local Install" and "Thrift API".
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ PROGRAM = JavaProgram(
 )
 READY_SECONDS = 300.0
 NODE_SECONDS = 20.0
-"""Time that the master and each region server may take to start on two busy cores."""
+"""Seconds that the master and each region server may take to start on two busy cores."""
 PROBE_MS, TIMEOUT_MS = 15_000, 120_000
-"""Timeouts of a request while the server starts, and later."""
+"""Timeouts in ms of a request while the server starts, and of later requests."""
 _CLASSES = {
     "zookeeper": "zookeeper.HQuorumPeer",
     "master": "master.HMaster",
@@ -52,16 +52,17 @@ _CLASSES = {
     "thrift": "thrift.ThriftServer",
 }
 SETTINGS: Mapping[str, str] = {
-    # Plain files. Hadoop's default keeps checksums beside them, and never flushes.
+    # Use plain files. Hadoop's default writes checksum files beside them and never flushes.
     "fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
     "hbase.wal.provider": "filesystem",
-    # Loading classes from the store would use that default.
+    # Loading classes from the store would use Hadoop's default.
     "hbase.use.dynamic.jars": "false",
     "hbase.master.info.port": "-1",
     "hbase.regionserver.info.port": "-1",
     "hbase.thrift.info.port": "-1",
     "hbase.regionserver.thrift.framed": "false",
-    # By default the gateway closes a connection that is idle for a minute, which a client that checks answers may be.
+    # By default the gateway closes a connection that is idle for a minute. A client that checks answers may be idle
+    # for longer.
     "hbase.thrift.server.socket.read.timeout": "86400000",
 }
 OURS = (
@@ -77,7 +78,7 @@ _OPENED = (
 )
 JAVA = (
     "-Xss512k",
-    # Otherwise a file in /tmp outlives a kill.
+    # By default, Java creates a file in /tmp that outlives a kill.
     "-XX:+PerfDisableSharedMem",
     "-Djava.net.preferIPv4Stack=true",
     "-Dorg.apache.hbase.thirdparty.io.netty.tryReflectionSetAccessible=true",
@@ -93,7 +94,8 @@ log4j.appender.OUT.layout.ConversionPattern=%p %d %c{1}: %m%n
 
 
 class HBase(Cluster[Process]):
-    """Region servers with a Java heap of `heap_mib` each. `settings` are those of hbase-site.xml."""
+    """The processes of HBase. `settings` go into hbase-site.xml; `heap_mib` is the Java heap of each region
+    server."""
 
     def __init__(self, home: Path, settings: Mapping[str, str], nodes: int, heap_mib: int) -> None:
         jars, java = PROGRAM.paths()
@@ -102,7 +104,7 @@ class HBase(Cluster[Process]):
         self._words = [java, *JAVA, f"-Djava.io.tmpdir={self._home / 'tmp'}", "-cp"]
         self._jars, self._heap = jars, heap_mib
         self._own = dict[Path, Mapping[str, str]]()
-        """Settings of single processes, by their directories."""
+        """Settings of a process in addition to those of all processes, by its directory."""
         self.settings = {**SETTINGS, **settings, **self._places(nodes > 1, zookeeper, master)}
         parts = [self._process("master", {"hbase.regionserver.port": str(regions[0])}, master)]
         if nodes > 1:
@@ -140,7 +142,7 @@ class HBase(Cluster[Process]):
         started = [f"org.apache.hadoop.hbase.{_CLASSES[role]}", "start"]
         if role == "thrift":
             started += ["-p", str(port), "-b", at.host, "-threadpool"]
-        # The other processes hold hardly any data.
+        # Processes other than region servers hold hardly any data.
         heap = self._heap if role == "region" or (not self._distributed and role == "master") else 256
         words = [self._words[0], f"-Xmx{heap}M", *self._words[1:], f"{home}/conf:{self._jars}/*", *started]
         ready = partial(_answers, at) if role == "thrift" else partial(loopback.listens, at)
@@ -160,7 +162,8 @@ class HBase(Cluster[Process]):
         super().start()
 
     def stop(self) -> None:
-        """Stops the last process first, because a region server returns its regions to a running master."""
+        """Stops the gateway, then the region servers, then the others: a region server returns its regions to a
+        running master."""
         thrift, *parts = reversed(self.nodes)
         thrift.kill()
         self._all(Process.stop, [part for part in parts if part in self._regions])
@@ -186,7 +189,7 @@ def _site(settings: Mapping[str, str]) -> str:
 
 
 def _answers(address: Address) -> bool:
-    """Returns whether the gateway answers, for which it needs an answer of the master."""
+    """Returns whether the gateway answers, for which it needs the master."""
     if not loopback.listens(address):
         return False
     try:
@@ -198,7 +201,7 @@ def _answers(address: Address) -> bool:
 
 
 def connected(address: Address, timeout_ms: int = TIMEOUT_MS) -> Any:
-    """Returns a connection to the gateway that has been answered. Raises Refused."""
+    """Returns a connection to the gateway after a first successful request. Raises Refused."""
     import happybase
     from thriftpy2.thrift import TException
 

@@ -27,14 +27,14 @@ class Compute(LibraryPort):
             self.operations["sin"] = lambda _: execute("SELECT sin(x) FROM numbers").fetchall()
 
     def load(self, arrays: Arrays) -> Any:
-        """Returns the statement that adds up every column."""
+        """Loads the arrays; returns the statement that adds up every column."""
         by_name = columns(arrays)
         execute = self._connection.execute
         execute("DROP TABLE IF EXISTS numbers")
         execute(f"CREATE TABLE numbers (id INTEGER PRIMARY KEY, {', '.join(f'{name} REAL' for name in by_name)})")
         insert = f"INSERT INTO numbers ({', '.join(by_name)}) VALUES ({', '.join('?' * len(by_name))})"
         execute("BEGIN")
-        # Numbers one by one: lists of them would take four times as much memory at once.
+        # Insert numbers one by one, because lists of them would take four times as much memory at once.
         self._connection.executemany(insert, zip(*(map(float, array) for array in by_name.values()), strict=True))
         execute("COMMIT")
         return f"SELECT {', '.join(f'sum({name})' for name in by_name)} FROM numbers"
