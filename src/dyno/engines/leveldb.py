@@ -1,4 +1,4 @@
-"""LevelDB by plyvel: a log-structured merge tree inside the process."""
+"""LevelDB through plyvel: a log-structured merge tree inside the process."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TIERS: Mapping[Tier, Mapping[str, Value]] = {
 
 
 class LevelDB(Engine):
-    """Threads share it."""
+    """A LevelDB database, which all threads share."""
 
     def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value]) -> None:
         import plyvel
@@ -46,7 +46,8 @@ class LevelDB(Engine):
         self.db.close()
 
     def compact(self) -> None:
-        """Writes the memtable to a table, begins a new log and merges tables, as after each full write buffer."""
+        """Writes the memtable to a table, begins a new log and merges tables. LevelDB does the same whenever its
+        write buffer is full."""
         self.db.compact_range()
 
     def version(self) -> str:
@@ -62,7 +63,7 @@ class LevelDB(Engine):
 
 
 class Reader:
-    """Reads of a snapshot; `get` is plyvel's own. All reads but seeks share one iterator."""
+    """Reads from a snapshot. `get` is plyvel's own method. All reads except `seek` share one iterator."""
 
     def __init__(self, db: Any) -> None:
         self._snapshot = db.snapshot()
@@ -96,15 +97,15 @@ class Reader:
 
 
 class Keys(OrderedKV, KVReader):
-    """The `ordered-kv` port, and the reader of single reads: an iterator sees no later commit, so each read has its
-    own."""
+    """The `ordered-kv` port, which is also the reader of single reads. An iterator sees no later commit, so each read
+    creates a new one."""
 
     def __init__(self, engine: LevelDB) -> None:
         self._db, self._sync = engine.db, engine.sync
         self.get = engine.db.get  # type: ignore[method-assign]
 
     def first(self, key: bytes) -> Entry | None:
-        # plyvel's raw iterator is cheaper to create than its other kind.
+        # plyvel's raw iterator is cheaper to create than `iterator`.
         iterator = self._db.raw_iterator()
         iterator.seek(key)
         return iterator.item() if iterator.valid() else None

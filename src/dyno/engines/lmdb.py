@@ -1,4 +1,4 @@
-"""LMDB by py-lmdb: a B+tree in a memory map, with one writer and readers that block nobody."""
+"""LMDB through py-lmdb: a B+tree in a memory map, with one writer, and readers that block nobody."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from dyno.host.installation import version
 from dyno.suites.series import keyed
 
 GIB = 1 << 30
-# More than the possible number of clients; LMDB's default is 126.
+# Higher than any number of clients. LMDB's default is 126.
 READERS = 2048
 
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
-    # A writable map is changed in place: the fastest way, but a process that dies inside a commit may tear it.
+    # A writable map is changed in place. That is the fastest way, but a process that dies inside a commit may leave a
+    # torn file.
     Tier.VOLATILE: {"sync": False, "metasync": False, "writemap": True, "map_async": True},
-    # A commit writes its pages to the kernel, which flushes them when it likes.
+    # A commit writes its pages to the kernel, which flushes them at some later time.
     Tier.PROCESS: {"sync": False, "metasync": False, "writemap": False, "map_async": False},
     Tier.POWER: {"sync": True, "metasync": True, "writemap": False, "map_async": False},
 }
@@ -54,7 +55,7 @@ class Lmdb(Engine):
         flags = self.env.flags()
         names = ("sync", "metasync", "writemap", "map_async", "readahead")
         settings = {name: flags.get(name) for name in names} | {"map_size_gib": self.env.info()["map_size"] // GIB}
-        # LMDB reports neither of these.
+        # LMDB doesn't report these two settings, so return the options.
         return settings | {name: self._options[name] for name in ("meminit", "max_spare_txns")}
 
     def files(self) -> Iterable[Path]:
@@ -62,7 +63,7 @@ class Lmdb(Engine):
 
 
 class Reader:
-    """A read transaction; `get` is py-lmdb's own. All reads but seeks share one cursor."""
+    """A read transaction. `get` is py-lmdb's own method. All reads except `seek` share one cursor."""
 
     def __init__(self, txn: Any) -> None:
         self._txn = txn
@@ -92,12 +93,12 @@ class Reader:
 
 
 class Keys(OrderedKV):
-    """The `ordered-kv` port. Its writer is py-lmdb's transaction, which has get, put and delete."""
+    """The `ordered-kv` port. Its writer is a transaction of py-lmdb, which has the methods get, put and delete."""
 
     def __init__(self, engine: Lmdb) -> None:
         self._begin = engine.env.begin
-        # py-lmdb keeps an ended read transaction and renews it, so a single read has no cheaper way. Bound here,
-        # the timed loop calls it without a frame in between, and overriding `reading` overrides both.
+        # A single read uses a whole read transaction: py-lmdb reuses ended ones, so nothing is cheaper. Binding the
+        # method here saves the timed loop a call, and overriding `reading` overrides both.
         self.single = self.reading  # type: ignore[method-assign]
 
     def reading(self) -> Reader:
@@ -130,7 +131,7 @@ class Series(keyed.KeyedSeries):
             yield entries if end is None else takewhile(lambda entry: entry[0] < end, entries)
 
     def last(self, numbers: range) -> Iterator[Entry | None]:
-        """A seek for each variable: to the first key after it, and one back."""
+        """Yields the last entry of each variable, by seeking the first key after it and stepping back."""
         with self._begin() as txn:
             cursor = txn.cursor()
             for number in numbers:
@@ -140,7 +141,7 @@ class Series(keyed.KeyedSeries):
 
 
 def _entries(txn: Any, key: bytes) -> Iterator[Entry]:
-    """All entries from a key on."""
+    """Returns an iterator over all entries from `key` on."""
     cursor = txn.cursor()
     return cursor.iternext() if cursor.set_range(key) else iter(())
 

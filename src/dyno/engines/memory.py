@@ -1,4 +1,4 @@
-"""A sorted dict in memory by sortedcontainers, where acid's benchmark had a skip list."""
+"""A sorted dict in memory, by the library sortedcontainers. The benchmark of acid had a skip list here."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dyno.host.installation import version
 
 
 class Memory(Engine):
-    """The dict lives as long as the process."""
+    """A sorted dict, which exists as long as the process."""
 
     def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value]) -> None:
         from sortedcontainers import SortedDict

@@ -1,4 +1,4 @@
-"""Dyno's own kernels for processor and memory, in its native extension (rust/measure/src/kernels.rs)."""
+"""Dyno's own kernels that measure processor and memory, in its native extension (rust/measure/src/kernels.rs)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Kernel(Engine):
 
 
 class Primes:
-    """The port `primes`: the same divisions as sysbench's. It also counts the primes."""
+    """The port `primes`: the same divisions as sysbench's test. It also counts the primes."""
 
     def __init__(self, engine: Kernel) -> None:
         self._tool = engine.version()
@@ -55,7 +55,7 @@ class Primes:
 
 
 class Memory:
-    """The port `memory-access`: the triad and the chase."""
+    """The port `memory-access`: the kernels triad and chase."""
 
     def __init__(self, engine: Kernel) -> None:
         self._tool = engine.version()

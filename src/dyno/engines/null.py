@@ -1,4 +1,4 @@
-"""The null engine: it stores nothing and answers nothing, so its figure is the cost of the harness itself."""
+"""The null engine, which stores nothing and answers nothing. Its figure is the cost of the harness itself."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dyno.suites.records.port import Key, Record
 from dyno.suites.series.port import Buckets, SampleBatch, Samples
 
 AWAKE_NS = 200_000
-"""A sleep wakes up late, so the caller polls the clock for this last part of a wait."""
+"""The last part of a wait. A sleep wakes up late, so the caller polls the clock during this time."""
 
 
 class Null(Engine):
@@ -32,16 +32,16 @@ class Null(Engine):
 
 
 def nothing(self: object, argument: object = None) -> None:
-    """Method without an effect."""
+    """Method that does nothing."""
 
 
 def itself(self: Any, argument: object = None) -> Any:
-    """Method that returns the port, which is its own reader, requester, column and frame."""
+    """Method that returns the port, which also acts as its reader, requester, column and frame."""
     return self
 
 
 class NullPort:
-    """Base of the ports. Takes any arguments."""
+    """Base of the null engine's ports, which takes any arguments."""
 
     def __init__(self, engine: Null, *arguments: object) -> None:
         pass
@@ -50,14 +50,14 @@ class NullPort:
 
 
 class Synthetic(NullPort):
-    """The `synthetic` port: returns the number without the work."""
+    """The `synthetic` port: an operation returns the number without the work."""
 
     def operation(self) -> Callable[[int], int]:
         return int
 
 
 class Records(NullPort):
-    """The `records` port: takes every record and has none."""
+    """The `records` port: accepts every record and stores none."""
 
     reader, get = itself, nothing
 
@@ -90,7 +90,7 @@ class Objects(NullPort):
 
 
 class Arrays(NullPort):
-    """The `arrays` port: takes every chunk and has none."""
+    """The `arrays` port: accepts every chunk and stores none."""
 
     frame, __getitem__, update = itself, itself, nothing
 
@@ -117,7 +117,7 @@ class Compute(NullPort):
 
 
 class Series(NullPort):
-    """The `series` port: takes every sample and has none."""
+    """The `series` port: accepts every sample and stores none."""
 
     insert, settle = nothing, nothing
 
@@ -144,7 +144,7 @@ class Series(NullPort):
 
 
 class Requests(NullPort):
-    """The `requests` port: sends nothing and has every response at once."""
+    """The `requests` port: sends nothing and returns every response at once."""
 
     def __init__(self, engine: Null, options: RequestOptions) -> None:
         self.codes = dict[int, int]()
@@ -183,7 +183,7 @@ ENGINE = EngineSpec(
         "compute": PortSpec(Compute, tiers={}),
         "objects": PortSpec(Objects),
         "records": PortSpec(Records),
-        # One process has all requests in flight.
+        # A single process has all requests in flight.
         "requests": PortSpec(Requests, tiers={}, clients="one"),
         "series": PortSpec(Series),
         "synthetic": PortSpec(Synthetic, tiers={}),

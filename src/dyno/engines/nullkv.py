@@ -1,4 +1,5 @@
-"""The null engine of the `ordered-kv` port: the cost of the record layer, on top of that of `null`.
+"""The null engine of the `ordered-kv` port. Its figure is the cost of the record layer, in addition to that of
+`null`.
 
 It returns no values, so the cost of decoding records is not included.
 """
@@ -26,7 +27,7 @@ class NullKV(Engine):
 
 
 class Keys(OrderedKV, KVReader, KVWriter):
-    """The `ordered-kv` port, with its reader and writer: takes every entry and has none."""
+    """The `ordered-kv` port, with its reader and writer: accepts every entry and stores none."""
 
     def __init__(self, engine: NullKV) -> None:
         pass

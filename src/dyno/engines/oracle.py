@@ -1,7 +1,8 @@
-"""Oracle Database by python-oracledb: a user's server. It has never been run.
+"""Oracle Database through python-oracledb, on the user's own server. This engine has never been run.
 
-It has the port `series` only: an index-organized table of variable and time. A batch is inserted into a temporary
-table by `executemany`, which its vendor recommends for many rows, and from there into the table by MERGE."""
+The port `series` is the only one. Samples are in an index-organized table of variable and time. A batch is inserted
+into a temporary table by `executemany`, which Oracle recommends for many rows, and from there by MERGE.
+"""
 
 from __future__ import annotations
 
@@ -22,11 +23,11 @@ from dyno.suites.series.port import FIELDS, SampleBatch
 from dyno.suites.series.sql import SqlSeries
 
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
-    # The default: a commit waits until the log is written.
+    # Oracle's default: a commit waits until the log is written.
     Tier.POWER: {"commit_logging": "IMMEDIATE", "commit_wait": "WAIT"},
 }
 EXISTS = 955
-"""ORA-00955: the name is used by an existing object."""
+"""Number of the error ORA-00955: the name is used by an existing object."""
 COLUMNS = (
     "pv NUMBER(10) NOT NULL, ts NUMBER(19) NOT NULL, val BINARY_DOUBLE NOT NULL, stat NUMBER(5) NOT NULL, "
     "sevr NUMBER(5) NOT NULL"
@@ -35,7 +36,7 @@ KINDS = ("samples", "variables", "batch")
 
 
 class Oracle(ServerStore):
-    """Tables of the URL's user, whose names begin with the store's."""
+    """A store in tables of the URL's user. Their names begin with the store's name."""
 
     @classmethod
     def open_client(cls, server: Any, options: Mapping[str, Value]) -> Any:
@@ -64,12 +65,12 @@ class Oracle(ServerStore):
 
     @classmethod
     def removal(cls, name: str, address: Any) -> str:
-        # SQL statements: SQL*Plus accepts none on its command line.
+        # Return SQL statements, because SQL*Plus accepts none on its command line.
         return "; ".join(f"DROP TABLE {name}_{kind} PURGE" for kind in KINDS)
 
 
 def connect(server: Any) -> Any:
-    """Returns a connection. Raises Refused."""
+    """Returns a connection to the server. Raises Refused."""
     at = server.address
     import oracledb
 
@@ -105,7 +106,7 @@ class Series(SqlSeries):
         super().__init__(samples.VariableIds(names, [*known.items(), *new]))
 
     def _named(self, statement: str) -> str:
-        """Returns the statement with the store's names of tables, and numbered values."""
+        """Returns the statement with the names of the store's tables and with numbered parameters."""
         words = (self._tables.get(word, word) for word in statement.split(" "))
         number = count(1)
         return re.sub(r"\?", lambda _: f":{next(number)}", " ".join(words))
@@ -126,7 +127,7 @@ class Series(SqlSeries):
     def insert(self, batch: SampleBatch) -> None:
         import oracledb
 
-        # Otherwise floats are sent as decimal numbers.
+        # By default, floats are sent as decimal numbers.
         self._cursor.setinputsizes(None, None, oracledb.DB_TYPE_BINARY_DOUBLE, None, None)
         self._cursor.executemany(self._insert, list(samples.rows_of(self.stored(batch))))
         self._cursor.execute(self._merge)

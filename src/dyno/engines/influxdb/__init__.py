@@ -1,7 +1,7 @@
-"""InfluxDB 1.x by its own client: samples are written in its line protocol over HTTP, and read as CSV. A server of
-Dyno's own, or a user's by its address.
+"""InfluxDB 1.x through its own client, on a server that Dyno starts or the user's own. Samples are written in the
+line protocol over HTTP and read as CSV.
 
-A variable is a tag, and value, status and severity are fields. InfluxData, InfluxDB 1.6 documentation, "Line
+A variable is a tag; value, status and severity are fields. Source: InfluxData, InfluxDB 1.6 documentation, "Line
 protocol", "Querying data using the HTTP API" and "Frequently asked questions" (duplicate points).
 """
 
@@ -28,9 +28,9 @@ from dyno.suites.series import samples
 from dyno.suites.series.port import Buckets, SampleBatch, Samples
 
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
-    # Each write is in the log, which is flushed (fsync) before it is acknowledged. No setting prevents that: with a
-    # delay, several writes wait for one flush. The tier is not `power`, because the files that name the series are
-    # not flushed: after the loss of one of them the server does not start. See docs/crash.md.
+    # Each write is in the log, which is flushed (fsync) before the write is acknowledged. No setting prevents that:
+    # with a delay, several writes wait for one flush. The tier is not `power`, because the files that name the series
+    # are not flushed. If one of them is lost, the server does not start. See docs/crash.md.
     Tier.PROCESS: {"data.wal-fsync-delay": "0s"},
 }
 FORBIDDEN = 403
@@ -38,11 +38,11 @@ MEASUREMENT = "samples"
 FIELDS = "val, stat, sevr"
 OF_ONE = ("time", "val", "stat", "sevr")
 CHUNK = 20_000
-"""Points in one piece of the answer when all are read. The default is 10,000."""
+"""Points in one piece of the answer when all samples are read. The default is 10,000."""
 TIMEOUT_SECONDS = 120.0
 CSV = {"Accept": "application/csv"}
 SECTIONS = {"config-httpd": "http", "config-cqs": "continuous_queries"}
-"""Sections of the configuration file by their names in the diagnostics. Other names differ by the prefix alone."""
+"""Sections of the configuration file, by their names in the diagnostics. All other names differ only by a prefix."""
 
 
 def start(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) -> Server:
@@ -53,7 +53,7 @@ def start(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) ->
 
 
 class Influx(ServerStore):
-    """One database on the server."""
+    """A store in one database on the server."""
 
     own_caveats = (Caveat("log-in-size", "keeps what came in last in its log, uncompressed, which is in its size"),)
 
@@ -82,7 +82,7 @@ class Influx(ServerStore):
         client.drop_database(name)
 
     def create(self) -> None:
-        # Does nothing if it exists.
+        # Does nothing if the database exists.
         self.client.create_database(self.name)
 
     def connect(self) -> Any:
@@ -92,8 +92,8 @@ class Influx(ServerStore):
         return f"InfluxDB {self.client.ping().removeprefix('v')} (influxdb {version('influxdb')})"
 
     def read_settings(self, names: tuple[str, ...]) -> Mapping[str, Value | None]:
-        """Returns the settings in the configuration file, without directories and addresses, and over them what the
-        server reports of `names`: it reports only some."""
+        """Returns the settings in the configuration file, except directories and addresses. The server reports only
+        some of the settings in `names`; a reported value replaces the one from the file."""
         file = self.server.settings if self.server.own else {}
         written = {name: value.strip('"') for name, value in file.items() if not name.endswith(("dir", "-address"))}
         effective = self._diagnostics() if names else {}
@@ -101,7 +101,7 @@ class Influx(ServerStore):
 
     def _diagnostics(self) -> dict[str, str]:
         """Returns the settings that the server reports, by their names in the configuration file."""
-        # The client can't decode this answer in its usual format, MessagePack.
+        # Request JSON, because the client can't decode this answer in its usual format, MessagePack.
         request = {"params": {"q": "SHOW DIAGNOSTICS"}, "headers": {"Accept": "application/json"}}
         (result,) = self.client.request("query", **request).json()["results"]
         return {
@@ -113,7 +113,8 @@ class Influx(ServerStore):
         }
 
     def upkeep(self) -> None:
-        """Waits until the log has been written to the data files, as it is after some minutes without a write."""
+        """Waits until the log has been written to the data files, which the server does some time after the last
+        write."""
         deadline = time.monotonic() + TIMEOUT_SECONDS
         while self.server.own and any(map(_has_data, self._log())):
             if time.monotonic() > deadline:
@@ -124,7 +125,7 @@ class Influx(ServerStore):
         return filesystem.files(self.server.wal / self.name)
 
     def own_files(self) -> Iterable[Path]:
-        # The log holds data that no other file has.
+        # Include the log, which holds data that no other file has.
         return [*filesystem.files(self.server.data / self.name), *self._log()]
 
     @staticmethod
@@ -144,7 +145,7 @@ class Series:
     def __init__(self, engine: Influx, names: Sequence[str]) -> None:
         self._client = engine.connect()
         self._names = names
-        # The form in which answers name a variable.
+        # Answers name a variable in this form.
         self._numbers = {f"pv={_tag(name)}": number for number, name in enumerate(names)}
         self._heads = [f"{MEASUREMENT},pv={_tag(name)} val=" for name in names]
         self._writing = {"db": engine.name, "precision": "ns"}
@@ -166,7 +167,7 @@ class Series:
         )
 
     def _table(self, query: str) -> Any:
-        """Returns the answer as a table; None if it is empty."""
+        """Returns the answer to the query as a table; None if it is empty."""
         from pyarrow import csv
 
         content = self._query(query).content
@@ -196,7 +197,7 @@ class Series:
             try:
                 reader = csv.open_csv(PythonFile(answer.raw, "r"), convert_options=_types())
             except ArrowInvalid:
-                # An empty answer.
+                # The answer is empty.
                 return
             yield from map(self._batch, reader)
 
@@ -224,7 +225,7 @@ def _has_data(log: Path) -> bool:
 
 
 def _tag(value: str) -> str:
-    """Returns a tag's value as the line protocol writes it."""
+    """Returns a tag's value, escaped for the line protocol."""
     for special in (",", "=", " "):
         value = value.replace(special, f"\\{special}")
     return value
@@ -266,6 +267,6 @@ ENGINE = server_engine(
         ),
     ),
     upkeep=Influx.upkeep,
-    # Each takes some seconds.
+    # Each run takes some seconds.
     seldom=Maintenance("its log written to its files", Influx.upkeep, every=30),
 )

@@ -1,8 +1,8 @@
-"""The server InfluxDB 1.x: one of Dyno's own, with its data in its directory, reached by a port of this machine
+"""An InfluxDB 1.x server that Dyno starts. It has its data in its directory and listens on a port of this machine
 alone.
 
-It reads its settings from a file there. Settings that are not here have their defaults. InfluxData, InfluxDB 1.6
-documentation, "Configuration settings" and "Authentication and authorization".
+The server reads its settings from a file in its directory. Settings that this module doesn't set have their defaults.
+Source: InfluxData, InfluxDB 1.6 documentation, "Configuration settings" and "Authentication and authorization".
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from dyno.servers.process import Process, directory
 
 CONFIGURATION, READY = "influxdb.conf", "/ping"
 SETTINGS: Mapping[str, str] = {
-    # By default it reports each start to its vendor.
+    # By default the server reports each start to its vendor.
     "reporting-disabled": "true",
-    # The port for backups, which can't be switched off: a random one.
+    # The port for backups can't be switched off, so use a random one.
     "bind-address": '"127.0.0.1:0"',
     "meta.dir": '"meta"',
     "data.dir": '"data"',
     "data.wal-dir": '"wal"',
-    # Every query and every request would be a line in the log.
+    # Otherwise the log would have a line for every query and every request.
     "data.query-log-enabled": "false",
     "http.log-enabled": "false",
-    # Seconds without a write after which the log is written to the data files. Until then a start reads the whole log
-    # into memory, so that no phase is cold. The default is 10 minutes.
+    # Write the log to the data files after 2 s without a write, instead of 10 minutes. Until then, a server that
+    # starts reads the whole log into memory, so that no phase is cold.
     "data.cache-snapshot-write-cold-duration": '"2s"',
-    # No limit on the size of a batch.
+    # Don't limit the size of a batch.
     "http.max-body-size": "0",
     "http.auth-enabled": "true",
-    # It would write its own metrics into another database every 10 s.
+    # By default the server writes its own metrics into another database every 10 s.
     "monitor.store-enabled": "false",
 }
 PROGRAM = program_option.ServerProgram(
@@ -55,8 +55,8 @@ OURS = (
 
 
 class InfluxDB(Process):
-    """See `dyno.contracts.engine.Server`. `settings` are those of influxdb.conf, as 'section.name', with values in
-    TOML; `path` is the user's program."""
+    """See `dyno.contracts.engine.Server`. `settings` go into influxdb.conf: names are 'section.name', values are
+    TOML. `path` is the user's program."""
 
     def __init__(self, home: Path, settings: Mapping[str, str], path: str = "") -> None:
         self.data, self.wal = home / "data", home / "wal"
@@ -78,7 +78,7 @@ class InfluxDB(Process):
                 raise
 
     def _create_user(self) -> None:
-        """Creates the only user. Until then the server refuses all other requests."""
+        """Creates the only user. Until then, the server refuses all other requests."""
         from http.client import HTTPConnection
 
         query = f"CREATE USER {self.address.user} WITH PASSWORD '{self.address.password}' WITH ALL PRIVILEGES"
@@ -91,7 +91,7 @@ class InfluxDB(Process):
 
 
 def _lines(settings: Mapping[str, str]) -> Iterator[str]:
-    """Yields the lines of the file; settings without a section come first."""
+    """Yields the lines of the configuration file, beginning with settings without a section."""
     sections: dict[str, list[str]] = defaultdict(list)
     for name, value in settings.items():
         section, _, key = name.rpartition(".")

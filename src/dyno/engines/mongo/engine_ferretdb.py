@@ -1,4 +1,5 @@
-"""FerretDB 1.24, MongoDB's protocol over SQLite, by pymongo: a server of Dyno's own, or a user's by its address."""
+"""FerretDB 1.24, which serves MongoDB's protocol from SQLite, through pymongo: a server that Dyno starts, or the
+user's own."""
 
 from __future__ import annotations
 
@@ -16,16 +17,16 @@ from dyno.servers import program_option, set_option
 from dyno.servers.server_engine import server_engine
 from dyno.suites.records.port import FIELDS
 
-# Every commit hands its pages to the kernel. A rollback journal in memory would be cheaper, but with it a reader
-# locks writers out, and FerretDB reads what it is about to write on another connection.
+# Every commit writes its pages to the kernel. A rollback journal in memory would be cheaper, but with it a reader
+# locks writers out, and FerretDB reads on another connection what it is about to write.
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
     Tier.VOLATILE: {"journal_mode": "wal", "synchronous": "off"},
     Tier.PROCESS: {"journal_mode": "wal", "synchronous": "off"},
-    # The log is flushed at each commit: FerretDB's default.
+    # FerretDB's default: the log is flushed at each commit.
     Tier.POWER: {"journal_mode": "wal", "synchronous": "full"},
 }
-# FerretDB holds one of its 100 connections to SQLite for each document that a message replaces until the message is
-# done, and waits for ever if none is left: so a message replaces one document, whatever the number of clients.
+# A message replaces only one document. For each document that a message replaces, FerretDB holds one of its 100
+# SQLite connections until the end of the message, and it waits for ever if none is left.
 REPLACED = 1
 
 
@@ -34,17 +35,18 @@ def start(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) ->
 
 
 def _pragmas(tier: Tier, options: Mapping[str, Value]) -> dict[str, str]:
-    # A negative size is in KiB, and a positive one in pages.
+    # SQLite reads a negative size as KiB, and a positive one as pages.
     return set_option.combined(TIERS[tier], options, cache_size=-int(str(options["cache_mib"])) << 10)
 
 
 class Ferret(DocumentStore):
-    """One database on the server, which is one SQLite file; every client process has a client of its own."""
+    """A store in one database on the server, which is one SQLite file. Every client process has its own pymongo
+    client."""
 
     undeclared = Caveat("declared", "is your own server, which does not tell its tier: it is not proven")
 
     def checkpoint(self) -> None:
-        """Checkpoints SQLite's log, as each thousand pages do: FerretDB has no command for it."""
+        """Checkpoints SQLite's log, as SQLite does after each thousand pages. FerretDB has no command for that."""
         import sqlite3
 
         for file in self.files():
@@ -53,7 +55,7 @@ class Ferret(DocumentStore):
                     connection.execute("PRAGMA wal_checkpoint(RESTART)")
 
     def read_settings(self, names: tuple[str, ...]) -> Mapping[str, Value | None]:
-        # FerretDB does not report SQLite's settings: these are the ones that Dyno gave it.
+        # FerretDB does not report SQLite's settings, so return those that Dyno set.
         return {**_pragmas(self.tier, self.options)} if self.server.own else {}
 
     def own_files(self) -> Iterable[Path]:

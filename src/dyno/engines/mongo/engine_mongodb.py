@@ -1,4 +1,4 @@
-"""MongoDB by pymongo: a server of Dyno's own, or a user's by its address."""
+"""MongoDB through pymongo: a server that Dyno starts, or the user's own."""
 
 from __future__ import annotations
 
@@ -17,16 +17,18 @@ from dyno.servers import program_option
 from dyno.servers.server_engine import server_engine
 from dyno.suites.records.port import FIELDS
 
-# The log of a write waits in the server's memory, and is flushed every 100 ms. A write is either volatile or waits
-# for that flush: there is no wait for the kernel alone. MongoDB Inc., MongoDB Manual, "Journaling".
+# The server flushes the log every 100 ms; until then a log entry is in the server's memory. A write either is
+# volatile or waits for that flush: it can't wait for the kernel alone. Source: MongoDB Inc., MongoDB Manual,
+# "Journaling".
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
     Tier.VOLATILE: {"w": 1, "journal": False},
     Tier.PROCESS: {"w": 1, "journal": True},
     Tier.POWER: {"w": 1, "journal": True},
 }
 CACHE_MIB = 2_048
-"""Changes of a transaction stay in the cache until it ends, and at most a fifth of the cache may be dirty
-(eviction_dirty_trigger of WiredTiger). So the bulk phases need a far larger cache than those of other engines."""
+"""Default size of the server's cache. Changes of a transaction stay in the cache until it ends, and at most a fifth
+of the cache may be dirty (eviction_dirty_trigger of WiredTiger). So the bulk phases need a far larger cache than in
+other engines."""
 
 
 def start(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) -> Server:
@@ -34,7 +36,7 @@ def start(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) ->
 
 
 class Mongo(DocumentStore):
-    """One database on the server; every client process has a client of its own."""
+    """A store in one database on the server. Every client process has its own pymongo client."""
 
     @property
     def concern(self) -> Mapping[str, Any]:
@@ -63,7 +65,7 @@ class Mongo(DocumentStore):
         }
 
     def own_files(self) -> Iterable[Path]:
-        """Returns the files of its collection and indexes. The journal and the oplog are not among them."""
+        """Returns the files of the store's collection and indexes. The journal and the oplog are not included."""
         return [path for path in filesystem.files(self.server.data / self.name) if path.suffix == ".wt"]
 
     def caveats(self) -> Iterable[Caveat]:
@@ -80,7 +82,7 @@ class Mongo(DocumentStore):
 
 
 def _cache_mib(client: Any) -> int | None:
-    """Returns the size of the cache as the server reports it; None if it doesn't."""
+    """Returns the size of the cache; None if the server doesn't report it."""
     limit = (
         client.admin.command("serverStatus").get("wiredTiger", {}).get("cache", {}).get("maximum bytes configured")
     )

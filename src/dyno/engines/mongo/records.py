@@ -1,8 +1,8 @@
-"""The port `records` on a collection of documents, by pymongo.
+"""The port `records` on a collection of documents, through pymongo.
 
-A record is a document of five fields. Two of them are the indexed values, because the server can't index a reversed
-field. Its `_id` is a string made of name and location that sorts as the two do; the server compares strings by their
-bytes.
+A record is a document of five fields. Two fields are the indexed values, because the server can't index a reversed
+field. The `_id` is a string made of name and location, which sorts like the pair: the server compares strings by
+their bytes.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from dyno.suites.records.sql import batches
 
 COLLECTION = "records"
 FIELDS = {"_id": 0, "name": 1, "location": 1, "stub": 1}
-"""Projection of a read: the answer is the record."""
+"""Projection of a read, which returns exactly the record."""
 BATCH = 1_000
-"""Most documents in one message: as many as the tables of SQL servers handle together."""
+"""Maximum number of documents in one message, the same as the batch size of SQL tables."""
 
 Session = Any
-"""A session of pymongo in a transaction; None without a transaction."""
+"""A session of pymongo during a transaction; None outside of transactions."""
 
 
 def document(record: Record, indexed: bool) -> dict[str, str]:
@@ -32,12 +32,12 @@ def document(record: Record, indexed: bool) -> dict[str, str]:
 
 
 def record(document: dict[str, str]) -> Record:
-    """Returns the record of a whole document."""
+    """Returns the record that a document contains."""
     return {"name": document["name"], "location": document["location"], "stub": document["stub"]}
 
 
 class DocumentReader(Reader):
-    """Reads in the session's transaction, or each read by itself."""
+    """Reads in the session's transaction. Without a session, each read is independent."""
 
     def __init__(self, collection: Any, session: Session = None) -> None:
         self._collection, self._session = collection, session
@@ -64,17 +64,17 @@ class DocumentReader(Reader):
 
         def scan(key: Key) -> list[Record]:
             query = {"_id": {"$gte": identity(*key)}}
-            # With a batch size over the limit, all are in one answer.
+            # Because the batch size exceeds the limit, one answer has all documents.
             return list(find(query, FIELDS, sort=[("_id", 1)], limit=count, batch_size=count + 1, session=session))
 
         return scan
 
 
 class DocumentRecords:
-    """See `dyno.suites.records.port.Records`. `transaction` begins one and yields its session, or None if the server
-    has no transactions: then every message is written by itself.
+    """See `dyno.suites.records.port.Records`. `transaction` begins a transaction and yields its session. It yields
+    None if the server has no transactions, so that each message is written independently.
 
-    One record is written by a single message, which is atomic without a transaction. `replaced` is the number of
+    A single record is written by a single message, which is atomic without a transaction. `replaced` is the number of
     documents that one message may replace.
     """
 
@@ -128,7 +128,7 @@ class DocumentRecords:
         return None if old is None else record(old)
 
     def _replace(self, batch: list[Record], session: Session) -> list[Record | None]:
-        """Inserts the records that don't exist, replaces the others, and returns the old records."""
+        """Inserts the records that don't exist and replaces the others; returns the old records."""
         from pymongo import ReplaceOne
 
         keys = [(new["name"], new["location"]) for new in batch]
@@ -156,23 +156,23 @@ class DocumentRecords:
                     existing = _existing(self._collection, batch, session)
                     gone = [identity(*key) for key in existing]
                     self._collection.delete_many({"_id": {"$in": gone}}, session=session)
-                    # Only the first mention of a key deletes it.
+                    # If a key occurs several times, only its first occurrence deletes the record.
                     deleted += [existing.pop(key, None) is not None for key in batch]
         return deleted
 
     def close(self) -> None:
-        """Does nothing: the connection is the engine's."""
+        """Does nothing, because the engine closes the connection."""
 
 
 def _existing(collection: Any, keys: Sequence[Key], session: Session) -> dict[Key, Record]:
-    """Returns the records of these keys that exist, by one query."""
+    """Returns the existing records with these keys, by one query."""
     query = {"_id": {"$in": [identity(*key) for key in dict.fromkeys(keys)]}}
     records = collection.find(query, FIELDS, batch_size=len(keys) + 1, session=session)
     return {(one["name"], one["location"]): one for one in records}
 
 
 def _ahead(items: Iterable[Any]) -> tuple[list[Any], Iterable[Any]]:
-    """Returns the first two items, which tell whether there are several, and an iterator over all."""
+    """Returns the first two items, to tell whether there are several, and an iterator over all items."""
     rest = iter(items)
     first = list(islice(rest, 2))
     return first, chain(first, rest)

@@ -1,9 +1,10 @@
-"""The server FerretDB 1.24 over its SQLite backend: one of Dyno's own, reached by a socket in its directory that no
+"""A FerretDB 1.24 server with its SQLite backend that Dyno starts. It listens on a socket in its directory, which no
 other user may enter.
 
-One database is one SQLite file. The URL of the directory has pragmas for every connection; without them, FerretDB
-1.24 has journal_mode=wal and SQLite's default synchronous=full. FerretDB Inc., FerretDB 1.24 documentation,
-"Configuration flags", and its `internal/backends/sqlite`."""
+Each database is one SQLite file. The URL of the directory has pragmas for every connection; without them, FerretDB
+1.24 has journal_mode=wal and SQLite's default synchronous=full. Source: FerretDB Inc., FerretDB 1.24 documentation,
+"Configuration flags", and its `internal/backends/sqlite`.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ PINNED = Program(
         sum="h1:7WJmezL48Bj9bYWnhT/bEJgX5gjT5s7LFdHTqkN25rA=",
         package="./cmd/ferretdb",
         least="1.22",
-        # FerretDB's own build writes these; without a version the program does not start.
+        # FerretDB's own build writes these files. Without a version, the program does not start.
         files={
             "build/version/version.txt": "v1.24.0",
             **{f"build/version/{name}.txt": "unknown" for name in ("commit", "branch", "package")},
@@ -32,7 +33,7 @@ PINNED = Program(
     ),
 )
 BUSY_MS = 10_000
-"""Time that a connection waits for another's write lock: FerretDB's default."""
+"""Milliseconds that a connection waits for another connection's write lock: FerretDB's default."""
 PROGRAM = program_option.ServerProgram(
     "FerretDB server",
     r"version: v(\d[\d.]*)",
@@ -47,7 +48,7 @@ PROGRAM = program_option.ServerProgram(
 
 
 class FerretDB(Process):
-    """See `dyno.contracts.engine.Server`. `pragmas` are SQLite's, of every connection; `path` is the user's
+    """See `dyno.contracts.engine.Server`. `pragmas` are SQLite pragmas for every connection; `path` is the user's
     program."""
 
     def __init__(self, home: Path, pragmas: Mapping[str, str], path: str = "") -> None:
@@ -59,7 +60,7 @@ class FerretDB(Process):
         query = "&".join(f"_pragma={name}({value})" for name, value in every.items())
         words = [
             "--handler=sqlite",
-            # A relative path: an absolute one may have characters that a URL can't contain.
+            # Use a relative path, because an absolute one may have characters that a URL can't contain.
             f"--sqlite-url=file:data/?{query}",
             "--listen-addr=",
             f"--listen-unix={self.path}",
@@ -73,6 +74,6 @@ class FerretDB(Process):
     def start(self) -> None:
         directory(self.home)
         self.data.mkdir(exist_ok=True)
-        # A killed server leaves its socket, and a new one can't listen on it.
+        # A killed server leaves its socket, on which a new one can't listen.
         self.path.unlink(missing_ok=True)
         super().start()

@@ -1,7 +1,9 @@
-"""The server MongoDB: a mongod of Dyno's own, reached by a socket in its directory that no other user may enter.
+"""A MongoDB server that Dyno starts: a mongod that listens on a socket in its directory, which no other user may
+enter.
 
-It is the only member of a replica set, because transactions need one. The client requests the tier with each write.
-Settings that are not here have their defaults. MongoDB Inc., MongoDB Manual, "mongod" and "mongod Parameters".
+The server is the only member of a replica set, because transactions need a replica set. The client requests the tier
+with each write. Settings that this module doesn't set have their defaults. Source: MongoDB Inc., MongoDB Manual,
+"mongod" and "mongod Parameters".
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ SET = "dyno"
 PARAMETERS = {
     # A transaction may take as long as its phase. The default is 60 s.
     "transactionLifetimeLimitSeconds": 86_400,
-    # By default it waits 15 s for another member to take over.
+    # By default, shutdown waits 15 s for another member to take over.
     "shutdownTimeoutMillisForSignaledShutdown": 0,
 }
 
@@ -37,12 +39,12 @@ class MongoDB(Process):
 
     def __init__(self, home: Path, cache_mib: int, path: str = "") -> None:
         self.data = home / "data"
-        # The default name of its socket for this port, so that it makes no second one elsewhere.
+        # Use mongod's default name for this port. Otherwise it would create a second socket elsewhere.
         self.path = socket(home / "mongodb-27017.sock")
-        # Not the other members of its replica set.
+        # Connect directly: the client need not look for other members of the replica set.
         self.address = f"mongodb://{quote(str(self.path), safe='')}/?directConnection=true"
         words = [word for name, value in PARAMETERS.items() for word in ("--setParameter", f"{name}={value}")]
-        # Each database has a directory of its own, so that its files can be counted.
+        # Give each database its own directory, so that its files can be counted.
         words += ["--dbpath", str(self.data), "--directoryperdb", "--replSet", SET, "--bind_ip", str(self.path)]
         words += ["--unixSocketPrefix", str(home), "--wiredTigerCacheSizeGB", str(cache_mib / 1024)]
         super().__init__([PROGRAM.executable(path), *words], home, lambda: accepts(self.path))
@@ -65,7 +67,7 @@ class MongoDB(Process):
 
 
 def _await_primary(client: Any) -> None:
-    """Waits until the server has elected itself: before that it refuses writes."""
+    """Waits until the server has elected itself primary. Before that it refuses writes."""
     deadline = time.monotonic() + READY_SECONDS
     while not client.admin.command("hello").get("isWritablePrimary"):
         if time.monotonic() > deadline:

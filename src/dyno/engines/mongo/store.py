@@ -1,4 +1,4 @@
-"""The store of engines with MongoDB's protocol: a database that pymongo reaches."""
+"""Base of the engines with MongoDB's protocol: a store that is a database, reached through pymongo."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from dyno.servers.server_engine import ServerStore
 SCHEMES = ("mongodb", "mongodb+srv")
 UNAUTHORIZED = 13
 TIMEOUT_MS = 5_000
-"""Time that the client searches for a server that answers. The default is 30 s."""
+"""Milliseconds that the client searches for a server that answers. The default is 30 s."""
 
 
 class DocumentStore(ServerStore):
-    """One database on the server."""
+    """A store in one database on the server."""
 
     @property
     def concern(self) -> Mapping[str, Any]:
@@ -62,7 +62,7 @@ class DocumentStore(ServerStore):
     def settings(self) -> Mapping[str, Value | None]:
         import bson
 
-        # Whether pymongo's C extension encodes documents, or Python.
+        # Report whether pymongo encodes documents in its C extension or in Python.
         return {**super().settings(), "bson": "C" if bson.has_c() else "Python"}
 
     @staticmethod
@@ -75,15 +75,16 @@ class DocumentStore(ServerStore):
 
 
 def connect(server: Any, **settings: Any) -> Any:
-    """Returns a client of the server that has been answered. Raises Refused. The client never retries: an operation
-    that fails is counted as failed."""
+    """Returns a client after a first successful request to the server. Raises Refused. The client never retries: a
+    failed operation is counted as failed."""
     from pymongo import MongoClient
     from pymongo.errors import PyMongoError
 
     client: Any = None
     try:
         with warnings.catch_warnings():
-            # pymongo only warns of an unknown option: `tsl=true` would be a connection without TLS.
+            # pymongo only warns of unknown options, so a typing error such as `tsl=true` would give a connection
+            # without TLS.
             warnings.filterwarnings("error", "Unknown option", UserWarning)
             client = MongoClient(
                 server.address, retryWrites=False, retryReads=False, serverSelectionTimeoutMS=TIMEOUT_MS, **settings
@@ -97,6 +98,6 @@ def connect(server: Any, **settings: Any) -> Any:
 
 
 def error_text(error: Exception) -> str:
-    """Returns pymongo's message in one line, without its description of the topology."""
+    """Returns pymongo's message in one line, without the description of the topology."""
     text = " ".join(str(error).split()).partition(" (configured timeouts")[0].partition(", Timeout:")[0]
     return mask_password(text)

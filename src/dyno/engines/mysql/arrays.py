@@ -12,7 +12,7 @@ from dyno.engines.mysql.client import load
 from dyno.suites.arrays import columns, sql
 from dyno.suites.arrays.port import KEY, NAMES, Change, Chunk
 
-# The types of the published table.
+# The types are those of the published table.
 TYPES = {
     "id": "BIGINT UNSIGNED NOT NULL",
     "double": "DOUBLE NOT NULL",
@@ -30,7 +30,7 @@ LOAD = (
 class Arrays(sql.CursorArrays):
     """See `dyno.suites.arrays.port.Arrays`."""
 
-    # As doubles: the mean of integers would be a decimal with four digits.
+    # Cast to double, because the mean of integers would be a decimal with four digits.
     mean, deviation = "AVG(CAST({} AS DOUBLE))", "STDDEV_POP(CAST({} AS DOUBLE))"
 
     def __init__(self, engine: Any) -> None:
@@ -47,11 +47,12 @@ class Arrays(sql.CursorArrays):
         count = len(next(iter(chunk.values())))
         loaded = load(self._connection, LOAD, columns.csv(chunk))
         if loaded != count:
-            # Rows that can't be loaded are skipped with a warning.
+            # The server skips rows that it can't load, with only a warning.
             raise ValueError(f"{loaded} of {count} rows were loaded")
 
     def update(self, change: Change) -> None:
-        """Joins the table with the rows as JSON: one round trip, instead of one for each row."""
+        """Updates rows by joining the table with the new values as JSON: one round trip instead of one for each
+        row."""
         lists = [sql.keys(change), *(values.tolist() for values in change.values.values())]
         kinds = ", ".join(f"{name} DOUBLE PATH '$[{at}]'" for at, name in enumerate(change.values, 1))
         changed = ", ".join(f"{sql.TABLE}.{name} = chunk.{name}" for name in change.values)

@@ -1,4 +1,4 @@
-"""A connection to MariaDB or MySQL: by PyMySQL, or by the C extension of MySQL Connector/Python.
+"""Connections to MariaDB or MySQL, through PyMySQL or the C extension of MySQL Connector/Python.
 
 Both libraries insert escaped values into the text of a statement.
 """
@@ -25,17 +25,17 @@ from dyno.servers import user_server
 CLIENTS = ("pymysql", "c", NATIVE_CLIENT)
 PORT = 3306
 ARGUMENTS = ("unix_socket", "ssl_ca")
-"""Arguments that the query of a URL may have."""
+"""Arguments that the query part of a URL may have."""
 CHARSET = "utf8mb4"
 COM_STMT_PREPARE = 0x16
 SECONDS = 10
-"""Timeout of connecting."""
-# Later versions of the connector need OpenSSL 3.2 in the process. That is Python's, and Debian 12 has an older one.
+"""Timeout of connecting, in seconds."""
+# Later versions of the connector need OpenSSL 3.2. The process has Python's OpenSSL, which is older on Debian 12.
 REQUIRES = ("PyMySQL>=1.1", "mysql-connector-python>=9,<10")
 
 
 class Client:
-    """One connection, by PyMySQL's cursors. A statement outside a transaction is committed at once."""
+    """A connection through PyMySQL's cursors. A statement outside a transaction is committed at once."""
 
     def __init__(self, address: Mapping[str, Any], loading: bool) -> None:
         import pymysql
@@ -47,8 +47,8 @@ class Client:
         self._run = self._cursor.execute
 
     def execute(self, statement: str, values: Sequence[str | int] = ()) -> Any:
-        """Returns an object with `fetchone`, `fetchall` and `rowcount`, valid until the next statement. %s stands for
-        a value."""
+        """Runs a statement, in which %s stands for a value. Returns an object with `fetchone`, `fetchall` and
+        `rowcount`, which is valid until the next statement."""
         self._run(statement, values)
         return self._cursor
 
@@ -61,8 +61,8 @@ class Client:
         return row
 
     def streamed(self, statement: str, count: int) -> Iterator[Sequence[tuple[Any, ...]]]:
-        """Yields `count` rows at a time, without reading all of them into memory. Until the end the connection can't
-        be used for anything else."""
+        """Yields `count` rows at a time, without reading all of them into memory. Until the end, the connection can't
+        be used for other statements."""
         from pymysql.cursors import SSCursor
 
         with self._connection.cursor(SSCursor) as cursor:
@@ -80,15 +80,16 @@ class Client:
 
     @property
     def library(self) -> str:
-        """Name and version of the library."""
+        """Name and version of the client library."""
         return f"PyMySQL {version('pymysql')}"
 
 
 class Native(Client):
-    """By PyMySQL, until native load takes the socket: see `Exchange`. Its statements are prepared."""
+    """A connection through PyMySQL until native load takes its socket: see `Exchange`. Native load uses prepared
+    statements."""
 
     def __init__(self, address: Mapping[str, Any], loading: bool) -> None:
-        # Where the server offers TLS, PyMySQL uses it by default.
+        # If the server offers TLS, PyMySQL uses it by default.
         super().__init__(address if "ssl_ca" in address else {**address, "ssl_disabled": True}, loading)
         connection = self._connection._sock
         self.exchange = Exchange("mysql", connection.fileno(), hasattr(connection, "cipher"))
@@ -107,14 +108,15 @@ class Native(Client):
         return row
 
     def _prepared(self, statement: str) -> int:
-        """Returns the server's number of the prepared statement. PyMySQL has no method for it."""
+        """Returns the server's number of the prepared statement. Sends the request itself, because PyMySQL has no
+        method for that."""
         number = self._statements.get(statement)
         if number is None:
             connection = self._connection
             connection._execute_command(COM_STMT_PREPARE, statement.replace("%s", "?"))
             _, number, columns, parameters = struct.unpack_from("<BIHH", connection._read_packet().get_all_data())
             for count in (parameters, columns):
-                # Definitions, and a packet that ends them.
+                # Skip the definitions, and the packet after the last one.
                 for _ in range(count + 1 if count else 0):
                     connection._read_packet()
             self._statements[statement] = number
@@ -122,11 +124,13 @@ class Native(Client):
 
 
 class Thin(Client):
-    """See `Client`: by the C extension, without the connector's cursors, which are written in Python."""
+    """A connection through the C extension, without the connector's cursors, which are written in Python. See
+    `Client`."""
 
     def __init__(self, address: Mapping[str, Any], loading: bool) -> None:
         try:
-            # Loads Python's OpenSSL, half of which `hashlib` has loaded: the extension's own copy conflicts with it.
+            # Load all of Python's OpenSSL first, because the extension's own copy conflicts with it. `hashlib` has
+            # loaded only half of it.
             import ssl  # noqa: F401
 
             import _mysql_connector
@@ -140,13 +144,13 @@ class Thin(Client):
             use_unicode=True,
             charset_name=CHARSET,
             connection_timeout=SECONDS,
-            # Has the plugin for MariaDB's way of authentication.
+            # This directory has the plug-in for MariaDB's authentication method.
             plugin_dir=str(Path(_mysql_connector.__file__).parent / "mysql" / "vendor" / "plugin"),
         )
-        # By default the extension uses no TLS, and PyMySQL uses TLS if the server has it.
+        # By default the extension uses no TLS, while PyMySQL uses TLS if the server has it.
         connection.connect(**{"ssl_disabled": False, **address}, local_infile=int(loading))
         connection.autocommit(True)
-        # The library requests a collation that MariaDB does not know, and would get latin1.
+        # The library requests a collation that MariaDB does not know, so the connection would get latin1.
         connection.query(f"SET NAMES {CHARSET}".encode())
         self._connection = connection
         self._query, self._quoted, self._row = connection.query, connection.convert_to_mysql, connection.fetch_row
@@ -198,8 +202,8 @@ class Thin(Client):
 
 
 def load(client: Client, statement: str, content: Any) -> int:
-    """Loads a file by LOAD DATA, which both vendors recommend for many rows; returns the number of rows. `statement`
-    has {path} for the path of the file, which is in memory."""
+    """Loads rows by LOAD DATA, which both vendors recommend for many rows; returns the number of rows. The rows are
+    in a file in memory, whose path replaces {path} in `statement`."""
     with os.fdopen(os.memfd_create("rows"), "wb") as file:
         file.write(memoryview(content))
         file.flush()
@@ -207,35 +211,36 @@ def load(client: Client, statement: str, content: Any) -> int:
 
 
 def missing_client(client: str, remedy: str) -> str | None:
-    """Returns the library that this client lacks, with the command that installs it; None if none is missing."""
+    """Returns that the client's library is missing, with the command that installs it; None if it isn't."""
     missing = client == "c" and importlib.util.find_spec("_mysql_connector") is None
     return f"needs MySQL Connector/Python for client=c: {remedy}" if missing else None
 
 
 def connect(server: Any, client: str, loading: bool = False) -> Client:
-    """Returns a connection to the server. `loading`: it may load files of the client. Raises Refused."""
+    """Returns a connection to the server. If `loading`, it may load files of the client. Raises Refused."""
     address = server.address
     try:
         connection = {"c": Thin, NATIVE_CLIENT: Native}.get(client, Client)(address, loading)
         if "ssl_ca" in address and not connection.encrypted:
-            # PyMySQL before 1.2, and the extension, go on without TLS if the server has none.
+            # Without TLS on the server, PyMySQL before 1.2 and the extension connect unencrypted.
             connection.close()
             raise ConnectionError("the server has no TLS, which ssl_ca asks for")
         return connection
     except Refused:
         raise
     except Exception as error:
-        # Each library has its own errors, and PyMySQL raises a RuntimeError for a password that it can't encrypt.
+        # Catch everything: each library has its own errors, and PyMySQL raises a RuntimeError for a password that it
+        # can't encrypt.
         raise user_server.unreachable(server, error_text(error)) from None
 
 
 def error_text(error: Exception) -> str:
-    """Returns the message of an error of either library in one line, without its number."""
+    """Returns an error message of either library in one line, without the error number."""
     return " ".join(str(error.args[-1] if error.args else error).split())
 
 
 def parse_address(url: str) -> dict[str, Any]:
-    """Returns the arguments with which both libraries connect to the server of that URL. Raises Refused."""
+    """Returns the arguments with which both libraries connect to the server at this URL. Raises Refused."""
     parts = urlsplit(url)
     arguments = dict(parse_qsl(parts.query))
     if unknown := [name for name in arguments if name not in ARGUMENTS]:
@@ -246,6 +251,6 @@ def parse_address(url: str) -> dict[str, Any]:
         ("database", unquote(parts.path.strip("/"))),
     )
     host = {} if "unix_socket" in arguments else {"host": parts.hostname or "localhost", "port": parts.port or PORT}
-    # A named authority has to be verified.
+    # If the user names a certificate authority, verify the server's certificate.
     checked = {"ssl_verify_cert": True} if "ssl_ca" in arguments else {}
     return {**host, **arguments, **checked, **{name: value for name, value in optional if value}}

@@ -1,4 +1,4 @@
-"""MariaDB by PyMySQL: a server of Dyno's own, alone or in a Galera cluster, or a user's by its address."""
+"""MariaDB through PyMySQL: a server or Galera cluster that Dyno starts, or the user's own server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""MySQL by PyMySQL: a server of Dyno's own, or a user's by its address."""
+"""MySQL through PyMySQL: a server that Dyno starts, or the user's own."""
 
 from __future__ import annotations
 

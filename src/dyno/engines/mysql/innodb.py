@@ -1,4 +1,4 @@
-"""The engine that MariaDB and MySQL share: a database with InnoDB tables."""
+"""The common engine of MariaDB and MySQL: a database with InnoDB tables."""
 
 from __future__ import annotations
 
@@ -34,12 +34,13 @@ PORTS: Mapping[str, PortSpec] = {
     ),
 }
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
-    # A commit returns while its log is in the server's memory, which is written and flushed about once a second.
+    # A commit returns while its log is still in the server's memory. The server writes and flushes it about once a
+    # second.
     Tier.VOLATILE: {"innodb_flush_log_at_trx_commit": 0, "innodb_doublewrite": "OFF"},
-    # The log is handed to the kernel at each commit, and a thread of the server flushes it about once a second.
-    # The doublewrite buffer stays on: SIGKILL may interrupt the write of a page of 16 KiB.
+    # Each commit writes its log to the kernel, and a thread of the server flushes it about once a second. The
+    # doublewrite buffer stays on, because SIGKILL may interrupt the write of a page of 16 KiB.
     Tier.PROCESS: {"innodb_flush_log_at_trx_commit": 2, "innodb_doublewrite": "ON"},
-    # The log is written at each commit, by default without the page cache on MariaDB, and flushed (fdatasync).
+    # Each commit writes and flushes (fdatasync) its log. By default, MariaDB writes it without the page cache.
     Tier.POWER: {"innodb_flush_log_at_trx_commit": 1, "innodb_doublewrite": "ON"},
 }
 SHOWN = (
@@ -48,10 +49,10 @@ SHOWN = (
     *("innodb_buffer_pool_size", "innodb_page_size", "innodb_use_native_aio", "log_bin", "sync_binlog"),
     *("max_allowed_packet", "performance_schema", "query_cache_type", "transaction_isolation", "version_comment"),
 )
-"""Settings that decide speed or durability; each server has most of them."""
+"""Settings that decide speed or durability. Each server has most of them."""
 FLUSHED, HANDED_OVER, EVERY = ("1", "3"), ("1", "2", "3"), ("0", "1", "2", "3")
-"""Values of innodb_flush_log_at_trx_commit with which a commit flushes its log, hands it to the kernel, or
-neither."""
+"""Values of innodb_flush_log_at_trx_commit: those with which a commit flushes its log, those with which it at least
+hands the log to the kernel, and all values."""
 DOUBLEWRITE_OFF = ("OFF", "DETECT_ONLY")
 NO_FLUSH = ("nosync", "littlesync")
 DURABILITY = (
@@ -59,10 +60,10 @@ DURABILITY = (
 )
 """Settings that decide the tier."""
 NEVER = ("debug-no-sync", "innodb-flush-log-at-timeout", "sync-binlog")
-"""Settings that could break a tier, in addition to the tiers' own."""
+"""Settings that could break a tier, besides those that a tier sets."""
 DATABASE_DENIED = 1044
 DENIED = (1142, 1143, 1227, 1370, 1698)
-"""Errors that name the missing right: on a table, a column, a routine, a user, or a global one."""
+"""Numbers of the errors that name a missing right: on a table, a column, a routine, a user, or a global one."""
 CACHE_MIB = 256
 NODES = "nodes"
 REPLICATED = ("wsrep_slave_threads", "wsrep_sync_wait", "wsrep_certify_nonpk", "binlog_format")
@@ -77,19 +78,19 @@ def refuse(tier: Tier, options: Mapping[str, Value]) -> str | None:
 
 
 def _nodes(options: Mapping[str, Value]) -> int:
-    # MySQL has no such option.
+    # MySQL's engine has no such option.
     return int(str(options.get(NODES, 1)))
 
 
 FIRST_PAGE = Caveat(
     "first-page", "may find a table corrupt after a cut of power that has torn its first page: seen of 10.11.19"
 )
-"""See docs/crash.md. All other pages are restored from the doublewrite buffer."""
+"""Caveat of the tier `power`; see docs/crash.md. All pages but the first are restored from the doublewrite buffer."""
 
 
 class InnoDB(ServerStore):
-    """One database on the server; every client has a connection of its own. `product` is the server that the engine
-    is named after."""
+    """A store in one database on the server. Every client has its own connection. `product` is the server that the
+    engine is named after."""
 
     shown = SHOWN
     own_caveats = (
@@ -117,13 +118,13 @@ class InnoDB(ServerStore):
         self.client.execute(f"CREATE DATABASE IF NOT EXISTS {self.name}")
 
     def connect(self, loading: bool = False) -> Client:
-        """Returns a connection whose statements are about this store. `loading`: it may load files of the client."""
+        """Returns a connection to this store's database. If `loading`, it may load files of the client."""
         connection = connect(self.server, str(self.options["client"]), loading)
         connection.execute(f"USE {self.name}")
         return connection
 
     def connection_arguments(self) -> Mapping[str, str]:
-        """Returns socket, user and database for a program whose statements are about this store. Raises Refused for a
+        """Returns socket, user and database, so that another program can work in this store. Raises Refused for a
         user's server, whose password is not passed to other programs."""
         if not self.server.own:
             raise Refused("outside tools are let loose on servers of Dyno's own alone: leave url out")
@@ -134,7 +135,7 @@ class InnoDB(ServerStore):
         return dict(self.client.execute("SHOW GLOBAL VARIABLES").fetchall())
 
     def _server_version(self) -> tuple[str, str]:
-        """Returns the product that answers, and its version."""
+        """Returns the product and the version of the server that answers."""
         (text,) = self.client.execute("SELECT VERSION()").fetchone() or ("",)
         return (MARIADB, text.split("-")[0]) if MARIADB in text else (MYSQL, text)
 
@@ -167,7 +168,7 @@ class InnoDB(ServerStore):
             return f"innodb_doublewrite={doublewrite}"
         if tier is Tier.POWER and settings["innodb_flush_method"] in NO_FLUSH:
             return f"innodb_flush_method={settings['innodb_flush_method']}"
-        # After a power cut, InnoDB's recovery rolls back what is missing in the binary log.
+        # After a power cut, InnoDB's recovery rolls back transactions that are missing in the binary log.
         if tier is Tier.POWER and settings["log_bin"] == "ON" and settings["sync_binlog"] != "1":
             return f"log_bin=ON and sync_binlog={settings['sync_binlog']}"
         return None
@@ -177,13 +178,14 @@ class InnoDB(ServerStore):
         self.client.execute("SET GLOBAL innodb_log_checkpoint_now = ON").fetchall()
 
     def upkeep(self) -> None:
-        """Makes statistics of its tables. Without them the server guesses until it makes some in the background."""
+        """Makes statistics of the store's tables. Otherwise the server guesses until it makes them in the
+        background."""
         for (name,) in self.client.execute(f"SHOW TABLES FROM {self.name}").fetchall():
             self.client.execute(f"ANALYZE TABLE {self.name}.{name}").fetchall()
 
     def own_files(self) -> Iterable[Path]:
-        """Returns the files of its tables and indexes on all nodes. The logs, whose size depends on other things, are
-        not among them."""
+        """Returns the files of the store's tables and indexes on all nodes. Logs are not included, because their size
+        depends on other things."""
         nodes = self.server.nodes if self._cluster else [self.server]
         return chain.from_iterable((node.data / self.name).iterdir() for node in nodes)
 
@@ -199,7 +201,7 @@ class InnoDB(ServerStore):
 
     @staticmethod
     def missing_right(error: Exception) -> str | None:
-        # Both libraries have the server's number, in different places.
+        # Both libraries keep the server's error number, in different places.
         number = getattr(error, "errno", error.args[0] if error.args else None)
         if number == DATABASE_DENIED:
             return f"on databases called dyno_% ({error_text(error)})"
@@ -207,7 +209,7 @@ class InnoDB(ServerStore):
 
     @classmethod
     def removal(cls, name: str, address: Any) -> str:
-        # MariaDB's client also has the name and the flags of MySQL's.
+        # MariaDB's client can also be called by the name and with the flags of MySQL's client.
         flags = {"unix_socket": "--socket", "host": "--host", "port": "--port", "user": "--user"}
         words = [f"{flag}={address[key]}" for key, flag in flags.items() if key in address]
         return shlex.join(["mysql", *words, "--password", "-e", f"DROP DATABASE {name}"])
@@ -222,7 +224,7 @@ def _start(product: str, home: Path, tier: Tier, options: Mapping[str, Value], c
 
 
 def declaration(product: str, *schemes: str, options: tuple[Setting, ...] = (), **fields: Any) -> EngineSpec:
-    """Returns the declaration of the engine for MariaDB or MySQL."""
+    """Returns the declaration of the engine for MariaDB or MySQL. `schemes` are those of a user's server."""
 
     def needs(options: Mapping[str, Value]) -> str | None:
         cluster = server_galera.missing() if _nodes(options) > 1 else None

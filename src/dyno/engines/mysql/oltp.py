@@ -1,4 +1,4 @@
-"""The port `transactions` on MariaDB: sysbench works in the database of the store."""
+"""The port `transactions` on MariaDB: sysbench works in the store's database."""
 
 from __future__ import annotations
 

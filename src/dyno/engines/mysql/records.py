@@ -16,8 +16,8 @@ STATEMENTS = Statements("%s")
 SCAN = (
     f"SELECT {FIELDS} FROM records WHERE name = %s AND location >= %s OR name > %s ORDER BY name, location LIMIT %s"
 )
-"""The same as `(name, location) >= (…)`, for which both servers would read the table from its start. This is a range
-of the primary key."""
+"""The condition is equivalent to `(name, location) >= (…)`, for which both servers would read the table from its
+start. In this form it is a range of the primary key."""
 INSERT = f"INSERT INTO records ({FIELDS}) VALUES"
 REPLACE = "ON DUPLICATE KEY UPDATE stub = VALUES(stub)"
 PUT = """
@@ -29,16 +29,16 @@ BEGIN
     INSERT INTO records (name, location, stub) VALUES (a, b, c) ON DUPLICATE KEY UPDATE stub = c;
     COMMIT;
 END"""
-"""Replaces a record and returns the old one, in one round trip instead of four."""
+"""Procedure that replaces a record and returns the old one, in one round trip instead of four."""
 ROUTINES = "SELECT COUNT(*) FROM information_schema.routines WHERE routine_schema = DATABASE()"
 BINARY = ("utf8mb4_nopad_bin", "utf8mb4_0900_bin")
-"""MariaDB's and MySQL's collation by the bytes of UTF-8, trailing blanks included."""
+"""MariaDB's and MySQL's collation that compares the bytes of UTF-8, including trailing blanks."""
 ESCAPED_BYTES = 8
-"""Most bytes of a character in a statement: four in UTF-8, each of which may be escaped."""
+"""Maximum number of bytes of a character in a statement: four in UTF-8, each of which may be escaped."""
 
 
 class Reader(SqlReader):
-    """See `SqlReader`; its scan differs."""
+    """See `SqlReader`. The scan has a different condition."""
 
     def scanner(self, count: int) -> Callable[[Key], list[Record]]:
         execute = self._execute
@@ -51,7 +51,8 @@ class Reader(SqlReader):
 
 
 class Table(RecordTable):
-    """Many records are inserted by statements of many rows, and read and deleted by a list of their keys."""
+    """The port `records`. Many records are inserted by statements with many rows, and read and deleted by a list of
+    keys."""
 
     batch = BATCH
 
@@ -66,7 +67,7 @@ class Table(RecordTable):
         text, long = f"VARCHAR(255) {order}", f"LONGTEXT {order}"
         columns = ", ".join(_columns(text, long, indexed))
         execute(f"CREATE TABLE IF NOT EXISTS records ({columns}) ENGINE=InnoDB")
-        # Not all versions know IF NOT EXISTS for procedures. No other client creates the store at the same time.
+        # Not all versions know IF NOT EXISTS for procedures. No other client creates this store at the same time.
         if execute(ROUTINES).fetchone()[0] == 0:
             execute(PUT.format(text=text, long=long))
 
@@ -128,7 +129,7 @@ def _columns(text: str, long: str, indexed: bool) -> Iterator[str]:
     yield f"location {text} NOT NULL"
     yield f"stub {long} NOT NULL"
     yield "PRIMARY KEY (name, location)"
-    # Virtual columns, stored in the index only: MariaDB can't index an expression.
+    # Use virtual columns, which are stored in the index only, because MariaDB can't index an expression.
     for index in INDEXES if indexed else ():
         yield f"{index} {text} AS (REVERSE({index.removeprefix('rev_')})) VIRTUAL"
         yield f"INDEX by_{index} ({index})"

@@ -1,5 +1,5 @@
-"""The port `series` on MariaDB and MySQL, whose statements are alike: a table clustered on variable and time, loaded
-by LOAD DATA with REPLACE."""
+"""The port `series` on MariaDB and MySQL, whose statements are alike: a table that is clustered on variable and time,
+and filled by LOAD DATA with REPLACE."""
 
 from __future__ import annotations
 
@@ -41,7 +41,8 @@ class Series(SqlSeries):
         with transaction(self._execute):
             loaded = load(self._connection, LOAD, samples.to_csv(self.stored(batch)))
         if loaded < len(batch.ts):
-            # Rows that can't be loaded are skipped with a warning; rows that replace others are counted twice.
+            # The server skips rows that it can't load, with only a warning, and counts rows that replace others
+            # twice.
             raise ValueError(f"{loaded} of {len(batch.ts)} samples were loaded")
 
     def columns(self, statement: str, values: Sequence[Any], count: int) -> Sequence[Any]:

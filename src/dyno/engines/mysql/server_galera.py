@@ -1,9 +1,11 @@
-"""A Galera cluster of MariaDB servers: each holds all data, and a commit is acknowledged when all of them have
-received and certified it. Each has a directory and an address of its own on this machine.
+"""A Galera cluster of MariaDB servers. Each node has all data, and a commit is acknowledged when all nodes have
+received and certified it. Each node has its own directory and loopback address.
 
-The data directory is created once and copied, so that no node has to send its whole state to another; one that was
-away receives what it missed. MariaDB plc, MariaDB documentation, "Configuring MariaDB Galera Cluster" and "Galera
-Cluster Recovery"; Codership, Galera Cluster documentation, "Galera Parameters" and "State Transfers"."""
+The data directory is created once and copied, so that no node has to send its whole state to another. A node that was
+away receives only the commits that it missed. Sources: MariaDB plc, MariaDB documentation, "Configuring MariaDB
+Galera Cluster" and "Galera Cluster Recovery"; Codership, Galera Cluster documentation, "Galera Parameters" and "State
+Transfers".
+"""
 
 from __future__ import annotations
 
@@ -24,20 +26,21 @@ from dyno.servers.process import OUTPUT, Process, as_user, directory
 
 MOST = 9
 NODE_SECONDS = 20.0
-"""Time that a further node may take to start and to catch up."""
+"""Seconds that a further node may take to start and to catch up."""
 PROVIDERS = (Path("/usr/lib/galera/libgalera_smm.so"), Path("/usr/lib64/galera-4/libgalera_smm.so"))
-"""Paths of Galera's library in distributions."""
+"""Paths of Galera's library in Linux distributions."""
 INSTALL = "apt-get install galera-4"
 TRANSFER = "dyno"
 SETTINGS: Mapping[str, str] = {
     "wsrep-on": "ON",
-    # Required by Galera.
+    # Galera requires these two settings.
     "binlog-format": "ROW",
     "innodb-autoinc-lock-mode": "2",
     "wsrep-sst-method": TRANSFER,
 }
 OPTIONS: Mapping[str, str] = {
-    # What a node keeps for nodes that are away: Galera's default size, and recovered after a kill.
+    # A node keeps recent commits for nodes that are away. The size is Galera's default; a killed node recovers the
+    # file.
     "gcache.size": "128M",
     "gcache.recover": "yes",
 }
@@ -76,7 +79,7 @@ mv "$at.new" "$at"
 echo "done $has"
 """
 UNKNOWN = -1
-"""Galera's number of the last commit of a node that was not stopped."""
+"""The number of the last commit that Galera records for a node that was not stopped."""
 
 
 def provider() -> Path | None:
@@ -90,7 +93,7 @@ def missing() -> str | None:
 
 
 class Member(MariaDB):
-    """One node. It joins the others, or bootstraps the group if none of them runs."""
+    """A node of the cluster. It joins the others, or bootstraps the group if none of them runs."""
 
     def __init__(
         self, cluster: Galera, number: int, home: Path, settings: Mapping[str, str], clients: int, path: str
@@ -111,20 +114,21 @@ class Member(MariaDB):
         environment = {"PATH": f"{cluster.programs}{os.pathsep}{os.environ['PATH']}"}
         super().__init__(MARIADB, home, {**settings, **wsrep}, clients, path, environment)
         self._cluster, self._name = cluster, address.password
-        # Replaces --no-defaults.
+        # This replaces --no-defaults.
         self.command[1] = f"--defaults-file={home / GROUP}"
         self._base_command = list(self.command)
 
     # -- its files ------------------------------------------------------------------------------------------
 
     def initialize(self, group: str) -> None:
-        """Creates the data directory, with system tables only, and its state in the group."""
+        """Creates the data directory with system tables only, and records that the node belongs to the group."""
         self._create()
         self._write(
             self.data / STATE, f"# GALERA saved state\nversion: 2.1\nuuid: {group}\nseqno: 0\nsafe_to_bootstrap: 0\n"
         )
         self._write_group()
-        # Started once, because tables store the group only then. A small log is quickly copied, and enlarged later.
+        # Start the server once, because its tables record the group only then. The log is small, so that it is
+        # quickly copied; later starts enlarge it.
         self.start("--innodb-log-file-size=10M")
         self.stop()
 
@@ -138,7 +142,7 @@ class Member(MariaDB):
         self._write_group()
 
     def _write_group(self) -> None:
-        # Whoever knows the name of the group may join it, so it is not on the command line.
+        # Anybody who knows the name of the group may join it, so it must not be on the command line.
         self._write(self.home / GROUP, f"[mysqld]\nwsrep_cluster_name={self._name}\n")
 
     def _write(self, path: Path, text: str) -> None:
@@ -150,17 +154,18 @@ class Member(MariaDB):
     # -- its place in the group -----------------------------------------------------------------------------
 
     def position(self) -> tuple[str, int]:
-        """Returns the group, and the number of the last commit that this node has."""
+        """Returns the group and the number of this node's last commit."""
         group, number = self._state("uuid"), int(self._state("seqno"))
         if number == UNKNOWN:
-            # It was killed. The number is read from its tables, once.
+            # The node was killed. Read the number from its tables once, and record it.
             number = self._recovered(group)
             self._state("seqno", str(number))
         return group, number
 
     def _recovered(self, group: str) -> int:
-        """Returns the number that the server finds in its tables. The server is killed when it has printed it: while
-        ending, MariaDB 10.11 may wait for ever for one of its own tasks (1 of 27 recoveries on a busy machine)."""
+        """Returns the number of the last commit in the server's tables. Kills the server when it has printed the
+        number: while it ends, MariaDB 10.11 may wait for ever for one of its own tasks (1 of 27 recoveries on a busy
+        machine)."""
         log = self.home / OUTPUT
         before = log.stat().st_size
 
@@ -175,7 +180,7 @@ class Member(MariaDB):
         with closing(recovery):
             recovery.start()
         position = match()
-        # Without a group: nothing was committed before it was killed.
+        # If the server reports no group, nothing was committed before it was killed.
         return int(position[2]) if position and position[1].decode() == group else 0
 
     def _state(self, name: str, value: str = "") -> str:
@@ -192,18 +197,18 @@ class Member(MariaDB):
         group, number = self.position()
         words = [f"--wsrep-start-position={group}:{number}", *more]
         if not list(self._cluster.pids()):
-            # The node with the most commits is started first.
+            # The node with the most commits is started first, so it may bootstrap the group.
             self._state("safe_to_bootstrap", "1")
             words.append("--wsrep-new-cluster")
         self.command[:] = [*self._base_command, *words]
         super().start()
 
     def _answers(self) -> bool:
-        """Returns whether it answers and has caught up with the others."""
+        """Returns whether the node answers and has caught up with the others."""
         return super()._answers() and self.status("wsrep_local_state_comment") == "Synced"
 
     def status(self, name: str) -> str:
-        """Returns a status variable; empty if the server does not answer."""
+        """Returns the value of a status variable; '' if the server does not answer."""
         import pymysql
 
         try:

@@ -1,10 +1,10 @@
-"""The servers MariaDB and MySQL: one of Dyno's own, reached by a socket in its directory that no other user may
-enter.
+"""A MariaDB or MySQL server that Dyno starts. It listens on a socket in its directory, which no other user may enter.
 
-They differ in how the data directory is created, and in a few settings. This module sets what affects speed; a tier
-or an option may change it. Everything else is the server's default. MariaDB plc, MariaDB documentation, "InnoDB
-System Variables" and "mariadbd Options"; Oracle, MySQL 8.4 Reference Manual, "InnoDB Startup Options and System
-Variables" and "Initializing the Data Directory"."""
+The two products create the data directory differently and differ in a few settings. This module sets what affects
+speed; a tier or an option may change it. All other settings have the server's defaults. Sources: MariaDB plc, MariaDB
+documentation, "InnoDB System Variables" and "mariadbd Options"; Oracle, MySQL 8.4 Reference Manual, "InnoDB Startup
+Options and System Variables" and "Initializing the Data Directory".
+"""
 
 from __future__ import annotations
 
@@ -19,43 +19,44 @@ from dyno.servers.process import Process, accepts, as_user, directory, program, 
 from dyno.servers.program_option import ServerProgram
 
 MARIADB, MYSQL = "MariaDB", "MySQL"
-# The directories of distributions, and of MySQL's own archive.
+# Directories of programs in distributions, and in MySQL's own archive.
 PLACES = (Path("/usr/libexec"), Path("/usr/local/mysql/bin"))
 CONNECTIONS = 151
-"""The default of max_connections on both."""
+"""The default of max_connections on both servers."""
 SPARE_CONNECTIONS = 10
 SETTINGS: Mapping[str, str] = {
-    # No port: other users of the machine can't reach it.
+    # Don't open a port, which other users of the machine could reach.
     "skip-networking": "ON",
-    # Otherwise it reads its former cache at a start, and no phase is cold.
+    # By default, a server that starts loads the pages that it had cached before, so that no phase is cold.
     "innodb-buffer-pool-dump-at-shutdown": "OFF",
     "innodb-buffer-pool-load-at-startup": "OFF",
-    # On by default on MySQL, and off on MariaDB.
+    # MySQL has this on by default, and MariaDB has it off.
     "performance-schema": "OFF",
 }
 NO_BINARY_LOG = "--skip-log-bin"
-"""By default MySQL has a binary log and writes each commit to both logs; MariaDB does not."""
+"""By default, MySQL has a binary log and writes each commit to both logs. MariaDB has none."""
 ONLY: Mapping[str, Mapping[str, str]] = {
     MARIADB: {},
-    # No second protocol with a port and a socket of its own, and no directory for files, which would have to exist.
+    # Switch off the second protocol, which has its own port and socket, and the directory for files, which would have
+    # to exist.
     MYSQL: {"mysqlx": "OFF", "secure-file-priv": "NULL"},
 }
 LOG: Mapping[str, Mapping[str, str]] = {
-    # The size that all servers' logs may have here. The default is 96 MiB; when the log is full, the server waits
-    # until changed pages are written.
+    # All servers may have logs of this size. The default is 96 MiB; when the log is full, the server waits until
+    # changed pages are written.
     MARIADB: {"innodb-log-file-size": "1G"},
-    # `loose`: MySQL has had it since 8.0.30.
+    # The prefix `loose` is for MySQL before 8.0.30, which doesn't have this setting.
     MYSQL: {"loose-innodb-redo-log-capacity": "1G"},
 }
 USERS = ("mysql",)
 OURS = ("skip-networking", "datadir", "tmpdir", "socket", "pid-file", "max-connections", "skip-log-bin", "log-bin")
 """Settings that users may not change."""
 SCRIPTS = ("system_tables.sql", "performance_tables.sql", "system_tables_data.sql")
-"""Scripts that create MariaDB's system tables. Those of the help, `sys` and maps are left out."""
+"""Scripts that create MariaDB's system tables, except those for the help, for `sys` and for geometry."""
 
 
 class SqlServer(ServerProgram):
-    """A program of that product; in place of MySQL's, which Debian does not have, MariaDB's if need be."""
+    """A server program of one product. MySQL falls back to MariaDB's program, because Debian doesn't have MySQL's."""
 
     def find(self) -> str | None:
         paths = [path for name in self.names if (path := program(name, places=PLACES))]
@@ -83,8 +84,8 @@ PROGRAMS = {
 
 @cache
 def product_of(path: str) -> str:
-    """Returns which product's server the program is."""
-    # By its name if possible: starting it takes longer than the rest of `dyno list`.
+    """Returns the product that the program belongs to."""
+    # Decide by the name if possible, because starting the program takes longer than the rest of `dyno list`.
     if Path(path).resolve().name == "mariadbd":
         return MARIADB
     process = subprocess.run([path, "--no-defaults", "--version"], capture_output=True, text=True)
@@ -92,8 +93,8 @@ def product_of(path: str) -> str:
 
 
 class MariaDB(Process):
-    """See `dyno.contracts.engine.Server`. `settings` are system variables; `path` is the user's program.
-    `environment`: variables in addition to this process's."""
+    """See `dyno.contracts.engine.Server`. `settings` are system variables; `path` is the user's program;
+    `environment` has variables in addition to this process's."""
 
     def __init__(
         self,
@@ -120,24 +121,25 @@ class MariaDB(Process):
             [*self._command(), NO_BINARY_LOG, *(f"--{name}={value}" for name, value in variables.items())],
             home,
             self._answers,
-            # It refuses to run as root.
+            # The server refuses to run as root.
             unprivileged(*USERS),
             environment=environment,
         )
 
     def _command(self) -> list[str]:
-        """Returns the program with arguments: no settings from /etc, and temporary tables in its directory."""
+        """Returns the command line: it ignores settings from /etc and has temporary tables in the server's
+        directory."""
         return [self._path, "--no-defaults", f"--datadir={self.data}", f"--tmpdir={self.home}"]
 
     @property
     def address(self) -> Mapping[str, str | bool]:
-        """Arguments with which client libraries connect. Whoever may enter the directory may connect."""
+        """Arguments with which client libraries connect. Every user who may enter the directory may connect."""
         return {"unix_socket": str(self._socket), "user": "root", "ssl_disabled": True}
 
     def start(self) -> None:
         if not self.data.exists():
             self._create()
-        # Left by a killed server: MySQL takes the number in the lock for a process that may be alive.
+        # Remove the files of a killed server. MySQL assumes that the process in the lock file may still run.
         for file in self.home.glob("mysqld.*"):
             file.unlink()
         super().start()
@@ -147,7 +149,7 @@ class MariaDB(Process):
         socket(self._socket)
         if self._product == MARIADB:
             directory(self.data, self.user)
-            # The steps of mariadb-install-db, which needs programs of the client's package. Nothing is flushed,
+            # Do the steps of mariadb-install-db, which needs programs from the client's package. Nothing is flushed,
             # because measuring begins later.
             words = ["--bootstrap", "--log-warnings=0", "--debug-no-sync"]
             self._run([*self._command(), *words], _system_tables(Path(self._path)))
@@ -159,14 +161,14 @@ class MariaDB(Process):
     def _run(self, command: list[str], statements: bytes) -> None:
         process = subprocess.run(command, input=statements, cwd=self.home, capture_output=True, **as_user(self.user))
         if process.returncode != 0:
-            # So that the next attempt starts from nothing.
+            # Let the next attempt start from nothing.
             shutil.rmtree(self.data, ignore_errors=True)
             lines = (process.stdout + process.stderr).decode(errors="replace").splitlines()
             errors = [line for line in lines if "ERROR" in line] or lines or ["it said nothing"]
             raise Refused(f"{self.program} could not make its data directory: {errors[0].strip()}")
 
     def _answers(self) -> bool:
-        # It greets a client; while it starts, it accepts no connection or does not greet.
+        # A server that is ready greets a client. While it starts, it accepts no connection or does not greet.
         return accepts(self._socket, greeted=True)
 
 
@@ -177,7 +179,7 @@ def _system_tables(program: Path) -> bytes:
         for prefix in ("mariadb", "mysql"):
             scripts = [place / f"{prefix}_{name}" for name in SCRIPTS]
             if all(script.exists() for script in scripts):
-                # With --bootstrap, a statement ends with its line.
+                # With --bootstrap, a statement ends at the end of its line.
                 first = b"CREATE DATABASE mysql;\nUSE mysql;\nSET @auth_root_socket=NULL;\n"
                 return first + b"\n".join(script.read_bytes() for script in scripts)
     raise Refused(f"the scripts that make MariaDB's system tables are not in {share}: {PROGRAMS[MARIADB].install}")
