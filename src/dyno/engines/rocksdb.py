@@ -1,4 +1,4 @@
-"""RocksDB by rocksdict: a log-structured merge tree inside the process."""
+"""RocksDB through rocksdict: a log-structured merge tree inside the process."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ OURS = ("create_if_missing", "write_buffer_size", "compression_type", "manual_wa
 
 
 def _set(settings: Any, name: str, text: str) -> None:
-    """Sets one of rocksdict's options from text: yes or no, a number, or the text itself. Raises Refused."""
+    """Sets one of rocksdict's options from text, which is tried as true or false, as a number, and as the text
+    itself. Raises Refused."""
     setter = getattr(settings, f"set_{name}", None)
     if setter is None:
         raise Refused(f"set.{name}: rocksdict has no such setting")
@@ -51,14 +52,14 @@ def _boolean(text: str) -> bool:
 
 
 class RocksDB(Engine):
-    """Threads share it."""
+    """A RocksDB database, which all threads share."""
 
     def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value]) -> None:
         import rocksdict
 
         self._home, self._options = home, options
         self._tier = TIERS[tier]
-        # Its type stubs declare attributes as methods.
+        # rocksdict's type stubs declare attributes as methods.
         self.library: Any = rocksdict
         settings = rocksdict.Options(raw_mode=True)
         settings.create_if_missing(True)
@@ -81,7 +82,8 @@ class RocksDB(Engine):
         self.db.close()
 
     def compact(self) -> None:
-        """Writes the memtable to a table, begins a new log and merges tables, as after each full write buffer."""
+        """Writes the memtable to a table, begins a new log and merges tables. RocksDB does the same whenever its
+        write buffer is full."""
         self.db.flush()
         self.db.compact_range(None, None)
 
@@ -95,7 +97,7 @@ class RocksDB(Engine):
         return {**self._tier, **shown, **self._read_back()}
 
     def _read_back(self) -> dict[str, Value | None]:
-        """Settings given by `set`, read from RocksDB's newest OPTIONS file."""
+        """Returns the settings that the option `set` changes, as RocksDB's newest OPTIONS file has them."""
         names = set_option.to_read(self._options)
         newest = max(self._home.glob("OPTIONS-*"), default=None) if names else None
         lines = [] if newest is None else newest.read_text().splitlines()
@@ -111,8 +113,8 @@ class RocksDB(Engine):
 
 
 class Keys(OrderedKV, KVReader):
-    """The `ordered-kv` port, and the reader of single reads: an iterator sees no later commit, so each read has its
-    own."""
+    """The `ordered-kv` port, which is also the reader of single reads. An iterator sees no later commit, so each read
+    creates a new one."""
 
     def __init__(self, engine: RocksDB) -> None:
         self.db, self._write_options = engine.db, engine.write_options
@@ -139,12 +141,12 @@ class Keys(OrderedKV, KVReader):
 
 
 class Reader:
-    """Many reads. All `first` share one iterator, which is no tailing one: that may see a part of a transaction that
-    another thread is committing."""
+    """Reader for many reads. All calls of `first` share one iterator. It is not a tailing iterator, which may see
+    part of a transaction that another thread is committing."""
 
     def __init__(self, keys: Keys) -> None:
         self._db = keys.db
-        # Scans have iterators of their own: one that can seek takes four calls per entry in rocksdict.
+        # Scans create their own iterators: one that can seek takes four calls per entry in rocksdict.
         self.get, self.seek, self.stretch = keys.get, keys.seek, keys.stretch
         self._shared: Any = None
 
@@ -152,7 +154,7 @@ class Reader:
         return self
 
     def __exit__(self, *_: object) -> None:
-        # An iterator keeps the database open.
+        # Free the iterator, which keeps the database open.
         self._shared = None
 
     def first(self, key: bytes) -> Entry | None:
@@ -185,7 +187,7 @@ class Series(keyed.KeyedSeries):
         return nullcontext(entries if end is None else takewhile(lambda entry: entry[0] < end, entries))
 
     def last(self, numbers: range) -> Iterator[Entry | None]:
-        """A seek for each variable: to the end of its times, backward."""
+        """Yields the last entry of each variable, by seeking backward from the end of its times."""
         iterator = self._db.iter()
         for number in numbers:
             iterator.seek_for_prev(keyed.KEY.pack(number, keyed.MAX_TIME))

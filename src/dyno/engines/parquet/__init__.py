@@ -1,4 +1,4 @@
-"""Parquet by pyarrow: a directory of immutable files, one per transaction."""
+"""Parquet through pyarrow: a directory of immutable files, one per transaction."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from dyno.host.installation import version
 from dyno.suites.arrays.port import CHUNK_ROWS
 
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
-    # A file is written under another name, and renamed when it is complete.
+    # A file is written under a temporary name, and renamed when it is complete.
     Tier.PROCESS: {"flush": "none"},
     Tier.POWER: {"flush": "fsync"},
 }
 GAP = Gap("updates", "unsupported", "a file of Parquet's is never changed: it would have to be written anew")
 MOST_OPEN = 256
-"""Files kept open: the default limit of a process is 1,024, and a store may have more files."""
+"""Maximum number of files kept open. A store may have more files than a process may open, by default 1,024."""
 SUFFIX, DIRECTORY = ".parquet", "variables.json"
 
 
 class Parquet(Engine):
-    """The directory. Names of files have their order."""
+    """A directory of Parquet files. Their names sort in the order of their creation."""
 
     def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value]) -> None:
         self.home, self.flushed, self.options = home, tier is Tier.POWER, options
@@ -35,7 +35,7 @@ class Parquet(Engine):
         self._open_files = OrderedDict[Path, Any]()
 
     def open(self, path: Path) -> Any:
-        """Opens a file, or returns it from a cache of the `MOST_OPEN` files used last."""
+        """Opens a file, or returns it from a cache of the `MOST_OPEN` most recently used files."""
         if path in self._open_files:
             self._open_files.move_to_end(path)
             return self._open_files[path]
@@ -70,7 +70,7 @@ class Parquet(Engine):
         return {**settings, "flush": "fsync" if self.flushed else "none"}
 
     def parts(self) -> list[Path]:
-        """Files of samples or rows, the oldest first."""
+        """Returns the files of samples or rows, the oldest first."""
         return sorted(self.home.glob(f"*{SUFFIX}"))
 
     def files(self) -> Iterable[Path]:

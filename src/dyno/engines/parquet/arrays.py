@@ -17,7 +17,7 @@ class Arrays(port.Arrays):
     def __init__(self, engine: Parquet) -> None:
         self._engine = engine
         self._parts, self._ends = list[Path](), [0]
-        """The files; and the position of the first row of each, with the end of the last."""
+        """The files, and the positions of their rows: the first row of each file, and the end of the last file."""
         for path in engine.parts():
             self._add(path)
 
@@ -51,7 +51,7 @@ class Arrays(port.Arrays):
             self._add(self._engine.commit(path))
 
     def _batches(self, names: Sequence[str]) -> Iterator[Any]:
-        """All rows, a row group at a time."""
+        """Yields all rows, one row group at a time."""
         for path in self._parts:
             part = self._engine.open(path)
             for group in range(part.num_row_groups):
@@ -90,7 +90,7 @@ class Arrays(port.Arrays):
 
 
 def _slice(part: Any, start: int, stop: int) -> Any:
-    """Rows of a file, by reading only the row groups that contain them."""
+    """Returns rows of a file. Reads only the row groups that contain them."""
     groups, first, end = list[int](), 0, 0
     for group in range(part.num_row_groups):
         begin, end = end, end + part.metadata.row_group(group).num_rows

@@ -1,7 +1,7 @@
 """Parquet through the port `series`: a file per batch, sorted by variable and time.
 
-When there are many files, they are merged into one, as data lakes do. Files are immutable: of a sample in several
-files the last one counts.
+When there are many files, they are merged into one, as data lakes do. Files are immutable. If a sample is in several
+files, the last one counts.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ from dyno.suites.series import port, samples
 from dyno.suites.series.port import DTYPES, FIELDS, Array, Buckets, SampleBatch, Samples
 
 PIECE = 1_000_000
-"""Approximate number of samples in a piece of `all`."""
+"""Approximate number of samples in a batch that `all` yields."""
 MERGED = "m"
-"""Mark in the name of a merged file. Its number follows those of its sources, which may still exist after a crash."""
+"""Mark in the name of a merged file. The number in the name is higher than those of the merged files, which may still
+exist after a crash."""
 
 
 class Series(port.Series):
@@ -73,7 +74,7 @@ class Series(port.Series):
 
     @property
     def _all(self) -> Any:
-        """All files as one dataset. The statistics of their row groups tell which ones to read."""
+        """All files as one dataset. Statistics of the row groups decide which ones are read."""
         if self._dataset is None:
             self._dataset = _open_all(self._paths)
         return self._dataset
@@ -91,7 +92,7 @@ class Series(port.Series):
         return self._samples((self._pv == self._numbers.one(pv)) & (self._ts >= start) & (self._ts < end))
 
     def all(self) -> Iterator[SampleBatch]:
-        """Pieces by variable, since a sample may be in several files."""
+        """Yields a batch for each range of variables, because a sample may be in several files."""
         import numpy as np
 
         pieces = int(self._all.count_rows()) // PIECE + 1
@@ -101,7 +102,7 @@ class Series(port.Series):
             yield samples.batch([self._numbers.from_store(pv), *rest])
 
     def latest(self) -> SampleBatch:
-        """The last sample of each variable in each piece of a sorted file, and of these the last ones."""
+        """Returns each variable's last sample: first within each piece of a sorted file, then among all pieces."""
         import numpy as np
 
         def last(columns: Sequence[Array]) -> list[Array]:
@@ -123,7 +124,7 @@ class Series(port.Series):
 
 
 def _arrays(table: Any) -> Sequence[Array]:
-    """Columns of a table, with only the last one of repeated samples."""
+    """Returns the columns of a table with only the last version of repeated samples."""
     return samples.latest_versions([column.to_numpy() for column in table.columns])
 
 

@@ -1,4 +1,4 @@
-"""PostgreSQL by psycopg 3: a server of Dyno's own, alone or with standbys, or a user's by its address."""
+"""PostgreSQL through psycopg 3: a server that Dyno starts, alone or with standbys, or the user's own."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from dyno.suites.records.port import COLUMNS
 
 CACHE_MIB = 256
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
-    # A commit returns before its log is written, at most some 0.6 s later.
+    # A commit returns before its log is written, which happens at most about 0.6 s later.
     Tier.VOLATILE: {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"},
-    # The log is handed to the kernel at each commit. A power cut may tear pages; this tier does not promise to
-    # survive it.
+    # Each commit writes its log to the kernel. A power cut may tear pages, but this tier does not promise to survive
+    # it.
     Tier.PROCESS: {"fsync": "off", "synchronous_commit": "on", "full_page_writes": "off"},
     Tier.POWER: {"fsync": "on", "synchronous_commit": "on", "full_page_writes": "on"},
 }
@@ -38,7 +38,7 @@ SHOWN = (
     *("shared_buffers", "huge_pages", "jit", "autovacuum", "max_connections"),
 )
 UNVERIFIED = ("disable", "allow", "prefer")
-"""Values of `sslmode` with which libpq checks no certificate against `sslrootcert`."""
+"""Values of `sslmode` with which libpq does not check the server's certificate against `sslrootcert`."""
 REPLICATED = ("synchronous_standby_names",)
 RELATIONS = "FROM pg_class WHERE relnamespace = %s::regnamespace"
 INSUFFICIENT_PRIVILEGE = "42501"
@@ -62,7 +62,7 @@ def refuse(tier: Tier, options: Mapping[str, Value]) -> str | None:
 
 
 class Postgres(ServerStore):
-    """One schema on the server; every client has a connection of its own."""
+    """A store in one schema on the server. Every client has its own connection."""
 
     shown = SHOWN
     own_caveats = (Caveat("log-apart", "has its write-ahead log beside its tables and indexes, and not in its size"),)
@@ -83,13 +83,13 @@ class Postgres(ServerStore):
         self.client.execute(f"CREATE SCHEMA IF NOT EXISTS {self.name}")
 
     def connect(self) -> Any:
-        """Returns a connection whose statements are about this store. The schema is set when the connection begins,
-        so no setting of a session is changed."""
+        """Returns a connection to this store's schema. The schema is set when the connection begins, so no session
+        setting is changed."""
         return _connect(self.server, f"-c search_path={self.name}")
 
     def environment(self) -> Mapping[str, str]:
-        """Returns libpq's variables for a program whose statements are about this store. Raises Refused for a user's
-        server, whose password is not passed to other programs."""
+        """Returns libpq's environment variables, so that another program can work in this store. Raises Refused for a
+        user's server, whose password is not passed to other programs."""
         if not self.server.own:
             raise Refused("outside tools are let loose on servers of Dyno's own alone: leave url out")
         variables = {
@@ -105,7 +105,7 @@ class Postgres(ServerStore):
         return f"PostgreSQL {server.split()[0]} (psycopg {version('psycopg')}, libpq {library})"
 
     def _setting(self, name: str) -> str | None:
-        """Returns the value as `SHOW` prints it; None for a name that the server does not know."""
+        """Returns the value of a setting as `SHOW` prints it; None if the server does not know the name."""
         (value,) = self.client.execute("SELECT current_setting(%s, true)", (name,)).fetchone()
         return None if value is None else str(value)
 
@@ -125,7 +125,7 @@ class Postgres(ServerStore):
         return {name: self._setting(name) for name in (*names, *(REPLICATED if self._replicated else ()))}
 
     def durability(self) -> Mapping[str, str | None]:
-        # As they are for this user and database.
+        # Read the settings in this session, as they apply to this user and database.
         return {name: self._setting(name) for name in TIERS[Tier.POWER]}
 
     @staticmethod
@@ -134,21 +134,21 @@ class Postgres(ServerStore):
         return next((f"{name}={settings[name]}" for name in required if settings[name] == "off"), None)
 
     def own_files(self) -> Iterable[Path]:
-        """Returns the files of its tables and indexes on all nodes. The log, whose size depends on other things, is
-        not among them."""
+        """Returns the files of the store's tables and indexes on all nodes. The log is not included, because its size
+        depends on other things."""
         nodes = self.server.nodes if self._replicated else [self.server]
         rows = self.client.execute(f"SELECT pg_relation_filepath(oid) {RELATIONS}", (self.name,)).fetchall()
         for path in (node.data / row[0] for node in nodes for row in rows if row[0]):
             yield path
-            # Further segments of 1 GiB, the free space map and the visibility map.
+            # Add further segments of 1 GiB, the free space map and the visibility map.
             yield from (*path.parent.glob(f"{path.name}.*"), *path.parent.glob(f"{path.name}_*"))
 
     def checkpoint(self) -> None:
         self.client.execute("CHECKPOINT")
 
     def upkeep(self) -> None:
-        """Makes statistics of its tables and their visibility maps, as pgbench does before it measures. Without them
-        the planner guesses until autovacuum runs, once a minute."""
+        """Makes statistics and visibility maps of the store's tables, as pgbench does before it measures. Without
+        statistics, the planner guesses until autovacuum runs, once a minute."""
         tables = self.client.execute(f"SELECT relname {RELATIONS} AND relkind = 'r'", (self.name,)).fetchall()
         for (name,) in tables:
             self.client.execute(f"VACUUM (ANALYZE) {self.name}.{name}")
@@ -162,7 +162,7 @@ class Postgres(ServerStore):
 
     @staticmethod
     def missing_right(error: Exception) -> str | None:
-        # libpq's own calls raise a RuntimeError without a code.
+        # With libpq's own calls, errors are RuntimeErrors without a code.
         text = " ".join(str(error).split())
         if getattr(error, "sqlstate", None) != INSUFFICIENT_PRIVILEGE and "ERROR: permission denied" not in text:
             return None
@@ -175,7 +175,7 @@ class Postgres(ServerStore):
 
 
 def _connect(server: Any, options: str = "") -> Any:
-    """Returns a connection with further command-line options for its session. Raises Refused."""
+    """Returns a connection whose session has further command-line options. Raises Refused."""
     import psycopg
     from psycopg.conninfo import conninfo_to_dict
 
@@ -184,7 +184,7 @@ def _connect(server: Any, options: str = "") -> Any:
             return psycopg.connect(**server.address, options=options, autocommit=True)
         arguments = conninfo_to_dict(server.url)
         _check_certificate(server.url, arguments)
-        # The options of the user's own session, by libpq's rules, and these after them.
+        # Append to the options that the user's own session would have by libpq's rules.
         own = arguments.get("options") or os.environ.get("PGOPTIONS", "")
         connection = psycopg.connect(server.url, options=f"{own} {options}".strip(), autocommit=True)
     except (psycopg.OperationalError, psycopg.ProgrammingError) as error:
@@ -198,8 +198,8 @@ def _connect(server: Any, options: str = "") -> Any:
 
 
 def _refuse_pooler(connection: Any) -> None:
-    """Raises Refused for PgBouncer and the like: they reuse a session, with Dyno's prepared statements and temporary
-    tables, for other clients. They report to the client another process than the server's."""
+    """Raises Refused for a pooler such as PgBouncer, which would pass Dyno's sessions, with prepared statements and
+    temporary tables, to other clients. A pooler reports a different process ID to the client than the server does."""
     (pid,) = connection.execute("SELECT pg_backend_pid()").fetchone()
     if pid != connection.info.backend_pid:
         raise Refused(
@@ -209,7 +209,7 @@ def _refuse_pooler(connection: Any) -> None:
 
 
 def _check_certificate(url: str, arguments: Mapping[str, Any]) -> None:
-    """Raises Refused for a certificate authority that libpq would ignore: by default it accepts any certificate, and
+    """Raises Refused if libpq would ignore the certificate authority. By default, libpq accepts any certificate, and
     connects without TLS if the server has none."""
     mode = str(arguments.get("sslmode") or os.environ.get("PGSSLMODE") or "prefer")
     if arguments.get("sslrootcert") not in (None, "system") and mode in UNVERIFIED:

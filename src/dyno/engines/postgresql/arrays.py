@@ -1,5 +1,5 @@
-"""The port `arrays` on PostgreSQL: chunks are copied in as CSV, and the primary key is created after the first load,
-as its documentation advises ("Populating a Database")."""
+"""The port `arrays` on PostgreSQL. Chunks are copied in as CSV, and the primary key is created after the first load,
+as PostgreSQL's documentation advises ("Populating a Database")."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dyno.engines.postgresql import Postgres
 from dyno.suites.arrays import columns, sql
 from dyno.suites.arrays.port import BY_NAME, KEY, NAMES, Change, Chunk
 
-# It has no unsigned types, and none of one byte.
+# PostgreSQL has no unsigned types, and no type of one byte.
 TYPES = {
     "id": "bigint NOT NULL",
     "double": "double precision NOT NULL",
@@ -28,14 +28,14 @@ KEYED = f"SELECT relhasindex FROM pg_class WHERE oid = '{sql.TABLE}'::regclass"
 class Arrays(sql.CursorArrays):
     """See `dyno.suites.arrays.port.Arrays`."""
 
-    # As doubles: for integers it would compute in slow decimals.
+    # Cast to double, because PostgreSQL aggregates integers in slow decimals.
     mean, deviation = "AVG({}::float8)", "STDDEV_POP({}::float8)"
 
     def __init__(self, engine: Postgres) -> None:
         if engine.options["client"] != "psycopg" or engine.options["many"] != "list":
             raise Refused("client=pq and many=pipeline are ways to single records: arrays are read by psycopg")
         connection = engine.connect()
-        # Binary results need no formatting and parsing.
+        # Binary results save formatting and parsing.
         self._cursor = connection.cursor(binary=True)
         super().__init__(connection, self._cursor.execute)
         self._execute(sql.create(TYPES, key=False))

@@ -1,4 +1,4 @@
-"""The port `transactions` on PostgreSQL: sysbench and pgbench work in the schema of the store."""
+"""The port `transactions` on PostgreSQL: sysbench and pgbench work in the store's schema."""
 
 from __future__ import annotations
 

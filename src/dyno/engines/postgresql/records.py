@@ -1,4 +1,4 @@
-"""The port `records` on PostgreSQL: by psycopg, or by libpq's own calls."""
+"""The port `records` on PostgreSQL, through psycopg or through libpq's own calls."""
 
 from __future__ import annotations
 
@@ -19,18 +19,19 @@ INSERT = f"INSERT INTO records ({FIELDS})"
 REPLACE = "ON CONFLICT (name, location) DO UPDATE SET stub = excluded.stub"
 KEYS = "SELECT * FROM unnest(%s::text[], %s::text[])"
 ROWS = "SELECT * FROM unnest(%s::text[], %s::text[], %s::text[])"
-# All parts of the statement see the store as it was before.
+# Each part of the statement sees the store as it was before the statement.
 REPLACE_ONE = (
     f"WITH old AS (SELECT {FIELDS} FROM records WHERE name = %s AND location = %s),"
     f" new AS ({INSERT} VALUES (%s, %s, %s) {REPLACE}) SELECT {FIELDS} FROM old"
 )
 SENT_TOGETHER = 100
-"""Statements that libpq sends before it reads results. More could fill the socket's buffers while the server waits
-for its results to be read."""
+"""Number of statements that libpq sends before it reads results. More could fill the socket's buffers while the
+server waits until its results are read."""
 
 
 class Thin:
-    """Runs statements prepared by libpq, without psycopg's work for each: adapting values, a cursor, its state."""
+    """Runs prepared statements through libpq. That saves psycopg's work for each statement: adapting values, and a
+    cursor with its state."""
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
@@ -41,7 +42,7 @@ class Thin:
         return Result(_checked(pgconn.exec_prepared(name, [str(value).encode() for value in values]), pgconn))
 
     def pipelined(self, statement: str, values: Sequence[Iterable[str]]) -> list[Result]:
-        """Runs the statement once for each of `values`, sent together."""
+        """Runs the statement once for each of `values`, in a pipeline."""
         name, pgconn, results = self._prepared(statement), self._connection.pgconn, []
         pgconn.enter_pipeline_mode()
         for at in range(0, len(values), SENT_TOGETHER):
@@ -51,9 +52,9 @@ class Thin:
             pgconn.pipeline_sync()
             for _ in some:
                 results.append(pgconn.get_result())
-                # NULL: the statement has no further result.
+                # Read the NULL that ends the statement's results.
                 pgconn.get_result()
-            # The result of the synchronization.
+            # Read the result of the synchronization.
             pgconn.get_result()
         pgconn.exit_pipeline_mode()
         return [Result(_checked(each, pgconn)) for each in results]
@@ -71,7 +72,7 @@ class Thin:
 
 
 class Native(Thin):
-    """By libpq, until native load takes the socket: see `Exchange`."""
+    """Runs statements through libpq until native load takes the socket: see `Exchange`."""
 
     def __init__(self, connection: Any) -> None:
         super().__init__(connection)
@@ -86,7 +87,7 @@ class Native(Thin):
 
 
 class Result:
-    """The methods of a cursor that a reader needs, over libpq's result."""
+    """libpq's result, with the cursor methods that a reader needs."""
 
     __slots__ = ("_result",)
 
@@ -110,14 +111,14 @@ class Result:
 
 def _checked(result: Any, pgconn: Any) -> Any:
     if result.status not in (1, 2):
-        # In a pipeline only the result has the message.
+        # In a pipeline, only the result has the error message.
         raise RuntimeError((result.error_message or pgconn.error_message).decode(errors="replace").strip())
     return result
 
 
 class Table(RecordTable):
-    """Many records are inserted by COPY, and read and replaced by
-    statements with arrays as values."""
+    """The port `records`. Many records are inserted by COPY, and read and replaced by statements with arrays as
+    values."""
 
     batch = 1_000
 
@@ -132,7 +133,7 @@ class Table(RecordTable):
             self._execute, self._together = thin.execute, thin.pipelined
         many = self._get_together if engine.options["many"] == "pipeline" else self.get_many
         self.current = SqlReader(self._execute, STATEMENTS, INDEXED, many)
-        # The port orders by bytes, whatever the collation of the database is.
+        # The port requires the order of bytes, whatever the collation of the database is.
         columns = ", ".join(f'{name} text COLLATE "C" NOT NULL' for name in FIELDS.split(", "))
         connection.execute(f"CREATE TABLE IF NOT EXISTS records ({columns}, PRIMARY KEY (name, location))")
         for name, what in INDEXED.items() if indexed else ():
@@ -142,7 +143,7 @@ class Table(RecordTable):
         return self._cursor.execute(statement, values, prepare=True)
 
     def _pipelined(self, statement: str, values: Sequence[Iterable[str]]) -> Iterator[Any]:
-        """Runs the statement once for each of `values`, sent together: psycopg prepares and pipelines it."""
+        """Runs the statement once for each of `values`, which psycopg prepares and pipelines."""
         cursor = self._cursor
         cursor.executemany(statement, values, returning=True)
         yield cursor

@@ -1,8 +1,9 @@
-"""The port `series` on PostgreSQL: batches are copied in, and all samples copied out, in its binary format.
+"""The port `series` on PostgreSQL. Batches are copied in, and all samples copied out, in its binary format.
 
-A batch is copied into a temporary table and inserted from there: with the index `btree`, whose key is variable and
-time, by ON CONFLICT; with `brin`, which stores the range of times in each range of pages, after a deletion of the
-same samples. With `partition_hours`, each partition has that many hours."""
+A batch is copied into a temporary table and inserted from there. With the index `btree`, whose key is variable and
+time, ON CONFLICT replaces existing samples. With the index `brin`, which stores the range of times in each range of
+pages, existing samples are deleted first. With `partition_hours`, each partition has that many hours.
+"""
 
 from __future__ import annotations
 
@@ -27,10 +28,11 @@ DELETE = (
     f"DELETE FROM {sql.TABLE} AS s USING {BATCH} AS b WHERE s.ts BETWEEN %s AND %s AND s.pv = b.pv AND s.ts = b.ts"
 )
 LATEST_BY_SORTING = f"SELECT DISTINCT ON (pv) pv, {sql.FIELDS} FROM {sql.TABLE} ORDER BY pv, ts DESC"
-# "File Format" of its documentation of COPY: a signature, flags, the length of an extension; and the end.
+# Header and trailer of COPY's binary format: a signature, flags and the length of an extension; and the end mark.
+# Source: PostgreSQL documentation, "COPY", "File Format".
 HEADER, TRAILER = b"PGCOPY\n\xff\r\n\0" + bytes(8), b"\xff\xff"
 PIECE = 65_536
-"""Rows that are decoded together when all are read."""
+"""Number of rows that are decoded together when all samples are read."""
 
 
 class Series(SqlSeries):
@@ -77,7 +79,7 @@ class Series(SqlSeries):
                 self._execute(INSERT)
 
     def _create_partitions(self, ts: Array) -> None:
-        """Creates the partitions of these times that are not known to exist."""
+        """Creates the partitions of these times, except those known to exist."""
         import numpy as np
 
         if not self._hours:
@@ -109,7 +111,8 @@ class Series(SqlSeries):
 
 
 def _row() -> Any:
-    """Returns the type of a row in COPY's format: the number of fields, and each with its length, big-endian."""
+    """Returns the NumPy type of a row in COPY's format: the number of fields, and the length and value of each field,
+    big-endian."""
     import numpy as np
 
     kinds = dict(zip(FIELDS, (">i4", ">i8", ">f8", ">i2", ">i2"), strict=True))

@@ -1,9 +1,9 @@
-"""PostgreSQL's servers: a database cluster in a directory of its own, reached by a socket there that no other user
-may enter; and one with standbys that stream its log, each in a directory of its own.
+"""PostgreSQL servers that Dyno starts: one server, or a primary with standbys that stream its log. Each has its own
+directory and listens on a socket there, which no other user may enter.
 
-This module sets what affects speed; a tier or an option may change it. Everything else is the server's default.
-PostgreSQL Global Development Group, PostgreSQL documentation, "Server Configuration" and "High Availability, Load
-Balancing, and Replication".
+This module sets what affects speed; a tier or an option may change it. All other settings have the server's defaults.
+Source: PostgreSQL Global Development Group, PostgreSQL documentation, "Server Configuration" and "High Availability,
+Load Balancing, and Replication".
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ CONNECTIONS = 100
 """The default of max_connections."""
 SPARE_CONNECTIONS = 10
 READY = ("ready", "standby")
-"""States in postmaster.pid of a server that answers; the second is a standby's."""
+"""States in postmaster.pid of a server that answers: a primary, and a standby."""
 SETTINGS: Mapping[str, str] = {
-    # Compiling pays off for queries that take seconds. If the planner overestimates a cost, it takes longer than the
-    # query.
+    # Switch off just-in-time compiling, which pays off only for queries that take seconds. If the planner
+    # overestimates a cost, compiling takes longer than the query.
     "jit": "off",
-    # The size that all servers' logs may have here, and the default of all versions until now.
+    # All servers may have logs of this size, which is also PostgreSQL's default.
     "max_wal_size": "1GB",
-    # By default a checkpoint every 5 minutes would fall into a random phase.
+    # By default, a checkpoint every 5 minutes would fall into a random phase.
     "checkpoint_timeout": "30min",
 }
 OURS = ("listen_addresses", "unix_socket_directories", "max_connections", "dynamic_shared_memory_type", "port")
 """Settings that users may not change."""
 MOST_STANDBYS = 2
 COMMITS: Mapping[str, str | None] = {"none": None, "write": "remote_write", "flush": "on", "apply": "remote_apply"}
-"""synchronous_commit by what a commit waits for: a standby has handed its log to the kernel, flushed it, or applied
-it."""
+"""Values of synchronous_commit, by what a commit waits for: a standby has written the log to the kernel, flushed it,
+or applied it."""
 
 
 def places() -> list[Path]:
-    """Returns Debian's directories of programs, one for each version, the latest first."""
+    """Returns Debian's directories of PostgreSQL's programs, one for each version, the latest first."""
     return sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: path.parts[-2].zfill(4), reverse=True)
 
 
@@ -62,7 +62,7 @@ PROGRAM = program_option.ServerProgram(
 
 
 class PostgreSQL(Process):
-    """See `dyno.contracts.engine.Server`. `settings` are those of postgresql.conf; `path` is the user's program."""
+    """See `dyno.contracts.engine.Server`. `settings` go into the command line; `path` is the user's program."""
 
     def __init__(self, home: Path, settings: Mapping[str, str], clients: int, path: str = "") -> None:
         self._path, self.data = path, home / "data"
@@ -70,10 +70,10 @@ class PostgreSQL(Process):
             **SETTINGS,
             **settings,
             "listen_addresses": "",
-            # Relative to its data directory.
+            # The path is relative to the data directory.
             "unix_socket_directories": ".",
             "max_connections": str(max(CONNECTIONS, clients + SPARE_CONNECTIONS)),
-            # Segments are files in its directory; in /dev/shm they would survive SIGKILL.
+            # Store segments as files in the data directory. In /dev/shm they would survive SIGKILL.
             "dynamic_shared_memory_type": "mmap",
         }
         words = [word for name, value in arguments.items() for word in ("-c", f"{name}={value}")]
@@ -81,7 +81,7 @@ class PostgreSQL(Process):
             [PROGRAM.executable(path), "-D", str(self.data), "-p", str(PORT), *words],
             home,
             self._answers,
-            # It refuses to run as root.
+            # The server refuses to run as root.
             unprivileged(*USERS),
             ending=signal.SIGINT,
             orphaned=signal.SIGQUIT,
@@ -89,7 +89,7 @@ class PostgreSQL(Process):
 
     @property
     def address(self) -> Mapping[str, str]:
-        """Arguments with which its client library connects."""
+        """Arguments with which client libraries connect."""
         return {"host": str(self.data), "port": str(PORT), "user": USER, "dbname": DATABASE}
 
     def start(self) -> None:
@@ -97,19 +97,19 @@ class PostgreSQL(Process):
             directory(self.home, self.user)
             socket(self.data / f".s.PGSQL.{PORT}")
             self._initialize()
-        # Left by a killed server: one file still says that it is ready, the other names a process that is a zombie
-        # until somebody waits for it.
+        # Remove the files of a killed server. One still says that the server is ready. The other names a process that
+        # is a zombie until its parent waits for it.
         for name in ("postmaster.pid", f".s.PGSQL.{PORT}.lock"):
             (self.data / name).unlink(missing_ok=True)
         super().start()
 
     def _initialize(self) -> None:
         """Creates the data directory."""
-        # `trust`: whoever may enter the directory may connect, which is its user and root.
+        # With `trust`, every user who may enter the directory may connect: the server's user and root.
         self._run("initdb", ["-A", "trust", "-U", USER, "--no-locale", "-E", "UTF8", "--no-sync"])
 
     def _run(self, name: str, words: Sequence[str]) -> None:
-        """Runs another program of PostgreSQL's on the data directory."""
+        """Runs another of PostgreSQL's programs on the data directory."""
         path = program_option.sibling(self._path, name) if self._path else program(name, places=places())
         if path is None:
             raise Refused(f"{name} not found")
@@ -120,19 +120,19 @@ class PostgreSQL(Process):
             raise Refused(f"{name} failed: {lines[-1] if lines else 'it said nothing'}")
 
     def _answers(self) -> bool:
-        # The last line of the file is its state; pg_isready would take 20 ms.
+        # The last line of the file is the server's state. pg_isready would take 20 ms.
         try:
             return (self.data / "postmaster.pid").read_text().splitlines()[7].strip() in READY
         except (OSError, IndexError):
             return False
 
     def close(self) -> None:
-        # An immediate shutdown, without a checkpoint.
+        # SIGQUIT shuts the server down immediately, without a checkpoint.
         self.stop(signal.SIGQUIT)
 
 
 class Standby(PostgreSQL):
-    """A copy of `primary`, which must run when this one is first started."""
+    """A standby of `primary`, which must run when the standby is first started."""
 
     def __init__(
         self, home: Path, settings: Mapping[str, str], clients: int, path: str, primary: PostgreSQL, name: str
@@ -141,14 +141,14 @@ class Standby(PostgreSQL):
         self._primary, self._name = primary, name
 
     def _initialize(self) -> None:
-        # Because of the slot, the primary keeps its log for a standby that is away.
+        # The replication slot makes the primary keep its log for a standby that is away.
         source = f"host={self._primary.data} port={PORT} user={USER} application_name={self._name}"
         words = ["-d", source, "-R", "-C", "-S", self._name, "-X", "stream", "-c", "fast", "--no-sync"]
         self._run("pg_basebackup", words)
 
 
 class Replicated(Cluster[PostgreSQL]):
-    """A primary and its standbys. `acknowledged` is a key of COMMITS: a commit waits for any one standby."""
+    """A primary and its standbys. `acknowledged` is a key of COMMITS; a commit waits for any one of the standbys."""
 
     def __init__(
         self, home: Path, settings: Mapping[str, str], clients: int, path: str, standbys: int, acknowledged: str

@@ -1,7 +1,8 @@
-"""QuestDB: samples are written by its own client, in InfluxDB's line protocol over HTTP, and queried by psycopg; all
-of them are read as CSV. A server of Dyno's own, or a user's by its address.
+"""QuestDB: a server that Dyno starts, or the user's own. Samples are written through QuestDB's own client, in
+InfluxDB's line protocol over HTTP. Queries go through psycopg, and all samples are read as CSV.
 
-QuestDB, QuestDB documentation, "Python client", "Deduplication", "Durability and commit modes" and "REST API".
+Source: QuestDB, QuestDB documentation, "Python client", "Deduplication", "Durability and commit modes" and "REST
+API".
 """
 
 from __future__ import annotations
@@ -32,15 +33,15 @@ from dyno.suites.series.port import Buckets, SampleBatch, Samples
 MODE = "cairo.commit.mode"
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
     # Rows are stored into mapped files, so the kernel has them if the process dies. With `sync`, the table's log is
-    # flushed before a batch is acknowledged. That is not tier `power`: once a page of the table's symbols is torn,
-    # the log is no longer merged into the table. See docs/crash.md.
+    # flushed before a batch is acknowledged. That is not tier `power`: if a page of the table's symbols is torn, the
+    # log can't be merged into the table any more. See docs/crash.md.
     Tier.PROCESS: {MODE: "nosync"},
 }
 PG_PORT = 8_812
 USER, PASSWORD = "admin", "quest"
-"""Defaults of PostgreSQL's protocol."""
+"""Default user and password of PostgreSQL's protocol."""
 LONGEST_BATCH = 1 << 32
-"""Bytes that a batch may have in the line protocol. The client's default is 100 MiB."""
+"""Maximum number of bytes of a batch in the line protocol. The client's default is 100 MiB."""
 FIELDS = "val, stat, sevr"
 
 
@@ -49,7 +50,7 @@ def start(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) ->
 
 
 def _postgresql(server: Any) -> Address:
-    """Returns the address of PostgreSQL's protocol: the same host, and the port that the URL names with ?pg=."""
+    """Returns the address of PostgreSQL's protocol. It has the same host, and the port that the URL names by ?pg=."""
     if server.own:
         return server.postgresql  # type: ignore[no-any-return]
     at: Address = server.address
@@ -58,7 +59,7 @@ def _postgresql(server: Any) -> Address:
 
 
 class Quest(ServerStore):
-    """One table on the server."""
+    """A store in one table on the server."""
 
     shown = (MODE, "shared.worker.count", "cairo.writer.data.append.page.size", "cairo.wal.purge.interval")
     own_caveats = (
@@ -70,7 +71,8 @@ class Quest(ServerStore):
         import psycopg
 
         at = _postgresql(server)
-        # By default libpq accepts any certificate, and connects without TLS if the server has none.
+        # Verify the certificate. By default, libpq accepts any certificate, and connects without TLS if the server
+        # has none.
         verified = {"sslmode": "verify-full", "sslrootcert": os.environ.get("PGSSLROOTCERT", "system")}
         tls: Mapping[str, Any] = verified if at.secure else {}
         try:
@@ -92,12 +94,12 @@ class Quest(ServerStore):
     def remove(cls, home: Path, options: Mapping[str, Value], server: Any) -> None:
         super().remove(home, options, server)
         if not server.own:
-            # Rows that a killed client has sent may still arrive, and create the table again.
+            # Remove the table twice: rows that a killed client has sent may still arrive and create it again.
             sleep(0.5)
             super().remove(home, options, server)
 
     def squash(self) -> None:
-        """Joins partitions that late samples have split, and removes their old files, as the server does in the
+        """Joins partitions that late samples split, and removes their old files. The server also does this in the
         background."""
         self.client.execute(f"ALTER TABLE {self.name} SQUASH PARTITIONS")
         self.client.execute(f"VACUUM TABLE {self.name}")
@@ -116,12 +118,13 @@ class Quest(ServerStore):
         return {name: values.get(name) for name in names}
 
     def own_files(self) -> Iterable[Path]:
-        """Returns the files of its table and of the table's log, parts of which stay for a while after the merge."""
+        """Returns the files of the store's table and of the table's log. Parts of the log remain for a while after
+        the merge."""
         return filesystem.files(*self.server.data.glob(f"{self.name}~*"))
 
     @staticmethod
     def missing_right(error: Exception) -> str | None:
-        # Its errors have no code of their own.
+        # QuestDB's errors have no codes of their own.
         text = " ".join(str(error).split())
         return text if re.search("permission denied|Access denied|read.?only", text, re.IGNORECASE) else None
 
@@ -142,9 +145,9 @@ class Series:
         self._http = engine.server.address
         self._session = loopback.session(self._http)
         self._connection = engine.connect()
-        # Binary results need no formatting and parsing.
+        # Binary results save formatting and parsing.
         self._execute = self._connection.cursor(binary=True).execute
-        # A sample replaces another of the same variable and time.
+        # With deduplication, a sample replaces another sample of the same variable and time.
         self._execute(
             f"CREATE TABLE IF NOT EXISTS {self._table} (pv SYMBOL CAPACITY {max(len(names), 256)} CACHE INDEX, "
             "ts TIMESTAMP_NS, val DOUBLE, stat SHORT, sevr SHORT) "
@@ -198,7 +201,7 @@ class Series:
         return self._samples(f"{self._of(pv)} AND {self._within(start, end)}")
 
     def _samples(self, where: str) -> Samples:
-        # The server returns them in the order of their times.
+        # The server returns samples in the order of their times.
         rows = self._execute(f"SELECT ts::long, {FIELDS} FROM {self._table} WHERE {where}").fetchall()
         return samples.samples(samples.columns_of(rows, 4))
 
@@ -251,6 +254,6 @@ ENGINE = server_engine(
     modules=("questdb", "psycopg", "requests", "pandas", "pyarrow"),
     requires=("questdb>=6", "psycopg[binary]>=3.1", "requests>=2.28", "pandas>=2.0", "pyarrow>=15"),
     seldom=Maintenance("partitions squashed, and old files removed", Quest.squash),
-    # The server merges the log into the table in the background; only the log proves the tier.
+    # The server merges the log into the table in the background, so only the log proves the tier.
     log=("server/questdb/db/dyno_*/wal*", "server/questdb/db/dyno_*/txn_seq/*"),
 )

@@ -1,9 +1,9 @@
-"""The server QuestDB, in Java: one of Dyno's own, with its data in its directory, reached by ports of this machine
+"""A QuestDB server, in Java, that Dyno starts. It has its data in its directory and listens on ports of this machine
 alone.
 
-One port is for HTTP, by which samples are written, and one for PostgreSQL's protocol, by which they are queried. It
-reads its settings from a file. Settings that are not here have their defaults. QuestDB, QuestDB documentation,
-"Configuration" and "Durability and commit modes".
+One port is for HTTP, through which samples are written, and one for PostgreSQL's protocol, through which they are
+queried. The server reads its settings from a file. Settings that this module doesn't set have their defaults. Source:
+QuestDB, QuestDB documentation, "Configuration" and "Durability and commit modes".
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ PROGRAM = JavaProgram(
     "Java 17 or later",
 )
 MODULE = "io.questdb/io.questdb.ServerMain"
-# The flags of the script that comes with it, without its log of garbage collections.
+# The flags of QuestDB's own start script, except the log of garbage collections.
 JAVA = ("-XX:+UseParallelGC", "-Dnoebug", "-ea")
 SETTINGS: Mapping[str, str] = {
-    # Unused: a second port for health checks, its own metrics, and InfluxDB's protocol over TCP, which has no
-    # acknowledgements.
+    # Switch off what is not used: a second port for health checks, QuestDB's own metrics, and InfluxDB's protocol
+    # over TCP, which has no acknowledgements.
     "http.min.enabled": "false",
     "line.tcp.enabled": "false",
     "metrics.enabled": "false",
-    # It would report to its vendor, and keep a table of what it does.
+    # By default the server reports to its vendor, and keeps a table of what it does.
     "telemetry.enabled": "false",
     "telemetry.disable.completely": "true",
     # Settings don't change while it runs.
@@ -56,7 +56,7 @@ OURS = (
 
 
 class QuestDB(Process):
-    """See `dyno.contracts.engine.Server`. `settings` are those of server.conf."""
+    """See `dyno.contracts.engine.Server`. `settings` go into server.conf."""
 
     def __init__(self, home: Path, settings: Mapping[str, str]) -> None:
         jar, java = PROGRAM.paths()
@@ -66,7 +66,7 @@ class QuestDB(Process):
         self.postgresql = replace(loopback.own(home), password=self.address.password)
         """The address of PostgreSQL's protocol."""
         self.settings = {**SETTINGS, **settings, **self._addresses()}
-        # It unpacks native libraries among temporary files, and would leave them in /tmp.
+        # QuestDB unpacks native libraries into the temporary directory. It would leave them in /tmp.
         words = [*JAVA, f"-Djava.io.tmpdir={home.absolute() / 'tmp'}", "-p", str(jar), "-m", MODULE]
         super().__init__([java, *words, "-d", self.root.name], home, lambda: loopback.says(self.address, "/ping"))
 
@@ -83,7 +83,7 @@ class QuestDB(Process):
 
     def start(self) -> None:
         directory(self.home)
-        # Libraries that a killed server had unpacked.
+        # Remove libraries that a killed server unpacked.
         shutil.rmtree(self.home / "tmp", ignore_errors=True)
         for part in ("tmp", f"{self.root.name}/conf"):
             (self.home / part).mkdir(parents=True, exist_ok=True)

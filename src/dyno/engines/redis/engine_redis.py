@@ -1,4 +1,4 @@
-"""Redis: a server of Dyno's own, or a user's by its address."""
+"""Redis: a server that Dyno starts, or the user's own."""
 
 from __future__ import annotations
 

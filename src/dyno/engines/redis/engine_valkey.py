@@ -1,4 +1,4 @@
-"""Valkey: a server of Dyno's own, or a user's by its address."""
+"""Valkey: a server that Dyno starts, or the user's own."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ENGINE = declaration(
         "Valkey server",
         r"Valkey server v=(\d[\d.]*)",
         least=LEAST,
-        # Debian has it from version 13 on.
+        # Debian has this program from version 13 on.
         names=("valkey-server",),
         places=_wheel,
         install="dyno install valkey",

@@ -1,4 +1,4 @@
-"""The engine that Redis and Valkey share: keys of one prefix on a server that speaks RESP."""
+"""The common engine of Redis and Valkey: keys with a common prefix on a server that speaks RESP."""
 
 from __future__ import annotations
 
@@ -26,28 +26,28 @@ from dyno.suites.records.port import MSGPACK
 
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
     Tier.VOLATILE: {"appendonly": "no"},
-    # The changes of one round of the event loop are written to the log, by write(2), before any of them is answered.
-    # So the kernel has them, and flushes them when it likes.
+    # All changes of one round of the event loop are written to the log, by write(2), before any of them is answered.
+    # So the kernel has the changes; it flushes them at some later time.
     Tier.PROCESS: {"appendonly": "yes", "appendfsync": "no"},
-    # The same, and fdatasync(2) after the write: one flush for all changes of a round.
+    # In addition, the server calls fdatasync(2) after the write: one flush for all changes of a round.
     Tier.POWER: {"appendonly": "yes", "appendfsync": "always"},
 }
-# With everysec, a write waits in the server's memory while a flush is under way, for up to 2 s.
+# `everysec` is not enough: while a flush is under way, a write waits in the server's memory for up to 2 s.
 ENOUGH: Mapping[Tier, Mapping[str, tuple[str, ...]]] = {
     Tier.VOLATILE: {},
     Tier.PROCESS: {"appendonly": ("yes",), "appendfsync": ("no", "always")},
     Tier.POWER: {"appendonly": ("yes",), "appendfsync": ("always",), "no-appendfsync-on-rewrite": ("no",)},
 }
 STORES = "dyno_stores"
-"""A set, on a user's server, of the names of Dyno's stores there."""
+"""Key of a set on a user's server, which has the names of Dyno's stores there."""
 SHORT = 8
-"""Characters of its name that a store needs on a server of Dyno's own: the random part."""
+"""Number of characters of the store's name in a prefix on a server that Dyno started: the random part of the name."""
 BATCH, REWRITE_SECONDS = 1_000, 60.0
 PORT = 6_379
 
 
 class Keyspace(ServerStore):
-    """The keys of one store; every client has a connection of its own."""
+    """A store of keys with one prefix. Every client has its own connection."""
 
     shown = (
         *("appendonly", "appendfsync", "no-appendfsync-on-rewrite", "auto-aof-rewrite-percentage"),
@@ -107,7 +107,7 @@ class Keyspace(ServerStore):
         return next((f"{n}={settings[n]}" for n, enough in ENOUGH[tier].items() if settings[n] not in enough), None)
 
     def _config(self, name: str) -> str | None:
-        """Returns a setting; None if the server has none of that name, or its user may not read it."""
+        """Returns a setting; None if the server has no such setting, or if its user may not read it."""
         from redis import ResponseError
 
         try:
@@ -117,14 +117,14 @@ class Keyspace(ServerStore):
         return None if value is None else str(value)
 
     def rewrite(self) -> None:
-        """Rewrites the log, as the server does when it has grown."""
+        """Rewrites the log, as the server does by itself when the log has grown."""
         _rewrite(self.client)
 
     def connect(self) -> Client:
         return connect(self.server, str(self.options["client"]))
 
     def _product(self) -> tuple[str, str]:
-        """Returns name and version of the server that answers."""
+        """Returns the name and the version of the server that answers."""
         info = self.client.info("server")
         valkey = info.get("valkey_version")
         return ("Valkey", valkey) if valkey else ("Redis", info["redis_version"])
@@ -141,7 +141,7 @@ class Keyspace(ServerStore):
         return encrypted(self.server)
 
     def settings(self) -> Mapping[str, Value | None]:
-        # redis-py uses hiredis as its parser if it is installed, which the engine requires.
+        # redis-py uses hiredis as its parser if hiredis is installed, and the engine requires it.
         allocator = self.client.info("memory").get("mem_allocator")
         clients = {"client": self.options["client"], "parser": "hiredis"}
         return {**super().settings(), "mem_allocator": allocator, **clients}
@@ -150,7 +150,7 @@ class Keyspace(ServerStore):
         return {name: self._config(name) for name in names}
 
     def own_files(self) -> Iterable[Path]:
-        """Returns the files of the log, which are its only ones."""
+        """Returns the files of the log. The store has no other files."""
         return () if self.tier is Tier.VOLATILE else self.server.log.iterdir()
 
     def caveats(self) -> Iterable[Caveat]:
@@ -163,13 +163,13 @@ class Keyspace(ServerStore):
 
     @staticmethod
     def missing_right(error: Exception) -> str | None:
-        # redis-py has a class for it; hiredis has the server's word.
+        # redis-py has an exception class for a missing right; hiredis only has the server's message.
         denied = type(error).__name__ == "NoPermissionError" or str(error).startswith("NOPERM")
         return str(error).removeprefix("NOPERM ") if denied else None
 
     @classmethod
     def removal(cls, name: str, address: Any) -> str:
-        # Not by the flag -u of redis-cli, which can't log in with a password and no user.
+        # Don't use redis-cli's flag -u, which can't log in with a password and no user.
         at = urlsplit(address)
         query = dict(parse_qsl(at.query))
         host = ["-h", at.hostname or "localhost", "-p", str(at.port or PORT)]
@@ -189,7 +189,7 @@ def _prefix(home: Path, server: Any) -> bytes:
 
 @contextmanager
 def _refused() -> Iterator[None]:
-    """Turns errors of the server into Refused, except for missing rights."""
+    """Turns errors of the server into Refused, except NoPermissionError."""
     from redis import RedisError
     from redis.exceptions import NoPermissionError
 
@@ -210,7 +210,8 @@ def _unlink(client: Any, prefix: bytes) -> None:
 
 
 def _rewrite(client: Any) -> None:
-    """Rewrites the log: without it, the size of the next store's log would include all stores before it."""
+    """Rewrites the log, and waits until that is done. Otherwise the size of the next store's log would include all
+    earlier stores."""
     if not client.info("persistence")["aof_enabled"]:
         return
     client.bgrewriteaof()
@@ -230,7 +231,8 @@ def _refuse(tier: Tier, options: Mapping[str, Value]) -> str | None:
 
 
 def declaration(name: str, title: str, program: ServerProgram, *requires: str) -> EngineSpec:
-    """Returns the declaration of an engine with that server. `requires`: requirements besides the clients."""
+    """Returns the declaration of an engine with that server. `requires` are requirements besides those of the
+    clients."""
 
     def start(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) -> Server:
         return Redis(program, home, set_option.combined(TIERS[tier], options), program_option.given(options))

@@ -1,9 +1,11 @@
 """The port `records` on Redis and Valkey.
 
-A record is a string, encoded by msgpack, under its own key. A sorted set, whose members all have the same score, has
-the keys in the order of their bytes. A sorted set for each index has members made of the indexed value and the
-record's key. Indexed values follow from the key, so that a replacement changes no index, and a deletion does not read
-the record. A transaction is one MULTI and EXEC, a read of one record is one round trip, and a scan is two."""
+A record is a string, encoded by msgpack, under its own key. A sorted set has all keys in the order of their bytes,
+because all its members have the same score. For each index there is a sorted set, whose members are the indexed value
+followed by the record's key. Indexed values follow from the key, so a replacement changes no index, and a deletion
+does not read the record. A transaction is one MULTI and EXEC, a read of one record takes one round trip, and a scan
+takes two.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +20,10 @@ from dyno.suites.records.sql import batches
 _MSGPACK = ENCODERS["msgpack"]
 
 BATCH = 1_000
-"""Most records in one command."""
+"""Maximum number of records in one command."""
 
-# Returns the record of the first entry that begins with ARGV[1]. Two calls would be slower, and the record could be
-# deleted between them.
+# The script returns the record of the first entry that begins with ARGV[1]. Two calls would be slower, and the record
+# could be deleted between them.
 FIND = """
 local entry = redis.call('ZRANGE', KEYS[1], '[' .. ARGV[1], '+', 'BYLEX', 'LIMIT', 0, 1)[1]
 if not entry or string.sub(entry, 1, #ARGV[1]) ~= ARGV[1] then return false end
@@ -30,7 +32,7 @@ return redis.call('GET', ARGV[2] .. string.sub(entry, #ARGV[1] + 1))
 
 
 class KeyedReader(Reader):
-    """Every read sees the current state: Redis has no transactions for reads."""
+    """Reads the current state in every read, because Redis has no transactions for reads."""
 
     def __init__(self, client: Any, prefix: bytes, found: Any, pipelined: bool) -> None:
         self._execute, self._prefix, self._find = client.execute, prefix, found
@@ -58,13 +60,13 @@ class KeyedReader(Reader):
         return find
 
     def scanner(self, count: int) -> Callable[[Key], list[Record]]:
-        # Not by a script, which would keep the server busy far longer for a hundred strings.
+        # Don't use a script, which would keep the server busy far longer for a hundred strings.
         execute, prefix, order = self._execute, self._prefix, _order(self._prefix)
 
         def scan(key: Key) -> list[Record]:
             keys = execute(b"ZRANGE", order, pack(b"[", key), b"+", b"BYLEX", b"LIMIT", 0, count)
             values = execute(b"MGET", *[prefix + key for key in keys]) if keys else ()
-            # Another client may have deleted a record in between.
+            # Leave out records that another client has deleted in between.
             return [_MSGPACK.decode(value) for value in values if value is not None]
 
         return scan
@@ -89,7 +91,8 @@ class KeyedRecords:
         self._indexes = [(_index(prefix, name), value) for name, value in INDEXES.items()] if indexed else []
         pipelined = engine.options["many"] == "pipeline"
         self._reader = KeyedReader(client, prefix, client.execute("SCRIPT", "LOAD", FIND), pipelined)
-        # Commands for each batch: one that answers for its records, the change, and one for each sorted set.
+        # Number of commands for each batch: the first, which returns the result for its records, the change, and one
+        # for each sorted set.
         self._commands = 3 + len(self._indexes)
 
     def reading(self) -> AbstractContextManager[Reader]:
@@ -132,7 +135,8 @@ class KeyedRecords:
         olds: list[Record | None] = []
         for same, answer in zip(earlier, self._answers(commands()), strict=True):
             values = answer if isinstance(answer, list) else [answer]
-            # A record that is earlier in the same batch was not stored yet when the server read it.
+            # If a key occurs earlier in the batch, the old record is that one: the server reads before it stores the
+            # batch.
             olds += [new or (value and _MSGPACK.decode(value)) for new, value in zip(same, values, strict=True)]
         return olds
 
@@ -154,12 +158,13 @@ class KeyedRecords:
         there: list[bool] = []
         for same, answer in zip(earlier, self._answers(commands()), strict=True):
             exist = [score is not None for score in answer] if isinstance(answer, list) else [answer == 1]
-            # Only the first mention of a key deletes it.
+            # If a key occurs several times, only its first occurrence deletes the record.
             there += [yes and place is None for yes, place in zip(exist, same, strict=True)]
         return there
 
     def _answers(self, commands: Iterable[tuple[Any, ...]]) -> list[Any]:
-        """Returns the first answer of each batch. A last batch of one record has a command less."""
+        """Returns the first answer of each batch. The last batch may have a single record, and then has one command
+        less."""
         answers: list[Any] = self._client.transaction(commands)
         return answers[:: self._commands]
 
@@ -168,7 +173,7 @@ class KeyedRecords:
 
 
 def _order(prefix: bytes) -> bytes:
-    # Not a record's key: those contain NULs.
+    # This can't be the key of a record, which would contain a NUL.
     return prefix + b"order"
 
 
@@ -186,7 +191,7 @@ def _pairs(first: Iterable[Any], second: Iterable[Any]) -> Iterator[Any]:
 
 
 def _earlier(packed: list[bytes]) -> list[int | None]:
-    """Returns for each key the position of its previous mention; None for the first."""
+    """Returns the position of the previous occurrence of each key; None for the first occurrence."""
     latest: dict[bytes, int] = {}
     positions = []
     for position, key in enumerate(packed):

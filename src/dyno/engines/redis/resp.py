@@ -1,4 +1,4 @@
-"""Clients of the protocol RESP of Redis and Valkey: redis-py, and a thin one by hiredis."""
+"""Clients of RESP, the protocol of Redis and Valkey: redis-py, and a thin client based on hiredis."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ RECEIVE_BYTES = 1 << 16
 
 
 def library(server: Any, single: bool = False) -> Any:
-    """Returns redis-py's client of a server. Raises Refused if it can't connect."""
+    """Returns redis-py's client for a server. Raises Refused if it can't connect."""
     import redis
     from redis.backoff import NoBackoff
     from redis.retry import Retry
 
-    # By default it retries commands, and has a timeout of 5 s, which a large transaction may exceed.
+    # By default redis-py retries commands, and has a timeout of 5 s, which a large transaction may exceed.
     arguments: dict[str, Any] = {
         "retry": Retry(NoBackoff(), 0),
         "socket_timeout": None,
@@ -36,7 +36,7 @@ def library(server: Any, single: bool = False) -> Any:
         if server.own:
             client = redis.Redis(unix_socket_path=str(server.address), **arguments)
         else:
-            # Valkey's own name of the scheme.
+            # `valkey:` is Valkey's own name for the scheme `redis:`.
             url = re.sub("^valkey:", "redis:", server.url)
             client = redis.Redis.from_url(url, **arguments)
         client.ping()
@@ -46,12 +46,12 @@ def library(server: Any, single: bool = False) -> Any:
 
 
 def encrypted(server: Any) -> bool:
-    """Returns whether its connections use TLS, which the scheme alone decides."""
+    """Returns whether connections to the server use TLS, which only the URL's scheme decides."""
     return not server.own and str(server.url).startswith("rediss:")
 
 
 def connect(server: Any, how: str) -> Client:
-    """Returns a new connection by one of CLIENTS."""
+    """Returns a new connection through one of CLIENTS."""
     connection = library(server, single=how == "single")
     if how in ("redis-py", "single"):
         return Client(connection)
@@ -61,17 +61,18 @@ def connect(server: Any, how: str) -> Client:
 
 
 class Client:
-    """One client's connection, by redis-py: with its pool of connections, or without it on a single connection.
-    Errors of the server are raised, and nothing is retried."""
+    """A client's connection through redis-py, either with its pool of connections or with a single connection. Server
+    errors are raised, and nothing is retried."""
 
     def __init__(self, client: Any) -> None:
         self._client = client
-        # The raw answer, because SET has two kinds.
+        # Keep the raw answer, because SET has two kinds of answers.
         client.set_response_callback("SET", lambda answer, **_: answer)
         self.execute = client.execute_command
 
     def transaction(self, commands: Iterable[Command]) -> list[Any]:
-        """Sends MULTI, the commands and EXEC; returns the answers in order. Nothing is done if `commands` raises."""
+        """Sends MULTI, the commands and EXEC; returns the answers in order. If `commands` raises, the server executes
+        nothing."""
         return self._together(commands, transaction=True)
 
     def pipeline(self, commands: Sequence[Command]) -> list[Any]:
@@ -89,7 +90,8 @@ class Client:
 
 
 class Thin(Client):
-    """By hiredis on a plain socket, without redis-py's work for each command: pool, state and metrics."""
+    """A connection through hiredis on a plain socket. That saves redis-py's work for each command: pool, state and
+    metrics."""
 
     def __init__(self, where: Mapping[str, Any]) -> None:
         import hiredis
@@ -126,7 +128,7 @@ class Thin(Client):
         return answer
 
     def transaction(self, commands: Iterable[Command]) -> list[Any]:
-        """Sends commands while they are made: the server collects them."""
+        """Sends commands while the iterator creates them; the server queues them until EXEC."""
         sent, waiting, size = 0, [self._multi], 0
         try:
             for packed in map(self._pack, commands):
@@ -165,14 +167,14 @@ class Thin(Client):
 
 
 class Native(Thin):
-    """By hiredis, until native load takes the socket: see `Exchange`."""
+    """A connection through hiredis until native load takes the socket: see `Exchange`."""
 
     def __init__(self, where: Mapping[str, Any]) -> None:
         super().__init__(where)
         self.exchange = Exchange("redis", self._socket.fileno(), encrypted=False)
 
     def execute(self, *command: Argument) -> Any:
-        # The constructor calls it, too.
+        # The base class's constructor calls this method before the attribute exists.
         exchange = getattr(self, "exchange", None)
         if exchange is None or not exchange.active:
             return super().execute(*command)

@@ -1,7 +1,7 @@
-"""The servers Redis and Valkey: one of Dyno's own, reached by a socket in its directory that no other user may enter.
+"""A Redis or Valkey server that Dyno starts. It listens on a socket in its directory, which no other user may enter.
 
-This module sets what all tiers share; a tier adds its settings, and everything else is the server's default. No
-configuration file is read. Redis Ltd., Redis documentation, "Redis configuration file example".
+This module sets what all tiers share. A tier adds its settings, and all others have the server's defaults. The server
+reads no configuration file. Source: Redis Ltd., Redis documentation, "Redis configuration file example".
 """
 
 from __future__ import annotations
@@ -17,14 +17,15 @@ from dyno.servers.program_option import ServerProgram
 LEAST = "7"
 """The first version whose log is a directory of files."""
 SETTINGS = {
-    # No network.
+    # Don't listen on the network.
     "port": "0",
     "unixsocketperm": "700",
-    # No snapshots, which would fall into random phases.
+    # Don't make snapshots, which would fall into random phases.
     "save": "",
-    # Size of the log at which it is rewritten. The default is 64 MiB; all servers' logs may have 1 GiB here.
+    # The server rewrites its log at this size. Redis's default is 64 MiB, but all of Dyno's servers may have logs of
+    # 1 GiB.
     "auto-aof-rewrite-min-size": "1gb",
-    # Valkey counts a transaction, which waits until EXEC, as a part of this buffer; the default is 1 GiB.
+    # Raise the limit of this buffer from 1 GiB: Valkey counts a transaction that waits for EXEC as part of it.
     "client-query-buffer-limit": "64gb",
 }
 OURS = ("port", "unixsocket", "unixsocketperm", "save", "dir", "appenddirname", "appendfilename", "daemonize")
@@ -32,12 +33,13 @@ OURS = ("port", "unixsocket", "unixsocketperm", "save", "dir", "appenddirname", 
 
 
 class Redis(Process):
-    """See `dyno.contracts.engine.Server`. `settings` are those of redis.conf; `path` is the user's program."""
+    """See `dyno.contracts.engine.Server`. `settings` go into the command line, by their names in redis.conf; `path`
+    is the user's program."""
 
     def __init__(self, program: ServerProgram, home: Path, settings: Mapping[str, str], path: str = "") -> None:
         self.address = home / "redis.sock"
         self.log = home / "appendonlydir"
-        """The directory of its append-only files."""
+        """The directory of the append-only files."""
         settings = {**SETTINGS, "unixsocket": self.address.name, **settings}
         words = [word for name, value in settings.items() for word in (f"--{name}", value)]
         super().__init__([program.executable(path), *words], home, self._answers)
@@ -48,7 +50,7 @@ class Redis(Process):
         super().start()
 
     def _answers(self) -> bool:
-        # While it loads its log, it answers with an error.
+        # While the server loads its log, it answers with an error.
         with closing(sockets.socket(sockets.AF_UNIX)) as client:
             try:
                 client.connect(str(self.address))

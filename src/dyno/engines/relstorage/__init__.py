@@ -1,4 +1,4 @@
-"""RelStorage: pickles of ZODB in a SQL database, which is SQLite in the process, or a server of Dyno's own."""
+"""RelStorage: ZODB's pickles in a SQL database, which is SQLite in the process or a server that Dyno starts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SQLITE, BLOBS, CACHE = "sqlite", "blobs", "cache"
 
 
 class Relational(databases.Database):
-    """One database; each client process has a cache of its own, which its connections share."""
+    """A ZODB database on RelStorage. Each client process has its own cache, which all its connections share."""
 
     distributions = ("RelStorage",)
 
@@ -35,8 +35,7 @@ class Relational(databases.Database):
             "driver": driver(options),
             "keep_history": options["history"] == "keep",
             "blob_dir": str(self._home / BLOBS),
-            # SQLite's adapter stores blobs as files. On a server they are stored in chunks, and the files are a
-            # cache.
+            # SQLite's adapter stores blobs as files. Servers store blobs in chunks and use the files as a cache.
             "shared_blob_dir": backend == SQLITE,
             "cache_local_mb": 0 if options["cache"] == "none" else options["cache_mib"],
         }
@@ -81,7 +80,7 @@ class Relational(databases.Database):
         self._data = self._server.data / name
         address = dict(self._server.address)
         if driver(self._options) != "PyMySQL":
-            # An argument of PyMySQL's only. The other library uses no TLS on a socket.
+            # Only PyMySQL has this argument. The other library uses no TLS on a socket.
             del address["ssl_disabled"]
         return mariadb_adapter(chosen, {**address, "database": name})
 
@@ -96,7 +95,7 @@ class Relational(databases.Database):
             import sqlite3
 
             return f"{super().version()}, SQLite {sqlite3.sqlite_version}"
-        # The module's own version: it may be from distributions of several names.
+        # Read the version from the module, because distributions of several names have it.
         library = DRIVERS[driver(self._options)].module
         number = str(import_module(library).__version__).split()[0]
         server = "PostgreSQL" if self._options["backend"] == "postgresql" else "MariaDB"
@@ -109,7 +108,7 @@ class Relational(databases.Database):
         names = ("backend", "history", "cache", "cache_mib", "server_cache_mib", "sharing")
         settings: dict[str, Value | None] = {name: self._options[name] for name in names}
         settings["driver"] = driver(self._options)
-        # Those of SQLite are set for each connection; the others are read from the server.
+        # SQLite's settings are set for each connection; those of servers are read from the server.
         backend = str(self._options["backend"])
         settings |= BACKENDS[backend].tiers[self._tier]
         if backend != SQLITE:
@@ -121,7 +120,7 @@ class Relational(databases.Database):
         return settings
 
     def files(self) -> Iterable[Path]:
-        """Returns the files of its tables, indexes and blobs. A server's log is not among them."""
+        """Returns the files of the store's tables, indexes and blobs. A server's log is not included."""
         shared = (self._home / BLOBS,) if self._options["backend"] == SQLITE else ()
         return databases.files(self._data, *shared)
 
@@ -134,7 +133,7 @@ class Relational(databases.Database):
 
 @contextmanager
 def administrator(server: Any, backend: object) -> Iterator[Any]:
-    """Yields a cursor of the server's administrator."""
+    """Yields a cursor on a connection as the server's administrator."""
     if backend == "postgresql":
         import psycopg2
 
@@ -162,7 +161,7 @@ ENGINE = EngineSpec(
     opener=Relational,
     ports={"objects": PortSpec(databases.Objects)},
     tiers=TIERS,
-    # As its users run it, and the tier of ZODB's other storages.
+    # Users run RelStorage at this tier, which is also the tier of ZODB's other storages.
     default_tier=Tier.POWER,
     modules=("ZODB", "relstorage"),
     requires=(*databases.REQUIRES, "RelStorage>=4", "psycopg2-binary>=2.9", "PyMySQL>=1.1"),

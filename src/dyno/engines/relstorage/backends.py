@@ -1,4 +1,4 @@
-"""The databases of RelStorage: their libraries, their servers, and the settings of each tier."""
+"""The databases that RelStorage can use: their client libraries, servers, and settings for each tier."""
 
 from __future__ import annotations
 
@@ -15,17 +15,18 @@ from dyno.engines.postgresql.server import PROGRAM, PostgreSQL
 from dyno.host import installation
 
 CONNECTIONS = 8
-"""Connections to the server that a client may need: one for each of ZODB's connections, and others for commits."""
+"""Number of server connections that a client may need: one for each of ZODB's connections, and more for commits."""
 
 LOCKS = 2_048
-"""max_locks_per_transaction: with 8 connections, a client may change 16,384 objects at once. The default is 64."""
+"""Value of max_locks_per_transaction. With 8 connections, a client may change 16,384 objects at once. The default is
+64."""
 
 
 _REFERENCES = re.compile(r"\bREFERENCES\s+([\"`]?)transaction\1(?!\s*\()")
 
 
 class Driver(NamedTuple):
-    """A library's module, and the package that has it. The keys of DRIVERS are RelStorage's names."""
+    """A client library: its module and its package. The keys of DRIVERS are RelStorage's names."""
 
     module: str
     package: str
@@ -40,18 +41,19 @@ DRIVERS: Mapping[str, Driver] = {
 
 
 class Backend(NamedTuple):
-    """A kind of database."""
+    """A kind of database that RelStorage can use."""
 
     drivers: tuple[str, ...]
-    """Libraries for it, the default first. RelStorage's own default `auto` may differ from start to start."""
+    """Client libraries, the default first. RelStorage's own default `auto` may choose different ones from start to
+    start."""
     tiers: Mapping[Tier, Mapping[str, Value]]
 
 
 BACKENDS: Mapping[str, Backend] = {
     "sqlite": Backend(
         ("sqlite3",),
-        # RelStorage uses a write-ahead log. NORMAL, its default, flushes at checkpoints only; FULL flushes the log at
-        # every commit.
+        # RelStorage uses SQLite's write-ahead log. NORMAL, its default, flushes only at checkpoints. FULL flushes the
+        # log at every commit.
         {Tier.PROCESS: {"synchronous": "normal"}, Tier.POWER: {"synchronous": "full"}},
     ),
     "postgresql": Backend(
@@ -73,11 +75,11 @@ TIERS: Mapping[Tier, Mapping[str, Value]] = {
     tier: {name: value for backend in BACKENDS.values() for name, value in backend.tiers[tier].items()}
     for tier in (Tier.PROCESS, Tier.POWER)
 }
-"""The settings of all backends: they have no names in common."""
+"""Settings of all backends together, which have no names in common."""
 
 
 def driver(options: Mapping[str, Value]) -> str:
-    """Returns RelStorage's name of the library."""
+    """Returns RelStorage's name of the client library."""
     return str(options["driver"] or BACKENDS[str(options["backend"])].drivers[0])
 
 
@@ -100,15 +102,15 @@ def needs(options: Mapping[str, Value]) -> str | None:
 
 
 def serve(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) -> Server | None:
-    """Returns the server; None for SQLite."""
+    """Returns the server that Dyno starts; None for SQLite."""
     backend, cache = str(options["backend"]), options["server_cache_mib"]
     settings = {name: str(value) for name, value in BACKENDS[backend].tiers[tier].items()}
     if backend == "postgresql":
-        # A commit takes a lock for each changed object, and the server has a limited number.
+        # A commit takes a lock for each changed object, and the number of locks is limited.
         settings |= {"shared_buffers": f"{cache}MB", "max_locks_per_transaction": str(LOCKS)}
         return PostgreSQL(home, settings, clients * CONNECTIONS)
     if backend == "mariadb":
-        # The state of an object is one value of any length. The default limit is 16 MiB.
+        # An object's state is one value, which may be larger than the default limit of 16 MiB.
         settings |= {"innodb_buffer_pool_size": f"{cache}M", "max_allowed_packet": "1G"}
         return MariaDB(MARIADB, home, settings, clients * CONNECTIONS)
     return None
@@ -117,10 +119,11 @@ def serve(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) ->
 def mariadb_adapter(options: Any, address: Mapping[str, Any]) -> Any:
     """Returns RelStorage's adapter for MySQL with two changes, without which RelStorage 4 can't use MariaDB.
 
-    It takes MariaDB 10.11 for MySQL 8.0.19 or later, and sends syntax that only that has (`VALUES (...) AS
-    excluded`). So it gets the version of MySQL that MariaDB is compatible with. And its tables with a history say
-    `REFERENCES transaction` beside a column without naming the other column. MySQL ignores that and MariaDB refuses
-    it (errno 150), so the words are left out: the tables are then the same as on MySQL."""
+    The adapter takes MariaDB 10.11 for MySQL 8.0.19 or later, and sends syntax that MariaDB lacks (`VALUES (...) AS
+    excluded`). So the adapter gets the version of MySQL that MariaDB is compatible with. The tables with a history
+    say `REFERENCES transaction` beside a column, without naming the other column. MySQL ignores this and MariaDB
+    refuses it (errno 150), so it is left out; the tables are then the same as on MySQL.
+    """
     from relstorage.adapters.mysql import MySQLAdapter
     from relstorage.adapters.mysql.schema import MySQLSchemaInstaller, MySQLVersionDetector
 

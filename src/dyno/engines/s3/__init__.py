@@ -1,4 +1,4 @@
-"""Object stores and websites: engines by S3's API, by HTTP and in a directory, and their servers."""
+"""Engines for object stores and websites: through S3's API, through HTTP and in a directory; and their servers."""
 
 ENGINES = ("minio", "versitygw")
 """The engines that the module `engines` declares."""

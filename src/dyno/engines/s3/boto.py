@@ -1,4 +1,4 @@
-"""The port `bucket` by S3's API. The option `client` selects boto3, as its users have it, or `thin`."""
+"""The port `bucket` through S3's API. The option `client` selects boto3, which most users have, or `thin`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Objects:
 
 
 class BotoRequester(ThreadedRequester):
-    """boto3 waits for each request, so requests in flight are threads."""
+    """Sends requests through boto3. It waits for each request, so each request in flight has a thread."""
 
     def __init__(self, at: buckets.Access, places: int, large: bool, patience: float) -> None:
         self._at, self._large = at, large

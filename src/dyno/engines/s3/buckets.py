@@ -1,7 +1,7 @@
-"""The bucket of a store by S3's API: creates, sweeps and removes it, and explains why it can't be used. Requests of
-objects don't belong here.
+"""A store's bucket, through S3's API: creates, sweeps and removes it, and explains why it can't be used. Other
+modules send the requests that are measured.
 
-boto3 documentation, "Credentials" and "Error handling"; Amazon Web Services, Amazon S3 API Reference, "Error
+Sources: boto3 documentation, "Credentials" and "Error handling"; Amazon Web Services, Amazon S3 API Reference, "Error
 Responses".
 """
 
@@ -24,13 +24,13 @@ CLIENTS = ("boto3", "thin")
 CLIENT = Setting("client", choice(*CLIENTS), CLIENTS[0], "boto3, or thin: libcurl, which signs requests itself")
 REGION = "us-east-1"
 ADMIN_SECONDS = 20
-"""Timeout of the requests that create and remove buckets."""
+"""Timeout in seconds of the requests that create and remove buckets."""
 DELETED = 1_000
 """Maximum number of objects in a request that deletes them."""
 KEYS = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a profile of ~/.aws"
 REASONS = {
     "InvalidAccessKeyId": f"the server doesn't know the access key: {KEYS}",
-    # The code of versitygw.
+    # versitygw's error code for an unknown key.
     "XAdminUserNotFound": f"the server doesn't know the access key: {KEYS}",
     "SignatureDoesNotMatch": f"the secret key doesn't match the access key, or the region is wrong: {KEYS}",
     "InvalidToken": "the server rejects the session token",
@@ -55,7 +55,7 @@ WRONG_REGION = (
 
 @dataclass(frozen=True)
 class Access:
-    """A bucket, its server and the keys. Keys are left out of its repr."""
+    """A bucket, its server and the access keys. The keys are left out of the repr."""
 
     endpoint: str
     region: str
@@ -64,22 +64,22 @@ class Access:
     token: str = field(repr=False)
     bucket: str
     prefix: str
-    """The prefix of all of Dyno's keys; empty in a bucket that Dyno created."""
+    """Prefix of all object keys; empty in a bucket that Dyno created."""
     own: bool
     """True if Dyno started the server."""
     authority: str | None = None
-    """File of CA certificates, if the AWS tools' configuration names one."""
+    """Path of a file of CA certificates, if the AWS tools' configuration names one."""
 
 
 class Store(Engine):
-    """Base of the engines: a bucket that Dyno creates, or a prefix in a bucket that the user named. A home that is
-    opened again has the same bucket and prefix."""
+    """Base of the S3 engines. A store is a bucket that Dyno creates, or a prefix in a bucket that the user named. If
+    a home is opened again, it has the same bucket and prefix."""
 
     def __init__(self, home: Path, options: Mapping[str, Value], server: Any) -> None:
         self.options, self.server = options, server
         self._name = name_of(namespace.of(home))
         self.client, self.at = _connected(self._name, options, server)
-        # Before boto3's own handler, which would silently retry in the right region.
+        # Run before boto3's own handler, which would silently retry in the right region.
         self.client.meta.events.register_first("needs-retry.s3", self._check_region)
         with self.explained_errors():
             if not server.own:
@@ -102,7 +102,7 @@ class Store(Engine):
         self.client.create_bucket(Bucket=self.at.bucket, **where)
 
     def _sweep(self) -> None:
-        """Removes what dead runs of this machine left behind."""
+        """Removes buckets or prefixes that dead runs of this machine left behind."""
         from botocore.exceptions import ClientError
 
         if self.at.prefix:
@@ -113,7 +113,7 @@ class Store(Engine):
                 self._empty(self.at.bucket, f"{name}/")
             return
         buckets: list[dict[str, str]] = []
-        # Keys that may use a bucket may not be allowed to list all.
+        # The access keys may be allowed to use a bucket, but not to list all buckets.
         with suppress(ClientError):
             listing = self.client.list_buckets()
             if "Buckets" not in listing:
@@ -130,7 +130,7 @@ class Store(Engine):
             self.client.delete_bucket(Bucket=self.at.bucket)
 
     def _empty(self, bucket: str, prefix: str) -> None:
-        # A safeguard: either the prefix or the whole bucket must be Dyno's.
+        # Safeguard: either the prefix or the whole bucket must be Dyno's.
         if not (prefix or bucket).startswith("dyno-"):
             raise ValueError(f"{bucket}/{prefix} was not created by Dyno")
         for each in self._pages("list_multipart_uploads", "Uploads", bucket):
@@ -150,7 +150,7 @@ class Store(Engine):
 
     @contextmanager
     def explained_errors(self) -> Iterator[None]:
-        """Replaces exceptions of boto3 by Refused, with one line that contains no key."""
+        """Replaces boto3's exceptions by Refused, whose message is one line and contains no access key."""
         from botocore import exceptions
         from botocore.parsers import ResponseParserError
 
@@ -170,8 +170,8 @@ class Store(Engine):
             raise Refused(f"can't connect to {mask_password(self.at.endpoint)}: {type(error).__name__}") from None
 
     def _check_region(self, response: tuple[Any, Mapping[str, Any]] | None, **_: Any) -> None:
-        """Raises Refused if the bucket is in another region. A handler of botocore's event `needs-retry`: the
-        second part of the response is the parsed one."""
+        """Handler of botocore's event `needs-retry`. Raises Refused if the bucket is in another region. The second
+        part of `response` is the parsed response."""
         parsed = response[1] if response else {}
         if error := parsed.get("Error"):
             region = parsed["ResponseMetadata"]["HTTPHeaders"].get("x-amz-bucket-region") or error.get("Region")
@@ -207,7 +207,7 @@ class Store(Engine):
 
 
 def name_of(store: str) -> str:
-    """Returns a store's name as a valid name of a bucket."""
+    """Returns a store's name in a form that is valid for a bucket."""
     return store.replace("_", "-")
 
 
@@ -216,7 +216,7 @@ def _abandoned(names: Iterable[str]) -> list[str]:
 
 
 def _connected(name: str, options: Mapping[str, Value], server: Any) -> tuple[Any, Access]:
-    """Returns boto3's client that creates and removes buckets, and the bucket's access."""
+    """Returns a boto3 client that creates and removes buckets, and the access to the store's bucket."""
     import boto3
     from botocore.exceptions import BotoCoreError
 
@@ -233,7 +233,7 @@ def _connected(name: str, options: Mapping[str, Value], server: Any) -> tuple[An
     if credentials is None:
         raise Refused(NO_KEYS)
     frozen = credentials.get_frozen_credentials()
-    # AWS_CA_BUNDLE, or ca_bundle of a profile: boto3 has no public name for it.
+    # boto3 has no public name for this value, which comes from AWS_CA_BUNDLE or from ca_bundle in a profile.
     authority = None if server.own else session._session.get_config_variable("ca_bundle")
     client = create_client(session, endpoint, region, 1, ADMIN_SECONDS, retries=4, authority=authority)
     bucket = "" if server.own else str(options["bucket"])
@@ -260,7 +260,7 @@ def create_client(
     retries: int = 0,
     authority: str | None = None,
 ) -> Any:
-    """Returns a client of boto3 with its default settings, except for the number of retries."""
+    """Returns a boto3 client with default settings, except the number of retries, of connections and the timeouts."""
     from botocore.config import Config
 
     config = Config(
@@ -269,9 +269,9 @@ def create_client(
         max_pool_connections=connections,
         connect_timeout=patience,
         read_timeout=patience,
-        # A bucket's name in the host name would have to be resolved.
+        # The bucket's name is in the path: as a part of the host name, it would have to be resolved.
         s3={"addressing_style": "path"},
-        # No proxy for a server on this machine.
+        # Use no proxy for a server on this machine.
         proxies={} if endpoint and "127.0.0.1" in endpoint else None,
     )
     return session.client("s3", endpoint_url=endpoint, config=config, verify=authority)

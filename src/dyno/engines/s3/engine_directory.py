@@ -1,6 +1,6 @@
-"""A directory of files as an object store: the file system's share of the work, without server and HTTP.
+"""A directory of files as an object store. It shows the file system's share of the work, without a server and HTTP.
 
-An object is a file. It is written to another directory and renamed, so that it is never seen in part. A key is the
+An object is a file. It is written in another directory and then renamed, so nobody sees a part of it. A key is the
 path, with each segment quoted as in a URL.
 """
 
@@ -20,13 +20,13 @@ from dyno.host import filesystem
 from dyno.suites.objectstore import NoObject, StoreRequest, StoreResponse, ThreadedRequester
 
 FOLDER, FILE = "%d", "%f"
-"""Endings of the names of directories and of files, which no quoted segment has."""
+"""Suffixes of the names of directories and files, which no quoted segment has."""
 PIECE_BYTES = 1 << 20
 FSYNC = "fsync"
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
-    # The file is written and has its final name: the kernel has both.
+    # An object's file is written and renamed, so the kernel has the content and the name.
     Tier.PROCESS: {FSYNC: False},
-    # The file is flushed before it is renamed, and its directory afterwards.
+    # An object's file is flushed before it is renamed, and its directory afterwards.
     Tier.POWER: {FSYNC: True},
 }
 
@@ -88,7 +88,7 @@ class Objects:
         return self._engine.beside / os.urandom(8).hex()
 
     def _rename(self, new: Path, key: str) -> None:
-        """Makes a written file the object of that key."""
+        """Renames a written file, so that it becomes the object of that key."""
         path = self._path(key)
         if self._engine.fsync:
             fsync(new)
@@ -98,7 +98,7 @@ class Objects:
             path.parent.mkdir(parents=True, exist_ok=True)
             new.replace(path)
             if self._engine.fsync:
-                # The names of new directories are in their parents.
+                # Flush the parents of new directories, which contain their names.
                 for above in path.parent.relative_to(self._engine.root.parent).parents:
                     fsync(self._engine.root.parent / above)
         if self._engine.fsync:

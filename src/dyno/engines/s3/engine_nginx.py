@@ -1,6 +1,5 @@
-"""nginx with static files, started by Dyno: a server for the suite `http` on the loopback address. So the suite
-measures the server, the client and the kernel, and no network.
-"""
+"""nginx with static files, started by Dyno for the suite `http`. It listens on the loopback address, so the suite
+measures the server, the client and the kernel, but no network."""
 
 from __future__ import annotations
 
@@ -32,7 +31,7 @@ def needs(options: Mapping[str, Value]) -> str | None:
 
 
 class Files(Engine):
-    """See also `dyno.engines.s3.http_requests.Web`."""
+    """nginx as an engine; implements `dyno.engines.s3.http_requests.Web`."""
 
     def __init__(self, home: Path, tier: Tier | None, options: Mapping[str, Value], server: Any) -> None:
         self._options, self._server = options, server
@@ -81,7 +80,7 @@ ENGINE = EngineSpec(
     title="nginx with static files, which Dyno starts (nginx; client libcurl by pycurl)",
     opener=Files,
     ports={"requests": PortSpec("dyno.engines.s3.http_requests:Requests")},
-    # It stores nothing.
+    # This engine stores nothing.
     tiers={},
     modules=("pycurl",),
     requires=("pycurl>=7.45.7",),

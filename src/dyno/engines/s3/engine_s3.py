@@ -1,8 +1,8 @@
-"""The user's own object store by S3's API: Amazon's, or any other by its URL. Keys come from the configuration of the
-AWS tools, and are never stored.
+"""The user's own object store, through S3's API: Amazon's, or any other by its URL. Access keys come from the
+configuration of the AWS tools, and are never stored.
 
-Without the name of a bucket Dyno creates one and removes it. In a named bucket all of Dyno's keys have a prefix, and
-nothing else is touched.
+Without the name of a bucket, Dyno creates one and removes it. In a named bucket, all of Dyno's object keys have a
+prefix, and Dyno touches nothing else.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ def needs(options: Mapping[str, Value]) -> str | None:
 
 
 def configured(profile: str) -> str:
-    """Returns the URL that the AWS tools would use; empty for Amazon's own. Looked up without their library, which is
-    slow to import. AWS SDKs and Tools Reference Guide, "Service-specific endpoints"."""
+    """Returns the URL that the AWS tools would use; empty for Amazon's own. Reads it without their library, which is
+    slow to import. Source: AWS SDKs and Tools Reference Guide, "Service-specific endpoints"."""
     if os.environ.get("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "").lower() == "true":
         return ""
     if url := next(filter(None, map(os.environ.get, ENDPOINTS)), None):
         return url
     config = Path(os.environ.get("AWS_CONFIG_FILE", "~/.aws/config")).expanduser()
     with suppress(OSError):
-        # Most users have none, and importing the parser takes longer than importing most declarations.
+        # Most users have no such file, and importing the parser takes longer than importing most declarations.
         if not config.exists():
             return ""
     from configparser import ConfigParser

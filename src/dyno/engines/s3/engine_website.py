@@ -1,4 +1,4 @@
-"""The user's own web servers, by their URLs. The suite `http` requests what they serve."""
+"""The user's own web servers, named by URLs. The suite `http` requests these URLs."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 
 def addresses(text: str) -> Value:
-    """Parser of one or more URLs, separated by blanks."""
+    """Parses one or more URLs, separated by blanks."""
     for url in text.split():
-        # Imported here: the default, which is parsed whenever this file is imported, has no URL.
+        # Import inside the loop: the default has no URL, and it is parsed whenever this module is imported.
         from dyno.http.options import checked
 
         try:
@@ -35,7 +35,7 @@ def needs(options: Mapping[str, Value]) -> str | None:
 
 
 class Site(Engine):
-    """See also `dyno.engines.s3.http_requests.Web`."""
+    """The user's web servers as an engine; implements `dyno.engines.s3.http_requests.Web`."""
 
     def __init__(self, home: Path, tier: Tier | None, options: Mapping[str, Value], server: Any) -> None:
         from dyno.http.options import checked

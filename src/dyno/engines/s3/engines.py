@@ -1,9 +1,10 @@
 """S3 servers that Dyno starts on a directory: MinIO, which stores objects in its own format, and versitygw, which
 stores each object as a file.
 
-A server listens on a local port, and only Dyno has its keys: they are in the environment of its process, where other
-users can't see them. Comments say why a setting differs from the default. MinIO, Inc., MinIO documentation, "Settings
-and Configurations"; Versity Software, Inc., versitygw documentation, "POSIX backend" and "Global options".
+A server listens on a local port. Only Dyno has the access keys, which are in the environment of the server's process,
+where other users can't see them. Comments say why a setting differs from the default. Sources: MinIO, Inc., MinIO
+documentation, "Settings and Configurations"; Versity Software, Inc., versitygw documentation, "POSIX backend" and
+"Global options".
 """
 
 from __future__ import annotations
@@ -54,11 +55,11 @@ def _program(title: str, pattern: str, pinned: Program) -> ServerProgram:
 
 
 class S3Server(Process):
-    """A server with the keys of its address, on the directory `data`."""
+    """An S3 server on the directory `data`. Its access keys are the user and password of `address`."""
 
     server: ServerProgram
     ready: str
-    """Path of the health check."""
+    """Path of the health check in the server's URL."""
     region = buckets.REGION
 
     def __init__(self, home: Path, path: str = "") -> None:
@@ -74,7 +75,7 @@ class S3Server(Process):
         raise NotImplementedError
 
     def arguments(self) -> list[str]:
-        """Returns the program's arguments. The data directory exists."""
+        """Returns the program's arguments. The data directory must exist."""
         raise NotImplementedError
 
     def start(self) -> None:
@@ -93,10 +94,10 @@ class Minio(S3Server):
             "MINIO_ROOT_USER": self.address.user,
             "MINIO_ROOT_PASSWORD": self.address.password,
             "MINIO_REGION": self.region,
-            # Nobody else uses it.
+            # Nobody uses the web interface.
             "MINIO_BROWSER": "off",
             "MINIO_UPDATE": "off",
-            # It scans all objects at intervals, which would hit some phases and not others.
+            # By default MinIO scans all objects at intervals, which would affect some phases and not others.
             "MINIO_SCANNER_SPEED": "slowest",
         }
 
@@ -107,8 +108,8 @@ class Minio(S3Server):
 
 
 class Versitygw(S3Server):
-    """Metadata of an object is in the file's extended attributes, or in a directory beside the data if the file
-    system has none."""
+    """versitygw. An object's metadata is in extended attributes of its file, or in a separate directory if the file
+    system has no extended attributes."""
 
     ready = "/health"
     server = _program("versitygw server", r"Version\s*: (\S+)", VERSITYGW_PROGRAM)
@@ -117,7 +118,7 @@ class Versitygw(S3Server):
         return {"ROOT_ACCESS_KEY": self.address.user, "ROOT_SECRET_KEY": self.address.password}
 
     def arguments(self) -> list[str]:
-        # By default each request has a connection of its own.
+        # By default, versitygw closes the connection after each request.
         arguments = ["--quiet", "--keep-alive", "--health", self.ready, "--region", self.region]
         arguments += ["--port", f"{self.address.host}:{self.address.port}", "posix"]
         try:
@@ -130,7 +131,7 @@ class Versitygw(S3Server):
 
 
 class Store(buckets.Store):
-    """A bucket of a server that Dyno started."""
+    """A store in a bucket of a server that Dyno started."""
 
     def __init__(
         self, cls: type[S3Server], flushes: str, home: Path, tier: Tier, options: Mapping[str, Value], server: Any
@@ -183,7 +184,7 @@ def _declare(cls: type[S3Server], title: str, flushes: str) -> EngineSpec:
 
 # MinIO flushes the content of an object, but not the directory with its name, so it does not provide tier `power`.
 MINIO = _declare(Minio, "MinIO on one directory, which Dyno starts (boto3, or libcurl)", "contents")
-# versitygw never flushes. What it acknowledges is in a file under its final name, with its attributes.
+# versitygw never flushes. An acknowledged object is in a file with its final name and attributes.
 VERSITYGW = _declare(
     Versitygw,
     "versitygw 1.8, an S3 server over a directory of files, which Dyno starts (boto3, or libcurl)",

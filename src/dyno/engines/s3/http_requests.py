@@ -1,4 +1,4 @@
-"""The port `requests` through libcurl, for any engine that is a web server."""
+"""The port `requests` through libcurl, for every engine that is a web server."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from dyno.http.options import Options
 
 SPARE = 200
-"""Number of files that are open besides connections."""
+"""Number of open files besides connections."""
 LOOPBACK = Caveat("loopback", "is on the client's machine: no network is between them, and they share its cores")
 
 
 class Web(Protocol):
-    """An engine whose server is requested."""
+    """An engine whose server gets requests."""
 
     def options(self, how: RequestOptions) -> Options: ...
 
@@ -44,8 +44,8 @@ class Requests:
 
 
 def allow_open_files(connections: int) -> None:
-    """Raises this process's limit of open files for that many connections. Raises Refused if the hard limit is
-    lower."""
+    """Raises this process's limit of open files so that it can have `connections` connections. Raises Refused if the
+    hard limit is lower."""
     count = connections + SPARE
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != resource.RLIM_INFINITY and soft < count:
@@ -55,8 +55,9 @@ def allow_open_files(connections: int) -> None:
 
 
 def options_for(version: str, secure: bool, **others: Any) -> Options:
-    """Options for a version of HTTP. Without TLS version 2 can't be negotiated, so it is used without asking."""
-    # Imported here: listing engines should not take its 15 ms.
+    """Returns libcurl's options for a version of HTTP. Without TLS, version 2 can't be negotiated, so libcurl uses it
+    without negotiating."""
+    # Import here, so that listing engines doesn't take these 15 ms.
     from dyno.http.options import Options
 
     two = version == "2"

@@ -1,8 +1,8 @@
-"""nginx with a directory of static files, on a local port. All users of the machine can read them: they are random
-bytes.
+"""nginx with a directory of static files, on a local port. All users of the machine can read the files, which contain
+random bytes.
 
-The machine's configuration of nginx is not used. Comments say why a directive differs from the default.
-F5, Inc., nginx documentation, "Core functionality", ngx_http_core_module, ngx_http_ssl_module and ngx_http_v2_module.
+The machine's configuration of nginx is not used. Comments say why a directive differs from the default. Source: F5,
+Inc., nginx documentation, "Core functionality", ngx_http_core_module, ngx_http_ssl_module and ngx_http_v2_module.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ INSTALL = "dyno install nginx"
 CONFIG_FILE, ROOT = "nginx.conf", "files"
 CERTIFICATE, KEY = "certificate.pem", "key.pem"
 DESCRIPTORS = 21_000
-"""Limit of a worker's open files: more than a client has connections."""
-# The option -e, for errors, is new in 1.19.5.
+"""Limit of a worker's open files, which is higher than any client's number of connections."""
+# The option -e, which names the error log, came with version 1.19.5.
 KIND = program_option.ServerProgram("nginx server", r"nginx/(\d[\d.]*)", ("-v",), least="1.19.5")
 CONFIG = """
 daemon off;
@@ -56,7 +56,7 @@ http {{
 
 
 def missing(tls: bool = False, path: str = "") -> str | None:
-    """Returns what is missing, with the remedy, or None. `path`: of a program that the user named."""
+    """Returns what is missing, with the remedy; None if nothing is. `path` is a program that the user named."""
     if path and (why := KIND.wrong(path)):
         return why
     if not path and program("nginx") is None:
@@ -69,8 +69,8 @@ def version(path: str) -> str:
 
 
 class Nginx(Process):
-    """`tls`: with a self-signed certificate, HTTP/1.1 and 2; `plain2`: HTTP/2 without TLS, and nothing else; `path`:
-    of a program that the user named."""
+    """An nginx server. With `tls`, it has a self-signed certificate and serves HTTP/1.1 and 2. With `plain2`, it
+    serves HTTP/2 without TLS, and nothing else. `path` is a program that the user named."""
 
     def __init__(self, home: Path, tls: bool, workers: int, plain2: bool = False, path: str = "") -> None:
         command = path or program("nginx")
@@ -85,7 +85,7 @@ class Nginx(Process):
             home,
             lambda: loopback.listens(self.address),
             unprivileged("www-data", "nginx"),
-            # After SIGKILL its workers would outlive it.
+            # If the main process got SIGKILL, its workers would outlive it.
             orphaned=signal.SIGTERM,
         )
 

@@ -1,8 +1,8 @@
-"""S3 requests through libcurl, which signs them itself (AWS Signature Version 4): the thinnest possible client, with
-many requests in flight in one process.
+"""S3 requests through libcurl, which signs them itself (AWS Signature Version 4). This is the thinnest possible
+client, and it has many requests in flight in one process.
 
-Signatures don't cover bodies (UNSIGNED-PAYLOAD). curl's documentation, "CURLOPT_AWS_SIGV4"; Amazon Web Services,
-Amazon S3 API Reference.
+Signatures don't cover bodies (UNSIGNED-PAYLOAD). Sources: curl's documentation, "CURLOPT_AWS_SIGV4"; Amazon Web
+Services, Amazon S3 API Reference.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from dyno.suites.objectstore import DIGEST, NoObject, StoreError, StoreRequest, 
 SAFE = "/~-._"
 NAME, CODE, UPLOAD = (re.compile(rf"<{name}>([^<]*)</{name}>".encode()) for name in ("Key", "Code", "UploadId"))
 ERROR_BYTES = 4_096
-"""Beginning of a body that is kept, in case it is an error."""
+"""Number of bytes at the beginning of a body that are kept, in case it is an error message."""
 ERROR_FROM = 300
-"""A redirect is an error too: the bucket is elsewhere, and nothing was done."""
+"""Lowest status of an error. A redirect is an error too: the bucket is elsewhere, and nothing was done."""
 ENCODED = b"<EncodingType>url</EncodingType>"
 THROTTLES = ("SlowDown", "SlowDownRead", "SlowDownWrite", "TooManyRequests", "RequestLimitExceeded")
 READS, WRITES = ("get", "head", "list"), ("put", "part", "copy")
@@ -33,7 +33,7 @@ UNSIGNED = "x-amz-content-sha256: UNSIGNED-PAYLOAD"
 
 
 class Sink:
-    """Receives a body that is too large to keep: its digest, and its beginning."""
+    """Receives a body that is too large to keep. Computes its digest and keeps its beginning."""
 
     def __init__(self) -> None:
         self.digest, self.beginning = DIGEST(), b""
@@ -52,7 +52,7 @@ class Source:
         self.at = 0
 
     def replace(self, body: Any) -> int:
-        """Returns the number of bytes."""
+        """Sets the body; returns its number of bytes."""
         self.body, self.at = memoryview(body), 0
         return len(self.body)
 
@@ -115,7 +115,7 @@ class ThinRequester(CurlRequester):
             handle.setopt(c.WRITEFUNCTION, handle.digest)
 
     def _set_headers(self, handle: Any, *more: str) -> None:
-        # libcurl leaves out a header without a value.
+        # libcurl leaves out a header whose value is empty.
         token = [f"x-amz-security-token: {self._at.token}"] if self._at.token else []
         handle.setopt(self._c.HTTPHEADER, [UNSIGNED, "Expect:", "Content-Type:", *token, *more])
         handle.has_own_headers = bool(more)
@@ -165,7 +165,7 @@ class ThinRequester(CurlRequester):
         body = b"".join(handle.pieces)
         handle.pieces.clear()
         sink = handle.digest if request.verb == "get" and not self._keeps else None
-        # A copy or join starts its response before it knows the outcome, so its body may be an error.
+        # For a copy or join, the server starts its response before it knows the outcome, so the body may be an error.
         if status >= ERROR_FROM or (request.verb in ("copy", "join") and CODE.search(body)):
             code = CODE.search(body if sink is None else sink.beginning)
             return error_of(status, code[1].decode(errors="replace") if code else "")
@@ -181,7 +181,7 @@ class ThinRequester(CurlRequester):
 
 def _names(body: bytes, cut: int) -> Sequence[str]:
     names = [unescape(name.decode()) for name in NAME.findall(body)]
-    # Not every server encodes names as requested.
+    # Some servers don't encode names, although the request says so.
     return [(unquote_plus(name) if ENCODED in body else name)[cut:] for name in names]
 
 
