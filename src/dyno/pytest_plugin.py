@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 SCHEMA = 1
 MOST_BYTES = 64 << 20
-"""Largest baseline file."""
+"""Maximum size of a baseline file, in bytes."""
 MOST_SAMPLES, MOST_SECONDS = 10_000, 3_600
 OPTIONS: dict[str, tuple[Any, str, dict[str, Any]]] = {
     "save": (None, "write the measurements, as a baseline for later runs", {"metavar": "FILE"}),
@@ -32,7 +32,7 @@ OPTIONS: dict[str, tuple[Any, str, dict[str, Any]]] = {
     "samples": (10, "samples of a callable; default: 10", {"type": int, "metavar": "N"}),
     "seconds": (0.1, "duration of a sample; default: 0.1", {"type": float, "metavar": "S"}),
 }
-"""Default, help and declaration of each option."""
+"""Default value, help text and declaration of each option."""
 SESSION = pytest.StashKey["Session"]()
 MEASURED = pytest.StashKey["list[Measurement]"]()
 
@@ -44,18 +44,18 @@ class Measurement(NamedTuple):
     time_ns: list[float]
     cpu_ns: list[float]
     line: str
-    """Line of the summary."""
+    """Line for this measurement in the summary."""
 
 
 class Baseline(NamedTuple):
     path: Path
     tests: dict[str, dict[str, list[float]]]
     origin: dict[str, str | None]
-    """As of `_origin`; None for a value that an older file lacks."""
+    """Values like those of `_origin`. A value is None if an older file lacks it."""
 
 
 class Session:
-    """The checked options of a session, and the names measured so far in this process."""
+    """The options of a session, which have been checked, and the names measured so far in this process."""
 
     def __init__(self, config: pytest.Config) -> None:
         from dyno.contracts.settings import percent
@@ -110,7 +110,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    # Checked before any test runs, so that no measurement is lost to a mistyped option.
+    # Check options before any test runs, so that no measurement is lost to a mistyped option.
     if config.getoption("--dyno-save") is not None:
         path = Path(config.getoption("--dyno-save"))
         why = None
@@ -130,9 +130,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture
 def dyno_bench(request: pytest.FixtureRequest) -> Callable[..., Measured]:
-    """`dyno_bench(function, arguments, check=None, name="")` calls the function with each argument, over and over;
-    without arguments it takes none. Returns `time` and `cpu` per operation with intervals, and `latency_ns`. With
-    `--dyno-baseline`, the test fails if the function is slower by more than the margin."""
+    """`dyno_bench(function, arguments, check=None, name="")` calls the function with each of the arguments in turn,
+    over and over; if there are no arguments, calls it without any. Returns `time` and `cpu` per operation with
+    intervals, and `latency_ns`. With `--dyno-baseline`, the test fails if the function is slower by more than the
+    margin."""
     config = request.config
     if SESSION not in config.stash:
         config.stash[SESSION] = Session(config)
@@ -155,7 +156,7 @@ def dyno_bench(request: pytest.FixtureRequest) -> Callable[..., Measured]:
             result = measured(function, arguments, session.samples, session.seconds, check)
         except UsageError as error:
             refusal = str(error)
-        # Outside of the handler, so that pytest prints one error.
+        # Fail outside the exception handler, so that pytest prints only one error.
         if refusal is not None:
             pytest.fail(f"{test}: {refusal}", pytrace=False)
         session.names.add(test)
@@ -170,7 +171,8 @@ def dyno_bench(request: pytest.FixtureRequest) -> Callable[..., Measured]:
 
 
 def _compare(session: Session, test: str, result: Measured) -> tuple[str, str | None]:
-    """The summary's line; and the reason to fail the test, if it is slower than the baseline allows."""
+    """Returns the line for the summary, and the reason to fail the test; None if the test is not slower than the
+    baseline allows."""
     from dyno.library.function import judged
     from dyno.report.tables import units
 
@@ -209,7 +211,7 @@ class Collector:
             if worker := getattr(report, "worker_id", None):
                 self._workers.add(worker)
 
-    # First: the terminal reporter prints the summary in its own part of this hook.
+    # Run first, because the terminal reporter prints the summary in its own implementation of this hook.
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         from dyno.host.filesystem import replace

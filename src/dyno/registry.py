@@ -1,7 +1,7 @@
-"""Finds suites and engines: Dyno's own in their packages, plug-ins by entry point.
+"""Finds suites and engines: Dyno's own in their packages, and plug-ins by entry points.
 
-A declaration is imported when it is asked for by name. That imports no engine's library: an engine's opener does,
-inside a worker. A plug-in that can't be imported is reported with its error and doesn't affect the others.
+A declaration is imported when it is requested by name. That does not import an engine's library: the engine's opener
+does, inside a worker. A plug-in that can't be imported is reported with its error and doesn't affect the others.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ GROUPS = {"engine": "dyno.engines", "suite": "dyno.suites"}
 KINDS: dict[str, type] = {"engine": EngineSpec, "suite": Suite}
 MEMBER, MEMBERS = "engine_", "engines"
 INFO = (".dist-info", ".egg-info")
-"""Endings of directories with the metadata of a distribution."""
+"""Suffixes of directories that have the metadata of a distribution."""
 
 
 @cache
 def _sources(kind: str) -> dict[str, str]:
-    """Returns name to 'module:attribute'. A plug-in can't replace a suite or engine of Dyno's."""
+    """Returns 'module:attribute' by name. A plug-in can't replace one of Dyno's own suites or engines."""
     return {**dict(_plugins(GROUPS[kind])), **own(kind)}
 
 
 def own(kind: str) -> dict[str, str]:
-    """Returns name to 'module:attribute' of the engines or suites that come with Dyno.
+    """Returns 'module:attribute' by name of the engines or suites that come with Dyno.
 
-    A family of engines is a package with a module `engine_NAME` per engine, or a module `engines` with several: its
-    `ENGINES` in `__init__.py` has their names, and NAME is declared as an attribute of that name in capitals. Any
-    other module or package is named after the one suite or engine that it declares.
+    A family of engines is a package. Either it has a module `engine_NAME` for each engine, or it has a module
+    `engines` that declares each engine as an attribute with its name in capitals; then `ENGINES` in the package has
+    the names. Any other module or package declares one suite or engine and is named after it.
     """
     package, attribute = (dyno.engines if kind == "engine" else dyno.suites), kind.upper()
     sources: dict[str, str] = {}
@@ -68,10 +68,10 @@ def own(kind: str) -> dict[str, str]:
 
 
 def _plugins(group: str) -> Iterable[tuple[str, str]]:
-    """Returns name and 'module:attribute' of each entry point, the first of a name last.
+    """Returns name and 'module:attribute' of each entry point. If several have the same name, the first comes last.
 
-    Searches the files for the name of the group first: importing `importlib.metadata` takes longer than most
-    commands, and few installations have plug-ins.
+    First searches the files of all distributions for the name of the group: importing `importlib.metadata` takes
+    longer than most commands, and few installations have plug-ins.
     """
     if not any(group.encode() in text for text in _entry_points(tuple(sys.path))):
         return ()
@@ -82,7 +82,8 @@ def _plugins(group: str) -> Iterable[tuple[str, str]]:
 
 @cache
 def _entry_points(path: tuple[str, ...]) -> list[bytes]:
-    """Returns the text of every entry_points.txt on the path. An archive counts as having every group."""
+    """Returns the text of every entry_points.txt on the path. If an archive is on the path, it may have every
+    group."""
     texts = list[bytes]()
     for directory in map(Path, path):
         if directory.is_file():
@@ -103,7 +104,7 @@ def names(kind: str) -> list[str]:
 def _load(kind: str, name: str) -> Any:
     known = _sources(kind)
     if name not in known:
-        # No engine is called 'zodb', but the titles of several have that word.
+        # Also suggest engines by title: no engine is called 'zodb', but several titles have that word.
         titles = {spec.name: spec.title.lower().replace("'s", "") for spec in engines()} if kind == "engine" else {}
         kin = [other for other, title in titles.items() if name.lower() in re.findall(r"[\w.]+", title)]
         raise UsageError(unknown(kind, name, known, kin))
@@ -117,7 +118,8 @@ def _load(kind: str, name: str) -> Any:
         raise
     except BaseException as error:
         raise UsageError(f"{where} can't be imported: {_described(error)}") from error
-    # Tests check types and texts of Dyno's own, whose number would make every start slower.
+    # Check only plug-ins here. Tests check Dyno's own declarations, which are so many that each start would be
+    # slower.
     plugin = not module.startswith(tuple(f"{package}." for package in GROUPS.values()))
     try:
         if plugin:
@@ -139,7 +141,7 @@ def _described(error: BaseException) -> str:
 
 
 def check_types(declaration: Any, kind: str) -> None:
-    """Raises UsageError for the first field of a declaration that is missing or of another type."""
+    """Raises UsageError for the first field of a declaration that is missing or has the wrong type."""
     if kind == "engine" and not isinstance(declaration, EngineSpec):
         raise UsageError(f"it is a {type(declaration).__name__}, expected an EngineSpec")
     for line in type_errors(declaration, KINDS[kind]):
@@ -156,18 +158,18 @@ def check_texts(where: str, declaration: Any, kind: str) -> None:
 
 @cache
 def _ports() -> tuple[str, ...]:
-    """Returns the ports of all suites, which are all ports there are."""
+    """Returns all ports, which are those of all suites."""
     return tuple(dict.fromkeys(port for suite in suites() for port in suite.ports))
 
 
 def prepare(name: str) -> None:
-    """Finds all declarations; imports the suite and the module `workload` of its package, but no engine. Processes
-    forked from this one have them."""
+    """Finds all declarations, and imports the suite and the module `workload` of its package, but no engine.
+    Processes that are forked from this one inherit all of it."""
     for kind in GROUPS:
         _sources(kind)
-    # Checks of an engine's declaration use the ports.
+    # The checks of an engine's declaration need the ports.
     _ports()
-    # A module that fails is reported by the trial that needs it.
+    # If a module can't be imported, the trial that needs it reports that.
     with suppress(Exception, SystemExit):
         module = f"{type(suite(name)).__module__}.workload"
         if importlib.util.find_spec(module) is not None:
@@ -175,8 +177,8 @@ def prepare(name: str) -> None:
 
 
 def conformance(suite: Suite) -> ModuleType | None:
-    """Returns the module of the suite's package that has its checks: `conformance`, or else `workload`. None if there
-    is neither."""
+    """Returns the module with the suite's checks: `conformance` in its package, or else `workload`. None if the
+    package has neither."""
     package = type(suite).__module__
     if hasattr(sys.modules[package], "__path__"):
         for name in (f"{package}.conformance", f"{package}.workload"):
@@ -187,13 +189,13 @@ def conformance(suite: Suite) -> ModuleType | None:
 
 @cache
 def engine(name: str) -> EngineSpec:
-    """Returns an engine's declaration. Raises UsageError for an unknown engine, with the nearest name."""
+    """Returns an engine's declaration. Raises UsageError, with the nearest name, if there is no such engine."""
     return cast(EngineSpec, _load("engine", name))
 
 
 @cache
 def suite(name: str) -> Suite:
-    """Returns a suite. Raises UsageError for an unknown one, with the nearest name."""
+    """Returns a suite. Raises UsageError, with the nearest name, if there is no such suite."""
     return cast(Suite, _load("suite", name))
 
 
@@ -208,7 +210,7 @@ def suites() -> Iterator[Suite]:
 
 
 def attempt(kind: str, name: str) -> Any:
-    """Returns the declaration, or a line with the reason why it can't be imported."""
+    """Returns the declaration; if it can't be imported, a line with the reason."""
     try:
         return engine(name) if kind == "engine" else suite(name)
     except UsageError as error:
@@ -216,7 +218,7 @@ def attempt(kind: str, name: str) -> Any:
 
 
 def broken() -> list[str]:
-    """Returns a line for each engine or suite that can't be imported."""
+    """Returns a line with the reason for each engine or suite that can't be imported."""
     attempts = (attempt(kind, name) for kind in GROUPS for name in names(kind))
     return [line for line in attempts if isinstance(line, str)]
 
@@ -227,5 +229,5 @@ def engines_for(suite: Suite) -> list[EngineSpec]:
 
 
 def through(suite: Suite, spec: EngineSpec) -> EngineSpec | None:
-    """Returns the engine reduced to the first of the suite's ports that it implements; None if it has none."""
+    """Returns the engine reduced to the first of the suite's ports that it implements; None if it implements none."""
     return next((spec.through(port) for port in suite.ports if port in spec.ports), None)

@@ -1,5 +1,5 @@
-"""An engine that only takes time, with a stall on request, and stores nothing: `dyno selftest` plants faults in
-it."""
+"""An engine that stores nothing and whose operations only take time, with a stall on request. `dyno selftest` uses it
+to plant faults."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from dyno.contracts.settings import Setting, boolean, integer
 from dyno.servers.process import Process
 
 STEPS = 5
-"""Bytes of a checksum per unit of work, some 10 ns. Each byte depends on the one before: another thread on the core
-slows such a chain by a few percent, but a loop of the interpreter by a fifth."""
+"""Number of checksum bytes per unit of work, which takes about 10 ns. Each byte depends on the one before. Another
+thread on the core slows such a chain by a few percent, but slows a loop of the interpreter by a fifth."""
 
 
 class SyntheticEngine(Engine):
@@ -56,7 +56,7 @@ class Operations:
         return number
 
     def _stalling(self) -> Callable[[int], int]:
-        """Busy, and one operation also takes the time of the stall."""
+        """Returns an operation that is always busy, and that once also takes the time of the stall."""
         pauses = iter([*repeat(0.0, self._after), self._stall])
 
         def operation(number: int) -> int:
@@ -77,7 +77,7 @@ def refuse(tier: Tier, options: Mapping[str, Value]) -> str | None:
 
 
 def serve(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) -> Server | None:
-    """An idle process in the role of a server, if the option asks for it."""
+    """Returns an idle process in the role of a server, if the option `server` is set."""
     if not options["server"]:
         return None
     home.mkdir(exist_ok=True)

@@ -16,9 +16,10 @@ from dyno.install import environment, pip, programs
 from dyno.install.tools import InstallError, run
 
 Step = Callable[[], str]
-"""Does one thing; returns what it did, or an empty text if there was nothing to do. Raises InstallError."""
+"""A step of an installation. It returns what it did, or an empty text if there was nothing to do, and raises
+InstallError."""
 
-# Packages of servers start a service, and again at each boot, unless a policy forbids it.
+# Debian packages of servers start a service, at once and at each boot, unless a policy forbids it.
 APT_SCRIPT = """
 trap 'exit 1' HUP INT TERM
 policy=/usr/sbin/policy-rc.d
@@ -32,10 +33,9 @@ apt-get install -y -qq --no-install-recommends "$@" >/dev/null
 
 
 def install(spec: EngineSpec, yes: bool, groups: tuple[str, ...], say: Callable[[str], None]) -> bool:
-    """Installs what the engine lacks, and says in one line how each step went. Returns whether the engine can run
-    now.
+    """Installs what the engine lacks, and reports each step in one line. Returns whether the engine can run now.
 
-    A step that fails prevents no other. `yes`: system packages are installed too.
+    If a step fails, the others are still done. With `yes`, system packages are installed too.
     """
     complete = True
     for step in _steps(spec, yes, groups, say):
@@ -58,7 +58,7 @@ def _steps(spec: EngineSpec, yes: bool, groups: tuple[str, ...], say: Callable[[
         yield lambda: _environment(spec, requires, groups, say)
     elif requires:
         yield lambda: _installed(pip.install(Path(sys.executable), requires, say))
-    # Maven, which fetches programs, may be one of the packages.
+    # Install the packages first if Maven, which fetches programs, may be one of them.
     first = bool(spec.packages) and shutil.which("mvn") is None and any(map(_needs_maven, spec.programs))
     if first:
         yield lambda: _packages(spec, yes)
@@ -87,7 +87,7 @@ def _installed(versions: dict[str, str]) -> str:
 
 
 def _packages(spec: EngineSpec, yes: bool) -> str:
-    """Installs Debian packages, without starting services, if the engine still lacks something."""
+    """If the engine still lacks something, installs Debian packages, without starting their services."""
     if spec.missing() or spec.needing() is None:
         return ""
     packages = ", ".join(spec.packages)

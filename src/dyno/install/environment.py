@@ -1,4 +1,4 @@
-"""Virtual environments of engines that need another Python: with this Dyno, and what the engine requires."""
+"""Virtual environments for engines that need another Python. Each has this Dyno and what the engine requires."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ def make(
     say: Callable[[str], None],
     builds: Sequence[str] = (),
 ) -> dict[str, str]:
-    """Creates the environment, or installs what it lacks. Returns the versions of what was installed, by name.
-    `groups`: groups of the entry points of plug-ins, which are linked into it; `builds`: build requirements to
-    install first; `say` receives what `pip.install` reports. Raises InstallError."""
+    """Creates the environment, or installs what it lacks. Returns the names and versions of what was installed.
+    `groups` are the entry point groups of plug-ins, which are linked into the environment. `builds` are build
+    requirements, which are installed first. `say` receives what `pip.install` reports. Raises InstallError."""
     home = interpreters.home(engine, version)
     python = interpreters.interpreter(engine, version)
     if python is not None:
         _link(python, groups)
         return _required(python, requires, say, builds)
     base = find(version)
-    # Created in its final place, because its scripts contain their path.
+    # Create the environment in its final place, because its scripts contain their path.
     shutil.rmtree(home, ignore_errors=True)
     try:
         run([base, "-m", "venv", home])
@@ -58,7 +58,8 @@ def make(
 def _required(
     python: Path, requires: Sequence[str], say: Callable[[str], None], builds: Sequence[str]
 ) -> dict[str, str]:
-    """Installs what the engine requires; with `builds`, in the environment and without build isolation."""
+    """Installs what the engine requires. With `builds`, installs these first and then builds without build
+    isolation."""
     if not builds:
         return pip.install(python, requires, say) if requires else {}
     return pip.install(python, builds, say) | pip.install(python, requires, say, "--no-build-isolation")
@@ -86,33 +87,34 @@ def _candidates(version: str) -> Iterator[Path]:
 
 
 def _core(python: Path, version: str, say: Callable[[str], None]) -> dict[str, str]:
-    """Installs what Dyno requires, in the versions that are installed here if they support that Python."""
+    """Installs what Dyno requires. Packages have the same versions as here, if these support that Python."""
     try:
-        # Includes requirements of extras, which pip ignores.
+        # The list includes requirements of extras, which pip ignores.
         needed = distribution(DISTRIBUTION).requires or []
     except PackageNotFoundError:
         raise InstallError(
             f"Dyno runs without having been installed: there is no distribution {DISTRIBUTION}"
         ) from None
-    # Modules are compiled when they are imported, and most never are.
+    # Don't compile modules now: they are compiled when they are imported, and most never are.
     return pip.install(python, needed, say, "--no-compile", held=dict(_here(version)))
 
 
 def _here(version: str) -> Iterator[tuple[str, str]]:
-    """Yields names and versions of distributions from an index that are installed here and support that Python."""
+    """Yields names and versions of the distributions here that come from a package index and support that Python."""
     seen = set()
     for dist in distributions():
         name, wanted = dist.metadata["Name"], SpecifierSet(dist.metadata["Requires-Python"] or "")
-        # Of several distributions of one name, the first on the path is imported.
+        # If several distributions have the same name, the first on the path is imported.
         if name not in seen and dist.read_text("direct_url.json") is None and wanted.contains(f"{version}.0"):
             yield name, dist.version
         seen.add(name)
 
 
 def _link(python: Path, groups: Sequence[str]) -> None:
-    """Makes Dyno and its plug-ins importable there, by links to a wheel's or a checkout's files.
+    """Makes Dyno and its plug-ins importable in the environment, by links to the files of a wheel or a checkout.
 
-    Dyno's native module supports every version of Python. Another one's is ignored if it is for another version.
+    Dyno's native module supports every version of Python. A plug-in's native module is ignored if it is for another
+    version.
     """
     there = Path(run([python, "-c", FOLDER]).strip())
     for path in [Path(dyno.__file__).parent, *_plugins(groups)]:
@@ -123,7 +125,7 @@ def _link(python: Path, groups: Sequence[str]) -> None:
 
 
 def _plugins(groups: Sequence[str]) -> Iterator[Path]:
-    """Yields what plug-ins have installed: modules, packages and metadata."""
+    """Yields the paths that plug-ins have installed: modules, packages and metadata."""
     plugins: dict[str, Distribution] = {}
     for group in groups:
         for entry in entry_points(group=group):
@@ -133,6 +135,6 @@ def _plugins(groups: Sequence[str]) -> Iterator[Path]:
     for dist in plugins.values():
         for name in dict.fromkeys(file.parts[0] for file in dist.files or ()):
             path = Path(str(dist.locate_file(name)))
-            # Modules on PYTHONPATH can be imported there without a link.
+            # Modules on PYTHONPATH can be imported in the environment without a link.
             if name not in ("..", "__pycache__") and path.exists() and path.parent.resolve() in folders:
                 yield path

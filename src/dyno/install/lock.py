@@ -10,18 +10,18 @@ from packaging.requirements import Requirement
 from packaging.utils import NormalizedName, canonicalize_name
 
 FILE = Path(__file__).with_name("engines.lock")
-"""Written by `make lock`."""
+"""Path of the lock file, which `make lock` writes."""
 HASH, VIA = "--hash=", "# via "
 
 
 class Locked(NamedTuple):
-    """One package at one version."""
+    """A package at its locked version."""
 
     requirement: Requirement
-    """Includes the extras that were locked: `redis[hiredis]==8.1.0`."""
+    """Name, version and locked extras: `redis[hiredis]==8.1.0`."""
     hashes: tuple[str, ...]
     parents: frozenset[str]
-    """Names of the packages that require it."""
+    """Names of the packages that require this package."""
 
     @property
     def version(self) -> str:
@@ -32,7 +32,8 @@ class Locked(NamedTuple):
         return fits and wanted.url is None and wanted.extras <= self.requirement.extras
 
     def line(self) -> str:
-        """Returns the line of a requirements file, with hashes and without the marker, which is known to apply."""
+        """Returns the package's line in a requirements file. It has the hashes, but no marker, which is known to
+        apply."""
         extras = f"[{','.join(sorted(self.requirement.extras))}]" if self.requirement.extras else ""
         return " ".join((f"{self.requirement.name}{extras}=={self.version}", *(HASH + each for each in self.hashes)))
 
@@ -41,7 +42,7 @@ Lock = Mapping[NormalizedName, Locked]
 
 
 def read(markers: Mapping[str, str], held: Mapping[NormalizedName, str]) -> Lock:
-    """Returns the packages that are locked for an interpreter with these environment markers, by name.
+    """Returns the packages, by name, that are locked for an interpreter with these environment markers.
 
     Versions in `held` are preferred, even if they were locked for another version of Python.
     """
@@ -65,9 +66,10 @@ def applies(requirement: Requirement, markers: Mapping[str, str]) -> bool:
 
 
 def closure(names: set[NormalizedName], lock: Lock) -> Lock:
-    """Returns the packages of these names and all that they require, directly or indirectly.
+    """Returns the packages with these names and all packages that they require, directly or indirectly.
 
-    The lock file doesn't say which extra requires a package, so those of all extras that Dyno uses are included.
+    The lock file doesn't say which extra requires a package. So packages are included if any extra that Dyno uses
+    requires them.
     """
     while True:
         more = {name for name, package in lock.items() if name not in names and package.parents & names}
@@ -79,8 +81,8 @@ def closure(names: set[NormalizedName], lock: Lock) -> Lock:
 def split(
     requirements: Sequence[Requirement], lock: Lock, held: Mapping[NormalizedName, str]
 ) -> tuple[list[Requirement], list[Requirement]]:
-    """Returns the requirements that the lock file meets, and the others. `held`: the only version that a package may
-    have, by name."""
+    """Returns the requirements that the lock file meets, and the others. If `held` has a package's name, the package
+    may have only that version."""
     met, others = [], []
     for wanted in requirements:
         name = canonicalize_name(wanted.name)

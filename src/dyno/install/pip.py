@@ -1,4 +1,4 @@
-"""Installs Python packages by pip: those of the lock file with its versions and hashes."""
+"""Installs Python packages with pip. Packages in the lock file get its versions and are checked by its hashes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ print(json.dumps(default_environment()))
 QUIET = ("--quiet", "--disable-pip-version-check", "--no-input")
 MISMATCH = "DO NOT MATCH THE HASHES"
 UNMET = re.compile(r"ResolutionImpossible|--require-hashes mode")
-"""Errors of pip if an installed version doesn't meet what a locked package requires."""
+"""Error messages of pip that mean that an installed version doesn't meet what a locked package requires."""
 
 
 def install(
@@ -41,11 +41,11 @@ def install(
     *options: str,
     held: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """Installs the requirements that are missing. Returns the versions of new packages by name. Raises InstallError.
+    """Installs missing requirements. Returns the versions of new packages by name. Raises InstallError.
 
-    Packages of the lock file are installed in its versions and verified by hash. `say` receives a line about other
-    packages, and one about packages whose version changed. `held`: for a new environment, the only version that a
-    package may have, by name.
+    Packages in the lock file are installed in its versions and verified by hash. `say` receives a line about other
+    packages, and one about packages whose version changed. `held` is for a new environment: if it has a package's
+    name, the package may have only that version.
     """
     before = installed(python)
     try:
@@ -66,7 +66,7 @@ def install(
         if others:
             constraints = Path(place) / "constraints.txt"
             constraints.write_text("".join(f"{name}=={version}\n" for name, version in versions.items()))
-            # Includes requirements that are met already, so that pip respects them.
+            # Include requirements that are already met, so that pip respects them.
             run(_pip(python, *options, "-c", constraints, "--", *map(str, needed)), name="pip")
     after = installed(python)
     if unverified := _new(verified, after):
@@ -89,7 +89,7 @@ def _verified(
 ) -> None:
     """Installs packages of the lock file. Raises InstallError, and installs nothing, if a hash doesn't match.
 
-    Packages that are installed keep their version, unless pip finds that it doesn't meet what is required of it.
+    Installed packages keep their version, unless pip finds that another package requires a different one.
     """
     there = {canonicalize_name(name): version for name, version in before.items()}
 
@@ -99,7 +99,7 @@ def _verified(
 
     roots = {canonicalize_name(each.name) for each in wanted}
     replaced = {canonicalize_name(each.name) for each in wanted if not satisfied(each)}
-    # What an installed package requires is installed too, except what only an extra requires.
+    # The requirements of an installed package are installed too, except those that only an extra has.
     incomplete = replaced | {canonicalize_name(each.name) for each in wanted if each.extras}
     unchanged = [str(each) for each in wanted if canonicalize_name(each.name) not in replaced]
     needed = lock.closure(incomplete, locked)
@@ -114,7 +114,8 @@ def _verified(
 
 
 def _hashed(python: Path, lines: Sequence[str], options: Sequence[str], folder: Path) -> None:
-    """Installs the lines of a requirements file; those not installed yet have hashes. Raises InstallError."""
+    """Installs the lines of a requirements file. Lines of packages that are not installed yet have hashes. Raises
+    InstallError."""
     file = folder / "requirements.txt"
     file.write_text("".join(f"{line}\n" for line in lines))
     try:
@@ -143,5 +144,5 @@ def installed(python: Path) -> dict[str, str]:
 
 
 def environment(python: Path) -> str:
-    """Returns the directory of an interpreter's environment, for messages."""
+    """Returns the directory of an interpreter's environment, for error messages."""
     return sys.prefix if python == Path(sys.executable) else str(python.parent.parent)

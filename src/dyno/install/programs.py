@@ -1,5 +1,5 @@
-"""Builds a pinned program by Go, or fetches one for Java by Maven, into the cache. Everything else that is downloaded
-or built on the way is deleted."""
+"""Builds a pinned program with Go, or fetches one for Java with Maven, into the cache. All other downloads and build
+results are deleted."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _NO_DEPENDENCIES = "<exclusions><exclusion><groupId>*</groupId><artifactId>*</ar
 
 
 def install(program: Program, say: Callable[[str], None]) -> str:
-    """Installs the program, unless it is in the cache and intact. Returns what was done; empty if nothing. Raises
-    InstallError."""
+    """Installs the program, unless the cache has it intact. Returns a text that says what was done; empty if nothing
+    was. Raises InstallError."""
     if (path := program.path()) is not None:
         try:
             verify(program, path)
@@ -37,7 +37,7 @@ def install(program: Program, say: Callable[[str], None]) -> str:
     builds = isinstance(source, GoModule)
     say(f"{'building' if builds else 'fetching'} {program.name} {program.version}")
     with new_directory(program.home) as into:
-        # Not in /tmp, which may be memory.
+        # Don't work in /tmp, which may be memory.
         work = into / "work"
         work.mkdir()
         if isinstance(source, GoModule):
@@ -70,13 +70,13 @@ def _build(program: Program, source: GoModule, into: Path, work: Path) -> None:
         "GOCACHE": str(work / "cache"),
         "GOTMPDIR": str(work),
         "GOWORK": "off",
-        # The installed Go only, and no C compiler.
+        # Use only the installed version of Go, and no C compiler.
         "GOTOOLCHAIN": "local",
         "CGO_ENABLED": "0",
-        # Read-only files could not be deleted.
+        # By default, Go's module cache is read-only and could not be deleted.
         "GOFLAGS": f"{os.environ.get('GOFLAGS', '')} -modcacherw -trimpath -buildvcs=false".strip(),
     }
-    # With an exact version, Go does not request the list of versions, which not every module proxy has.
+    # Name an exact version. Otherwise Go requests the list of versions, which not every module proxy has.
     words = ["go", "mod", "download", "-json", f"{source.path}@{source.version}"]
     try:
         module = json.loads(run(words, work, environment))
@@ -97,7 +97,7 @@ def _build(program: Program, source: GoModule, into: Path, work: Path) -> None:
 
 def _fetch_one(program: Program, source: Jar, into: Path, work: Path) -> None:
     artifact = ":".join(filter(None, (source.group, source.artifact, source.version, "jar", source.classifier)))
-    # In a directory without a Maven project, whose settings would be used.
+    # Run Maven in a directory without a Maven project, whose settings it would use.
     run(["mvn", "-B", "-q", COPY, f"-Dartifact={artifact}", f"-DoutputDirectory={work}"], work)
     jar = next(work.glob("*.jar"), None)
     if jar is None:
@@ -117,7 +117,7 @@ def _fetch_all(program: Program, source: Jars, into: Path, work: Path) -> None:
     (work / "pom.xml").write_text(_PROJECT.format("".join(dependencies)))
     jars = work / "jars"
     run(["mvn", "-B", "-q", f"{COPY}-dependencies", f"-DoutputDirectory={jars}", "-DincludeScope=runtime"], work)
-    # As `dyno.contracts.programs.Jars` pins it.
+    # `dyno.contracts.programs.Jars` pins this combined hash.
     lines = (f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.name}\n" for file in sorted(jars.iterdir()))
     if (sha256 := hashlib.sha256("".join(lines).encode()).hexdigest()) != source.sha256:
         raise InstallError(

@@ -1,4 +1,4 @@
-"""Runs the tools that install things, and kills them together with what they have started."""
+"""Runs installers, and kills them together with the processes that they started."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from pathlib import Path
 Words = Sequence[str | Path]
 GRACE_SECONDS = 30.0
 MOST_FILES = 1 << 20
-"""Open files that Linux allows a process by default: fs.nr_open."""
+"""Maximum number of open files that Linux allows a process by default: fs.nr_open."""
 
 
 class InstallError(Exception):
-    """Something can't be installed: why, in one line. `output`: all output of a failed tool."""
+    """Something can't be installed. The message says why, in one line; `output` is all output of the tool that
+    failed."""
 
     def __init__(self, why: str, output: str = "") -> None:
         super().__init__(why)
@@ -28,10 +29,11 @@ class InstallError(Exception):
 def run(
     words: Words, cwd: Path | None = None, environment: Mapping[str, str] | None = None, name: str | None = None
 ) -> str:
-    """Runs a tool; returns its output. Raises InstallError, with the last line of output, if it fails. `name`: its
-    name in that message.
+    """Runs a tool; returns its output. If the tool fails, raises InstallError with its last line of output, in which
+    the tool is called `name`.
 
-    The tool has a session of its own. An interrupt or SIGKILL of this process kills it and all that it started.
+    The tool has its own session. If this process is interrupted or gets SIGKILL, the tool and all processes that it
+    started are killed.
     """
     with _lifeline() as guard:
         process = subprocess.Popen(
@@ -59,11 +61,11 @@ def run(
 
 @contextmanager
 def _lifeline() -> Iterator[Callable[[], None]]:
-    """Yields a function for a new process to call before its `exec`. Its process group is killed at the end of the
-    block, or when this process dies, whatever it dies of.
+    """Yields a function that a new process must call before its `exec`. The new process group is killed at the end of
+    the block, or when this process dies for any reason.
 
-    The group has a guard, a process that waits for the end of a pipe whose other end only this process has. The
-    kernel's PR_SET_PDEATHSIG would kill the tool alone, and not what it started.
+    The group has a guard: a process that waits for the end of a pipe whose other end only this process has. The
+    kernel's PR_SET_PDEATHSIG would kill only the tool, but not the processes that it started.
     """
     ours, theirs = os.pipe()
 
@@ -72,12 +74,12 @@ def _lifeline() -> Iterator[Callable[[], None]]:
         if child:
             os.waitpid(child, 0)
             return
-        # Forked twice, so that it isn't a child of the tool.
+        # Fork twice, so that the guard isn't a child of the tool.
         if os.fork():
             os._exit(0)
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
-        # It must not keep the tool's output or the other end of the pipe open.
+        # The guard must not keep the tool's output or the other end of the pipe open.
         os.closerange(0, ours)
         os.closerange(ours + 1, MOST_FILES)
         os.read(ours, 1)
@@ -91,7 +93,7 @@ def _lifeline() -> Iterator[Callable[[], None]]:
 
 
 def _end(process: subprocess.Popen[str]) -> None:
-    """Sends SIGTERM to the tool's session, so that an installer can clean up, and later SIGKILL."""
+    """Sends SIGTERM to the tool's process group, so that an installer can clean up, and later SIGKILL."""
     # Processes of another user can't be signalled.
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGTERM)
@@ -103,7 +105,7 @@ def _end(process: subprocess.Popen[str]) -> None:
 
 
 def last_error(text: str) -> str:
-    """Returns the last line that contains 'error', or else the last line."""
+    """Returns the last line that contains 'error'; if there is none, the last line."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     errors = [line for line in lines if "error" in line.lower()]
     return (errors or lines or [""])[-1]

@@ -1,1 +1,1 @@
-"""Servers that are started, stopped and killed for one trial, and the options that all of them have."""
+"""Servers that are started, stopped and killed for one trial, and the options that they have in common."""

@@ -1,4 +1,4 @@
-"""A server of several nodes, which are started one after the other, and stopped and killed together. One of them can
+"""A server of several nodes. They are started one after the other, and stopped and killed together. A single node can
 be lost and restored."""
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from dyno.contracts.model import Caveat
 
 Node = TypeVar("Node", bound=Server)
 KEEPS = Caveat("node", "keeps what it acknowledged when one of its nodes dies for good, at any tier")
-"""Caveat of a cluster with `dyno.contracts.engine.Nodes.survives`."""
+"""Caveat of a cluster whose `dyno.contracts.engine.Nodes.survives` is true."""
 
 
 class Cluster(Nodes, Generic[Node]):
-    """See `dyno.contracts.engine.Server` and `dyno.contracts.engine.Nodes`. A node answers before the next is
-    started."""
+    """See `dyno.contracts.engine.Server` and `dyno.contracts.engine.Nodes`. The next node is started when the one
+    before answers."""
 
     own = True
 
@@ -25,9 +25,9 @@ class Cluster(Nodes, Generic[Node]):
         self.nodes = tuple(nodes)
 
     def start(self) -> None:
-        """Starts the nodes that don't run. Raises Refused, and kills all nodes, if one doesn't start."""
+        """Starts the nodes that don't run. If a node doesn't start, kills all nodes and raises Refused."""
         try:
-            # In this thread, because the kernel kills a process when the thread that started it ends.
+            # Start nodes in this thread, because the kernel kills a process when the thread that started it ends.
             for node in self.starting_order():
                 if not list(node.pids()):
                     node.start()
@@ -49,8 +49,8 @@ class Cluster(Nodes, Generic[Node]):
         self._all(lambda node: node.close())
 
     def _all(self, action: Callable[[Node], object], nodes: Sequence[Node] | None = None) -> None:
-        """Calls `action` with all nodes at the same time, because each takes a while to end."""
-        # Imports logging, which `dyno list` does without.
+        """Calls `action` for all nodes at the same time, because each takes a while to end."""
+        # Import here: this module imports logging, which `dyno list` doesn't need.
         from concurrent.futures import ThreadPoolExecutor
 
         with ThreadPoolExecutor(len(self.nodes)) as pool:

@@ -1,6 +1,6 @@
-"""Records of the servers that run in a directory, so that servers of a killed run can be found and killed.
+"""Records which servers run in a directory, so that servers of a killed run can be found and killed.
 
-The kernel kills a server when its parent dies (see `process`). These records are for processes that survive that.
+The kernel kills a server when its parent dies (see `process`). The records are for processes that survive this.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ from dyno.host.process import running
 RECORD = "dyno-server.json"
 TIMEOUT_SECONDS = 10
 BIRTH_TOLERANCE_SECONDS = 1.0
-"""Difference between two readings of a process's birth: the machine's clock may be adjusted in between."""
+"""Allowed difference between two readings of a process's time of birth. The machine's clock may be adjusted in
+between."""
 _IPC_RMID = 0
 
 
 def record(home: Path, pid: int) -> None:
-    """Records that the process serves from `home`, with its time of birth, because process numbers are reused."""
+    """Records that the process serves from `home`, with its time of birth, because process IDs are reused."""
     with suppress(psutil.NoSuchProcess):
         trust.write(home / RECORD, json.dumps({"pid": pid, "born": psutil.Process(pid).create_time()}))
 
@@ -55,8 +56,8 @@ def _records(root: Path) -> list[Path]:
 
 
 def _read(file: Path) -> tuple[int | None, psutil.Process | None]:
-    """Returns the recorded number, and the process; None for it if it is gone or another has its number now.
-    Ignores a record that another user could have written."""
+    """Returns the recorded process ID, and the process. The process is None if it is gone, or if another one has the
+    ID now. Ignores a record that another user could have written."""
     try:
         record = json.loads(trust.read(file) or "")
         pid, born = int(record["pid"]), float(record["born"])
@@ -70,7 +71,7 @@ def _read(file: Path) -> tuple[int | None, psutil.Process | None]:
 
 
 def family(pid: int) -> list[psutil.Process]:
-    """Returns a process and its descendants; nothing if it is gone."""
+    """Returns a process and its descendants; an empty list if the process is gone."""
     try:
         first = psutil.Process(pid)
         return [first, *first.children(recursive=True)]
@@ -81,7 +82,7 @@ def family(pid: int) -> list[psutil.Process]:
 def kill(processes: list[psutil.Process]) -> None:
     """Sends SIGKILL to the processes; returns when they are gone, and removes their shared memory."""
     for process in processes:
-        # Does nothing if another process has its number by now.
+        # psutil sends no signal if another process has the ID now.
         with suppress(psutil.NoSuchProcess):
             process.kill()
     deadline = time.monotonic() + TIMEOUT_SECONDS
@@ -91,7 +92,7 @@ def kill(processes: list[psutil.Process]) -> None:
 
 
 def _remove_segments(creators: set[int]) -> None:
-    """Removes unused System V shared memory that these processes created: it outlives SIGKILL."""
+    """Removes unused System V shared memory that these processes created, because it outlives SIGKILL."""
     if sys.platform != "linux":
         return
     try:

@@ -1,4 +1,4 @@
-"""Addresses of servers that have no Unix socket: on this machine only, and with a password."""
+"""Addresses of servers without a Unix socket: on this machine only, and with a password."""
 
 from __future__ import annotations
 
@@ -18,25 +18,26 @@ from dyno.contracts.passwords import mask_password
 
 HOST, USER = "127.0.0.1", "dyno"
 SECRET = "password"
-"""Name of the file in a server's directory with its password."""
+"""Name of the file in a server's directory that contains its password."""
 FIRST, LAST = 15_000, 32_000
-"""Ports below those that Linux gives to clients, so that none is taken while the server is stopped."""
+"""Range of ports for servers. Linux gives higher ports to clients, so none of these is taken while a server is
+stopped."""
 ATTEMPTS = 200
 TIMEOUT_SECONDS = 2.0
 
 
 @dataclass(frozen=True)
 class Address:
-    """Address and credentials of a server. Its text has no password."""
+    """Address and credentials of a server. Its repr doesn't contain the password."""
 
     host: str
     port: int
     user: str = ""
     password: str = field(default="", repr=False)
     secure: bool = False
-    """With TLS."""
+    """True if the server uses TLS."""
     path: str = ""
-    """The path of a user's URL."""
+    """Path in the user's URL."""
 
     @property
     def url(self) -> str:
@@ -55,8 +56,9 @@ def session(address: Address) -> Any:
 
 
 def of_url(url: str, port: int, secure: tuple[str, ...] = ("https",), known: tuple[str, ...] = ()) -> Address:
-    """Returns the address of a user's server. `port`: the default port; `secure`: schemes with TLS; `known`:
-    arguments that its query may have. Raises Refused for any other argument, because it may request TLS."""
+    """Returns the address of the user's server. `port` is the default port, `secure` are the schemes with TLS, and
+    `known` are the arguments that the URL's query may have. Raises Refused for any other argument, because it may
+    request TLS."""
     parts = urlsplit(url)
     if unknown := [name for name, _ in parse_qsl(parts.query, keep_blank_values=True) if name not in known]:
         remedy = f"known: {', '.join(known)}" if known else "none is known"
@@ -72,14 +74,14 @@ def of_url(url: str, port: int, secure: tuple[str, ...] = ("https",), known: tup
 
 
 def own(home: Path) -> Address:
-    """Returns an address for a server in `home`, which stores its password. Raises Refused if no port is free."""
+    """Returns an address for a server in `home`, where the password is stored. Raises Refused if no port is free."""
     return Address(HOST, next(_free((HOST,))), USER, _password(home / SECRET))
 
 
 def cluster(home: Path, nodes: int, ports: int) -> tuple[list[Address], list[int]]:
     """Returns an address for each node of a cluster in `home`, all with the same port and password, and `ports`
-    further ports that are free on all of them. A single node is on 127.0.0.1, and several are on 127.0.0.2 and up,
-    which Linux also gives to this machine."""
+    further ports that are free on all addresses. A single node is on 127.0.0.1. Several nodes are on 127.0.0.2 and
+    up, which are also addresses of this machine on Linux."""
     hosts = [HOST] if nodes == 1 else [f"127.0.0.{2 + number}" for number in range(nodes)]
     free, chosen = _free(hosts), dict[int, None]()
     while len(chosen) <= ports:
@@ -90,7 +92,7 @@ def cluster(home: Path, nodes: int, ports: int) -> tuple[list[Address], list[int
 
 
 def _free(hosts: Sequence[str]) -> Iterator[int]:
-    """Yields ports that are free on all of these addresses."""
+    """Yields random ports that are free on all of these addresses."""
     for _ in range(ATTEMPTS):
         port = random.SystemRandom().randint(FIRST, LAST)
         if all(_binds(host, port) for host in hosts):
@@ -100,7 +102,7 @@ def _free(hosts: Sequence[str]) -> Iterator[int]:
 
 def _binds(host: str, port: int) -> bool:
     with closing(Socket(AF_INET, SOCK_STREAM)) as probe, suppress(OSError):
-        # Like servers do: a port with closed connections counts as free.
+        # Bind like servers do: a port with closed connections counts as free.
         probe.setsockopt(SOL_SOCKET, SO_REUSEADDR, 1)
         probe.bind((host, port))
         return True
@@ -129,7 +131,7 @@ def says(address: Address, path: str) -> bool:
 
 
 def listens(address: Address) -> bool:
-    """Returns whether it accepts connections."""
+    """Returns whether a server accepts connections at this address."""
     with closing(Socket(AF_INET, SOCK_STREAM)) as client:
         client.settimeout(TIMEOUT_SECONDS)
         return client.connect_ex((address.host, address.port)) == 0

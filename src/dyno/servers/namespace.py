@@ -1,4 +1,4 @@
-"""Names of stores on servers: of a schema, a database, a prefix of keys.
+"""Names of stores on servers. A store is a schema, a database or a prefix of keys.
 
 A name contains the machine and the process that created it, so that stores of killed runs can be found on a user's
 server.
@@ -20,7 +20,8 @@ _NAME = re.compile(r"dyno_([0-9a-f]{8})_([0-9]+)_[0-9a-f]{8}")
 
 
 def of(home: Path) -> str:
-    """Returns the name of the store in `home`, which never changes: at most 40 characters of a-z, 0-9 and _."""
+    """Returns the name of the store in `home`, which never changes. It has at most 40 characters of a-z, 0-9 and
+    _."""
     file = home / FILE
     if not file.exists():
         file.write_text(f"dyno_{_machine()}_{os.getpid()}_{os.urandom(4).hex()}")
@@ -28,13 +29,13 @@ def of(home: Path) -> str:
 
 
 def stores(folder: Path) -> dict[str, Path]:
-    """Returns the homes of the stores in a directory and below, by name. Ignores truncated files."""
+    """Returns the homes, by name, of the stores in a directory and below. Ignores truncated files."""
     homes = {path.read_text(): path.parent for path in filesystem.files(folder) if path.name == FILE}
     return {name: home for name, home in homes.items() if _NAME.fullmatch(name)}
 
 
 def abandoned(names: Iterable[str]) -> list[str]:
-    """Returns the names whose process ran on this machine and is gone."""
+    """Returns the names that were created by a process of this machine that is gone."""
     matches = [(name, _NAME.fullmatch(name)) for name in names]
     return [name for name, match in matches if match and match[1] == _machine() and not running(int(match[2]))]
 

@@ -1,4 +1,5 @@
-"""The process of a server: started in a directory of its own, ended together with the process that started it."""
+"""The process of a server, which is started in its own directory and ends together with the process that started
+it."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ from dyno.contracts.model import Refused
 READY_SECONDS, STOP_SECONDS = 60.0, 60.0
 POLL_SECONDS = 0.005
 LONGEST_SOCKET = 107
-"""Bytes in the path of a Unix socket: sun_path of unix(7), less the NUL."""
+"""Maximum number of bytes in the path of a Unix socket: sun_path of unix(7), less the NUL."""
 OUTPUT = "server.log"
 _PR_SET_PDEATHSIG = 1
 
@@ -29,9 +30,10 @@ _PR_SET_PDEATHSIG = 1
 class Process:
     """A server that is one program: a complete `dyno.contracts.engine.Server`, or the base class of one.
 
-    `ready` returns whether the server answers. `user`: who it runs as; None: as this process. `ending`: the signal
-    at which it shuts down. `orphaned`: the signal that it gets when its parent dies. `environment`: variables in
-    addition to this process's. `timeout`: seconds that it may take until it answers.
+    `ready` returns whether the server answers. `user` is the user that it runs as; None for this process's user.
+    `ending` is the signal that shuts it down. `orphaned` is the signal that it gets when its parent dies.
+    `environment` has variables in addition to this process's. `timeout` is the number of seconds that it may take
+    until it answers.
     """
 
     own = True
@@ -57,10 +59,11 @@ class Process:
         return Path(self.command[0]).name
 
     def start(self) -> None:
-        """Starts it; returns when it answers. Raises Refused, with its last message, if it doesn't."""
+        """Starts the server; returns when it answers. Raises Refused, with the server's last message, if it
+        doesn't."""
         from dyno.servers import leftover_processes
 
-        # Opened here, because another user may not be able to create it.
+        # Open the file in this process, because the server's user may not be able to create it.
         with (self.home / OUTPUT).open("ab") as output:
             try:
                 self._process = self._spawn(output)
@@ -89,12 +92,12 @@ class Process:
         )
 
     def stop(self, by: signal.Signals | None = None) -> None:
-        """Sends it `by`, or its ending signal, and waits; kills it if that takes too long."""
+        """Sends the signal `by`, or the server's ending signal, and waits. Kills the server if it takes too long."""
         if self._process is None:
             return
         from dyno.servers import leftover_processes
 
-        # Collected now: descendants that outlive it get another parent.
+        # Collect the descendants before the signal: those that outlive the server get another parent.
         family = leftover_processes.family(self._process.pid)
         self._process.send_signal(by or self._ending)
         with suppress(subprocess.TimeoutExpired):
@@ -103,8 +106,8 @@ class Process:
         self.kill()
 
     def kill(self) -> None:
-        """Sends SIGKILL to it and all its descendants; returns when they are gone."""
-        # Imports psutil, which `dyno list` does without.
+        """Sends SIGKILL to the server and all its descendants; returns when they are gone."""
+        # Import here: this module imports psutil, which `dyno list` doesn't need.
         from dyno.servers import leftover_processes
 
         if self._process is not None:
@@ -120,20 +123,20 @@ class Process:
         return () if self._process is None else (self._process.pid,)
 
     def _last_message(self) -> str:
-        """Returns the last line of its output that reports an error, or else the last line."""
+        """Returns the last line of the server's output that reports an error; if there is none, the last line."""
         text = (self.home / OUTPUT).read_text(errors="replace")
         lines = [line.strip() for line in text.splitlines() if line.strip()]
         errors = [at for at, line in enumerate(lines) if re.search(r"\b(FATAL|PANIC|ERROR)\b", line, re.IGNORECASE)]
         if not errors:
             return (lines or ["it said nothing"])[-1]
-        # A server in Java prints the exception on the next line.
+        # Servers in Java print the exception on the next line.
         line, *after = lines[errors[-1] : errors[-1] + 2]
         return " ".join([line, *(why for why in after if re.match(r"[\w.$]+(Exception|Error)\b", why))])
 
 
 def _dying_with(parent: int, orphaned: signal.Signals) -> Callable[[], None]:
-    """Returns a function for the new process to call before its `exec`: the kernel will then send it `orphaned` when
-    the parent dies. Linux only. It has to come after the change of user, which would reset it."""
+    """Returns a function that a new process must call before its `exec`. It makes the kernel send the process
+    `orphaned` when the parent dies, on Linux only. It must run after the change of user, which would reset this."""
     from ctypes import CDLL
 
     library = CDLL(None) if sys.platform == "linux" else None
@@ -148,7 +151,7 @@ def _dying_with(parent: int, orphaned: signal.Signals) -> Callable[[], None]:
 
 
 def unprivileged(*names: str) -> struct_passwd | None:
-    """Returns the first of these users that exists, or nobody, if this process is root's; else None."""
+    """Returns the first of these users that exists, or nobody, if this process is root's; None otherwise."""
     if os.geteuid() != 0:
         return None
     for name in (*names, "nobody"):
@@ -163,8 +166,8 @@ def as_user(user: struct_passwd | None) -> dict[str, Any]:
 
 
 def directory(home: Path, user: struct_passwd | None = None) -> Path:
-    """Creates `home` as the user's own, closed to all others. Raises Refused if the user may not enter a directory
-    above it."""
+    """Creates `home`, which belongs to the user and is closed to all others. Raises Refused if the user may not enter
+    a directory above it."""
     home.mkdir(parents=True, exist_ok=True)
     if user is not None:
         shutil.chown(home, user.pw_uid, user.pw_gid)
@@ -179,7 +182,8 @@ def directory(home: Path, user: struct_passwd | None = None) -> Path:
 
 
 def first_closed(path: Path, user: struct_passwd) -> Path | None:
-    """Returns the first directory above `path`, or above what it links to, that the user may not enter, or None."""
+    """Returns the first directory that the user may not enter, above `path` or above what it links to; None if there
+    is none."""
     parents = dict.fromkeys([*path.absolute().parents, *path.resolve().parents])
     return next((place for place in parents if not _may_enter(place.stat(), user)), None)
 
@@ -191,7 +195,7 @@ def _may_enter(status: os.stat_result, user: struct_passwd) -> bool:
 
 
 def socket(path: Path) -> Path:
-    """Returns the path of a Unix socket. Raises Refused if it is longer than the kernel allows."""
+    """Returns `path`, which is for a Unix socket. Raises Refused if it is longer than the kernel allows."""
     if len(os.fsencode(path)) > LONGEST_SOCKET:
         raise Refused(
             f"the path of its socket is {len(os.fsencode(path))} bytes long, and {LONGEST_SOCKET} is the most: name a"
@@ -213,7 +217,8 @@ def accepts(path: Path, greeted: bool = False) -> bool:
 
 
 def program(*names: str, places: Iterable[Path] = ()) -> str | None:
-    """Returns the path of the first of these programs on the PATH, in /usr/sbin or in `places`; None if none is."""
+    """Returns the path of the first of these programs that is on the PATH, in /usr/sbin or in `places`; None if none
+    is."""
     # /usr/sbin is not on every user's PATH.
     searched = os.pathsep.join(
         [os.environ.get("PATH", os.defpath), "/usr/sbin", "/usr/local/sbin", *map(str, places)]

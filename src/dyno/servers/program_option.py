@@ -1,5 +1,5 @@
-"""The programs of servers: where they are found, and the option `program`, which names another one to start instead,
-so that two versions of a server run side by side."""
+"""The programs of servers: where they are found, and the option `program`, which names a different program to start.
+So two versions of a server can run side by side."""
 
 from __future__ import annotations
 
@@ -24,32 +24,34 @@ SHOWN, TIMEOUT_SECONDS = 80, 20
 
 
 class ServerProgram(NamedTuple):
-    """A server's program: how to find it, how to recognise it, and which versions Dyno can run."""
+    """A server's program: how to find it, how to recognize it, and which versions Dyno can run."""
 
     title: str
-    """'PostgreSQL server'."""
+    """Title for messages: 'PostgreSQL server'."""
     pattern: str
-    """Regular expression for what the program prints about itself; the first group, if any, is the version."""
+    """Regular expression that matches what the program prints about itself. The first group, if any, is the
+    version."""
     arguments: tuple[str, ...] = ("--version",)
-    """Arguments with which it prints that."""
+    """Arguments with which the program prints its version."""
     least: str = ""
-    """The earliest version that Dyno can run; empty for any."""
+    """Lowest version that Dyno can run; empty for any."""
     below: str = ""
-    """The earliest version that Dyno can't run any more; empty if there is none."""
+    """Lowest of the later versions that Dyno can't run; empty if there is none."""
     helpers: tuple[str, ...] = ()
-    """Programs from the same directory that are used with it."""
+    """Names of other programs from the same directory that are needed with it."""
     users: tuple[str, ...] = ()
-    """Users it runs as if Dyno runs as root: the first that exists, or nobody. Empty: as Dyno's user."""
+    """Users that the program runs as if Dyno runs as root: the first that exists, or nobody. Empty for Dyno's
+    user."""
     names: tuple[str, ...] = ()
     """Names of the program, the preferred one first."""
     places: Callable[[], Iterable[Path]] = tuple
-    """Returns directories to search besides the PATH."""
+    """Function that returns directories to search besides the PATH."""
     install: str = ""
-    """The command that installs it."""
+    """Command that installs the program."""
     needed: str = ""
-    """What is missing if it isn't found; by default the first of `names`."""
+    """Name in the message if the program is missing; by default the first of `names`."""
     pinned: Program | None = None
-    """The program as `dyno install` builds it; preferred to one on the PATH."""
+    """The program as `dyno install` builds it, which is preferred to one on the PATH."""
     only_own: bool = False
     """True if the engine has no option `url`."""
 
@@ -69,7 +71,8 @@ class ServerProgram(NamedTuple):
         return program(*self.names, places=self.places()) if all(paths) else None
 
     def missing(self, path: str = "") -> str | None:
-        """Returns why the program can't be started, with the remedy; None if it can. `path`: the user's choice."""
+        """Returns why the program can't be started, with the remedy; None if it can. `path` is the program that the
+        user chose."""
         if path:
             return self.wrong(path)
         if self.find():
@@ -78,8 +81,8 @@ class ServerProgram(NamedTuple):
         return f"needs {needed}: {self.install}" if self.only_own else lacking(needed, self.install)
 
     def executable(self, path: str = "") -> str:
-        """Returns the path of the program to start. Raises Refused if it is missing, or in the cache and may be
-        another than the one that was installed."""
+        """Returns the path of the program to start. Raises Refused if it is missing, or if it is in the cache and may
+        differ from the program that was installed."""
         if why := self.missing(path):
             raise Refused(why)
         if not path and self.pinned is not None and (cached := self.pinned.path()):
@@ -100,7 +103,7 @@ class ServerProgram(NamedTuple):
         return self.version(path or self.find() or self.names[0]) or "of unknown version"
 
     def version(self, path: str) -> str | None:
-        """Returns the version that the program prints, or None."""
+        """Returns the version that the program prints; None if it prints none."""
         match = re.search(self.pattern, _output(path, self.arguments))
         return match[1] if match is not None and match.lastindex else None
 
@@ -109,23 +112,23 @@ class JavaProgram(NamedTuple):
     """A server in Java: pinned archives in Dyno's cache, and the machine's own Java."""
 
     title: str
-    """'QuestDB'."""
+    """Title for messages: 'QuestDB'."""
     pinned: Program
     install: str
-    """The command that installs the archives and Java."""
+    """Command that installs the archives and Java."""
     java: str = "Java 17"
-    """The Java that it needs."""
+    """Version of Java that the server needs."""
     packages: tuple[str, ...] = ("default-jre-headless", "maven")
 
     def missing(self, path: str = "") -> str | None:
-        """Returns what is not installed, with the command that installs it; None if all is."""
+        """Returns what is missing, with the command that installs it; None if nothing is."""
         if self.pinned.path() is None:
             return lacking(f"{self.title} {self.pinned.version}", self.install)
         return None if shutil.which("java") else lacking(self.java, self.install)
 
     def paths(self) -> tuple[Path, str]:
-        """Returns the paths of the archives and of java. Raises Refused if something is missing, or if the archives
-        are not those that were installed."""
+        """Returns the paths of the archives and of java. Raises Refused if one of them is missing, or if the archives
+        differ from those that were installed."""
         jars, java = self.pinned.path(), shutil.which("java")
         if jars is None or java is None:
             raise Refused(f"{self.missing()}")
@@ -136,12 +139,13 @@ class JavaProgram(NamedTuple):
 
 
 def given(options: Mapping[str, Value]) -> str:
-    """Returns the path in the option; empty if none was given, or the engine has no such option."""
+    """Returns the value of the option; empty if the user named no program, or if the engine has no such option."""
     return str(options.get(PROGRAM, ""))
 
 
 def sibling(path: str, name: str) -> str | None:
-    """Returns the program of that name in the directory of another, or of the file that the other links to."""
+    """Returns the path of the program `name` in the directory of another program, or of the file that the other links
+    to; None if there is none."""
     places = (Path(path).parent, Path(path).resolve().parent)
     return next((str(place / name) for place in places if _executable(place / name)), None)
 

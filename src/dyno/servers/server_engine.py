@@ -1,9 +1,10 @@
-"""The declaration of an engine whose data is on a server, and the base class of the stores that it opens there.
+"""The declaration of an engine whose data is on a server, and the base class of its stores.
 
 `server_engine` adds what all such engines share: the options `url`, `set` and `program`, the start of Dyno's own
 server or the use of the user's, the search for the program, and the removal of stores. `ServerStore` names the store,
 deletes stores that killed runs left behind, checks the tier of a user's server, and reports settings and caveats. An
-engine declares and implements only what differs."""
+engine declares and implements only what differs.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ Options = Mapping[str, Value]
 
 
 class ServerStore(Engine):
-    """A store on a server: a database, a schema, a table or a prefix that is called `name`."""
+    """A store on a server: a database, a schema, a table or a prefix. Its name is `name`."""
 
     shown: ClassVar[tuple[str, ...]] = ()
     """Names of the server's settings that decide speed or durability."""
@@ -53,38 +54,37 @@ class ServerStore(Engine):
 
     @classmethod
     def open_client(cls, server: Any, options: Options) -> Any:
-        """Returns a connection to the server that has been answered. Raises Refused."""
+        """Returns a connection to the server after a first successful request. Raises Refused."""
         raise NotImplementedError
 
     @classmethod
     def stores(cls, client: Any) -> Iterable[str]:
-        """Returns the names of all stores, and of other things of the kind, on a user's server."""
+        """Returns the names of all objects on a user's server that may be stores, such as all databases."""
         return ()
 
     @classmethod
     def drop(cls, client: Any, name: str) -> None:
-        """Deletes the store of that name, if it exists."""
+        """Deletes the store `name`, if it exists."""
         raise NotImplementedError
 
     def create(self) -> None:
         """Creates the store, if it doesn't exist."""
 
     def read_settings(self, names: tuple[str, ...]) -> Mapping[str, Value | None]:
-        """Returns these settings of the server as it reports them, without those that it does not know."""
+        """Returns these settings as the server reports them, except those that it does not know."""
         return {}
 
     def durability(self) -> Mapping[str, str | None]:
-        """Returns the settings of the server that decide the tier. Empty if it does not report them."""
+        """Returns the server's settings that decide the tier; empty if the server does not report them."""
         return {}
 
     @staticmethod
     def weaker(tier: Tier, settings: Mapping[str, Any]) -> str | None:
-        """Returns which of the settings from `durability` is too weak for the tier, as NAME=VALUE; None if none
-        is."""
+        """Returns the setting from `durability` that is too weak for the tier, as NAME=VALUE; None if none is."""
         return None
 
     def own_files(self) -> Iterable[Path]:
-        """Returns the files of the store on a server that Dyno started."""
+        """Returns the store's files on a server that Dyno started."""
         return ()
 
     @staticmethod
@@ -94,10 +94,10 @@ class ServerStore(Engine):
 
     @classmethod
     def removal(cls, name: str, address: Any) -> str:
-        """Returns the shell command that deletes a store from the user's server at that address."""
+        """Returns a shell command that deletes a store from the user's server at `address`."""
         raise NotImplementedError
 
-    # -- what follows ---------------------------------------------------------------------------------------
+    # -- what this class implements -------------------------------------------------------------------------
 
     @classmethod
     def remove(cls, home: Path, options: Options, server: Any) -> None:
@@ -158,11 +158,11 @@ def server_engine(
 ) -> EngineSpec:
     """Returns the declaration of an engine whose store is a `ServerStore`.
 
-    `schemes` are those of a user's server, and `address` parses its URL once: the result is `server.address`. `start`
-    returns Dyno's own server, which `program` runs; without them there are only servers of users. `settings` is the
-    option `set`. `sized` names a setting of the server, the option that sizes the same thing, and that option's
-    default: only one of them may be given. `refuse` and `needs` add to the checks that all servers have. All else is
-    a field of `dyno.contracts.engine.EngineSpec`.
+    `schemes` are the URL schemes of a user's server. `address` parses the URL; the result is `server.address`.
+    `start` returns the server that Dyno starts, and `program` is its program. Without them, the engine has only
+    users' servers. `settings` is the option `set`. `sized` names a setting of the server, the option that sizes the
+    same thing, and that option's default; users may give only one of the two. `refuse` and `needs` are checks in
+    addition to those of all servers. `declaration` has further fields of `dyno.contracts.engine.EngineSpec`.
     """
 
     def serve(home: Path, tier: Tier, options: Options, clients: int) -> Server:

@@ -1,5 +1,5 @@
-"""The option `set`: settings that a user gives to a server of Dyno's own, or to an engine in the process, in addition
-to Dyno's."""
+"""The option `set`: settings from the user for a server that Dyno starts, or for an engine in the process. They are
+added to Dyno's own settings."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from dyno.servers.user_server import URL
 
 SET = SETTINGS
 READ_BACK = f"{SET}.read-back"
-"""Key among the options of a trial: names of settings that only other rows of the engine set. No option can have this
-name, which contains a dot."""
+"""Key in the options of a trial. The value has the names of settings that only other rows of the engine set. No
+option has the same name, because option names contain no dot."""
 CAVEAT = Caveat(SET, "has settings that you gave: that it gives its tier with them is not proven")
 
 
 def setting(what: str, ours: Iterable[str], whose: str = "a server of Dyno's own") -> Setting:
-    """Returns the option, for settings that are called `what`. Those in `ours` are refused: Dyno decides them."""
+    """Returns the option; messages call the settings `what`. Settings in `ours` are refused, because Dyno decides
+    them."""
     reserved = {_plain(name) for name in ours}
 
     def parse(text: str) -> Value:
@@ -33,7 +34,7 @@ def setting(what: str, ours: Iterable[str], whose: str = "a server of Dyno's own
 
 
 def pairs(text: str) -> dict[str, str]:
-    """Returns the settings by name. Raises ValueError with what would be right."""
+    """Parses the option; returns the settings by name. Raises ValueError, whose message says what is expected."""
     settings = {}
     for word in shlex.split(text):
         name, equals, value = word.partition("=")
@@ -49,7 +50,7 @@ def given(options: Mapping[str, Value]) -> dict[str, str]:
 
 
 def combined(tier: Mapping[str, Value], options: Mapping[str, Value], **more: Value) -> dict[str, str]:
-    """Returns the settings of a tier, these in addition, and over them the user's, as text by name."""
+    """Returns settings as text by name: those of a tier and `more`, both overridden by the user's."""
     return {**{name: str(value) for name, value in {**tier, **more}.items()}, **given(options)}
 
 
@@ -57,15 +58,15 @@ def names_in(rows: Iterable[Mapping[str, Value]]) -> list[str]:
     """Returns the names of all settings in the options of these rows."""
     names: dict[str, None] = {}
     for text in dict.fromkeys(str(options[SET]) for options in rows if SET in options):
-        # An engine of a plug-in may have an option of this name that means something else.
+        # A plug-in's engine may have an option of this name with another meaning.
         with suppress(ValueError):
             names.update(dict.fromkeys(pairs(text)))
     return list(names)
 
 
 def with_names(options: Mapping[str, Value], names: Iterable[str]) -> Mapping[str, Value]:
-    """Returns options that make `to_read` return these names too. A user's own server is asked for nothing more: its
-    settings may contain secrets."""
+    """Returns options with which `to_read` also returns these names. Options for a user's own server stay unchanged:
+    its settings may contain secrets."""
     if SET not in options or options.get(URL):
         return options
     own = names_in([options])
@@ -74,13 +75,14 @@ def with_names(options: Mapping[str, Value], names: Iterable[str]) -> Mapping[st
 
 
 def to_read(options: Mapping[str, Value]) -> tuple[str, ...]:
-    """Returns the names of the settings to read back: those of this row, and those that other rows of its engine set,
+    """Returns the names of the settings to read back: those of this row, and those of other rows of the same engine,
     so that a report can compare the values."""
     return (*given(options), *shlex.split(str(options.get(READ_BACK, ""))))
 
 
 def refused(options: Mapping[str, Value]) -> str | None:
-    """Returns why options of Dyno's own server don't go with the address of a user's; None if they do."""
+    """Returns why options for a server that Dyno starts can't be combined with the address of a user's server; None
+    if they can."""
     for name, does in ((SET, "changes"), (PROGRAM, "starts")):
         if options.get(name) and options[URL]:
             return f"{name} {does} a server of Dyno's own, and url names one of yours: leave one of them out"
@@ -88,7 +90,7 @@ def refused(options: Mapping[str, Value]) -> str | None:
 
 
 def sets(options: Mapping[str, Value], name: str) -> bool:
-    """Returns whether the user's settings contain this one, in any spelling."""
+    """Returns whether the user's settings contain the setting `name`, in any spelling."""
     return _plain(name) in map(_plain, given(options))
 
 

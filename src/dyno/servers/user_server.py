@@ -1,4 +1,4 @@
-"""A user's own server, named by its address. Dyno measures it, and neither starts nor stops it."""
+"""A user's own server, named by its address. Dyno measures it, but neither starts nor stops it."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ UNENCRYPTED = Caveat("no-tls", "is reached without encryption")
 
 
 def other_product(engine: str, product: str) -> Caveat:
-    """Returns the caveat of a row that requested `engine` and was answered by another product; the row is then named
+    """Returns the caveat of a row that requested `engine` but was answered by another product. The row is then named
     after that product."""
     return Caveat(f"{STAND_IN_PREFIX}{engine}", f"is {product}: that is the server that answered")
 
 
 class UserServer:
-    """See `dyno.contracts.engine.Server`. `parse` turns the URL into what the engine's client connects to."""
+    """See `dyno.contracts.engine.Server`. `parse` turns the URL into the address that the engine's client connects
+    to."""
 
     own = False
 
@@ -52,37 +53,38 @@ class UserServer:
 
 
 def lacking(what: str, install: str) -> str:
-    """Returns the message for a server of Dyno's own that can't be started."""
+    """Returns the message for a missing server program."""
     return f"needs {what}: {install}, or name your own with {URL}="
 
 
 def unreachable(server: Any, why: object) -> Refused:
-    """Returns the exception for a failed connection to a server, Dyno's own or a user's."""
+    """Returns the exception for a failed connection to a server, which may be Dyno's or the user's."""
     where = "its server" if server.own else mask_password(server.url)
     return Refused(f"can't connect to {where}: {' '.join(str(why).split())}")
 
 
 def declared(gives: Tier, settings: Mapping[str, str | None]) -> Caveat:
-    """Returns the caveat of a server whose tier follows from these settings."""
+    """Returns the caveat of a user's server that gives the tier `gives` according to these settings."""
     shown = ", ".join(f"{name}={'unknown' if value is None else value}" for name, value in settings.items())
     return Caveat(DECLARED.code, f"is your own server: its settings give tier {gives.value}, not proven ({shown})")
 
 
 def transport(server: Any, tls: bool | None, own: str = "socket") -> Mapping[str, Value | None]:
-    """Returns the settings that tell how a server is reached. `tls`: whether the connection is encrypted; None if
-    unknown. `own`: how a server that Dyno started is reached."""
+    """Returns the settings that describe how a server is reached. `tls` says whether the connection is encrypted;
+    None if that is unknown. `own` is the transport to a server that Dyno started."""
     return {"transport": own if server.own else URL, "tls": tls}
 
 
 def caveats(tls: bool | None, declared: Caveat = DECLARED) -> Iterator[Caveat]:
-    """Yields the caveats that every user's server has. `tls`: see `transport`."""
+    """Yields the caveats that every user's server has. For `tls` see `transport`."""
     yield declared
     if tls is not None:
         yield ENCRYPTED if tls else UNENCRYPTED
 
 
 def setting(*schemes: str) -> Setting:
-    """Returns the option that names a user's own server: an address of one of these schemes, or nothing."""
+    """Returns the option that names a user's own server. Its value is an address with one of these schemes, or
+    empty."""
     help = f"your own server, {schemes[0]}://user:password@host/…; or env:NAME or file:PATH, where that stands"
 
     def parse(text: str) -> Value:
@@ -90,11 +92,11 @@ def setting(*schemes: str) -> Setting:
             return text
         try:
             url = urlsplit(text)
-            # Reading `port` raises ValueError for an invalid one. MongoDB's addresses name several hosts.
+            # Reading `port` raises ValueError if the port is invalid. MongoDB's addresses may name several hosts.
             for host in url.netloc.rpartition("@")[2].split(","):
                 urlsplit(f"//{host}").port  # noqa: B018
         except ValueError:
-            # The original message may quote a part of the password.
+            # The original message may quote part of the password.
             raise ValueError("is no address; in a password / ? # : @ are written %2F %3F %23 %3A %40") from None
         if url.scheme not in schemes:
             raise ValueError(f"expected an address that begins with {' or '.join(f'{s}://' for s in schemes)}")

@@ -1,8 +1,9 @@
-"""Verifies a program of the cache before it runs: its owner, its permissions and its hash.
+"""Verifies a program in the cache before it runs: its owner, its permissions and its hash.
 
-The hash of archives for Java is in the program's declaration. The hash of a program that Go built is written to the
-state directory after the build. That directory is not in the cache, so whoever can only write to the cache can't
-change both."""
+The hash of Java archives is in the program's declaration. The hash of a program that Go built is written to the state
+directory after the build. That directory is outside the cache, so somebody who can only write to the cache can't
+change both.
+"""
 
 from __future__ import annotations
 
@@ -23,10 +24,10 @@ MIB = 1 << 20
 
 
 def verify(program: Program, path: Path) -> None:
-    """Raises Refused, with the remedy, if the program at `path` may be another than the one that was installed.
+    """Raises Refused, with the remedy, if the program at `path` may differ from the program that was installed.
 
-    Its files are hashed once: their inodes, sizes and times are kept in the state directory. Only root can set the
-    change time of a file.
+    Files are hashed once; afterwards their inodes, sizes and times are compared, which are kept in the state
+    directory. Only root can set the change time of a file.
     """
     files = sorted(path.iterdir()) if isinstance(program.source, Jars) else [path]
     for place in (directories.cache(), program.home.parent, program.home, path, *files):
@@ -46,17 +47,17 @@ def verify(program: Program, path: Path) -> None:
 
 
 def forget(program: Program) -> None:
-    """Deletes the recorded hash of a program that is about to be built again."""
+    """Deletes the recorded hash of a program that is about to be installed again."""
     with suppress(OSError):
         _record(program).unlink()
 
 
 def _untrusted(place: Path) -> str | None:
-    """Returns why another user may have written it; None if only this user or root can have."""
+    """Returns why another user may have written to `place`; None if only this user or root can have."""
     status = place.stat()
     if status.st_uid not in (0, os.geteuid()):
         return f"{place} belongs to another user (uid {status.st_uid}), so what is in it is not run"
-    # A group of the same number as its user is the user's own by convention.
+    # By convention, a group with the same number as its user has no other members.
     group = status.st_mode & stat.S_IWGRP and status.st_gid != status.st_uid
     if group or status.st_mode & stat.S_IWOTH:
         return f"others may write to {place}, so what is in it is not run: chmod go-w {place}"
@@ -69,7 +70,7 @@ def _identity(files: Iterable[Path]) -> list[list[Any]]:
 
 
 def _digest(program: Program, files: Iterable[Path]) -> str:
-    """Returns the SHA-256 of the file; for several, see `dyno.contracts.programs.Jars`."""
+    """Returns the SHA-256 of the program's file. For several files see `dyno.contracts.programs.Jars`."""
     each = [(file.name, _sha256(file)) for file in files]
     if not isinstance(program.source, Jars):
         return each[0][1]
@@ -85,7 +86,7 @@ def _sha256(file: Path) -> str:
 
 
 def _record(program: Program) -> Path:
-    # The name has the path, because there may be several caches.
+    # The name contains a hash of the path, because there may be several caches.
     of = hashlib.sha256(os.fsencode(program.home.absolute())).hexdigest()[:16]
     return directories.state() / f"{program.home.name}-{of}.json"
 
@@ -98,7 +99,7 @@ def _read(program: Program) -> dict[str, Any]:
 
 
 def _write(program: Program, known: dict[str, Any]) -> None:
-    """Records what is known. Without a state directory, files are hashed each time."""
+    """Records hash and identity of the files. Without a state directory, files are hashed each time."""
     record = _record(program)
     with suppress(OSError):
         record.parent.parent.mkdir(parents=True, exist_ok=True)

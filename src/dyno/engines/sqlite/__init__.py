@@ -1,4 +1,4 @@
-"""SQLite by Python's own sqlite3: a B-tree SQL database inside the process."""
+"""SQLite through Python's own sqlite3: a B-tree SQL database inside the process."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TIERS: Mapping[Tier, Mapping[str, Value]] = {
     # With a rollback journal in memory, a process that dies inside a commit may leave a torn file.
     Tier.VOLATILE: {"journal_mode": "memory", "synchronous": "off"},
     Tier.PROCESS: {"journal_mode": "wal", "synchronous": "off"},
-    # In WAL mode NORMAL flushes only at checkpoints; FULL flushes the log at every commit.
+    # In WAL mode, NORMAL flushes only at checkpoints. FULL flushes the log at every commit.
     Tier.POWER: {"journal_mode": "wal", "synchronous": "full"},
 }
 PAGE_SIZES = tuple(1 << power for power in range(9, 17))
@@ -28,7 +28,7 @@ SYNCHRONOUS = ("off", "normal", "full", "extra")
 
 
 def page_size(text: str) -> Value:
-    """Parser of a page size. SQLite silently ignores a wrong one."""
+    """Parses a page size, because SQLite silently ignores a wrong one."""
     number = int(text) if text.isdigit() else 0
     if number not in PAGE_SIZES:
         raise ValueError(f"expected one of {', '.join(map(str, PAGE_SIZES))}")
@@ -41,12 +41,12 @@ ACTIONS = (
     *("foreign_key_check", "incremental_vacuum", "integrity_check", "optimize", "quick_check", "shrink_memory"),
     "wal_checkpoint",
 )
-"""Pragmas that do work when they are read, and are no settings."""
+"""Pragmas that do some work when they are read. They are no settings."""
 PRAGMA = re.compile(r"[A-Za-z_]{1,64}=[A-Za-z0-9_.-]{1,64}")
 
 
 def pragmas(text: str) -> Value:
-    """Parser of the option `set`. Only plain names and values may become part of a statement."""
+    """Parses the option `set`. Only plain names and values may become part of a statement."""
     parsed = set_option.setting("pragmas", (*OURS, *ACTIONS)).parse(text)
     for name, value in set_option.pairs(text).items():
         if not PRAGMA.fullmatch(f"{name}={value}"):
@@ -55,7 +55,7 @@ def pragmas(text: str) -> Value:
 
 
 def refuse(tier: Tier, options: Mapping[str, Value]) -> str | None:
-    # A journal in memory dies with the process, and half a commit can't be rolled back.
+    # A journal in memory dies with the process, and then half a commit can't be rolled back.
     if options["journal_mode"] == "memory" and tier is not Tier.VOLATILE:
         return f"journal_mode=memory can't give tier {tier.value}; it gives: volatile"
     needed = durability(tier, str(options["journal_mode"]))["synchronous"]
@@ -69,19 +69,19 @@ def refuse(tier: Tier, options: Mapping[str, Value]) -> str | None:
 
 
 def durability(tier: Tier | None, journal: str) -> Mapping[str, Value]:
-    """The settings that give the tier with a journal mode; '' for the tier's own mode."""
+    """Returns the settings that give the tier with a journal mode; '' is the tier's own mode."""
     if tier is None:
         return TIERS[Tier.VOLATILE]
     if not journal or journal == TIERS[tier]["journal_mode"]:
         return TIERS[tier]
-    # Only EXTRA flushes the deletion of a rollback journal, which is the commit.
+    # Only EXTRA flushes the deletion of a rollback journal, and that deletion is the commit.
     synchronous = "extra" if tier is Tier.POWER else TIERS[tier]["synchronous"]
     return {"journal_mode": journal, "synchronous": synchronous}
 
 
 class SQLite(Engine):
-    """One database file; each client has its own connection. Without a tier, through a port that stores nothing, each
-    connection has its own database in memory."""
+    """A SQLite database file, to which each client has its own connection. Without a tier, for a port that stores
+    nothing, each connection has its own database in memory."""
 
     def __init__(self, home: Path, tier: Tier | None, options: Mapping[str, Value]) -> None:
         self._path, self._options = home / "records.sqlite", options
@@ -90,7 +90,7 @@ class SQLite(Engine):
         self._connection = self.connect()
 
     def connect(self) -> sqlite3.Connection:
-        # Autocommit: the ports say BEGIN.
+        # Use autocommit, because the ports execute BEGIN themselves.
         connection = sqlite3.connect(self._database, isolation_level=None, timeout=60, cached_statements=64)
         connection.execute(f"PRAGMA page_size={self._options['page_size']}")
         connection.execute(f"PRAGMA journal_mode={self._durability['journal_mode']}")

@@ -17,7 +17,7 @@ from dyno.suites.series import sql as series_sql
 from dyno.suites.series.port import SampleBatch
 
 ARRAY_TYPES = {
-    # An alias of the rowid, which the table is clustered on.
+    # The column is an alias of the rowid, by which the table is clustered.
     "id": "INTEGER NOT NULL",
     "double": "REAL NOT NULL",
     "flag": "INTEGER NOT NULL",
@@ -27,7 +27,7 @@ ARRAY_TYPES = {
 
 
 class Arrays(array_sql.SqlArrays):
-    """A table clustered on the row's number; times are seconds since 1970."""
+    """The port `arrays` on a table that is clustered on the row number. Times are seconds since 1970."""
 
     def __init__(self, engine: SQLite) -> None:
         self._connection = connection = engine.connect()
@@ -46,7 +46,8 @@ class Arrays(array_sql.SqlArrays):
         return self._execute(statement).fetchone()
 
     def stats(self, names: Sequence[str]) -> list[tuple[float, float]]:
-        """SQLite has no standard deviation: a second query averages squared differences from the means."""
+        """Returns mean and standard deviation of each column. SQLite lacks the latter, so a second query averages
+        squared differences from the means."""
         means = self.row(f"SELECT {', '.join(f'AVG({name})' for name in names)} FROM {array_sql.TABLE}")
         variances = ", ".join(f"AVG(({name} - ?{n}) * ({name} - ?{n}))" for n, name in enumerate(names, 1))
         squares = self._execute(f"SELECT {variances} FROM {array_sql.TABLE}", means).fetchone()
@@ -73,7 +74,7 @@ SERIES_TYPES = series_sql.Types(name="TEXT", id="INTEGER", ts="INTEGER", val="RE
 
 
 class Series(series_sql.SqlSeries):
-    """A table clustered on variable and time, and a table of names."""
+    """The port `series` on a table that is clustered on variable and time, and a table of names."""
 
     def __init__(self, engine: SQLite, names: Sequence[str]) -> None:
         self._connection = connection = engine.connect()

@@ -1,1 +1,1 @@
-"""sysbench as an engine, and its and pgbench's database tests for other engines."""
+"""sysbench as an engine; and the database tests of sysbench and pgbench, for other engines."""

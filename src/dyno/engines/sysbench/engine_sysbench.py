@@ -1,4 +1,4 @@
-"""sysbench: an outside tool that measures processor and memory and reports its own figures."""
+"""sysbench: an external tool that measures processor and memory and reports its own figures."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from dyno.engines.sysbench import program
 from dyno.suites.memory import BLOCKS
 
 ENDLESS = "1000T"
-"""More bytes than any test moves in its time."""
+"""More bytes than any test transfers before its time is up."""
 
 
 class Sysbench(Engine):
-    """Every phase runs the program."""
+    """sysbench as an engine. Every phase runs the program."""
 
     def __init__(self, home: Path, tier: Tier | None, options: Mapping[str, Value]) -> None:
         self._version = program.version()

@@ -1,6 +1,6 @@
 """Runs sysbench and pgbench, and reads their reports.
 
-Alexey Kopytov, sysbench 1.0: manual pages.
+Source: Alexey Kopytov, sysbench 1.0: manual pages.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ def missing() -> str | None:
 
 
 def version() -> str:
-    """'sysbench 1.0.20'."""
+    """Returns name and version: 'sysbench 1.0.20'."""
     return " ".join(run(["--version"]).split()[:2])
 
 
 def run(words: Sequence[str], environment: Mapping[str, str] | None = None) -> str:
-    """Runs sysbench; returns its output. Raises Refused, with its error message, if it fails."""
+    """Runs sysbench; returns its output. Raises Refused, with sysbench's error message, if it fails."""
     return outside([NAME, *words], environment)
 
 
 def outside(command: Sequence[str], environment: Mapping[str, str] | None = None) -> str:
-    """Runs a tool that is killed together with this process; returns its output. Raises Refused, with its error
-    message, if it fails or is missing."""
+    """Runs an external tool that is killed together with this process; returns its output. Raises Refused, with the
+    tool's error message, if it fails or is missing."""
     try:
         process = subprocess.run(
             command,
@@ -67,7 +67,7 @@ def outside(command: Sequence[str], environment: Mapping[str, str] | None = None
 
 
 class Result(NamedTuple):
-    """The report of a run. Times are in ns, as precise as sysbench prints them."""
+    """sysbench's report of a run. Times are in ns, as precise as sysbench prints them."""
 
     events: int
     elapsed_ns: int
@@ -77,7 +77,7 @@ class Result(NamedTuple):
 
     @staticmethod
     def of(output: str) -> Result:
-        """Parses the output. Raises Refused if it is no report."""
+        """Parses sysbench's output. Raises Refused if it contains no report."""
         events, seconds = number(output, "total number of events:"), number(output, "total time:")
         if events is None or seconds is None:
             raise Refused(f"no events and no time in sysbench's report: {format_value(output[-200:].strip())}")
@@ -114,21 +114,21 @@ def _histogram(output: str) -> tuple[tuple[int, int], ...]:
 
 
 def words(threads: int, limit_ns: int, events: int = 0, histogram: bool = True) -> list[str]:
-    """Returns arguments for threads and duration, in whole seconds, at least one. `events`: a total number
-    instead."""
+    """Returns sysbench's arguments for the number of threads and the duration, at least 1 s, in whole seconds. If
+    `events` is given, it limits the total number of events instead."""
     duration = [f"--events={events}", "--time=0"] if events else [f"--time={max(limit_ns // SECOND_NS, 1)}"]
     return [f"--threads={threads}", *duration, f"--histogram={'on' if histogram else 'off'}", "--percentile=95"]
 
 
 class Sysbench:
-    """The tests `oltp_*`, on the server that `words` and `environment` name."""
+    """sysbench's tests `oltp_*`, on the server that `words` and `environment` name."""
 
     def __init__(self, words: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
         self._words, self._environment = list(words), environment
         self._tool = ""
 
     def fill(self, tables: SysbenchTables) -> None:
-        # With one thread, so that rows are always the same, in the same order.
+        # Use one thread, so that rows are always the same, in the same order.
         run([*self._of("oltp_read_write", tables), "prepare"], self._environment)
 
     def run(self, test: str, tables: SysbenchTables, load: Load) -> Report:
@@ -166,12 +166,12 @@ def _counted(output: str, label: str) -> int:
 
 
 def fill_pgbench(program: str, environment: Mapping[str, str], scale: int) -> None:
-    """Creates pgbench's tables, without a vacuum, which is the engine's upkeep."""
+    """Creates pgbench's tables. The vacuum is left to the engine's upkeep."""
     outside([program, "--initialize", f"--scale={scale}", "--quiet", "--no-vacuum"], environment)
 
 
 def run_pgbench(program: str, environment: Mapping[str, str], script: str, load: Load) -> Report:
-    """Runs one of pgbench's built-in scripts. It reports mean and deviation of latencies, but no percentiles."""
+    """Runs one of pgbench's built-in scripts. pgbench reports mean and deviation of latencies, but no percentiles."""
     if load.events:
         duration = f"--transactions={load.events // load.clients}"
     else:

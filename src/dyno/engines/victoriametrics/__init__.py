@@ -1,8 +1,8 @@
-"""VictoriaMetrics by its HTTP API: samples are written and read as lines of JSON, one for each series of a batch. A
-server of Dyno's own, or a user's by its address.
+"""VictoriaMetrics through its HTTP API: a server that Dyno starts, or the user's own. Samples are written and read as
+lines of JSON, one for each series of a batch.
 
-It stores values with 12 decimal digits and times in ms. So that all samples are read back unchanged, a variable has
-five series: value, status, severity, the remainder of the value and the remainder of the time.
+VictoriaMetrics stores values with 12 decimal digits and times in ms. So that all samples are read back unchanged, a
+variable has five series: value, status, severity, the remainder of the value and the remainder of the time. Source:
 VictoriaMetrics, Inc., VictoriaMetrics documentation, "How to import data in JSON line format", "Deduplication" and
 "Key concepts".
 """
@@ -35,16 +35,16 @@ TIERS: Mapping[Tier, Mapping[str, Value]] = {
     Tier.VOLATILE: {"write-ahead log": "none"},
 }
 STORE = "store"
-"""The label that names the store of a series."""
+"""Label whose value is the name of the store that a series belongs to."""
 SERIES = ("val", "rest", "ns", "stat", "sevr")
 MS = 1_000_000
 DIGITS, DECIMALS = 9, 9
-"""Most digits of a value in the series `val`; the others are in `rest`. With so few, neither series loses digits,
-whatever other values are in the same block."""
+"""Maximum number of digits and of decimals of a value in the series `val`; the others are in `rest`. With so few,
+neither series loses digits, whatever other values are in the same block."""
 FIRST = 100 * 86_400
-"""Seconds since 1970: the start of the search for last samples. The server answers nothing if it is earlier."""
+"""Start of the search for last samples, in seconds since 1970. If it is earlier, the server answers nothing."""
 TOGETHER = 25
-"""Variables in one request when all samples are read."""
+"""Number of variables in one request when all samples are read."""
 FLAGS = re.compile(r'^-([\w.]+)="(.*)"$', re.MULTILINE)
 DEFAULTS = re.compile(r'^flag\{name="([\w.]+)", value="(.*)", is_set="false"\}', re.MULTILINE)
 
@@ -55,21 +55,22 @@ def start(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) ->
 
 
 class Api:
-    """Sends requests to a server. Raises what `requests` does."""
+    """Sends requests to a server. Raises the exceptions of `requests`."""
 
     def __init__(self, server: Any) -> None:
         import requests
 
         self._url, self._session = server.address.url, loopback.session(server.address)
         try:
-            # A request that needs the password.
+            # This request needs the password, so it also checks the credentials.
             self.post("/api/v1/labels")
         except requests.RequestException as error:
             self.close()
             raise user_server.unreachable(server, error) from None
 
     def post(self, path: str, data: Any = None) -> bytes:
-        """Sends a form, or bytes as they are. By POST, because the length of a URL is limited."""
+        """Sends a form or raw bytes; returns the body of the answer. Uses POST, because the length of a URL is
+        limited."""
         answer = self._session.post(self._url + path, data=data)
         answer.raise_for_status()
         return bytes(answer.content)
@@ -79,7 +80,7 @@ class Api:
 
 
 class Victoria(ServerStore):
-    """The series of one label on the server."""
+    """A store: all series on the server with one value of the label `store`."""
 
     @classmethod
     def open_client(cls, server: Any, options: Mapping[str, Value]) -> Api:
@@ -104,7 +105,7 @@ class Victoria(ServerStore):
         return {**TIERS[self.tier], **super().settings()}
 
     def read_settings(self, names: tuple[str, ...]) -> Mapping[str, Value | None]:
-        """Returns the flags that it was given, and of `names` the defaults of the others."""
+        """Returns the flags that the server was started with, and the defaults of other flags in `names`."""
         flags = dict(FLAGS.findall(self.client.post("/flags").decode()))
         if unset := [name for name in names if name not in flags]:
             defaults = dict(DEFAULTS.findall(self.client.post("/metrics").decode()))
@@ -113,7 +114,8 @@ class Victoria(ServerStore):
         return {name: value for name, value in flags.items() if name.lower() not in hidden}
 
     def own_files(self) -> Iterable[Path]:
-        """Returns the files of samples and index. A snapshot, deleted at once, writes all of them to disk."""
+        """Returns the files of samples and index. First makes a snapshot, which writes all samples to disk, and
+        deletes it."""
         snapshot = json.loads(self.client.post("/snapshot/create"))["snapshot"]
         self.client.post(f"/snapshot/delete?snapshot={snapshot}")
         return filesystem.files(*(self.server.data / name for name in ("data", "indexdb")))
@@ -144,7 +146,7 @@ class Series:
         self._api.post("/api/v1/import", b"\n".join(self._lines(batch)))
 
     def _lines(self, batch: SampleBatch) -> Iterator[bytes]:
-        """Yields a line for each series of each variable."""
+        """Yields a line of JSON for each series of each variable."""
         import numpy as np
 
         order = np.argsort(batch.pv, kind="stable")
@@ -161,11 +163,11 @@ class Series:
             start = end
 
     def settle(self) -> None:
-        """Makes new samples visible; by itself the server does so after about a second."""
+        """Makes new samples visible, as the server does by itself after about a second."""
         self._api.post("/internal/force_flush")
 
     def _exported(self, pvs: Iterable[int], start: str = "0", end: str = "") -> dict[int, Samples]:
-        """Returns the samples by variable. `start` and `end` are in seconds."""
+        """Returns samples by variable. `start` and `end` are in seconds."""
         form = [("match[]", f"{{{self._label(pv)}}}") for pv in pvs]
         form += [("start", start), *([("end", end)] if end else [])]
         columns: dict[int, dict[str, tuple[list[int], list[float]]]] = defaultdict(dict)
@@ -233,7 +235,7 @@ class Series:
 
 
 def _pieces(val: Array) -> tuple[Array, Array]:
-    """Returns the first digits of each value, and the remainders: their sum is exactly the value."""
+    """Returns the first digits of each value, and the remainders. The sum of both is exactly the value."""
     import numpy as np
 
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
@@ -245,7 +247,7 @@ def _pieces(val: Array) -> tuple[Array, Array]:
 
 
 def _joined(series: Mapping[str, tuple[Sequence[int], Sequence[float]]]) -> Samples:
-    """Joins the series of a variable. Raises RuntimeError if their times differ."""
+    """Joins the five series of a variable. Raises RuntimeError if their times differ."""
     import numpy as np
 
     times = series[SERIES[0]][0]
@@ -256,7 +258,7 @@ def _joined(series: Mapping[str, tuple[Sequence[int], Sequence[float]]]) -> Samp
 
 
 def _seconds(ts: int) -> str:
-    """Returns a time in ns as text in s, cut to whole ms."""
+    """Returns a time in ns as text in s, rounded down to whole ms."""
     return f"{ts // MS / 1_000:.3f}"
 
 

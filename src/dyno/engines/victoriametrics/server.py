@@ -1,7 +1,7 @@
-"""The server VictoriaMetrics, a single node: one of Dyno's own, with its data in its directory, reached by a port of
-this machine alone.
+"""A VictoriaMetrics server, a single node, that Dyno starts. It has its data in its directory and listens on a port
+of this machine alone.
 
-Its settings are flags. Flags that are not here have their defaults. VictoriaMetrics, Inc.,
+Its settings are flags. Flags that this module doesn't set have their defaults. Source: VictoriaMetrics, Inc.,
 VictoriaMetrics documentation, "Single-node version": "List of command-line flags", "Deduplication" and "Retention".
 """
 
@@ -16,11 +16,12 @@ from dyno.servers import loopback, program_option
 from dyno.servers.process import Process, directory
 
 PREFIX = "DYNO_"
-"""Prefix of environment variables that are flags: every user of the machine can read the command line."""
+"""Prefix of environment variables that the server reads as flags. The password is one, because every user of the
+machine can read the command line."""
 SETTINGS: Mapping[str, str] = {
-    # Older samples are dropped silently. The default is a month.
+    # The server silently drops older samples. The default is a month.
     "retentionPeriod": "100y",
-    # Of samples with the same time one is kept. 1 ms is the finest resolution.
+    # Keep one of several samples with the same time. 1 ms is the finest resolution.
     "dedup.minScrapeInterval": "1ms",
     # Clients on this machine gain nothing from compression.
     "http.disableResponseCompression": "true",
@@ -43,7 +44,7 @@ OURS = ("storageDataPath", "httpListenAddr", "httpAuth.username", "httpAuth.pass
 
 
 def packaged_version(path: str = "") -> str | None:
-    """Returns the version of the Debian package that the program is from: the program itself does not report it."""
+    """Returns the version of the Debian package that contains the program, which doesn't report its own version."""
     executable = path or PROGRAM.find()
     if executable is None or shutil.which("dpkg-query") is None:
         return None
@@ -61,7 +62,7 @@ class VictoriaMetrics(Process):
         flags = {
             **SETTINGS,
             **settings,
-            # Relative to its directory.
+            # The path is relative to the server's directory.
             "storageDataPath": "data",
             "httpListenAddr": f"{self.address.host}:{self.address.port}",
             "httpAuth.username": self.address.user,

@@ -1,1 +1,1 @@
-"""ZODB storages: engines, the database over them, and the ZEO server. RelStorage has its own package."""
+"""ZODB storages: engines, the database on top of them, and the ZEO server. RelStorage has its own package."""

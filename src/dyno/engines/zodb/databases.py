@@ -1,4 +1,4 @@
-"""What ZODB's engines share: a database over a storage, and the port `objects` on it."""
+"""Common parts of ZODB's engines: a database on a storage, and the port `objects` on it."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from dyno.host.installation import version
 
 REQUIRES = ("ZODB>=6",)
 CONNECTIONS = 1_000
-"""Connections that a database may open before it warns: each client has two."""
+"""Number of connections that a database may open before it warns. Each client has two."""
 NOT_DATA = (".lock", ".tmp", ".old")
 """Suffixes of files that ZODB keeps beside its current data."""
 
 SHARING = Setting(
     "sharing", choice("processes", "threads"), "processes", "clients: processes, or threads that share one database"
 )
-"""Option of an engine that supports both."""
+"""Option of engines whose clients can be either processes or threads."""
 
 
 def sharing(options: Mapping[str, Value]) -> str:
@@ -34,14 +34,14 @@ APPENDED = Maintenance(
     "every commit is added at the end of its file; a pack, which writes it anew, is its administrator's to begin"
 )
 PACK = Maintenance("pack", lambda engine: engine.database.pack(), every=30)
-"""Discards old states of objects: the file is rewritten and replaces the old one."""
+"""A pack discards old states of objects: it writes a new file, which replaces the old one."""
 
 
 class Database(Engine):
-    """A database over a storage."""
+    """A ZODB database on a storage; base of the engines."""
 
     distributions: ClassVar[tuple[str, ...]] = ()
-    """Distributions besides ZODB whose versions are reported."""
+    """Names of distributions besides ZODB whose versions are reported."""
 
     def __init__(self, storage: Any) -> None:
         self.database = database(storage)
@@ -50,7 +50,7 @@ class Database(Engine):
         self.database.close()
 
     def forget(self) -> None:
-        """Empties the storage's cache. By default it has none."""
+        """Empties the storage's cache. Does nothing here, because most storages have none."""
 
     def version(self) -> str:
         return ", ".join(f"{name} {version(name)}" for name in ("ZODB", *self.distributions))
@@ -75,7 +75,8 @@ class _InMemory(Database):
 
 
 def in_memory(name: str, title: str, storage: Callable[[], Any]) -> EngineSpec:
-    """Returns the declaration of an engine on a storage in memory. Clients are threads that share the database."""
+    """Returns the declaration of an engine on a storage in memory. Its clients are threads that share the
+    database."""
     return EngineSpec(
         name=name,
         title=title,
@@ -91,7 +92,8 @@ def in_memory(name: str, title: str, storage: Callable[[], Any]) -> EngineSpec:
 
 
 def database(storage: Any) -> Any:
-    """Opens a database over a storage, which is closed with it, and also if it can't be opened."""
+    """Opens a database on a storage. The storage is closed with the database, and also if the database can't be
+    opened."""
     import ZODB
 
     try:
@@ -102,7 +104,7 @@ def database(storage: Any) -> Any:
 
 
 def files(*places: Path) -> Iterator[Path]:
-    """Yields the files of current data below directories, or whose paths begin with one of `places`."""
+    """Yields the files of current data. Each of `places` is a directory, or a path with which files' paths begin."""
     for place in places:
         paths = filesystem.files(place) if place.is_dir() else place.parent.glob(f"{place.name}*")
         yield from (path for path in paths if path.suffix not in NOT_DATA)

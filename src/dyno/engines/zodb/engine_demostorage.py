@@ -13,7 +13,7 @@ def storage() -> Any:
     from zope.interface import noLongerProvides
 
     demo = DemoStorage()
-    # It would create a temporary directory for blobs, which outlives a killed trial.
+    # By default DemoStorage creates a temporary directory for blobs, which outlives a killed trial.
     noLongerProvides(demo, IBlobStorage)
     return demo
 

@@ -10,13 +10,13 @@ from dyno.contracts.model import Tier, Value
 from dyno.engines.zodb import databases
 
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
-    # Each commit is flushed (fsync) before it is acknowledged; no setting changes that.
+    # Each commit is flushed (fsync) before it is acknowledged, and no setting changes that.
     Tier.POWER: {"fsync": "each commit"},
 }
 
 
 class File(databases.Database):
-    """One file, its index and a directory of blobs; clients are threads that share the database."""
+    """A FileStorage: a file, its index and a directory of blobs. Clients are threads that share the database."""
 
     def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value]) -> None:
         from ZODB.FileStorage import FileStorage

@@ -1,4 +1,4 @@
-"""ZODB's MappingStorage: pickles in a dict in memory, so that the time is that of ZODB itself."""
+"""ZODB's MappingStorage: pickles in a dict in memory. The time that it takes is that of ZODB itself."""
 
 from __future__ import annotations
 

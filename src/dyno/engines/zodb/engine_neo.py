@@ -1,4 +1,4 @@
-"""NEO: ZODB's storage over several servers. Declared only, so that `dyno list` says why it can't run."""
+"""NEO: a ZODB storage on several servers. It is only declared, so that `dyno list` says why it can't run."""
 
 from __future__ import annotations
 

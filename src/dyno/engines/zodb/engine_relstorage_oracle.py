@@ -1,4 +1,4 @@
-"""RelStorage on Oracle: its adapter, on a user's server. It has never been run."""
+"""RelStorage on Oracle, through RelStorage's adapter, on the user's own server. This engine has never been run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dyno.servers import loopback, user_server
 from dyno.servers.user_server import URL, UserServer
 
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
-    # The default: a commit waits until the log is written.
+    # Oracle's default: a commit waits until the log is written.
     Tier.POWER: {"commit_logging": "immediate", "commit_wait": "wait"},
 }
 
@@ -24,7 +24,7 @@ def parse_url(url: str) -> loopback.Address:
 
 
 class Oracle(databases.Database):
-    """The schema of the URL's user, in which RelStorage creates its tables."""
+    """A store in the schema of the URL's user, in which RelStorage creates its tables."""
 
     distributions = ("RelStorage",)
 
@@ -64,7 +64,7 @@ ENGINE = EngineSpec(
     default_tier=Tier.POWER,
     modules=("ZODB", "relstorage", "cx_Oracle"),
     requires=(*databases.REQUIRES, "RelStorage>=4", "cx_Oracle>=8; python_version < '3.11'"),
-    # The last Python version with binary wheels of cx_Oracle.
+    # This is the last Python version for which cx_Oracle has binary wheels.
     python="3.10",
     options=(
         user_server.setting("oracle"),

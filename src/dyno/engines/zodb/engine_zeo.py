@@ -13,13 +13,13 @@ from dyno.engines.zodb import databases
 from dyno.engines.zodb.server_zeo import INVALIDATION_QUEUE, ZEO, open_storage
 
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
-    # The server's FileStorage flushes each commit (fsync) before it is acknowledged.
+    # The server's FileStorage flushes each commit (fsync) before it acknowledges it.
     Tier.POWER: {"fsync": "each commit"},
 }
 
 
 class Client(databases.Database):
-    """A storage of the server; each client process has a cache of its own."""
+    """A ZODB database on one of the server's storages. Each client process has its own cache."""
 
     distributions = ("ZEO",)
 

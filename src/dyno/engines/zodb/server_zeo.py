@@ -1,9 +1,8 @@
-"""The server ZEO: one of Dyno's own with storages in its directory, reached by a socket there that no other user may
-enter.
+"""A ZEO server that Dyno starts. It has storages in its directory and listens on a socket there, which no other user
+may enter.
 
-A server serves only the storages in its configuration. So it has a number of them, each a FileStorage, and a store
-takes the first that is free. Zope Foundation, ZEO documentation, "Running a
-ZEO server".
+A server serves only the storages in its configuration. So it has several, each of them a FileStorage, and a store
+takes the first free one. Source: Zope Foundation, ZEO documentation, "Running a ZEO server".
 """
 
 from __future__ import annotations
@@ -17,12 +16,12 @@ from dyno.servers.process import Process, accepts, directory, socket
 
 SOCKET, CONFIGURATION = "zeo.sock", "zeo.conf"
 STORAGES = 32
-"""Number of storages: a trial has one, and the checks before it need some."""
+"""Number of storages. A trial needs one, and the checks before it need some."""
 INVALIDATION_QUEUE = 100
-"""Transactions whose changes the server remembers for clients that reconnect: the default. It reads them when it
-starts."""
+"""Number of transactions whose changes the server remembers for clients that reconnect: the default. The server reads
+these transactions when it starts."""
 NAME = "storage"
-"""The file in a store's home with the name of its storage."""
+"""Name of the file in a store's home that contains the name of its storage."""
 _STORAGE = """<filestorage {name}>
   path {file}
   blob-dir {blobs}
@@ -43,13 +42,13 @@ class ZEO(Process):
     def start(self) -> None:
         directory(self.home)
         socket(self.address)
-        # Left by a killed server.
+        # Remove the socket of a killed server.
         self.address.unlink(missing_ok=True)
         (self.home / CONFIGURATION).write_text("".join(self._configuration()))
         super().start()
 
     def _configuration(self) -> Iterator[str]:
-        # By default it writes its process number below /var.
+        # By default the server writes its process ID below /var.
         yield f"<zeo>\n  address {self.address}\n  pid-filename {self.home / 'zeo.pid'}\n"
         yield f"  invalidation-queue-size {self._queue}\n</zeo>\n"
         for number in range(STORAGES):
@@ -66,7 +65,7 @@ class ZEO(Process):
         return self._directory(name) / "blobs"
 
     def storage(self, home: Path) -> str:
-        """Returns the name of the storage of the store in `home`. Raises RuntimeError if all are taken."""
+        """Returns the name of the storage for the store in `home`. Raises RuntimeError if all storages are taken."""
         file = home / NAME
         if not file.exists():
             for number in range(STORAGES):
@@ -82,22 +81,23 @@ class ZEO(Process):
 
 
 def open_storage(server: ZEO, home: Path, cache_mib: int) -> Any:
-    """Opens the storage of the store in `home`, on a running server. Each client has a cache of its own."""
+    """Opens the storage of the store in `home` on a running server. Each client has its own cache."""
     import tempfile
 
     from ZEO import ClientStorage
 
     name = server.storage(home)
-    # The cache is a temporary file, deleted with its client. /tmp may be memory, so it has to be in `home`.
+    # The cache is a temporary file, which is deleted with its client. It has to be in `home`, because /tmp may be
+    # memory.
     former, tempfile.tempdir = tempfile.tempdir, str(home)
     try:
         return ClientStorage.ClientStorage(
             str(server.address),
             storage=name,
             cache_size=cache_mib << 20,
-            # After that, an operation fails: the default.
+            # After this many seconds without a connection, an operation fails. 30 s is the default.
             wait_timeout=30,
-            # The server's own blobs: both are on this machine.
+            # Use the server's own blob directory, because client and server are on this machine.
             blob_dir=str(server.blobs(name)),
             shared_blob_dir=True,
         )
