@@ -82,8 +82,7 @@ def _plugins(group: str) -> Iterable[tuple[str, str]]:
 
 @cache
 def _entry_points(path: tuple[str, ...]) -> list[bytes]:
-    """Returns the text of every entry_points.txt on the path. If an archive is on the path, it may have every
-    group."""
+    """Returns the text of every entry_points.txt on the path. An archive on the path counts as having every group."""
     texts = list[bytes]()
     for directory in map(Path, path):
         if directory.is_file():

@@ -15,7 +15,7 @@ from dyno.host.installation import version
 
 
 class Memory(Engine):
-    """A sorted dict, which exists as long as the process."""
+    """A sorted dict, which exists until the process ends."""
 
     def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value]) -> None:
         from sortedcontainers import SortedDict

@@ -36,7 +36,7 @@ class ServerProgram(NamedTuple):
     least: str = ""
     """Lowest version that Dyno can run; empty for any."""
     below: str = ""
-    """Lowest of the later versions that Dyno can't run; empty if there is none."""
+    """First later version that Dyno can't run; empty if there is none."""
     helpers: tuple[str, ...] = ()
     """Names of other programs from the same directory that are needed with it."""
     users: tuple[str, ...] = ()

@@ -117,7 +117,7 @@ class ServerStore(Engine):
 
     @property
     def tls(self) -> bool | None:
-        """Whether connections are encrypted; None if unknown."""
+        """True if connections are encrypted; None if that is unknown."""
         return self.server.address.secure if isinstance(self.server.address, Address) else False
 
     def close(self) -> None:

@@ -39,7 +39,7 @@ PROFILE: Mapping[str, str] = {
     # Like the profile that comes with ClickHouse. Without a profile, the program caches uncompressed blocks.
     "use_uncompressed_cache": "0",
 }
-# Versions before 21 require that the outermost element is called `yandex`; later ones accept any name.
+# Versions before 21 require that the outermost element is called `yandex`. Later versions accept any name.
 _CONFIGURATION = """<yandex>
  <logger><level>warning</level><console>1</console></logger>
  <tcp_port>{port}</tcp_port><listen_host>{host}</listen_host>

@@ -107,7 +107,7 @@ def _session(master: str, engine: Library, server: Any) -> Any:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": f"{engine.options['memory_mib']}m",
-        # No limit: `sin` collects as many numbers as were loaded.
+        # Set no limit: `sin` collects as many numbers as were loaded.
         "spark.driver.maxResultSize": "0",
         "spark.local.dir": str(directory),
         "spark.sql.warehouse.dir": str(directory / "warehouse"),

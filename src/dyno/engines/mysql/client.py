@@ -75,7 +75,7 @@ class Client:
 
     @property
     def encrypted(self) -> bool:
-        """Whether the connection uses TLS."""
+        """True if the connection uses TLS."""
         return bool(self._connection._secure)
 
     @property
@@ -211,7 +211,8 @@ def load(client: Client, statement: str, content: Any) -> int:
 
 
 def missing_client(client: str, remedy: str) -> str | None:
-    """Returns that the client's library is missing, with the command that installs it; None if it isn't."""
+    """Returns a message that the client's library is missing, with the command that installs it; None if it is
+    installed."""
     missing = client == "c" and importlib.util.find_spec("_mysql_connector") is None
     return f"needs MySQL Connector/Python for client=c: {remedy}" if missing else None
 

@@ -178,7 +178,7 @@ class InnoDB(ServerStore):
         self.client.execute("SET GLOBAL innodb_log_checkpoint_now = ON").fetchall()
 
     def upkeep(self) -> None:
-        """Makes statistics of the store's tables. Otherwise the server guesses until it makes them in the
+        """Collects statistics of the store's tables. Otherwise the server guesses until it collects them in the
         background."""
         for (name,) in self.client.execute(f"SHOW TABLES FROM {self.name}").fetchall():
             self.client.execute(f"ANALYZE TABLE {self.name}.{name}").fetchall()

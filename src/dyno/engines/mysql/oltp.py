@@ -15,7 +15,7 @@ WHY = "pgbench is a tool for PostgreSQL alone"
 
 
 def missing(options: Mapping[str, Value]) -> str | None:
-    """Returns that sysbench is missing, with the command that installs it; None if it isn't."""
+    """Returns a message that sysbench is missing, with the command that installs it; None if it is installed."""
     return missing_sysbench()
 
 

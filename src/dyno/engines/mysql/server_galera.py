@@ -83,12 +83,13 @@ UNKNOWN = -1
 
 
 def provider() -> Path | None:
-    """Returns the path of Galera's library, or None."""
+    """Returns the path of Galera's library; None if it isn't installed."""
     return next((path for path in PROVIDERS if path.exists()), None)
 
 
 def missing() -> str | None:
-    """Returns that Galera's library is missing, with the command that installs it; None if it isn't."""
+    """Returns a message that Galera's library is missing, with the command that installs it; None if it is
+    installed."""
     return None if provider() else user_server.lacking("Galera's library", INSTALL)
 
 

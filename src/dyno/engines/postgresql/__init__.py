@@ -147,8 +147,8 @@ class Postgres(ServerStore):
         self.client.execute("CHECKPOINT")
 
     def upkeep(self) -> None:
-        """Makes statistics and visibility maps of the store's tables, as pgbench does before it measures. Without
-        statistics, the planner guesses until autovacuum runs, once a minute."""
+        """Collects statistics and makes visibility maps of the store's tables, as pgbench does before it measures.
+        Without statistics, the planner guesses until autovacuum runs, once a minute."""
         tables = self.client.execute(f"SELECT relname {RELATIONS} AND relkind = 'r'", (self.name,)).fetchall()
         for (name,) in tables:
             self.client.execute(f"VACUUM (ANALYZE) {self.name}.{name}")

@@ -20,7 +20,7 @@ BALANCES = {"accounts": "abalance", "tellers": "tbalance", "branches": "bbalance
 
 
 def missing(options: Mapping[str, Value]) -> str | None:
-    """Returns which tool is missing, with the command that installs it; None if none is."""
+    """Returns a message about the missing tool, with the command that installs it; None if none is missing."""
     if program("pgbench", places=places()) is None:
         return "needs pgbench: apt-get install -y postgresql"
     return missing_sysbench()

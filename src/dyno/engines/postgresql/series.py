@@ -44,7 +44,7 @@ class Series(SqlSeries):
         if engine.options["client"] != "psycopg" or engine.options["many"] != "list":
             raise Refused("client=pq and many=pipeline are ways to single records: series are read by psycopg")
         self._connection = engine.connect()
-        # Binary results need no formatting and parsing.
+        # Binary results save formatting and parsing.
         self._cursor = self._connection.cursor(binary=True)
         self._execute = self._cursor.execute
         self._keyed = engine.options["index"] == "btree"

@@ -62,7 +62,7 @@ PROGRAM = program_option.ServerProgram(
 
 
 class PostgreSQL(Process):
-    """See `dyno.contracts.engine.Server`. `settings` go into the command line; `path` is the user's program."""
+    """See `dyno.contracts.engine.Server`. `settings` become command-line options; `path` is the user's program."""
 
     def __init__(self, home: Path, settings: Mapping[str, str], clients: int, path: str = "") -> None:
         self._path, self.data = path, home / "data"

@@ -45,7 +45,7 @@ SETTINGS: Mapping[str, str] = {
     # By default the server reports to its vendor, and keeps a table of what it does.
     "telemetry.enabled": "false",
     "telemetry.disable.completely": "true",
-    # Settings don't change while it runs.
+    # Settings don't change while the server runs.
     "config.reload.enabled": "false",
 }
 OURS = (

@@ -33,8 +33,8 @@ OURS = ("port", "unixsocket", "unixsocketperm", "save", "dir", "appenddirname", 
 
 
 class Redis(Process):
-    """See `dyno.contracts.engine.Server`. `settings` go into the command line, by their names in redis.conf; `path`
-    is the user's program."""
+    """See `dyno.contracts.engine.Server`. `settings` become command-line options, with their names in redis.conf;
+    `path` is the user's program."""
 
     def __init__(self, program: ServerProgram, home: Path, settings: Mapping[str, str], path: str = "") -> None:
         self.address = home / "redis.sock"

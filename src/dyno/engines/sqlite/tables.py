@@ -46,8 +46,8 @@ class Arrays(array_sql.SqlArrays):
         return self._execute(statement).fetchone()
 
     def stats(self, names: Sequence[str]) -> list[tuple[float, float]]:
-        """Returns mean and standard deviation of each column. SQLite lacks the latter, so a second query averages
-        squared differences from the means."""
+        """Returns mean and standard deviation of each column. SQLite has no standard deviation, so a second query
+        averages squared differences from the means."""
         means = self.row(f"SELECT {', '.join(f'AVG({name})' for name in names)} FROM {array_sql.TABLE}")
         variances = ", ".join(f"AVG(({name} - ?{n}) * ({name} - ?{n}))" for n, name in enumerate(names, 1))
         squares = self._execute(f"SELECT {variances} FROM {array_sql.TABLE}", means).fetchone()

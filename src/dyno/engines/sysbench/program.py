@@ -29,7 +29,7 @@ _NUMBER = r"\s*(-?[\d.]+)"
 
 
 def missing() -> str | None:
-    """Returns that sysbench is missing, with the command that installs it; None if it isn't."""
+    """Returns a message that sysbench is missing, with the command that installs it; None if it is installed."""
     return None if shutil.which(NAME) else f"needs {NAME}: {INSTALL}"
 
 
