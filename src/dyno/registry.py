@@ -44,9 +44,9 @@ def _sources(kind: str) -> dict[str, str]:
 def own(kind: str) -> dict[str, str]:
     """Returns 'module:attribute' by name of the engines or suites that come with Dyno.
 
-    A family of engines is a package. Either it has a module `engine_NAME` for each engine, or it has a module
-    `engines` that declares each engine as an attribute with its name in capitals; then `ENGINES` in the package has
-    the names. Any other module or package declares one suite or engine and is named after it.
+    A family of engines is a package with several engines. A module `engine_NAME` declares one of them. A module
+    `engines` declares several, each as an attribute with its name in capitals, and `ENGINES` in the package has their
+    names. Any other module or package declares one suite or engine and is named after it.
     """
     package, attribute = (dyno.engines if kind == "engine" else dyno.suites), kind.upper()
     sources: dict[str, str] = {}

@@ -260,7 +260,7 @@ def create_client(
     retries: int = 0,
     authority: str | None = None,
 ) -> Any:
-    """Returns a boto3 client with default settings, except the number of retries, of connections and the timeouts."""
+    """Returns a boto3 client. Retries, connections, timeouts, addressing and proxies differ from boto3's defaults."""
     from botocore.config import Config
 
     config = Config(
