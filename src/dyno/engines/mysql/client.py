@@ -116,7 +116,7 @@ class Native(Client):
             connection._execute_command(COM_STMT_PREPARE, statement.replace("%s", "?"))
             _, number, columns, parameters = struct.unpack_from("<BIHH", connection._read_packet().get_all_data())
             for count in (parameters, columns):
-                # Skip the column definitions, and the packet that ends them.
+                # Skip the definitions of parameters or columns, and the packet that ends them.
                 for _ in range(count + 1 if count else 0):
                     connection._read_packet()
             self._statements[statement] = number
