@@ -1,5 +1,5 @@
-"""Crashes engines, and cuts their power: an engine's changes to its files are recorded, and replayed through a model
-of what a file system may lose.
+"""Crash tests of engines: Dyno kills them, or records their changes to files and replays these through a model of
+what a file system may lose in a power cut.
 
     record.py    format of a record            recorder.py  records a command; strace_recorder.py without native code
     tree.py      names and files of a record   changes.py   a record as changes that a cut keeps or loses one by one

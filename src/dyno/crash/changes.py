@@ -1,6 +1,7 @@
-"""A record as changes that a power cut keeps or loses one by one: what each depends on, and when it becomes durable.
+"""A record split into the changes that a power cut keeps or loses: what each change depends on, and when it becomes
+durable.
 
-docs/power-cuts.md has the rules, with their sources.
+docs/power-cuts.md has the rules and their sources.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ Changing: TypeAlias = Write | Resize | Create | Link | Rename | Unlink
 
 @dataclass(eq=False)
 class FileChange:
-    """Change of bytes within one page of a file, of a file's size, or both; or of a name.
+    """A change of the bytes within one page of a file, of the file's size, or of both; or a change of a name.
 
     A write becomes several changes, one for each page.
     """
@@ -54,9 +55,9 @@ class FileChange:
 
 
 class FileChanges:
-    """All changes of a record, in the order of their ends, under the rules of one model.
+    """All changes of a record, sorted by the end of their calls, under the rules of one model.
 
-    FileChanges that ended before the moment `durable` are durable.
+    Changes that ended before the moment `durable` are durable.
     """
 
     def __init__(self, record: Record, model: str, durable: int = 0) -> None:
@@ -106,7 +107,7 @@ class FileChanges:
         extends = offset + len(data) > self._length.get(event.file, 0)
         versions = self.pages.setdefault(event.file, {}).setdefault(page, [])
         sizes = self.sizes.setdefault(event.file, [])
-        # A page has all writes up to one of them, and truncated bytes never come back.
+        # A page that keeps a write also keeps all earlier writes to it. Truncated bytes never come back.
         needs = [versions[-1] if versions else None, self._truncations.get(event.file)]
         if extends and self.model == "ext4":
             # The size never covers unwritten bytes: data and size are one change.
@@ -131,7 +132,7 @@ class FileChanges:
         sizes.append(change)
         if event.size > before:
             return
-        # The bytes behind the new size become zeros, should the file grow again.
+        # If the file grows again, the bytes behind the new size read as zeros.
         self._truncations[event.file] = change
         pages = self.pages.setdefault(event.file, {})
         for page in range(event.size // PAGE, -(-self._first.get(event.file, 0) // PAGE)):
@@ -151,12 +152,12 @@ class FileChanges:
         self._slots.update(dict.fromkeys(slots, change))
 
     def pending(self, point: int) -> list[FileChange]:
-        """Returns the changes that had begun at a moment and were not durable."""
+        """Returns the changes that had begun at the moment `point` and were not durable."""
         numbers = np.flatnonzero((self._begins <= point) & (self._durable > point))
         return [self.all[number] for number in numbers.tolist()]
 
     def lowered(self, kept: Iterable[FileChange], point: int) -> set[FileChange]:
-        """Drops the changes whose needs are neither kept nor durable."""
+        """Returns the changes of `kept` whose needs are all kept too, or durable."""
         remaining: set[FileChange] = set()
         for change in sorted(kept, key=lambda change: change.number):
             if all(other in remaining or other.durable_at <= point for other in change.needs):
@@ -164,7 +165,7 @@ class FileChanges:
         return remaining
 
     def raised(self, kept: Iterable[FileChange], point: int) -> set[FileChange]:
-        """Adds all that these changes need."""
+        """Returns `kept` with all pending changes that these need."""
         closure: set[FileChange] = set()
         stack = list(kept)
         while stack:
@@ -176,7 +177,7 @@ class FileChanges:
 
 
 def _slots(event: Naming) -> list[tuple[int, str]]:
-    """Returns the names that an event changes, each with its directory."""
+    """Returns the names that an event changes, as pairs of directory number and name."""
     own = (event.parent, event.name)
     return [own, (event.new_parent, event.new_name)] if isinstance(event, Rename) else [own]
 
@@ -196,11 +197,13 @@ class _Unflushed:
     def settle(
         self, pending: list[FileChange], flush: Flush | Write, covers: Callable[[FileChange], bool]
     ) -> list[FileChange]:
-        """Makes covered changes durable from the end of the flush. Returns the others."""
+        """Makes the covered changes durable from the end of the flush on. Returns the changes that
+        it doesn't cover.
+        """
         remaining: list[FileChange] = []
         for position, change in enumerate(pending):
             if change.end >= _since(flush):
-                # Changes are sorted by end: all further ones ended later.
+                # The changes are sorted by end, so all further ones ended too late as well.
                 return remaining + pending[position:]
             if covers(change):
                 change.durable_at = min(change.durable_at, flush.end)
@@ -213,7 +216,7 @@ class _Unflushed:
 
 
 def _since(flush: Flush | Write) -> int:
-    """Returns the moment before which changes must have ended to be covered. A synchronous write covers itself."""
+    """Returns the moment before which a change must have ended to be covered. A synchronous write covers itself."""
     return flush.begin if isinstance(flush, Flush) else flush.end + 1
 
 
@@ -235,7 +238,7 @@ def _set_durable(changes: FileChanges, events: Iterable[Event], tree: Tree) -> N
         elif changes.model == "posix":
             unflushed.settle_names(event, _names_in(event.file))
         else:
-            # A journal is written in order: with the names in one directory go all others.
+            # A journal is written in order, so the flush of one directory makes all earlier changes of names durable.
             unflushed.settle_names(event)
     for change in reversed(changes.all):
         for other in change.needs:
@@ -266,9 +269,11 @@ def _flush_file(changes: FileChanges, unflushed: _Unflushed, flush: Flush | Writ
 
 
 def _takes_names(unflushed: _Unflushed, pending: list[FileChange], flush: Flush | Write) -> bool:
-    """Returns whether the flush writes the file's metadata, and so the journal with all earlier changes of names.
+    """Returns whether the flush writes the file's metadata. If so, it writes the journal with all earlier changes of
+    names.
 
-    It does for a new size or a new file. fsync also does for a link or a rename, which change the file's ctime only.
+    Any flush does so for a new size or a new file. fsync also does so after a link or a rename, which change only the
+    file's ctime.
     """
     since = _since(flush)
     if any(change.size is not None and change.end < since for change in pending):

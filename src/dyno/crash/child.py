@@ -1,4 +1,4 @@
-"""The two child processes that may die with an engine: one commits until it is killed, one judges stores.
+"""Child processes that may die with an engine: one commits until it is killed, the other judges stores.
 
 `python -m dyno.crash.child commit JOB ANSWERS`: JOB is a JSON file (see `processes.write_job`). Writes to the file
 ANSWERS the lines `opened VERSION` and `settings JSON`; for each transaction `begun N NS` and `done N NS` (nanoseconds
@@ -33,7 +33,7 @@ MOST_LINE_BYTES = 4_000
 
 
 class FaultAfterOpening(Exception):
-    """An engine failed once its store had been opened."""
+    """Error of an engine after it opened its store. `outcome` is the outcome of the crash."""
 
     def __init__(self, outcome: str) -> None:
         super().__init__(outcome)
@@ -41,14 +41,14 @@ class FaultAfterOpening(Exception):
 
 
 def commit(job: Mapping[str, Any], tell: Callable[[str], object]) -> None:
-    """Commits the transactions from `start` on: as many as `commits`, or without end if that is None.
+    """Commits the transactions from `start` on: `commits` of them, or without end if that is None.
 
-    `often`: how much more often than declared the engine does its maintenance. `stop`: shut the server down in order.
+    `often`: factor by which maintenance is more frequent than declared. `stop`: shut the server down in order.
     """
     target, home = CrashTarget(**job["target"]), Path(job["home"])
     history, maintenance = target.history(home), target.spec.seldom
     start, commits = job["start"], job["commits"]
-    # Computes the transactions ahead: between two commits only the engine should work.
+    # Compute the transactions ahead, so that only the engine works between two commits.
     history.state(start + (commits or 0))
     with target.open(home, job["stop"]) as (engine, _), history.open(engine) as port:
         tell(f"opened {declarations.checked_text(engine.version(), 'version')}")
@@ -58,7 +58,7 @@ def commit(job: Mapping[str, Any], tell: Callable[[str], object]) -> None:
         number = start
         while commits is None or number < start + commits:
             tell(f"begun {number} {time.monotonic_ns()}")
-            # Marks count from 1: the recorder needs the number of commits.
+            # Marks count from 1, since the recorder needs the number of commits.
             mark(number + 1, BEGIN)
             history.commit(port, number)
             mark(number + 1, END)
@@ -73,7 +73,7 @@ def commit(job: Mapping[str, Any], tell: Callable[[str], object]) -> None:
 
 
 def look(target: CrashTarget, history: History, store: Mapping[str, Any]) -> Judgement:
-    """Opens a store, judges its contents, commits one more transaction and reads that back."""
+    """Opens a store, judges its contents, commits one more transaction and reads it back."""
     home = Path(store["home"])
     try:
         with target.open(home) as (engine, server), history.open(engine) as port:
@@ -88,7 +88,7 @@ def look(target: CrashTarget, history: History, store: Mapping[str, Any]) -> Jud
                     return _after_commit(judgement, history, history.found(port))
             except Exception as error:
                 raise FaultAfterOpening(TORN if isinstance(error, Wrong) else CORRUPT) from error
-        # Damage to the end of a log may show at the next recovery only.
+        # Damage to the end of a log may show only at the next recovery.
         with target.open(home) as (engine, _), history.open(engine) as port:
             return _after_commit(judgement, history, history.found(port))
     except FaultAfterOpening as fault:

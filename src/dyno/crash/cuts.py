@@ -1,5 +1,5 @@
-"""Cuts the power: an engine's changes to its files are recorded once, a model of the file system draws the states
-after a cut, and each state is opened and judged.
+"""Power cuts: Dyno records an engine's changes to its files once, draws states after a cut from a model of the file
+system, and opens and judges each state.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ RECORD_SECONDS = 600.0
 WHEN_RUNNING, WHEN_RECOVERING, WHEN_BORN, WHEN_MOUNTED = "cut", "recovery", "birth", "device"
 WAYS = (WHEN_RUNNING, WHEN_RECOVERING, WHEN_BORN, WHEN_MOUNTED)
 RUNNING_SHARE, RECOVERING_SHARE = 0.6, 0.6
-"""Share of the time for cuts while the engine commits; and share of the rest for cuts while it recovers."""
+"""Share of a row's time for cuts while the engine commits; share of the rest for cuts while it recovers."""
 
 
 @dataclass(frozen=True)
 class TimeBudget:
-    """Deadline by the monotonic clock. What was started before it is finished."""
+    """Deadline by the monotonic clock. Work that was started before it is finished."""
 
     end: float = math.inf
 
@@ -48,7 +48,7 @@ class TimeBudget:
         return time.monotonic() >= self.end
 
     def part(self, share: float) -> TimeBudget:
-        """Returns a budget of that share of the remaining time."""
+        """Returns a budget that ends after `share` of the remaining time."""
         now = time.monotonic()
         return self if self.end == math.inf else TimeBudget(now + max(0.0, self.end - now) * share)
 
@@ -57,16 +57,17 @@ UNLIMITED = TimeBudget()
 
 
 class Unreadable(Exception):
-    """A state whose file system can't be mounted or read; says why."""
+    """The file system of a state can't be mounted or read. The message says why."""
 
 
 @dataclass(frozen=True)
 class Cut:
-    """A state, and its judgement."""
+    """A state after a cut, and its judgement."""
 
     when: str
-    """'cut' while the engine commits; 'recovery' while it recovers from such a cut; 'birth' if nothing before the
-    first commit is taken as durable; 'device' on a disk with a real file system."""
+    """'cut': while the engine commits. 'recovery': while it recovers from such a cut. 'birth': with nothing durable
+    before the first commit. 'device': on a disk with a real file system.
+    """
     judgement: Judgement
     acknowledged: int
     begun: int
@@ -77,20 +78,20 @@ class Cut:
 
 @dataclass(frozen=True)
 class RecordedWorkload:
-    """A recorded workload."""
+    """Record of a workload, with the output of the process that ran it."""
 
     record: Record
     seldom: int
-    """How often the engine did its maintenance."""
+    """Number of times that the engine did its maintenance."""
     lines: Sequence[str]
     """Output of the committing process."""
 
 
 class Bench:
-    """Records a store in the directory `place`; builds and judges its states in `fast`.
+    """Records a store in the directory `place`, and builds and judges its states in the directory `fast`.
 
-    The recording needs a disk, since in memory a server may not flush at all. States may be in memory: the judgement
-    does not depend on the speed of flushes.
+    The record needs a disk, since a server may not flush at all in memory. States may be in memory: the judgement
+    doesn't depend on the speed of flushes.
     """
 
     def __init__(self, target: CrashTarget, place: Path, fast: Path) -> None:
@@ -108,8 +109,10 @@ class Bench:
         self._checker.close()
 
     def workload(self) -> RecordedWorkload:
-        """Records COMMITS commits on a new store. A server's store is created before the recording, since creating it
-        takes a program of its own. Raises WorkloadFailed."""
+        """Records COMMITS commits on a new store.
+
+        A server's store is created before the recording, by a program of its own. Raises WorkloadFailed.
+        """
         self._recorded.mkdir(parents=True)
         if not self.born:
             self._create_store()
@@ -167,11 +170,11 @@ class Bench:
         return answers
 
     def build(self, state: State) -> None:
-        """Makes `home` hold the state. Raises Unreadable."""
+        """Replaces the contents of `home` by the state. Raises Unreadable."""
         state.build(self.home)
 
     def words(self, state: State) -> list[str]:
-        """Describes what the state lost."""
+        """Describes the changes that the state lost."""
         return explain(state)
 
     def judged(self, state: State, more: bool = True) -> Judgement:
@@ -194,8 +197,11 @@ class Bench:
 def cuts(
     bench: Bench, workload: RecordedWorkload, model: str, count: int, seed: int, budget: TimeBudget = UNLIMITED
 ) -> Iterator[Cut]:
-    """Cuts at `count` states while the engine commits, then at some while it recovers from these, and at some while
-    the store is created. If the time is short there are fewer, but at least one of each. Raises WorkloadFailed."""
+    """Yields cuts at `count` states while the engine commits, then at some while it recovers from these states, then
+    at some while the store is created.
+
+    If the time is short, there are fewer, but at least one of each kind. Raises WorkloadFailed.
+    """
     sound: list[State] = []
     states = draws(workload.record, model, seed, count)
     for cut in judgements(bench, workload.record, WHEN_RUNNING, states, budget.part(RUNNING_SHARE)):
@@ -219,7 +225,7 @@ def cuts(
 def judgements(
     bench: Bench, recording: Record, when: str, states: Iterator[State], budget: TimeBudget = UNLIMITED
 ) -> Iterator[Cut]:
-    """Judges the first state, and others while there is time."""
+    """Yields the judgement of the first state, and of others while there is time."""
     for number, state in enumerate(states):
         if number and budget.over:
             return
@@ -227,8 +233,10 @@ def judgements(
 
 
 def smallest(bench: Bench, cut: Cut) -> Cut:
-    """Returns a cut with the same outcome that loses as little as can be found. A hang is not shrunk, since each try
-    would take minutes; nor is the state of an engine that does not fail twice alike."""
+    """Returns a cut with the same outcome that loses as little as possible.
+
+    Returns the cut itself after a hang, since each try would take minutes, and if the failure doesn't repeat.
+    """
     if cut.judgement.outcome == HANG:
         return cut
 

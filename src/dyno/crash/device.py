@@ -1,7 +1,7 @@
 """Cuts the power of a disk with a real file system.
 
-The disk is a file served by FUSE, under a loop device; all writes to it and flushes of it are recorded. A state is
-the disk between two flushes: the kernel mounts and recovers its file system, and the store is copied from there.
+The disk is a file served by FUSE, under a loop device; all its writes and flushes are recorded. A state is the disk
+between two flushes: the kernel mounts and recovers its file system, and the store is copied from there.
 
 Needs root. All mounts are in a namespace of this process, so that mounts and loop devices vanish with it.
 
@@ -54,7 +54,7 @@ SYSTEMS = {
     "xfs": ("mkfs.xfs", "-q", "-f", "-K"),
     "btrfs": ("mkfs.btrfs", "-q", "-f", "-K"),
 }
-"""Command that makes each file system on a file."""
+"""Command that creates each file system in a file."""
 DISK = "disk"
 """Name of the disk's file below the FUSE mount."""
 MIB = 1 << 20
@@ -67,7 +67,7 @@ START_SECONDS = 30.0
 
 
 def unavailable(system: str) -> str | None:
-    """Returns why this machine can't have such a device; None if it can."""
+    """Returns why this machine can't serve such a device, or None if it can."""
     program = SYSTEMS[system][0]
     if sys.platform != "linux" or os.geteuid() != 0:
         return "--device mounts a file system, which needs Linux and root"
@@ -82,7 +82,7 @@ def unavailable(system: str) -> str | None:
 
 
 def isolate() -> None:
-    """Gives this process and its children mounts of their own. Raises UsageError."""
+    """Moves this process to a mount namespace of its own, which its children share. Raises UsageError."""
     library = ctypes.CDLL(None, use_errno=True)
     if library.unshare(CLONE_NEWNS) or library.mount(b"none", b"/", None, MS_REC | MS_PRIVATE, None):
         raise UsageError(f"--device can't have mounts of its own: {os.strerror(ctypes.get_errno())}")
@@ -93,7 +93,7 @@ class DeviceBench(Bench):
 
     def __init__(self, target: CrashTarget, place: Path, fast: Path, system: str) -> None:
         self._mount, self._fuse, self._built = place / "mount", place / "fuse", fast / "built"
-        # The store is in a directory below the mount, apart from the file system's own lost+found.
+        # The store is a directory below the mount point, so that the file system's lost+found is no part of it.
         super().__init__(target, self._mount, fast)
         self._place, self._system, self._mounted = place, system, fast / "mounted"
         self._image = fast / "image"
@@ -109,8 +109,7 @@ class DeviceBench(Bench):
             unmount(mountpoint)
 
     def workload(self) -> RecordedWorkload:
-        """Records COMMITS commits as writes and flushes of the disk, on a store created before. Raises
-        WorkloadFailed."""
+        """Records COMMITS commits on an existing store, as writes and flushes of the disk. Raises WorkloadFailed."""
         size = LEAST_BYTES[self._system] + (0 if self.born else SERVER_BYTES)
         with self._image.open("wb") as file:
             file.truncate(size)
@@ -137,7 +136,7 @@ class DeviceBench(Bench):
 
     @contextmanager
     def _on(self, image: Path, mountpoint: Path) -> Iterator[None]:
-        """Mounts the file system of an image. The loop device vanishes with the mount."""
+        """Mounts the file system of an image in the block. The loop device vanishes with the mount."""
         _run("mount", "-t", self._system, "-o", "loop", str(image), str(mountpoint))
         try:
             yield
@@ -148,7 +147,7 @@ class DeviceBench(Bench):
 
     @contextmanager
     def _disk(self, events: Path) -> Iterator[Path]:
-        """Serves the image as a recorded disk in a process of its own. Yields the disk's file."""
+        """Serves the image as a recorded disk from a separate process. Yields the path of the disk's file."""
         parent, disk = os.getpid(), self._fuse / DISK
         words = interpreters.words(sys.executable, "dyno.crash.device")
         process = subprocess.Popen(
@@ -189,20 +188,22 @@ class DeviceBench(Bench):
             raise Unreadable(f"the file system: {error}") from None
 
     def words(self, state: State) -> list[str]:
-        """Describes the lost blocks of the disk. To which files they belong is unknown."""
+        """Describes the lost blocks of the disk. The files that they belong to are unknown."""
         if state.lost() or state.torn is not None:
             return super().words(state)
         return [f"the disk lost nothing that {self._system} wrote; the rest was in the kernel's memory, unflushed"]
 
 
 def cuts(bench: DeviceBench, workload: RecordedWorkload, count: int, seed: int, budget: TimeBudget) -> Iterator[Cut]:
-    """Cuts the disk's power at `count` states. For pages of a single file all models are the same."""
+    """Yields cuts of the disk's power at `count` states. The model is irrelevant: all models agree about the pages of
+    a single file.
+    """
     states = draws(workload.record, "ext4", seed, count)
     return judgements(bench, workload.record, WHEN_MOUNTED, states, budget)
 
 
 def _marks(lines: list[str]) -> Iterator[Mark]:
-    """Yields the marks of the committing process, by the clock that the disk's events use."""
+    """Yields the marks of the committing process. Their clock is also that of the disk's events."""
     for line in lines:
         word, *rest = line.split()
         if word in ("begun", "done"):
@@ -211,7 +212,7 @@ def _marks(lines: list[str]) -> Iterator[Mark]:
 
 
 def _run(*words: str) -> None:
-    """Raises WorkloadFailed with the last line of the command's errors."""
+    """Runs a command. Raises WorkloadFailed with the last line of its errors."""
     done = subprocess.run(words, capture_output=True, text=True, errors="replace", timeout=RECORD_SECONDS)
     if done.returncode:
         lines = done.stderr.strip().splitlines()
@@ -219,11 +220,11 @@ def _run(*words: str) -> None:
 
 
 def serve(image: str, mountpoint: str, events: str) -> None:
-    """Serves the disk until it is unmounted."""
+    """Serves the disk until its file system is unmounted."""
     import mfusepy
 
     class Disk(mfusepy.Operations):  # type: ignore[misc, unused-ignore]
-        """File system with the disk as its only file. Names and signatures are libfuse's."""
+        """File system with the disk as its only file. libfuse defines the names and signatures."""
 
         use_ns = True
 
@@ -265,7 +266,7 @@ def serve(image: str, mountpoint: str, events: str) -> None:
         def destroy(self, path: str) -> None:
             self._events.close()
 
-    # One call at a time, like a disk without a queue, so that the events have an order.
+    # Serve one call at a time, like a disk without a queue, so that the events have an order.
     mfusepy.FUSE(Disk(), mountpoint, foreground=True, nothreads=True)
 
 

@@ -12,7 +12,9 @@ MOST_LINES = 12
 
 
 def explain(state: State) -> list[str]:
-    """Returns a line for each lost change; changes of the same kind share one. Further lines are only counted."""
+    """Returns a line for each lost change. Changes of the same kind share a line, and lines beyond MOST_LINES are
+    only counted.
+    """
     paths, lines = Paths(state.replay.record), list[str]()
     if state.torn is not None:
         file, page, versions = state.torn
@@ -25,7 +27,7 @@ def explain(state: State) -> list[str]:
     for _, group in groupby(state.lost(), key=lambda change: id(change.event)):
         changes = list(group)
         why = _missing_flush(state.replay.record, changes[-1], state.point, paths)
-        # Changes of names aren't grouped: their order matters.
+        # Changes of names aren't grouped, since their order matters.
         what = paths.file(changes[0].file) if isinstance(changes[0].event, Write) else str(len(groups))
         groups.setdefault((what, why), []).append(changes)
     for (_, why), events in groups.items():
@@ -49,7 +51,7 @@ class Paths:
                 self._links.setdefault(event.file, event)
 
     def file(self, number: int | None) -> str:
-        """Returns the path below the root; '.' for a root."""
+        """Returns the path of a file below its root; '.' for a root."""
         node: Node | Create | Link | None = self._nodes.get(number) if number is not None else None
         if node is not None and node.parent < 0 and number in self._links:
             node = self._links[number]
@@ -88,7 +90,7 @@ def _describe(events: list[list[FileChange]], paths: Paths) -> str:
 
 
 def _missing_flush(record: Record, change: FileChange, point: int, paths: Paths) -> str:
-    """Returns why the change was not durable: which flush came too late, too early or to another file."""
+    """Returns why the change was not durable: its flush was missing, late or early, or flushed another file."""
     what = paths.file(change.file)
     if change.is_name:
         directories = dict.fromkeys(paths.file(parent) for parent in _parents(change.event))

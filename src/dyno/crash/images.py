@@ -1,5 +1,4 @@
-"""Contents of files after a cut: the version of each page, the size and the names, and how they are written to
-disk."""
+"""Contents of files after a cut: builds the version of each page, sizes and names, and writes the files to disk."""
 
 from __future__ import annotations
 
@@ -16,14 +15,16 @@ from dyno.crash.record import Node, Record, Resize
 from dyno.crash.tree import Tree
 
 Torn = tuple[int, int, tuple[int, ...]]
-"""A file, one of its pages, and the version of each sector of that page; version -1 is the page before the record."""
+"""Number of a file, number of one of its pages, and the version of each sector of that page. Version -1 is the page
+before the record.
+"""
 MOST_PATHS, MOST_VERSIONS = 64, 8
-"""Entries of the caches of names, and of each page's versions."""
+"""Number of cached sets of names, and of cached versions of each page."""
 _ZEROS = bytes(PAGE)
 
 
 class PageVersions:
-    """Versions of one page, each built from the one before. Caches the versions requested last."""
+    """Versions of one page, each built from the previous one. Caches the most recently requested versions."""
 
     def __init__(self, first: bytes, changes: list[FileChange], page: int) -> None:
         self._first, self._changes, self._page = first, changes, page
@@ -34,7 +35,7 @@ class PageVersions:
         self._durable = durable
 
     def durable(self, point: int) -> int:
-        """Returns the latest version that no cut at this moment can lose."""
+        """Returns the latest version that no cut at the moment `point` can lose."""
         return bisect_right(self._durable, point) - 1
 
     def image(self, version: int) -> bytes:
@@ -58,14 +59,14 @@ class PageVersions:
         return self._cached[version]
 
     def torn(self, versions: Iterable[int]) -> bytes:
-        """Returns the page with each sector at its own version."""
+        """Returns the page with each sector in its own version."""
         offsets = [(number * SECTOR, version) for number, version in enumerate(versions)]
         return b"".join(self.image(version)[at : at + SECTOR] for at, version in offsets)
 
 
 @dataclass(frozen=True)
 class FileContents:
-    """Contents of a file in one state. Pages that are not in `changed` are as before the record, or zeros."""
+    """Contents of a file in one state. Pages missing from `changed` are as before the record, or zeros."""
 
     number: int
     size: int
@@ -73,13 +74,13 @@ class FileContents:
     first: FirstContents
 
     def written(self) -> Iterator[tuple[int, bytes]]:
-        """Yields number and bytes of the changed pages, the last one cut at the file's size."""
+        """Yields the number and the bytes of each changed page. The last page ends at the file's size."""
         for page, image in self.changed.items():
             if page * PAGE < self.size:
                 yield page, image if (page + 1) * PAGE <= self.size else image[: self.size - page * PAGE]
 
     def runs(self) -> Iterator[tuple[int, bytes]]:
-        """Yields offset and bytes of each stretch of pages that aren't all zeros."""
+        """Yields the offset and the bytes of each run of pages that aren't all zeros."""
         pages = dict(self.written())
         for page in range(min(-(-self.size // PAGE), self.first.pages)):
             if page not in self.changed:
@@ -98,7 +99,7 @@ class FileContents:
 
     @cached_property
     def data(self) -> bytes:
-        """The whole contents."""
+        """All bytes of the file."""
         contents = bytearray(self.size)
         for offset, part in self.runs():
             contents[offset : offset + len(part)] = part
@@ -106,7 +107,7 @@ class FileContents:
 
 
 class FirstContents:
-    """Contents of a file before the command was started."""
+    """Contents of a file before the command started."""
 
     def __init__(self, record: Record, number: int) -> None:
         self._record, self._number = record, number
@@ -120,17 +121,18 @@ class FirstContents:
         return -(-len(self.data) // PAGE)
 
     def page(self, number: int) -> bytes:
-        """Returns PAGE bytes, padded with zeros."""
+        """Returns the PAGE bytes of a page, padded with zeros."""
         return self.data[number * PAGE : (number + 1) * PAGE].ljust(PAGE, b"\0")
 
 
 Files = dict[str, tuple[Node, FileContents | None]]
-"""By path below the root (or below the number of its root, if there are several), directories before what is in them.
-A directory or a symbolic link has no contents."""
+"""Files by path below the root. With several roots, paths begin with the number of the root. Directories come before
+their entries. Directories and symbolic links have no contents.
+"""
 
 
 def build(files: Files, root: Path) -> None:
-    """Makes a directory hold these files and nothing else."""
+    """Replaces the contents of a directory by these files."""
     root.mkdir(parents=True, exist_ok=True)
     for entry in root.iterdir():
         if entry.is_dir() and not entry.is_symlink():
@@ -162,7 +164,7 @@ def build(files: Files, root: Path) -> None:
 
 
 class Images:
-    """Files of a record in any state, under the rules of `changes`."""
+    """Files of a record in any of its states, under the rules of `changes`."""
 
     def __init__(self, record: Record, changes: FileChanges) -> None:
         self._record, self._changes = record, changes
@@ -184,7 +186,7 @@ class Images:
         return self._first.setdefault(file, FirstContents(self._record, file))
 
     def files(self, point: int, kept: Iterable[FileChange], torn: Torn | None) -> Files:
-        """Returns what the files hold after a cut at `point` that kept these changes."""
+        """Returns the files after a cut at the moment `point` that kept the changes `kept`."""
         versions: dict[tuple[int, int], int] = {}
         sizes: dict[int, FileChange] = {}
         names: list[FileChange] = []
@@ -234,7 +236,7 @@ class Images:
         return size
 
     def _names(self, point: int, kept: list[FileChange]) -> dict[str, Node]:
-        """Returns the paths after all durable and all kept changes of names, applied in order."""
+        """Returns the paths after all durable and all kept changes of names."""
         durable = [change.number for change in self._changes.names if change.durable_at <= point]
         key = tuple(sorted([*durable, *(change.number for change in kept)]))
         if key not in self._paths:
@@ -243,7 +245,7 @@ class Images:
             tree = Tree(self._record.header.nodes)
             for number in key:
                 tree.apply(self._changes.all[number].event)
-            # A file that was created without a name (O_TMPFILE) and linked later.
+            # Add files that were created without a name (O_TMPFILE) and linked later.
             tree.nodes.update(self._unnamed)
             self._paths[key] = tree.paths(len(self._record.roots))
         return self._paths[key]

@@ -1,5 +1,5 @@
-"""Kills one store again and again: SIGKILL hits the committing process (or its server) at a random moment, the store
-is judged, and the next process continues with what is left.
+"""Kills of one store, again and again: SIGKILL hits the committing process or its server at a random moment, Dyno
+judges the store, and the next process continues with it.
 """
 
 from __future__ import annotations
@@ -16,42 +16,42 @@ from dyno.crash.processes import COMMIT, CrashProcess, StoreChecker, numbers, wr
 from dyno.crash.store import LOST, OK, CrashTarget, Judgement
 
 MOST_COMMITS = 12
-"""Acknowledged commits before a process is killed, at most."""
+"""Maximum number of acknowledged commits before a process is killed."""
 OFTEN = 3
-"""Maintenance is this many times as frequent as in a recording: there are fewer commits."""
+"""Factor by which maintenance is more frequent than in a recording, since there are fewer commits."""
 START_SECONDS = 300.0
 FIRST_OPENING_SECONDS = 0.1
-"""Assumed time for opening a store until one has been measured."""
+"""Assumed time for opening a store, until a real one has been measured."""
 
 
 @dataclass(frozen=True)
 class Kill:
-    """A kill, and the store that it left."""
+    """A kill, and the judgement of the store after it."""
 
     judgement: Judgement
     acknowledged: int
     begun: int
     seldom: int
-    """How often the process had done the engine's maintenance."""
+    """Number of times that the process did the engine's maintenance."""
     words: str
     lines: Sequence[str]
-    """Output of the process."""
+    """Output of the committing process."""
 
 
 class WorkloadFailed(Exception):
-    """The workload could not run at all; says why."""
+    """The workload could not run at all. The message says why."""
 
 
 @dataclass
 class MeasuredTimes:
-    """Measured times in seconds, so that kills hit moments at which something happens."""
+    """Durations in seconds, by which the moments of kills are chosen."""
 
     opening: float = FIRST_OPENING_SECONDS
     commit: float = FIRST_OPENING_SECONDS / 20
 
 
 def kills(target: CrashTarget, home: Path, count: int, seed: int, keep: Callable[[Kill], object]) -> Iterator[Kill]:
-    """Kills so many times. Calls `keep` for each broken store, before it is used again. Raises WorkloadFailed."""
+    """Kills `count` times. Calls `keep` for each broken store before it is used again. Raises WorkloadFailed."""
     rng = random.Random(f"kills {seed}")
     pace, start = MeasuredTimes(), 0
     home.mkdir(parents=True, exist_ok=True)
@@ -69,7 +69,7 @@ def kills(target: CrashTarget, home: Path, count: int, seed: int, keep: Callable
             if judgement.outcome in (OK, LOST) and judgement.held is not None:
                 start = judgement.held + 1
             else:
-                # A damaged store proves nothing about the next kill: start a new one.
+                # A damaged store would spoil the next judgement, so start a new store.
                 checker.close()
                 shutil.rmtree(home)
                 home.mkdir()
@@ -78,7 +78,9 @@ def kills(target: CrashTarget, home: Path, count: int, seed: int, keep: Callable
 
 
 def _killed(target: CrashTarget, home: Path, start: int, rng: random.Random, pace: MeasuredTimes) -> list[str]:
-    """Runs and kills a process, while it opens the store or some time after one of its commits. Returns its lines."""
+    """Runs a process and kills it, either while it opens the store or shortly after one of its commits. Returns its
+    lines.
+    """
     wanted, share = rng.randrange(MOST_COMMITS), rng.random()
     lines: list[str] = []
     begun = opened = time.monotonic()

@@ -1,6 +1,6 @@
-"""Cache of what `dyno crash` found on this machine: the latest row of each engine and tier, for lists and run files.
+"""Cache of results of `dyno crash` on this machine: the latest row of each engine and tier, for lists and run files.
 
-`dyno list` imports this module, so it may import nothing that takes long, such as msgspec.
+`dyno list` imports this module, so it must not import slow modules such as msgspec.
 """
 
 from __future__ import annotations
@@ -23,11 +23,13 @@ WAYS = ("killed", "cut", "recovery", "birth", "device")
 TALLY = ("count", "outcomes", "lost")
 FILE = "crashes.json"
 MOST_ROWS = 1_000
-"""The oldest rows are dropped."""
+"""Limit of cached rows. The oldest rows are dropped first."""
 
 
 def keep(cache: Path, row: Mapping[str, Any]) -> None:
-    """Caches a row (as plain data) if the engine was crashed at all. Ignores a cache that can't be written."""
+    """Caches a row (as plain data), unless the engine was not crashed at all. Ignores a cache that
+    can't be written.
+    """
     if not any(row[way] for way in WAYS):
         return
     tallies = {way: row[way] and {name: row[way][name] for name in TALLY} for way in WAYS}
@@ -39,7 +41,7 @@ def keep(cache: Path, row: Mapping[str, Any]) -> None:
 
 
 def load(cache: Path) -> list[dict[str, Any]]:
-    """Returns the cached rows, without malformed ones."""
+    """Returns the cached rows without malformed ones."""
     with suppress(OSError, ValueError):
         rows = json.loads((cache / FILE).read_text())
         if isinstance(rows, list):
@@ -48,7 +50,7 @@ def load(cache: Path) -> list[dict[str, Any]]:
 
 
 def of(cache: Path, cells: Iterable[Cell]) -> list[dict[str, Any]] | None:
-    """Returns the rows of the engines and tiers of a plan; None if there are none."""
+    """Returns the cached rows for the engines and tiers of a plan, or None if there are none."""
     wanted = {(cell.asked, cell.tier.value) for cell in cells if cell.tier is not None}
     return [row for row in load(cache) if _key(row) in wanted] or None
 
@@ -58,7 +60,7 @@ def _key(row: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _is_valid(row: object) -> bool:
-    """Checks the types of a row, since it is copied into run files."""
+    """Checks the types in a row, since it is copied into run files."""
     return (
         isinstance(row, dict)
         and row.keys() == {*NAMES, *WAYS}

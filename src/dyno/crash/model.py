@@ -1,4 +1,4 @@
-"""Draws the states in which a record's files may be after a power cut.
+"""Draws possible states of a record's files after a power cut.
 
 docs/power-cuts.md says what a cut may lose, with sources.
 """
@@ -21,32 +21,32 @@ from dyno.crash.record import Record, Resize
 __all__ = ["MODELS", "Replay", "State", "draws", "shrink"]
 _KINDS = ("drop", "random", "keep", "one lost", "random up", "one kept", "torn")
 MOST_REPEATS = 200
-"""Draws in a row without a new state, after which drawing stops."""
+"""Drawing stops after this many consecutive draws without a new state."""
 MOST_SHRINKS = 200
-"""States tried at most to make a witness smaller."""
+"""Maximum number of states tried to make a witness smaller."""
 
 
 @dataclass(frozen=True)
 class State:
-    """A state of the files after a cut."""
+    """A possible state of the files after a cut."""
 
     replay: Replay
     point: int
-    """Moment of the cut: calls that ended at it or before have happened."""
+    """Moment of the cut. Calls that ended at this moment or before have happened."""
     kind: str
-    """How it was drawn: 'drop', 'keep', 'random', 'one lost', 'one kept' or 'torn'."""
+    """The way it was drawn: 'drop', 'keep', 'random', 'one lost', 'one kept' or 'torn'."""
     kept: frozenset[int]
-    """Numbers of the changes that were kept, of those that could have been lost."""
+    """Numbers of the changes that were kept, among those that could have been lost."""
     torn: Torn | None = None
 
     @property
     def acknowledged(self) -> int:
-        """Number of transactions acknowledged before the cut."""
+        """Number of transactions that were acknowledged before the cut."""
         return self.replay.record.header.acknowledged + bisect_right(self.replay.ends, self.point)
 
     @property
     def begun(self) -> int:
-        """Number of transactions begun before the cut."""
+        """Number of transactions that had begun before the cut."""
         return self.replay.record.header.begun + bisect_right(self.replay.begins, self.point)
 
     @cached_property
@@ -56,28 +56,30 @@ class State:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """Equal for states with equal files, and as many transactions acknowledged and begun."""
+        """Equal for states with equal files and equal numbers of acknowledged and begun transactions."""
         return self.acknowledged, self.begun, self.replay.images.key(self.files)
 
     def lost(self) -> list[FileChange]:
-        """Returns the changes that had ended and are lost, without those of a torn page."""
+        """Returns the changes that had ended and are lost, except those of a torn page."""
         pending = self.replay.changes.pending(self.point)
         return [change for change in pending if change.end <= self.point and change.number not in self.kept]
 
     def build(self, directory: Path) -> None:
-        """Makes a directory hold the files: those of the record's only root, or of each root below its number."""
+        """Replaces the contents of a directory by the files. With several roots, each gets a subdirectory named by
+        its number.
+        """
         images.build(self.files, directory)
 
 
 class Replay:
-    """A record under the rules of a model."""
+    """A record, and the rules of a model to replay it by."""
 
     def __init__(self, record: Record, model: str, birth: bool = False) -> None:
         self.record, self.model = record, model
         self.begins = sorted(mark.begin for mark in record.marks if mark.which == "begin")
         self.ends = sorted(mark.begin for mark in record.marks if mark.which == "end")
         self.first = self.begins[0] if self.begins and not birth else 0
-        """Earliest moment of a cut."""
+        """Earliest possible moment of a cut."""
         self.changes = FileChanges(record, model, self.first)
         self.images = Images(record, self.changes)
 
@@ -86,7 +88,7 @@ class Replay:
 
     @cached_property
     def points(self) -> list[int]:
-        """Moments of the cuts that can differ from all others."""
+        """Moments at which a cut may have a new result: the beginnings and ends of all calls."""
         points = {self.first}
         for event in self.record.events:
             points.update((event.begin, event.end))
@@ -95,15 +97,15 @@ class Replay:
 
     @cached_property
     def acknowledgements(self) -> list[int]:
-        """Moments at which a transaction was acknowledged while something could be lost."""
+        """Moments of acknowledgements at which a cut could lose something."""
         return [point for point in self.ends if point >= self.first and self.changes.pending(point)]
 
 
 def draws(record: Record, model: str, seed: int, count: int, birth: bool = False) -> Iterator[State]:
     """Draws at most `count` distinct states, the same ones for the same seed and record.
 
-    All changes before the first transaction are durable. With `birth` (and for a recovery), only what existed before
-    the command was started is. Raises ValueError for an unknown model.
+    All changes before the first transaction are durable. With `birth` (and for a recovery), only the files from
+    before the command are durable. Raises ValueError for an unknown model.
     """
     drawer = _Drawer(Replay(record, model, birth), random.Random(seed))
     return islice(_distinct(drawer), count)
@@ -133,14 +135,14 @@ class _Drawer:
         self._acknowledgements = self._shuffled(replay.acknowledgements)
 
     def _shuffled(self, points: list[int]) -> Iterator[int]:
-        """Yields all points in random order, again and again."""
+        """Yields all points in random order, and repeats that without end."""
         while points:
             yield from self._random.sample(points, len(points))
 
     def state(self) -> State:
         kind = _KINDS[self._turn % len(_KINDS)]
         point = None
-        # Acknowledging too early is the most frequent fault: a quarter of all cuts come right after one.
+        # Early acknowledgement is the most frequent fault, so a quarter of all cuts come right after one.
         if self._turn % 4 == 3:
             point = next(self._acknowledgements, None)
             kind = _KINDS[self._turn // 4 % 2]
@@ -157,7 +159,7 @@ class _Drawer:
         return self._replay.state(point, kind.removesuffix(" up"), self._kept(kind, point, pending, ended))
 
     def _kept(self, kind: str, point: int, pending: list[FileChange], ended: list[FileChange]) -> set[FileChange]:
-        """A random draw also keeps calls that had only begun: how far they had come is unknown."""
+        """Returns the changes that a draw keeps. Random draws may also keep calls that had begun but not ended."""
         changes = self._changes
         if kind == "random":
             return changes.lowered(self._some(pending), point)
@@ -171,7 +173,9 @@ class _Drawer:
         return changes.lowered(ended, point)
 
     def _some(self, pending: list[FileChange]) -> list[FileChange]:
-        """Keeps a prefix and some of the rest: what was written first is mostly written back first."""
+        """Returns a prefix of the changes and some of the rest: what was written first is usually
+        written back first.
+        """
         certain = self._random.choice((0, self._random.randrange(len(pending) + 1)))
         share = self._random.choice((0.2, 0.5, 0.8))
         return pending[:certain] + [change for change in pending[certain:] if self._random.random() < share]
@@ -189,11 +193,11 @@ class _Drawer:
         change = self._random.choice(candidates)
         page = change.page
         assert page is not None
-        # Later changes of the page would overwrite the torn sectors.
+        # Drop later changes of the page, which would overwrite the torn sectors.
         later = {c for c in others if page in c.versions and c.file == change.file and c.number > change.number}
         others = self._changes.lowered(others - later, point)
         kept = others | self._changes.raised([change], point)
-        # Versions that every sector has at least: durable ones, and those that a kept size depends on.
+        # Lower bound of each sector's version: the durable version, and versions that a kept size depends on.
         low, high = self._replay.images.page(change.file, page).durable(point), change.versions[page]
         for other in kept:
             if other.file != change.file or other.size is None or other.number > change.number:
@@ -211,7 +215,7 @@ class _Drawer:
 
 
 def shrink(record: Record, state: State, still_fails: Callable[[State], bool]) -> State:
-    """Returns a failing state of the same cut that loses as little as can be found within MOST_SHRINKS tries."""
+    """Returns a failing state of the same cut with as few lost changes as MOST_SHRINKS tries can find."""
     replay, tries_left = state.replay, MOST_SHRINKS
     assert replay.record is record
 
@@ -222,7 +226,7 @@ def shrink(record: Record, state: State, still_fails: Callable[[State], bool]) -
 
     if state.torn is not None and fails(whole := replace(state, torn=None)):
         state = whole
-    # Drop the changes that hadn't ended, unless the failure needs them.
+    # Drop the changes that hadn't ended, unless the state then no longer fails.
     ended = {change.number for change in replay.changes.pending(state.point) if change.end <= state.point}
     if state.torn is None and not state.kept <= ended and fails(without := replace(state, kept=state.kept & ended)):
         state = without
@@ -243,7 +247,7 @@ def shrink(record: Record, state: State, still_fails: Callable[[State], bool]) -
 
 
 def _keeping(state: State, changes: list[FileChange]) -> State:
-    """Returns the state that also keeps these changes, and all that they need."""
+    """Returns the state that also keeps these changes, with all changes that they need."""
     kept = {*changes, *(state.replay.changes.all[number] for number in state.kept)}
     raised = state.replay.changes.raised(kept, state.point)
     return replace(state, kept=frozenset(change.number for change in raised))

@@ -1,4 +1,4 @@
-"""The parent's side of the two child processes (child.py). A child may die, hang, or leave processes behind."""
+"""Parent's side of the two child processes of child.py, which may die, hang, or leave processes behind."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ from dyno.servers import leftover_processes
 
 COMMIT, JUDGE = "commit", "judge"
 HANG_SECONDS = 120.0
-"""Least time for two recoveries of a store of less than a MiB and one commit."""
+"""Minimum time limit for a judgement: two recoveries of a store of less than a MiB, and one commit."""
 HANG_TIMES = 20.0
-"""How many times longer than the slowest store so far a store may take, on a busy machine."""
+"""Time limit for a store, as a multiple of the time for the slowest store so far. Allows for a busy machine."""
 MOST_FILES = 256
-"""Open files above which the judging process is replaced. An ordinary user's process may have 1,024."""
+"""Limit of open files after which the judging process is replaced. Ordinary users' processes may have 1,024."""
 
 
 def words(target: CrashTarget, command: str, *arguments: str) -> list[str]:
-    """Returns the command line of a child process, for the interpreter of the engine's trials."""
+    """Returns the command line of a child process. It uses the interpreter of the engine's trials."""
     python = str(target.spec.interpreter() or sys.executable)
     return [*interpreters.words(python, "dyno.crash.child"), command, *arguments]
 
 
 class CrashProcess:
-    """A child process in a session of its own, which writes lines to a pipe. Its output goes to a log file."""
+    """A child process in its own session, which writes lines to a pipe. Its standard output goes to a log file."""
 
     def __init__(self, target: CrashTarget, command: str, home: Path, *arguments: str) -> None:
         self._home, self._buffer, self._has_server = home, b"", target.spec.server is not None
@@ -58,7 +58,7 @@ class CrashProcess:
         os.close(writing)
 
     def send(self, message: Mapping[str, Any]) -> None:
-        """Sends a line of JSON. If the process has ended, the next call of `line` returns None."""
+        """Sends a message as a line of JSON. If the process has ended, the next call of `line` returns None."""
         assert self._process.stdin is not None
         with suppress(BrokenPipeError):
             self._process.stdin.write(json.dumps(message).encode() + b"\n")
@@ -80,16 +80,16 @@ class CrashProcess:
         return line.decode(errors="replace")
 
     def rest(self) -> Iterator[str]:
-        """Yields the lines written before the process was killed."""
+        """Yields the lines that the process wrote before it was killed."""
         with suppress(TimeoutError):
             while (line := self.line(1.0)) is not None:
                 yield line
 
     def kill(self) -> None:
-        """Kills the engine's server, if there is one, and then the process with its session."""
+        """Kills the engine's server (if any), then the process and its session."""
         if self._has_server:
-            # A server that was just started has no record yet. The kernel would kill it with its parent, but later:
-            # the next process would still find it running.
+            # A server that has just started isn't recorded yet. The kernel would kill it with its parent, but later,
+            # so that the next process would still find it running.
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(self._process.pid, signal.SIGSTOP)
             leftover_processes.kill(leftover_processes.family(self._process.pid)[1:])
@@ -104,7 +104,7 @@ class CrashProcess:
         return 0
 
     def ended(self) -> str:
-        """Describes how the process ended by itself, with the last line of its log."""
+        """Waits for the process. Describes how it ended, with the last line of its log."""
         status = self._process.wait()
         log = self._log.read_text(errors="replace").strip().splitlines()
         how = f"signal {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
@@ -119,7 +119,7 @@ class CrashProcess:
 
 
 class StoreChecker:
-    """Judges stores in a child process, which is replaced if it dies or hangs."""
+    """Judges stores in a child process. If the child dies or hangs, a new one replaces it."""
 
     def __init__(self, target: CrashTarget, home: Path) -> None:
         self._target, self._home = target, home
@@ -127,9 +127,9 @@ class StoreChecker:
         self._patience = HANG_SECONDS
 
     def look(self, acknowledged: int, begun: int, more: bool = True) -> Judgement:
-        """Judges the store after so many transactions. `more`: also commit another one."""
+        """Judges the store after `acknowledged` and `begun` transactions. `more`: also commit another transaction."""
         if self._child is not None and self._child.open_files() > MOST_FILES:
-            # Engines that leak open files must not fail the next store.
+            # An engine that leaks open files must not affect the judgement of the next store.
             self.close()
         if self._child is None:
             self._child = CrashProcess(self._target, JUDGE, self._home)
@@ -157,7 +157,7 @@ class StoreChecker:
 def write_job(
     target: CrashTarget, home: Path, start: int, commits: int | None, stop: bool = False, often: int = 1
 ) -> str:
-    """Writes the job of a committing process next to the store. Returns its path."""
+    """Writes the job of a committing process to a file next to the store. Returns its path."""
     job = {"target": target.data(), "home": str(home), "start": start, "commits": commits}
     path = home.parent / "job.json"
     path.write_text(json.dumps({**job, "stop": stop, "often": often}))
@@ -165,5 +165,5 @@ def write_job(
 
 
 def numbers(lines: Sequence[str], word: str) -> list[int]:
-    """Returns the numbers in the lines that begin with a word."""
+    """Returns the numbers from the lines that begin with `word`."""
     return [int(line.split()[1]) for line in lines if line.startswith(f"{word} ")]

@@ -1,9 +1,9 @@
-"""Record of what a command did to the files below some directories: changes with their bytes, flushes and marks.
+"""Record of a command's effects on the files below some directories: changes with their bytes, flushes and marks.
 
 A record is a directory with `record.json` (a `Header`), `events` (for each `Event` its length as 32 bits,
-little-endian, and its MessagePack) and `base/N`, the contents of file number N before the command was started.
+little-endian, and its MessagePack) and `base/N`, the contents of file number N before the command started.
 
-Files, directories and symbolic links have numbers, since names come and go. The roots are 0, 1, ... in the order
+Files, directories and symbolic links have numbers, since their names change. The roots are 0, 1, ... in the order
 given. `begin` and `end` are moments in one order of all calls of all threads: a call that began after another had
 ended has higher numbers. The `end` of a call that never ended is NEVER.
 """
@@ -33,7 +33,7 @@ class _Event(msgspec.Struct, frozen=True, array_like=True, tag=True):
 
 
 class Write(_Event, frozen=True, array_like=True, tag="write"):
-    """Bytes written to a file, by any call or by a store into a mapping of it."""
+    """Bytes written to a file, by a system call or by a store into a mapping of the file."""
 
     file: int
     offset: int
@@ -41,11 +41,11 @@ class Write(_Event, frozen=True, array_like=True, tag="write"):
     call: str
     """Name of the call: 'pwrite64', 'sendfile'; 'mapping' for a store."""
     durable: bool = False
-    """The call returned after its bytes had been flushed: O_DSYNC, O_SYNC, RWF_DSYNC, RWF_SYNC."""
+    """True if the call returned only after its bytes had been flushed: O_DSYNC, O_SYNC, RWF_DSYNC, RWF_SYNC."""
 
 
 class Resize(_Event, frozen=True, array_like=True, tag="resize"):
-    """A file truncated, or extended with zeros."""
+    """Change of a file's size: it was truncated, or extended with zeros."""
 
     file: int
     size: int
@@ -53,7 +53,7 @@ class Resize(_Event, frozen=True, array_like=True, tag="resize"):
 
 
 class Create(_Event, frozen=True, array_like=True, tag="create"):
-    """New file, directory or symbolic link. An O_TMPFILE has no name, and `parent` -1."""
+    """New file, directory or symbolic link. A file of O_TMPFILE has no name, and its `parent` is -1."""
 
     file: int
     parent: int
@@ -66,7 +66,7 @@ class Create(_Event, frozen=True, array_like=True, tag="create"):
 
 
 class Link(_Event, frozen=True, array_like=True, tag="link"):
-    """Another name of a file."""
+    """Additional name of a file."""
 
     file: int
     parent: int
@@ -74,7 +74,7 @@ class Link(_Event, frozen=True, array_like=True, tag="link"):
 
 
 class Rename(_Event, frozen=True, array_like=True, tag="rename"):
-    """Renamed file or directory. A file that had the new name loses it."""
+    """New name of a file or directory. If another file had that name, it loses it."""
 
     file: int
     parent: int
@@ -84,7 +84,7 @@ class Rename(_Event, frozen=True, array_like=True, tag="rename"):
 
 
 class Unlink(_Event, frozen=True, array_like=True, tag="unlink"):
-    """Name removed, by unlink or rmdir, or by a move out of the roots."""
+    """Removed name: by unlink, by rmdir, or by a move out of the roots."""
 
     file: int
     parent: int
@@ -101,11 +101,11 @@ class Flush(_Event, frozen=True, array_like=True, tag="flush"):
     """None for a flush of all files and names."""
     start: int = 0
     stop: int | None = None
-    """Range of bytes; the whole file except for msync."""
+    """Range of bytes. Only msync flushes less than the whole file."""
 
 
 class Hint(_Event, frozen=True, array_like=True, tag="hint"):
-    """Call that looks like a flush but promises nothing: sync_file_range, msync(MS_ASYNC)."""
+    """Call that looks like a flush but guarantees nothing: sync_file_range, msync(MS_ASYNC)."""
 
     call: str
     file: int
@@ -119,7 +119,7 @@ class Mark(_Event, frozen=True, array_like=True, tag="mark"):
 
 
 class RefusedCall(_Event, frozen=True, array_like=True, tag="refused"):
-    """Call that the recorder can't follow and made fail, such as 'io_uring_setup'."""
+    """System call that the recorder can't follow, so it made the call fail: 'io_uring_setup'."""
 
     call: str
 
@@ -135,7 +135,9 @@ Event: TypeAlias = Write | Resize | Create | Link | Rename | Unlink | Flush | Hi
 
 
 class Node(msgspec.Struct, frozen=True):
-    """File that existed before the command was started. Its second name is a 'link' with the same number."""
+    """File, directory or symbolic link that existed before the command started. Further names of a file are nodes of
+    kind 'link' with the same number.
+    """
 
     number: int
     parent: int
@@ -152,18 +154,18 @@ class Node(msgspec.Struct, frozen=True):
 class Header(msgspec.Struct, frozen=True):
     version: int
     roots: list[str]
-    """Absolute paths, resolved."""
+    """Absolute paths without symbolic links."""
     nodes: list[Node]
-    """Directories come before what is in them."""
+    """Files below the roots. Directories come before their entries."""
     recorder: str
     """'native', 'strace', or 'fuse' for a disk."""
     command: list[str]
     status: int | None
-    """Exit status, or minus the signal's number; None if the recorder killed the command."""
+    """Exit status, or the negative number of a signal; None if the recorder killed the command."""
     acknowledged: int = 0
-    """Transactions acknowledged before the command was started, in the record of a recovery."""
+    """In the record of a recovery: number of transactions acknowledged before the command started."""
     begun: int = 0
-    """Transactions that had begun then."""
+    """In the record of a recovery: number of transactions begun before the command started."""
 
 
 @dataclass(frozen=True)
@@ -174,9 +176,9 @@ class Record:
     events: list[Event]
     """Sorted by end; events that never ended come last."""
     base: Path | None = None
-    """Directory of the files' contents before the command, by number."""
+    """Directory with the files' contents before the command, by number."""
     contents: dict[int, bytes] = field(default_factory=dict)
-    """The same for records built in memory (by tests)."""
+    """Contents of files before the command, by number, for records built in memory (by tests)."""
 
     @property
     def roots(self) -> list[Path]:
@@ -184,12 +186,12 @@ class Record:
 
     @property
     def refused(self) -> list[str]:
-        """Names of the calls that the recorder refused."""
+        """Names of the calls that the recorder made fail."""
         return sorted({event.call for event in self.events if isinstance(event, RefusedCall)})
 
     @property
     def unseen(self) -> list[str]:
-        """Descriptions of the changes that are missing from the record."""
+        """Descriptions of the changes that the record misses."""
         return sorted({f"{event.call}: {event.why}" for event in self.events if isinstance(event, UnseenChange)})
 
     @cached_property
@@ -197,7 +199,7 @@ class Record:
         return [event for event in self.events if isinstance(event, Mark)]
 
     def first(self, number: int) -> bytes:
-        """Returns the contents of a file before the command was started; empty for a new file."""
+        """Returns the contents of a file before the command started; empty for a new file."""
         if number in self.contents:
             return self.contents[number]
         path = self.base / str(number) if self.base else None
@@ -205,7 +207,7 @@ class Record:
 
     @classmethod
     def load(cls, path: Path) -> Record:
-        """Reads a record. Raises ValueError if there is none, or one of another version."""
+        """Reads a record. Raises ValueError if the record is missing or has another version."""
         try:
             header = msgspec.json.decode((path / "record.json").read_bytes(), type=Header)
             events = read(path / "events")
@@ -229,7 +231,7 @@ def framed(event: Event) -> bytes:
 
 
 def read(path: Path) -> list[Event]:
-    """Reads a file `events`. Raises OSError, msgspec.MsgspecError."""
+    """Reads the file `events` of a record. Raises OSError, msgspec.MsgspecError."""
     decoder: msgspec.msgpack.Decoder[Event] = msgspec.msgpack.Decoder(Event)
     view, at, events = memoryview(path.read_bytes()), 0, list[Event]()
     while at < len(view):

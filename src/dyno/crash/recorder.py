@@ -1,6 +1,7 @@
-"""Records what a command does to the files below some directories.
+"""Records the effects of a command on the files below some directories.
 
-The recorder is a process of its own (this module, run as a program): when it dies, everything it records dies too.
+The recorder is a separate process (this module, run as a program). When it dies, all processes that it records die
+too.
 """
 
 from __future__ import annotations
@@ -22,16 +23,16 @@ from dyno.host import interpreters
 from dyno.host.process import die_with_parent, environment, nothing_left
 
 GRACE_NS = 10_000_000_000
-"""How long processes may outlive the command that started them."""
+"""Time that processes may outlive the command that started them."""
 
 
 class RecordingJob(msgspec.Struct):
-    """RecordingJob of the recorder process. All paths are absolute."""
+    """Job of the recorder process. All paths are absolute."""
 
     command: list[str]
     environment: dict[str, str]
     identity: tuple[int, int, list[int]] | None
-    """User, group and further groups of the command."""
+    """User id, group id and supplementary groups for the command; None for those of Dyno."""
     known: list[tree.Known]
     events: str
     """File that receives the events, or the lines of strace."""
@@ -39,7 +40,7 @@ class RecordingJob(msgspec.Struct):
 
 
 def native() -> bool:
-    """Returns whether the native recorder was built. It exists for Linux on x86-64 with glibc."""
+    """Returns whether the native recorder was built, which is possible on Linux on x86-64 with glibc."""
     try:
         from dyno import _native
     except ImportError:
@@ -48,7 +49,7 @@ def native() -> bool:
 
 
 def unavailable() -> str | None:
-    """Returns why nothing can be recorded on this machine; None if it can."""
+    """Returns why this machine can't record file changes, or None if it can."""
     if sys.platform != "linux":
         return "file changes can only be recorded on Linux"
     return None if native() else strace_recorder.unavailable()
@@ -62,12 +63,14 @@ def record(
     timeout_seconds: float = 600,
     natively: bool | None = None,
 ) -> Record:
-    """Runs a command until it ends, with all processes and threads that it starts (a server too), and records what
-    they do below `roots`, which must exist. Creates the directory `out`. Processes that outlive the command by 10 s
-    are killed.
+    """Runs a command until it ends, and records the effects of all its processes and threads (servers too) below
+    `roots`.
+
+    The directories `roots` must exist. Creates the directory `out`. Processes that outlive the command by 10 s are
+    killed.
 
     `user`: runs the command as this user; needs root. `natively`: False for strace; None for the native recorder if
-    there is one. Raises FileExistsError if `out` exists, RuntimeError if recording fails, TimeoutError.
+    it was built. Raises FileExistsError if `out` exists, RuntimeError if recording fails, TimeoutError.
     """
     roots = [root.resolve(strict=True) for root in roots]
     out.mkdir(parents=True)
@@ -100,7 +103,7 @@ def record(
 
 
 def _run(job: RecordingJob, out: Path, timeout_seconds: float) -> int | None:
-    """Runs the recorder process. Returns the command's status, or minus its signal's number."""
+    """Runs the recorder process. Returns the command's exit status, or the negative number of a signal."""
     request, answer = out / "job", out / "answer"
     request.write_bytes(msgspec.json.encode(job))
     request.chmod(0o600)

@@ -1,4 +1,4 @@
-"""Result file of `dyno crash`: a line of JSON with the request, and one for each row as soon as it is done.
+"""Result file of `dyno crash`: a line of JSON with the request, then a line for each finished row.
 
 Each line is flushed to the device, so that the file of an interrupted command has all finished rows.
 """
@@ -55,8 +55,10 @@ class CrashResult(TypedDict):
 
 
 def create(path: Path, request: Mapping[str, Any], replace: bool = False) -> None:
-    """Creates a file without rows. Raises UsageError if it exists, unless `replace` is true and it is a result
-    file."""
+    """Creates a file with the request and no rows.
+
+    Raises UsageError if the file exists, unless `replace` is true and it is a result file.
+    """
     if path.exists():
         if not replace:
             raise UsageError(f"{path} exists: --overwrite replaces it, -o names another")
@@ -69,7 +71,7 @@ def create(path: Path, request: Mapping[str, Any], replace: bool = False) -> Non
 
 
 def append(path: Path, line: Mapping[str, Any]) -> None:
-    """Appends a line and flushes it. Raises OSError."""
+    """Appends a line and flushes it to the device. Raises OSError."""
     with path.open("ab") as file:
         file.write(json.dumps(line, separators=(",", ":")).encode() + b"\n")
         file.flush()
@@ -77,9 +79,9 @@ def append(path: Path, line: Mapping[str, Any]) -> None:
 
 
 def load(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Returns the request and the rows, without an unfinished last line. Raises UsageError."""
+    """Returns the request and the rows. Ignores an unfinished last line. Raises UsageError."""
     try:
-        # Lazily: another kind of file may be large.
+        # Parse lazily, since another kind of file may be large.
         documents = map(parsed, lines(path))
         header = next(documents, None)
         if not isinstance(header, dict) or header.get("kind") != KIND:

@@ -1,5 +1,5 @@
-"""Crashes engines: for each engine and tier a row that counts its kills and cuts, and has the smallest witness of
-each kind of fault.
+"""Crash tests of engines: a row for each engine and tier with counts of its kills and cuts, and the smallest witness
+of each kind of fault.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ from dyno.servers import leftover_processes
 
 HELD, BROKEN, UNCOVERED, UNJUDGED, NOTHING = "held", "broken", "not covered", "not judged", "nothing promised"
 FAILED = "failed"
-"""The engine could not run the workload: no verdict on the tier, and a failure of the command."""
+"""The engine could not run the workload. There is no verdict on the tier, and the command fails."""
 WRONG = (BROKEN, FAILED)
 LEAST_MAINTENANCE = 3
-"""How often an engine must have done its maintenance in a record, so that its cuts prove enough."""
+"""Minimum number of times that an engine must do its maintenance for a verdict of `held`."""
 KILLED = "killed"
 KILLING_SHARE = 0.3
-"""Share of a row's time for its kills, if the row has cuts too."""
+"""Share of a row's time for its kills if the row also has cuts."""
 MOST_HANGS = 5
-"""Hangs for each record, since each takes minutes."""
+"""Limit of hangs for each record, since each takes minutes."""
 
 Progress = Callable[[str], object]
 
 
 @dataclass(frozen=True)
 class CrashRequest:
-    """What to do for each row."""
+    """Number and kind of crashes for each row."""
 
     kills: int
     states: int
@@ -51,23 +51,25 @@ class CrashRequest:
     seed: int
     traced: bool = True
     keep: Path | None = None
-    """Directory that receives the store of each kind of fault."""
+    """Directory for a copy of the broken store of each kind of fault."""
     device: str | None = None
-    """File system of `device.SYSTEMS`, for cuts of a disk."""
+    """File system for cuts of a disk: a key of `device.SYSTEMS`."""
     within: float | None = None
-    """Seconds for all rows together. Rows share them equally, and inherit what earlier rows left."""
+    """Time limit in seconds for all rows together. Rows share it equally; time that a row doesn't use passes to later
+    ones.
+    """
 
 
 @dataclass
 class CrashTally:
-    """Counts of one way to crash."""
+    """Results of one way to crash."""
 
     count: int = 0
     outcomes: dict[str, int] = field(default_factory=dict)
     lost: int = 0
-    """Most acknowledged commits lost in one crash."""
+    """Maximum number of acknowledged commits lost in one crash."""
     seldom: int = 0
-    """How often the engine had done its maintenance."""
+    """Number of times that the engine did its maintenance."""
 
     def add(self, outcome: str, lost: int = 0) -> None:
         self.count += 1
@@ -90,14 +92,14 @@ class CrashRow:
     traced: str | None = None
     tallies: dict[str, CrashTally] = field(default_factory=dict)
     faults: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
-    """By way to crash and outcome: the first fault, shrunk."""
+    """First fault of each way to crash and outcome, shrunk."""
     notes: list[str] = field(default_factory=list)
     settings: Mapping[str, Value | None] | None = None
     system: str | None = None
-    """File system of the device, if there was one."""
+    """File system of the device, for cuts of a disk."""
 
     def read(self, lines: Sequence[str]) -> None:
-        """Takes the engine's version and settings from the lines of a committing process."""
+        """Sets the version and settings from the lines of a committing process."""
         for line in lines:
             word, _, rest = line.partition(" ")
             if word == "opened":
@@ -127,8 +129,10 @@ class CrashRow:
 
 
 def claims(engines: Sequence[str], tier: str | None) -> list[TierClaim]:
-    """Returns each tier that promises anything, of each requested engine, or of all. Engines without a server come
-    first then. Raises UsageError."""
+    """Returns a claim for each tier of the requested engines that promises anything.
+
+    Without requested engines, returns those of all engines, and those without a server come first. Raises UsageError.
+    """
     wanted = flushes.claims(engines, tier)
     if tier is None:
         wanted = [claim for claim in wanted if PROMISES[claim.tier]]
@@ -140,8 +144,10 @@ def claims(engines: Sequence[str], tier: str | None) -> list[TierClaim]:
 def rows(
     wanted: Sequence[TierClaim], request: CrashRequest, work: Path, fast: Path, progress: Progress
 ) -> Iterator[CrashRow]:
-    """Yields one row after the other. Stores are below `work`, on a disk; states are built below `fast`, in memory if
-    possible."""
+    """Yields the rows one after the other.
+
+    Stores are below `work`, on a disk. States are built below `fast`, in memory if possible.
+    """
     budget = TimeBudget.seconds(request.within)
     for number, claim in enumerate(wanted, 1):
         prefix = f"{number} of {len(wanted)}: {claim.engine}, tier {claim.tier.value}: "
@@ -150,7 +156,7 @@ def rows(
 
 
 class _Crasher:
-    """Fills a row."""
+    """Crashes an engine at a tier and fills its row."""
 
     def __init__(
         self, claim: TierClaim, request: CrashRequest, place: Path, fast: Path, prefix: str, progress: Progress
@@ -175,7 +181,7 @@ class _Crasher:
         return row
 
     def _unjudged(self) -> str | None:
-        """Returns why the engine can't be judged; None if it can."""
+        """Returns why the engine can't be judged, or None if it can."""
         claim = self._claim
         if claim.cell is None:
             return claim.lacking
@@ -275,7 +281,7 @@ class _Crasher:
             self._tell(f"{number} states after a cut")
             if not cut.judgement.sound and (cut.when, cut.judgement.outcome) not in row.faults:
                 least = cuts.smallest(bench, cut)
-                # Judging the store changed it: build the state again to keep it.
+                # Judging changed the store, so build the state again before it is copied.
                 with suppress(cuts.Unreadable):
                     bench.build(least.state)
                 self._add_fault(cut.when, bench.home, bench.words(least.state), least)
@@ -285,7 +291,7 @@ class _Crasher:
                 return
 
     def _add_fault(self, way: str, home: Path, words: list[str], crash: Kill | cuts.Cut) -> None:
-        """Notes the first fault of its kind, and copies its store if stores are kept."""
+        """Records the first fault of its kind, and copies its store if requested."""
         outcome = crash.judgement.outcome
         if (way, outcome) in self._row.faults:
             return
@@ -308,7 +314,9 @@ class _Crasher:
         }
 
     def _conclude(self) -> None:
-        """Sets the verdict. Faults at birth break no tier: it promises nothing for a store that is being created."""
+        """Sets the verdict. Faults at birth don't break a tier, which promises nothing for a store that is being
+        created.
+        """
         row = self._row
         if self._claim.tier is Tier.VOLATILE:
             row.verdict = NOTHING
@@ -323,7 +331,7 @@ class _Crasher:
             row.verdict = HELD
 
     def _uncovered(self) -> str:
-        """Returns why the crashes, though sound, don't prove the tier; empty if they do."""
+        """Returns why the crashes don't prove the tier although all were sound; empty if they do."""
         row, claim = self._row, self._claim
         if "cut" in PROMISES[claim.tier] and not row.tallies.get(cuts.WHEN_RUNNING, CrashTally()).count:
             return "the power was never cut" if self._request.states else "the power was not to be cut"
@@ -341,7 +349,7 @@ class _Crasher:
 def _make(*directories: Path) -> None:
     for directory in directories:
         directory.mkdir()
-        # A server may run as another user, who must get through here.
+        # A server may run as another user, who must be able to pass through this directory.
         directory.chmod(0o755)
 
 
@@ -352,7 +360,7 @@ def _unused(path: Path) -> Path:
 
 
 def _outcomes(way: str, tally: CrashTally) -> str:
-    """'cut: 38 lost (1 at most), 2 corrupt of 189'."""
+    """Returns for example 'cut: 38 lost (1 at most), 2 corrupt of 189'."""
     parts = [
         f"{count} {outcome}" + (f" ({tally.lost} at most)" if outcome == "lost" else "")
         for outcome, count in tally.outcomes.items()

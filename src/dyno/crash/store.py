@@ -1,4 +1,4 @@
-"""A store that is crashed: how to open it, and the judgement of what it holds after a crash."""
+"""Stores for crash tests: opening a store, and judging its contents after a crash."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ CLIENTS = 1
 OK, LOST, TORN, CORRUPT, REFUSED, CRASH, HANG = "ok", "lost", "torn", "corrupt", "refused", "crash", "hang"
 """Outcomes of a crash; docs/crash.md explains them."""
 PROMISES = {Tier.VOLATILE: (), Tier.PROCESS: ("killed",), Tier.POWER: ("killed", "cut")}
-"""Crashes that an acknowledged commit survives, by tier."""
+"""Kinds of crash that an acknowledged commit survives, by tier."""
 
 
 @dataclass(frozen=True)
 class CrashTarget:
-    """An engine at a tier, through a suite's port, as plain data that is passed between processes as JSON."""
+    """An engine at a tier, with a suite whose port it is used through. Plain data that processes exchange as JSON."""
 
     suite: str
     engine: str
@@ -36,7 +36,7 @@ class CrashTarget:
 
     @property
     def spec(self) -> EngineSpec:
-        """The engine's declaration, reduced to the suite's port."""
+        """Declaration of the engine for the suite's port."""
         spec = registry.through(registry.suite(self.suite), registry.engine(self.engine))
         assert spec is not None
         return spec
@@ -53,8 +53,10 @@ class CrashTarget:
 
     @contextmanager
     def open(self, home: Path, stop: bool = False) -> Iterator[tuple[Engine, Server | None]]:
-        """Opens the engine's store below `home`, and starts its server if it has one. The server is killed at the
-        end; with `stop` it is shut down in order."""
+        """Opens the engine's store below `home`, after starting the engine's server (if any).
+
+        The server is killed at the end. With `stop` it is shut down in order.
+        """
         spec, options = self.spec, self.spec.resolve(self.options)
         with ExitStack() as stack:
             server: Server | None = None
@@ -74,12 +76,12 @@ class CrashTarget:
 
 @dataclass(frozen=True)
 class Judgement:
-    """Outcome of one crash of one store."""
+    """Judgement of one store after one crash."""
 
     outcome: str
     why: str = ""
     held: int | None = None
-    """Number of transactions in the store, if it holds exactly the first so many."""
+    """Number of transactions in the store, if it holds exactly the first ones; None otherwise."""
     lost: int = 0
     """Number of acknowledged transactions that are missing."""
 
@@ -89,7 +91,9 @@ class Judgement:
 
 
 def judge(history: History, contents: Mapping[str, Any], acknowledged: int, begun: int) -> Judgement:
-    """Judges the contents of a store: they must be the state after c transactions, acknowledged <= c <= begun."""
+    """Judges the contents of a store: valid if they are the state after c transactions,
+    acknowledged <= c <= begun.
+    """
     held = next((count for count in range(begun, -1, -1) if history.state(count) == contents), None)
     if held is None:
         return Judgement(TORN, _difference(history, contents, acknowledged, begun))

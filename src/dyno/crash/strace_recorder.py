@@ -1,7 +1,8 @@
-"""Recorder by strace, for machines without the native one (aarch64, musl, or an installation without Rust).
+"""Recorder based on strace, for machines without the native recorder (aarch64, musl, or an installation without
+Rust).
 
-It is slower. It sees neither stores into mappings nor data that the kernel copies from file to file; the record then
-says so.
+It is slower. It sees neither stores into mappings nor data that the kernel copies from file to file. The record notes
+such changes as missing.
 """
 
 from __future__ import annotations
@@ -53,9 +54,9 @@ _CALLS = (
     *(*_FORKS, *_DESCRIPTORS, *_MARKS, *_REFUSED, "mmap", "mprotect"),
 )
 MOST_WRITE_BYTES = 1 << 26
-"""Bytes of one write that strace shows."""
+"""Maximum number of bytes of a write that strace shows."""
 MOST_LINKS = 16
-"""Symbolic links followed in one path."""
+"""Maximum number of symbolic links followed in one path."""
 _DESCRIPTOR = re.compile(r"^(-?\d+)(?:<([^>]*)>)?")
 _TEXT = re.compile(r'"((?:[^"\\]|\\.)*)"')
 _BASES = re.compile(r'iov_base="((?:[^"\\]|\\.)*)"')
@@ -64,19 +65,22 @@ _MARK = re.compile(r'"/dyno-mark/(\d+)/(begin|end)"')
 _INJECTED = re.compile(r"^\d+ +(\w+)\(.*\(INJECTED\)$")
 
 Place = tuple[int, str]
-"""Number of a directory, and a name in it."""
+"""Number of a directory, and a name in that directory."""
 Kind = Literal["file", "directory", "symlink"]
 
 
 def unavailable() -> str | None:
-    """Returns why strace can't be used on this machine; None if it can."""
+    """Returns why strace can't be used on this machine, or None if it can."""
     return trace.unavailable()
 
 
 def run(
     command: Sequence[str], environment: Mapping[str, str], identity: tuple[int, int, list[int]] | None, out: str
 ) -> int:
-    """Runs a command under strace, whose lines go to `out`. Returns its status, or minus its signal's number."""
+    """Runs a command under strace, which writes its lines to the file `out`.
+
+    Returns the command's exit status, or the negative number of a signal.
+    """
     tracer = shutil.which("strace")
     if tracer is None:
         raise RuntimeError("strace is not installed")
@@ -91,7 +95,7 @@ def run(
 
 
 def events(lines: Iterable[str], roots: Sequence[Path], nodes: Sequence[Node], cwd: Path) -> Iterator[Event]:
-    """Yields the events in strace's lines. `cwd`: working directory of the command at its start."""
+    """Yields the events that strace's lines show. `cwd`: working directory of the command at its start."""
     stripped = [line.rstrip("\n") for line in lines]
     for at, line in enumerate(stripped):
         if match := _INJECTED.match(line):
@@ -122,7 +126,7 @@ class _Files(Tree):
             self.sizes[event.file] = max(self.sizes[event.file], event.offset + len(event.data))
 
     def number(self, path: str, follow: bool = True) -> int | None:
-        """Returns the number of a file, directory or root; None for a path elsewhere."""
+        """Returns the number of a file, directory or root; None for a path outside the roots."""
         path = os.path.normpath(path)
         if path in self._roots:
             return self._roots[path]
@@ -130,7 +134,7 @@ class _Files(Tree):
         return self.names.get(place) if place is not None else None
 
     def place(self, path: str, follow: bool = False, links: int = MOST_LINKS) -> Place | None:
-        """Returns directory and name of a path below a root. `follow`: resolve a symbolic link at the end."""
+        """Returns directory number and name of a path below a root. `follow`: resolve a symbolic link at the end."""
         parent_path, name = os.path.split(os.path.normpath(path))
         if not parent_path or parent_path == path or not links:
             return None
@@ -156,7 +160,7 @@ class _Files(Tree):
 
 @dataclass
 class _OpenFile:
-    """An open file, which several descriptors may share."""
+    """An open file. Several descriptors may share it."""
 
     flags: str
     position: int = 0
@@ -169,7 +173,7 @@ class _Process:
 
 
 class _Follower:
-    """Follows calls in the order of their ends."""
+    """Turns system calls, in the order of their ends, into events."""
 
     def __init__(self, roots: Sequence[Path], nodes: Sequence[Node], cwd: Path, calls: Iterable[Call]) -> None:
         self._files = _Files(roots, nodes)
@@ -195,7 +199,7 @@ class _Follower:
     def _events(self, call: Call) -> Iterator[Event]:
         moments = 2 * call.began + 1, 2 * call.ended + 2, call.pid
         if call.name in _FORKS:
-            # Copies the parent's descriptors as they are now.
+            # Create the child's process now, so that it gets the parent's descriptors as they are at this moment.
             self._process(call.result)
         elif call.name in _MARKS:
             if match := _MARK.search(call.arguments):
@@ -317,7 +321,7 @@ class _Follower:
             if "PROT_WRITE" not in call.arguments or "MAP_SHARED" not in call.arguments:
                 return
             why = "strace does not show what is stored in a mapping"
-        # sendfile writes to its first descriptor, the others to their last.
+        # sendfile writes to its first descriptor, the other calls to their last one.
         paths = re.findall(r"\d+<([^>]*)>", call.arguments)
         path = paths[0 if call.name == "sendfile" else -1] if paths else ""
         if self._files.number(_text(path)) is not None:
@@ -326,7 +330,7 @@ class _Follower:
     def _flush(self, call: Call, moments: tuple[int, int, int]) -> Iterator[Event]:
         if call.name in ("sync", "syncfs"):
             yield Flush(*moments, call.name, None)
-        # A writable mapping is unseen already, and another one has nothing for msync to flush.
+        # A writable mapping was already reported as unseen; msync has nothing to flush for any other mapping.
         elif call.name != "msync" and (number := self._descriptor(call)[1]) is not None:
             yield (Hint if call.name == "sync_file_range" else Flush)(*moments, call.name, number)
 
@@ -371,7 +375,7 @@ class _Follower:
 
 
 def _mode(arguments: str) -> int:
-    """Returns the last octal number, under the usual umask."""
+    """Returns the last octal number among the arguments, masked by the usual umask."""
     numbers = re.findall(r"\b0[0-7]{1,4}\b", arguments)
     return (int(numbers[-1], 8) if numbers else 0o644) & ~0o022
 

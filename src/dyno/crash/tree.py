@@ -1,4 +1,4 @@
-"""Files and names below the roots: as they are on disk, as a record changes them, and whether both agree."""
+"""Files and names below the roots: on disk, as replayed from a record, and the differences between the two."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ from typing import Literal
 from dyno.crash.record import NEVER, Create, Event, Link, Node, Record, Rename, Resize, Unlink, UnseenChange, Write
 
 Known = tuple[int, int, int, int, bytes]
-"""A name, for the native recorder: device, inode, number, number of the directory (-1 for a root), name."""
+"""An existing name, for the native recorder: device, inode, number, number of the directory (-1 for a root), name."""
 
 
 def scan(roots: Sequence[Path]) -> tuple[list[Node], list[Known]]:
-    """Lists what is below the roots, directories before what is in them. Skips sockets, pipes and devices."""
+    """Lists the files and names below the roots, directories before their entries. Skips sockets,
+    pipes and devices.
+    """
     nodes: list[Node] = []
     known: list[Known] = []
     numbers: dict[tuple[int, int], int] = {}
@@ -54,7 +56,7 @@ def _kind(mode: int) -> Literal["file", "directory", "symlink"] | None:
 
 
 def copy(roots: Sequence[Path], nodes: Iterable[Node], to: Path) -> None:
-    """Copies the contents of every file, named by its number."""
+    """Copies each file's contents to a file named by its number."""
     to.mkdir(parents=True)
     paths: dict[int, Path] = {}
     for node in nodes:
@@ -65,7 +67,7 @@ def copy(roots: Sequence[Path], nodes: Iterable[Node], to: Path) -> None:
 
 
 class Tree:
-    """Names below the roots, as events change them."""
+    """Names below the roots, updated by events."""
 
     def __init__(self, nodes: Iterable[Node]) -> None:
         self.nodes: dict[int, Node] = {}
@@ -92,8 +94,10 @@ class Tree:
             self.names.pop((event.parent, event.name), None)
 
     def paths(self, roots: int = 1) -> dict[str, Node]:
-        """Returns nodes by path below the root, or below the number of the root if there are several. Directories
-        come before what is in them."""
+        """Returns nodes by path below the root. With several roots, paths begin with the number of the root.
+
+        Directories come before their entries.
+        """
         children: dict[int, list[tuple[str, int]]] = {}
         for (parent, name), number in self.names.items():
             children.setdefault(parent, []).append((name, number))
@@ -111,7 +115,7 @@ class Tree:
 
 
 def replayed(record: Record) -> tuple[dict[str, Node], dict[int, bytearray]]:
-    """Returns the names, and the contents of changed files, after all events that ended."""
+    """Returns all names, and the contents of changed files, after all calls that ended."""
     tree, contents = Tree(record.header.nodes), dict[int, bytearray]()
     for event in record.events:
         if event.end == NEVER:
@@ -131,7 +135,9 @@ def replayed(record: Record) -> tuple[dict[str, Node], dict[int, bytearray]]:
 
 
 def unseen(record: Record) -> list[UnseenChange]:
-    """Compares the files on disk with the replayed record. A difference is a change that the recorder didn't see."""
+    """Returns the differences between the files on disk and the replayed record: changes that the recorder didn't
+    see.
+    """
     names, contents = replayed(record)
     unfinished = {event.file for event in record.events if isinstance(event, Write) and event.end == NEVER}
     roots = record.roots
