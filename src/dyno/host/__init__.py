@@ -1,1 +1,3 @@
-"""The machine Dyno runs on: facts, counters, page cache, file systems, processes. Imports nothing of Dyno's."""
+"""The machine that Dyno runs on: facts, counters, page cache, file systems, processes. Imports no other package of
+Dyno.
+"""

@@ -1,8 +1,8 @@
-"""Exclusive access to a block device that is to be overwritten.
+"""Exclusive access to a block device that is about to be overwritten.
 
 The device is opened once, and checked and written through that descriptor, so that no other device can take its
-place. With O_EXCL the kernel refuses to mount it, to use it as swap, or to add it to LVM or RAID meanwhile, and
-refuses the open if it is used so.
+place. While it is open with O_EXCL, the kernel refuses to mount it, to use it as swap, or to add it to LVM or RAID.
+If it is already in such use, the kernel refuses the open.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PROBE, PROBE_PATH, PROBE_SECONDS = "wipefs", "/usr/sbin:/sbin:/usr/bin:/bin", 60
 
 
 class DeviceBusy(Exception):
-    """The device may not be overwritten. The message continues a sentence that begins with its name."""
+    """The device may not be overwritten. The message continues a sentence that begins with the device's name."""
 
 
 class OpenDevice(NamedTuple):
@@ -39,8 +39,10 @@ class OpenDevice(NamedTuple):
 
 @contextmanager
 def held(path: str, writable: bool = False) -> Iterator[OpenDevice]:
-    """Opens a block device exclusively, if nothing on it is in use or recognised. Follows a symbolic link. Writes
-    nothing. Raises DeviceBusy."""
+    """Opens a block device exclusively if nothing on it is in use or recognised by util-linux.
+
+    Follows a symbolic link. Writes nothing. Raises DeviceBusy.
+    """
     descriptor = _open(path, writable)
     try:
         _check(descriptor)
@@ -52,7 +54,7 @@ def held(path: str, writable: bool = False) -> Iterator[OpenDevice]:
 def _open(path: str, writable: bool) -> int:
     number = 0
     try:
-        # Before opening: that would rewind a tape, or wait for a pipe.
+        # Check before opening: an open would rewind a tape, or wait for the other end of a pipe.
         status = Path(path).stat()
         if not stat.S_ISBLK(status.st_mode):
             raise DeviceBusy("is not a block device")
@@ -76,8 +78,10 @@ def size_bytes(descriptor: int) -> int:
 
 
 def discard(descriptor: int, length: int) -> bool:
-    """Discards the device's first bytes, as if they had never been written. Returns False if it doesn't support
-    that."""
+    """Discards the device's first bytes, as if they had never been written.
+
+    Returns False if the device doesn't support that.
+    """
     try:
         fcntl.ioctl(descriptor, BLKDISCARD, struct.pack("QQ", 0, length))
     except OSError:
@@ -104,8 +108,9 @@ def _check(descriptor: int) -> None:
 
 
 def signatures(descriptor: int) -> list[str]:
-    """Returns the kinds of data on a device or in a file that util-linux recognises: file systems, partition tables,
-    members of LVM and RAID, swap, encrypted volumes. Raises DeviceBusy if it can't be probed."""
+    """Returns the kinds of data that util-linux recognises on a device or in a file: file systems, partition tables,
+    members of LVM and RAID, swap, encrypted volumes. Raises DeviceBusy if it can't be probed.
+    """
     program = shutil.which(PROBE) or shutil.which(PROBE, path=PROBE_PATH)
     if program is None:
         raise DeviceBusy(f"can't be probed without {PROBE}; on Debian, install the package util-linux")
@@ -125,7 +130,7 @@ def _block(number: int) -> Path:
 
 
 def _user(number: int) -> str | None:
-    """Describes who uses the device, as far as this process can see."""
+    """Describes the user of a device: a mount, swap, or a device built from it. None if this process sees none."""
     wanted = f"{os.major(number)}:{os.minor(number)}"
     for mount in mounts(ROOT):
         if mount.number == wanted:

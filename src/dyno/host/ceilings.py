@@ -1,6 +1,7 @@
-"""Ceilings of this machine, measured and cached: flushes of the disk, memory bandwidth, and computing of one core.
+"""Ceilings of this machine, measured and cached: flushes of the disk, memory bandwidth, and computing speed of a
+core.
 
-They are cached for each machine and file system, in a given directory. None means unknown.
+The cache is in a given directory, with a file for each machine and file system. None means unknown.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from dyno.host.filesystem import filesystem, flushes_ns, replace
 
 SECONDS = 20.0
 TRIAD_DOUBLES, TRIAD_BYTES = 8 << 20, 24
-"""Elements of each array, split among the threads: 192 MiB in all, more than caches hold. Bytes for each element."""
+"""Elements of each array, split among the threads: 192 MiB in total, more than caches hold. Bytes moved for each
+element.
+"""
 PRIMES = 64_000
 PROBED = "probed"
 NAMES = ("flushes_per_second", "memory_bytes_per_second", "core_bytes_per_second", "core_events_per_second", PROBED)
@@ -26,7 +29,7 @@ MOST = 1e18
 
 
 def probe(work: Path, seconds: float = SECONDS) -> dict[str, Any]:
-    """Measures for so long, a quarter of it for each figure.
+    """Measures the figures for `seconds` in total, a quarter for each of the first four.
 
     flushes_per_second        writes of 4 KiB in place, one after the other, each flushed (fdatasync), in `work`
     memory_bytes_per_second   the triad of STREAM, in as many threads as there are CPUs; 24 bytes for each element
@@ -70,7 +73,7 @@ def known(cache: Path, work: Path) -> dict[str, Any] | None:
 
 
 def _file(cache: Path, work: Path) -> Path:
-    """Hashes the machine and its file system, so that the name reveals neither."""
+    """Returns the file for a machine and file system. Its name is a hash, so that it reveals neither."""
     facts = filesystem(work)
     parts = [node(), *(str(facts.get(name)) for name in ("mount_point", "type", "device", "total_bytes"))]
     return cache / "ceilings" / f"{blake2s(chr(0).join(parts).encode(), digest_size=8).hexdigest()}.json"

@@ -1,8 +1,8 @@
-"""Control groups that limit the memory of processes, page cache included, by version 2 or 1 of the kernel's
+"""Control groups that limit the memory of processes, including page cache, by version 2 or 1 of the kernel's
 interface.
 
-Under both versions the kernel reclaims page cache before it kills anything: a group may read files larger than its
-limit, but may not allocate more. Pages that others brought into the page cache before don't count.
+Under both versions the kernel reclaims page cache before it kills a process, so a group may read files larger than
+its limit but may not allocate more memory. Pages that other processes brought into the page cache don't count.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 from dyno.host import trust
 from dyno.host.procfs import mounts, read_lines, read_text
 
-# Unusual, since groups with this prefix are removed after a killed run.
+# An unusual prefix, since groups with this prefix are removed after a killed run.
 PREFIX = "dyno-"
 PATIENCE_SECONDS = 5.0
 _PROCESSES = "cgroup.procs"
@@ -39,22 +39,22 @@ _FILES = {
         "events": "memory.events",
     },
 }
-"""Names of the files of each version."""
+"""Names of the kernel's files for each version."""
 
 
 class CannotConfine(Exception):
-    """No control group is available; says why, and what to do, in one line."""
+    """No control group is available. The message says why and what to do, in one line."""
 
 
 @dataclass(frozen=True)
 class ControlGroup:
-    """A control group of Dyno's. Children of its processes belong to it too."""
+    """A control group that Dyno created. Children of its processes belong to it too."""
 
     path: Path
     version: int
 
     def add(self, pid: int) -> None:
-        """Moves a process into the group. Memory that it has already stays counted in its old group."""
+        """Moves a process into the group. Memory that it already uses remains counted in its old group."""
         try:
             (self.path / _PROCESSES).write_text(str(pid))
         except OSError as error:
@@ -70,18 +70,19 @@ class ControlGroup:
 
     @property
     def peak_bytes(self) -> int | None:
-        """The most memory used so far; None if the kernel doesn't report it."""
+        """The most memory that the group has used; None if the kernel doesn't report it."""
         return self._number("peak")
 
     @property
     def weighed(self) -> bool:
-        """Whether the kernel weighs the group's CPU time as a whole against other groups, even those of idle
-        priority."""
+        """Whether the kernel weighs the group's CPU time as a whole against other groups. Even a group of processes
+        with idle priority then has a weight of its own.
+        """
         return (self.path / "cpu.weight").exists()
 
     @property
     def killed(self) -> bool:
-        """Whether the kernel killed one of the processes for exceeding the limit."""
+        """Whether the kernel killed a process of the group for exceeding the limit."""
         lines = read_lines(self.path / _FILES[self.version]["events"])
         events = dict(line.split()[:2] for line in lines if " " in line)
         return int(events.get("oom_kill", 0)) > 0
@@ -93,8 +94,11 @@ class ControlGroup:
 
 @contextmanager
 def confined(limit_bytes: int, record: Path) -> Iterator[ControlGroup]:
-    """Creates a group with that limit, and removes it at the end. The file `record` has its path meanwhile, so that
-    `clear` can remove the group of a killed run. Raises CannotConfine."""
+    """Creates a group with that limit, and removes it at the end.
+
+    Meanwhile the file `record` holds the group's path, so that `clear` can remove the group of a killed run. Raises
+    CannotConfine.
+    """
     group = _create(limit_bytes, record)
     try:
         yield group
@@ -104,13 +108,15 @@ def confined(limit_bytes: int, record: Path) -> Iterator[ControlGroup]:
 
 
 def check(limit_bytes: int, place: Path) -> None:
-    """Creates and removes an empty group, recorded in the directory `place`. Raises CannotConfine."""
+    """Checks that groups can be created, with an empty group recorded in the directory `place`.
+    Raises CannotConfine.
+    """
     with confined(limit_bytes, place / "tried.group"):
         pass
 
 
 def clear(place: Path) -> None:
-    """Kills and removes the groups recorded in the directory of a dead run."""
+    """Kills the processes of the groups recorded in the directory of a dead run, and removes the groups."""
     for record in place.glob("*.group"):
         path = Path((trust.read(record) or "").strip())
         if path.name.startswith(PREFIX) and (path / _PROCESSES).exists():
@@ -132,7 +138,7 @@ def _create(limit_bytes: int, record: Path) -> ControlGroup:
         try:
             (path / files["limit"]).write_text(str(limit_bytes))
             with suppress(OSError):
-                # No swapping, if the kernel accounts swap.
+                # Prevent swapping, if the kernel accounts for swap.
                 (path / files["swap"]).write_text(str(limit_bytes if version == 1 else 0))
             limit = group.limit_bytes
         except OSError as error:
@@ -145,13 +151,16 @@ def _create(limit_bytes: int, record: Path) -> ControlGroup:
 
 
 def _parents() -> Iterator[tuple[Path, int]]:
-    """Yields directories that may accept a new group, the most likely first, each with the version."""
+    """Yields directories that may accept a new group, the most likely first, each with its version
+    of the interface.
+    """
     own = [line.split(":", 2) for line in read_lines(Path("/proc/self/cgroup"))]
     for mount in mounts():
         point = Path(mount.point)
         if mount.type == "cgroup2":
             for group in (_below(point, path) for _, controllers, path in own if not controllers):
-                # A group with processes, such as ours, can't pass the controller on unless it is the uppermost.
+                # A group with processes, such as Dyno's own, can't pass the controller on to a child group unless it
+                # is the root.
                 for parent in (group, group.parent):
                     controllers = (read_text(parent / "cgroup.subtree_control") or "").split()
                     if parent.is_relative_to(point) and "memory" in controllers:
@@ -161,13 +170,15 @@ def _parents() -> Iterator[tuple[Path, int]]:
 
 
 def _below(mount: Path, path: str) -> Path:
-    """Returns the directory of a group. In a container, whose mount starts at its own group, that is the mount."""
+    """Returns the directory of a group. A container's mount may start at its own group; then it is
+    the mount itself.
+    """
     directory = mount / path.strip("/")
     return directory if ".." not in directory.parts and directory.is_dir() else mount
 
 
 def _remove(path: Path) -> None:
-    """Kills the group's processes, without which it can be removed."""
+    """Kills the group's processes and removes it. The kernel doesn't remove a group with processes."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while path.is_dir() and time.monotonic() < deadline:
         for pid in read_lines(path / _PROCESSES):

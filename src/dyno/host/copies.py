@@ -1,4 +1,6 @@
-"""Copies of sealed directories. Blocks are shared with the original if the file system can; holes stay holes."""
+"""Copies of sealed directories. They share blocks with the original if the file system supports it, and holes remain
+holes.
+"""
 
 from __future__ import annotations
 
@@ -15,20 +17,21 @@ from dyno.host.filesystem import size_on_disk
 _FICLONE = 0x40049409
 _CHUNK = 1 << 30
 SPARE_BYTES = 1 << 30
-"""Free space that copies must leave."""
+"""Free space that must remain after copying."""
 WRITABLE = 0o222
 
 
 def seal(source: Path, target: Path) -> bool:
-    """Moves a directory to a place from where it is only copied, and makes it read-only.
+    """Moves a directory to a place from where it is only copied, and makes its files read-only.
 
-    Returns False, and does nothing, if it has anything but files and directories or if there is no room for copies.
+    Returns False and does nothing if it contains anything but files and directories, or if there is no room for
+    copies.
     """
     paths = list(source.rglob("*"))
     is_plain = all(path.is_dir() or (path.is_file() and not path.is_symlink()) for path in paths)
     size = size_on_disk(paths) or 0
     target.parent.mkdir(parents=True, exist_ok=True)
-    # Twice: a trial's copy, and what the engine then writes of its own.
+    # Room for twice the size: a trial's copy, and the data that the engine then writes.
     if not is_plain or shutil.disk_usage(target.parent).free < 2 * size + SPARE_BYTES:
         return False
     for path in paths:
@@ -39,7 +42,7 @@ def seal(source: Path, target: Path) -> bool:
 
 
 def copy(source: Path, target: Path) -> None:
-    """Copies a sealed directory into an empty one. The copied files are writable."""
+    """Copies a sealed directory into an existing empty one, with writable files."""
     for path in sorted(source.rglob("*")):
         at = target / path.relative_to(source)
         if path.is_dir():
@@ -52,7 +55,7 @@ def copy(source: Path, target: Path) -> None:
 
 
 def _clone(source: int, target: int) -> bool:
-    """Shares the blocks. Returns False if the file system can't."""
+    """Shares the blocks of a file. Returns False if the file system doesn't support that."""
     if sys.platform == "linux":
         with suppress(OSError):
             fcntl.ioctl(target, _FICLONE, source)
@@ -61,7 +64,7 @@ def _clone(source: int, target: int) -> bool:
 
 
 def _copy_extents(source: int, target: int) -> None:
-    """Copies the data between holes, and the length."""
+    """Copies the data between holes, and the length of the file."""
     size, at = os.fstat(source).st_size, 0
     while at < size:
         try:
@@ -79,7 +82,7 @@ def _copy_extents(source: int, target: int) -> None:
 
 
 def _copy_bytes(source: int, target: int, at: int, count: int) -> int:
-    """Copies at most `count` bytes. Returns how many."""
+    """Copies at most `count` bytes. Returns the number of copied bytes."""
     try:
         if sys.platform != "linux":
             raise OSError(errno.ENOSYS, "")

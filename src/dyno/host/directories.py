@@ -1,4 +1,4 @@
-"""Directories for Dyno's cache and state. This module creates none."""
+"""Paths of Dyno's directories for cached data and state. This module creates no directories."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from contextlib import suppress
 from pathlib import Path
 
 HOMELESS = Path("/nonexistent")
-"""Debian's name for the home of a user without one."""
+"""Debian's home directory for users without one."""
 
 
 def cache() -> Path:
-    """Returns `dyno` in the user's cache directory, which is on a disk, unlike many a /tmp.
+    """Returns `dyno` in the user's cache directory, which is on a disk, unlike /tmp on many systems.
 
-    For root it is in /var/cache: servers that refuse to run as root can't enter root's home.
+    For root it is in /var/cache, since servers that refuse to run as root can't enter root's home.
     """
     return _directory("XDG_CACHE_HOME", Path("/var/cache"), ".cache")
 
 
 def state() -> Path:
-    """Returns `dyno` in the user's state directory, for data that may not be deleted like a cache."""
+    """Returns `dyno` in the user's state directory, for data that must survive the deletion of a cache."""
     return _directory("XDG_STATE_HOME", Path("/var/lib"), ".local/state")
 
 
@@ -35,6 +35,6 @@ def _directory(variable: str, of_root: Path, below_home: str) -> Path:
 
 
 def trouble(error: OSError) -> str:
-    """Returns the system's message for an error, with the name of the file if it has one."""
+    """Returns the system's message for an error, preceded by the name of the file (if any)."""
     message = error.strerror or str(error)
     return f"{error.filename}: {message}" if error.filename else message

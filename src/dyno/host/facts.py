@@ -1,7 +1,7 @@
-"""Facts about the machine, as plain JSON data: recorded in every run file, shown by `dyno doctor`.
+"""Facts about the machine, as plain JSON data. Every run file records them, and `dyno doctor` shows them.
 
-`dyno.stats.machine` says what they mean for a measurement. None means unknown. No fact may name the machine or its
-users. No file of /proc or /sys has to exist, and none may make this module raise.
+`dyno.stats.machine` explains what they mean for a measurement. None means unknown. No fact may identify the machine
+or its users. Every file in /proc or /sys may be missing or malformed, and this module must not raise for that.
 """
 
 from __future__ import annotations
@@ -68,9 +68,10 @@ def facts(work: Path, *, root: Path = ROOT) -> dict[str, Any]:
 def pressure(
     seconds: float, *, root: Path = ROOT, sleep: Callable[[float], None] = time.sleep
 ) -> dict[str, float | int | None]:
-    """Measures for so many seconds what others take from this machine: steal, CPU time, and swapping.
+    """Measures for `seconds` how much of this machine other programs take: steal, CPU time, and swapping.
 
-    `others_busy_percent` is of all cores together, without this process (but with its running children).
+    `others_busy_percent` is a share of all cores together. This process and its running children don't count as
+    others.
     """
     before, own_before, swap_before = Ticks.read(root), _own_ticks(root), swapped(root)
     sleep(seconds)
@@ -92,7 +93,9 @@ def pressure(
 
 
 def clock_cost_ns(*, batches: int = 21, calls: int = 2000) -> int:
-    """Returns the cost of a call of `time.perf_counter_ns` in Python: the median over batches, with the loop."""
+    """Returns the cost of a call of `time.perf_counter_ns` in Python: the median over batches, loop overhead
+    included.
+    """
     clock = time.perf_counter_ns
     costs = []
     for _ in range(batches):
@@ -148,14 +151,14 @@ def _turbo(cpus: Path) -> bool | None:
 
 
 def _virtualised(root: Path, info: dict[str, str]) -> bool | None:
-    """Returns whether this is a virtual machine. Only x86 has a processor flag for that."""
+    """Returns whether this is a virtual machine, or None if unknown. Only x86 has a processor flag for it."""
     if "flags" in info:
         return "hypervisor" in info["flags"].split()
     return True if read_text(root / "sys/hypervisor/type") else None
 
 
 def _memory_limit(root: Path, total: int | None) -> int | None:
-    """Returns the tightest control group's limit. Without one, version 1 has a huge number."""
+    """Returns the tightest limit of all control groups, or None. Version 1 reports a huge number for no limit."""
     limits = []
     for group in groups(root, "memory"):
         limit = to_int(read_text(group / "memory.max") or read_text(group / "memory.limit_in_bytes"))
@@ -185,7 +188,7 @@ def _load(root: Path) -> dict[str, float | None]:
 
 
 def _psi(root: Path) -> dict[str, dict[str, float | None]] | None:
-    """Returns pressure stall information: the share of the last 10 s in which some tasks, or all, waited."""
+    """Returns pressure stall information: the share of the last 10 s in which some or all tasks waited."""
     stalls: dict[str, dict[str, float | None]] = {}
     for what in ("cpu", "memory", "io"):
         lines = read_lines(root / "proc/pressure" / what)
@@ -196,13 +199,13 @@ def _psi(root: Path) -> dict[str, dict[str, float | None]] | None:
 
 
 def _percent(part: int, total: int) -> float | None:
-    # The counters are read at different moments, and some may run backwards.
+    # The counters are read at different moments, and some may run backwards, so limit the result to 0 to 100 %.
     return round(100 * min(max(0, part) / total, 1), 2) if total > 0 else None
 
 
 def _own_ticks(root: Path) -> int | None:
-    """Returns this process's CPU time in the ticks of /proc/stat."""
-    # The program's name is in parentheses and may contain anything, even a parenthesis.
+    """Returns the CPU time of this process in the ticks of /proc/stat."""
+    # Skip the program's name, which is in parentheses and may itself contain parentheses.
     words = (read_text(root / "proc/self/stat") or "").rpartition(")")[2].split()
     own = [n for n in map(to_int, words[11:13]) if n is not None]
     return sum(own) if len(own) == 2 else None
@@ -218,7 +221,7 @@ def _os_name(root: Path) -> str | None:
 
 def _libc() -> str | None:
     try:
-        # The version in use; platform.libc_ver() has the oldest that the interpreter accepts.
+        # Prefer the version in use: platform.libc_ver() returns the oldest one that the interpreter accepts.
         name = os.confstr("CS_GNU_LIBC_VERSION")
     except (AttributeError, OSError, ValueError):
         name = None

@@ -1,7 +1,7 @@
-"""File systems and files: facts about the one that holds the engines' data, flush times, sizes, and atomic writes.
+"""File systems and files: facts about the file system of the engines' data, flush times, sizes, and atomic writes.
 
-`dyno.stats.machine` says what the facts mean for a measurement. No fact may name a server or a user: no address, no
-exported path, no name.
+`dyno.stats.machine` explains what the facts mean for a measurement. No fact may identify a server or a user, so
+addresses, exported paths and names are left out.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _PRIVATE_OPTIONS = frozenset((
 
 
 def filesystem(work: Path, *, root: Path = ROOT) -> dict[str, Any]:
-    """Returns facts about the file system of an existing directory; None means unknown. Writes nothing."""
+    """Returns facts about the file system of an existing directory. None means unknown. Writes nothing."""
     work = Path(os.path.realpath(work))
     mount = _mount_of(work, root)
     block = _block_device(mount, root) if mount else None
@@ -60,9 +60,9 @@ def filesystem(work: Path, *, root: Path = ROOT) -> dict[str, Any]:
 
 
 def fsync_ns(work: Path, *, times: int = 20, limit_ns: int = 1_000_000_000) -> int | None:
-    """Returns the median time of a 4 kB write in place with its fdatasync; None if `work` is not writable.
+    """Returns the median time of a 4 KiB write in place with its fdatasync; None if `work` is not writable.
 
-    Stops early after `limit_ns`, so that a slow device takes a second and not a minute.
+    Stops after `limit_ns`, so that a slow device takes a second rather than a minute.
     """
     from statistics import median
 
@@ -71,18 +71,20 @@ def fsync_ns(work: Path, *, times: int = 20, limit_ns: int = 1_000_000_000) -> i
 
 
 def flushes_ns(work: Path, *, limit_ns: int, times: int | None = None) -> list[int] | None:
-    """Times 4 kB writes in place, each with its fdatasync, one after the other until `limit_ns` is over. Returns None
-    if `work` is not writable. Removes its file."""
+    """Times 4 KiB writes in place, each with its fdatasync, one after the other until `limit_ns` is over.
+
+    Returns None if `work` is not writable. Removes its file at the end.
+    """
     from tempfile import NamedTemporaryFile
 
     sync: Callable[[int], None] = getattr(os, "fdatasync", os.fsync)
     times_ns: list[int] = []
     spent = 0
     try:
-        # Btrfs flushes nothing for a file without a name, so this one has a name.
+        # Use a named file: Btrfs flushes nothing for a file without a name.
         with NamedTemporaryFile(dir=work, prefix=".dyno-fsync-", buffering=0) as file:
             descriptor = file.fileno()
-            # Allocate and journal the space first, so that only the flush is timed.
+            # Allocate and journal the space first, so that only writes in place are timed.
             os.pwrite(descriptor, os.urandom(4096), 0)
             os.fsync(descriptor)
             while spent < limit_ns and (times is None or len(times_ns) < times):
@@ -98,7 +100,7 @@ def flushes_ns(work: Path, *, limit_ns: int, times: int | None = None) -> list[i
 
 
 def nearest_existing(path: Path) -> Path:
-    """Returns the path, absolute and without symbolic links, or its nearest parent that exists."""
+    """Returns the absolute path without symbolic links; if it doesn't exist, its nearest parent that exists."""
     path = Path(os.path.realpath(path))
     for candidate in (path, *path.parents):
         try:
@@ -111,14 +113,14 @@ def nearest_existing(path: Path) -> Path:
 
 def _mount_of(path: Path, root: Path) -> Mount | None:
     above = [mount for mount in mounts(root) if path.is_relative_to(mount.point)]
-    # The last one of the longest: of two mounts at one point, the later hides the earlier.
+    # Choose the longest mount point, and the last mount there: a later mount hides an earlier one at the same point.
     return max(reversed(above), key=lambda mount: len(mount.point), default=None)
 
 
 def block_directories(number: str, source: str | None, root: Path) -> list[Path]:
-    """Returns where a block device may be under /sys, by its number and by what is mounted.
+    """Returns possible directories of a block device under /sys, by the device's number and by the mounted source.
 
-    Btrfs has a number that is no device's, and /dev/mapper holds links to dm-N.
+    Btrfs reports a number that belongs to no device, and /dev/mapper holds links to dm-N.
     """
     candidates = [root / "sys/dev/block" / number]
     if source is not None and source.startswith("/dev/"):
@@ -127,7 +129,9 @@ def block_directories(number: str, source: str | None, root: Path) -> list[Path]
 
 
 def _block_device(mount: Mount, root: Path) -> Path | None:
-    """Returns the directory with the `queue` of the mount's disk under /sys. That of a partition is its disk's."""
+    """Returns the directory under /sys that holds the `queue` of the mount's disk. A partition uses
+    that of its disk.
+    """
     for candidate in block_directories(mount.number, mount.source, root):
         device = Path(os.path.realpath(candidate))
         for directory in (device, device.parent):
@@ -137,7 +141,9 @@ def _block_device(mount: Mount, root: Path) -> Path | None:
 
 
 def _ram_backed(mount: Mount, block: Path | None, root: Path) -> bool | None:
-    """Returns None if unknown: the store below an overlay or a user-space file system is hidden."""
+    """Returns whether the data is in memory, or None if unknown: overlays and user-space file systems hide their
+    store.
+    """
     if mount.type in _RAM_TYPES:
         return True
     if block is None:
@@ -150,7 +156,9 @@ def _ram_backed(mount: Mount, block: Path | None, root: Path) -> bool | None:
 
 
 def _device_name(source: str) -> str | None:
-    """Returns what is mounted, unless that names a server or a user: host:/export, //host/share, user@host."""
+    """Returns the mounted source, or None if it identifies a server or a user: host:/export,
+    //host/share, user@host.
+    """
     return None if re.search(r"[:@]|^//", source) and not source.startswith("/dev/") else source
 
 
@@ -160,31 +168,32 @@ def _is_public(option: str) -> bool:
 
 
 def size_on_disk(files: Iterable[Path]) -> int | None:
-    """Returns the allocated blocks in bytes, which a sparse or preallocated file's length is not. None without
-    files."""
+    """Returns the allocated bytes of files, which differ from their lengths if they are sparse or preallocated.
+    Returns None without files.
+    """
     total = None
     for path in files:
         try:
             total = (total or 0) + path.stat().st_blocks * BLOCK_BYTES
         except FileNotFoundError:
-            # An engine's compaction may remove files meanwhile.
+            # An engine's compaction may have removed the file in the meantime.
             continue
     return total
 
 
 def files(*directories: Path) -> list[Path]:
-    """Lists the files below directories that may be missing or change meanwhile."""
-    # Path.rglob raises if a directory vanishes meanwhile.
+    """Lists the files below directories, which may be missing or change during the call."""
+    # Use os.walk, since Path.rglob raises if a directory vanishes.
     return [Path(at, name) for directory in directories for at, _, names in os.walk(directory) for name in names]
 
 
 def replace(path: Path, content: bytes) -> None:
-    """Writes a file so that it has either its old or its new content, however the process ends.
+    """Writes a file atomically: it has either its old or its new content, however the process ends.
 
-    `path` must not be a symbolic link. Raises OSError, and then leaves no temporary file.
+    `path` must not be a symbolic link. Raises OSError, and leaves no temporary file then.
     """
     part = path.with_name(f".dyno-{os.getpid()}.part")
-    # Opening an existing symbolic link of that name would write to its target.
+    # If a symbolic link of that name exists, remove it: opening it would write to its target.
     part.unlink(missing_ok=True)
     try:
         with part.open("xb") as file:

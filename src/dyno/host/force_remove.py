@@ -1,6 +1,6 @@
 """Removes a directory of Dyno's despite missing permissions, immutable files, or file systems mounted in it.
 
-Files on a mounted file system are never touched.
+It never touches files on a mounted file system.
 """
 
 from __future__ import annotations
@@ -18,15 +18,18 @@ from pathlib import Path
 from dyno.host.procfs import mounts
 
 _GETFLAGS, _SETFLAGS = 0x80086601, 0x40086602
-"""FS_IOC_GETFLAGS and FS_IOC_SETFLAGS of ioctl_iflags(2), on machines whose long has 8 bytes."""
+"""FS_IOC_GETFLAGS and FS_IOC_SETFLAGS of ioctl_iflags(2), for machines on which a long has 8 bytes."""
 _UNREMOVABLE = 0x10 | 0x20
-"""FS_IMMUTABLE_FL and FS_APPEND_FL: nobody can remove such a file."""
+"""FS_IMMUTABLE_FL and FS_APPEND_FL. While one of them is set, not even root can remove the file."""
 _MNT_DETACH, _UMOUNT_NOFOLLOW = 2, 8
 
 
 def remove(path: Path) -> str | None:
-    """Removes a directory with all that is in it. Returns None if it is gone or did not exist; otherwise why it is
-    still there and what would remove it, in one line."""
+    """Removes a directory with all its contents.
+
+    Returns None if it is gone or did not exist. Otherwise returns why it still exists and how to remove it, in one
+    line.
+    """
     if not os.path.lexists(path):
         return None
     if left := unmount(path):
@@ -52,17 +55,19 @@ def remove(path: Path) -> str | None:
 
 
 def unmount(path: Path) -> list[Path]:
-    """Unmounts the file systems mounted at a directory or below it, the latest first. Returns those that are still
-    mounted, because this process may not unmount them."""
+    """Unmounts the file systems mounted at a directory or below it, the latest first.
+
+    Returns the mount points that remain because this process may not unmount them.
+    """
     mounted = _mounted(path)
     for point in reversed(mounted):
-        # Detaches at once, even if the file system is in use.
+        # MNT_DETACH unmounts at once, even if the file system is in use.
         ctypes.CDLL(None).umount2(os.fsencode(point), _MNT_DETACH | _UMOUNT_NOFOLLOW)
     return _mounted(path) if mounted else []
 
 
 def _mounted(path: Path) -> list[Path]:
-    """Returns the mount points at a directory or below it, in the order of their mounting. Linux only."""
+    """Returns the mount points at a directory or below it, in mount order. Linux only."""
     if sys.platform != "linux":
         return []
     top = Path(os.path.realpath(path.parent), path.name)
@@ -71,7 +76,7 @@ def _mounted(path: Path) -> list[Path]:
 
 
 def _make_removable(path: Path) -> None:
-    """Gives the owner all rights to a directory, and clears flags that forbid removal."""
+    """Gives the owner all rights to a directory, and clears flags that prevent the removal of a file or directory."""
     with suppress(OSError):
         mode = path.lstat().st_mode
         if stat.S_ISDIR(mode) or stat.S_ISREG(mode):

@@ -1,4 +1,6 @@
-"""How Dyno was installed, the command that adds Python packages there, and versions of packages. Installs nothing."""
+"""Dyno's installation: its kind, the command that adds Python packages to it, and versions of packages. Installs
+nothing.
+"""
 
 from __future__ import annotations
 
@@ -15,27 +17,30 @@ from pathlib import Path
 
 DISTRIBUTION = "dyno-bench"
 UV_TOOL, PIPX, UV, VENV, SYSTEM, MANAGED = "uv tool", "pipx", "uv", "venv", "system", "managed"
-"""Installed by `uv tool install`; by pipx; into an environment of uv, which has no pip; into another environment;
-into the system's Python; into a system's Python whose distributor forbids pip."""
+"""Kinds of installation: by `uv tool install`; by pipx; in an environment of uv, which has no pip; in another
+environment; in the system's Python; in a system's Python whose distributor forbids pip.
+"""
 _RECEIPT, _METADATA, _CONFIG, _FORBIDS = (
     *("uv-receipt.toml", "pipx_metadata.json", "pyvenv.cfg"),
     "EXTERNALLY-MANAGED",
 )
 _SOURCES = ("path", "directory", "editable", "url", "git")
-"""Keys of uv's receipt for packages that are not from a registry."""
+"""Keys in uv's receipt for packages that don't come from a registry."""
 
 
 def version(distribution: str) -> str:
     """Returns the version of an installed package: '2.1.0'. Raises ModuleNotFoundError."""
-    # Imports the standard library's mail and archive modules, so only here.
+    # Import here: importlib.metadata is slow, since it imports the standard library's mail and archive modules.
     from importlib.metadata import version as installed_version
 
     return installed_version(distribution)
 
 
 def how(prefix: Path, library: Path) -> str:
-    """Returns one of the constants above, by what the installer left in the environment `prefix`. `library` has
-    Python's own modules."""
+    """Returns the kind of installation, by the files that the installer left in the environment `prefix`.
+
+    `library`: directory of Python's standard library.
+    """
     if (prefix / _RECEIPT).is_file():
         return UV_TOOL
     if (prefix / _METADATA).is_file():
@@ -47,15 +52,17 @@ def how(prefix: Path, library: Path) -> str:
 
 
 def command(requirements: Sequence[str], prefix: Path | None = None, library: Path | None = None) -> str:
-    """Returns the command that adds packages to Dyno's environment: `pip install lmdb`, `pipx inject dyno-bench
-    lmdb`."""
+    """Returns the command that adds packages to Dyno's environment.
+
+    Examples: `pip install lmdb`, `pipx inject dyno-bench lmdb`.
+    """
     prefix = prefix or Path(sys.prefix)
     kind = how(prefix, library or Path(sysconfig.get_path("stdlib")))
     if kind in (UV_TOOL, PIPX):
         requirements = [each for one in requirements for each in _expanded(one)]
     words = " ".join(map(shlex.quote, dict.fromkeys(requirements)))
     if kind == UV_TOOL:
-        # uv removes earlier additions that are not repeated.
+        # Repeat earlier additions, since uv removes those that the command doesn't name.
         main, others = _receipt(prefix)
         additions = " ".join(f"--with {shlex.quote(each)}" for each in dict.fromkeys([*others, *requirements]))
         return f"uv tool install {additions} {shlex.quote(main)}"
@@ -65,7 +72,7 @@ def command(requirements: Sequence[str], prefix: Path | None = None, library: Pa
         return f"uv pip install --python {shlex.quote(str(prefix))} {words}"
     if kind == MANAGED:
         return f"python3 -m venv ~/dyno && ~/dyno/bin/pip install {DISTRIBUTION} {words}"
-    # By its path if the shell would take another pip.
+    # Use pip's path if the shell would run another pip.
     own, on_path = prefix / "bin" / "pip", shutil.which("pip")
     same = on_path is not None and Path(on_path).parent.resolve() == own.parent.resolve()
     return f"{'pip' if same or not own.exists() else shlex.quote(str(own))} install {words}"
@@ -78,10 +85,10 @@ def extra(name: str) -> str:
 
 
 def excluded(modules: Sequence[str], requirements: Sequence[str], version: str) -> str | None:
-    """Returns the first requirement for one of the modules whose marker excludes Python `version`."""
+    """Returns the first requirement for one of `modules` whose marker excludes Python `version`, or None."""
     for requirement in requirements:
         if ";" in requirement:
-            # Slow to import, and few requirements have a marker.
+            # Import here: it is slow, and few requirements have a marker.
             from packaging.requirements import Requirement
 
             parsed = Requirement(requirement)
@@ -91,17 +98,17 @@ def excluded(modules: Sequence[str], requirements: Sequence[str], version: str) 
 
 
 def apart() -> bool:
-    """Returns whether a tool manages Dyno's environment, and removes what others install there."""
+    """Returns whether uv or pipx manages Dyno's environment. These tools remove packages that pip installs there."""
     return how(Path(sys.prefix), Path(sysconfig.get_path("stdlib"))) in (UV_TOOL, PIPX)
 
 
 def _expanded(requirement: str) -> list[str]:
-    """Returns the packages of one of Dyno's extras: these tools ignore a request to add Dyno itself."""
+    """Expands one of Dyno's extras to its packages, since uv and pipx ignore a request to add Dyno itself."""
     match = re.fullmatch(rf"{DISTRIBUTION}\[([\w-]+)\]", requirement)
     if match is None:
         return [requirement]
     marker = re.compile(rf"""extra\s*==\s*["']{match[1]}["']""")
-    # Slow to import, and rarely needed.
+    # Import here: it is slow and rarely needed.
     from importlib.metadata import requires
 
     with suppress(ModuleNotFoundError):
@@ -111,7 +118,7 @@ def _expanded(requirement: str) -> list[str]:
 
 
 def _receipt(prefix: Path) -> tuple[str, list[str]]:
-    """Returns what Dyno was installed from, and its additions, by uv's receipt."""
+    """Returns the source that Dyno was installed from and its additional packages, by uv's receipt."""
     if sys.version_info >= (3, 11):
         import tomllib
     else:
@@ -129,7 +136,7 @@ def _receipt(prefix: Path) -> tuple[str, list[str]]:
 
 
 def _pipx_name(prefix: Path) -> str:
-    """Returns pipx's name for Dyno's environment."""
+    """Returns pipx's name of Dyno's environment."""
     with suppress(ValueError, KeyError, TypeError):
         package = json.loads(_text(prefix / _METADATA))["main_package"]
         return shlex.quote(f"{package['package']}{package.get('suffix') or ''}")

@@ -16,7 +16,7 @@ from pathlib import Path
 from dyno.host import directories
 
 MARK = "dyno-installed"
-"""File in a completely installed environment."""
+"""File that marks a completely installed environment."""
 FIND_MISSING = """
 import importlib.util, json, sys
 def importable(module):
@@ -36,8 +36,9 @@ START = "; ".join(
         "runpy.run_module(sys.argv[0], run_name='__main__', alter_sys=True)",
     )
 )
-"""Code that runs a module of this Dyno. Removes its path again, since modules next to Dyno may suit only this
-interpreter."""
+"""Code that runs a module of this Dyno. It removes Dyno's path after the import of Dyno, since other modules in that
+directory may work only with this interpreter.
+"""
 
 
 def home(engine: str, version: str) -> Path:
@@ -46,7 +47,7 @@ def home(engine: str, version: str) -> Path:
 
 
 def interpreter(engine: str, version: str) -> Path | None:
-    """Returns the environment's Python; None if it isn't installed, or if the Python it links to is gone."""
+    """Returns the environment's Python, or None if it isn't installed or links to a Python that is gone."""
     environment = home(engine, version)
     python = environment / "bin" / "python"
     with suppress(OSError):
@@ -55,15 +56,17 @@ def interpreter(engine: str, version: str) -> Path | None:
 
 
 def words(python: str, module: str, *options: str) -> list[str]:
-    """Returns the command by which `python` runs a module of this Dyno, rather than of the Dyno that installed its
-    environment, which may be another version or gone."""
+    """Returns the command that makes `python` run a module of this Dyno.
+
+    The Dyno that installed the environment may be another version, or gone.
+    """
     if python == sys.executable:
         return [python, *options, "-m", module]
     return [python, *options, "-c", START, str(Path(__file__).parents[2]), module]
 
 
 def missing(modules: tuple[str, ...], python: Path | None = None) -> tuple[str, ...]:
-    """Returns the modules that `python` (None: this interpreter) can't import, without importing them."""
+    """Returns the modules that `python` can't import, without importing them. None: this interpreter."""
     if python is None:
         return tuple(module for module in modules if not _importable(module))
     return _missing(modules, python)
@@ -71,7 +74,7 @@ def missing(modules: tuple[str, ...], python: Path | None = None) -> tuple[str, 
 
 @cache
 def _missing(modules: tuple[str, ...], python: Path) -> tuple[str, ...]:
-    # Starting an interpreter would take most of the time of `dyno list`: look where pip installs first.
+    # Look in site-packages first: starting an interpreter would take most of the time of `dyno list`.
     if all(_installed(module, python.parents[1]) for module in modules):
         return ()
     done = subprocess.run([python, "-c", FIND_MISSING, *modules], capture_output=True, text=True)
@@ -86,7 +89,7 @@ def look_again() -> None:
 
 
 def _installed(module: str, environment: Path) -> bool:
-    """Returns whether the environment's site-packages have the module."""
+    """Returns whether the module is in the environment's site-packages."""
     directories: Iterable[str] | None = [str(place) for place in environment.glob("lib/python*/site-packages")]
     parts = module.split(".")
     for depth in range(1, len(parts) + 1):
@@ -101,13 +104,15 @@ def _importable(module: str) -> bool:
     try:
         _find(module)
     except Exception:
-        # Finding a submodule imports its package, which may raise anything.
+        # Finding a submodule imports its package, which may raise any exception.
         return False
     return True
 
 
 @cache
 def _find(module: str) -> None:
-    """Raises ModuleNotFoundError. Errors aren't cached: a running notebook may install the module at any time."""
+    """Raises ModuleNotFoundError. Failures aren't cached: the user of a running notebook may install the module at
+    any time.
+    """
     if importlib.util.find_spec(module) is None:
         raise ModuleNotFoundError(module)

@@ -1,6 +1,6 @@
 """Keeps cores awake: a process of idle priority on each core computes whenever nothing else does.
 
-An idle core is put to sleep, and waking it takes time, see `dyno.host.wakeups`. Linux only.
+An idle core goes to sleep, and waking it takes time (see `dyno.host.wakeups`). Linux only.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _AUTOGROUP, _TRIES, _PATIENCE_SECONDS = Path("/proc/self/autogroup"), 50, 0.1
 
 
 class CannotKeepAwake(Exception):
-    """Cores can't be kept awake, or no longer are; says why in one line."""
+    """Cores can't be kept awake, or no longer are. The message says why in one line."""
 
 
 def cores() -> list[int]:
@@ -35,7 +35,7 @@ def cores() -> list[int]:
 
 
 def check(root: Path = ROOT) -> None:
-    """Raises CannotKeepAwake if it is impossible, or would harm what is measured."""
+    """Raises CannotKeepAwake if cores can't be kept awake, or if that would distort measurements."""
     if sys.platform != "linux":
         raise CannotKeepAwake("only Linux has processes of idle priority")
     quota, count = quota_cores(root), len(cores())
@@ -53,7 +53,7 @@ class Keeper:
         self._process, self._wanted = process, wanted
 
     def pids(self) -> list[int]:
-        """Returns the processes that still keep a core awake."""
+        """Returns the ids of the processes that still keep a core awake."""
         with suppress(psutil.Error):
             children = psutil.Process(self._process.pid).children()
             return [child.pid for child in children if child.status() != psutil.STATUS_ZOMBIE]
@@ -83,7 +83,10 @@ class Keeper:
 
 @contextmanager
 def kept() -> Iterator[Keeper]:
-    """Keeps all cores of this process awake in the block, even if the process is killed. Raises CannotKeepAwake."""
+    """Keeps all cores of this process awake in the block.
+
+    If this process is killed, the processes that keep them awake end too. Raises CannotKeepAwake.
+    """
     check()
     keeper = _start()
     try:
@@ -96,7 +99,7 @@ def _start() -> Keeper:
     own = cores()
     process = subprocess.Popen(
         [sys.executable, "-m", MODULE, str(os.getpid()), *map(str, own)],
-        # A directory without modules that could be imported by accident.
+        # Use a directory without modules that the child could import by accident.
         cwd="/",
         env=environment(),
         stdin=subprocess.DEVNULL,
@@ -137,7 +140,7 @@ def spinner(core: int) -> int:
 
 
 def _spin() -> None:
-    """Never returns. The native loop leaves most of the core's units to its other hardware thread."""
+    """Spins without end. The native loop leaves most of the core's units to its other hardware thread."""
     try:
         import dyno._native
     except ImportError:
@@ -155,15 +158,18 @@ def end(pids: Iterable[int]) -> None:
 
 
 def _step_back() -> None:
-    """Gives this session, which has nothing else in it, the least weight. Idle priority counts only within a session
-    if the kernel weighs sessions against each other (autogroup, see sched(7)). Raises OSError."""
+    """Gives this session, which contains only these processes, the least weight.
+
+    If the kernel weighs sessions against each other (autogroup, see sched(7)), idle priority counts only within a
+    session. Raises OSError.
+    """
     for left in reversed(range(_TRIES)):
         try:
             _AUTOGROUP.write_text("19")
         except FileNotFoundError:
             return
         except BlockingIOError:
-            # The kernel allows one change of any session in a tenth of a second.
+            # The kernel allows only one such change in a tenth of a second, for all sessions together.
             if not left:
                 raise
             time.sleep(_PATIENCE_SECONDS)
@@ -172,7 +178,7 @@ def _step_back() -> None:
 
 
 def main(words: Sequence[str]) -> None:
-    """Parent of the processes: keeps them until its own parent dies, it is terminated, or one of them ends."""
+    """Runs the parent of the processes until its own parent dies, it is terminated, or one of the processes ends."""
     parent, *own = map(int, words)
     die_with_parent(parent)
     pids: list[int] = []

@@ -1,7 +1,7 @@
-"""Drops files from the kernel's page cache, and measures how much of them is left there.
+"""Drops files from the kernel's page cache, and measures how much of them is in it.
 
-Never call it inside a timed region. Linux only. No call sees what is cached elsewhere: by ZFS's ARC, a server, a
-hypervisor or the device itself.
+Never call its functions inside a timed region. Linux only. It knows nothing of other caches: ZFS's ARC, or those of a
+server, a hypervisor or the device itself.
 
 Sources: mincore(2), posix_fadvise(2), lseek(2); cachestat in the kernel's mm/filemap.c; drop_caches in its
 Documentation/admin-guide/sysctl/vm.rst.
@@ -23,25 +23,25 @@ from pathlib import Path
 DROP_CACHES = Path("/proc/sys/vm/drop_caches")
 
 _PAGE_BYTES = mmap.PAGESIZE
-# Files are mapped in pieces: a trial may have a memory limit, which counts mappings too.
+# Map files in pieces: a trial may have a memory limit, which counts mappings too.
 _PIECE_BYTES = 1 << 26
-# mincore defines only the lowest bit of each page's byte.
+# mincore defines only the lowest bit of each page's byte: 1 for a resident page.
 _EVEN = bytes(range(0, 256, 2))
 _SYS_CACHESTAT = 451
 
 
 @dataclass(frozen=True)
 class Residency:
-    """Sizes of files, and of their part in the page cache, in whole pages."""
+    """Sizes of files and of their parts in the page cache, in whole pages."""
 
     file_bytes: int
-    """Data of all files without holes, since a sparse file's length would make its residency look small."""
+    """Size of the data without holes, since a sparse file's length would make its residency look small."""
     resident_bytes: int | None
-    """Part in the page cache; None if unknown for one of the files."""
+    """Size of the parts in the page cache; None if unknown for one of the files."""
 
     @property
     def percent(self) -> float | None:
-        """0 to 100; None if unknown, or without data."""
+        """Residency from 0 to 100; None if unknown, or without data."""
         if self.resident_bytes is None or not self.file_bytes:
             return None
         return 100 * self.resident_bytes / self.file_bytes
@@ -50,8 +50,8 @@ class Residency:
 def residency(files: Iterable[Path]) -> Residency:
     """Measures how much of the files is in the page cache, without reading them.
 
-    A file with several names counts once. Files that are missing, empty or not regular count nothing. The result is
-    unknown if a file can't be opened, or is neither the user's own nor writable. Takes about 20 ms per GB.
+    A file with several names counts once. Files that are missing, empty or not regular don't count. The result is
+    unknown if a file can't be opened, or if it is neither the user's own nor writable. Takes about 20 ms per GB.
     """
     file_bytes = 0
     resident: int | None = 0
@@ -65,20 +65,22 @@ def residency(files: Iterable[Path]) -> Residency:
         file_bytes += sum(_in_pages(length) for _, length in extents)
         cached = _by_mincore(fd, extents)
         if cached is None:
-            # A zero of cachestat proves nothing: on an overlay (a container's root) it looks at the wrong inode.
+            # If cachestat returns 0, the residency is unknown: on an overlay (a container's root) it looks at the
+            # wrong inode.
             cached = _by_cachestat(fd, extents) or None
         resident = None if resident is None or cached is None else resident + cached
     return Residency(file_bytes, resident)
 
 
 def evict(files: Iterable[Path], *, drop: Path | None = DROP_CACHES) -> str:
-    """Flushes files and asks the kernel to drop them. Returns how: 'files', 'files+drop_caches', or 'none' (not
-    Linux).
+    """Flushes files and asks the kernel to drop them from the page cache.
 
-    If `drop` may be written, all caches of the machine are dropped too: no call for a file reaches those of
-    directories and of the file system's own structures. Pages that a process has mapped stay, and so does all of
-    tmpfs; files that can't be opened are skipped. Only `residency` shows the effect. Raises OSError if a flush fails,
-    which loses data.
+    Returns the method: 'files', 'files+drop_caches', or 'none' (not Linux). If `drop` is writable, all caches of the
+    machine are dropped too, since no call for a file reaches the caches of directories and of the file system's own
+    structures.
+
+    Pages that a process has mapped stay, as do all pages of tmpfs. Files that can't be opened are skipped. Only
+    `residency` shows the effect. Raises OSError if a flush fails, which loses data.
     """
     if sys.platform != "linux":
         return "none"
@@ -94,7 +96,7 @@ def evict(files: Iterable[Path], *, drop: Path | None = DROP_CACHES) -> str:
     if drop is None:
         return "files"
     try:
-        # Not Path.write_text, which would create a missing file.
+        # Path.write_text would create a missing file.
         fd = os.open(drop, os.O_WRONLY)
         try:
             os.write(fd, b"3\n")
@@ -106,13 +108,15 @@ def evict(files: Iterable[Path], *, drop: Path | None = DROP_CACHES) -> str:
 
 
 def _open_each(files: Iterable[Path]) -> Iterator[tuple[int | None, int]]:
-    """Yields an open descriptor (None if it can't be opened) and the length of each regular file."""
+    """Yields an open descriptor and the length of each regular file. The descriptor is None if the file can't be
+    opened.
+    """
     seen = set()
     for file in files:
         size = 0
         try:
             status = file.stat()
-            # Before opening: a pipe would block, and opening a device may have effects.
+            # Check before opening: a pipe would block, and opening a device may have effects.
             if not stat.S_ISREG(status.st_mode) or (status.st_dev, status.st_ino) in seen:
                 continue
             seen.add((status.st_dev, status.st_ino))
@@ -147,9 +151,9 @@ def _data(fd: int, size: int) -> Iterator[tuple[int, int]]:
 
 
 def _by_mincore(fd: int, extents: Sequence[tuple[int, int]]) -> int | None:
-    """Returns the bytes in the page cache, in whole pages; None if the kernel refuses.
+    """Returns the size of the resident pages; None if the kernel refuses.
 
-    mincore looks at the pages that a reader would get, whatever is stacked below the file.
+    mincore reports on the pages that a reader would get, even on stacked file systems.
     """
     # Since Linux 5.2, mincore reports every page of other users' files as resident.
     owned = os.fstat(fd).st_uid == os.geteuid()
@@ -162,19 +166,21 @@ def _by_mincore(fd: int, extents: Sequence[tuple[int, int]]) -> int | None:
             piece = min(_PIECE_BYTES, offset + length - start)
             answer = ctypes.create_string_buffer(_in_pages(piece) // _PAGE_BYTES)
             try:
-                # Private and never written: ctypes takes the address of writable memory only.
+                # Use a private mapping, which is never written: ctypes takes addresses of writable memory only.
                 with mmap.mmap(fd, piece, access=mmap.ACCESS_COPY, offset=start) as mapping:
                     address = ctypes.addressof(ctypes.c_char.from_buffer(mapping))
                     if mincore(ctypes.c_void_p(address), ctypes.c_size_t(piece), answer) != 0:
                         return None
-            except (OSError, ValueError):  # Can't be mapped, or was truncated meanwhile.
+            except (OSError, ValueError):  # Raised if the file can't be mapped, or was truncated in the meantime.
                 return None
             pages += len(answer.raw.translate(None, _EVEN))
     return pages * _PAGE_BYTES
 
 
 def _by_cachestat(fd: int, extents: Sequence[tuple[int, int]]) -> int | None:
-    """The same without a mapping, on Linux 6.5 and later; the latest refuse it for other users' files."""
+    """Returns the same without a mapping, on Linux 6.5 and later. The latest kernels refuse it for other users'
+    files.
+    """
     if platform.machine() not in ("x86_64", "aarch64", "riscv64"):
         return None
     syscall = ctypes.CDLL(None).syscall

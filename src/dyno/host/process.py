@@ -1,4 +1,4 @@
-"""Life and death of child processes: they die with their parent, and none is left behind."""
+"""Lifetimes of child processes: they die with their parent, and none is left behind."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 
 def die_with_parent(parent: int) -> None:
-    """Has the kernel kill this process when the process `parent` dies, so that no engine outlives a killed run.
+    """Makes the kernel kill this process when the process `parent` dies, so that no engine outlives a killed run.
 
-    Linux only; elsewhere the trial of a killed run ends by itself.
+    Linux only. On other systems the trial of a killed run ends by itself.
     """
     if sys.platform == "linux":
         from ctypes import CDLL
@@ -32,7 +32,7 @@ def die_with_parent(parent: int) -> None:
 
 
 def adopt_orphans() -> None:
-    """Makes orphans among this process's descendants its own children. Linux only."""
+    """Makes this process the parent of orphans among its descendants. Linux only."""
     if sys.platform == "linux":
         from ctypes import CDLL
 
@@ -40,14 +40,16 @@ def adopt_orphans() -> None:
 
 
 def environment() -> dict[str, str]:
-    """Returns the environment for an interpreter started in another directory: with absolute paths, and UTF-8
-    whatever the locale."""
+    """Returns the environment variables for an interpreter that starts in another directory.
+
+    PYTHONPATH has absolute paths, and Python uses UTF-8 in every locale.
+    """
     paths = [str(Path(p).absolute()) for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "PYTHONUTF8": "1"}
 
 
 def running(pid: int) -> bool:
-    """Returns whether a process is running. A zombie is not."""
+    """Returns whether a process is running. Zombies don't count."""
     import psutil
 
     try:
@@ -58,10 +60,10 @@ def running(pid: int) -> bool:
 
 @contextmanager
 def nothing_left() -> Iterator[None]:
-    """Kills all processes started in the block that are still running at its end.
+    """Kills all processes that were started in the block and are still running at its end.
 
-    Orphans are adopted, so that processes in sessions of their own are found too. Children of a process that was
-    there before the block, perhaps a server, are left alone.
+    Orphans are adopted first, so that processes in other sessions are found too. Children of a process from before
+    the block, perhaps a server, are left alone.
     """
     import psutil
 
@@ -74,7 +76,7 @@ def nothing_left() -> Iterator[None]:
         after = here.children(recursive=True)
         left = [process for process in after if process not in before and not _has_ancestor(process, before)]
         for process in left:
-            # A process that changed its user can't be killed.
+            # This process may lack the right to kill a process that changed its user.
             with suppress(psutil.Error):
                 process.kill()
         psutil.wait_procs(left, timeout=5)

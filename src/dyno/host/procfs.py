@@ -1,8 +1,8 @@
 """Reads the kernel's text files in /proc and /sys: mounts, control groups, CPU time, swapping, caches and clock
 rates.
 
-No file has to exist, and no function raises for what it reads: None means unknown. `root` is where /proc and /sys
-are.
+Every file may be missing or malformed: functions return None for unknown values instead of raising. `root` is the
+directory that contains /proc and /sys.
 """
 
 from __future__ import annotations
@@ -65,23 +65,23 @@ class Mount(NamedTuple):
 
     point: str
     number: str
-    """Major and minor number of the device: '254:0'. Major 0 means that the file system has none of its own."""
+    """Major and minor number of the device: '254:0'. Major 0 means that the file system has no device of its own."""
     type: str
     source: str
     options: tuple[str, ...]
 
 
 def mounts(root: Path = ROOT, errors: str = "replace") -> list[Mount]:
-    """Returns the mounts that this process sees; of two at one point, the later hides the earlier.
+    """Returns the mounts that this process sees. Of two mounts at the same point, the later hides the earlier.
 
-    `errors`: how names that aren't UTF-8 are decoded.
+    `errors`: error handler for names that aren't UTF-8, as for `bytes.decode`.
     """
     try:
         text = (root / "proc/self/mountinfo").read_text(encoding="utf-8", errors=errors)
     except (OSError, ValueError):
         return []
     mounts = []
-    # Names may contain any white space except blanks and line ends.
+    # Split only at blanks and line ends, since names may contain any other white space.
     for line in text.split("\n"):
         mount, _, filesystem = line.partition(" - ")
         words, more = mount.split(" "), filesystem.split(" ")
@@ -97,8 +97,10 @@ def _unescaped(text: str) -> str:
 
 
 def groups(root: Path, controller: str) -> Iterator[Path]:
-    """Yields the directories of this process's control group and of its ancestors, for versions 1, 2 and both
-    mixed."""
+    """Yields the directories of this process's control group and of its ancestors.
+
+    Works for versions 1 and 2, and for both mixed.
+    """
     top = root / "sys/fs/cgroup"
     for line in read_lines(root / "proc/self/cgroup"):
         _, controllers, group = ([*line.split(":", 2), "", ""])[:3]
@@ -108,8 +110,8 @@ def groups(root: Path, controller: str) -> Iterator[Path]:
             tops = [top / controllers, top / controller]
         else:
             continue
-        # A container may read its path on the host while it sees only its own part, mounted at the top: some levels
-        # don't exist then.
+        # A container may see its path on the host, while only its own part of the tree is mounted, at the top. Some
+        # of these directories don't exist then.
         path = PurePosixPath(group)
         for directory in tops:
             for level in (path, *path.parents):
@@ -117,7 +119,7 @@ def groups(root: Path, controller: str) -> Iterator[Path]:
 
 
 def quota_cores(root: Path) -> float | None:
-    """Returns the CPU time that the tightest control group allows, in cores; None without a limit."""
+    """Returns the tightest limit of CPU time of all control groups, in cores; None without a limit."""
     quotas = []
     for group in groups(root, "cpu"):
         both = (read_text(group / "cpu.max") or "").split()
@@ -139,13 +141,13 @@ class Ticks:
 
     @staticmethod
     def read(root: Path, core: int | None = None) -> Ticks | None:
-        """Reads the ticks of a core, or of all together."""
+        """Reads the ticks of one core, or of all cores together (None)."""
         name = "cpu" if core is None else f"cpu{core}"
         words = next((line.split() for line in read_lines(root / "proc/stat") if line.startswith(f"{name} ")), [])
         ticks = [n for n in map(to_int, words[1:9]) if n is not None]
         if len(ticks) < 8:
             return None
-        # The next two columns, of guests, are included in user and nice.
+        # Ignore the next two columns, of guests, which are included in user and nice.
         user, nice, system, _idle, _iowait, irq, softirq, steal = ticks
         return Ticks(sum(ticks), user + nice + system + irq + softirq, steal)
 
@@ -163,7 +165,7 @@ class Cache:
     """Data cache of the first processor."""
 
     name: str
-    """'L1d', 'L2'."""
+    """Name of the cache: 'L1d', 'L2'."""
     size_bytes: int
     shared_by: int
     """Number of CPUs that share it."""
@@ -183,8 +185,10 @@ def caches(*, root: Path = ROOT) -> list[Cache]:
 
 
 def mean_mhz(*, root: Path = ROOT) -> float | None:
-    """Returns the mean clock rate of all processors now, by /proc/cpuinfo or else by cpufreq. In a virtual machine it
-    may be a constant that the host reports."""
+    """Returns the current mean clock rate of all processors, from /proc/cpuinfo or else from cpufreq.
+
+    In a virtual machine it may be a constant that the host reports.
+    """
     lines = [line for line in read_lines(root / "proc/cpuinfo") if "cpu MHz" in line]
     rates = [to_float(line.partition(":")[2].strip()) for line in lines]
     if not rates:

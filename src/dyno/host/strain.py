@@ -1,6 +1,6 @@
 """Strain of the machine during a trial: steal, swapping, stalls and throttling, as differences of counters.
 
-`dyno.stats` says what they mean for a sample. None means unknown. No file of /proc or /sys has to exist.
+`dyno.stats` explains what they mean for a sample. None means unknown. Every file in /proc or /sys may be missing.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _THROTTLED = "throttled_ns of level "
 
 
 def counters(*, root: Path = ROOT) -> dict[str, int | None]:
-    """Returns the kernel's counters now, for `since`."""
+    """Returns the kernel's current counters, as an argument for `since`."""
     ticks = Ticks.read(root)
     swapped_in, swapped_out = swapped(root)
     return {
@@ -27,7 +27,7 @@ def counters(*, root: Path = ROOT) -> dict[str, int | None]:
         "io_stall_ns": _stall_ns(root, "io"),
         "cpu_stall_ns": _stall_ns(root, "cpu"),
         "thermal_throttles": _thermal_throttles(root),
-        # By position: a group's name may reveal the machine or its user.
+        # Number the groups, since a group's name may reveal the machine or its user.
         **{f"{_THROTTLED}{n}": _throttled_ns(group) for n, group in enumerate(groups(root, "cpu"))},
     }
 
@@ -60,11 +60,11 @@ def since(
         return None if gain is None or gain < 0 else gain
 
     steal, total = gained("steal_ticks"), gained("total_ticks")
-    # The longest, not the sum: a group and its parent may be held back at the same time. The longest difference,
-    # since the largest counter may have stood still.
+    # Use the maximum rather than the sum, since a group and its parent may be throttled at the same time. Compare
+    # differences rather than counters, since the largest counter may not have grown.
     throttled = [gain for name in after if name.startswith(_THROTTLED) and (gain := gained(name)) is not None]
     return {
-        # The counter of waiting may run backwards, and the total with it.
+        # iowait may run backwards and shrink the total, so limit the share to 100 %.
         "steal_percent": None if steal is None or not total else round(100 * min(steal / total, 1), 2),
         "swapped_in_bytes": gained("swapped_in_bytes"),
         "swapped_out_bytes": gained("swapped_out_bytes"),
@@ -85,7 +85,7 @@ def _stall_ns(root: Path, what: str) -> int | None:
 
 
 def _throttled_ns(group: Path) -> int | None:
-    """Returns None for a group that is invisible or, like the root of version 2, can't have a limit."""
+    """Returns None for a group that isn't visible, or can't have a limit, like the root of version 2."""
     counts = dict(line.partition(" ")[::2] for line in read_lines(group / "cpu.stat"))
     microseconds = to_int(counts.get("throttled_usec"))
     return to_int(counts.get("throttled_time")) if microseconds is None else microseconds * 1000

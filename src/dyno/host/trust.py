@@ -1,6 +1,7 @@
-"""Files and directories that no other user can have written, in places that several users share.
+"""Checks that files and directories in shared places were written by no other user.
 
-What Dyno reads there names processes to kill and directories to remove. Another user could have planted it.
+Dyno reads from such files which processes to kill and which directories to remove. Another user could have planted a
+file.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 def is_own_directory(path: Path) -> bool:
-    """Returns whether `path` is a directory of this user's. A symbolic link is none."""
+    """Returns whether `path` is a directory that belongs to this user. Symbolic links don't count."""
     with suppress(OSError):
         status = path.lstat()
         return stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid()
@@ -22,19 +23,21 @@ def is_own_directory(path: Path) -> bool:
 
 
 def is_private_directory(path: Path) -> bool:
-    """Returns whether `path` is a directory of this user's in which nobody else can create files."""
+    """Returns whether `path` is a directory of this user in which no other user can create files."""
     with suppress(OSError):
         return is_own_directory(path) and not path.lstat().st_mode & _OTHERS_WRITE
     return False
 
 
 def make_private_directory(path: Path, mode: int) -> bool:
-    """Creates the directory with that mode, or sets the mode of one that exists. Returns False if another user's
-    directory, or something else, has that name."""
+    """Creates the directory with that mode, or sets the mode of an existing directory of this user.
+
+    Returns False if the name belongs to another user's directory or to something else.
+    """
     try:
         with suppress(FileExistsError):
             path.mkdir(mode)
-        # By descriptor: another user may exchange what has that name for a link between two calls.
+        # Use a descriptor: between two calls by name, another user could replace the directory by a link.
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except OSError:
         return False
@@ -48,7 +51,7 @@ def make_private_directory(path: Path, mode: int) -> bool:
 
 
 def write(path: Path, text: str) -> None:
-    """Writes a file that `read` returns, in place of what has that name. Never through a symbolic link."""
+    """Writes a file for `read`, replacing any existing file of that name. Never writes through a symbolic link."""
     path.unlink(missing_ok=True)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     with os.fdopen(descriptor, "w") as file:
@@ -56,13 +59,13 @@ def write(path: Path, text: str) -> None:
 
 
 def read(path: Path) -> str | None:
-    """Returns the text of a file that nobody but this user can have written; None for any other, and for none."""
+    """Returns the text of a file that only this user can have written; None for a missing or any other file."""
     with suppress(OSError, ValueError):
-        # A pipe in its place would block without O_NONBLOCK.
+        # If the name belongs to a pipe, the open would block without O_NONBLOCK.
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         with os.fdopen(descriptor) as file:
             status = os.fstat(descriptor)
-            # With a second hard link, another user can put this user's file under a name of their choice.
+            # Refuse hard links: with one, another user can give this user's file a name of their choice.
             own = stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid() and status.st_nlink == 1
             return file.read() if own and not status.st_mode & _OTHERS_WRITE else None
     return None

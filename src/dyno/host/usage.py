@@ -1,6 +1,6 @@
-"""Resources used so far by processes and by a block device: counters, for differences.
+"""Counters of resources used by processes and by a block device. Differences of counters give the use of a trial.
 
-Limits are in `dyno.runner.resources`. None means unknown, and no function raises for what it reads.
+Limits are in `dyno.runner.resources`. None means unknown. Files in /proc and /sys may be missing or malformed.
 """
 
 from __future__ import annotations
@@ -21,38 +21,42 @@ from dyno.host.filesystem import block_directories, filesystem, nearest_existing
 from dyno.host.procfs import ROOT, difference, read_lines, read_text, to_int
 
 _TICK_NS = 10**9 // os.sysconf("SC_CLK_TCK")
-# The kernel's "sector", whatever the sector size of the device (Documentation/block/stat.rst).
+# The kernel's "sector", which is independent of the device's sector size (Documentation/block/stat.rst).
 _SECTOR_BYTES = 512
 _TRIES = 5
-"""Tries to read a tree of processes while one of them ends, such as a server's process of a client that just left."""
+"""Maximum number of attempts to read a tree of processes. An attempt fails if one of them ends meanwhile, such as a
+server's process for a client that has left.
+"""
 
 
 @dataclass(frozen=True)
 class Usage:
-    """Resources used by processes since they started, or (as a difference) between two moments."""
+    """Resources that processes used since they started, or between two moments (as a difference)."""
 
     user_ns: int | None
     system_ns: int | None
     voluntary_switches: int | None
-    """How often they gave up their core to wait."""
+    """Number of times that a process gave up its core to wait."""
     involuntary_switches: int | None
-    """How often their core was given to another."""
+    """Number of times that the kernel gave a process's core to another process."""
     major_faults: int | None
-    """Page faults that had to wait for a device."""
+    """Page faults that waited for a device."""
     asked_bytes: int | None
-    """Read by system calls from anything (rchar of /proc/PID/io): the page cache, pipes and /proc too, but not
-    through a mapped file or by recv(2)."""
+    """Bytes that system calls read from anything (rchar of /proc/PID/io): from the page cache, pipes and /proc too,
+    but not from mapped files or by recv(2).
+    """
     read_bytes: int | None
-    """Read from the device for them, including page faults of mapped files and readahead."""
+    """Bytes read from the device, including page faults of mapped files and readahead."""
     written_bytes: int | None
-    """To be written to the device: counted when a page is dirtied, not when it is flushed. Dirty pages that a process
-    drops are subtracted from its own count, which can become negative."""
+    """Bytes to be written to the device: counted when a page is dirtied, not when it is flushed. If a process drops
+    dirty pages, they are subtracted from its count, which can become negative.
+    """
 
     def __sub__(self, earlier: Usage) -> Usage:
         """Returns the use since `earlier`.
 
-        None if either is None, or if a counter that only grows has shrunk, because a thread or process ended and took
-        its count along.
+        A figure is None if either value is None, or if a counter that only grows has shrunk because a thread or
+        process ended.
         """
         gained = {f.name: difference(getattr(earlier, f.name), getattr(self, f.name)) for f in fields(Usage)}
         for name, gain in gained.items():
@@ -61,7 +65,7 @@ class Usage:
         return Usage(**gained)
 
     def __add__(self, other: Usage) -> Usage:
-        """Returns the use of both; None if either is None."""
+        """Returns the sum of both; a figure is None if either value is None."""
         pairs = {f.name: (getattr(self, f.name), getattr(other, f.name)) for f in fields(Usage)}
         return Usage(**{k: None if a is None or b is None else a + b for k, (a, b) in pairs.items()})
 
@@ -72,19 +76,19 @@ UNKNOWN = Usage(None, None, None, None, None, None, None, None)
 
 @dataclass(frozen=True)
 class DeviceCounters:
-    """Bytes read from and written to a block device, by anyone, since it appeared."""
+    """Bytes that all programs read from and wrote to a block device since it appeared."""
 
     read_bytes: int | None
     written_bytes: int | None
 
 
 def own() -> Usage:
-    """Returns the use of this process with all its threads, ended ones too, by getrusage(2) and /proc/self/io.
+    """Returns the use of this process and all its threads (ended ones too), from getrusage(2) and /proc/self/io.
 
-    CPU time is in steps of 1 µs. The kernel adds a child's input and output (not its CPU time) to its parent's when
-    the parent waits for it. Each call reads some 100 bytes, which the next call counts in asked_bytes.
+    CPU time is in steps of 1 µs. When a parent waits for a child, the kernel adds the child's input and output (but
+    not its CPU time) to the parent's. Each call reads some 100 bytes, which the next call counts in asked_bytes.
     """
-    # Updates the CPU time, see `of_thread_ns`.
+    # Make the kernel update the CPU time (see `of_thread_ns`).
     process_time_ns()
     used = resource.getrusage(resource.RUSAGE_SELF)
     return Usage(
@@ -98,38 +102,38 @@ def own() -> Usage:
 
 
 def of(pid: int, *, root: Path = ROOT) -> Usage:
-    """Returns the use of another process with all its threads, by its stat, io and task/*/status in /proc.
+    """Returns the use of another process and all its threads, from its stat, io and task/*/status in /proc.
 
-    All None for a process that is gone. CPU time is in ticks, mostly of 10 ms, rounded down. Bytes are None for
-    another user's process, except to root. Context switches are those of the living threads.
+    All figures are None for a process that is gone. CPU time is in ticks, mostly of 10 ms, rounded down. Bytes are
+    None for another user's process, unless this process is root's. Context switches are those of living threads.
     """
     return _of(root / "proc" / str(pid), with_ended=False)
 
 
 def of_thread_ns() -> tuple[int, int]:
-    """Returns user and system CPU time of the calling thread, in steps of 1 µs, by getrusage(2)."""
-    # This call makes the kernel update a running thread's time, which its tick does only every few ms.
+    """Returns user and system CPU time of the calling thread, in steps of 1 µs, from getrusage(2)."""
+    # Make the kernel update the running thread's time, which it otherwise does only every few ms, at a tick.
     thread_time_ns()
     used = resource.getrusage(resource.RUSAGE_THREAD)
     return _ns(used.ru_utime), _ns(used.ru_stime)
 
 
 def waits_of_thread() -> int:
-    """Returns how often the calling thread gave up its core to wait, by getrusage(2)."""
+    """Returns how often the calling thread gave up its core to wait, from getrusage(2)."""
     return resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw
 
 
 def of_tree(pids: Iterable[int]) -> Usage:
-    """Returns the use of these processes and all their descendants, each counted once. Unlike `of` it includes CPU
-    time and faults of ended descendants, if their parents waited for them.
+    """Returns the use of these processes and all their descendants, each counted once.
 
-    All None if one of `pids` is gone. If a descendant ends meanwhile, the tree is read again: the kernel has added
-    the descendant's input and output to its parent's.
+    Unlike `of`, it includes the CPU time and faults of ended descendants, if their parents waited for them. All
+    figures are None if one of `pids` is gone. If a descendant ends during the call, the tree is read again, since the
+    kernel has added the descendant's input and output to its parent's.
     """
     pids = tuple(dict.fromkeys(pids))
     for _ in range(_TRIES):
         usage, missed = NOTHING, False
-        # Parents before children, so that a child that ends meanwhile is missed rather than counted twice.
+        # Read parents before children, so that a child that ends meanwhile is missed rather than counted twice.
         for pid in [*pids, *(pid for pid in with_descendants(pids) if pid not in pids)]:
             part = _of(ROOT / "proc" / str(pid), with_ended=True)
             if part != UNKNOWN or pid in pids:
@@ -142,7 +146,7 @@ def of_tree(pids: Iterable[int]) -> Usage:
 
 
 def with_descendants(pids: Iterable[int]) -> tuple[int, ...]:
-    """Returns these processes and all their descendants now."""
+    """Returns the ids of these processes and of all their current descendants."""
     all_pids: dict[int, None] = {}
     for pid in pids:
         all_pids[pid] = None
@@ -152,7 +156,7 @@ def with_descendants(pids: Iterable[int]) -> tuple[int, ...]:
 
 
 def cpu_ns(pids: Iterable[int]) -> int:
-    """Returns the CPU time of these processes, in steps of a tick. A process that is gone counts 0."""
+    """Returns the CPU time of these processes, in steps of a tick. Processes that are gone count as 0."""
     ticks = 0
     for pid in pids:
         ticks += sum(to_int(word) or 0 for word in _words(ROOT / "proc" / str(pid))[11:13])
@@ -160,8 +164,9 @@ def cpu_ns(pids: Iterable[int]) -> int:
 
 
 def starved(*, root: Path = ROOT) -> bool:
-    """Returns whether another thread of this process is ready to run, for which a busy machine may have no core.
-    Linux only."""
+    """Returns whether another thread of this process is ready to run, but may lack a core on a busy machine. Linux
+    only.
+    """
     own = str(get_native_id())
     with suppress(OSError):
         tasks = (root / "proc/self/task").iterdir()
@@ -170,9 +175,9 @@ def starved(*, root: Path = ROOT) -> bool:
 
 
 def peak_resident_bytes(pid: int, *, root: Path = ROOT) -> int | None:
-    """Returns the most memory that a process ever had resident (VmHWM), mapped files included.
+    """Returns the maximum resident memory of a process so far (VmHWM), including mapped files.
 
-    None if it is gone or a zombie.
+    Returns None if the process is gone or a zombie.
     """
     for line in read_lines(root / "proc" / str(pid) / "status"):
         if line.startswith("VmHWM:"):
@@ -182,11 +187,10 @@ def peak_resident_bytes(pid: int, *, root: Path = ROOT) -> int | None:
 
 
 def device(place: Path, *, root: Path = ROOT) -> DeviceCounters:
-    """Returns the counters of the block device or partition that holds `place`, or that `place` is, from its `stat`
-    under /sys.
+    """Returns the counters of the block device or partition that holds `place`, or that `place` is, from /sys.
 
-    None without a block device (in memory, over a network, on an overlay), or if its counting is switched off. A file
-    system on several devices counts as the one that its mount names.
+    They are None without a block device (in memory, over a network, on an overlay), or if its counting is switched
+    off. For a file system on several devices, they are those of the device that its mount names.
     """
     place = nearest_existing(place)
     status = place.stat()
@@ -195,8 +199,8 @@ def device(place: Path, *, root: Path = ROOT) -> DeviceCounters:
     for block in block_directories(f"{os.major(number)}:{os.minor(number)}", source, root):
         words = (read_text(block / "stat") or "").split()
         if len(words) >= 7:
-            # With iostats off the counters stand still, as if the device were idle. A partition has the switch of its
-            # disk, whose directory is above.
+            # With iostats off, the counters stand still as if the device were idle. A partition's switch is that of
+            # its disk, in the parent directory.
             if "0" in (read_text(block / "queue/iostats"), read_text(block / "../queue/iostats")):
                 break
             read, written = to_int(words[2]), to_int(words[6])
@@ -207,15 +211,15 @@ def device(place: Path, *, root: Path = ROOT) -> DeviceCounters:
 
 
 def _words(process: Path) -> list[str]:
-    """Returns the fields of proc_pid_stat(5) after the name; none if the process or thread is gone."""
-    # The name is in parentheses and may contain anything, even a parenthesis.
+    """Returns the fields of proc_pid_stat(5) after the name; an empty list if the process or thread is gone."""
+    # Skip the name, which is in parentheses and may itself contain parentheses.
     return (read_text(process / "stat") or "").rpartition(")")[2].split()
 
 
 def _of(process: Path, *, with_ended: bool) -> Usage:
     switches = _switches(process)
     io = _io(process / "io")
-    # Last: if it is still there, so was the process while the other files were read.
+    # Read stat last: if it exists, the process was alive while the other files were read.
     words = _words(process)
     if not words:
         return UNKNOWN
@@ -235,8 +239,9 @@ def _of(process: Path, *, with_ended: bool) -> Usage:
 
 
 def _switches(process: Path) -> tuple[int | None, int | None]:
-    """Returns voluntary and involuntary context switches of all threads; the process's own status has only those of
-    the first."""
+    """Returns voluntary and involuntary context switches of all threads. The process's own status counts only those
+    of its first thread.
+    """
     try:
         threads = list((process / "task").iterdir())
     except OSError:
@@ -260,5 +265,5 @@ def _io(file: Path) -> tuple[int | None, int | None, int | None]:
 
 
 def _ns(seconds: float) -> int:
-    """Rounds to the kernel's whole microseconds; further digits are noise of the float."""
+    """Converts seconds to ns, rounded to the kernel's whole µs. Further digits are rounding errors of the float."""
     return round(seconds * 1e6) * 1000

@@ -1,8 +1,8 @@
-"""Cost of waking up a sleeping core: two processes send a byte to and fro, while cores may sleep and while they are
-kept awake. The difference is the cost.
+"""Cost of waking a sleeping core: two processes exchange a byte, first while cores may sleep and then while they are
+kept awake. The cost is the difference.
 
 In a virtual machine only the hypervisor can wake a core, which takes tens of microseconds. Linux only. `dyno.stats`
-says what the cost means for a measurement.
+explains what the cost means for a measurement.
 """
 
 from __future__ import annotations
@@ -25,21 +25,22 @@ MODULE = "dyno.host.wakeups"
 PATIENCE_SECONDS = 20.0
 _TURNS = 2
 _LEAST = 20
-"""Round trips needed for a median, and dropped at the start."""
+"""Minimum number of round trips for a median. The first round trips, as many again, are dropped."""
 APART, FREE = "apart", "free"
 _WORK_NS = 30_000
-"""Computing time before each send, like that of a server and its client. A hypervisor keeps a core awake that would
-sleep for less time than that, which would hide the cost that servers meet."""
+"""Computing time before each send, like that of a server and its client. If a core would sleep for a shorter time
+than that, a hypervisor keeps it awake, which would hide the cost that servers meet.
+"""
 
 
 def wakeups(seconds: float) -> dict[str, Any] | None:
     """Measures the cost of a wake-up by round trips for about `seconds`, plus the start of a process.
 
-    cost_ns   of one wake-up: half the difference between the medians of round trips with sleeping and with awake
-    cores; the larger one of both placements. None if cores can't be kept awake for comparison apart     round trips
-    between two cores, with a process pinned to each, without the computing time: p50_ns and p99_ns, and with both
-    cores kept awake awake_p50_ns and awake_p99_ns. None with a single core free      the same with both processes
-    placed on either of these cores by the kernel
+    cost_ns   cost of one wake-up: half the difference between the medians of round trips with sleeping and with awake
+              cores; the larger one of both placements. None if cores can't be kept awake
+    apart     round trips between two cores, with a process pinned to each, without the computing time: p50_ns and
+              p99_ns, and with both cores kept awake awake_p50_ns and awake_p99_ns. None with a single core
+    free      the same, but the kernel places both processes on either of these cores
 
     Returns None if it can't be measured.
     """
@@ -64,7 +65,7 @@ def _measure(seconds: float) -> dict[str, Any]:
     states = (False, True) if quota is None or quota >= len(pair) else (False,)
     pieces = [(awake, where) for awake in states for where in placements]
     spans: dict[tuple[bool, str], list[int]] = {piece: [] for piece in pieces}
-    # In turns, so that other load of the machine affects both alike.
+    # Take turns, so that other load of the machine affects both alike.
     for _ in range(_TURNS):
         for awake in states:
             with _kept_awake(pair if awake else ()) as possible:
@@ -80,7 +81,7 @@ def _measure(seconds: float) -> dict[str, Any]:
 
 
 def _pair(cores: Sequence[int]) -> list[int]:
-    """Returns two of the cores, if possible not two hardware threads of one; or the only one."""
+    """Returns two of the cores, if possible not two hardware threads of one core; or the only core."""
     first, *rest = cores
     siblings = read_text(ROOT / f"sys/devices/system/cpu/cpu{first}/topology/thread_siblings_list") or ""
     near = {to_int(word) for span in siblings.split(",") for word in span.split("-")}
@@ -100,7 +101,7 @@ def _kept_awake(pair: Sequence[int]) -> Iterator[bool]:
 
 
 def _round_trips(mine: set[int], theirs: set[int], seconds: float) -> list[int]:
-    """Returns the times of round trips in ns, without the first few."""
+    """Returns the durations of round trips in ns, without the computing time and without the first few."""
     here, there = socket.socketpair()
     parent = os.getpid()
     pid = os.fork()
@@ -128,7 +129,7 @@ def _round_trips(mine: set[int], theirs: set[int], seconds: float) -> list[int]:
 
 
 def _compute() -> int:
-    """Computes for a while. Returns the end."""
+    """Computes for _WORK_NS. Returns the moment of its end."""
     end = now() + _WORK_NS
     while (moment := now()) < end:
         pass
