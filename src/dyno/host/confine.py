@@ -75,8 +75,8 @@ class ControlGroup:
 
     @property
     def weighed(self) -> bool:
-        """Whether the kernel weighs the group's CPU time as a whole against other groups. Even a group of processes
-        with idle priority then has a weight of its own.
+        """Whether the kernel weighs the group's CPU time as a whole against other groups, even against groups of idle
+        priority.
         """
         return (self.path / "cpu.weight").exists()
 

@@ -1,10 +1,10 @@
-"""One HTTP request by libcurl, with the time of each of its stages: `request` and `Client`.
+"""HTTP requests by libcurl, with the time of each stage: `request` and `Client`.
 
     >>> from dyno import http
     >>> http.request("https://example.org/", location=True)["stages"]
 
-Options are named like curl's long options: see `dyno.http.options.Options`. Times in a record are named like those of
-curl: see `dyno.http.client.record`. After Cloud Mercato, "New HTTP benchmark tool: pycurlb".
+Options have the names of curl's long options: see `dyno.http.options.Options`. Times in a record have curl's names:
+see `dyno.http.client.record`. After Cloud Mercato, "New HTTP benchmark tool: pycurlb".
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["Client", "Options", "request"]
 
 
 def __getattr__(name: str) -> Any:
-    """Imports the client on demand: a list of suites needs only the names of stages."""
+    """Imports the client on demand, since a list of suites needs only the names of the stages."""
     if name == "Client":
         from dyno.http.client import Client
 
@@ -32,9 +32,9 @@ def __getattr__(name: str) -> Any:
 
 
 def request(url: str, **options: Any) -> dict[str, Any]:
-    """Makes one request on a connection of its own; returns its record, which has an `error` if it failed.
+    """Makes a request on a new connection. Returns its record, which has an `error` if the request failed.
 
-    Raises UsageError for a malformed URL, an unknown or invalid option, and if pycurl is not installed.
+    Raises UsageError for a malformed URL, for an unknown or invalid option, and if pycurl is not installed.
     """
     from dyno.http.client import Client
     from dyno.http.options import Options

@@ -1,4 +1,4 @@
-"""Makes one request after the other, each redirect as a hop of its own, and records what libcurl reports of them."""
+"""HTTP client that makes one request after the other, follows redirects itself, and records the times of each hop."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from dyno.http.stages import COARSE, MICRO, STAGES, Moments, fine, stages
 
 LOOK_SECONDS, NO_SOCKET_SECONDS = 0.2, 0.001
 SLACK_US = 10_000
-"""Largest difference between libcurl's clock and this process's."""
+"""Largest accepted difference between libcurl's clock and this process's."""
 MOMENTS = ("namelookup", "connect", "appconnect", "pretransfer", "posttransfer", "starttransfer")
 
 
 @dataclass(frozen=True)
 class Hop:
-    """One request, and its response or error."""
+    """A single request of a chain of redirects, with its response or error."""
 
     url: str
     method: str
     at: Moments
     secure: bool
     fresh: bool
-    """Whether it made a connection, or failed before it had one."""
+    """Whether the request made a new connection, or failed before it had a connection."""
     info: Mapping[str, Any]
-    """See `curl.information`."""
+    """Result of `curl.information`."""
     error: str | None = None
     exitcode: int = 0
 
@@ -42,10 +42,10 @@ class Hop:
 
 
 class Client:
-    """Makes requests with the same options. Keeps its connections for further requests until it is closed.
+    """Makes requests with the same options. Keeps its connections open for further requests until it is closed.
 
-    `stopped` is called at least every LOOK_SECONDS during a request; if it returns true, a KeyboardInterrupt ends
-    the request.
+    `stopped` is called at least every LOOK_SECONDS during a request. If it returns true, a KeyboardInterrupt ends the
+    request.
     """
 
     def __init__(self, options: Options, stopped: Callable[[], bool] = lambda: False) -> None:
@@ -54,7 +54,8 @@ class Client:
         self._output: IO[bytes] | None = None
         self._write_error: OSError | None = None
         self._handle = curl.handle(options, self._write)
-        # It keeps the connections. The handle's own `perform` can't be interrupted during a TLS handshake.
+        # The multi handle owns the connections. It is used for single requests too, since `perform` of an easy handle
+        # can't be interrupted during a TLS handshake.
         self._multi = self._c.CurlMulti()
 
     def __enter__(self) -> Client:
@@ -65,10 +66,10 @@ class Client:
         self._multi.close()
 
     def request(self, url: str, fresh: bool = False) -> dict[str, Any]:
-        """Makes a request and follows its redirects if the options say so; returns its record. `fresh`: on a new
-        connection.
+        """Makes a request, follows its redirects if the options say so, and returns its record.
 
-        Raises UsageError for a malformed URL, and for a file that can't be read or written.
+        `fresh`: use a new connection. Raises UsageError for a malformed URL, and for a file that can't be read or
+        written.
         """
         url = checked(url)
         with nullcontext() if self._options.output is None else self._writing(self._options.output):
@@ -76,7 +77,7 @@ class Client:
 
     @contextmanager
     def _writing(self, path: Path) -> Iterator[None]:
-        """Writes bodies to the file."""
+        """Writes the bodies of responses to a file in the block. Raises UsageError."""
         try:
             with path.open("wb") as self._output:
                 yield
@@ -93,7 +94,8 @@ class Client:
         try:
             return self._output.write(piece)
         except OSError as error:
-            # libcurl can't pass it on. It ends the request, because not every byte was written.
+            # Keep the error, since libcurl can't pass it on. libcurl ends the request because not all bytes were
+            # written.
             self._write_error = error
             return 0
 
@@ -103,7 +105,7 @@ class Client:
         while True:
             left = None if deadline is None else deadline - monotonic()
             if self._output is not None and hops and self._output.seekable() and self._output.tell():
-                # Only the last hop's body is kept. A device such as /dev/null has no position.
+                # The file receives only the last hop's body. A device such as /dev/null has no position.
                 self._output.seek(0)
                 self._output.truncate()
             hops.append(self._hop(url, options, left, fresh and not hops))
@@ -115,14 +117,14 @@ class Client:
                 hops[-1] = replace(hops[-1], error=why, exitcode=curl.TOO_MANY_REDIRECTS)
                 return hops
             with suppress(ValueError):
-                # libcurl reports an invalid host.
+                # libcurl will report the invalid host.
                 target = ascii_url(target)
             options, url = redirected(options, hops[-1].info["http_code"], url, target), target
 
     def _hop(self, url: str, options: Options, left: float | None, fresh: bool) -> Hop:
         c, handle = self._c, self._handle
         handle.setopt(c.FRESH_CONNECT, int(fresh))
-        # 0 means without a timeout.
+        # libcurl takes 0 for no timeout.
         handle.setopt(c.TIMEOUT_MS, 0 if left is None else max(round(1e3 * left), 1))
         start = perf_counter_ns()
         with _prepared(c, handle, options, url):
@@ -130,7 +132,7 @@ class Client:
         elapsed_us = (perf_counter_ns() - start) // 1_000
         at, info = curl.moments(handle), curl.information(handle)
         if at.total > elapsed_us + SLACK_US:
-            # For a request that ended before it began, libcurl reports times since the machine's start.
+            # If a request ends before it begins, libcurl reports times since the machine's start.
             at = Moments(None, 0, 0, 0, 0, 0, elapsed_us)
         if exitcode:
             at = _reached(at, exitcode, info)
@@ -138,8 +140,10 @@ class Client:
         return Hop(url, options.method, at, url.lower().startswith("https:"), new, info, error, exitcode)
 
     def _perform(self) -> tuple[int, str | None]:
-        """Makes the request that the handle is prepared for. Returns libcurl's error number and message; 0 and None
-        if it succeeded. Raises KeyboardInterrupt."""
+        """Makes the request that the handle is prepared for.
+
+        Returns libcurl's error number and message, or 0 and None if the request succeeded. Raises KeyboardInterrupt.
+        """
         self._multi.add_handle(self._handle)
         try:
             while True:
@@ -151,11 +155,11 @@ class Client:
                     return number, mask_password(" ".join(str(message).split()) or f"libcurl's error {number}")
                 if self._stopped():
                     raise KeyboardInterrupt
-                # Until libcurl has something to do, or for LOOK_SECONDS.
+                # Wait until libcurl has something to do, but at most LOOK_SECONDS.
                 timeout_ms = self._multi.timeout()
                 seconds = LOOK_SECONDS if timeout_ms < 0 else min(timeout_ms / 1e3, LOOK_SECONDS)
                 with suppress(self._c.error):
-                    # Without a socket, select returns at once. A signal interrupts it.
+                    # select returns at once if there is no socket. A signal interrupts it.
                     if self._multi.select(seconds) < 0:
                         sleep(min(seconds, NO_SOCKET_SECONDS))
         finally:
@@ -164,11 +168,13 @@ class Client:
 
 @contextmanager
 def _prepared(c: Any, handle: Any, options: Options, url: str) -> Iterator[None]:
-    """Prepares a handle, which may have been used before, for a request. Raises UsageError for an unreadable file."""
+    """Prepares a handle, which may have been used before, for a request in the block. Raises UsageError for an
+    unreadable file.
+    """
     data: bytes | None = curl.encoded(options.data)
     handle.unsetopt(c.CUSTOMREQUEST)
     handle.setopt(c.HTTPGET, 1)
-    # An empty list would leave the headers of the request before.
+    # Unset the headers: an empty list would keep those of the previous request.
     handle.unsetopt(c.HTTPHEADER)
     if options.header:
         handle.setopt(c.HTTPHEADER, curl.encoded(list(options.header)))
@@ -202,12 +208,15 @@ def _prepared(c: Any, handle: Any, options: Options, url: str) -> Iterator[None]
 
 
 def _reached(at: Moments, exitcode: int, info: Mapping[str, Any]) -> Moments:
-    """Returns the moments of a failed request without those that it did not reach, where libcurl reports its end."""
+    """Returns the moments of a failed request, with 0 for those that it did not reach.
+
+    libcurl reports the end of the request for some of these.
+    """
     if not info["request_size"]:
         at = at._replace(pretransfer=0, posttransfer=0)
     if not info["header_size"] and not info["size_download"]:
         at = at._replace(starttransfer=0)
-    # If the connection is refused, libcurl doesn't report how long the lookup took.
+    # If the connection is refused, libcurl doesn't report the duration of the lookup.
     return at._replace(namelookup=at.namelookup or None) if exitcode == curl.COULD_NOT_CONNECT else at
 
 
@@ -215,10 +224,11 @@ def _reached(at: Moments, exitcode: int, info: Mapping[str, Any]) -> Moments:
 
 
 def record(hops: Sequence[Hop], options: Options) -> dict[str, Any]:
-    """Returns the record of a request by curl's names: the last hop's, with the times of all hops together.
+    """Returns the record of a request: the fields of its last hop, by curl's names, with the times of all hops added
+    up.
 
-    Times are in seconds, sizes in bytes. None stands for what is unknown or did not happen, never 0 or -1. Like curl,
-    a moment of a request with redirects is the sum of the hops' moments.
+    Times are in seconds, sizes in bytes. A value that is unknown, or of a stage that did not happen, is None rather
+    than 0 or -1. Like curl, a moment of a request with redirects is the sum of the hops' moments.
     """
     last, stages_us = hops[-1], [hop.stages_us for hop in hops]
     total = sum(hop.at.total for hop in hops) / MICRO
@@ -258,7 +268,7 @@ def record(hops: Sequence[Hop], options: Options) -> dict[str, Any]:
 
 
 def _moment(hops: Sequence[Hop], name: str) -> float | None:
-    """Returns the sum of the hops' moments in seconds; None if no hop reached it."""
+    """Returns the sum of the hops' moments in seconds; None if no hop reached that moment."""
     connecting = name in ("namelookup", "connect", "appconnect")
     moments = [
         getattr(hop.at, name) or 0

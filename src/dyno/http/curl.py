@@ -1,6 +1,6 @@
-"""libcurl by pycurl: handles with the options of a request, and the information that they report about it.
+"""Handles of libcurl (by pycurl) with the options of a request, and the information that they report about it.
 
-libcurl itself follows no redirects: see `dyno.http.client`. pycurl is imported when a request is made.
+libcurl itself follows no redirects (see `dyno.http.client`). pycurl is imported when the first request is made.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ BUNDLES = (
     "/etc/ssl/ca-bundle.pem",
     "/etc/ssl/cert.pem",
 )
-"""Usual places of a system's certificates, which the libcurl in pycurl's wheels doesn't know."""
+"""Usual paths of a system's certificates, which the libcurl in pycurl's wheels doesn't know."""
 COULD_NOT_CONNECT, TOO_MANY_REDIRECTS = 7, 47
-"""libcurl's error numbers."""
+"""Error numbers of libcurl."""
 
 
 def pycurl() -> ModuleType:
-    """Raises UsageError with the command that installs it."""
+    """Imports pycurl. Raises UsageError with the command that installs it."""
     try:
         import pycurl as module
     except ImportError:
@@ -40,7 +40,7 @@ def pycurl() -> ModuleType:
 
 
 def certificates() -> str | None:
-    """Returns this machine's file of certificates: the one that curl's variables name, or the system's."""
+    """Returns the path of this machine's certificates: the file that curl's variables name, or else the system's."""
     import ssl
 
     named = [os.environ.get(name, "") for name in ("CURL_CA_BUNDLE", "SSL_CERT_FILE")]
@@ -49,7 +49,7 @@ def certificates() -> str | None:
 
 
 def handle(options: Options, write: Callable[[bytes], object]) -> Any:
-    """Returns a handle for requests with these options. `write` is called with each piece of a body."""
+    """Returns a handle for requests with these options. libcurl calls `write` with each piece of a body."""
     c = pycurl()
     tls = c.SSLVERSION_TLSv1_3 if options.tlsv1_3 else c.SSLVERSION_TLSv1_2 if options.tlsv1_2 else None
     settings = (
@@ -58,7 +58,7 @@ def handle(options: Options, write: Callable[[bytes], object]) -> Any:
         (c.FOLLOWLOCATION, 0),
         (c.WRITEFUNCTION, write),
         (c.TCP_NODELAY, 1),
-        # Every connection resolves the name again.
+        # Resolve the name again for each connection.
         (c.DNS_CACHE_TIMEOUT, 0),
         (c.CONNECTTIMEOUT_MS, round(1e3 * (options.connect_timeout or CONNECT_SECONDS))),
         (c.USERAGENT, options.user_agent or f"dyno {c.version.split()[1]}"),
@@ -114,8 +114,11 @@ def _proxy(url: str) -> str:
 
 
 def encoded(value: Any) -> Any:
-    """Returns a value for libcurl: text as UTF-8 (or as the bytes of the command line), paths as the system encodes
-    them, lists item by item, and anything else unchanged."""
+    """Encodes a value for libcurl.
+
+    Text becomes UTF-8 (or the bytes of the command line), paths are encoded as the system does, lists item by item.
+    Other values are unchanged.
+    """
     if isinstance(value, str):
         return value.encode("utf-8", "surrogateescape")
     if isinstance(value, Path):
@@ -127,8 +130,10 @@ def encoded(value: Any) -> Any:
 
 
 def times(c: ModuleType) -> tuple[int, ...]:
-    """Returns libcurl's constants for the fields of `Moments`, in their order. POSTTRANSFER exists since libcurl
-    8.10."""
+    """Returns libcurl's constants for the fields of `Moments`, in the same order.
+
+    POSTTRANSFER exists since libcurl 8.10.
+    """
     return (
         c.NAMELOOKUP_TIME_T,
         c.CONNECT_TIME_T,
@@ -145,7 +150,7 @@ def moments(handle: Any) -> Moments:
 
 
 def information(handle: Any) -> dict[str, Any]:
-    """Returns everything but the times, by curl's names."""
+    """Returns all information about the last request except the times, by curl's names."""
     c, get, get_bytes = pycurl(), handle.getinfo, handle.getinfo_raw
     versions = {
         c.CURL_HTTP_VERSION_1_0: "1.0",
@@ -156,7 +161,7 @@ def information(handle: Any) -> dict[str, Any]:
     try:
         url = _text(get_bytes(c.EFFECTIVE_URL))
     except c.error:
-        # libcurl did not start the request.
+        # libcurl did not start the request, so the URL is not text.
         url = None
     return {
         "content_length_download": _not_negative(get(c.CONTENT_LENGTH_DOWNLOAD_T)),
@@ -181,13 +186,13 @@ def information(handle: Any) -> dict[str, Any]:
         "size_upload": get(c.SIZE_UPLOAD_T),
         "ssl_engines": get(c.SSL_ENGINES),
         "ssl_verifyresult": get(c.SSL_VERIFYRESULT),
-        # Since libcurl 8.7. With a proxy, the first stages are those of the connection to it.
+        # Reported since libcurl 8.7. With a proxy, the first stages are those of the connection to the proxy.
         "used_proxy": bool(get(c.USED_PROXY)) if hasattr(c, "USED_PROXY") else None,
     }
 
 
 def _text(received: bytes | None) -> str | None:
-    """Text from a server. Bytes that are not UTF-8 are shown as escapes, such as \\xe9."""
+    """Decodes text from a server. Bytes that are not UTF-8 become escapes such as \\xe9."""
     return None if received is None else received.decode("utf-8", "backslashreplace")
 
 

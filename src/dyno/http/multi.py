@@ -1,7 +1,7 @@
-"""Many requests in flight in one process, by libcurl's multi interface: see `dyno.contracts.suite.InFlight`.
+"""Many concurrent requests in one process, by libcurl's multi interface (see `dyno.contracts.suite.InFlight`).
 
-libcurl says which sockets to watch (`M_SOCKETFUNCTION`), and epoll which of them are ready. So ten thousand idle
-sockets cost nothing. See the section MULTI_SOCKET in libcurl's documentation of libcurl-multi.
+libcurl says which sockets to watch (`M_SOCKETFUNCTION`), and epoll reports which of them are ready, so ten thousand
+idle sockets cost nothing. See the section MULTI_SOCKET in libcurl's documentation of libcurl-multi.
 """
 
 from __future__ import annotations
@@ -18,31 +18,31 @@ from dyno.http import curl
 from dyno.http.options import Options
 
 AWAKE_NS = 200_000
-"""A sleep wakes up late, so the last part of a wait polls the clock."""
+"""Duration of the last part of a wait, which polls the clock because sleeps end late."""
 LONGEST_SECONDS = 1.0
 SELECTABLE = 1024
-"""select() accepts only descriptors below this."""
+"""Limit of descriptors for select(), which accepts only lower ones."""
 ERROR_FROM = 400
 KEPT_BYTES = 16 << 10
-"""Bodies of up to this size are kept, and hashed while the clock stands still."""
+"""Maximum size of bodies that are kept whole, and hashed while the clock stands still."""
 DIGEST = hashlib.sha256
 
 
 class Response(NamedTuple):
-    """A response with a status under 400."""
+    """Response with a status below 400."""
 
     status: int
     size: int
     digest: bytes | None
-    """Digest of the body, or None and the body itself."""
+    """Digest of the body; None if `body` has the body itself."""
     body: bytes | None
     connects: int
     moments: tuple[int, int, int, int, int, int, int]
-    """See `dyno.http.stages.Moments`."""
+    """Times of the request, as in `dyno.http.stages.Moments`."""
 
 
 class RequestFailed(Exception):
-    """libcurl's message and error number."""
+    """Failure of a request, with libcurl's message and error number."""
 
     def __init__(self, message: str, number: int) -> None:
         super().__init__(f"{message} (curl {number})")
@@ -50,22 +50,22 @@ class RequestFailed(Exception):
 
 
 class StatusError(Exception):
-    """A status of 400 or more."""
+    """Response with a status of 400 or more."""
 
 
 class CurlRequester:
-    """See `dyno.contracts.suite.InFlight`; an argument is a URL.
+    """Requests in flight, as `dyno.contracts.suite.InFlight` defines them. An operation's argument is its URL.
 
-    `fresh`: each request has a connection of its own, and a complete TLS handshake. `keeps`: bodies are small, and
-    kept until they are checked.
+    `fresh`: each request uses a new connection with a complete TLS handshake. `keeps`: bodies are small, and kept
+    until they are checked.
     """
 
     def __init__(self, options: Options, places: int, fresh: bool, keeps: bool) -> None:
         c = self._c = curl.pycurl()
         self._epoll, self._watched = select.epoll(), dict[int, int]()
-        """Watched events by descriptor."""
+        """Events that epoll watches for, by descriptor."""
         self._wake: int | None = None
-        """Moment at which libcurl wants to be called, whatever the sockets do."""
+        """Moment at which libcurl must be called, even if no socket is ready."""
         self._running = 0
         self.codes = Counter[int]()
         self._multi = c.CurlMulti()
@@ -84,12 +84,12 @@ class CurlRequester:
         if keeps:
             handle.setopt(c.WRITEFUNCTION, handle.pieces.append)
         else:
-            # Fewer and larger pieces.
+            # Receive fewer and larger pieces.
             handle.setopt(c.BUFFERSIZE, 512 << 10)
         handle.setopt(c.FRESH_CONNECT, int(fresh))
         handle.setopt(c.FORBID_REUSE, int(fresh))
         handle.setopt(c.SSL_SESSIONID_CACHE, int(not fresh))
-        # With HTTP/2 and 3, a request waits for the connection of an earlier one and becomes a stream of it.
+        # With HTTP/2 and 3, a request waits for the connection of an earlier request and becomes a stream of it.
         handle.setopt(c.PIPEWAIT, int(not fresh and (options.http2 or options.http3)))
         if options.max_time is not None:
             handle.setopt(c.TIMEOUT_MS, round(1e3 * options.max_time))
@@ -133,7 +133,7 @@ class CurlRequester:
     # -- replaced by subclasses for other protocols over HTTP -------------------------------------------------
 
     def _ask(self, handle: Any, argument: Any) -> None:
-        """Prepares the handle for a request."""
+        """Prepares the handle for a request with that argument."""
         if self._urls[handle.place] is not argument:
             handle.setopt(self._c.URL, argument)
             self._urls[handle.place] = argument
@@ -142,7 +142,7 @@ class CurlRequester:
             handle.setopt(self._c.WRITEFUNCTION, handle.digest.update)
 
     def _response(self, handle: Any) -> Any:
-        """Returns the answer of a request that has ended without an error of libcurl."""
+        """Returns the answer of a request that ended without an error of libcurl."""
         c, get = self._c, handle.getinfo
         status = get(c.HTTP_CODE)
         self.codes[status] += 1
@@ -160,7 +160,7 @@ class CurlRequester:
     # -- the event loop -------------------------------------------------------------------------------------
 
     def _ready(self, until: int, running: int) -> list[tuple[int, int]]:
-        """Returns the sockets that are ready, after waiting for the first one up to the moment `until`."""
+        """Returns the sockets that are ready. Waits for the first one until the moment `until`."""
         left = until - now()
         if running < self._running or left <= AWAKE_NS:
             return self._epoll.poll(0)
@@ -168,16 +168,16 @@ class CurlRequester:
             return self._epoll.poll(LONGEST_SECONDS)
         if self._epoll.fileno() >= SELECTABLE:
             return self._epoll.poll((left - AWAKE_NS) / 1e9)
-        # select waits to the µs, epoll only whole ms.
+        # Use select, which waits with a resolution of 1 µs. The resolution of epoll is 1 ms.
         select.select([self._epoll], [], [], (left - AWAKE_NS) / 1e9)
         return self._epoll.poll(0)
 
     def _watch(self, events: int, descriptor: int, multi: Any, data: Any) -> None:
-        """Called by libcurl with the events of a socket that it waits for."""
+        """Watches a socket for events. libcurl calls this."""
         c, watched = self._c, self._watched.get(descriptor)
         if events == c.POLL_REMOVE:
             if self._watched.pop(descriptor, None) is not None:
-                # The socket may be closed.
+                # The socket may already be closed.
                 with suppress(OSError):
                     self._epoll.unregister(descriptor)
             return
@@ -192,7 +192,7 @@ class CurlRequester:
         self._wake = None if timeout_ms < 0 else now() + timeout_ms * 1_000_000
 
     def _answers(self) -> list[tuple[int, Any]]:
-        """Returns the places of requests that have ended, with their answers."""
+        """Returns the places of the requests that have ended, with their answers."""
         answers = list[tuple[int, Any]]()
         left = 1
         while left:

@@ -1,5 +1,6 @@
-"""Options of a request, named like curl's long options; URLs in ASCII; and the options of the request that follows a
-redirect. Uses no libcurl."""
+"""Options of a request, named like curl's long options; URLs in ASCII; and the options after a redirect. Uses no
+libcurl.
+"""
 
 from __future__ import annotations
 
@@ -15,39 +16,41 @@ from dyno.contracts.model import UsageError
 from dyno.contracts.settings import format_value, unknown
 
 PORTS = {"http": 80, "https": 443}
-"""Default port by supported scheme."""
+"""Default port of each supported scheme."""
 VERSIONS = ("http1_0", "http1_1", "http2", "http2_prior_knowledge", "http3", "http3_only")
 EXCLUSIVE = (VERSIONS, ("ipv4", "ipv6"), ("head", "data"), ("head", "upload_file"), ("data", "upload_file"))
 REDIRECTS, MOST_REDIRECTS = 50, 1_000
-"""curl's default, and the limit: each hop is kept in memory."""
+"""curl's default number of redirects, and the limit, since each hop is kept in memory."""
 CONNECT_SECONDS = 300.0
-"""libcurl's default."""
+"""Default of libcurl."""
 MOST_SECONDS = 1e6
 _HOST, _PORT = r"(?:\[[^\]]+\]|[^:\s]+)", r"\d{1,5}"
 ADDRESSES = (
     ("resolve", re.compile(rf"-{_HOST}:{_PORT}|\+?{_HOST}:{_PORT}:\S+"), "example.org:443:127.0.0.1"),
     ("connect_to", re.compile(rf"{_HOST}?:(?:{_PORT})?:{_HOST}?:(?:{_PORT})?"), "example.org:443:127.0.0.1:8443"),
 )
-"""Options with addresses, their form, and an example: libcurl doesn't start a request with a malformed one."""
+"""Options that contain addresses, with their form and an example. libcurl doesn't start a request with a malformed
+address.
+"""
 PRIVATE = ("authorization", "cookie")
-"""Headers that are not sent to another origin: another host, port or scheme."""
+"""Headers that are not sent to another origin (host, port or scheme)."""
 REWRITTEN = (301, 302, 303)
-"""Statuses after which a POST becomes a GET."""
+"""Statuses of redirects that turn a POST into a GET."""
 AMBIGUOUS = "ßẞς\u200c\u200d"
-"""IDNA 2003, which Python's library has, maps these to other hosts than IDNA 2008, which curl follows."""
+"""Letters that IDNA 2003 (Python's library) and IDNA 2008 (curl) map to different hosts."""
 _URL = re.compile(r"([\w+.-]*://)?(?:([^/?#]*)@)?([^/?#]*)(.*)", re.DOTALL)
 
 
 @dataclass(frozen=True)
 class Options:
-    """A request. Each field is curl's option of that name; times are in seconds."""
+    """Options of a request. Each field is curl's option of that name. Times are in seconds."""
 
     request: str | None = None
-    """The method. None: GET, or the method that `data`, `head` or `upload_file` implies."""
+    """Method of the request. None: GET, or the method that `data`, `head` or `upload_file` implies."""
     header: Sequence[str] = ()
     data: bytes | str | None = None
     get: bool = False
-    """Whether `data` is appended to the URL's query."""
+    """Append `data` to the URL's query."""
     head: bool = False
     upload_file: Path | None = None
     user: str | None = None
@@ -72,7 +75,7 @@ class Options:
     connect_timeout: float | None = None
     max_filesize: int | None = None
     limit_rate: int | None = None
-    """Bytes per second."""
+    """Maximum rate in bytes per second."""
     range: str | None = None
     user_agent: str | None = None
     referer: str | None = None
@@ -84,13 +87,15 @@ class Options:
     connect_to: Sequence[str] = ()
     unix_socket: Path | None = None
     fail: bool = False
-    """Whether a status of 400 or more is an error."""
+    """Treat a status of 400 or more as an error."""
     output: Path | None = None
-    """File for the body; None discards it."""
+    """File that receives the body; None discards it."""
 
     @classmethod
     def of(cls, values: dict[str, Any]) -> Options:
-        """Raises UsageError for an unknown name, an invalid value, and options that exclude each other."""
+        """Creates options from a dict. Raises UsageError for an unknown name, an invalid value, and options that
+        exclude each other.
+        """
         names = [field.name for field in fields(cls)]
         for name in values:
             if name not in names:
@@ -143,19 +148,19 @@ def _flag(name: str) -> str:
 def redirected(options: Options, status: int, source: str, target: str) -> Options:
     """Returns the options of the request that follows a redirect from the URL `source` to `target`.
 
-    As `curl -L` sends it: another method after some statuses unless --request sets it, and no credentials for another
-    origin. See --location, --location-trusted and --request in curl's manual.
+    Like `curl -L`, it changes the method after some statuses unless --request sets it, and sends no credentials to
+    another origin. See --location, --location-trusted and --request in curl's manual.
     """
     following = options
     posts = options.data is not None and not options.get
     if (status in REWRITTEN and posts) or (status == 303 and options.upload_file is not None):
         following = replace(following, data=None, upload_file=None)
     if options.get:
-        # The data is in the URL that redirected.
+        # The data was part of the URL that redirected.
         following = replace(following, data=None, get=False)
     before, after = _origin(source), _origin(target)
     if before != after:
-        # A Host header is for one host, on any port.
+        # A Host header is valid for one host, on any port.
         dropped = PRIVATE if before[1] == after[1] else (*PRIVATE, "host")
         header = [line for line in options.header if line.partition(":")[0].strip().lower() not in dropped]
         following = replace(following, user=None, cookie=None, header=header)
@@ -171,7 +176,7 @@ def _origin(url: str) -> tuple[str, str | None, int | None]:
 
 
 def checked(url: str) -> str:
-    """Returns the URL in ASCII, and like curl adds http:// if it has no scheme. Raises UsageError."""
+    """Returns the URL in ASCII. Like curl, adds http:// to a URL without a scheme. Raises UsageError."""
     whole = url if "://" in url else f"http://{url}"
     try:
         parts = urlsplit(whole)
@@ -188,7 +193,7 @@ def checked(url: str) -> str:
 def ascii_url(url: str) -> str:
     """Returns the URL with its host in IDNA form and the rest percent-encoded. Raises ValueError for an invalid host.
 
-    libcurl can't encode hosts here: the one in pycurl's wheels is built without libidn2.
+    libcurl can't do this here: the libcurl in pycurl's wheels is built without libidn2.
     """
     if url.isascii():
         return url
@@ -211,6 +216,6 @@ def ascii_url(url: str) -> str:
 
 
 def percent_encoded(text: str | bytes) -> str:
-    """Returns the text with each byte outside ASCII percent-encoded, and the rest unchanged."""
+    """Percent-encodes each byte outside ASCII, and leaves the rest unchanged."""
     data = text if isinstance(text, bytes) else text.encode(errors="surrogateescape")
     return quote(data, safe=string.printable)

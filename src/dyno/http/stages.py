@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 STAGES = ("lookup", "tcp", "tls", "send", "wait", "transfer")
 FINE_US = 10
-"""libcurl's times are whole µs, so a shorter stage has an error of more than 10 %."""
+"""Shortest stage in µs for which libcurl's times, which are whole µs, have an error of at most 10 %."""
 MICRO = 1e6
 COARSE = f"under {FINE_US} µs, too fine for libcurl's clock, which has whole µs"
 
@@ -34,11 +34,13 @@ TIMES = (
     "total_time",
     "speed_download",
 )
-"""Fields of a record, besides its stages, that are summarised over many requests."""
+"""Fields of a record (besides its stages) that are summarised over many requests."""
 
 
 class Moments(NamedTuple):
-    """libcurl's times in µs from the start of a request: 0 if not reached, None if libcurl doesn't report it."""
+    """libcurl's times in µs since the start of a request: 0 if not reached, None if libcurl doesn't
+    report the time.
+    """
 
     namelookup: int | None
     connect: int
@@ -52,7 +54,8 @@ class Moments(NamedTuple):
 def stages(at: Moments, secure: bool, fresh: bool, failed: bool = False) -> dict[str, int | None]:
     """Returns the duration of each stage in µs; None for a stage that did not happen.
 
-    `secure`: with TLS; `fresh`: on a new connection. The stage in which a request failed lasts until the end.
+    `secure`: with TLS. `fresh`: on a new connection. The stage in which a request failed lasts until the request's
+    end.
     """
     ends = {
         "lookup": at.namelookup if fresh else None,
@@ -77,7 +80,7 @@ def stages(at: Moments, secure: bool, fresh: bool, failed: bool = False) -> dict
 
 
 def fine(requests: Iterable[Mapping[str, int | None]]) -> list[str]:
-    """Returns the stages that were too short for libcurl's clock in any of the requests."""
+    """Returns the stages that were too short for libcurl's clock in at least one of the requests."""
     short = {name for stages in requests for name, us in stages.items() if us is not None and us < FINE_US}
     return [name for name in STAGES if name in short]
 
@@ -86,8 +89,9 @@ def fine(requests: Iterable[Mapping[str, int | None]]) -> list[str]:
 
 
 def repeated(records: Iterable[Mapping[str, Any]], url: str) -> dict[str, Any]:
-    """Returns percentiles in seconds over the requests that succeeded, and the errors of the others with their
-    counts."""
+    """Summarises repeated requests: percentiles in seconds of those that succeeded, and counts of
+    the others' errors.
+    """
     values: dict[str, list[float]] = {name: [] for name in (*TIMES, *STAGES)}
     codes, errors = Counter[str](), Counter[str]()
     succeeded = reused = 0
@@ -120,7 +124,7 @@ def repeated(records: Iterable[Mapping[str, Any]], url: str) -> dict[str, Any]:
 def summary(values: Sequence[float]) -> dict[str, float | int | None] | None:
     """Returns count, minimum, mean, maximum and percentiles by the nearest rank; None without values.
 
-    A percentile beyond which no value lies is None: it would be the maximum.
+    A percentile is None if no value lies above it, since it would be the maximum.
     """
     if not values:
         return None

@@ -1,6 +1,8 @@
-"""Proves on this machine that Dyno measures correctly: known faults and known costs go in, and must come out.
+"""Checks on this machine that Dyno measures correctly: faults and costs of known size are planted, and must be
+measured.
 
-A check judges results by an independent calculation. It must not inspect how the part that it guards works.
+A check compares results with an independent calculation. It must not depend on the implementation of the part that it
+guards.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from dyno.contracts.settings import unknown
 
 @dataclass(frozen=True)
 class CheckResult:
-    """Result of a check. `passed` is None if this machine can't decide it; `text` says why."""
+    """Result of a check. `passed` is None if this machine can't decide it; then `text` says why."""
 
     passed: bool | None
     text: str
@@ -27,9 +29,9 @@ class CheckResult:
 class SelfCheck:
     name: str
     guards: str
-    """What users may rely on if the check passes."""
+    """Property of Dyno that the check guards, as a sentence for users."""
     make: Callable[[Path], CheckResult]
-    """Makes the check in a directory."""
+    """Runs the check in a directory."""
 
 
 def checks() -> tuple[SelfCheck, ...]:
@@ -49,7 +51,7 @@ def checks() -> tuple[SelfCheck, ...]:
 
 
 def chosen(names: Iterable[str]) -> list[SelfCheck]:
-    """Returns the named checks (all, without names) in the order of `checks`. Raises UsageError."""
+    """Returns the named checks in the order of `checks`; without names, all checks. Raises UsageError."""
     known, wanted = {check.name: check for check in checks()}, list(names)
     for name in wanted:
         if name not in known:
@@ -58,7 +60,7 @@ def chosen(names: Iterable[str]) -> list[SelfCheck]:
 
 
 def made(wanted: Iterable[SelfCheck], work: Path) -> Iterator[tuple[SelfCheck, CheckResult]]:
-    """Makes one check after the other. A check that raises an exception has failed."""
+    """Runs the checks one after the other. A check that raises an exception has failed."""
     for check in wanted:
         try:
             yield check, check.make(work)

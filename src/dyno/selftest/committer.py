@@ -1,7 +1,8 @@
-"""The traced process: commits to one engine, each commit between two marks.
+"""Traced process that commits to an engine, with a mark before and after each commit.
 
-Runs under strace as `python -m dyno.selftest.committer ANSWER`. Reads its job, a line of JSON, from standard input,
-and writes its answer to the file ANSWER. It commits what the phases time that prove a tier of the suite.
+It runs under strace as `python -m dyno.selftest.committer ANSWER`, reads its job as a line of JSON from standard
+input, and writes its answer to the file ANSWER. Its commits are those that the suite's phases for the proof of a tier
+would time.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ WAIT_NS = 1_000_000_000
 
 
 def main() -> None:
-    """Does the job. A refusal is an answer; any other error is a traceback and an exit status."""
+    """Runs the job. A refusal is written as the answer. Any other error ends the process with a traceback."""
     die_with_parent(os.getppid())
     job = json.loads(sys.stdin.readline())
     try:
@@ -81,8 +82,8 @@ def _commit_phases(suite: Suite, job: Job, commits: int) -> dict[str, Any]:
 
 
 def _commit_each(transactions: Iterator[Transaction], before: int, commits: int) -> None:
-    """Marks so many commits, with numbers from `before` + 1 on."""
-    # Skip the first commit, which may do something once only, like creating a file.
+    """Marks `commits` commits, numbered from `before` + 1."""
+    # Skip the first commit, which may do something only once, such as creating a file.
     next(transactions)()
     done = 0
     for done, transaction in enumerate(islice(transactions, commits), 1):
@@ -93,7 +94,7 @@ def _commit_each(transactions: Iterator[Transaction], before: int, commits: int)
 
 
 def _transactions(works: Iterator[Work]) -> Iterator[Transaction]:
-    """Yields each operation, or all slices of a held transaction together."""
+    """Yields a callable for each operation, or for all slices of a held transaction together."""
     for held, slices in groupby(cast(Iterator[Operations], works), lambda work: work.held):
         if held is not None:
             yield partial(_commit_held, held, list(slices))
@@ -109,7 +110,7 @@ def _transactions(works: Iterator[Work]) -> Iterator[Transaction]:
 
 
 def _await_one(many: InFlight, argument: Any) -> None:
-    """Runs one operation of a pipelined client until it is acknowledged."""
+    """Runs one operation of a pipelined client, and waits until it is acknowledged."""
     many.begin(0, argument)
     while not (ended := many.ended(WAIT_NS)):
         pass

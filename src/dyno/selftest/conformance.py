@@ -1,4 +1,4 @@
-"""Runs the conformance checks of every port of one engine. Each suite's checks run in a process of their own."""
+"""Runs the conformance checks of all ports of an engine. The checks of each suite run in a separate process."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from dyno.runner.resources import Watch, default_limit
 
 PASS, GAP, FAIL, SKIPPED = "pass", "gap", "fail", "not run"
 TIMEOUT_SECONDS = 900.0
-"""For all checks of one suite at one tier. HBase and Spark take minutes to start."""
+"""Time limit for all checks of one suite at one tier. HBase and Spark take minutes to start."""
 POLL_SECONDS = 0.05
 ENGINE = "engine"
-"""Check of the opened engine itself: its version, settings, files and caveats."""
+"""Name of the check of the opened engine itself: its version, settings, files and caveats."""
 SHARED: Mapping[str, Any] = {ordered_kv.PORT: ordered_kv}
-"""Ports that have checks of their own, besides those of the suites that use them."""
+"""Modules of ports that have their own checks, in addition to those of the suites that use them."""
 
 
 @dataclass(frozen=True)
@@ -45,21 +45,23 @@ class ConformanceResult:
 
     port: str
     suite: str
-    """Name of the suite; empty for the checks of the port itself."""
+    """Name of the suite; empty for a port's own checks."""
     check: str
     outcome: str
     """PASS, GAP, FAIL or SKIPPED."""
     guards: str
-    """What the check makes sure of, in one sentence."""
+    """Property that the check guards, in one sentence."""
     reason: str = ""
-    """Why it failed or was not run, or why the engine declares the gap."""
+    """Reason of a failure, of a check that was not run, or of a declared gap."""
     kind: str = ""
     """Kind of the gap: 'unsupported', 'upstream' or 'todo'."""
 
 
 @dataclass(frozen=True)
 class Unit:
-    """Checks that run in one process: those of a port itself (no suite), or of a suite through that port."""
+    """Checks that run in one process: a port's own checks (`suite` is empty), or a suite's checks
+    through that port.
+    """
 
     port: str
     suite: str
@@ -71,16 +73,16 @@ class Unit:
 
 
 def units(spec: EngineSpec) -> list[Unit]:
-    """Returns all checks there are for the engine's ports, those of a port itself first."""
+    """Returns the units for all ports of the engine, the ports' own checks first."""
     own = [Unit(port, "") for port in spec.ports if port in SHARED]
     through = ((suite, registry.through(suite, spec)) for suite in registry.suites())
     return own + [Unit(next(iter(one.ports)), suite.name) for suite, one in through if one is not None]
 
 
 def results(spec: EngineSpec, given: Mapping[str, Any], tier: Tier | None, work: Path) -> Iterator[ConformanceResult]:
-    """Runs all checks below the directory `work`. Yields a result for each; none for units that have no checks.
+    """Runs all checks below the directory `work`. Yields a result for each check.
 
-    `given`: options as a user wrote them. A port's own options are passed to the checks of that port only.
+    `given`: options as the user wrote them. Options of a port apply to the checks of that port only.
     """
     for number, unit in enumerate(units(spec)):
         reduced = spec.through(unit.port)
@@ -119,7 +121,7 @@ def _guards(check: Callable[..., None]) -> str:
 def _judged(
     name: str, guards: str, outcomes: Mapping[str, str | None], reason: str, gap: Gap | None
 ) -> tuple[str, str, str, str]:
-    """Returns outcome, guards, reason and kind of gap."""
+    """Returns the fields `outcome`, `guards`, `reason` and `kind` of a result."""
     if name not in outcomes:
         return SKIPPED, guards, reason, ""
     error = outcomes[name]
@@ -131,8 +133,10 @@ def _judged(
 
 
 def _run(python: str, job: Mapping[str, Any]) -> tuple[dict[str, str | None], str]:
-    """Runs the job in a process of that interpreter. Returns the error of each finished check (None: it passed), and
-    why the others were not run."""
+    """Runs the job in a process of the interpreter `python`.
+
+    Returns the error of each finished check (None: it passed), and why the others were not run.
+    """
     outcomes: dict[str, str | None] = {}
     reason, running, parent, log = "", "", os.getpid(), Path(job["home"], "stderr")
     reading, writing = os.pipe()
@@ -175,8 +179,10 @@ def _run(python: str, job: Mapping[str, Any]) -> tuple[dict[str, str | None], st
 
 @contextmanager
 def _limited(child: subprocess.Popen[str]) -> Iterator[list[str]]:
-    """Kills the process and its session if it exceeds a limit of time or memory. Yields a list that gets the
-    reason."""
+    """Kills the process and its session if it exceeds the limit of time or memory.
+
+    Yields a list, to which it adds the reason.
+    """
     watch, limits, done = Watch(child.pid, default_limit(), monotonic() + TIMEOUT_SECONDS), list[str](), Event()
 
     def poll() -> None:
@@ -223,7 +229,7 @@ def _check(message: Mapping[str, Any], tell: Callable[..., None]) -> None:
             stack.callback(server.close)
             server.start()
         suite = registry.suite(unit.suite) if unit.suite else None
-        # The checks bring inputs of their own: the parameters are only there for the suite's way to the port.
+        # The checks have their own inputs. The parameters are needed only because the suite opens the port with them.
         params = {**resolve(suite.params, {}, suite.name), "clients": 1, "rate": "max"} if suite else {}
         job = Job(spec, home, tier, options, params, seed=1, clients=2, server=server)
         stores = _Stores(job, suite)
@@ -246,21 +252,21 @@ def _attempt(name: str, tell: Callable[..., None], check: Callable[[], None]) ->
 
 
 class _Stores:
-    """Stores below the job's home, opened by name as the checks ask for them."""
+    """Stores below the job's home, opened by the names that the checks use."""
 
     def __init__(self, job: Job, suite: Suite | None) -> None:
         self._job, self._home = job, job.home / "stores"
         self._home.mkdir()
-        # The port as the suite wraps it, for a suite that opens a port for each store.
+        # The port as the suite opens it; None for a suite whose trials open their engine once.
         self._port = job.port if suite is None else getattr(suite.workload(job), "port", None)
         self._stack = ExitStack()
         self._shared: Any = None
 
     @contextmanager
     def open(self, name: str, *how: Any) -> Iterator[Any]:
-        """A port on the store of that name, created if it is new."""
+        """Opens a port on the store of that name. Creates the store if it is new."""
         if self._port is None:
-            # A trial of such a suite opens its engine once: starting Java for each check would take minutes.
+            # All checks of such a suite share one store: starting Java for each check would take minutes.
             yield self._opened_once()
             return
         home = self._created(name)
@@ -279,7 +285,7 @@ class _Stores:
         return self._shared
 
     def two(self, name: str, check: Callable[..., None]) -> None:
-        """Runs a check of two clients."""
+        """Runs a check that needs two clients."""
         assert self._port is not None
         with (
             closing(self._job.open(self._created(name))) as engine,
@@ -289,7 +295,7 @@ class _Stores:
             check(one, other)
 
     def describe(self) -> None:
-        """Raises InvalidValue or TypeError for a wrong type."""
+        """Checks what the engine reports about itself. Raises InvalidValue or TypeError for a wrong type."""
         self._stack.close()
         with closing(self._job.open(self._created("described"))) as engine:
             declarations.checked_text(engine.version(), "version")
@@ -300,7 +306,7 @@ class _Stores:
                     raise TypeError(f"files: expected a Path, got {path!r:.80}")
 
     def close(self) -> None:
-        """Closes what is open, and takes the stores off a user's own server."""
+        """Closes all stores, and removes them from the user's own server."""
         self._stack.close()
         for home in sorted(self._home.iterdir()):
             self._job.remove(home)

@@ -1,5 +1,6 @@
-"""Proves durability tiers: an engine commits under strace, and its flushes are compared with what the tier
-promises."""
+"""Proofs of durability tiers: an engine commits under strace, and its flushes are compared with the promise of the
+tier.
+"""
 
 from __future__ import annotations
 
@@ -30,46 +31,46 @@ from dyno.selftest import trace
 from dyno.selftest.trace import TraceSummary
 
 COMMITS = 100
-"""Commits of each phase that proves a tier."""
+"""Number of commits in each phase that proves a tier."""
 TIMEOUT_SECONDS = 300
 NAMED = 3
-"""Most files listed in a reason."""
+"""Maximum number of files listed in a reason."""
 PROVEN, DECLARED, BROKEN, NOTHING = "proven", "declared, not proven", "broken", "nothing promised"
 FAILED = "failed"
-"""The engine did not finish its commits: no verdict on the tier, and a failure of the command."""
+"""The engine did not finish its commits. There is no verdict on the tier, and the command fails."""
 WRONG = (BROKEN, FAILED)
 
 
 @dataclass(frozen=True)
 class TierClaim:
-    """A tier that an engine declares."""
+    """An engine's claim that it has a tier."""
 
     spec: EngineSpec
     engine: str
-    """Engine as the user wrote it."""
+    """The engine as the user wrote it, with options."""
     tier: Tier
     cell: Cell | None
-    """Cell to trace; None if the engine can't run here."""
+    """Cell of a plan to trace; None if the engine can't run here."""
     lacking: str = ""
-    """Why it can't run."""
+    """Reason why the engine can't run here."""
 
 
 @dataclass(frozen=True)
 class TierProof:
-    """Verdict on a claim, by the trace of its commits."""
+    """Verdict on a claim, based on the trace of its commits."""
 
     engine: str
     tier: str
     verdict: str
     why: str
     settings: Mapping[str, Value | None]
-    """Settings that give the tier, as the running engine reports them or else as declared."""
+    """Settings that give the tier: as the running engine reports them, or else as declared."""
     version: str | None = None
     seen: TraceSummary | None = None
-    """None without a trace."""
+    """Summary of the trace; None if there was no trace."""
 
     def data(self) -> dict[str, Any]:
-        """Returns plain JSON data, with counts instead of commits."""
+        """Returns plain JSON data, with counts in place of commits."""
         seen = self.seen or TraceSummary()
         known = self.seen is not None
         return {
@@ -85,7 +86,11 @@ class TierProof:
 
 
 def claims(engines: Sequence[str] = (), tier: str | None = None) -> list[TierClaim]:
-    """Returns each tier of each requested engine; without a request, of all that can take part. Raises UsageError."""
+    """Returns a claim for each tier of each requested engine; without engines, of all engines whose tiers can be
+    proven.
+
+    Raises UsageError.
+    """
     if tier is not None and tier not in [known.value for known in Tier]:
         raise UsageError(unknown("tier", tier, [known.value for known in Tier]))
     provable = _provable()
@@ -104,8 +109,10 @@ def claims(engines: Sequence[str] = (), tier: str | None = None) -> list[TierCla
 
 
 def _provable() -> dict[str, tuple[Suite, EngineSpec]]:
-    """Returns the engines that store something, by name, with the suite that proves their tiers through the first
-    port that allows it."""
+    """Returns the engines that store something, by name, each with the suite that proves its tiers.
+
+    The suite is that of the first port through which tiers can be proven.
+    """
     proving = {port: suite for suite in registry.suites() if suite.proof is not None for port in suite.ports}
     engines: dict[str, tuple[Suite, EngineSpec]] = {}
     for engine in registry.engines():
@@ -118,7 +125,7 @@ def _provable() -> dict[str, tuple[Suite, EngineSpec]]:
 def _claims(
     suite: Suite, spec: EngineSpec, text: str, given: Mapping[str, Any], tier: str | None = None
 ) -> Iterator[TierClaim]:
-    """Yields an engine's claims: at the requested tier, or at all that it has with these options."""
+    """Yields an engine's claims: for the requested tier, or for all tiers that it has with these options."""
     options = spec.resolve(given)
     lacking = spec.lacking(options)
     tiers = [Tier(tier)] if tier else [t for t in spec.tiers if spec.ask("refuse", t, options) is None]
@@ -137,14 +144,14 @@ def _claims(
 
 
 def proofs(wanted: Iterable[TierClaim], work: Path) -> Iterator[TierProof]:
-    """Traces one claim after the other, each with a process and a directory of its own below `work`."""
+    """Yields a proof of each claim in turn. Each has its own process, and its own directory below `work`."""
     unavailable = trace.unavailable()
     for claim in wanted:
         if claim.cell is None or unavailable:
             yield _untraced(claim, claim.lacking or unavailable or "")
         else:
             with tempfile.TemporaryDirectory(dir=work) as directory:
-                # A server may run as another user, who must get through here.
+                # A server may run as another user, who must be able to pass through this directory.
                 Path(directory).chmod(0o755)
                 yield _proof(claim, claim.cell, Path(directory))
 
@@ -175,7 +182,7 @@ def _proof(claim: TierClaim, cell: Cell, directory: Path) -> TierProof:
         seen = trace.seen(text, home, claim.spec.log)
     verdict, why = judged(claim.tier, seen, answer["commits"])
     if verdict == PROVEN and claim.spec.untested:
-        # A look-alike may have run here, such as an emulator of a service.
+        # The traced service may have been a substitute for the real one, such as an emulator.
         verdict, why = DECLARED, claim.spec.untested
     version = sanitize(answer["version"], keep="")
     settings = read_back(claim.spec.tiers[claim.tier], answer["settings"])
@@ -183,7 +190,7 @@ def _proof(claim: TierClaim, cell: Cell, directory: Path) -> TierProof:
 
 
 def read_back(declared: Mapping[str, Value], reported: Mapping[str, Any]) -> Mapping[str, Value | None]:
-    """Returns the settings that give a tier, as the engine reports them, or as declared if it reports none of them.
+    """Returns the settings that give a tier: as the engine reports them, or as declared if it reports none of them.
 
     With some options an engine has only a part of the settings.
     """
@@ -197,7 +204,7 @@ def read_back(declared: Mapping[str, Value], reported: Mapping[str, Any]) -> Map
 
 
 def _trace(python: str, job: Mapping[str, Any], lines: Path, answer: Path) -> str | None:
-    """Runs the job in that interpreter under strace. Returns why it failed, in one line."""
+    """Runs the job in the interpreter `python` under strace. Returns None, or why it failed, in one line."""
     words = [*interpreters.words(python, "dyno.selftest.committer"), str(answer)]
     parent = os.getpid()
     with nothing_left():
@@ -221,14 +228,16 @@ def _trace(python: str, job: Mapping[str, Any], lines: Path, answer: Path) -> st
 
 
 def _named(files: Sequence[str]) -> str:
-    """'a, b, c and 20 more'."""
+    """Returns for example 'a, b, c and 20 more'."""
     more = f" and {len(files) - NAMED} more" if len(files) > NAMED else ""
     return ", ".join(files[:NAMED]) + more
 
 
 def judged(tier: Tier, seen: TraceSummary, commits: int = COMMITS) -> tuple[str, str]:
-    """Returns the verdict on a tier by the traced commits, and the reason. `commits`: number of acknowledged
-    commits."""
+    """Returns the verdict on a tier and its reason, based on the traced commits.
+
+    `commits`: number of acknowledged commits.
+    """
     count, mapped = len(seen.commits), _named([Path(name).name for name in seen.mapped])
     if tier is Tier.VOLATILE:
         return (
@@ -243,7 +252,7 @@ def judged(tier: Tier, seen: TraceSummary, commits: int = COMMITS) -> tuple[str,
         if seen.unseen:
             return DECLARED, f"it uses {', '.join(seen.unseen)}, whose flushes no trace shows"
         return BROKEN, f"{count - seen.flushed} of {count} commits were acknowledged before they were flushed"
-    # Flushed data has reached the kernel, even if it was stored through a mapping.
+    # Flushed data has reached the kernel too, even if it was stored through a mapping.
     silent = sum(not commit.written and not commit.flushed for commit in seen.commits)
     if not silent:
         costly = sum(seen.flushes.values()) >= count

@@ -1,4 +1,4 @@
-"""Checks of the page cache, and of cores that are kept awake."""
+"""Checks of cold reads, and of cores that are kept awake."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ EVICTED_PERCENT, CACHED_PERCENT = 1.0, 99.0
 COLD_SHARE, CACHED_SHARE = 0.9, 0.01
 SECONDS = 0.5
 IDLE_PERCENT, TAKEN_PERCENT = 10.0, 10.0
-"""Coarse limits: the kernel counts in ticks, and there are few of them in so short a time."""
+"""Coarse limits, since the kernel counts in ticks and SECONDS has few of them."""
 BURN = """
 import os, sys, time
 os.sched_setaffinity(0, {int(sys.argv[1])})
@@ -37,7 +37,7 @@ while time.process_time() < end:
 
 
 def cold(work: Path) -> CheckResult:
-    """Evicts a file and reads it twice: only the first time it must come from the device."""
+    """Evicts a file and reads it twice. Only the first time, the data must come from the device."""
     if filesystem(work)["ram_backed"]:
         return CheckResult(None, "the work directory is in memory, where nothing can be cold")
     file = work / "cold"
@@ -62,7 +62,7 @@ def cold(work: Path) -> CheckResult:
 
 
 def _read_from_device(file: Path) -> float | None:
-    """Reads a file. Returns the share that came from the device."""
+    """Reads a file. Returns the share of its bytes that came from the device."""
     before = own().read_bytes
     with file.open("rb", buffering=0) as reading:
         while reading.read(PIECE_BYTES):
@@ -72,8 +72,10 @@ def _read_from_device(file: Path) -> float | None:
 
 
 def awake(work: Path) -> CheckResult:
-    """Measures how long a core that is kept awake idles, and the time taken from a process that computes on it. The
-    process is in a session of its own, like that of every trial."""
+    """Measures how long a core idles while it is kept awake, and how much time that takes from a process on the core.
+
+    The process runs in its own session, like that of every trial.
+    """
     try:
         with kept() as keeper:
             pids = keeper.pids()
@@ -90,7 +92,7 @@ def awake(work: Path) -> CheckResult:
 
 
 def _idle_percent() -> float:
-    """Returns the idle time of the core that idles longest."""
+    """Returns the idle time of the core that idles longest, in percent."""
     before = [Ticks.read(ROOT, core) for core in cores()]
     time.sleep(SECONDS)
     after = [Ticks.read(ROOT, core) for core in cores()]
@@ -111,7 +113,7 @@ def _may_run_on(pid: int, core: int) -> bool:
 
 
 def _taken_percent(pids: Sequence[int], core: int) -> float:
-    """Returns the share of a core's time that `pids` take from a process computing on it for SECONDS."""
+    """Returns the share of a core's time that `pids` take from a process that computes on the core for SECONDS."""
     on_core = [pid for pid in pids if _may_run_on(pid, core)]
     words = [sys.executable, "-S", "-c", BURN, str(core), str(SECONDS)]
     with subprocess.Popen(words, stdout=subprocess.PIPE, start_new_session=True) as process:

@@ -1,4 +1,4 @@
-"""Checks of the clock, and of recorded latencies against those that operations measure themselves."""
+"""Checks of the clock, and of recorded latencies against those that the operations measure themselves."""
 
 from __future__ import annotations
 
@@ -22,17 +22,21 @@ from dyno.selftest import CheckResult
 
 OPERATIONS = 5_000
 MEDIAN_NS, SPREAD = 60_000, 0.8
-"""Log-normal distribution, whose p999 is twelve times the median."""
+"""Parameters of a log-normal distribution. Its p999 is twelve times the median."""
 NEAR_PERCENT = 1.0
 STRAY = 2
-"""Operations that may lose their core between their own last reading of the clock and the loop's."""
+"""Ranks by which a recorded percentile may be off: a few operations lose their core between their own last reading of
+the clock and that of the loop.
+"""
 EXCHANGES = 5_000
 DRIFT_PPM = 200.0
 SECONDS = 1.0
 
 
 def latency(work: Path) -> CheckResult:
-    """Measures operations whose times have a known distribution, and which time themselves by the kernel's clock."""
+    """Measures operations whose durations have a known distribution, and which measure themselves by the kernel's
+    clock.
+    """
     worst, texts = 0.0, []
     for name in ("native", "python") if native() else ("python",):
         own: list[int] = []
@@ -53,7 +57,7 @@ def latency(work: Path) -> CheckResult:
 
 
 def _spinner(own: list[int]) -> Any:
-    """Returns an operation that spins for a given time, and appends the time that it took to `own`."""
+    """Returns an operation that spins for a given time, and appends its measured duration to `own`."""
     clock, note = time.perf_counter_ns, own.append
 
     def spin(ns: int) -> None:
@@ -66,15 +70,15 @@ def _spinner(own: list[int]) -> Any:
 
 
 def _error_percent(recorded: int, own: Sequence[int], percentile: float) -> float:
-    """Returns how far a recorded percentile is from that of the operations' own times."""
-    # The histogram's rank or a near one: neighbours in the tail differ by more than NEAR_PERCENT.
+    """Returns the difference between a recorded percentile and that of the operations' own durations, in percent."""
+    # Compare with the nearest of several ranks, since neighbours in the tail differ by more than NEAR_PERCENT.
     true, rank = sorted(own), max(int(percentile / 100 * len(own) + 0.5) - 1, 0)
     nearest = min(max(recorded, true[max(rank - STRAY, 0)]), true[min(rank + STRAY, len(own) - 1)])
     return abs(recorded - nearest) / nearest * 100
 
 
 def clock(work: Path) -> CheckResult:
-    """Exchanges readings of the clock between two processes, on different cores if there are two."""
+    """Exchanges readings of the clock between two processes, on different cores if possible."""
     loop = pick()
     backwards = _count_backwards(loop)
     begin, own = time.monotonic_ns(), loop.now()
@@ -88,7 +92,7 @@ def clock(work: Path) -> CheckResult:
 
 
 def _count_backwards(loop: Loop) -> int:
-    """Returns how many readings were behind an earlier one of the other process."""
+    """Returns how many readings were earlier than a previous reading of the other process."""
     context = multiprocessing.get_context("fork")
     mine, theirs = context.Pipe()
     cores = cycle(sorted(os.sched_getaffinity(0)))
@@ -116,7 +120,7 @@ def _count_backwards(loop: Loop) -> int:
 
 def _answer(pipe: Any, core: int) -> None:
     os.sched_setaffinity(0, {core})
-    # Calibrated anew, since an inherited calibration would agree trivially.
+    # Calibrate again: with an inherited calibration, both clocks would agree trivially.
     loop = pick()
     loop.calibrate()
     while pipe.recv() is not None:

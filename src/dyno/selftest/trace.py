@@ -1,6 +1,6 @@
-"""Reads the lines of strace: which writes and flushes lie between the marks of each commit.
+"""Reads the lines of strace: the writes and flushes between the marks of each commit.
 
-`flushes` judges them by the tier. Nothing here depends on an engine.
+`flushes` judges them by the tier. No code here depends on an engine.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from pathlib import Path
 BEGIN, END = "begin", "end"
 _FLUSHES = ("fsync", "fdatasync", "sync", "syncfs", "msync")
 _WRITES = ("write", "writev", "pwrite64", "pwritev", "pwritev2", "io_submit", "sendfile", "copy_file_range", "splice")
-# Their target comes after their source.
+# Calls whose last descriptor is the target.
 _COPIES = ("copy_file_range", "splice")
 _TRUNCATES = ("ftruncate",)
-# Paths among their arguments follow the descriptor of a directory, or are absolute.
+# Calls with paths among their arguments, each after the descriptor of a directory, or absolute.
 _NAMES = ("unlink", "unlinkat", "rename", "renameat", "renameat2")
 _OPENS = ("open", "openat", "openat2")
 _FORKS = ("clone", "clone3", "fork", "vfork")
 _ACCESSES = ("access", "faccessat", "faccessat2")
-# sync_file_range is not a flush: it leaves out metadata and the drive's cache, as its manual page warns.
+# sync_file_range is not a flush: its manual page warns that it skips metadata and the drive's cache.
 _CALLS = (*_FLUSHES, *_WRITES, *_TRUNCATES, *_NAMES, *_OPENS, *_FORKS, *_ACCESSES, "close", "mmap", "io_uring_setup")
 
 _LINE = re.compile(r"^(?P<pid>\d+) +(?P<name>\w+)\((?P<arguments>.*)\) += (?P<result>0x[0-9a-f]+|-?\d+)")
@@ -36,29 +36,31 @@ _MARK = re.compile(rf'"/dyno-mark/(\d+)/({BEGIN}|{END})"')
 _NAME = re.compile(r'(?:(?:AT_FDCWD|\d+)<([^>]*)>, )?"((?:[^"\\]|\\.)*)"')
 _DESCRIPTOR = re.compile(r"(\d+)<([^>]*)>")
 MOST_OVERTAKEN = 0.05
-"""Share of the commits in which a background thread may continue to write to a flushed file."""
+"""Maximum share of the commits in which a background thread may write to a file after its flush."""
 
 
 def mark(number: int, which: str) -> None:
-    """Makes a call without effect that traces show: commit `number` is about to begin, or was acknowledged."""
+    """Makes a system call without effect that traces show: commit `number` is about to begin, or was acknowledged."""
     os.access(f"/dyno-mark/{number}/{which}", os.F_OK)
 
 
 def command(output: Path | str, words: Iterable[str]) -> list[str]:
-    """Returns the command that runs `words` under strace, with all processes they start. Raises FileNotFoundError
-    without strace."""
+    """Returns the command that runs `words` and all their child processes under strace.
+
+    Raises FileNotFoundError without strace.
+    """
     tracer = shutil.which("strace")
     if tracer is None:
         raise FileNotFoundError("strace")
-    # A question mark allows calls that this architecture lacks. Only the listed calls stop a process. Written bytes
-    # are left out, so that none are mistaken for paths.
+    # A question mark allows calls that this architecture lacks. With --seccomp-bpf only the listed calls stop a
+    # process. Written bytes are left out (-s 0), so that they can't be mistaken for paths.
     calls = ",".join("?" + call for call in _CALLS)
     options = ["-f", "-y", "-qq", "-s", "0", "--seccomp-bpf", "-e", f"trace={calls}", "-e", "signal=none"]
     return [tracer, *options, "-o", str(output), *words]
 
 
 def unavailable() -> str | None:
-    """Returns why nothing can be traced on this machine; None if it can."""
+    """Returns why this machine can't trace processes, or None if it can."""
     try:
         done = subprocess.run(command(os.devnull, ["true"]), capture_output=True, text=True)
     except FileNotFoundError:
@@ -71,7 +73,9 @@ def unavailable() -> str | None:
 
 @dataclass(frozen=True)
 class Call:
-    """A call that succeeded, or an access to a missing file. `began` and `ended` are line numbers of the trace."""
+    """A system call that succeeded, or an access to a missing file. `began` and `ended` are line numbers of the
+    trace.
+    """
 
     pid: int
     name: str
@@ -82,8 +86,10 @@ class Call:
 
 
 def calls(lines: Iterable[str]) -> Iterator[Call]:
-    """Yields the calls in the order of their ends. Joins calls that strace split because another thread's came
-    between."""
+    """Yields the calls in the order of their ends.
+
+    strace splits a call into two lines if another thread's call comes between; these are joined.
+    """
     begun: dict[str, tuple[int, str]] = {}
     for number, line in enumerate(lines):
         first, whole = number, line.rstrip("\n")
@@ -98,7 +104,7 @@ def calls(lines: Iterable[str]) -> Iterator[Call]:
 
 
 def _descriptors(arguments: str) -> list[tuple[int, str]]:
-    """Returns the descriptors among the arguments, each with the path that -y shows."""
+    """Returns the descriptors among the arguments, each with its path, which strace shows with -y."""
     return [(int(number), _unescaped(path)) for number, path in _DESCRIPTOR.findall(arguments)]
 
 
@@ -108,15 +114,15 @@ def _unescaped(path: str) -> str:
 
 @dataclass(frozen=True)
 class Act:
-    """A write to one of the engine's files, or a flush, or both for a synchronous write.
+    """A write to one of the engine's files, a flush, or both (a synchronous write).
 
-    An act that is neither changes a file otherwise: a truncation, or, for a directory, a change of its names.
+    An act that is neither is another change: a truncation of a file, or a change of names in a directory.
     """
 
     kind: str
-    """Name of the call, and what made it synchronous: 'fdatasync', 'pwrite64 O_DSYNC'."""
+    """Name of the call, with the flag of a synchronous write: 'fdatasync', 'pwrite64 O_DSYNC'."""
     path: str | None
-    """None for a flush of all files."""
+    """Path of the file or directory; None for a flush of all files."""
     writes: bool
     flushes: bool
     pid: int
@@ -130,33 +136,34 @@ class Commit:
     """State of a commit when it was acknowledged."""
 
     written: bool
-    """A write to one of the engine's files had ended."""
+    """Whether a write to one of the engine's files had ended."""
     flushed: bool
-    """A flush of such a file had ended, and no flushed file was changed afterwards. In a few commits, background
-    threads may have changed one."""
+    """Whether a flush of a written file had ended, with no later change to a flushed file. In a few commits,
+    background threads may have made such changes.
+    """
 
 
 @dataclass(frozen=True)
 class TraceSummary:
-    """What a trace shows of an engine's files."""
+    """Summary of a trace: writes and flushes of an engine's files."""
 
     commits: tuple[Commit, ...] = ()
     flushes: Mapping[str, int] = field(default_factory=dict)
-    """Counts by kind, from the first mark to the last, between commits too."""
+    """Number of flushes by kind, from the first mark to the last, including those between commits."""
     writes: Mapping[str, int] = field(default_factory=dict)
     mapped: tuple[str, ...] = ()
-    """Files with writable shared mappings: stores into them are no calls."""
+    """Files with writable shared mappings. No trace shows stores into mappings."""
     unseen: tuple[str, ...] = ()
-    """Interfaces that were set up and whose writes and flushes no trace shows."""
+    """Interfaces in use whose writes and flushes no trace shows: io_uring."""
 
     @property
     def flushed(self) -> int:
-        """Number of commits that flushed what they wrote."""
+        """Number of commits that flushed their writes."""
         return sum(commit.flushed for commit in self.commits)
 
     @property
     def written(self) -> int:
-        """Number of commits that wrote."""
+        """Number of commits that wrote to a file."""
         return sum(commit.written for commit in self.commits)
 
 
@@ -168,13 +175,12 @@ class _Process:
 
 
 def seen(lines: Iterable[str], home: Path, log: Sequence[str] = ()) -> TraceSummary:
-    """Returns what the lines of strace show of the files below `home`, or only of those that match a pattern in
-    `log`."""
+    """Summarises strace's lines: the files below `home`, or only those that match a pattern in `log`."""
     return _Follower(list(calls(lines)), home, log).seen()
 
 
 class _Follower:
-    """Follows calls in the order of their ends."""
+    """Summarises system calls, in the order of their ends."""
 
     def __init__(self, calls: list[Call], home: Path, log: Sequence[str]) -> None:
         self._home = str(home.resolve())
@@ -195,12 +201,12 @@ class _Follower:
             if match is None:
                 pending += self._acts(call)
                 continue
-            # An act that had not ended before the mark began was not waited for.
+            # A commit can't have waited for an act that had not ended when the mark began.
             acts = [act for act in pending if act.ended < call.began]
             pending = pending[len(acts) :]
             if match[2] == END:
                 flushed = self._flushed(acts)
-                # Flushed, had the other threads done nothing?
+                # Check whether the acts of a single thread would count as flushed.
                 alone = ([act for act in acts if act.pid == pid] for pid in {act.pid for act in acts})
                 if not flushed and any(map(self._flushed, alone)):
                     overtaken.append(len(commits))
@@ -219,7 +225,7 @@ class _Follower:
         )
 
     def _process(self, pid: int) -> _Process:
-        """Returns a thread's process, which may be seen before the call that created it has ended."""
+        """Returns the process of a thread, which may appear before the call that created it has ended."""
         if pid not in self._processes:
             if pid not in self._parents:
                 self._processes[pid] = _Process({}, ())
@@ -242,7 +248,7 @@ class _Follower:
             paths = [Path(_unescaped(directory), _unescaped(name)) for directory, name in _NAME.findall(arguments)]
             return [self._act(call, str(path.parent)) for path in paths if self._is_ours((0, str(path)))]
         if call.name in _OPENS:
-            # After the name, which may look like a flag.
+            # Search behind the name, which may look like a flag.
             if match := re.search(r"\bO_D?SYNC\b", arguments.rpartition('", ')[2]):
                 process.synchronous[call.result] = match[0]
             else:
@@ -299,7 +305,7 @@ class _Follower:
         return path == self._home or path.startswith(self._home + os.sep)
 
     def _flushed(self, acts: list[Act]) -> bool:
-        """Returns whether a written file was flushed, and no flushed file was changed afterwards.
+        """Returns whether a written file was flushed, with no later change to a flushed file.
 
         A mapped file may have been written at any time before its flush.
         """
@@ -309,7 +315,7 @@ class _Follower:
         any_flushed = False
         for act in acts:
             if act.flushes and act.writes:
-                # A synchronous write flushes only itself: other dirty data stays dirty.
+                # A synchronous write flushes only its own data: other dirty data stays dirty.
                 any_flushed = True
                 flushed.add(act.path)
             elif act.flushes:

@@ -1,4 +1,4 @@
-"""Checks by real trials of the self-test suite: plan, parent, worker and run file, as in `dyno run`."""
+"""Checks by real trials of the self-test suite, with plan, parent, worker and run file as in `dyno run`."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ NEAR = 0.1
 BLIND_MS = 100
 BLOCKS, MOST_RUNS = 8, 4
 NARROW = 0.04
-"""Blocks are added until the interval reaches no further to each side: a machine may be busy."""
+"""Blocks are added until the interval's half width is at most this, since a busy machine needs more of them."""
 OPERATIONS = 50_000
 PLANTED_PERCENT = 10
 LEAST, MOST = 0.05, 0.15
-"""Half and one and a half of the planted slowdown, which a found one must be between."""
+"""Half and one and a half times the planted slowdown: limits for the measured one."""
 ALIKE = 0.03
 BUSY_TRIALS = 3
-"""Only the busiest counts: in the others, further processes may have taken the client's core."""
+"""Only the busiest trial counts: in the others, further processes may have taken the client's core."""
 BASE, AGAIN, SLOWER = "synthetic", "synthetic:slower=0", f"synthetic:slower={PLANTED_PERCENT}"
 
 
 def run_trials(work: Path, name: str, engines: Sequence[str], **options: Any) -> Run:
-    """Runs these engines without a floor. Raises RuntimeError if a trial fails."""
+    """Runs these engines without the floor. Raises RuntimeError if a trial fails."""
     made = plan.make(RunRequest("selftest", engines=engines, **options))
     made = replace(made, cells=tuple(cell for cell in made.cells if not cell.floor))
     run = parent.execute(made, work / f"{name}.json", work, overwrite=True)
@@ -49,10 +49,10 @@ def run_trials(work: Path, name: str, engines: Sequence[str], **options: Any) ->
 
 
 def stall(work: Path) -> CheckResult:
-    """Stalls one operation of 10,000 for a second. At 1,000 a second, a thousand others wait for it.
+    """Stalls one operation of 10,000 for a second. At 1,000 operations a second, a thousand others wait for it.
 
-    The one that is due k ms later waits for 1,000 - k ms. So the 100th longest wait of 10,000, which is the p99, is
-    900 ms. By service time alone, a single operation is slow.
+    The operation that is due k ms later waits for 1,000 - k ms. So the 100th longest wait of 10,000, which is the
+    p99, is 900 ms. By service time, only a single operation is slow.
     """
     engine = f"synthetic:stall_ms={STALL_MS}+stall_after={AFTER}"
     run = run_trials(work, "stall", [engine], rate=[RATE], duration=SECONDS, samples=1)
@@ -76,17 +76,21 @@ class Ratio(NamedTuple):
 
 
 def same(work: Path) -> CheckResult:
-    """Compares an engine with itself. By chance one interval in twenty excludes 1, so the check fails only for an
-    interval that is 3 % away."""
+    """Compares an engine with itself.
+
+    By chance one interval in twenty excludes 1, so the check fails only if the interval is more than 3 % away from 1.
+    """
     ratio = _compare(work, AGAIN)
     differs = ratio.high < 1 - ALIKE or ratio.low > 1 + ALIKE
-    # In a wide interval a difference would go unnoticed.
+    # A wide interval could hide a difference.
     alike = not differs and ratio.high - ratio.low <= 2 * LEAST
     return _verdict(alike, differs, ratio, "A against A")
 
 
 def slower(work: Path) -> CheckResult:
-    """Compares an engine that does 10 % more work with the same one without. Finds the difference and its size."""
+    """Compares an engine with a copy that does 10 % more work. The comparison must show the
+    difference and its size.
+    """
     ratio = _compare(work, SLOWER)
     right = ratio.high < 1 and LEAST <= 1 / ratio.median - 1 <= MOST
     missed = ratio.low > 1 / (1 + LEAST) or ratio.high < 1 / (1 + MOST)
@@ -94,7 +98,9 @@ def slower(work: Path) -> CheckResult:
 
 
 def _compare(work: Path, engine: str) -> Ratio:
-    """Returns an engine's throughput as a share of the base's. Raises RuntimeError if blocks have no sample."""
+    """Returns an engine's throughput relative to the base engine. Raises RuntimeError if too few
+    blocks have samples.
+    """
     by_block: list[float] = []
     for _ in range(MOST_RUNS):
         run = run_trials(work, "pairs", [BASE, engine], samples=BLOCKS, params={"operations": [OPERATIONS]})
@@ -109,7 +115,10 @@ def _compare(work: Path, engine: str) -> Ratio:
 
 
 def _verdict(right: bool, wrong: bool, ratio: Ratio, what: str) -> CheckResult:
-    """If neither right nor wrong, the interval is too wide, which is the machine's fault and not Dyno's."""
+    """Returns the result of a comparison.
+
+    If it is neither right nor wrong, the interval is too wide, which is the machine's fault and not Dyno's.
+    """
     text = f"{what}: {ratio.median:.3f} of the throughput,"
     text += f" 95 % interval {ratio.low:.3f} to {ratio.high:.3f}, from {ratio.blocks} blocks"
     passed = True if right else (False if wrong else None)
@@ -119,7 +128,9 @@ def _verdict(right: bool, wrong: bool, ratio: Ratio, what: str) -> CheckResult:
 
 
 def client(work: Path) -> CheckResult:
-    """Runs two servers that do nothing: the client of one computes all the time, that of the other waits."""
+    """Measures two servers that do nothing: the first one's client computes all the time, the second one's client
+    waits.
+    """
     busy = _is_doubted(run_trials(work, "busy", ["synthetic:server=yes"], samples=BUSY_TRIALS))
     waiting = _is_doubted(
         run_trials(work, "waiting", ["synthetic:server=yes+wait_us=1000"], samples=1, params={"operations": [200]})
