@@ -161,7 +161,7 @@ def information(handle: Any) -> dict[str, Any]:
     try:
         url = _text(get_bytes(c.EFFECTIVE_URL))
     except c.error:
-        # libcurl did not start the request, so the URL is not text.
+        # libcurl did not start the request, so it has no URL.
         url = None
     return {
         "content_length_download": _not_negative(get(c.CONTENT_LENGTH_DOWNLOAD_T)),

@@ -1,1 +1,1 @@
-"""The suites that come with Dyno, a folder each; `SUITE` in each is its declaration."""
+"""The suites that come with Dyno, one package each. `SUITE` in a package is the suite's declaration."""

@@ -1,1 +1,1 @@
-"""Parts that workloads of several suites share. Names no suite."""
+"""Parts that workloads of several suites share. They depend on no suite."""

@@ -10,24 +10,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 _ROUNDS = 8
-"""Rounds of the network. Four suffice with random round functions (Luby and Rackoff, 1988); these are simpler."""
-# The finalizer of SplitMix64 (Steele, Lea and Flood, 2014).
+"""Rounds of the network. Four are enough with random round functions (Luby and Rackoff, 1988); these functions are
+simpler.
+"""
+# Shifts and factors of the finalizer of SplitMix64 (Steele, Lea and Flood, 2014).
 _STEPS = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
 _LAST_SHIFT = 31
 _PIECE = 4_096
-"""Numbers computed at once: computing few at a time is too slow."""
+"""Numbers computed at once, since computing few at a time is slow."""
 
 
 class Permutation:
-    """A seeded bijection of range(n) in constant memory: slices are computed on demand.
+    """A seeded bijection of range(n) in constant memory. Slices are computed on demand.
 
-    A generalized Feistel network (Black and Rogaway, 2002): a number is a cell of a grid of about sqrt(n) by sqrt(n),
-    whose column and row are shifted in turn by a hash of the other. A result outside of range(n), since the grid can
-    be larger than n, goes through the network again until it is inside.
+    It is a generalized Feistel network (Black and Rogaway, 2002): a number is a cell in a grid of about sqrt(n) by
+    sqrt(n), whose column and row are shifted in turn by a hash of the other. The grid can be larger than n, so a
+    result outside range(n) passes through the network again until it is inside.
     """
 
     def __init__(self, n: int, seed: int | Sequence[int]) -> None:
-        """`n` is at most 2 ** 62. Raises ValueError."""
+        """Raises ValueError unless `n` is from 1 to 2 ** 62."""
         if not 1 <= n <= 2**62:
             raise ValueError(f"expected 1 to 2 ** 62 numbers, got {n}")
         self._n = n
@@ -39,14 +41,14 @@ class Permutation:
         return self._n
 
     def __getitem__(self, piece: slice) -> NDArray[np.int64]:
-        """The numbers at these positions of the order."""
+        """Returns the numbers at these positions of the order."""
         numbers = self._permute(np.arange(*piece.indices(self._n), dtype=np.uint64))
         while len(outside := np.flatnonzero(numbers >= self._n)):
             numbers[outside] = self._permute(numbers[outside])
         return numbers.astype(np.int64)
 
     def _permute(self, numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        """One pass through the network."""
+        """Passes numbers through the network once."""
         width, height = np.uint64(self._columns), np.uint64(self._rows)
         row, column = np.divmod(numbers, width)
         for one, other in self._keys.reshape(-1, 2):
@@ -57,7 +59,9 @@ class Permutation:
 
 
 class Shuffled:
-    """The numbers of a range in random order, or the first `most` of that order, computed piece by piece."""
+    """The numbers of a range in random order, computed piece by piece. `most`: only so many, from the start of that
+    order.
+    """
 
     def __init__(self, numbers: range, seed: int | Sequence[int], most: int | None = None) -> None:
         # A permutation needs at least one number, even if the range is empty.
@@ -69,7 +73,7 @@ class Shuffled:
         return self._count
 
     def __getitem__(self, at: slice) -> list[int]:
-        """The numbers at consecutive positions of the order."""
+        """Returns the numbers at consecutive positions of the order."""
         (position, stop, _), result = at.indices(self._count), list[int]()
         while position < stop:
             if not 0 <= position - self._start < len(self._piece):
@@ -83,7 +87,7 @@ class Shuffled:
 
 
 def _hash(values: NDArray[np.uint64], key: Any) -> NDArray[np.uint64]:
-    """62-bit hashes, so that the sum with a row or column does not overflow."""
+    """Returns 62-bit hashes, so that a sum with a row or column can't overflow."""
     mixed = values * np.uint64(0x9E3779B97F4A7C15) + key
     for shift, factor in _STEPS:
         mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)

@@ -1,4 +1,4 @@
-"""Seeded transactions on a few named slots: the history that crashes are judged by, for stores of values by name."""
+"""Seeded transactions on a few named slots, for crash tests of stores that hold values by name."""
 
 from __future__ import annotations
 
@@ -6,21 +6,23 @@ import random
 from collections.abc import Mapping
 
 COUNTER = "commits"
-"""Slot that every writing transaction sets to the number of commits."""
+"""Slot that every writing transaction sets to the number of commits so far."""
 SLOTS, MOST_WRITES = 40, 4
 LEAST_BYTES, MOST_BYTES = 20, 6_000
 DELETING = 0.15
-"""Share of the transactions that delete slots, once enough are filled."""
+"""Share of the transactions that delete slots, once more than a quarter of the slots are filled."""
 
 NAMES = tuple(f"slot{number:02}" for number in range(SLOTS))
 
 Writes = Mapping[str, str | None]
-"""Writes of one transaction by slot: all new values, or all None, which deletes."""
+"""New values by slot of one transaction. Either all are texts, or all are None, which deletes the slots."""
 
 
 class Slots:
-    """The transactions of a seed, computed on demand. `single`: each sets one slot, for stores without transactions
-    of several writes."""
+    """The transactions of a seed, computed on demand.
+
+    `single`: each transaction sets one slot, for stores whose transactions consist of a single write.
+    """
 
     def __init__(self, seed: int, single: bool = False) -> None:
         self._seed, self._single = seed, single
@@ -28,12 +30,12 @@ class Slots:
         self._states: list[Mapping[str, str]] = [{}]
 
     def writes(self, number: int) -> Writes:
-        """Writes of transaction `number`, from 0 up."""
+        """Returns the writes of transaction `number`, which counts from 0."""
         self._compute(number + 1)
         return self._writes[number]
 
     def state(self, commits: int) -> Mapping[str, str]:
-        """Values by slot after that many transactions."""
+        """Returns the values by slot after `commits` transactions."""
         self._compute(commits)
         return self._states[commits]
 
@@ -63,6 +65,6 @@ class Slots:
 
 
 def _value(rng: random.Random) -> str:
-    """A value of any order of magnitude in length, hard to compress."""
+    """Returns a value that is hard to compress, with a length of any order of magnitude."""
     size = round(LEAST_BYTES * (MOST_BYTES / LEAST_BYTES) ** rng.random())
     return rng.randbytes(size // 2 + 1).hex()[:size]

@@ -1,4 +1,4 @@
-"""The store of a trial: opened on demand, released to clients that open it themselves, removed at the end."""
+"""Store of a trial: opened on demand, closed for client processes that open it themselves, and removed at the end."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dyno.host import copies
 
 
 def brief(checks: Mapping[str, Callable[..., None]], *arguments: Any, gaps: Collection[str] = ()) -> None:
-    """Runs the checks, except those that the engine is known to fail. Raises Wrong with the check's name."""
+    """Runs the checks, except those that the engine is declared to fail. Raises Wrong with the check's name."""
     for name, check in checks.items():
         if name not in gaps:
             try:
@@ -24,27 +24,28 @@ def brief(checks: Mapping[str, Callable[..., None]], *arguments: Any, gaps: Coll
 
 
 class OnStore(Workload):
-    """A workload whose trial has one store at a time."""
+    """Workload of a trial with one store at a time."""
 
     checks: Mapping[str, Callable[..., None]] = {}
-    """The fast conformance checks, by name. Each is called as `check(opened, tier)`: `opened` opens the port on a
-    store of a given name, and passes further arguments on to `port`."""
+    """The fast conformance checks by name, called as `check(opened, tier)`. `opened` opens the port on a store of a
+    given name, and passes further arguments to `port`.
+    """
 
     def __init__(self, job: Job) -> None:
         self._job = job
         self._store: Path | None = None
         self._engine: Engine | None = None
         self._new = False
-        """True until the store is first filled."""
+        """True until the store is filled for the first time."""
         self._written = False
         """True if the store was written to since the last upkeep."""
 
     def port(self, engine: Engine, *arguments: Any) -> Any:
-        """The port on an opened engine."""
+        """Returns the port of an opened engine."""
         return self._job.port(engine)
 
     def port_arguments(self) -> tuple[Any, ...]:
-        """Further arguments of `port` for the clients of a phase."""
+        """Returns further arguments of `port` for the clients of a phase."""
         return ()
 
     def connect(self) -> AbstractContextManager[Any]:
@@ -66,18 +67,18 @@ class OnStore(Workload):
             self._job.remove(store)
 
     def begin(self, name: str = "store") -> None:
-        """Creates a directory for the store, unless the trial has one. Called before each phase."""
+        """Creates a directory for the store, unless the trial has one. Workloads call it before each phase."""
         self._new = self._store is None
         if self._store is None:
             self._store = self._job.home / name
             self._store.mkdir(parents=True)
 
     def load(self, fill: Callable[[], None]) -> None:
-        """Loads the store by `fill`, which must fill a new store of the same name alike in every trial.
+        """Loads the store by `fill`, which must fill a new store of the same name identically in every trial.
 
-        The first trial of the cell seals a closed copy of the loaded store, and each trial begins with a copy of
-        that, the first one too. Without seals (a server, no files, a tier at which a closed store loses its data, no
-        space left) each trial fills its own store.
+        The first trial of a cell seals a closed copy of the loaded store. Each trial, the first one included, begins
+        with a copy of that. If sealing is impossible (a server, no files, a tier at which a closed store loses its
+        data, no free space), each trial fills its own store.
         """
         spec, store = self._job.spec, self._store
         assert store is not None
@@ -98,7 +99,7 @@ class OnStore(Workload):
         copies.copy(sealed, store)
 
     def keep_up(self) -> None:
-        """Runs the engine's upkeep if the store was written to: what an administrator does after a load."""
+        """Runs the engine's upkeep (an administrator's work after a load) if the store was written to."""
         if self._written and self._job.spec.upkeep is not None:
             self._job.spec.upkeep(self.engine())
         self._written = False

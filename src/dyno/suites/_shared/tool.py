@@ -1,4 +1,4 @@
-"""Workloads whose phases are runs of a tool that measures itself, and checks of its report."""
+"""Workloads whose phases are runs of a tool that measures itself, with checks of its report."""
 
 from __future__ import annotations
 
@@ -16,11 +16,13 @@ from dyno.host.procfs import mean_mhz
 from dyno.suites._shared.store import OnStore
 
 ROUNDING = 0.02
-"""Relative error of a latency, from the buckets of the tool's histogram."""
+"""Relative error of a latency, which comes from the buckets of the tool's histogram."""
 
 
 def plausible(report: Report, threads: int) -> int:
-    """Returns the number of figures compared with each other. Raises Wrong if they contradict each other."""
+    """Checks that the figures of a report agree. Returns the number of compared figures. Raises
+    Wrong if they don't.
+    """
     if report.operations <= 0 or report.elapsed_ns <= 0:
         raise Wrong(f"{report.tool} did nothing: {report.operations} operations in {report.elapsed_ns} ns")
     if not report.latencies:
@@ -35,8 +37,9 @@ def plausible(report: Report, threads: int) -> int:
 
 
 def watched(call: Callable[[int], Report], limit_ns: int) -> Report:
-    """Calls the tool and adds facts of the machine to its report: clock_mhz, read once after half of the time;
-    stolen_percent, held_back_ns and overheated from `host.strain.since`."""
+    """Calls the tool, and adds facts of the machine to its report: clock_mhz, read once after half of the time, and
+    stolen_percent, held_back_ns and overheated from `host.strain.since`.
+    """
     clocks: list[float | None] = []
     timer = threading.Timer(limit_ns / 2e9, lambda: clocks.append(mean_mhz()))
     timer.daemon = True
@@ -55,14 +58,14 @@ def watched(call: Callable[[int], Report], limit_ns: int) -> Report:
 
 
 class ToolWorkload(OnStore):
-    """A workload of one tool run per phase, with a report for all clients together."""
+    """Workload of a single tool run per phase, with one report for all clients."""
 
     def run(self, port: Any, phase: Phase, limit_ns: int) -> Report:
-        """Runs the tool for that long."""
+        """Runs the tool for `limit_ns`. Returns its report."""
         raise NotImplementedError
 
     def check(self, phase: Phase, report: Report) -> int:
-        """Returns the number of figures compared. Raises Wrong if they contradict each other."""
+        """Returns the number of compared figures. Raises Wrong if they contradict each other."""
         return plausible(report, self._job.clients)
 
     def prepare(self, phase: Phase) -> None:

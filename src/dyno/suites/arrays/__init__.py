@@ -1,6 +1,6 @@
 """Arrays: how fast are arrays larger than memory written and reduced, cold and hot, and how large are they on disk?
 
-After Douglas Camata, Wendelin: core version 0.5 upgrade and performance tests, 2015.
+Based on Douglas Camata, Wendelin: core version 0.5 upgrade and performance tests, 2015.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ PARAMS = (
 PRESETS = {
     "quick": Preset({"rows": 50_000, "slices": 50, "updates": 10}, samples=3, budget=5, timeout=120),
     "standard": Preset({"rows": PUBLISHED_ROWS}, samples=5, budget=120, timeout=1_800),
-    # 30 GiB: one and a half times the memory of a trial that is confined to 20.
+    # 30 GiB, which is one and a half times the memory of a trial that is confined to 20 GiB.
     "full": Preset({"rows": 184_000_000, "repeats": 2}, samples=3, budget=3_600, timeout=36_000),
 }
 
 APPENDED = 100
-"""Rows of the table per row that the phase `append` adds."""
+"""Number of rows in the table for each row that the phase `append` adds."""
 _SUM = "the sum: exactly for whole numbers, to a relative 1e-12 for floats"
 _STORE = "the sums of all numeric columns"
 
@@ -106,7 +106,7 @@ class ArraysSuite(Suite):
     title = "a table of numbers and short texts, out of core: written, reduced and sliced, cold and hot"
     ports = ("arrays",)
     params, presets, phases = PARAMS, PRESETS, PHASES
-    # Two phases, since engines append rows in another way than they update them.
+    # Two phases prove the tier, since engines append rows in another way than they update them.
     proof = Proof(
         "append",
         count="appends",

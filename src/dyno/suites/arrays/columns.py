@@ -1,6 +1,7 @@
 """Conversions of columns to and from rows, Arrow and chunked arrays, and reductions that read piece by piece.
 
-NumPy is imported in the functions, since the parent also reads engines' files, which import this one.
+Functions import NumPy when called: the parent, which must not import it, also reads engines' files, which import this
+module.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ from dyno.suites.arrays.port import BY_NAME, COLUMNS, NAMES, Chunk
 Array = Any
 """A NumPy array."""
 STEP = 1 << 20
-"""Default number of values added up at once: 8 MB."""
+"""Default number of values that are added up at once: 8 MB."""
 
 
 @cache
 def record() -> Any:
-    """The type of a row as one packed value."""
+    """Returns the NumPy type of a row as one packed value."""
     import numpy as np
 
     return np.dtype([(column.name, column.dtype) for column in COLUMNS])
@@ -27,19 +28,21 @@ def record() -> Any:
 
 @cache
 def dtype(name: str) -> Any:
-    """The type of a column's array."""
+    """Returns the NumPy type of a column."""
     import numpy as np
 
     return np.dtype(BY_NAME[name].dtype)
 
 
 def stored(name: str, values: Array) -> Array:
-    """Values for libraries without times: times as whole numbers, all others unchanged."""
+    """Converts values for libraries that have no type for times: times become whole numbers, all others are
+    unchanged.
+    """
     return values.view("i8") if BY_NAME[name].sql == "time" else values
 
 
 def restored(name: str, values: Array) -> Array:
-    """The inverse of `stored`."""
+    """Reverses `stored`."""
     return values.view(dtype(name)) if BY_NAME[name].sql == "time" else values
 
 
@@ -47,14 +50,14 @@ def restored(name: str, values: Array) -> Array:
 
 
 def tuples(chunk: Chunk) -> Iterator[tuple[Any, ...]]:
-    """Rows of Python values; times as seconds since 1970."""
+    """Yields rows of Python values, with times as seconds since 1970."""
     types = {"text": "U", "time": "i8"}
     columns = (values.astype(types.get(BY_NAME[name].sql, values.dtype)) for name, values in chunk.items())
     return zip(*(values.tolist() for values in columns), strict=True)
 
 
 def of_rows(rows: Sequence[Sequence[Any]], names: Sequence[str] = NAMES) -> dict[str, Array]:
-    """Columns from a library's rows; times may be datetime or seconds."""
+    """Converts a library's rows to columns. Times may be datetimes or seconds."""
     import numpy as np
 
     columns: Iterable[Sequence[Any]] = zip(*rows, strict=True) if rows else [()] * len(names)
@@ -65,7 +68,7 @@ def of_rows(rows: Sequence[Sequence[Any]], names: Sequence[str] = NAMES) -> dict
 
 
 def table(chunk: Chunk) -> Any:
-    """A chunk as an Arrow table. Numbers are not copied."""
+    """Converts a chunk to an Arrow table without copying numbers."""
     import pyarrow
 
     def column(name: str, values: Array) -> Any:
@@ -76,7 +79,7 @@ def table(chunk: Chunk) -> Any:
 
 
 def of_table(arrow: Any) -> dict[str, Array]:
-    """Columns from an Arrow table."""
+    """Converts an Arrow table to columns."""
     import numpy as np
 
     def column(name: str) -> Array:
@@ -89,7 +92,7 @@ def of_table(arrow: Any) -> dict[str, Array]:
 
 
 def csv(chunk: Chunk) -> Any:
-    """A chunk as CSV without a header, text in quotes: a buffer of bytes. Floats read back as the same."""
+    """Converts a chunk to CSV in a buffer, without a header and with text in quotes. Floats keep all their bits."""
     import pyarrow
     from pyarrow.csv import WriteOptions, write_csv
 
@@ -102,23 +105,25 @@ def csv(chunk: Chunk) -> Any:
 
 
 def pieces(array: Any, step: int = STEP) -> Iterator[Array]:
-    """Slices of anything that is sliced like an array."""
+    """Yields slices of anything that can be sliced like an array."""
     return (array[at : at + step] for at in range(0, len(array), step))
 
 
 def total(column: str, parts: Iterable[Array]) -> int | float:
-    """The sum of a column's pieces."""
+    """Returns the sum of a column's pieces."""
     import numpy as np
 
     if BY_NAME[column].exact:
-        # Each piece fits into 64 bits; all together may not.
+        # The sum of a piece fits into 64 bits, but the total may not.
         return sum(int(part.sum(dtype=np.int64)) for part in parts)
     return float(np.sum([part.sum() for part in parts]))
 
 
 def moments(parts: Callable[[], Iterable[Array]]) -> tuple[float, float]:
-    """Mean and standard deviation of a column's pieces. They are read twice: differences from the mean don't
-    cancel."""
+    """Returns mean and standard deviation of a column's pieces.
+
+    Reads the pieces twice, since differences from the mean don't suffer from cancellation.
+    """
     count, total, squares = 0, 0.0, 0.0
     for part in parts():
         count += len(part)
@@ -126,7 +131,7 @@ def moments(parts: Callable[[], Iterable[Array]]) -> tuple[float, float]:
     mean = total / count
     for part in parts():
         differences = part - mean
-        # Not a dot product: NumPy's linear algebra would use several threads.
+        # Avoid a dot product: NumPy's linear algebra would use several threads.
         differences *= differences
         squares += float(differences.sum())
     return mean, float((squares / count) ** 0.5)

@@ -1,6 +1,6 @@
-"""The conformance suite of the port `arrays`: a table is compared with known rows.
+"""Conformance checks of the port `arrays`, which compare a table with known rows.
 
-A check takes `opened`, which opens a store by name, and the tier. The tests run all checks on every engine; a worker
+A check gets `opened`, which opens a store by name, and the tier. The tests run all checks on every engine. A worker
 runs those in `BRIEF` before it measures.
 """
 
@@ -21,18 +21,18 @@ from dyno.suites.arrays.work import Model
 Opened = Callable[[str], AbstractContextManager[Arrays]]
 Check = Callable[[Opened, Tier | None], None]
 ODD = 2**53 + 1
-"""The smallest whole number that a double can't hold."""
+"""The smallest whole number that a double can't represent."""
 
 
 class Rows:
-    """Writes rows to a store and knows what it must hold."""
+    """Writes rows to a store, and models the expected contents of the store."""
 
     def __init__(self, seed: int = 7) -> None:
         self.dataset = Dataset(seed)
         self.model = Model(self.dataset, 5)
 
     def write(self, port: Arrays, *counts: int) -> None:
-        """Writes a chunk of each count, in one transaction."""
+        """Writes chunks with these numbers of rows in one transaction."""
         with port.writing(sum(counts)) as write:
             for count in counts:
                 chunk = self.chunk(count)
@@ -40,7 +40,7 @@ class Rows:
                 self.model.append(chunk)
 
     def chunk(self, count: int) -> Chunk:
-        """The next rows."""
+        """Returns the next `count` rows."""
         return self.dataset.chunk(range(self.model.rows, self.model.rows + count))
 
     def update(self, port: Arrays, number: int) -> None:
@@ -49,7 +49,7 @@ class Rows:
         self.model.update(number, version)
 
     def check(self, port: Arrays) -> None:
-        """Checks all rows, some slices, and the sums."""
+        """Checks all rows, some slices, and all sums."""
         whole = range(self.model.rows)
         for rows in (whole, whole[:1], whole[-1:], whole[3:-2], whole[len(whole) // 2 :]):
             self.model.check(rows, port.slice(rows))
@@ -82,7 +82,7 @@ def sums(opened: Opened, tier: Tier | None) -> None:
 
 
 def stats(opened: Opened, tier: Tier | None) -> None:
-    """Means, and standard deviations of the population rather than of a sample."""
+    """Means and standard deviations are right; deviations are those of the population rather than of a sample."""
     rows = Rows()
     with opened("stats") as port:
         rows.write(port, 11)
@@ -100,7 +100,7 @@ def frames(opened: Opened, tier: Tier | None) -> None:
             if type(frame).__name__ != "DataFrame" or list(frame.columns) != list(names):
                 raise Wrong(f"a frame of {', '.join(names)} is a {type(frame).__name__} of {list(frame.columns)}")
             chunk = rows.dataset.chunk(range(13), names=names)
-            # Its rows may be in any order, and its whole numbers signed or unsigned.
+            # The frame may have rows in any order, and signed or unsigned whole numbers.
             expected = sorted(zip(*(values.tolist() for values in chunk.values()), strict=True))
             got = sorted(zip(*(frame[name].to_numpy().tolist() for name in names), strict=True))
             if not same(got, expected):
@@ -128,7 +128,7 @@ def updates(opened: Opened, tier: Tier | None) -> None:
     rows = Rows()
     with opened("updates") as port:
         rows.write(port, 18)
-        # The last slice is shorter.
+        # Slice 3 is shorter, since it is the last one.
         for number in (1, 3, 1, 0):
             rows.update(port, number)
             rows.check(port)
@@ -174,4 +174,4 @@ CHECKS: dict[str, Check] = {
     check.__name__: check for check in (slices, sums, stats, frames, appends, updates, atomicity, persistence)
 }
 BRIEF: dict[str, Check] = {name: CHECKS[name] for name in ("sums", "frames", "appends", "persistence")}
-"""The fast checks. They also import every library that a phase needs, before the clock starts."""
+"""Fast checks. They also import every library that a phase needs before the clock starts."""

@@ -1,6 +1,6 @@
 """The port `arrays`: the protocol that engines of the arrays suite implement, and the columns of its table.
 
-Nothing here imports NumPy: engines' files are read by the parent, too.
+This module doesn't import NumPy, since the parent also reads engines' files.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 
 PORT = "arrays"
 Chunk = Mapping[str, Any]
-"""Consecutive rows: a NumPy array of the column's type for each column, by name."""
+"""Consecutive rows: for each column by name, a NumPy array of its type."""
 
 
 class Column(NamedTuple):
@@ -19,23 +19,25 @@ class Column(NamedTuple):
 
     name: str
     dtype: str
-    """NumPy's type of its array: 'u8', 'f8', 'i1', 'M8[s]', 'S16'."""
+    """NumPy type of the column: 'u8', 'f8', 'i1', 'M8[s]', 'S16'."""
     sql: str
-    """Kind of its SQL type: 'id', 'double', 'flag', 'time' or 'text'. Engines have their own names for these."""
+    """Kind of the column's SQL type: 'id', 'double', 'flag', 'time' or 'text'. Each engine maps it
+    to its own type.
+    """
 
     @property
     def numeric(self) -> bool:
-        """Whether it can be summed up."""
+        """Whether the column can be summed."""
         return self.sql in ("id", "double", "flag")
 
     @property
     def exact(self) -> bool:
-        """Whether a sum must be right to the last digit."""
+        """Whether a sum of the column must be exact."""
         return self.sql != "double"
 
     @property
     def width(self) -> int:
-        """Largest length of a text, in bytes."""
+        """Maximum length of a text, in bytes."""
         return int(self.dtype.removeprefix("S"))
 
 
@@ -56,16 +58,16 @@ COLUMNS = (
     Column("variation_text", "S8", "text"),
     Column("sub_variation_text", "S4", "text"),
 )
-"""The columns of the published table `stock`, in its order. There are no NULLs, since arrays have none."""
+"""The columns of the published table `stock`, in its order. They have no NULLs, since arrays have none."""
 NAMES = tuple(column.name for column in COLUMNS)
 BY_NAME = {column.name: column for column in COLUMNS}
 NUMERIC = tuple(column.name for column in COLUMNS if column.numeric)
 KEY = "uid"
-"""The number of the row, from 1 up without gaps: the key for engines that can't find rows by position."""
+"""Column of the row number, from 1 up without gaps: the key for engines that can't find rows by position."""
 CHUNK_ROWS = 65_536
-"""Largest number of rows of a chunk, about 11 MB."""
+"""Maximum number of rows in a chunk, about 11 MB."""
 MODULES, REQUIRES = ("pandas", "pyarrow"), ("pandas>=2.0", "pyarrow>=15")
-"""Needed by an engine that takes chunks as Arrow tables; others need only pandas."""
+"""Modules and packages for engines that take chunks as Arrow tables. Other engines need only pandas."""
 
 
 class Change(NamedTuple):
@@ -80,32 +82,35 @@ class Change(NamedTuple):
 
 
 class Arrays(Protocol):
-    """Engines implement it as a class called with `(engine,)`. The position of a row is `uid - 1`. Nobody else uses
-    the table. Subclasses inherit `close`.
+    """The protocol. Engines implement it as a class called with `(engine,)`.
+
+    The position of a row is `uid - 1`. No other client uses the table. Subclasses inherit `close`.
     """
 
     def writing(self, rows: int) -> AbstractContextManager[Callable[[Chunk], object]]:
-        """A transaction that appends at most that many rows; yields a function that takes chunks.
+        """Begins a transaction that appends at most `rows` rows, and yields a function that takes chunks.
 
-        At the end of the block the rows are there with the tier's durability. If the block raises, none of them are,
-        unless the engine has no transactions.
+        At the end of the block, the rows are stored with the tier's durability. If the block raises, none of them are
+        stored, unless the engine has no transactions.
         """
 
     def sum(self, column: str) -> Any:
-        """The sum of all rows: exact and a whole number for whole numbers. By the engine's own means, or chunk by
-        chunk, so that the column is never loaded whole."""
+        """Returns the sum of all rows, exact and as a whole number for whole numbers.
+
+        The engine computes the sum itself or adds up chunks, so that the column is never loaded as a whole.
+        """
 
     def stats(self, columns: Sequence[str]) -> Sequence[tuple[float, float]]:
-        """Mean and population standard deviation of each column."""
+        """Returns mean and population standard deviation of each column."""
 
     def slice(self, rows: range) -> Chunk:
-        """All columns of consecutive rows, in order, as arrays of the columns' types."""
+        """Returns all columns of consecutive rows, in order, as arrays of the columns' types."""
 
     def frame(self, columns: Sequence[str]) -> Any:
-        """All rows of these columns as a pandas DataFrame, in the order that is fastest for the engine."""
+        """Returns all rows of these columns as a pandas DataFrame, in the order that is fastest for the engine."""
 
     def update(self, change: Change) -> object:
-        """Replaces values of existing rows, as one transaction."""
+        """Replaces values of existing rows in one transaction."""
 
     def close(self) -> None:
         return None

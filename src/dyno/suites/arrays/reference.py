@@ -1,4 +1,4 @@
-"""Expected sums, means and deviations, added up from the rows as they are acknowledged. No row is stored."""
+"""Expected sums, means and deviations. Rows are added up as they are acknowledged, and not stored."""
 
 from __future__ import annotations
 
@@ -14,23 +14,25 @@ from dyno.suites.arrays.dataset import RANGES
 from dyno.suites.arrays.port import BY_NAME, NUMERIC, Chunk
 
 SUM_ERROR = 1e-12
-"""Relative error allowed for a sum of floats. Any order of addition stays well below it: the values are positive, and
-rounding errors of a million additions mostly cancel. Values stored as 32-bit floats are off by 1e-11 and more."""
+"""Relative error allowed for a sum of floats. Any order of addition stays well below it, since the values are
+positive and rounding errors of a million additions mostly cancel. Values stored as 32-bit floats are off by 1e-11 and
+more.
+"""
 DEVIATION_ERROR = 1e-9
 STATS = ("quantity", "total_price", "resource_uid")
-"""The columns of the phase read-column-stats."""
+"""Columns of the phase read-column-stats."""
 _CENTRES = {**{name: sum(ends) / 2 for name, ends in RANGES.items()}, "resource_uid": 25_000.0}
-"""Values near the mean: squared differences from these do not cancel."""
+"""Values near the mean, so that squared differences from them don't suffer from cancellation."""
 _INTEGERS, _FLOATS = (int, np.int64, np.uint64), (float, np.float64)
 
 
 class Reference:
-    """Sums of the rows added so far."""
+    """Sums of the rows that were added so far."""
 
     def __init__(self) -> None:
         self.rows = 0
         self._whole = {name: 0 for name in NUMERIC if BY_NAME[name].exact}
-        # With more digits than a double, where the machine has them.
+        # longdouble has more digits than a double, if the machine supports that.
         self._real = {name: np.longdouble(0) for name in NUMERIC if not BY_NAME[name].exact}
         self._squares = {name: np.longdouble(0) for name in STATS}
 
@@ -55,7 +57,7 @@ class Reference:
         return self._whole[name] if name in self._whole else float(self._real[name])
 
     def stats(self, name: str) -> tuple[float, float]:
-        """Mean and population standard deviation."""
+        """Returns mean and population standard deviation."""
         total = np.longdouble(self.sum(name)) if name in self._whole else self._real[name]
         mean = total / self.rows
         off = mean - _CENTRES[name]
@@ -64,7 +66,7 @@ class Reference:
     # -- answers of engines -------------------------------------------------------------------------------
 
     def check_sum(self, name: str, answer: Any) -> int:
-        """Returns the number of answers compared. Raises Wrong."""
+        """Compares an engine's sum. Returns the number of compared answers. Raises Wrong."""
         expected = self.sum(name)
         types, words = (_INTEGERS, "a whole number") if BY_NAME[name].exact else (_FLOATS, "a float")
         if not any(type(answer) is each for each in types):
@@ -77,7 +79,7 @@ class Reference:
         return 1
 
     def check_stats(self, names: Sequence[str], answer: Any) -> int:
-        """Returns the number of answers compared. Raises Wrong."""
+        """Compares an engine's means and deviations. Returns the number of compared answers. Raises Wrong."""
         if type(answer) is not list or len(answer) != len(names):
             raise Wrong(
                 f"means and deviations are of type {type(answer).__name__}, expected a list of {len(names)} pairs"
@@ -93,5 +95,5 @@ class Reference:
 
 
 def near(got: float, expected: float, error: float) -> bool:
-    """Whether the relative error is at most `error`. False for NaN."""
+    """Returns whether the relative error is at most `error`. False for NaN."""
     return abs(got - expected) <= error * abs(expected)

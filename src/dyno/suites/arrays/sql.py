@@ -1,4 +1,4 @@
-"""The table in SQL: statements and reads that SQL engines share. They have their own names of types."""
+"""The table in SQL: statements and reads that SQL engines share. Each engine has its own names of types."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from dyno.suites.arrays.port import BY_NAME, COLUMNS, KEY, NAMES, Arrays, Change
 
 TABLE = "stock"
 Types = Mapping[str, str]
-"""An engine's type for each kind of `port.Column.sql`; the one of text may contain {width}."""
+"""An engine's type for each kind in `port.Column.sql`. The type of texts may contain {width}."""
 
 
 def create(types: Types, suffix: str = "", key: bool = True) -> str:
-    """Creates the table; with `key`, the row's number is its primary key."""
+    """Returns the statement that creates the table. `key`: make the row number the primary key."""
     definitions = ", ".join(
         f"{column.name} {types[column.sql].format(width=column.width if column.sql == 'text' else 0)}"
         f"{' PRIMARY KEY' if key and column.name == KEY else ''}"
@@ -28,42 +28,42 @@ def insert(mark: str) -> str:
 
 
 def update(names: Sequence[str], mark: str) -> str:
-    """Updates one row; parameters: the values of the columns, then the row's number."""
+    """Returns the statement that updates one row. Parameters: the values of the columns, then the row number."""
     return f"UPDATE {TABLE} SET {', '.join(f'{name} = {mark}' for name in names)} WHERE {KEY} = {mark}"
 
 
 def slice_of(mark: str, names: Sequence[str] = NAMES) -> str:
-    """Rows from one number to another, inclusive."""
+    """Returns the query for rows from one number to another, inclusive."""
     return f"SELECT {', '.join(names)} FROM {TABLE} WHERE {KEY} BETWEEN {mark} AND {mark} ORDER BY {KEY}"
 
 
 def frame_of(names: Sequence[str]) -> str:
-    """All rows, in any order."""
+    """Returns the query for all rows, in any order."""
     return f"SELECT {', '.join(names)} FROM {TABLE}"
 
 
 def numbers(rows: range) -> tuple[int, int]:
-    """Numbers of the first and the last row."""
+    """Returns the numbers of the first and the last row."""
     return rows.start + 1, rows.stop
 
 
 def keys(change: Change) -> list[int]:
-    """Numbers of the changed rows."""
+    """Returns the numbers of the changed rows."""
     return list(range(change.start + 1, change.stop + 1))
 
 
 def whole(column: str, answer: Any) -> int | float:
-    """A sum as int or float, whatever the client library returns."""
+    """Converts a sum of any type to int or float, depending on the column."""
     return int(answer) if BY_NAME[column].exact else float(answer)
 
 
 class SqlArrays(Arrays):
-    """Sums and statistics of the port by SQL. Engines subclass it with `row`, and with their own functions."""
+    """Base class that computes sums and statistics in SQL. Engines implement `row` and name their SQL functions."""
 
     mean, deviation = "AVG({})", "STDDEV_POP({})"
 
     def row(self, statement: str) -> Sequence[Any]:
-        """The only row of a statement's result."""
+        """Returns the only row of a statement's result."""
         raise NotImplementedError
 
     def sum(self, column: str) -> Any:
@@ -76,7 +76,9 @@ class SqlArrays(Arrays):
 
 
 class CursorArrays(SqlArrays):
-    """The table of a server, by a connection whose `execute` returns a cursor, with %s for a value."""
+    """The table of a server. `execute` runs a statement with %s for values on the connection, and
+    returns a cursor.
+    """
 
     def __init__(self, connection: Any, execute: Any) -> None:
         self._connection, self._execute = connection, execute

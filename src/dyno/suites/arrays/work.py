@@ -1,4 +1,4 @@
-"""The operations of each phase, built before the clock starts, and the checks of their answers."""
+"""Operations of each phase, built before the clock starts, and checks of their answers."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from dyno.suites.arrays.reference import STATS, Reference
 
 Slices = Iterator[Work]
 UPDATED = tuple(RANGES)
-"""The columns that an update changes."""
+"""Columns that an update changes."""
 SLICE_OPERATIONS = 256
-"""Largest number of reads or updates whose inputs and answers are in memory at once."""
+"""Maximum number of reads or updates whose inputs and answers are in memory at once."""
 CHECKED_UPDATES = 200
-"""Largest number of slices that are read again after the updates."""
+"""Maximum number of slices that are read again after the updates."""
 
 
 def bytes_of(names: Sequence[str]) -> int:
-    """Bytes of a row of these columns, as arrays."""
+    """Returns the bytes of a row with these columns, as arrays."""
     return sum(np.dtype(BY_NAME[name].dtype).itemsize for name in names)
 
 
 @dataclass
 class Model:
-    """Expected content of the store: the number of rows, and the slices that were updated."""
+    """Expected contents of the store: the number of rows, and the slices that were updated."""
 
     dataset: Dataset
     slice_rows: int
@@ -44,7 +44,7 @@ class Model:
     """False for a null engine, whose answers are not checked."""
     reference: Reference = field(default_factory=Reference)
     updated: dict[int, tuple[int, range]] = field(default_factory=dict)
-    """Version and rows of each updated slice, by its number."""
+    """Version and rows of each updated slice, by number of the slice."""
 
     @property
     def rows(self) -> int:
@@ -57,15 +57,15 @@ class Model:
         self.reference.count(len(chunk[NAMES[0]]))
 
     def part(self, number: int) -> range:
-        """The rows of a slice."""
+        """Returns the rows of a slice."""
         return range(number * self.slice_rows, min((number + 1) * self.slice_rows, self.rows))
 
     def values(self, number: int, version: int) -> Chunk:
-        """The updated columns of a slice, in a version."""
+        """Returns the values of a slice's updated columns in that version."""
         return self.dataset.chunk(self.part(number), version, UPDATED)
 
     def next(self, number: int) -> int:
-        """The version of a slice's next update."""
+        """Returns the version that a slice's next update writes."""
         return self.updated[number][0] + 1 if number in self.updated else 1
 
     def update(self, number: int, version: int) -> None:
@@ -77,7 +77,7 @@ class Model:
         self.updated[number] = version, part
 
     def chunk(self, rows: range) -> Chunk:
-        """The current rows."""
+        """Returns the expected current values of these rows."""
         chunk = dict(self.dataset.chunk(rows))
         for number in range(rows.start // self.slice_rows, (rows.stop - 1) // self.slice_rows + 1):
             version, part = self.updated.get(number, (0, range(0)))
@@ -90,7 +90,7 @@ class Model:
         return chunk
 
     def check(self, rows: range, answer: Any) -> int:
-        """Compares a slice; returns the number of columns compared. Raises Wrong."""
+        """Compares a slice. Returns the number of compared columns. Raises Wrong."""
         if type(answer) is not dict:
             raise Wrong(f"rows {rows.start} to {rows.stop}: got {type(answer).__name__}, expected a dict of columns")
         if set(answer) != set(NAMES):
@@ -104,7 +104,7 @@ class Model:
 
 @dataclass(frozen=True)
 class TrialState:
-    """Parameters that all phases of a trial share."""
+    """Model and parameters that all phases of a trial share."""
 
     model: Model
     column: str
@@ -115,15 +115,17 @@ class TrialState:
 
 
 class ClientWork:
-    """The slices of one phase, for the only client."""
+    """Work of one phase for the only client."""
 
     def __init__(self, state: TrialState, phase: str, port: Arrays, round: int) -> None:
         self._state, self._phase, self._port, self._round = state, phase, port, round
         self._model = state.model
 
     def appends(self, rows: range, transactions: int = 1) -> Slices:
-        """Appends rows in a number of transactions of about the same size. Further rounds append nothing, since the
-        table would grow without end."""
+        """Yields appends of these rows, in several transactions of about the same size.
+
+        Further rounds append nothing, since the table would grow without limit.
+        """
         if self._round or not rows:
             return
         count = min(transactions, len(rows))
@@ -143,13 +145,13 @@ class ClientWork:
     def _appended(self, rows: range, chunk: Chunk, answers: Sequence[Any]) -> int:
         for answer in answers:
             if type(answer) is Failure:
-                # All later rows would be at other positions.
+                # Stop here, since all later rows would be at wrong positions.
                 raise Wrong(f"rows {rows.start} to {rows.stop} were not written: {answer.error}")
             self._model.append(chunk)
         return 0
 
     def sums(self, cold: bool, by_frame: bool = False) -> Slices:
-        """Sums of the column by the engine, or by a DataFrame. Only the first one is cold."""
+        """Yields sums of the column by the engine or by a DataFrame. If `cold`, only the first round has one."""
         state, frame = self._state, self._port.frame
 
         def sum_frame(column: str) -> Any:
@@ -171,7 +173,7 @@ class ClientWork:
         count: int,
         check: Callable[[Any], int],
     ) -> Slices:
-        """Operations over all rows of some columns."""
+        """Yields operations over all rows of some columns."""
 
         def check_all(answers: Sequence[Any]) -> int:
             if not self._model.judged:
@@ -190,7 +192,7 @@ class ClientWork:
     def reads(self) -> Slices:
         rows = self._model.rows
         length = min(self._model.slice_rows, rows)
-        # Seeded without the engine and the trial, so that all of them get the same inputs.
+        # The seed depends on neither engine nor trial, so that all of them get the same inputs.
         rng = np.random.default_rng([self._state.seed, crc32(self._phase.encode()), self._round])
         starts = rng.integers(0, rows - length, self._state.slices, endpoint=True).tolist()
         for at in range(0, len(starts), SLICE_OPERATIONS):
@@ -212,13 +214,15 @@ class ClientWork:
         )
 
     def updates(self) -> Slices:
-        """Updates adjacent slices in random order; a second time only when all were updated."""
+        """Yields updates of adjacent slices in random order. No slice is updated again before all
+        slices have been.
+        """
         count = -(-self._model.rows // self._model.slice_rows)
         order = Permutation(count, [self._state.seed, 5])
         first = self._round * self._state.updates
         for at in range(first, first + self._state.updates, SLICE_OPERATIONS):
             positions = range(at, min(at + SLICE_OPERATIONS, first + self._state.updates))
-            # No slice twice in one batch: versions are known only after the check.
+            # Avoid updating a slice twice in one batch, since versions are known only after the check.
             numbers = dict.fromkeys(int(order[each % count : each % count + 1][0]) for each in positions)
             versions = [(number, self._model.next(number)) for number in numbers]
             changes = [
@@ -240,5 +244,5 @@ class ClientWork:
         return 0
 
     def _sizes(self, sizes: list[int]) -> list[int] | None:
-        """Bytes that operations move; a null engine moves none."""
+        """Returns the bytes that operations move; None for a null engine, which moves none."""
         return sizes if self._model.judged else None

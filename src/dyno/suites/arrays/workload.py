@@ -1,4 +1,6 @@
-"""One trial of the suite `arrays`: its store, the operations and facts of each phase, and transactions of crashes."""
+"""Trial of the suite `arrays`: its store, the operations and facts of each phase, and the transactions of crash
+tests.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,7 @@ class ArraysWorkload(OnStore):
         self.keep_up()
 
     def _missing(self) -> range:
-        """Rows that the phase write did not add, if it was left out or reached its budget."""
+        """Returns the rows that the phase `write` did not add because it was left out or reached its budget."""
         return range(self._model.rows, self._rows)
 
     def _load_missing(self) -> None:
@@ -67,7 +69,7 @@ class ArraysWorkload(OnStore):
         self._written = True
 
     def _count_missing(self) -> None:
-        """Adds the rows of a store that another trial has loaded, or that a null engine doesn't keep."""
+        """Adds to the model the rows that another trial has loaded, or that a null engine doesn't store."""
         if self._job.spec.floor:
             self._model.reference.count(len(self._missing()))
         for _, chunk in self._model.dataset.chunks(self._missing()):
@@ -114,7 +116,9 @@ class ArraysWorkload(OnStore):
         return compared
 
     def _sample(self, phase: str) -> list[range]:
-        """Slices to check: the first, the last and some between; or those updated last, with their neighbours."""
+        """Returns slices to check: after updates, the last updated ones with their neighbours; otherwise five spread
+        evenly.
+        """
         model, length = self._model, self._model.slice_rows
         if phase == "update-slice":
             updated = [model.part(number) for number in list(model.updated)[-CHECKED_UPDATES:]]
@@ -123,18 +127,20 @@ class ArraysWorkload(OnStore):
         return [range(start, min(start + length, model.rows)) for start in starts]
 
     def facts(self, phase: Phase) -> Mapping[str, Fact]:
-        """The size of the table as arrays, to compare its size on disk with."""
+        """Returns the size of the table as arrays, for comparison with its size on disk."""
         return {} if self._job.spec.floor else {"array_bytes": self._model.rows * ROW_BYTES}
 
 
 APPENDED_ROWS, UPDATED_ROWS = 40, 10
 UPDATE_EVERY = 3
-"""Every third transaction updates rows, if the engine can."""
+"""One in so many transactions updates rows, if the engine supports updates."""
 UPDATED_COLUMNS = tuple(RANGES)
 
 
 class ArraysHistory:
-    """See `dyno.contracts.suite.History`. A state is a digest of each column."""
+    """History of transactions for crash tests, see `dyno.contracts.suite.History`. A state is a digest of each
+    column.
+    """
 
     def __init__(self, job: Job) -> None:
         self._job, self._dataset = job, Dataset(job.seed)
@@ -175,7 +181,7 @@ class ArraysHistory:
         return self._updating and number % UPDATE_EVERY == UPDATE_EVERY - 1
 
     def _part(self, number: int) -> range:
-        """The rows that a transaction updates or appends."""
+        """Returns the rows that a transaction updates or appends."""
         rows = APPENDED_ROWS * (number - (number // UPDATE_EVERY if self._updating else 0))
         if not self._updates(number):
             return range(rows, rows + APPENDED_ROWS)

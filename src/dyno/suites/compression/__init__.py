@@ -1,6 +1,6 @@
-"""Compression: what does compressing records in batches before they are stored cost, and what does it gain?
+"""Compression: what is the cost of compressing records in batches before they are stored, and what is the gain?
 
-After David Wilson, acid (its performance page and examples/batch.py), 2013.
+Based on David Wilson, acid (its performance page and examples/batch.py), 2013.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ PARAMS = (
 )
 
 PACKERS = tuple(packers.PACKER_SPECS)
-# Without brotli, which takes seconds at its default level.
+# Leave out brotli, which takes seconds at its default level.
 QUICK_PACKERS = tuple(name for name in PACKERS if name != "brotli")
-# The sizes of the published table.
+# Batch sizes of the published table.
 BATCHES = (1, 2, 4, 5, 8, 16, 32, 64)
 
 PRESETS = {
@@ -53,7 +53,7 @@ PHASES = (
     ),
 )
 
-# The columns of the published table in its order, then the cost of compression.
+# Columns of the published table in its order, then the cost of compression.
 LAYOUT = Layout(
     columns=(
         Column("packer", "param", "packer"),
@@ -92,7 +92,7 @@ class CompressionSuite(Suite):
     name = "compression"
     title = "records compressed in batches, in an ordered key-value store"
     ports = ("ordered-kv",)
-    # The engine of the published table. The suite compares packers rather than engines.
+    # The published table is of lmdb. The suite compares packers rather than engines.
     engines = ("lmdb",)
     params, presets, phases = PARAMS, PRESETS, PHASES
     layout = LAYOUT

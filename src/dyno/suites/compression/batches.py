@@ -1,9 +1,9 @@
-"""Records in batches over an ordered key-value store: the layer through which every engine is measured.
+"""Records in batches over an ordered key-value store. Every engine is measured through this layer.
 
 A batch of consecutive records is one entry. Its key is the key of its last record, so that a seek for any record's
-key finds the batch that would hold it. Its value is compressed by the packer: the JSON of a single record, or a
-directory and the JSON of several. The directory has the number of records, their keys, and the offsets of the records
-and of the end, so that one record is extracted without decoding the others.
+key finds the batch that would hold the record. Its value is compressed by the packer: the JSON of a single record, or
+a directory and the JSON of several. The directory has the number of records, their keys, and the offsets of the
+records and of the end, so that one record can be extracted without decoding the others.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dyno.suites.compression.dataset import KEY_BYTES, Record, encode
 from dyno.suites.compression.packers import Packer
 
 Batch = Sequence[tuple[bytes, Record]]
-"""Keys and records, in key order."""
+"""Pairs of key and record, in key order."""
 
 FIRST = bytes(KEY_BYTES)
 """The smallest key."""
@@ -30,7 +30,7 @@ _decode = json.JSONDecoder().decode
 
 
 def body(keys: Sequence[bytes], texts: Sequence[bytes], size: int) -> bytes:
-    """An uncompressed batch, in a store with batches of `size`."""
+    """Returns an uncompressed batch, in the format for batches of `size` records."""
     if size == 1:
         return texts[0]
     start = _COUNT.size + len(keys) * KEY_BYTES + (len(texts) + 1) * _OFFSET_BYTES
@@ -44,7 +44,7 @@ def _record(text: bytes) -> Record:
 
 
 def _pick(content: bytes, key: bytes) -> Record | None:
-    """The record of that key in a batch."""
+    """Returns the record with that key from a batch, or None."""
     (count,) = _COUNT.unpack_from(content)
     end = _COUNT.size + count * KEY_BYTES
     numbers = struct.unpack_from(f">{count}Q", content, _COUNT.size)
@@ -57,14 +57,14 @@ def _pick(content: bytes, key: bytes) -> Record | None:
 
 
 def _all(content: bytes) -> Iterator[Record]:
-    """Every record of a batch."""
+    """Yields every record of a batch."""
     (count,) = _COUNT.unpack_from(content)
     offsets = struct.unpack_from(f">{count + 1}I", content, _COUNT.size + count * KEY_BYTES)
     return (_record(content[first:last]) for first, last in pairwise(offsets))
 
 
 class BatchReader:
-    """Reads records inside one read transaction."""
+    """Reads records in one read transaction."""
 
     def __init__(self, kv: KVReader, packer: Packer, size: int) -> None:
         self._first, self._seek, self._decompress = kv.first, kv.seek, packer.decompress
@@ -79,7 +79,7 @@ class BatchReader:
         return None if entry is None or entry[0] != key else _record(self._decompress(entry[1]))
 
     def _every(self, start: bytes) -> list[Record]:
-        """All records of the batches from key `start` on, in key order."""
+        """Returns all records of the batches from key `start` on, in key order."""
         decompress = self._decompress
         return [record for _, value in self._seek(start) for record in _all(decompress(value))]
 
@@ -89,26 +89,26 @@ class BatchReader:
 
 
 class Batches:
-    """Batches over one client's `ordered-kv` port."""
+    """Store of batches over one client's `ordered-kv` port."""
 
     def __init__(self, kv: OrderedKV, packer: Packer, size: int) -> None:
         self._kv, self._packer, self._size = kv, packer, size
 
     @contextmanager
     def reading(self) -> Iterator[BatchReader]:
-        """A read transaction for many reads."""
+        """Opens a read transaction for many reads."""
         with self._kv.reading() as reader:
             yield BatchReader(reader, self._packer, self._size)
 
     @contextmanager
     def entries(self) -> Iterator[Iterator[tuple[bytes, bytes]]]:
-        """The stored entries, not decompressed."""
+        """Yields the stored entries without decompressing them."""
         with self._kv.reading() as reader:
             yield reader.seek(FIRST)
 
     @contextmanager
     def writing(self) -> Iterator[Callable[[Batch], object]]:
-        """A write transaction. Yields a callable that encodes, compresses and stores one batch."""
+        """Opens a write transaction. Yields a function that encodes, compresses and stores one batch."""
         compress, size = self._packer.compress, self._size
         with self._kv.writing() as writer:
             put = writer.put

@@ -1,7 +1,7 @@
-"""The conformance suite of batches on an ordered key-value store. Nothing here may depend on an engine.
+"""Conformance checks of batches on an ordered key-value store, which depend on no engine.
 
-A check gets `opened`, which opens a new or an earlier store by name and batch size, and the tier. The tests run all
-checks on every engine and packer; a worker does the same before it measures.
+A check gets `opened`, which opens a new or existing store by name and batch size, and the tier. The tests run all
+checks on every engine and packer. A worker also runs all of them before it measures.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ COUNT = 7
 
 
 def record(number: int) -> Record:
-    # Records of different lengths, with characters that JSON escapes.
+    # Records have different lengths, and characters that JSON escapes.
     return {"id": key_of(number).hex(), "tags": ["é", '"', "\n"], "summary": "ab" * (number * 50)}
 
 

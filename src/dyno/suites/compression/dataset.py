@@ -1,8 +1,8 @@
-"""The records: items of news feeds with summaries in HTML, seeded, the same for every engine and packer.
+"""Seeded records: items of news feeds with summaries in HTML, the same for every engine and packer.
 
-After the records of acid's benchmark of batch compression (David Wilson, 2013). Their sizes, plain and compressed by
-each packer, are published; their text is not. This text compresses alike: words by Zipf's law from a vocabulary,
-addresses and names that items of one feed share, and random digits.
+They imitate the records of acid's benchmark of batch compression (David Wilson, 2013). The sizes of those records,
+plain and compressed by each packer, are published, but their text is not. This text has similar compression ratios:
+words by Zipf's law from a vocabulary, addresses and names that items of one feed share, and random digits.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from itertools import accumulate
 Record = dict[str, object]
 
 KEY_BYTES = 8
-# Distance between two keys; the keys between them are absent.
+# Distance between two keys. The keys between them are absent.
 GAP = 1_000_003
 
 FEEDS, VOCABULARY, WORDS = 100, 6_000, 108
-"""Feeds, different words, and mean number of words in a summary."""
-# Rank r has the weight 1 / (r + SHIFT) ** EXPONENT, which is the Zipf-Mandelbrot law.
+"""Number of feeds, number of different words, and mean number of words in a summary."""
+# The word of rank r has the weight 1 / (r + SHIFT) ** EXPONENT, by the Zipf-Mandelbrot law.
 EXPONENT, SHIFT = 0.85, 2.7
 VOWELS, VOWEL_WEIGHTS = "aeiou", (8.1, 12.0, 7.3, 7.7, 2.9)
 CONSONANTS = "tnshrdlcmfwygpbvkxqjz"
@@ -32,12 +32,12 @@ _encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 
 
 def encode(record: Record) -> bytes:
-    """JSON in ASCII, so that a byte is a character."""
+    """Encodes a record as JSON in ASCII, in which each character is one byte."""
     return _encode(record).encode("ascii")
 
 
 class Dataset:
-    """Records in key order, each generated from its number and the seed alone."""
+    """Records in key order. Each record depends only on its number and the seed."""
 
     def __init__(self, records: int, seed: int) -> None:
         generator = _RecordGenerator(seed)
@@ -50,7 +50,7 @@ class Dataset:
 
     @cached_property
     def plain_bytes(self) -> int:
-        """Bytes of keys and values if each record were an uncompressed entry."""
+        """Bytes of all keys and values if each record were an uncompressed entry."""
         return sum(map(len, self.encoded)) + KEY_BYTES * len(self.keys)
 
     def __len__(self) -> int:
@@ -58,7 +58,7 @@ class Dataset:
 
 
 def key_of(number: int) -> bytes:
-    """The key of record `number`. Keys have the order of numbers."""
+    """Returns the key of record `number`. Keys have the same order as numbers."""
     return (number * GAP).to_bytes(KEY_BYTES, "big")
 
 
@@ -76,7 +76,7 @@ class _RecordGenerator:
         return draw.choices(self._vocabulary, cum_weights=self._weights, k=count)
 
     def _feed(self, draw: random.Random) -> tuple[str, str, list[str], list[str]]:
-        """Host, name, authors and tags."""
+        """Returns host, name, authors and tags of a feed."""
         host = "".join(self._words(draw, 2))[:14] + draw.choice((".com", ".org", ".net", ".co.uk"))
         names = [" ".join(self._words(draw, count)).title() for count in (3, 2, 2, 2, 2)]
         return host, names[0], names[1:], self._words(draw, 12)
@@ -100,7 +100,7 @@ class _RecordGenerator:
         }
 
     def _summary(self, draw: random.Random, host: str, hexadecimal: str) -> str:
-        """Paragraphs, some with a link, and the footer that a feed adds to each item."""
+        """Returns a summary: paragraphs, some with a link, and the footer that a feed adds to each item."""
         paragraphs, left = [], int(WORDS * draw.uniform(0.6, 1.4))
         while left > 0:
             count = min(left, draw.randint(20, 45))
@@ -120,7 +120,7 @@ class _RecordGenerator:
 
 
 def _vocabulary(draw: random.Random) -> list[str]:
-    """Pronounceable words; the frequent ones are short."""
+    """Returns pronounceable words by rank. Frequent words are short."""
     words: dict[str, None] = {}
     while len(words) < VOCABULARY:
         rank = len(words)

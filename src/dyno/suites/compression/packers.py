@@ -1,6 +1,7 @@
 """Packers, which compress batches: their names, levels and libraries.
 
-A library is imported only when its packer is opened, in a trial's process. The plan checks that it is installed.
+A packer's library is imported when the packer is opened, in a trial's process. The plan only checks that the library
+is installed.
 """
 
 from __future__ import annotations
@@ -20,23 +21,26 @@ Compress = Callable[[bytes], bytes]
 
 
 class Packer(NamedTuple):
-    """`decompress(compress(text)) == text`. For one client only: some libraries' objects are not thread-safe."""
+    """An opened packer, for which `decompress(compress(text)) == text`.
+
+    Each client needs its own, since some libraries' objects are not thread-safe.
+    """
 
     compress: Compress
     decompress: Compress
     library: str | None
-    """Name and version; None for the packer that doesn't compress."""
+    """Name and version of the library; None for the packer that doesn't compress."""
 
 
 class PackerSpec(NamedTuple):
-    """The declaration of a packer."""
+    """Declaration of a packer."""
 
     module: str
-    """The module that it imports."""
+    """Module that the packer imports."""
     levels: range
-    """The supported levels; empty if it has none."""
+    """Supported levels; empty if the packer has no levels."""
     open: Callable[[int | None], Packer]
-    """Called with the level, or None for the library's default."""
+    """Opens the packer at a level. None: the library's default level."""
 
 
 def _plain(level: int | None) -> Packer:
@@ -52,7 +56,7 @@ def _snappy(level: int | None) -> Packer:
     from cramjam import snappy
 
     def compress(text: bytes) -> bytes:
-        # Both functions return the library's own buffer type.
+        # Convert to bytes, since both functions return the library's own buffer type.
         return bytes(snappy.compress_raw(text))
 
     def decompress(text: bytes) -> bytes:
@@ -110,6 +114,6 @@ def parse(text: str) -> Value:
 
 
 def open_packer(text: str) -> Packer:
-    """Opens a packer by the text that `parse` returned."""
+    """Opens a packer by a text that `parse` returned."""
     name, colon, level = text.partition(":")
     return PACKER_SPECS[name].open(int(level) if colon else None)

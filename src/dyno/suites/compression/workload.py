@@ -1,4 +1,4 @@
-"""One trial of the compression suite: its store, its operations, the checks of their answers, and its facts."""
+"""Trial of the compression suite: its store, its operations, the checks of their answers, and its facts."""
 
 from __future__ import annotations
 
@@ -22,14 +22,16 @@ from dyno.suites.compression.dataset import Dataset, Record
 from dyno.suites.compression.packers import open_packer
 
 Slices = Iterator[Work]
-# Small slices: answers wait in memory for their check, and push the engine's data out of the processor's caches.
+# Small slices: answers wait in memory for their check, and evict the engine's data from the processor's caches.
 GET_SLICE, ITERATE_SLICE = 250, 1
 INSERT_SLICE = 50_000
-"""Records of one transaction of the phase insert."""
+"""Number of records in one transaction of the phase insert."""
 MIN_CPU_NS, MAX_PASSES = 20_000_000, 50
-"""A packer's cost is measured in passes over all batches, until it took this CPU time."""
+"""A packer's cost is measured in passes over all batches, until their CPU time or their number
+reaches these limits.
+"""
 MB = 1_000_000
-# The setting by which an engine reports that it compresses values itself.
+# Setting by which an engine reports that it compresses values itself, and its values for no compression.
 COMPRESSION, UNCOMPRESSED = "compression", (None, "none", "no", False)
 
 
@@ -41,7 +43,7 @@ class CompressionWorkload(OnStore):
         self._size, self._packer = int(job.params["batch"]), str(job.params["packer"])
         self._dataset = Dataset(int(job.params["records"]), job.seed)
         self._starts = range(0, len(self._dataset), self._size)
-        # Whether each batch was acknowledged; shared with client processes, which are forked.
+        # Whether each batch was acknowledged. Client processes, which are forked, share the array.
         self._stored = np.frombuffer(mmap.mmap(-1, len(self._starts)), dtype=np.uint8)
         self._facts: dict[str, Fact] = {}
 
@@ -62,7 +64,7 @@ class CompressionWorkload(OnStore):
         self._stored[:] = 1
 
     def _load_missing(self) -> None:
-        """Stores the batches that the phase insert was skipped for, or did not reach within its budget."""
+        """Stores the batches that the phase insert did not store because it was left out or reached its budget."""
         missing = np.flatnonzero(self._stored == 0).tolist()
         if missing:
             with self.connect() as port, port.writing() as write:
@@ -81,7 +83,7 @@ class CompressionWorkload(OnStore):
         return self._reads(port, phase.name == "iterate", client, clients, round)
 
     def _insert(self, port: Batches, client: int, clients: int, round: int) -> Slices:
-        """Stores every batch once, in key order, so nothing in further rounds."""
+        """Yields operations that store every batch once, in key order. Further rounds store nothing."""
         mine = range(client, len(self._starts), clients) if round == 0 else range(0)
         step = max(INSERT_SLICE // self._size, 1)
         for start in range(0, len(mine), step):
@@ -96,19 +98,21 @@ class CompressionWorkload(OnStore):
             )
 
     def _acknowledge(self, numbers: Sequence[int], answers: Sequence[Any]) -> int:
-        """Compares nothing: the store is read after the phase."""
+        """Records which batches were acknowledged. Returns 0 compared records: `verify` reads the store after the
+        phase.
+        """
         for number, answer in zip(numbers, answers, strict=False):
             self._stored[number] = type(answer) is not Failure
         return 0
 
     def _reads(self, port: Batches, iterate: bool, client: int, clients: int, round: int) -> Slices:
-        """Gets random records, or iterates over all records, in one read transaction."""
+        """Yields reads of random records, or iterations over all records, in one read transaction."""
         dataset, params, expected = self._dataset, self._job.params, list[Record | list[Record]]()
         if iterate:
             count = len(range(client, int(params["iterations"]), clients))
             arguments, expected, step = [FIRST] * count, [dataset.records] * count, ITERATE_SLICE
         else:
-            # Seeded by neither packer nor batch size, so that all cells get the same records.
+            # The seed depends on neither packer nor batch size, so that all cells get the same records.
             rng = np.random.default_rng([self._job.seed, 2, client, crc32(b"gets"), round])
             numbers = rng.integers(0, len(dataset), len(range(client, int(params["gets"]), clients))).tolist()
             arguments, expected = [dataset.keys[at] for at in numbers], [dataset.records[at] for at in numbers]
@@ -141,7 +145,7 @@ class CompressionWorkload(OnStore):
     # -- after a phase --------------------------------------------------------------------------------------
 
     def payload_bytes(self, phase: Phase, items: int) -> int | None:
-        """The encoded records, by their mean length."""
+        """Returns the bytes of encoded records, by their mean length."""
         if not phase.writes:
             return None
         return round(items * sum(map(len, self._dataset.encoded)) / len(self._dataset))
@@ -160,7 +164,8 @@ class CompressionWorkload(OnStore):
                 stored = list(entries)
         if not same(records, expected):
             raise Wrong(f"after {phase.name}, all records: {_difference(records, expected)}")
-        # The values are compared above; here they need only be bytes, whose lengths are the stored size.
+        # The values were compared above. Here they must only be bytes, since the stored size is computed from their
+        # lengths.
         if not same([(key, type(value) is bytes) for key, value in stored], [(key, True) for key in last]):
             raise Wrong(
                 f"after {phase.name}: {len(stored)} entries, which are not the keys of {len(numbers)} batches"
@@ -168,7 +173,7 @@ class CompressionWorkload(OnStore):
         return len(expected)
 
     def facts(self, phase: Phase) -> Mapping[str, Fact]:
-        """The stored size and the packer's cost; empty for a null engine and an incomplete store."""
+        """Returns the stored size and the packer's cost. Empty for a null engine, and for an incomplete store."""
         if self._job.spec.floor or not self._stored.all():
             return {}
         if not self._facts:
@@ -184,7 +189,9 @@ class CompressionWorkload(OnStore):
         return self._facts
 
     def _costs(self, packed: Sequence[bytes]) -> dict[str, Fact]:
-        """CPU time of the packer over all batches, measured apart because it can't be separated in an operation."""
+        """Measures the CPU time of the packer over all batches, which can't be separated from the rest of an
+        operation.
+        """
         packer = open_packer(self._packer)
         costs: list[float | None] = [None, None]
         if packer.library is not None:
@@ -204,7 +211,7 @@ class CompressionWorkload(OnStore):
 
 
 def _cpu_ns(call: Callable[[bytes], object], texts: Sequence[bytes]) -> float:
-    """CPU time of this thread in one pass over the texts: the mean of several passes."""
+    """Returns the CPU time of this thread for one pass over the texts: the mean of several passes."""
     passes, start = 0, time.thread_time_ns()
     while True:
         for text in texts:
@@ -215,7 +222,7 @@ def _cpu_ns(call: Callable[[bytes], object], texts: Sequence[bytes]) -> float:
 
 
 def _difference(got: Any, right: Any) -> str:
-    """The first difference between two answers, in one line."""
+    """Describes the first difference between two answers in one line."""
     if type(got) is list and type(right) is list:
         for at, (one, expected) in enumerate(zip(got, right, strict=False)):
             if not same(one, expected):

@@ -1,6 +1,6 @@
 """Compute: which library is fastest at averages, maxima, sines, sums and correlations of N floats, and up to which N?
 
-After Cloud Mercato, Benchmark floating point computations with Python.
+Based on Cloud Mercato, Benchmark floating point computations with Python.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from dyno.contracts.settings import Setting, choice, integer
 from dyno.contracts.suite import Axis, Curve, Suite
 
 FIRST = "first-result"
-"""The phase for one-time work: importing libraries, starting clusters, compiling code, loading the numbers."""
+"""Phase that measures one-time work: importing libraries, starting clusters, compiling code, loading the numbers."""
 OPEN, LOAD, COMPUTE = "open", "load", "compute"
-"""The parts of its latency."""
+"""Parts of the latency of the phase FIRST."""
 SINGLE, DOUBLE = "float32", "float64"
 
 PARAMS = (
@@ -30,7 +30,7 @@ PARAMS = (
 
 
 def steps(limit: int) -> tuple[int, ...]:
-    """The published sizes up to a limit: 100, 500, 1,000, 5,000 and so on."""
+    """Returns the published sizes up to a limit: 100, 500, 1,000, 5,000 and so on."""
     return tuple(step for power in range(2, 11) for step in (10**power, 5 * 10**power) if step <= limit)
 
 

@@ -1,4 +1,4 @@
-"""Inputs and expected answers of the compute suite, the latter in extended precision where the machine has it."""
+"""Inputs and expected answers of the compute suite. Answers have extended precision if the machine supports it."""
 
 from __future__ import annotations
 
@@ -13,25 +13,26 @@ from dyno.suites.compute import SINGLE
 from dyno.suites.compute.port import GRID, X, Y
 
 CHUNK = 1 << 14
-"""Numbers per step of a check, so that intermediate arrays fit into the processor's caches."""
+"""Number of values in each step of a check, so that intermediate arrays fit into the processor's caches."""
 RELATIVE: Mapping[str, float] = {"float32": 1e-4, "float64": 1e-10}
 """Relative error allowed for sums and averages. All numbers are positive, so any order of addition stays well within
-it, except naive addition in float32: that loses a number once the sum is 2^24 times as large."""
+it, except naive addition in float32, which loses a number once the sum is 2^24 times as large.
+"""
 SINES: Mapping[str, float] = {"float32": 1e-6, "float64": 1e-14}
 CORRELATION: Mapping[str, float] = {"float32": 1e-4, "float64": 1e-9}
 
 LAZY = ("compute", "collect", "__dask_graph__")
-"""Attributes of lazy results. Converting one to an array would compute it after its time was measured."""
+"""Attributes of lazy results. Converting such a result to an array would compute it after its time was measured."""
 
 
 def numbers(seed: int, dtype: str, shape: int | tuple[int, int], stream: int) -> NDArray[Any]:
-    """Uniform numbers in [0, 1), the same for every engine."""
+    """Returns uniform numbers in [0, 1), the same for every engine."""
     kind: Any = np.float32 if dtype == SINGLE else np.float64
     return np.random.default_rng([seed, stream]).random(shape, dtype=kind)
 
 
 def partners(x: NDArray[Any], seed: int) -> NDArray[Any]:
-    """Numbers correlated with `x`: each is the mean of its partner and a number of its own."""
+    """Returns numbers correlated with `x`: the mean of each number in `x` and another random number."""
     result = numbers(seed, x.dtype.name, len(x), 2)
     result += x
     result /= 2
@@ -39,7 +40,7 @@ def partners(x: NDArray[Any], seed: int) -> NDArray[Any]:
 
 
 def generate(seed: int, dtype: str, size: int, width: int, names: tuple[str, ...]) -> dict[str, NDArray[Any]]:
-    """The arrays of these names; a grid has `width` columns."""
+    """Generates the named arrays. A grid has `width` columns."""
     arrays: dict[str, NDArray[Any]] = {}
     if X in names:
         arrays[X] = x = numbers(seed, dtype, size, 1)
@@ -60,7 +61,7 @@ class Reference:
         self._answers: dict[str, Any] = {}
 
     def check(self, name: str, answer: Any) -> int:
-        """Returns the number of numbers compared. Raises Wrong."""
+        """Compares an answer. Returns the number of compared numbers. Raises Wrong."""
         if name == "sin":
             return self._sines(answer)
         if name not in self._answers:
@@ -71,7 +72,7 @@ class Reference:
             raise Wrong(f"{name}: got {got.size} numbers, expected {expected.size}")
         tolerance = {"max": 0.0, "corr": CORRELATION[self._dtype]}.get(name, RELATIVE[self._dtype])
         allowed = tolerance * (np.ones_like(expected) if name == "corr" else np.abs(expected))
-        # `not <=` rather than `>`, so that a NaN is wrong.
+        # Use `not <=` rather than `>`, so that NaN is wrong.
         if not (np.abs(got - expected) <= allowed).all():
             raise Wrong(f"{name}: got {got.tolist()}, expected {expected.tolist()} to {tolerance:g}")
         return len(expected)
@@ -120,7 +121,9 @@ class Reference:
 
 
 def as_array(name: str, answer: Any) -> NDArray[Any]:
-    """An answer as a one-dimensional array of floats. Raises Wrong if it is not numeric or not computed yet."""
+    """Converts an answer to a one-dimensional array of floats. Raises Wrong if it is not numeric or
+    not computed yet.
+    """
     if any(hasattr(answer, attribute) for attribute in LAZY) or not getattr(answer, "is_ready", lambda: True)():
         raise Wrong(f"{name}: got {type(answer).__name__}, which is planned and not computed")
     try:
@@ -128,5 +131,5 @@ def as_array(name: str, answer: Any) -> NDArray[Any]:
         floats = array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)
     except (TypeError, ValueError) as error:
         raise Wrong(f"{name}: got {type(answer).__name__}, expected numbers: {error}") from None
-    # A base-class array: a subclass could override the comparison.
+    # Convert to the base class, since a subclass could override the comparison.
     return np.array(floats, copy=None, subok=False).reshape(-1)

@@ -1,4 +1,4 @@
-"""One trial of the suite `compute`: conformance checks, arrays, the first result, and operations of each phase."""
+"""Trial of the suite `compute`: conformance checks, arrays, the first result, and the operations of each phase."""
 
 from __future__ import annotations
 
@@ -23,25 +23,33 @@ from dyno.suites.compute.port import INPUTS, OPERATIONS, Compute
 from dyno.suites.compute.reference import Reference, generate
 
 SLICE_NUMBERS = 1_000_000
-"""Numbers processed by a slice. Its answers stay in memory until they are checked."""
+"""Numbers that the operations of a slice process. Their answers stay in memory until they are checked."""
 SLICE_SINES = 10_000
-"""Sines of a slice. With more, each operation would write to fresh memory, and page faults would take longer than the
-sines; a user's loop frees each result before the next."""
+"""Number of sines in a slice. With more, each operation would write to fresh memory, and page faults would take
+longer than the sines. A user's loop frees each result before the next.
+"""
 WARM_UPS, WARM_UP_NS = 5, 250_000_000
-"""Untimed operations after a check, which evicts the caches: without them, a million sines took twice as long as in a
-plain loop. Operations that take longer than the limit don't depend on the caches."""
+"""Untimed operations after a check, which evicts the caches. Without them, a million sines took twice as long as in a
+plain loop. Operations that take longer than the time limit don't depend on the caches.
+"""
 PHASE_NUMBERS = 50_000_000
-"""Numbers processed by a phase: large arrays have fewer repeats, but at least LEAST_REPEATS."""
+"""Numbers that a phase processes. Large arrays have fewer repeats, but at least LEAST_REPEATS."""
 LEAST_REPEATS = 3
 UNCACHED = 1_000_000
-"""Smallest array whose share of the memory bandwidth is reported: smaller ones fit into the processor's caches."""
+"""Size of the smallest array whose share of the memory bandwidth is reported. Smaller arrays fit into the processor's
+caches.
+"""
 MEMORY_BYTES, PASSES = 256 << 20, 5
-"""For the memory bandwidth: an array larger than the caches of nearly all processors, and how often it is read."""
+"""Size of the array for measuring the memory bandwidth, larger than the caches of nearly all processors, and number
+of times that it is read.
+"""
 
 
 def read_rate() -> float:
-    """Memory bandwidth in bytes per second: a thread on each core that this process may use reads its part of an
-    array, for its maximum; median of five passes."""
+    """Measures the memory bandwidth in bytes per second: the median of five passes.
+
+    In each pass, a thread for each core that this process may use computes the maximum of its part of an array.
+    """
     array, times = np.ones(MEMORY_BYTES // 8), []
     parts = np.array_split(array, len(os.sched_getaffinity(0)))
     with ThreadPoolExecutor(len(parts)) as threads:
@@ -55,13 +63,13 @@ def read_rate() -> float:
 Opened = Callable[[str], AbstractContextManager[Compute]]
 Check = Callable[[Opened, Tier | None], None]
 SIZES = (1, 7, 1_000, 70_001)
-"""One number; fewer than a vector register holds; and a size that no chunk size divides. A correlation needs two."""
+"""One number; fewer than a vector register holds; a round number; and a number that no chunk size divides."""
 
 
 def _check_operation(name: str, opened: Opened, tier: Tier | None) -> None:
     with opened(name) as port:
         operation = port.operation(name)
-        # Each load replaces the one before, and the same numbers give the same answer again.
+        # Each load replaces the previous arrays. The same numbers must give the same answer again.
         for seed, (dtype, size) in enumerate(product((SINGLE, DOUBLE), SIZES)):
             if name == "corr" and size < 2:
                 continue
@@ -72,11 +80,11 @@ def _check_operation(name: str, opened: Opened, tier: Tier | None) -> None:
 
 
 CHECKS: Mapping[str, Check] = {name: partial(_check_operation, name) for name in OPERATIONS}
-"""Each operation, with both types. Raises Absent if the engine does not have it."""
+"""Checks of each operation with both types. A check raises Absent if the engine doesn't have the operation."""
 
 
 def brief(port: Compute, dtype: str, gaps: Collection[str]) -> None:
-    """Checks every operation on a few numbers of the trial's type, before measuring. Raises Wrong."""
+    """Checks every operation on a few numbers of the trial's type before measuring. Raises Wrong."""
     for name in OPERATIONS:
         if name not in gaps:
             operation, arrays = port.operation(name), generate(0, dtype, 1_000, 3, INPUTS[name])
@@ -84,8 +92,9 @@ def brief(port: Compute, dtype: str, gaps: Collection[str]) -> None:
 
 
 class ComputeWorkload(Workload):
-    """See `dyno.contracts.suite.Workload`. The engine is opened once, as a part of `first-result` if that phase is
-    measured."""
+    """Workload of the suite, see `dyno.contracts.suite.Workload`. If `first-result` is measured, it
+    opens the engine.
+    """
 
     def __init__(self, job: Job) -> None:
         self._job, self._params = job, job.params
@@ -102,7 +111,9 @@ class ComputeWorkload(Workload):
     # -- the engine -----------------------------------------------------------------------------------------
 
     def conformance(self) -> None:
-        """Does nothing: `prepare` checks the engine before its first operation, since opening it is measured."""
+        """Does nothing: `prepare` checks the engine before its first operation, since opening the
+        engine is measured.
+        """
 
     def opens(self, phase: Phase) -> bool:
         return phase.name == FIRST
@@ -156,12 +167,12 @@ class ComputeWorkload(Workload):
             self._generate(phase.name)
         if self._handle is None:
             self._handle = port.load(self._arrays)
-        # A first call, so that code is compiled and memory is mapped.
+        # Call the operation once, so that code is compiled and memory is mapped.
         self._check(phase.name, [self._operation(self._handle)])
         self._times.clear()
 
     def _generate(self, name: str) -> None:
-        # Freed first: only one set of arrays fits into memory.
+        # Free the old arrays first, since only one set of arrays may fit into memory.
         self._arrays, self._handle = {}, None
         self._arrays = generate(self._job.seed, self._dtype, self._size, int(self._params["columns"]), INPUTS[name])
         self._reference = Reference(self._arrays)
@@ -198,7 +209,7 @@ class ComputeWorkload(Workload):
             )
 
     def _warm_up(self, operation: Callable[[Any], Any]) -> bool:
-        """Returns whether operations are short enough to be worth warming up for."""
+        """Runs untimed operations. Returns whether they are short enough to need a warm-up."""
         begin = perf_counter_ns()
         for _ in range(WARM_UPS):
             operation(self._handle)
@@ -207,7 +218,7 @@ class ComputeWorkload(Workload):
         return True
 
     def _start(self, _: Any) -> tuple[Any, tuple[int, int, int]]:
-        """From nothing to the first average."""
+        """Opens the engine and computes the first average. Returns it with the durations of the parts in ns."""
         begin = perf_counter_ns()
         port = self._opened()
         opened = perf_counter_ns()
@@ -217,7 +228,9 @@ class ComputeWorkload(Workload):
         return answer, (opened - begin, loaded - opened, perf_counter_ns() - loaded)
 
     def _timed(self, operation: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        """Also records the operation's time, for the share of the bandwidth. It costs a thousandth at these sizes."""
+        """Also records the operation's duration, for the share of the bandwidth. At these sizes it costs a
+        thousandth.
+        """
         times = self._times
 
         def timed(handle: Any) -> Any:
@@ -230,7 +243,7 @@ class ComputeWorkload(Workload):
 
     def _check(self, name: str, answers: Sequence[Any]) -> int:
         for answer in answers:
-            # The curve ends here: larger arrays would fail, too.
+            # End the curve here, since larger arrays would fail too.
             if type(answer) is Failure and "MemoryError" in answer.error.partition(":")[0]:
                 raise MemoryError(f"{name}: {answer.error}")
         if self._job.spec.floor:
@@ -238,7 +251,7 @@ class ComputeWorkload(Workload):
         return sum(self._reference.check(name, answer) for answer in answers if type(answer) is not Failure)
 
     def _bytes(self, name: str) -> int:
-        """Bytes that an operation must read, and write for sines, in the requested type."""
+        """Returns the bytes that an operation must read (and write, for sines) in the requested type."""
         width = np.dtype(self._dtype).itemsize
         times = {"sin": 2, "corr": 2, "sum2d": int(self._params["columns"])}.get(name, 1)
         return self._size * times * width

@@ -1,6 +1,6 @@
 """CPU: how much does a processor compute, and how does that scale with threads?
 
-After Cloud Mercato, Why you should use sysbench: a search for primes in one thread up to twice the number of CPUs.
+Based on Cloud Mercato, Why you should use sysbench: a search for primes in one thread up to twice the number of CPUs.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dyno.contracts.model import Phase, Preset
 from dyno.contracts.settings import Setting, integer
 from dyno.contracts.suite import Column, Layout, Suite
 
-# Threads, up to twice the CPUs of this machine: see `dyno.contracts.settings.by_cpus`.
+# Numbers of threads, up to twice the CPUs of this machine (see `dyno.contracts.settings.by_cpus`).
 SCALE = ("1", "cpus/4", "cpus/2", "cpus", "1.5cpus", "2cpus")
 
 LAYOUT = Layout(

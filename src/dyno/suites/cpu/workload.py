@@ -1,4 +1,4 @@
-"""The suite cpu: the port `primes`, its conformance checks, and one trial."""
+"""The suite `cpu`: the port `primes`, its conformance checks, and a trial."""
 
 from __future__ import annotations
 
@@ -13,13 +13,16 @@ from dyno.suites._shared.tool import ToolWorkload, plausible
 
 
 class Primes(Protocol):
-    """Engines implement it as a class called with `(engine,)`."""
+    """The protocol. Engines implement it as a class called with `(engine,)`."""
 
     def search(self, threads: int, limit: int, limit_ns: int, events: int = 0) -> Report:
-        """Repeats searches for all primes from 3 to below `limit` in each thread, dividing each number by all from 2
-        to its root, for `limit_ns`; or for that many `events` per thread. Operations and items of the report are
-        searches. Its facts have latencies and the threads' shares (see docs/suites/cpu.md), and `fewest_primes` and
-        `most_primes` of any search, if the engine counts them."""
+        """Searches for all primes from 3 to below `limit`, repeatedly in each thread, by dividing each number by all
+        from 2 to its root.
+
+        Runs for `limit_ns`, or for `events` searches per thread. Operations and items of the report are searches. Its
+        facts have latencies and the threads' shares (see docs/suites/cpu.md), and `fewest_primes` and `most_primes`
+        of any search if the engine counts them.
+        """
 
     def close(self) -> None:
         return None
@@ -32,7 +35,7 @@ LIMIT = 1_000
 
 
 def primes(limit: int) -> int:
-    """Number of primes from 3 to below `limit`, by the sieve of Eratosthenes."""
+    """Returns the number of primes from 3 to below `limit`, by the sieve of Eratosthenes."""
     candidate = bytearray([1]) * max(limit, 3)
     candidate[:3] = b"\0\0\0"
     for number in range(2, int(limit**0.5) + 1):
@@ -42,7 +45,9 @@ def primes(limit: int) -> int:
 
 
 def check_counts(facts: Mapping[str, Fact], limit: int) -> int:
-    """Returns the number of figures compared. Raises Wrong if the engine counted another number of primes."""
+    """Checks the engine's counts of primes. Returns the number of compared figures. Raises Wrong
+    for a wrong count.
+    """
     counts, expected = [facts[name] for name in ("fewest_primes", "most_primes") if name in facts], primes(limit)
     for count in counts:
         if not same(count, expected):
@@ -64,7 +69,7 @@ CHECKS: dict[str, Check] = {"events": events}
 
 
 class CpuWorkload(ToolWorkload):
-    """Searches for primes in a number of threads."""
+    """Trial of the suite: searches for primes in a number of threads."""
 
     checks = CHECKS
 

@@ -1,4 +1,4 @@
-"""HTTP: how long do the parts of a request take, with one or many requests in flight?"""
+"""HTTP: how long do the stages of a request take, with one or many requests in flight?"""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class RequestOptions(NamedTuple):
     max_time: float = 60.0
     """Timeout of a request, in seconds."""
     large: bool = False
-    """True if bodies are too large to be kept until they are checked; they are hashed as they arrive."""
+    """True if bodies are too large to be kept until they are checked. They are then hashed as they arrive."""
 
 
 class Target(NamedTuple):
-    """An address, and the size and digest of its body; None if unknown."""
+    """An address, and the size and digest of its body, which are None if unknown."""
 
     url: str
     size: int | None
@@ -35,7 +35,7 @@ class Target(NamedTuple):
 
 
 class Requester(InFlight, Protocol):
-    """Requests in flight. The argument of an operation is the URL of a target: the same object, not a copy."""
+    """Requests in flight. An operation's argument is the URL of a target: the same object, not a copy."""
 
     @property
     def codes(self) -> Mapping[int, int]:
@@ -46,14 +46,15 @@ class Requester(InFlight, Protocol):
 
 
 class Requests(Protocol):
-    """Engines implement it as a class called with `(engine, options)`."""
+    """The protocol. Engines implement it as a class called with `(engine, options)`."""
 
     def publish(self, bodies: Sequence[bytes]) -> Sequence[Target]:
-        """Publishes the bodies on a server of Dyno's own and returns their targets. A user's server has its own
-        targets."""
+        """Publishes the bodies on Dyno's own server and returns their targets. A user's server returns its own
+        targets.
+        """
 
     def asking(self, places: int, fresh: bool) -> Requester:
-        """Up to `places` requests in flight; `fresh`: each on a new connection."""
+        """Returns a requester for up to `places` requests in flight. `fresh`: each request uses a new connection."""
 
     def close(self) -> None:
         return None

@@ -1,4 +1,4 @@
-"""The conformance suite of the port `requests`, and checks of single responses."""
+"""Conformance checks of the port `requests`, and checks of single responses."""
 
 from __future__ import annotations
 
@@ -24,15 +24,17 @@ REMEDIES = {
     35: "check whether the port speaks TLS",
     60: "set SSL_CERT_FILE to a file with its certificate, or accept any certificate with the option insecure=yes",
 }
-"""Remedies for requests without a connection, by libcurl's error number."""
+"""Remedies for requests that got no connection, by libcurl's error number."""
 
 
 # -- single responses ---------------------------------------------------------------------------------------
 
 
 def request_all(requester: Requester, places: int, urls: Sequence[str]) -> list[Any]:
-    """Requests all URLs, with up to `places` in flight. Returns the answers in their order. Raises Wrong if one is
-    missing."""
+    """Requests all URLs, with up to `places` requests in flight. Returns the answers in the order of the URLs.
+
+    Raises Wrong if an answer is missing.
+    """
     free, answers, in_flight, at = list(range(places)), [None] * len(urls), dict[int, int](), 0
     while at < len(urls) or in_flight:
         while free and at < len(urls):
@@ -49,14 +51,16 @@ def request_all(requester: Requester, places: int, urls: Sequence[str]) -> list[
 
 
 def check_connection(target: Target, answer: Any) -> None:
-    """Raises Refused, with the remedy, if the request had no connection to the server."""
+    """Raises Refused, with a remedy, if the request got no connection to the server."""
     if type(answer) is RequestFailed and answer.number in REMEDIES:
         raise Refused(f"{mask_password(target.url)}: {answer}: {REMEDIES[answer.number]}")
 
 
 def digest_of(target: Target, answer: Any) -> bytes:
-    """Digest of the body of a response. Raises Refused if the request had no connection or was answered with an error
-    status, and Wrong if it failed in another way."""
+    """Returns the digest of a response's body.
+
+    Raises Refused if the request got no connection or an error status, and Wrong for other failures.
+    """
     check_connection(target, answer)
     if type(answer) is StatusError:
         raise Refused(f"{mask_password(target.url)}: {answer}: only responses with a status under 400 are measured")
@@ -66,8 +70,10 @@ def digest_of(target: Target, answer: Any) -> bytes:
 
 
 def check_body(target: Target, answer: Any) -> int:
-    """Returns the number of bodies compared. Raises Wrong if one differs, and like `digest_of` if a request
-    failed."""
+    """Compares a body. Returns the number of compared bodies. Raises Wrong if the body differs.
+
+    If the request failed, raises the exceptions of `digest_of`.
+    """
     digest = digest_of(target, answer)
     if target.size is not None and not same(answer.size, target.size):
         raise Wrong(f"{mask_password(target.url)}: the body has {answer.size} bytes, expected {target.size}")

@@ -1,4 +1,4 @@
-"""One trial of the suite http: requests to files on a server of Dyno's own, or to a user's addresses."""
+"""Trial of the suite `http`: requests for files on Dyno's own server, or for a user's addresses."""
 
 from __future__ import annotations
 
@@ -20,11 +20,13 @@ from dyno.suites.http.conformance import CHECKS, check_body, check_connection, d
 
 SLICE = 500
 NEW_CONNECTIONS = 0.05
-"""Largest share of requests on a new connection in the phase kept. Apache closes a connection after 100 requests."""
+"""Maximum share of requests on a new connection in the phase `kept`. Apache closes a connection
+after 100 requests.
+"""
 
 
 def bodies(seed: int, files: int, size: int) -> list[bytes]:
-    """Seeded bodies of that size, all different."""
+    """Returns seeded bodies of that size, all different."""
     return [random.Random(f"{seed}:{at}").randbytes(size) for at in range(files)]
 
 
@@ -43,7 +45,7 @@ class HttpWorkload(OnStore):
         self._codes, self._connections, self._responses = Counter[int](), 0, 0
 
     def conformance(self) -> None:
-        # Bodies that change can't be compared.
+        # The checks compare bodies, which is impossible if the bodies change.
         if self._job.params["bodies"] == "same":
             super().conformance()
 
@@ -69,7 +71,7 @@ class HttpWorkload(OnStore):
                 self._probe(port)
             with closing(port.asking(self._places, self._fresh)) as requester:
                 if not self._fresh and not self._job.spec.floor:
-                    # Opens all connections before the clock starts.
+                    # Open all connections before the clock starts.
                     urls = [self._targets[at % len(self._targets)].url for at in range(self._places)]
                     request_all(requester, self._places, urls)
                 before = Counter(requester.codes)
@@ -77,8 +79,10 @@ class HttpWorkload(OnStore):
                 self._codes = Counter(requester.codes) - before
 
     def _probe(self, port: Requests) -> None:
-        """Requests each of a user's URLs once: its later responses must have the same body. Raises Refused if a
-        server can't be reached."""
+        """Requests each of a user's URLs once, to learn the body that later responses must have.
+
+        Raises Refused if a server can't be reached.
+        """
         unknown = [target for target in self._targets if target.digest is None]
         if not unknown:
             return
@@ -95,7 +99,8 @@ class HttpWorkload(OnStore):
     def work(self, phase: Phase, port: Any, client: int, clients: int, round: int) -> Iterator[Work]:
         for start in range(0, self._requests, SLICE):
             count = min(SLICE, self._requests - start)
-            # Seeded by job, round and slice alone, so that every engine gets the same requests in the same order.
+            # The seed depends only on job, round and slice, so that every engine gets the same requests in the same
+            # order.
             rng = random.Random(f"{self._job.seed}:{round}:{start}")
             targets, floor = rng.choices(self._targets, k=count), self._job.spec.floor
             yield Operations(
@@ -109,7 +114,7 @@ class HttpWorkload(OnStore):
             )
 
     def _parts(self, answers: Sequence[Any]) -> Mapping[str, Sequence[int]]:
-        """Stages of the requests in ns. Requests on a kept connection have fewer stages."""
+        """Returns the stages of the requests in ns. Requests on a kept connection have fewer stages."""
         parts: dict[str, list[int]] = {name: [] for name in STAGES}
         self._responses += len(answers)
         for answer in answers:

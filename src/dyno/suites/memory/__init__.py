@@ -1,7 +1,7 @@
 """Memory: what are the bandwidth and latency of a machine's memory and caches, by working set?
 
-After Cloud Mercato, Why you should use sysbench, which uses sysbench's memory test; J. D. McCalpin, Memory bandwidth
-and machine balance, 1995 (the triad); and lmbench's pointer chase (L. McVoy and C. Staelin, 1996).
+Based on Cloud Mercato, Why you should use sysbench, which uses sysbench's memory test; J. D. McCalpin, Memory
+bandwidth and machine balance, 1995 (the triad); and lmbench's pointer chase (L. McVoy and C. Staelin, 1996).
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from dyno.contracts.settings import Setting, integer
 from dyno.contracts.suite import Axis, Column, Curve, Layout, Suite
 
 BLOCKS = ("sequential-read", "sequential-write", "random-read", "random-write")
-"""Each event accesses a block of the thread's own memory, word by word or in random order."""
+"""Phases of sysbench. Each event accesses a block of the thread's own memory, word by word or in random order."""
 TRIAD, CHASE = "triad", "chase"
 CACHES = ("L1d", "L2", "L3")
-"""Data caches, as named by `dyno.host.procfs`."""
+"""Names of data caches, as in `dyno.host.procfs`."""
 LINE_BYTES, TRIAD_BYTES = 64, 24
-"""Bytes of a node of the chase, and of an element of the triad: two doubles read and one written."""
+"""Bytes of a node of the chase, and bytes moved for an element of the triad: two doubles read and one written."""
 
 CHECKED = "consistency of the report's figures"
 TITLES = ("read", "write", "random read", "random write")
@@ -58,7 +58,7 @@ _number = integer(4, 1 << 24)
 
 
 def _power(text: str) -> Value:
-    """Parser of a power of two: sysbench accepts no other block size."""
+    """Parses a power of two, since sysbench accepts no other block size."""
     size = int(_number(text))
     if size & (size - 1):
         raise ValueError("expected a power of two")

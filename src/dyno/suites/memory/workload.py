@@ -1,4 +1,4 @@
-"""The suite memory: the port `memory-access`, its conformance checks, and one trial."""
+"""The suite `memory`: the port `memory-access`, its conformance checks, and a trial."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ MB = 10**6
 
 
 class Memory(Protocol):
-    """Engines implement it as a class called with `(engine,)`."""
+    """The protocol. Engines implement it as a class called with `(engine,)`."""
 
     def work(self, pattern: str, threads: int, size_bytes: int, limit_ns: int, seed: int) -> Report:
         """Runs one of BLOCKS, the triad or the chase, with a working set of `size_bytes` per thread.
 
-        Operations of the report are events, and it has the bytes moved. For the chase, operations and items are hops.
-        The fact `wrong` counts wrong results, if the engine checks them. Raises Absent for a pattern that the engine
-        does not have.
+        Operations of the report are events, and its bytes are those moved. For the chase, operations and items are
+        hops. The fact `wrong` is the number of wrong results, if the engine checks results. Raises Absent for a
+        pattern that the engine doesn't have.
         """
 
     def close(self) -> None:
@@ -38,8 +38,11 @@ SIZE, SHORT_NS = 64 << 10, 10_000_000
 
 
 def check_report(pattern: str, report: Report, threads: int) -> int:
-    """Returns the number of figures compared. Raises Wrong if they contradict each other, or for a wrong element of
-    the triad or a broken ring of the chase."""
+    """Checks a report. Returns the number of compared figures.
+
+    Raises Wrong if figures contradict each other, for a wrong element of the triad, and for a broken ring of the
+    chase.
+    """
     compared = plausible(report, threads)
     if pattern != CHASE and not report.bytes:
         raise Wrong(f"{report.tool} moved nothing in {report.operations} operations")
@@ -64,18 +67,18 @@ CHECKS: dict[str, Check] = {"kernels": kernels}
 
 
 class MemoryWorkload(ToolWorkload):
-    """Accesses memory in a number of threads."""
+    """Trial of the suite: accesses memory in a number of threads."""
 
     checks = CHECKS
 
     def run(self, port: Memory, phase: Phase, limit_ns: int) -> Report:
-        """Items are MB (10^6 bytes), or hops."""
+        """Runs a phase. Items of the report are MB (10^6 bytes), or hops."""
         threads, size = self._job.clients, int(self._job.params["size_kib"]) << 10
         report = port.work(phase.name, threads, size, limit_ns, self._job.seed)
         known = caches()
         facts: dict[str, Fact] = {"fits": _fits(known, size, threads)}
         if phase.name == CHASE:
-            # Per thread: all threads hop at the same time.
+            # Each thread hops at the same time as the others, so this is the time for a hop of one thread.
             facts["hop_ns"] = round(report.elapsed_ns * threads / max(report.operations, 1), 2)
             facts |= {cache.name: cache.size_bytes >> 10 for cache in known if cache.name in CACHES}
         items = report.operations if phase.name == CHASE else round((report.bytes or 0) / MB)
@@ -86,8 +89,10 @@ class MemoryWorkload(ToolWorkload):
 
 
 def _fits(known: Sequence[Cache], size_bytes: int, threads: int) -> str | None:
-    """The smallest cache that holds the working set, counting each thread's part of a shared cache. None if the
-    kernel describes no caches."""
+    """Returns the smallest cache that holds the working set, counting each thread's part of a shared cache.
+
+    Returns None if the kernel describes no caches.
+    """
     for cache in known:
         if size_bytes * min(threads, cache.shared_by) <= cache.size_bytes:
             return f"{cache.name} ({cache.size_bytes >> 10} KiB)"

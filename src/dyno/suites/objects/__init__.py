@@ -1,6 +1,6 @@
 """Objects: how long does a transaction take that writes or reads N persistent objects, on each storage of ZODB?
 
-After Shane Hathaway, RelStorage 1.0 and Measurements, 2008; and his zodbshootout, whose phases these are.
+Based on Shane Hathaway, RelStorage 1.0 and Measurements, 2008; and his zodbshootout, which has the same phases.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PARAMS = (
 
 PRESETS = {
     "quick": Preset({"objects": 1_000}, samples=3, budget=2, timeout=120),
-    # The published sizes, and those between them.
+    # The published sizes, and the size between them.
     "standard": Preset({"objects": (100, 1_000, 10_000)}, samples=5, budget=30, timeout=1_800),
     "full": Preset(
         {"objects": (100, 1_000, 10_000), "transactions": 50, "min_objects": 1_000_000},

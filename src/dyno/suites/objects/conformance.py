@@ -1,7 +1,7 @@
-"""The conformance suite of the port `objects`: a database is compared with known contents.
+"""Conformance checks of the port `objects`, which compare a database with known contents. They depend on no engine.
 
-A check gets `opened`, which opens a new or an earlier store by name, and the tier. The tests run all checks on every
-engine; a worker runs those in `BRIEF` before it measures. Nothing here may depend on an engine.
+A check gets `opened`, which opens a new or existing store by name, and the tier. The tests run all checks on every
+engine. A worker runs those in `BRIEF` before it measures.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ BRANCH, HERE = "branch", ObjectPosition("branch", 0)
 
 
 def contents(count: int, version: int = 0) -> list[bytes]:
-    # Of different lengths, and with every byte.
+    # Contents have different lengths, and contain every byte.
     return [b"%d.%d." % (number, version) + bytes(range(256)) * (number % 3) for number in range(count)]
 
 
@@ -135,7 +135,7 @@ CHECKS: dict[str, Check] = {
     check.__name__: check for check in (reads, changes, atomicity, persistence, packing, blobs)
 }
 BRIEF: dict[str, Check] = {name: CHECKS[name] for name in ("reads", "changes", "persistence")}
-"""The checks that take next to no time."""
+"""Checks that take very little time."""
 
 
 def conflict(one: Transactions, other: Transactions) -> None:
@@ -148,7 +148,7 @@ def conflict(one: Transactions, other: Transactions) -> None:
         with one.writing() as root:
             for item in root[HERE.branch][HERE.key].values():
                 item.count += 1
-            # The other client commits in the middle of this transaction.
+            # Let the other client commit in the middle of this transaction.
             other.count(HERE)
     except Exception as error:
         if not one.retryable(error):
@@ -156,7 +156,8 @@ def conflict(one: Transactions, other: Transactions) -> None:
     else:
         raise Wrong("a commit overwrote a concurrent change of another client")
     for client in (one, other):
-        # A storage need not ask for others' commits at each transaction, so they may become visible a little later.
+        # Wait: a storage need not fetch others' commits at each transaction, so they may become visible a little
+        # later.
         deadline = monotonic() + LATE_SECONDS
         while not same(client.counted(HERE), [5] * 5) and monotonic() < deadline:
             sleep(0.01)
@@ -164,4 +165,4 @@ def conflict(one: Transactions, other: Transactions) -> None:
 
 
 TWO_CLIENT_CHECKS: dict[str, Callable[[Transactions, Transactions], None]] = {"conflict": conflict}
-"""Checks with two clients of an empty store, for engines that serve several clients."""
+"""Checks with two clients on an empty store, for engines that support several clients."""

@@ -1,7 +1,7 @@
-"""The content of objects and blobs, generated from a number and a version, and the model of what the database must
-hold.
+"""Contents of objects and blobs, generated from a number and a version, and the model of the database's expected
+contents.
 
-The model is shared with client processes, which are forked: each writes only its own part.
+Client processes, which are forked, share the model. Each writes only its own part.
 """
 
 from __future__ import annotations
@@ -17,40 +17,44 @@ from dyno.suites.objects.transactions import HEAD, HEAD_BYTES
 
 _BLOCK = 1 << 16
 _STEP = 7_919
-"""Distance of two consecutive numbers' fillings in the block: a prime."""
+"""Distance of two consecutive numbers' filling bytes in the block; a prime."""
 
 SETS, OWN, SHARED, OTHERS, BLOBS = "sets", "own", "shared", "others", "blobs"
-"""Branches of the root: containers that all clients read; one container per client, which it changes; one container
-that all clients change; objects that only make the database larger; blobs that all clients read."""
+"""Branches of the root: SETS has containers that all clients read; OWN has one container per client, which that
+client changes; SHARED has one container that all clients change; OTHERS has objects that only enlarge the database;
+BLOBS has blobs that all clients read.
+"""
 MAX_WRITTEN = 1 << 17
-"""Containers that a client may write in one phase: some minutes of the fastest storage."""
+"""Maximum number of containers that a client writes in one phase: some minutes' work of the fastest storage."""
 _AREA = 10**12
-"""Object numbers reserved for each branch."""
+"""Number of object numbers reserved for each branch."""
 
 
 class Dataset:
-    """Contents of one size, incompressible. Seeded by the job alone, so that every engine gets the same bytes."""
+    """Incompressible contents of one size. The seed depends only on the job, so that every engine gets the same
+    bytes.
+    """
 
     def __init__(self, size: int, seed: int) -> None:
         self.size = size
         self._rest = size - HEAD_BYTES
         block = random.Random(f"{seed}:objects").randbytes(_BLOCK)
-        # Long enough for a filling to start anywhere in the block.
+        # The filling is long enough for contents to start anywhere in the block.
         self._filling = (block * (self._rest // _BLOCK + 2))[: _BLOCK + self._rest]
 
     def content(self, number: int, version: int) -> bytes:
-        """The content of an object at a version, different from every other."""
+        """Returns the content of an object at a version, which differs from all others."""
         start = (number * _STEP + version * 104_729) % _BLOCK
         return HEAD % (number, version) + self._filling[start : start + self._rest]
 
     def contents(self, first: int, count: int, version: int) -> list[bytes]:
-        """The contents of `count` consecutive objects."""
+        """Returns the contents of `count` consecutive objects."""
         content = self.content
         return [content(number, version) for number in range(first, first + count)]
 
 
 def client_branch(client: int, phase: str) -> str:
-    """The branch of the containers that a client writes in a phase."""
+    """Returns the branch of the containers that a client writes in a phase."""
     return f"{phase}-{client}"
 
 
@@ -60,7 +64,7 @@ def _shared_array(*shape: int) -> NDArray[Any]:
 
 
 class Model:
-    """What a store with all its branches must hold."""
+    """Expected contents of a store with all its branches."""
 
     def __init__(self, clients: int, phases: tuple[str, ...], objects: int) -> None:
         self._objects = objects
@@ -69,27 +73,29 @@ class Model:
         self._written = {
             phase: np.frombuffer(mmap.mmap(-1, clients * MAX_WRITTEN), dtype=np.uint8) for phase in phases
         }
-        """By client and container: 0 not written, 1 acknowledged, 2 raised, so that it may exist or not."""
+        """State of each container by client: 0 not written, 1 acknowledged, 2 raised (it may exist or not)."""
         self.versions = _shared_array(clients)
-        """The version of each client's own container."""
+        """Version of each client's own container."""
         self.unsure = _shared_array(clients)
-        """For each client's own container, whether a transaction raised since."""
+        """Whether the latest transaction on each client's own container raised."""
         self.counted = _shared_array(clients, 2)
-        """Transactions on the shared container by each client: acknowledged, raised."""
+        """Number of each client's transactions on the shared container: acknowledged, raised."""
         self.conflicts = _shared_array(clients)
         self.removed = 0
-        """How many containers of SETS were removed again, from number 0 up."""
+        """Number of containers of SETS that were removed, from container 0 up."""
 
     @property
     def branches(self) -> list[str]:
         return list(self._areas)
 
     def first(self, branch: str, key: int) -> int:
-        """The number of a container's first object."""
+        """Returns the number of a container's first object."""
         return self._areas[branch] * _AREA + key * self._objects
 
     def written(self, phase: str, client: int) -> NDArray[np.uint8]:
-        """By container: 0 not written, 1 acknowledged, 2 raised, so that it may exist or not."""
+        """Returns the state of each of a client's containers: 0 not written, 1 acknowledged, 2 raised (it may exist
+        or not).
+        """
         start = client * MAX_WRITTEN
         written: NDArray[np.uint8] = self._written[phase][start : start + MAX_WRITTEN]
         return written

@@ -1,4 +1,4 @@
-"""The persistent classes whose instances are stored. They need ZODB, so only workers import this module."""
+"""Persistent classes of the stored objects. They need ZODB, so only workers import this module."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from persistent.mapping import PersistentMapping
 CONTAINERS: dict[str, Any] = {"mapping": PersistentMapping, "btree": IOBTree}
 """Container classes by value of the parameter `container`. Their keys are the numbers of the objects, from 0 up."""
 Branch = IOBTree
-"""Maps numbers to containers."""
+"""Class that maps numbers to containers."""
 
 
 class Item(Persistent):  # type: ignore[misc]
-    """A measured object: one attribute of bytes."""
+    """A measured object, with one attribute of bytes."""
 
     def __init__(self, content: bytes) -> None:
         self.content = content
 
 
 class Counter(Persistent):  # type: ignore[misc]
-    """An object that several clients change. Concurrent changes conflict, and ZODB can't resolve the conflict."""
+    """An object that several clients change. ZODB can't resolve conflicts between such changes."""
 
     def __init__(self) -> None:
         self.count = 0

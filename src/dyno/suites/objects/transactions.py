@@ -1,10 +1,10 @@
-"""The timed transactions: each public method of `Transactions` that takes a task or a position is one ZODB
-transaction.
+"""Timed transactions: each public method of `Transactions` that takes a task or a position is one ZODB transaction.
 
-A span goes from the begin, where the storage fetches what others have committed, to the return of the commit, or for
-a read of the abort. It includes creating the objects, but not generating their content. Each client has two
-connections: one writes, the other reads what the first has written. An application would take them from the
-database's pool for each transaction; here they stay open, which makes no difference to the storage.
+The timed span begins with the transaction, at which the storage fetches others' commits, and ends when the commit
+returns (for a read, the abort). It includes creating the objects, but not generating their contents. Each client has
+two connections: one writes, and the other reads the objects that the first has written. An application would take
+connections from the database's pool for each transaction. Here they stay open, which makes no difference to the
+storage.
 """
 
 from __future__ import annotations
@@ -18,26 +18,29 @@ from dyno.contracts.cleanup import finally_, undo_on_error
 
 PORT = "objects"
 HEAD = b"%016d.%09d."
-"""The start of an object's content: its number and version."""
+"""Start of an object's content: its number and version."""
 HEAD_BYTES = len(HEAD % (0, 0))
 
 
 class Objects(Protocol):
-    """Engines implement it as a class called with `(engine,)`; each client has its own instance."""
+    """The protocol. Engines implement it as a class called with `(engine,)`. Each client has its own instance."""
 
     database: Any
-    """The open `ZODB.DB` over the storage, shared by clients that are threads of a process; None for a null engine.
-    The engine opens and closes it."""
+    """The open `ZODB.DB` over the storage, which the engine opens and closes. Clients that are threads of a process
+    share it. None for a null engine.
+    """
 
     def forget(self) -> None:
         """Empties the storage's own caches in this process, so that the next read goes to the server or the files.
-        Does nothing for a storage without caches."""
+
+        Does nothing for a storage without caches.
+        """
 
     def close(self) -> None: ...
 
 
 MAX_ATTEMPTS = 10_000
-"""Conflicts of one transaction before it is an error."""
+"""Maximum number of conflicts of one transaction. One more is an error."""
 
 
 class Task(NamedTuple):
@@ -49,7 +52,7 @@ class Task(NamedTuple):
 
 
 class ObjectPosition(NamedTuple):
-    """Where a container is: a branch of the root, and the key in the branch."""
+    """Position of a container: a branch of the root, and the key in the branch."""
 
     branch: str
     key: int
@@ -59,7 +62,7 @@ class Attempts(NamedTuple):
     """Attempts at a transaction that may conflict with others."""
 
     lost: int
-    """Attempts that conflicted."""
+    """Number of attempts that conflicted."""
     lost_ns: int
     committed_ns: int
 
@@ -75,10 +78,10 @@ class Connection:
 
     @contextmanager
     def writing(self) -> Iterator[Any]:
-        """A transaction on the root: commits at the end of the block, aborts if it raises."""
+        """Opens a transaction on the root. It commits at the end of the block, or aborts if the block raises."""
         manager = self.manager
         with undo_on_error(manager.abort):
-            # Inside the block: even if the storage fails to begin, the manager has a transaction to abort.
+            # Begin inside the block: even if the storage fails to begin, the manager has a transaction to abort.
             manager.begin()
             yield self.connection.root()
             manager.commit()
@@ -94,13 +97,13 @@ class Connection:
 
 
 class Transactions:
-    """One client's transactions."""
+    """Transactions of one client."""
 
     def __init__(self, port: Objects, container: str, objects: int) -> None:
         from dyno.suites.objects import items
 
         self._port, self._items, self._kind = port, items, items.CONTAINERS[container]
-        # As in zodbshootout: a connection's cache holds all objects of a transaction and the BTree's nodes. ZODB's
+        # As in zodbshootout, a connection's cache holds all objects of a transaction and the BTree's nodes. ZODB's
         # documentation tells users to raise the default of 400.
         port.database.setCacheSize(objects * 2 + 100)
         self._writer, self._reader = Connection(port.database), Connection(port.database)
@@ -125,7 +128,7 @@ class Transactions:
             )
 
     def update(self, task: Task) -> list[bytes]:
-        """Changes the content of every object of a container; returns the old contents."""
+        """Changes the content of every object of a container. Returns the old contents."""
         before = []
         with self._writer.writing() as root:
             for item, content in zip(root[task.branch][task.key].values(), task.contents, strict=True):
@@ -134,7 +137,7 @@ class Transactions:
         return before
 
     def read(self, position: ObjectPosition) -> list[bytes]:
-        """Reads a container by a connection that has none of its objects in memory."""
+        """Reads a container through a connection that has none of its objects in memory."""
         self._reader.connection.cacheMinimize()
         return self.read_again(position)
 
@@ -144,7 +147,7 @@ class Transactions:
             return [item.content for item in root[position.branch][position.key].values()]
 
     def prefetch(self, position: ObjectPosition) -> list[bytes]:
-        """As `read`, but first prefetches all objects of the container."""
+        """Reads a container like `read`, but prefetches all of its objects first."""
         connection = self._reader.connection
         connection.cacheMinimize()
         with self._reader.reading() as root:
@@ -153,7 +156,7 @@ class Transactions:
             return [item.content for item in container.values()]
 
     def count(self, position: ObjectPosition) -> Attempts:
-        """Changes each object of a container; on a conflict starts again, as an application would."""
+        """Changes each object of a container. On a conflict, starts again as an application would."""
         lost, begun = 0, now()
         while True:
             started = now()
@@ -193,14 +196,14 @@ class Transactions:
     # -- not timed ------------------------------------------------------------------------------------------
 
     def branches(self, names: Sequence[str]) -> None:
-        """Creates the branches that don't exist."""
+        """Creates those of the branches that don't exist."""
         with self._writer.writing() as root:
             for name in names:
                 if name not in root:
                     root[name] = self._items.Branch()
 
     def counters(self, task: Task) -> None:
-        """Writes a container of objects for `count`, as many as the task has contents."""
+        """Writes a container of counters for `count`, as many as the task has contents."""
         with self._writer.writing() as root:
             container = self._kind()
             for number in range(len(task.contents)):
@@ -208,17 +211,19 @@ class Transactions:
             root[task.branch][task.key] = container
 
     def writing(self) -> AbstractContextManager[Any]:
-        """A transaction on the root of the database, for other purposes."""
+        """Opens an untimed transaction on the root of the database."""
         return self._writer.writing()
 
     def retryable(self, error: Exception) -> bool:
-        """Whether the error is a conflict. Other transient errors don't count: a lost server may be gone for long."""
+        """Returns whether the error is a conflict. Other transient errors don't count: a server may be unreachable
+        for long.
+        """
         from ZODB.POSException import ConflictError
 
         return isinstance(error, ConflictError)
 
     def counted(self, position: ObjectPosition) -> list[int]:
-        """How often `count` changed each object of a container."""
+        """Returns how often `count` changed each object of a container."""
         with self._reader.reading() as root:
             return [item.count for item in root[position.branch][position.key].values()]
 
@@ -227,12 +232,12 @@ class Transactions:
             del root[position.branch][position.key]
 
     def keys(self, branch: str) -> list[int]:
-        """Keys of the containers in a branch, in order."""
+        """Returns the keys of the containers in a branch, in order."""
         with self._reader.reading() as root:
             return list(root[branch].keys()) if branch in root else []
 
     def identities(self, position: ObjectPosition) -> list[tuple[int, bytes]]:
-        """The number and the database identity (oid) of each object in a container."""
+        """Returns the number and the database identity (oid) of each object in a container."""
         with self._reader.reading() as root:
             return [(number, item._p_oid) for number, item in root[position.branch][position.key].items()]
 
@@ -254,7 +259,7 @@ class Transactions:
 
 
 class NullTransactions:
-    """Stands in for `Transactions` over a null engine, which has no database."""
+    """Substitute for `Transactions` on a null engine, which has no database."""
 
     def __init__(self, port: Objects) -> None:
         self._port = port

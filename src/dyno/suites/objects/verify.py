@@ -1,5 +1,6 @@
-"""Checks that the database holds what was acknowledged in a phase that writes: read, if possible, in a new process by
-a storage that has just been opened."""
+"""Checks that the database holds the acknowledged data after a phase that writes. If possible, a new process with a
+newly opened storage reads it.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +17,13 @@ from dyno.suites.objects.transactions import ObjectPosition, Transactions
 from dyno.suites.objects.work import TrialState, expect_contents
 
 MAX_READ = 20
-"""Containers of a client that are read whole: the first, the last, and a random sample of the others. That each of
-the others exists is checked too."""
+"""Maximum number of a client's containers that are read completely: the first, the last, and a random sample of the
+others. All others must exist.
+"""
 
 
 def in_child_process(check: Callable[[], int]) -> int:
-    """Returns what `check` returns in a forked process. Raises Wrong if it does, or if the process dies."""
+    """Runs `check` in a forked process and returns its result. Raises Wrong if `check` raises or the process dies."""
     context = multiprocessing.get_context("fork")
     receiver, sender = context.Pipe(duplex=False)
     parent = os.getpid()
@@ -55,7 +57,7 @@ class Verification:
         self._state, self._phase, self._clients, self._port = state, phase, clients, port
 
     def run(self) -> int:
-        """Checks what the phase may have changed; returns how many contents were compared."""
+        """Checks all data that the phase may have changed. Returns the number of compared contents."""
         if self._phase == "conflicts":
             return self._counts()
         if self._phase in ("add", "update"):
@@ -65,7 +67,9 @@ class Verification:
         return sum(self._written(client) for client in range(self._clients))
 
     def _read(self, branch: str, key: int) -> list[bytes]:
-        """Reads a container with a prefetch. Without it, 16 clients with 10,000 objects take minutes on a server."""
+        """Reads a container with a prefetch. Without prefetching, 16 clients with 10,000 objects take minutes on a
+        server.
+        """
         return self._port.prefetch(ObjectPosition(branch, key))
 
     def _written(self, client: int) -> int:
@@ -125,7 +129,7 @@ class Verification:
         return len(counts)
 
     def _packed(self) -> int:
-        """Checks that exactly the containers that were not removed are left."""
+        """Checks that exactly the containers that were not removed remain."""
         state, compared = self._state, 0
         keys = list(range(state.model.removed, state.transactions))
         expect_contents(self._port.keys(SETS), keys, f"after {self._phase}, containers")

@@ -1,6 +1,6 @@
-"""The operations of each phase, built slice by slice before the clock starts, and the checks of their answers.
+"""Operations of each phase, built slice by slice before the clock starts, and checks of their answers.
 
-An operation is a transaction, and counts as many items as it has objects.
+An operation is a transaction. It counts as many items as it has objects.
 """
 
 from __future__ import annotations
@@ -20,14 +20,16 @@ from dyno.suites.objects.dataset import BLOBS, MAX_WRITTEN, OWN, SETS, SHARED, D
 from dyno.suites.objects.transactions import ObjectPosition, Task
 
 SLICE_OBJECTS, MAX_SLICE, SLICE_BYTES = 20_000, 500, 64 << 20
-"""Objects, operations and bytes of blobs in a slice, at most: its inputs and answers wait in memory."""
+"""Maximum numbers of objects, of operations, and of blobs' bytes in a slice, whose inputs and
+answers wait in memory.
+"""
 
 Slices = Iterator[Operations]
 
 
 @dataclass(frozen=True)
 class TrialState:
-    """Parameters, datasets and model of one trial, shared by all phases and clients."""
+    """Parameters, datasets and model of one trial, which all phases and clients share."""
 
     dataset: Dataset
     blobs: Dataset
@@ -40,7 +42,7 @@ class TrialState:
     """False for a null engine, whose answers are not checked."""
 
     def contents(self, branch: str, key: int, version: int = 0) -> list[bytes]:
-        """The contents of a container's objects."""
+        """Returns the contents of a container's objects."""
         return self.dataset.contents(self.model.first(branch, key), self.objects, version)
 
     def blob_contents(self, branch: str, key: int) -> list[bytes]:
@@ -85,7 +87,7 @@ class ClientWork:
         count: int,
         blobs: bool = False,
     ) -> Slices:
-        """Writes a new container of `count` objects in each transaction."""
+        """Yields transactions that each write a new container of `count` objects."""
         branch = client_branch(self._client, self._phase)
         written = self._model.written(self._phase, self._client)
         start = int(np.flatnonzero(written)[-1]) + 1 if written.any() else 0
@@ -114,14 +116,14 @@ class ClientWork:
         return self._check(answer, expected, "the contents before an update")
 
     def _change(self, call: Callable[[Task], Any], check: Callable[[Any], int]) -> Slices:
-        """Each transaction writes the next version of all objects in the client's own container."""
+        """Yields transactions that each write the next version of all objects in the client's own container."""
         state, model, client = self._state, self._model, self._client
         first = int(model.versions[client]) + 1
 
         def acknowledge(versions: Sequence[int], answers: Sequence[Any]) -> int:
             compared = 0
             for version, answer in zip(versions, answers, strict=False):
-                # A transaction that raised may have been committed. The next commit settles it.
+                # A transaction that raised may have been committed, so the contents are unsure until the next commit.
                 raised = type(answer) is Failure
                 compared += 0 if raised else check(answer)
                 model.unsure[client] = raised
@@ -139,7 +141,7 @@ class ClientWork:
             )
 
     def _count(self) -> Slices:
-        """Each transaction changes all objects of the one container that all clients change."""
+        """Yields transactions that change all objects of the container that all clients share."""
         model, client = self._model, self._client
 
         def acknowledge(answers: Sequence[Any]) -> int:
@@ -162,14 +164,16 @@ class ClientWork:
             )
 
     def _pack(self) -> Slices:
-        """Packs once, by the first client."""
+        """Yields one pack, by the first client in the first round."""
         if self._client == 0 and self._round == 0:
             yield Operations(calls=lambda _: (self._port.pack,), arguments=[None], check=lambda answers: 0)
 
     # -- reads --------------------------------------------------------------------------------------------
 
     def _read_written(self) -> Slices:
-        """Reads each container once, which this client's other connection writes, untimed, just before the slice."""
+        """Yields reads of containers, each read once. Before each slice, this client's other connection writes them,
+        untimed.
+        """
         branch = client_branch(self._client, self._phase)
         for part in self._parts(range(self._state.transactions if self._round == 0 else 0)):
             for key in part:
@@ -177,7 +181,7 @@ class ClientWork:
             yield from self._reads(self._port.read, branch, part)
 
     def _read_once(self, call: Callable[[ObjectPosition], Any], forget: bool = False) -> Slices:
-        """As `_read`, in the first round only, because containers are cached afterwards."""
+        """Yields the same as `_read`, but only in the first round, since containers are cached afterwards."""
         if self._round:
             return
         if forget:
@@ -185,10 +189,12 @@ class ClientWork:
         yield from self._read(call)
 
     def _read(self, call: Callable[[ObjectPosition], Any], containers: int | None = None) -> Slices:
-        """Reads the containers that all clients read, in the client's own random order; or only the first
-        `containers`, repeatedly."""
+        """Yields reads of the containers that all clients read, in the client's own random order.
+
+        `containers`: read only that many containers, repeatedly.
+        """
         state = self._state
-        # Seeded by neither engine nor trial, so that all of them get the same inputs.
+        # The seed depends on neither engine nor trial, so that all of them get the same inputs.
         rng = np.random.default_rng([state.seed, 3, self._client, crc32(self._phase.encode()), self._round])
         keys = rng.permutation(state.transactions) if containers is None else np.arange(containers)
         return self._reads(call, SETS, np.resize(keys, state.transactions).tolist())
@@ -196,7 +202,7 @@ class ClientWork:
     def _reads(
         self, call: Callable[[ObjectPosition], Any], branch: str, keys: Sequence[int], blobs: bool = False
     ) -> Slices:
-        """Reads these containers, and compares their contents."""
+        """Yields reads of these containers, with comparisons of their contents."""
         state = self._state
         contents, what = (state.blob_contents, "blobs") if blobs else (state.contents, "container")
         items, size = (state.blobs_each, state.blobs.size) if blobs else (state.objects, state.dataset.size)

@@ -1,4 +1,4 @@
-"""One trial of the objects suite: its store, what each phase needs before the clock starts, and its facts."""
+"""Trial of the suite `objects`: its store, the preparation of each phase, and its facts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from dyno.suites.objects.work import ClientWork, TrialState
 WRITING = ("write", "read", "blob-write")
 """Phases in which each client writes new containers of its own."""
 OTHER_OBJECTS = 10_000
-"""Objects per transaction while `min_objects` are loaded."""
+"""Number of objects in each transaction that loads `min_objects`."""
 NEEDS: Mapping[str, str] = {
     "add": OWN,
     "update": OWN,
@@ -64,7 +64,7 @@ class ObjectsWorkload(OnStore):
         return NullTransactions(port) if self._job.spec.floor else Transactions(port, self._container, self._objects)
 
     def _in_process(self) -> bool:
-        """Whether the data is lost with the process that opened the store."""
+        """Returns whether the data is lost when the process that opened the store ends."""
         return self._job.spec.in_memory and self._job.server is None
 
     def prepare(self, phase: Phase) -> None:
@@ -81,7 +81,7 @@ class ObjectsWorkload(OnStore):
             self._load(NEEDS.get(phase.name), port)
             if phase.name == "pack":
                 self._litter(port)
-        # Nothing that was loaded, or used by the phase before, may stay in a cache.
+        # Close the store, so that no cache keeps data that was loaded here or used by the previous phase.
         if not self._in_process():
             self.release()
         if phase.name == "pack":
@@ -111,8 +111,11 @@ class ObjectsWorkload(OnStore):
         self._loaded.add(branch)
 
     def _litter(self, port: Transactions) -> None:
-        """Creates garbage to pack, whatever ran before: outdated states of each client's own objects, and half of the
-        containers, which become unreachable."""
+        """Creates garbage for a pack, independent of earlier phases.
+
+        The garbage is outdated states of each client's own objects, and half of the containers, which become
+        unreachable.
+        """
         self._load(OWN, port)
         model, state = self._model, self._state
         for client in range(self._job.clients):
@@ -138,7 +141,7 @@ class ObjectsWorkload(OnStore):
             return 0
         if self._in_process():
             return self._verify(phase.name)
-        # Some storages can be open in one process only.
+        # Close the store, since some storages can be open in only one process.
         self.release()
         return in_child_process(partial(self._verify, phase.name))
 
@@ -165,7 +168,9 @@ CONTAINER = "slots"
 
 
 class ObjectsHistory:
-    """See `dyno.contracts.suite.History`. A slot is an object, its value the content."""
+    """History of transactions for crash tests, see `dyno.contracts.suite.History`. A slot is an object; its value is
+    the object's content.
+    """
 
     def __init__(self, job: Job) -> None:
         self._job, self._slots = job, Slots(job.seed)
