@@ -1,4 +1,4 @@
-"""Object stores: latency, bandwidth, growth and bursts of buckets."""
+"""Object stores: what are their latency and bandwidth, and how do they behave as a bucket grows and in bursts?"""
 
 from __future__ import annotations
 
@@ -16,71 +16,72 @@ from dyno.contracts.suite import Axis, Curve, InFlight, Proof, Suite
 Body = bytes | memoryview
 DIGEST = hashlib.sha256
 MAX_WAIT_SECONDS = 1e6
-"""Longest wait for a response: a queue rejects a much longer one."""
+"""Maximum wait for a response, since a queue rejects a much longer timeout."""
 
 
 class StoreRequest(NamedTuple):
-    """One request of a bucket."""
+    """One request to a bucket."""
 
     verb: str
-    """'put', 'get', 'head', 'list', 'copy' or 'delete'; 'open', 'part', 'join' and 'drop' of an upload in parts."""
+    """'put', 'get', 'head', 'list', 'copy' or 'delete'. For an upload in parts: 'open', 'part', 'join' or 'drop'."""
     key: str
-    """The object's key; for a list, the prefix."""
+    """Key of the object; for a list, the prefix of the keys."""
     body: Body = b""
     start: int | None = None
-    """For a get, the first byte of a range; None requests the whole object."""
+    """For a get, position of the first byte of a range. None requests the whole object."""
     end: int = 0
-    """The first byte after the range."""
+    """For a get, position after the last byte of the range."""
     other: str = ""
-    """For a copy, the source's key; for a list, the key after which it starts."""
+    """For a copy, key of the source. For a list, the key after which it starts."""
     upload: str = ""
-    """For requests of an upload in parts, its name, as 'open' returned it."""
+    """For requests of an upload in parts, the upload's name, as returned by 'open'."""
     number: int = 0
-    """For a part, its number from 1 on; for a list, the maximum number of names."""
+    """For a part, its number, from 1 up. For a list, the maximum number of names."""
     tags: tuple[str, ...] = ()
     """For 'join', the tags of all parts in order."""
 
 
 class StoreResponse(NamedTuple):
-    """The answer to a request."""
+    """Response to a request."""
 
     size: int = 0
-    """Bytes of the received body; for 'head', of the object."""
+    """Number of bytes in the received body; for 'head', in the object."""
     digest: bytes | None = None
-    """SHA-256 of the received body, if the body is not kept."""
+    """SHA-256 of the received body; None if the body is kept or there is none."""
     body: bytes | None = None
     first_ns: int = 0
-    """From the start of the request to the first byte of the answer."""
+    """Time from the start of the request to the first byte of the response."""
     total_ns: int = 0
-    """From the start of the request to the last byte of the answer."""
+    """Time from the start of the request to the last byte of the response."""
     names: Callable[[], Sequence[str]] | None = None
-    """For a list, returns the keys in the received order."""
+    """For a list, a function that returns the keys in the received order."""
     tag: str = ""
-    """For 'open', the upload's name; for 'part', the part's tag that 'join' needs."""
+    """For 'open', name of the upload. For 'part', tag of the part, which 'join' needs."""
 
 
 class Throttled(Exception):
-    """The store refuses the request because it is overloaded: 429, or 503 SlowDown."""
+    """The store refused the request because it is overloaded: status 429, or 503 SlowDown."""
 
 
 class NoObject(Exception):
-    """No object has that name."""
+    """There is no object of that name."""
 
 
 class StoreError(Exception):
-    """Any other status of 300 or more, with its code."""
+    """The response has another status of 300 or more. The message has the status."""
 
 
 class Requester(InFlight, Protocol):
-    """Keeps several requests in flight. An argument is a `StoreRequest`."""
+    """Keeps several requests in flight. An operation's argument is a `StoreRequest`."""
 
     def close(self) -> None: ...
 
 
 class ThreadedRequester:
-    """A `Requester` for a client that waits for each response: a thread per place, and none for a single place.
+    """A `Requester` for clients that wait for each response. It has a thread for each place, or none for a single
+    place.
 
-    `respond` makes a request and returns the response; if it raises, the exception is the answer.
+    `respond` makes a request and returns the response. If it raises an exception, that is the answer.
     """
 
     def __init__(self, respond: Callable[[StoreRequest], StoreResponse], places: int) -> None:
@@ -125,26 +126,28 @@ class ThreadedRequester:
 
 
 class Bucket(Protocol):
-    """Engines implement it as a class called with `(engine, large, patience)`.
+    """The protocol. Engines implement it as a class called with `(engine, large, patience)`.
 
     `large`: bodies are too large to keep in memory until they are checked. `patience`: seconds after which a request
     is an error. A bucket on a server lists only the names of its own store.
     """
 
     def asking(self, places: int, fresh: bool) -> Requester:
-        """A requester of up to `places` requests in flight. `fresh`: each on a new connection, if the client can."""
+        """Returns a requester for up to `places` requests in flight. `fresh`: use a new connection for each, if the
+        client can.
+        """
 
     def close(self) -> None: ...
 
 
 MOST_UNDER_WAY = 2_000
 MOST_BYTES = 1 << 28
-"""Bytes that a phase moves at most, unless a few requests already move more."""
+"""Maximum number of bytes that a phase moves, unless a few requests already move more."""
 FEW = 8
 TENTHS = 10
 PUT, HEAD, GET, RANGE, LIST, COPY = "put", "head", "get", "range-get", "list", "copy"
 MULTIPART, VISIBLE, BURST, COLD, DELETE = "multipart-put", "visible", "burst", "get-cold", "delete"
-# The number of requests of a burst is the parameter `burst`.
+# All phases except the burst, whose number of requests is the parameter `burst`.
 NOT_BURST = (PUT, HEAD, GET, RANGE, LIST, COPY, MULTIPART, VISIBLE, COLD, DELETE)
 
 PARAMS = (

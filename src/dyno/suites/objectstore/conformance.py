@@ -1,4 +1,4 @@
-"""The conformance suite of the port `bucket`. Nothing here may depend on an engine."""
+"""Conformance checks of the port `bucket`, which depend on no engine."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WAIT_NS = 120_000_000_000
 
 
 def run_one(requester: Any, argument: Any) -> Any:
-    """The answer of one request, which may be an exception."""
+    """Makes one request. Returns its answer, which may be an exception."""
     requester.begin(0, argument)
     while True:
         for _, answer in requester.ended(WAIT_NS):
@@ -34,7 +34,7 @@ def run_one(requester: Any, argument: Any) -> Any:
 
 @contextmanager
 def _filled(opened: Opened, name: str) -> Iterator[Requester]:
-    """A requester of a bucket that holds BODIES."""
+    """Yields a requester of a bucket that holds BODIES."""
     with opened(name) as port, closing(port.asking(2, False)) as requester:
         for _ in run_all(requester, 2, [StoreRequest("put", key, body) for key, body in BODIES.items()]):
             pass

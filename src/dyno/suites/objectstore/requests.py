@@ -1,4 +1,6 @@
-"""Objects of the suite, scripts of several requests, untimed requests, probes after a burst, and billed requests."""
+"""Parts of the workload: bodies and names of objects, scripts of several requests, untimed requests, probes after a
+burst, and counts of billed requests.
+"""
 
 from __future__ import annotations
 
@@ -17,31 +19,36 @@ from dyno.suites.objectstore import DIGEST, Body, Bucket, NoObject, Requester, S
 
 PATIENCE_NS = 600_000_000_000
 RETRY_SECONDS, MAX_RETRIES = 0.05, 1_200
-"""Delay and number of retries of throttled requests."""
+"""Delay and maximum number of retries of throttled requests."""
 STEADY = 10
-"""Probes in a row that must be served before a store counts as recovered, at the time of the first of them."""
+"""Number of consecutive probes that a recovered store must serve. The store recovered when the first of them was
+sent.
+"""
 PROBE_SECONDS = 0.01
 STALE_CHECKS = ("stale_reads", "stale_lists", "stale_overwrites", "stale_deletes", "stale_delete_lists")
 
 WRITING, READING, SENT, KEPT = "writing_requests", "reading_requests", "sent_bytes", "kept_bytes"
-"""Facts about what a provider bills."""
+"""Names of facts about billed requests and bytes."""
 
 Script = Generator[StoreRequest, Any, Any]
-"""Requests that make one operation: receives each answer, exceptions too, and returns the operation's answer."""
+"""Requests that make up one operation: a generator that receives each answer (exceptions too), and returns the
+operation's answer.
+"""
 
 
 # -- objects ------------------------------------------------------------------------------------------------------
 
 STEP, MOST, HELD = 64, 32, 1 << 28
 BLOCK = (1 << 20) + 7
-"""Bytes after which the text repeats: no two windows are a multiple of it apart."""
+"""Length in bytes after which the random text repeats. No two windows are a multiple of it apart."""
 FILLER_BYTES = 1_000
 
 
 class Bodies:
-    """Different bodies of one size, as many as there is time to digest.
+    """Different bodies of one size, as many as there is time to hash.
 
-    Each is a window of one random text, STEP bytes after the window before, so that all take the memory of one.
+    Each body is a window into one random text, STEP bytes after the previous window, so that all together take hardly
+    more memory than one.
     """
 
     def __init__(self, seed: int, size: int) -> None:
@@ -57,7 +64,7 @@ class Bodies:
         return self._text[at : at + self.size]
 
     def right(self, number: int, start: int = 0, end: int | None = None) -> bytes:
-        """The digest of a body, or of a range of it."""
+        """Returns the digest of a body, or of a range of it."""
         return self.digest(number % self.count, start, self.size if end is None else end)
 
     def _digest(self, which: int, start: int, end: int) -> bytes:
@@ -65,7 +72,7 @@ class Bodies:
 
 
 class Names:
-    """Names of the objects that are in a bucket throughout, by number, spread over prefixes in turn."""
+    """Names of the objects that a bucket always holds, by number. They are spread over the prefixes in turn."""
 
     def __init__(self, objects: int, prefixes: int) -> None:
         self.prefixes = min(prefixes, objects)
@@ -75,7 +82,7 @@ class Names:
         return f"objects/{number % self.prefixes:04d}/"
 
     def after(self, number: int, most: int) -> list[str]:
-        """The names that follow an object's in a list of its prefix; at most `most`."""
+        """Returns up to `most` names that follow an object's name in a list of its prefix."""
         return self.every[number + self.prefixes :: self.prefixes][:most]
 
 
@@ -83,8 +90,11 @@ class Names:
 
 
 class ScriptRunner:
-    """See `dyno.contracts.suite.InFlight`. An argument is a callable that starts a script, whose requests follow each
-    other at one place."""
+    """Runs scripts on a requester, see `dyno.contracts.suite.InFlight`.
+
+    An operation's argument is a function that starts a script. The requests of a script follow each other at one
+    place.
+    """
 
     def __init__(self, requester: Requester) -> None:
         self._requester = requester
@@ -109,7 +119,9 @@ class ScriptRunner:
 def run_all(
     requester: Requester, places: int, requests: Iterable[StoreRequest]
 ) -> Iterator[tuple[StoreRequest, StoreResponse]]:
-    """Makes all requests, and retries throttled ones. Raises Wrong if one fails otherwise."""
+    """Makes all requests, and retries throttled ones. Yields each with its response. Raises Wrong if one fails
+    otherwise.
+    """
     free, running, retries = list(range(places)), dict[int, StoreRequest](), 0
     remaining, throttled = iter(requests), list[StoreRequest]()
     while True:
@@ -136,12 +148,12 @@ def run_all(
 
 
 def digest_of(answer: StoreResponse) -> bytes:
-    """The digest of the received body."""
+    """Returns the digest of the received body."""
     return answer.digest or DIGEST(answer.body or b"").digest()
 
 
 def multipart_script(key: str, parts: Sequence[Any]) -> Script:
-    """Uploads an object in parts; if one fails, drops the upload and returns the exception."""
+    """Uploads an object in parts. If a part fails, drops the upload and returns the exception."""
     opened = yield StoreRequest("open", key)
     if isinstance(opened, Exception):
         return opened
@@ -157,13 +169,13 @@ def multipart_script(key: str, parts: Sequence[Any]) -> Script:
 
 
 class VisibilityResult(NamedTuple):
-    """Which of STALE_CHECKS returned an older state."""
+    """The members of STALE_CHECKS whose answer was of an older state."""
 
     stale: tuple[str, ...]
 
 
 def visibility_script(key: str, bodies: tuple[Body, Body], digests: tuple[bytes, bytes]) -> Script:
-    """Writes, reads, lists, overwrites and deletes one name, and compares each answer with what was acknowledged.
+    """Writes, reads, lists, overwrites and deletes an object, and compares each answer with the acknowledged state.
 
     Returns VisibilityResult, or the exception of the first request that failed.
     """
@@ -204,9 +216,10 @@ class StartRecorder:
 
 
 def recovery_seconds(port: Bucket, request: StoreRequest, begun_ns: int, patience: float) -> float | None:
-    """Seconds from the start of a burst to the first of STEADY probes in a row that are served.
+    """Returns the seconds from the start of a burst to the first of STEADY consecutive probes that are served.
 
-    Probes are made one by one, each on a new connection. None if the store did not recover within `patience` seconds.
+    Makes the probes one by one, each on a new connection. Returns None if the store did not recover within `patience`
+    seconds.
     """
     served, first = 0, 0
     with closing(port.asking(1, True)) as requester:
@@ -227,7 +240,7 @@ def recovery_seconds(port: Bucket, request: StoreRequest, begun_ns: int, patienc
 
 
 def latencies_by_tenth(answers: Sequence[Any]) -> Mapping[str, Sequence[int]]:
-    """Latencies in ns of the served requests, by the tenth of the burst in which they were sent."""
+    """Returns the latencies in ns of the served requests, by the tenth of the burst in which they were sent."""
     latencies: dict[str, list[int]] = {}
     for index, answer in enumerate(answers):
         if type(answer) is StoreResponse:
@@ -236,24 +249,25 @@ def latencies_by_tenth(answers: Sequence[Any]) -> Mapping[str, Sequence[int]]:
 
 
 def billed(phase: str, served: int, size: int, parts: int, sent: int) -> Mapping[str, int]:
-    """What a provider bills for `served` operations of a phase: requests by class, and bytes that leave the store.
+    """Returns the requests (by class) and the outgoing bytes that a provider bills for `served` operations of a
+    phase.
 
-    Classes are Amazon's, which others share (Amazon Web Services, Amazon S3 pricing, "Requests & data retrievals"): a
-    list costs as much as a write, a delete costs nothing. Prices don't belong here. `size`: bytes of an object;
-    `parts`: parts of an upload; `sent`: bytes of an answer in a phase that reads.
+    Classes are Amazon's, which other providers share (Amazon Web Services, Amazon S3 pricing, "Requests & data
+    retrievals"): a list costs as much as a write, and a delete costs nothing. Prices are left out, since they change.
+    `size`: bytes of an object. `parts`: parts of an upload. `sent`: bytes of an answer in a phase that reads.
     """
     writing, reading, out = {
         p.PUT: (1, 0, 0),
         p.COPY: (1, 0, 0),
         p.LIST: (1, 0, 0),
-        # One to open, one to join.
+        # One request to open the upload, and one to join the parts.
         p.MULTIPART: (parts + 2, 0, 0),
         p.HEAD: (0, 1, 0),
         p.GET: (0, 1, sent),
         p.BURST: (0, 1, sent),
         p.COLD: (0, 1, sent),
         p.RANGE: (0, 1, sent),
-        # Two writes and two lists; three reads, of which the last finds nothing.
+        # Two writes and two lists; three reads, of which the last finds no object.
         p.VISIBLE: (4, 3, 2 * size),
         p.DELETE: (0, 0, 0),
     }[phase]

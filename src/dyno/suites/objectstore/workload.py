@@ -1,4 +1,4 @@
-"""One trial of the suite objectstore: fills a bucket, and makes the requests of each phase."""
+"""Trial of the suite `objectstore`: fills a bucket, and makes the requests of each phase."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ from dyno.suites.objectstore.requests import (
 SLICE = 250
 LARGE_BYTES = 16 << 10
 LISTED, LOADING, SAMPLE = 1_000, 8, 16
-"""Names per list, requests in flight while loading, objects that are read back after a phase."""
+"""Names in each list; requests in flight while loading; objects that are read back after a phase."""
 PREFIXES = {p.PUT: "new/", p.COPY: "copied/", p.MULTIPART: "parts/", p.DELETE: "gone/"}
-"""The prefix of the objects that a phase writes."""
+"""Prefix of the objects that a phase writes or deletes."""
 CheckAnswers = Callable[[Sequence[Any]], int]
 
 
@@ -54,7 +54,7 @@ class ObjectStoreWorkload(OnStore):
         self._stride = params["objects"] // self._targets
         self._parts = max(2, -(-self._size // params["part"]))
         self._range_bytes = max(1, self._size * params["range"] // 100)
-        # A burst measures requests, so it doesn't transfer the largest objects whole.
+        # A burst measures requests rather than bandwidth, so it reads only the start of very large objects.
         self._burst_bytes = min(self._size, p.MOST_BYTES // params["burst"])
         self._names = Names(0 if job.spec.floor else params["objects"], params["prefixes"])
         self._bodies, self._fillers = Bodies(job.seed, self._size), Bodies(job.seed, FILLER_BYTES)
@@ -65,7 +65,7 @@ class ObjectStoreWorkload(OnStore):
         self._recovered: float | None = None
         self._burst: Sequence[Any] = ()
         self._stored: dict[str, bytes] = {}
-        """The digest of each object whose write was acknowledged; empty if it is not read back."""
+        """Digest of each object whose write was acknowledged; empty for an object that is not read back."""
 
     # -- the store ------------------------------------------------------------------------------------------
 
@@ -97,7 +97,7 @@ class ObjectStoreWorkload(OnStore):
                     yield requester
                     return
                 if not burst and self._phase != p.COLD:
-                    # Opens all connections before the clock starts.
+                    # Open all connections before the clock starts.
                     warm = [StoreRequest("head", self._names.every[0])] * self._places
                     for _ in run_all(requester, self._places, warm):
                         pass
@@ -115,7 +115,7 @@ class ObjectStoreWorkload(OnStore):
         count = self._params["burst"] if burst else self._count(phase.name)
         step = count if burst else SLICE
         for start in range(0, count, step):
-            # Seeded without the engine, so that every engine gets the same requests in the same order.
+            # The seed doesn't depend on the engine, so that every engine gets the same requests in the same order.
             rng = random.Random(f"{self._job.seed}:{phase.name}:{round}:{start}")
             numbers = range(start, min(start + step, count))
             arguments, check = self._slice(phase.name, rng, round, numbers)
@@ -132,7 +132,9 @@ class ObjectStoreWorkload(OnStore):
     # -- requests -------------------------------------------------------------------------------------------
 
     def _count(self, name: str) -> int:
-        """Requests of a phase: limited by the bytes that a phase may move, but a few at least."""
+        """Returns the number of requests of a phase, limited by the bytes that a phase may move,
+        but at least a few.
+        """
         if name == p.COLD:
             return min(self._targets, self._params["requests"])
         size = self._parts * self._params["part"] if name == p.MULTIPART else self._size
@@ -142,7 +144,7 @@ class ObjectStoreWorkload(OnStore):
         return [f"{PREFIXES[name]}{round}/{at:08d}" for at in numbers or range(self._count(name))]
 
     def _body(self, number: int) -> memoryview:
-        """The body of an object that is in the bucket throughout."""
+        """Returns the body of an object that the bucket always holds."""
         target, off = divmod(number, self._stride)
         return self._fillers.body(number) if off or target >= self._targets else self._bodies.body(target)
 
@@ -184,7 +186,7 @@ class ObjectStoreWorkload(OnStore):
             lists = [StoreRequest("list", prefix(at), other=every[at], number=LISTED) for at in after]
             return lists, self._check_lists(after)
         if name == p.RANGE:
-            # Five positions at most, to limit the time for digests of the right answers.
+            # Use at most five positions, to limit the time for hashing the expected answers.
             length = self._range_bytes
             starts = [(self._size - length) * rng.randrange(5) // 4 for _ in numbers]
             ranges = list(zip(names, targets, starts, strict=True))
@@ -200,7 +202,9 @@ class ObjectStoreWorkload(OnStore):
         return lambda: multipart_script(key, [body(at + part) for part in range(self._parts)])
 
     def _joined_digest(self, at: int) -> bytes:
-        """The digest of a multipart object. Digests take time, so most are empty and not read back."""
+        """Returns the digest of a multipart object. It is empty for most objects, which are then not read back, to
+        save time.
+        """
         if at % SLICE >= 2:
             return b""
         digest = DIGEST()
@@ -227,7 +231,7 @@ class ObjectStoreWorkload(OnStore):
         return count_and_check
 
     def _remember(self, keys: Sequence[str], rights: Sequence[bytes]) -> CheckAnswers:
-        """Records what was acknowledged. It is compared after the phase."""
+        """Returns a check that records acknowledged writes, to be compared after the phase."""
 
         def remember(answers: Sequence[Any]) -> int:
             done = [at for at, answer in enumerate(answers) if type(answer) is not Failure]
@@ -276,8 +280,9 @@ class ObjectStoreWorkload(OnStore):
     # -- after a phase --------------------------------------------------------------------------------------
 
     def verify(self, phase: Phase) -> int:
-        """Checks that acknowledged objects are listed, reads some of them back, and checks that deleted ones are not
-        listed."""
+        """Checks that acknowledged objects are listed, reads some of them back, and checks that deleted objects are
+        not listed.
+        """
         if self._job.spec.floor or phase.name not in PREFIXES or not self._stored:
             return 0
         with closing(self.port(self.engine())) as port, closing(port.asking(LOADING, False)) as requester:

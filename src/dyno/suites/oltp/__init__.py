@@ -1,6 +1,6 @@
 """OLTP: how many short transactions per second does a SQL server do, measured by established tools?
 
-After Cloud Mercato, Why you should use sysbench, which uses sysbench's OLTP tests as one of three parts.
+Based on Cloud Mercato, Why you should use sysbench, which uses sysbench's OLTP tests as one of three parts.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ PRESETS = {
 
 
 class ToolRun(NamedTuple):
-    """The tool's run in a phase."""
+    """Run of a tool in a phase."""
 
     test: str
-    """A test of sysbench, or a script of pgbench."""
+    """Name of a test of sysbench, or of a script of pgbench."""
     bank: bool = False
-    """Whether it is a script of pgbench."""
+    """Whether `test` is a script of pgbench."""
 
 
 TOOL_RUNS = {
@@ -94,39 +94,44 @@ PHASES = (
 
 
 class Load(NamedTuple):
-    """The load that a tool generates."""
+    """Load that a tool generates."""
 
     clients: int
     limit_ns: int
     seed: int
     events: int = 0
-    """Total number of transactions; 0 runs until the time is over."""
+    """Total number of transactions. 0: run until the time is over."""
 
 
 @dataclass(frozen=True)
 class SysbenchTables:
-    """The tables of sysbench's tests."""
+    """Tables of sysbench's tests."""
 
     count: int
     size: int
-    """Rows of each table."""
+    """Number of rows in each table."""
     distribution: str
-    """Distribution of the requested rows: sysbench's --rand-type."""
+    """Distribution of the requested rows, for sysbench's --rand-type."""
 
 
 class Transactions(Protocol):
-    """Engines implement it as a class called with `(engine,)`. A report's items are transactions; its operations are
-    these and the failed ones."""
+    """The protocol. Engines implement it as a class called with `(engine,)`.
+
+    Items of a report are transactions. Its operations also include the failed transactions.
+    """
 
     def fill(self, tables: SysbenchTables) -> None:
         """Creates and fills sysbench's tables."""
 
     def run(self, test: str, tables: SysbenchTables, load: Load) -> Report:
-        """Runs one of sysbench's tests, such as `oltp_read_only`. The report's facts have the number of statements of
-        each kind (`reads`, `writes`, `others`), ignored errors, and reconnects."""
+        """Runs one of sysbench's tests, such as `oltp_read_only`.
+
+        The report's facts have the number of statements of each kind (`reads`, `writes`, `others`), ignored errors,
+        and reconnects.
+        """
 
     def rows(self, tables: SysbenchTables) -> list[int]:
-        """The number of rows in each table, counted by Dyno's own client."""
+        """Returns the number of rows in each table, counted by Dyno's own client."""
 
     def fill_bank(self, scale: int) -> None:
         """Creates and fills pgbench's tables. Raises Absent if pgbench doesn't support the engine."""
@@ -135,8 +140,9 @@ class Transactions(Protocol):
         """Runs one of pgbench's own scripts, `tpcb-like` or `select-only`."""
 
     def balances(self) -> list[int]:
-        """The sums of all accounts, all tellers, all branches and all changes in pgbench's history, and the number of
-        changes."""
+        """Returns the sums of all accounts, all tellers, all branches and all changes in pgbench's history, and the
+        number of changes.
+        """
 
     def close(self) -> None: ...
 

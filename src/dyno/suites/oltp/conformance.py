@@ -1,5 +1,4 @@
-"""The conformance suite of the port `transactions`, and the checks of a tool's report. Nothing here may depend on an
-engine."""
+"""Conformance checks of the port `transactions`, and checks of a tool's report. They depend on no engine."""
 
 from __future__ import annotations
 
@@ -17,8 +16,8 @@ Check = Callable[[Opened, Tier | None], None]
 FEW = SysbenchTables(2, 100, "uniform")
 LOAD = Load(clients=2, limit_ns=0, seed=1, events=10)
 
-# Statements per transaction by sysbench's defaults: reads, then writes with BEGIN and COMMIT. These two go together
-# because sysbench counts a write that changed nothing among the others.
+# Statements per transaction by sysbench's defaults: reads, and the sum of writes with BEGIN and COMMIT. The latter
+# are added up because sysbench counts a write that changed nothing among the others.
 STATEMENTS: Mapping[str, tuple[int, int]] = {
     "oltp_point_select": (1, 0),
     "oltp_read_only": (14, 2),
@@ -28,8 +27,11 @@ STATEMENTS: Mapping[str, tuple[int, int]] = {
 
 
 def check_statements(test: str, report: Report, clients: int) -> int:
-    """Returns how many figures were compared. Raises Wrong for an implausible report, and for a number of statements
-    that doesn't fit the transactions: exactly, unless some were aborted and retried."""
+    """Checks the number of statements in a report. Returns the number of compared figures.
+
+    Raises Wrong for an implausible report, and if the number of statements doesn't fit the transactions. It must fit
+    exactly, unless some transactions were aborted and retried.
+    """
     compared = plausible(report, clients)
     reads, others = _count(report, "reads"), _count(report, "writes") + _count(report, "others")
     for name, count, each in zip(("reads", "writes and others"), (reads, others), STATEMENTS[test], strict=True):
@@ -48,8 +50,11 @@ def _count(report: Report, name: str) -> int:
 
 
 def check_rows(rows: Sequence[int], tables: SysbenchTables) -> int:
-    """Returns how many tables were compared. Raises Wrong if one has another number of rows than at the start: each
-    transaction inserts again what it deletes."""
+    """Checks the number of rows in each table. Returns the number of compared tables.
+
+    Raises Wrong if a table has another number of rows than at the start, since each transaction inserts the row again
+    that it deletes.
+    """
     expected = [tables.size] * tables.count
     if not same(list(rows), expected):
         raise Wrong(f"rows of each table: {difference(list(rows), expected)}")
@@ -57,8 +62,10 @@ def check_rows(rows: Sequence[int], tables: SysbenchTables) -> int:
 
 
 def check_balances(balances: Sequence[int], transactions: int) -> int:
-    """Returns how many figures were compared. Raises Wrong if the sums differ, or if the history doesn't have as many
-    changes as there were transactions."""
+    """Checks the sums of balances. Returns the number of compared figures.
+
+    Raises Wrong if the sums differ, or if the history has another number of changes than there were transactions.
+    """
     accounts, tellers, branches, changes, history = balances
     for name, total in (("tellers", tellers), ("branches", branches), ("the history", changes)):
         if not same(total, accounts):
@@ -69,8 +76,10 @@ def check_balances(balances: Sequence[int], transactions: int) -> int:
 
 
 def check_completed(report: Report) -> None:
-    """Raises Wrong unless each transaction of LOAD was completed or counted as an error. At isolation serializable
-    the server aborts some, which pgbench doesn't retry."""
+    """Raises Wrong unless each transaction of LOAD was completed or counted as an error.
+
+    With serializable isolation the server aborts some transactions, which pgbench doesn't retry.
+    """
     if not same(report.items + report.errors, LOAD.events):
         raise Wrong(f"{LOAD.events} transactions were requested, {report.items} done and {report.errors} aborted")
 

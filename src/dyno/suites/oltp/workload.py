@@ -1,4 +1,4 @@
-"""One trial of the suite oltp: fills a server, has an outside tool run each phase, and checks the data afterwards."""
+"""Trial of the suite `oltp`: fills a server, runs a tool in each phase, and checks the data afterwards."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class OltpWorkload(ToolWorkload):
         params = job.params
         self._tables = SysbenchTables(int(params["tables"]), int(params["table_size"]), str(params["distribution"]))
         self._filled: set[bool] = set()
-        """The tables that exist: True stands for pgbench's, False for sysbench's."""
+        """Kinds of tables that are filled: True for pgbench's, False for sysbench's."""
         self._changes = 0
-        """Transactions that pgbench has reported; the history must have as many."""
+        """Number of transactions that pgbench reported, which must be the number of changes in its history."""
 
     def prepare(self, phase: Phase) -> None:
         if self._job.server is None or not self._job.server.own:
@@ -38,7 +38,7 @@ class OltpWorkload(ToolWorkload):
                 self.run(port, phase, WARM_NS)
 
     def _fill(self, port: Transactions, bank: bool) -> None:
-        """Raises Absent if the tool doesn't support the engine."""
+        """Creates and fills the tables of a tool. Raises Absent if the tool doesn't support the engine."""
         if bank:
             port.fill_bank(int(self._job.params["bank_scale"]))
         else:

@@ -1,7 +1,7 @@
 """Records: how fast does a Python application store, index, find and change small records?
 
-After David Wilson, acid (its performance page and examples/benchy.py), 2013; mixed workloads after Cooper et
-al., Benchmarking Cloud Serving Systems with YCSB, 2010.
+Based on David Wilson, acid (its performance page and examples/benchy.py), 2013. Mixed workloads are based on Cooper
+et al., Benchmarking Cloud Serving Systems with YCSB, 2010.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dyno.contracts.suite import Proof, Suite
 from dyno.suites.records.port import VERSION_DIGITS
 
 SCAN_LENGTH = 100
-"""Records per scan: the maximum of YCSB's workload E."""
+"""Number of records in each scan: the maximum of YCSB's workload E."""
 
 
 class Mix(NamedTuple):
@@ -68,7 +68,7 @@ def _or_all(text: str) -> Value:
 INSERTS = ("insert-blind-noindices", "insert-blind-indices", "insert-noblind-noindices", "insert-noblind-indices")
 READS = ("rand-key", "rand-index", "scan", "rand-key-cold", "scan-cold")
 NOT_MIXED = (*INSERTS, *READS, "update", "delete")
-# Phases whose keys follow `distribution`, or else the distribution of `mix`.
+# Phases that draw their keys from `distribution`, or from the distribution of `mix`.
 DRAWN = ("update", "mixed")
 
 PARAMS = (
@@ -95,7 +95,7 @@ PARAMS = (
 )
 
 PRESETS = {
-    # The main steps of a store's life; samples until a verdict is possible, for at most a minute.
+    # The main steps in the life of a store. Samples are added until a verdict is possible, but for at most a minute.
     "quick": Preset(
         {"records": 20_000},
         samples=3,
@@ -128,15 +128,16 @@ def _insert(name: str, title: str, alias: str) -> Phase:
     )
 
 
-# Kinds of operations in a mix, and whether each writes.
+# Kinds of operations in a mix, and whether each of them writes.
 KINDS = {"get": False, "scan": False, "update": True, "modify": True, "insert": True}
 _STRETCHES = "every record, their order and number"
 SCANS = 1 / 20
-"""Scans per record: every record is read five times."""
-# Reading warms a cold cache, so these read only one page in ten and one record in twenty.
+"""Number of scans for each record. Every record is read five times."""
+# Fractions of the records for cold phases. Reading warms a cold cache, so these phases read only one page in ten and
+# one record in twenty.
 COLD_KEYS, COLD_SCANS = 1 / 100, 1 / 2_000
 
-# With all records in one transaction, every write is part of one call.
+# With all records in one transaction, all writes are part of one call.
 ONE_CALL = "txn=all"
 
 PHASES = (

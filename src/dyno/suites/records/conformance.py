@@ -1,7 +1,7 @@
-"""The conformance suite of the port `records`: a store is compared with a dict.
+"""Conformance checks of the port `records`, which compare a store with a dict. They depend on no engine.
 
-A check gets `opened`, which opens a new or an earlier store by name, and the tier. The tests run all checks on every
-engine; a worker runs a few before it measures. Nothing here may depend on an engine.
+A check gets `opened`, which opens a new or existing store by name, and the tier. The tests run all checks on every
+engine. A worker runs a few before it measures.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def key(name: str) -> tuple[str, str]:
 
 
 def expect_entries(port: Records, names: Iterable[str], what: str) -> None:
-    """Checks that an index stored beside the records has exactly one entry for each record."""
+    """Checks that an index that is stored beside the records has exactly one entry for each record."""
     records = [record(name) for name in names]
     with port.reading() as reader:
         for index, function in INDEXES.items():
@@ -114,7 +114,7 @@ def atomicity(opened: Opened, tier: Tier) -> None:
     """A transaction that fails leaves no trace."""
 
     def failing() -> Any:
-        # More than an engine sends in one batch: records already sent must be rolled back too.
+        # Yield more records than an engine sends in one batch: those already sent must be rolled back too.
         for number in range(2_500):
             yield record(f"new{number}", "2")
         raise PlannedFailure
@@ -198,4 +198,4 @@ CHECKS: dict[str, Check] = {
     for check in (absence, order, many, overwrite, delete, atomicity, noindices, persistence, model)
 }
 BRIEF: dict[str, Check] = {name: CHECKS[name] for name in ("overwrite", "delete", "persistence")}
-"""The checks that take next to no time: they run before measuring."""
+"""Checks that take very little time. Workers run them before measuring."""

@@ -1,12 +1,12 @@
-"""The records, each generated from its number and the seed, and the model of what the store must hold.
+"""Records, each generated from its number and the seed, and the model of the store's expected contents.
 
-After the records of acid's benchmark (David Wilson, 2013): `name` is a unique pseudo-word of about 10 letters,
+They imitate the records of acid's benchmark (David Wilson, 2013): `name` is a unique pseudo-word of about 10 letters,
 `location` the name in upper case, `stub` mostly random characters. A stub starts with the record's version (how often
-the record was replaced), so that a stale answer differs from a wrong one.
+the record was replaced), so that a stale answer can be told from a wrong one.
 
-`stub` and `answer_hashes` are native where the native module has them (rust/measure/src/stubs.rs,
-rust/measure/src/marks.rs); a trial generates and compares hundreds of thousands of records. `python_stub` and
-`python_answer_hashes` are their references.
+`stub` and `answer_hashes` are native if the native module has them (rust/measure/src/stubs.rs,
+rust/measure/src/marks.rs), since a trial generates and compares hundreds of thousands of records. `python_stub` and
+`python_answer_hashes` are their reference implementations.
 """
 
 from __future__ import annotations
@@ -34,20 +34,21 @@ _native = loaded()
 
 
 def python_stub(prefix: bytes, number: int, version: int, chars: int) -> str:
-    """The version's digits, then `chars` Base64 characters of SHAKE128 over "prefix number:version"."""
+    """Returns the version's digits, then `chars` Base64 characters of SHAKE128 over "prefix number:version"."""
     noise = shake_128(b"%b%d:%d" % (prefix, number, version)).digest((chars * 3 + 3) // 4)
     return f"{version:0{VERSION_DIGITS}d}{b2a_base64(noise, newline=False)[:chars].decode()}"
 
 
-# A native module built before this function existed is still used for the loop.
+# The native module may be older than this function.
 stub: Callable[[bytes, int, int, int], str] = getattr(_native, "stub", python_stub)
 
 
 def pseudo_words(count: int, seed: int, taken: NDArray[np.bytes_] | None = None) -> NDArray[np.bytes_]:
-    """`count` different pronounceable words of 9 to 11 letters (mean 10) in random order, as dtype 'S11'.
+    """Returns `count` different pronounceable words of 9 to 11 letters (mean 10) in random order, as dtype 'S11'.
 
-    Five syllables of a consonant and a vowel; one word in four loses its last vowel, one in four ends in a consonant.
-    There are over 10^10 such words, so duplicates, also of words in `taken`, are rare and are drawn again.
+    Each has five syllables of a consonant and a vowel. One word in four loses its last vowel, and one in four ends in
+    a consonant. There are over 10^10 such words, so duplicates (including words in `taken`) are rare, and are drawn
+    again.
     """
     words = np.empty(0, dtype="S11") if taken is None else taken
     start = len(words)
@@ -60,19 +61,21 @@ def pseudo_words(count: int, seed: int, taken: NDArray[np.bytes_] | None = None)
         word = parts[0]
         for part in parts[1:]:
             word = np.char.add(word, part)
-        # np.unique sorts, but the insertion order must stay random.
+        # Restore the random order, since np.unique sorts.
         unique, first = np.unique(np.concatenate([words, word.astype("S11")]), return_index=True)
         words = unique[np.argsort(first)]
     return words[start : start + count]
 
 
 class Dataset:
-    """Names for `records` records and for `spare` more that a mix inserts; a record is generated from its number."""
+    """Generates records from their numbers. It has names for `records` records, and for `spare` more that a mix
+    inserts.
+    """
 
     def __init__(self, records: int, spare: int, value_size: int, seed: int) -> None:
         self.records, self.seed = records, seed
         names = pseudo_words(records, seed)
-        # Drawn separately, so that the records don't depend on the number of spare ones.
+        # Draw spare names separately, so that the other names don't depend on the number of spare ones.
         self.names = np.concatenate([names, pseudo_words(spare, seed, names)])
         self._value_size, self._random_chars = value_size, value_size - VERSION_DIGITS
         self._prefix, self._name = b"%d:" % seed, self.names.item
@@ -82,14 +85,14 @@ class Dataset:
         return name, name.upper()
 
     def record(self, number: int, version: int = 0) -> Record:
-        """Record `number` after its `version`th replacement."""
+        """Returns record `number` after it was replaced `version` times."""
         name = self._name(number).decode()
         text = stub(self._prefix, number, version, self._random_chars)
         return {"name": name, "location": name.upper(), "stub": text}
 
     @cached_property
     def mean_record_bytes(self) -> float:
-        """Mean bytes of name, location and stub, spare records excluded."""
+        """Mean number of bytes in name, location and stub of a record, without spare records."""
         return 2 * float(np.char.str_len(self.names[: self.records]).mean()) + self._value_size
 
     @cached_property
@@ -104,22 +107,23 @@ class Dataset:
 
     @cached_property
     def rank(self) -> NDArray[np.intp]:
-        """For each record number, its position in key order."""
+        """Position in key order of each record, by record number."""
         rank = np.empty_like(self.order)
         rank[self.order] = np.arange(len(self.order))
         return rank
 
 
 class Model:
-    """What the store must hold: for each record number its version, or ABSENT.
+    """Expected contents of the store: the version of each record by record number, or ABSENT.
 
-    Shared memory, so that client processes, which are forked from one worker, see each other's acknowledged writes.
+    Client processes, which are forked from one worker, share the memory, so that they see each other's acknowledged
+    writes.
     """
 
     def __init__(self, size: int) -> None:
         self.versions = np.frombuffer(mmap.mmap(-1, max(4 * size, 4)), dtype=np.int32)[:size]
         self.hashes = np.frombuffer(mmap.mmap(-1, max(8 * size, 8)), dtype=np.int64)[:size]
-        """For each record, `answer_hash` of the last answer that was compared whole; 0 before the first."""
+        """For each record, `answer_hash` of the last answer that was compared as a whole; 0 before the first."""
         self.clear()
 
     def clear(self) -> None:
@@ -127,7 +131,10 @@ class Model:
 
 
 def following(versions: NDArray[np.int32], dataset: Dataset, number: int, count: int) -> list[int]:
-    """Numbers of up to `count` records that `versions` has as present, in key order from record `number` on."""
+    """Returns the numbers of up to `count` present records, in key order from record `number` on.
+
+    `versions`: version of each record, or ABSENT.
+    """
     start, numbers = int(dataset.rank[number]), list[int]()
     while len(numbers) < count and start < len(dataset.order):
         stretch = dataset.order[start : start + 2 * count]
@@ -137,9 +144,9 @@ def following(versions: NDArray[np.int32], dataset: Dataset, number: int, count:
 
 
 def record_strings(answer: Any) -> tuple[str, str, str] | None:
-    """Name, location and stub of a record; None unless the answer is a dict of exactly these three strings.
+    """Returns name, location and stub of a record; None unless the answer is a dict of exactly these three strings.
 
-    Types are checked exactly, so that hashing and comparing use Python's own methods and not an engine's.
+    It requires exact types, so that hashing and comparing use Python's own methods rather than an engine's.
     """
     if type(answer) is not dict or len(answer) != 3:
         return None
@@ -151,16 +158,16 @@ def record_strings(answer: Any) -> tuple[str, str, str] | None:
 
 
 def answer_hash(version: int, answer: Any) -> int:
-    """A hash of an answer and the version that it should have; 0 for an answer that is not shaped like a record.
+    """Returns a hash of an answer and of its expected version; 0 for an answer that is not shaped like a record.
 
-    Because the version is hashed too, a stale answer that was right earlier does not pass.
+    Since the hash includes the version, a stale answer that was right earlier doesn't pass.
     """
     strings = record_strings(answer)
     return 0 if strings is None else hash((version, strings))
 
 
 def python_answer_hashes(versions: NDArray[np.int64], answers: Sequence[Any]) -> NDArray[np.int64]:
-    """`answer_hash` of each answer, at its version."""
+    """Returns `answer_hash` of each answer with its version."""
     pairs = zip(versions.tolist(), answers, strict=True)
     return np.fromiter((answer_hash(version, answer) for version, answer in pairs), np.int64, len(answers))
 
@@ -175,9 +182,9 @@ answer_hashes = _native_answer_hashes if hasattr(_native, "marks") else python_a
 
 
 def zipf_ranks(count: int, draws: int, rng: np.random.Generator, theta: float = 0.99) -> NDArray[np.intp]:
-    """`draws` ranks from 0 to count - 1; rank r has a probability proportional to 1 / (r + 1) ** theta.
+    """Draws `draws` ranks from 0 to count - 1. Rank r has a probability proportional to 1 / (r + 1) ** theta.
 
-    Exact, by inversion of the cumulative sum. The default theta is YCSB's (Cooper et al., 2010).
+    The distribution is exact, by inversion of the cumulative sum. The default theta is YCSB's (Cooper et al., 2010).
     """
     weights = np.cumsum(1.0 / np.arange(1, count + 1, dtype=np.float64) ** theta)
     ranks: NDArray[np.intp] = np.searchsorted(weights, rng.random(draws) * weights[-1]).clip(0, count - 1)
@@ -185,9 +192,9 @@ def zipf_ranks(count: int, draws: int, rng: np.random.Generator, theta: float = 
 
 
 def draw(distribution: str, count: int, draws: int, rng: np.random.Generator, seed: int) -> list[int]:
-    """`draws` record numbers below `count`: uniform, zipfian (hot records spread over the keys), or latest.
+    """Draws `draws` record numbers below `count`: uniform, zipfian (hot records spread over the keys), or latest.
 
-    Which records are hot depends on `seed` alone, so that reads and writes favour the same ones.
+    Only `seed` decides which records are hot, so that reads and writes favour the same ones.
     """
     if distribution == "uniform":
         numbers: list[int] = rng.integers(0, count, draws).tolist()

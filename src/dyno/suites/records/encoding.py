@@ -1,7 +1,7 @@
-"""Records as bytes: packed keys in the order of their tuples, and encoders for whole records.
+"""Records as bytes: packed keys, which have the order of their tuples, and encoders for whole records.
 
-`pack` is native where the native module has it (rust/measure/src/keys.rs); `python_pack` is its reference, with the
-same bytes and the same kinds of errors.
+`pack` is native if the native module has it (rust/measure/src/keys.rs). `python_pack` is its reference
+implementation, with the same bytes and the same kinds of errors.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dyno.suites.records.port import Record
 
 
 def python_pack(prefix: bytes, parts: tuple[str, ...]) -> bytes:
-    """The prefix, then each string in UTF-8 followed by NUL; a NUL inside a string becomes NUL 0xff.
+    """Returns the prefix, then each string in UTF-8 followed by NUL. A NUL inside a string becomes NUL 0xff.
 
     Raises UnicodeEncodeError for half a surrogate pair, and TypeError for a part that is not a string.
     """
@@ -27,13 +27,13 @@ def python_pack(prefix: bytes, parts: tuple[str, ...]) -> bytes:
     return prefix + text
 
 
-# A native module built before `pack` existed is still used for the loop.
+# The native module may be older than this function.
 pack: Callable[[bytes, tuple[str, ...]], bytes] = getattr(loaded(), "pack", python_pack)
 NATIVE = pack is not python_pack
 
 
 def identity(name: str, location: str) -> str:
-    """The key as one string, for engines that look a record up by a single column.
+    """Returns the key as one string, for engines that look a record up by a single column.
 
     NUL separates the two parts, so NUL and 0x01 in the name are escaped.
     """
@@ -43,7 +43,7 @@ def identity(name: str, location: str) -> str:
 
 
 class Encoder(NamedTuple):
-    """`decode(encode(record)) == record`, for records of three strings without NUL."""
+    """Encoder of records: `decode(encode(record)) == record` for records of three strings without NUL."""
 
     name: str
     encode: Callable[[Record], bytes]

@@ -1,8 +1,9 @@
-"""Records over an ordered key-value store: order-preserving tuple keys, index entries in the same transaction.
+"""Records over an ordered key-value store, with order-preserving tuple keys and index entries in the same
+transaction.
 
 Every engine that implements `ordered-kv` is measured through this layer, so only the engine differs. A record's key
 is b'r' and its tuple. An index entry's key is the index's letter, then the tuple of the indexed value and the
-record's key; its value is empty, so two records may share an indexed value. A lookup by index seeks the entry, takes
+record's key. Its value is empty. So two records may share an indexed value. A lookup by index seeks the entry, takes
 the record's key from it and gets the record.
 """
 
@@ -42,7 +43,7 @@ def _find(
 
 def _scan(stretch: Callable[[bytes, int], list[Entry]], decode: Decode, count: int, key: Key) -> list[Record]:
     entries = stretch(pack(RECORD, key), count)
-    # In key order, entries that are not records come last.
+    # Drop entries that are not records. In key order they come last.
     while entries and entries[-1][0] >= _AFTER_RECORDS:
         entries.pop()
     return [decode(value) for _, value in entries]
@@ -56,11 +57,11 @@ def _entries(kv: KVReader, letter: bytes) -> Iterator[bytes]:
 
 
 class LayeredReader:
-    """Reads decoded records inside one read transaction."""
+    """Reads decoded records in one read transaction."""
 
     def __init__(self, kv: KVReader, encoder: Encoder) -> None:
         self._kv, self._decode = kv, encoder.decode
-        # A partial calls straight from C, without another Python frame.
+        # Use a partial, which C calls directly without another Python frame.
         self.get: Callable[[Key], Record | None] = partial(_get, kv.get, encoder.decode)
 
     def get_many(self, keys: Sequence[Key]) -> list[Record | None]:
@@ -77,7 +78,7 @@ class LayeredReader:
 
 
 class SingleReader:
-    """Reads decoded records, each in the way that the engine's users read a single one."""
+    """Reads decoded records, each in the way that the engine's users read a single record."""
 
     def __init__(self, single: Callable[[], AbstractContextManager[KVReader]], encoder: Encoder) -> None:
         self._single, self._decode = single, encoder.decode

@@ -1,5 +1,6 @@
-"""The mixed phase: reads and writes of single records, each its own transaction, checked in the order of
-execution."""
+"""The phase `mixed`: reads and writes of single records, each in its own transaction. Answers are checked in the
+order of execution.
+"""
 
 from __future__ import annotations
 
@@ -27,10 +28,10 @@ class MixedOperation(NamedTuple):
 
 
 def mixed(work: ClientWork) -> Slices:
-    """This client's operations: kinds drawn by the mix, keys by the distribution."""
+    """Yields this client's operations. The mix determines their kinds, and the distribution their keys."""
     mix, count = work.state.mix, work.share_of(work.state.operations)
     if not count or (work.repeated and mix.write == "insert"):
-        # The client owns no records to draw from, or everything has been inserted.
+        # The client owns no records to draw from, or the first round has inserted all spare records.
         return
     reads = work.rng.random(count) < mix.reads
     planner = _Planner(work, count)
@@ -75,7 +76,7 @@ class _Planner:
         self._inserted = work.own_count()
         self._latest = work.state.distribution == "latest"
         if self._latest:
-            # Distances from the record that this client will have inserted last at that time.
+            # Distances from the record that this client inserts last before the operation.
             self._read = zipf_ranks(work.own_count(), count, work.rng).tolist()
             self._written = self._read
         else:
@@ -102,11 +103,11 @@ def _key(records: list[Record]) -> Key:
 
 
 class _Replay:
-    """Checks the answers in the order in which they were given, and updates the model on the way."""
+    """Checks the answers in the order of execution, and updates the model between them."""
 
     def __init__(self, work: ClientWork, operations: Sequence[MixedOperation]) -> None:
         self._work, self._operations = work, operations
-        # Records of other clients may be newer than in this snapshot, never older.
+        # Snapshot of the versions: records of other clients may be newer than that, but not older.
         self._known = work.known() if work.clients > 1 else None
 
     def __call__(self, answers: Sequence[Any]) -> int:
@@ -133,15 +134,18 @@ class _Replay:
         return int(operation.kind != "insert")
 
     def _check_not_older(self, number: int, answer: Any) -> None:
-        """Raises Wrong unless the answer is the whole record in a version not older than the snapshot's."""
+        """Raises Wrong unless the answer is the whole record, in a version not older than the snapshot's."""
         known = int(self._known[number]) if self._known is not None else ABSENT
         version = version_of(answer)
         if version < known or not same(answer, self._work.dataset.record(number, version)):
             raise Wrong(f"mixed, record {number}: got {shorten(answer)}, expected version {known} or later")
 
     def _check_scan(self, number: int, answer: Any) -> int:
-        """A scan while other clients insert: in order, from the right key on, each record whole, and no record of the
-        snapshot missing. Records inserted since may be in it."""
+        """Checks a scan while other clients insert records. Returns the number of compared records.
+
+        The scan must be in order, start at the right key, and have whole records. It must have all records of the
+        snapshot, and may have newer ones.
+        """
         work, dataset = self._work, self._work.dataset
         if not work.judged or self._known is None:
             return 0
@@ -166,7 +170,7 @@ class _Replay:
 
 
 def version_of(answer: Any) -> int:
-    """The version at the start of a record's stub; less than ABSENT if there is none."""
+    """Returns the version at the start of a record's stub; less than ABSENT if there is none."""
     strings = record_strings(answer)
     digits = "" if strings is None else strings[2][:VERSION_DIGITS]
     return int(digits) if digits.isdigit() else ABSENT - 1

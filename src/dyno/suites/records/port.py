@@ -1,7 +1,7 @@
-"""The port `records`. Engines of the port `ordered-kv` take part through the shared record layer.
+"""The port `records`. Engines of the port `ordered-kv` are measured through the shared record layer.
 
 A record is a dict of three strings: name, location, stub. Its key is (name, location). Two indexes hold each record's
-reversed name and reversed location. No engine and no measuring belong here.
+reversed name and reversed location. This module depends on no engine and measures nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PORT = "records"
 Record = dict[str, str]
 Key = tuple[str, str]
 VERSION_DIGITS = 7
-"""Digits at the start of a stub: how often the record was replaced."""
+"""Number of digits at the start of a stub, which count the replacements of the record."""
 
 INDEXES: dict[str, Callable[[Record], str]] = {
     "rev_name": lambda record: record["name"][::-1],
@@ -30,30 +30,37 @@ INDEXES: dict[str, Callable[[Record], str]] = {
 
 
 class Reader(Protocol):
-    """Reads inside one read transaction, if the engine has them. Inherit from it for the default methods."""
+    """Reads records, in one read transaction if the engine has transactions. Readers inherit the default methods."""
 
     def get(self, key: Key) -> Record | None:
-        """The decoded record; None if the key is absent."""
+        """Returns the decoded record, or None if the key is absent."""
 
     def get_many(self, keys: Sequence[Key]) -> list[Record | None]:
-        """The records of these keys in their order, None for each absent key, in the way that the engine's users
-        request many at once. By default one after the other."""
+        """Returns the records of these keys in the same order, with None for each absent key.
+
+        It reads in the way that the engine's users request many records at once, by default one after the other.
+        """
         return [self.get(key) for key in keys]
 
     def finder(self, index: str) -> Callable[[str], Record | None]:
-        """Returns a callable that looks one record up by an index, 'rev_name' or 'rev_location'."""
+        """Returns a function that looks a record up by an index, 'rev_name' or 'rev_location'."""
 
     def scanner(self, count: int) -> Callable[[Key], list[Record]]:
-        """Returns a callable that returns up to `count` records in key order, from a key (inclusive) on."""
+        """Returns a function that returns up to `count` records in key order, from a key (inclusive) on."""
 
     def entries(self, index: str) -> Iterator[bytes] | None:
-        """The entries of an index that is stored beside the records, in byte order: each the packed tuple of indexed
-        value, name and location. None if the database maintains the index itself. Never timed."""
+        """Yields the entries of an index that is stored beside the records, in byte order. Never timed.
+
+        Each entry is the packed tuple of indexed value, name and location. Returns None if the database maintains the
+        index itself.
+        """
         return None
 
 
 def entries(reader: Reader, index: str) -> Iterator[bytes] | None:
-    """Calls `Reader.entries`; None for a reader without that method, as it need not inherit from `Reader`."""
+    """Calls `Reader.entries`. Returns None for a reader without that method, since readers need not inherit from
+    `Reader`.
+    """
     method: Callable[[str], Iterator[bytes] | None] | None = getattr(reader, "entries", None)
     return None if method is None else method(index)
 
@@ -61,27 +68,29 @@ def entries(reader: Reader, index: str) -> Iterator[bytes] | None:
 class Records(Protocol):
     """A collection of records, with both indexes or with neither. Every method that writes is one transaction.
 
-    Engines implement it as a class called with `(engine, indexed)`; each client has its own instance. At most one
+    Engines implement it as a class called with `(engine, indexed)`. Each client has its own instance. At most one
     `reading` transaction is open at a time, and none while the same instance writes.
     """
 
     def reading(self) -> AbstractContextManager[Reader]:
-        """A read transaction for many reads."""
+        """Opens a read transaction for many reads."""
 
     def reader(self) -> Reader:
-        """Reads in a transaction each, in the way that the engine's users do a single one."""
+        """Returns a reader with a transaction for each read, made in the way that the engine's users read a single
+        record.
+        """
 
     def insert(self, records: Iterable[Record]) -> None:
-        """Stores records whose keys the caller knows to be new, without looking (blind)."""
+        """Stores records whose keys are known to be new, without reading old ones (blind)."""
 
     def replace(self, records: Iterable[Record]) -> list[Record | None]:
-        """Stores records, observing each old one first (not blind); returns the old ones in order.
+        """Stores records, and reads the old record of each key first (not blind). Returns the old records in order.
 
-        If a key comes twice, the second replacement returns the first one's record.
+        If a key comes twice, the second replacement returns the record of the first one.
         """
 
     def delete(self, keys: Iterable[Key]) -> list[bool]:
-        """Removes records and their index entries; returns whether each existed."""
+        """Deletes records and their index entries. Returns whether each record existed."""
 
     def close(self) -> None:
-        """Releases the instance's resources (a connection, a cursor)."""
+        """Releases the instance's resources, such as a connection or a cursor."""

@@ -1,6 +1,6 @@
-"""The reader and the table that SQL engines share.
+"""Reader and table that SQL engines share.
 
-For clients whose `execute(statement, values)` returns an object with `fetchone` and `fetchall`.
+They work with clients whose `execute(statement, values)` returns an object with `fetchone` and `fetchall`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ FIELDS = "name, location, stub"
 
 
 class Statements:
-    """The reading statements and the deletion, with the client's placeholder for a value: '?' or '%s'."""
+    """Statements for reading and deleting, with the client's placeholder for a value: '?' or '%s'."""
 
     def __init__(self, mark: str = "?") -> None:
         records = f"SELECT {FIELDS} FROM records WHERE"
@@ -27,20 +27,20 @@ class Statements:
         self._find = f"{records} {{}} = {mark}"
 
     def find(self, expression: str) -> str:
-        """The lookup by an indexed column or expression."""
+        """Returns the query that looks records up by an indexed column or expression."""
         return self._find.format(expression)
 
 
 def record(row: tuple[str, str, str]) -> Record:
-    """The record in a row of FIELDS."""
+    """Returns the record in a row of FIELDS."""
     return {"name": row[0], "location": row[1], "stub": row[2]}
 
 
 class SqlReader(Reader):
     """Reads on one connection, in its current transaction.
 
-    `indexed`: the column or expression of each index that is not a column of the index's name. `many`: returns the
-    present records of some keys, if the engine has one statement for that.
+    `indexed`: the column or expression of each index whose column doesn't have the index's name. `many`: returns
+    those of the requested records that exist, if the engine has a single statement for that.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class SqlReader(Reader):
         self._execute, self._statements, self._indexed, self._many = execute, statements, indexed, many
 
     def prepared(self, statement: str) -> Any:
-        """Returns what `execute` takes for this statement."""
+        """Returns the statement in the form that `execute` accepts."""
         return statement
 
     def get(self, key: Key) -> Record | None:
@@ -85,21 +85,21 @@ class SqlReader(Reader):
 
 
 class RecordTable(Records):
-    """Base of a `records` port over a SQL table whose client treats one record and many records differently.
+    """Base of a `records` port over a SQL table, for clients that treat one record and many records differently.
 
-    A transaction of one record uses single statements. A larger one uses what the engine's users do in bulk: COPY,
-    arrays of keys, inserts of many rows. The size of the transaction decides, in the same way for every engine.
-    `insert_one`, `replace_one` and `delete_one` are a transaction each; the methods for many records are called
-    inside `transaction`.
+    A transaction of one record uses single statements. A larger one uses the means of the engine's users for bulk
+    data: COPY, arrays of keys, inserts of many rows. The size of the transaction decides, for every engine in the
+    same way. `insert_one`, `replace_one` and `delete_one` are a transaction each. The methods for many records are
+    called inside `transaction`.
     """
 
     batch: int
-    """Records that are read, replaced or deleted together within a transaction."""
+    """Number of records that are read, replaced or deleted together within a transaction."""
     current: Reader
-    """Reads in the client's current transaction."""
+    """Reader in the client's current transaction."""
 
     def transaction(self) -> AbstractContextManager[object]:
-        """Commits at the end of the block, rolls back if it raises."""
+        """Opens a transaction. It commits at the end of the block, and rolls back if the block raises."""
         raise NotImplementedError
 
     def insert_one(self, record: Record) -> None: ...
@@ -107,26 +107,28 @@ class RecordTable(Records):
     def insert_many(self, records: Iterable[Record]) -> None: ...
 
     def get_many(self, keys: list[Key]) -> dict[Key, Record]:
-        """Returns the records of those keys that are present."""
+        """Returns the records of those keys that exist."""
         raise NotImplementedError
 
     def store(self, records: list[Record]) -> None:
-        """Inserts or replaces records; no key comes twice."""
+        """Inserts or replaces records. No key comes twice."""
 
     def replace_one(self, new: Record) -> Record | None:
-        """Inserts or replaces, and returns the old record. By default by four statements: BEGIN, a read, a write,
-        COMMIT."""
+        """Inserts or replaces a record, and returns the old record.
+
+        By default it uses four statements: BEGIN, a read, a write, COMMIT.
+        """
         with self.transaction():
             old = self.current.get((new["name"], new["location"]))
             self.store([new])
         return old
 
     def delete_one(self, key: Key) -> bool:
-        """Returns whether the record existed."""
+        """Deletes a record. Returns whether it existed."""
         raise NotImplementedError
 
     def delete_many(self, keys: list[Key]) -> None:
-        """Deletes records that are present."""
+        """Deletes records, all of which exist."""
 
     # -- the port -------------------------------------------------------------------------------------------
 
@@ -176,7 +178,7 @@ class RecordTable(Records):
             for batch in batches(everything, self.batch):
                 present = self._present(batch)
                 self.delete_many(list(present))
-                # Only the first occurrence of a key deletes it.
+                # Only the first occurrence of a key deletes the record.
                 existed += [present.pop(key, None) is not None for key in batch]
         return existed
 
@@ -188,7 +190,7 @@ def batches(items: Iterable[Any], size: int) -> Iterator[list[Any]]:
 
 
 def _peek(items: Iterable[Any]) -> tuple[list[Any], Iterable[Any]]:
-    """Up to two items, to tell one from many, and an iterator over all items."""
+    """Returns up to two items, which tell one from many, and an iterator over all items."""
     rest = iter(items)
     first = list(islice(rest, 2))
     return first, chain(first, rest)

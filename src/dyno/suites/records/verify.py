@@ -1,5 +1,7 @@
-"""Checks a store after a phase that wrote: every record in key order, a sample by key and by index, and the indexes
-themselves where the engine or Dyno's layer stores them beside the records. Nothing here is timed.
+"""Checks a store after a phase that writes: every record in key order, and a sample by key and by index.
+
+Also checks the indexes themselves, if the engine or Dyno's layer stores them beside the records. Nothing here is
+timed.
 """
 
 from __future__ import annotations
@@ -18,19 +20,19 @@ from dyno.suites.records.port import INDEXES, Reader, Record, Records, entries
 from dyno.suites.records.work import TrialState
 
 SAMPLED = 100
-# For each absent record a log-structured engine may walk over all its tombstones.
+# Limited, since a log-structured engine may walk over all its tombstones for each absent record.
 MAX_ABSENT = 5
 MAX_WALKED = 1_000_000
 PAGE = 1_000
 
 
 def verify(state: TrialState, port: Records, phase: str, indexed: bool) -> int:
-    """Returns how many answers were compared. Raises `Wrong`."""
+    """Returns the number of compared answers. Raises Wrong."""
     rng = np.random.default_rng([state.dataset.seed, 99])
-    # Without duplicates: in a store of a few large records, a hundred draws would compare the same ones repeatedly.
+    # Drop duplicates: in a store of a few large records, a hundred draws would compare the same records repeatedly.
     numbers = np.unique(rng.integers(0, len(state.dataset.names), SAMPLED)).tolist()
     with port.reading() as reader:
-        # The walk comes first: it compares records whole, so that the sample below is recognized by its hashes.
+        # Compare whole records first, so that the records of the sample below are recognized by their hashes.
         compared = _walk(state, reader, phase)
         for number in numbers:
             _expect(state, phase, number, reader.get(state.dataset.key(number)))
@@ -51,9 +53,10 @@ def _finds(state: TrialState, reader: Reader, phase: str, numbers: list[int]) ->
 
 
 def _entries(state: TrialState, reader: Reader, phase: str) -> int:
-    """Compares the first million entries of each index that is stored beside the records: one entry for each record.
+    """Compares the first million entries of each index that is stored beside the records. Each record must have one
+    entry.
 
-    A lookup can't find an entry left over from a deleted record, because the record itself is gone.
+    A lookup can't find an entry left over from a deleted record, since the record itself is gone.
     """
     dataset, versions, compared = state.dataset, state.model.versions, 0
     present = min(int((versions != ABSENT).sum()), MAX_WALKED)
@@ -78,19 +81,19 @@ def _entries(state: TrialState, reader: Reader, phase: str) -> int:
 
 
 def _name(entry: Any) -> bytes:
-    """The name in an index entry; empty for a malformed entry."""
+    """Returns the name in an index entry; empty for a malformed entry."""
     parts: list[bytes] = entry.split(b"\0") if type(entry) is bytes else []
     return parts[1] if len(parts) > 1 else b""
 
 
 def _stubless(state: TrialState, number: int) -> Record:
-    """The fields that are indexed. A large stub takes long to generate and is not needed."""
+    """Returns the indexed fields of a record. A large stub takes long to generate and isn't indexed."""
     name, location = state.dataset.key(number)
     return {"name": name, "location": location, "stub": ""}
 
 
 def _walk(state: TrialState, reader: Reader, phase: str) -> int:
-    """Compares the first million records in key order: none lost, none wrong, none surplus."""
+    """Compares the first million records in key order: none may be lost, wrong or surplus."""
     order = state.dataset.order
     present = order[state.model.versions[order] != ABSENT][:MAX_WALKED].tolist()
     walked = 0
@@ -115,7 +118,7 @@ def _out_of_place(phase: str, rank: int, got: Any, expected: Any) -> Wrong:
 
 
 def _pages(reader: Reader) -> Iterator[list[Record]]:
-    """Every record in key order."""
+    """Yields every record in key order."""
     scan = reader.scanner(PAGE)
     start, overlap = ("", ""), 0
     while True:

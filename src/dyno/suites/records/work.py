@@ -1,8 +1,8 @@
-"""The operations of each phase, built slice by slice before the clock starts, and the checks of their answers.
+"""Operations of each phase, built slice by slice before the clock starts, and checks of their answers.
 
-Client c of n owns the records whose number is c modulo n. It writes only those, and reads any. So a client knows
-exactly what its own records hold, and that other clients' records are not older than what was acknowledged before the
-slice was built.
+Client c of n owns the records whose number is c modulo n. It writes only those, and reads any. So a client knows the
+exact contents of its own records. It also knows that other clients' records are not older than those that were
+acknowledged before the slice was built.
 """
 
 from __future__ import annotations
@@ -24,13 +24,15 @@ from dyno.suites.records import SCAN_LENGTH, Mix
 from dyno.suites.records.dataset import ABSENT, Dataset, Model, answer_hashes, draw, following
 from dyno.suites.records.port import INDEXES, Key, Record, Records
 
-# Records of a slice of writes. Reads get far fewer: answers wait in memory for their check, and push the engine's own
-# data out of the processor's caches (measured: a sixth of LMDB's throughput).
+# Number of records in a slice of writes. Slices of reads are far smaller, since answers wait in memory for their
+# check and evict the engine's data from the processor's caches (measured: a sixth of LMDB's throughput).
 SLICE = 50_000
 READ_SLICE, SCAN_SLICE, MIXED_SLICE = 250, 5, 250
 SEVERAL_CLIENTS_FACTOR = 8
-"""With several clients read slices are larger by this factor, because the clock runs on between their slices."""
-# A bulk phase of up to this many records is built whole, so that its clock never stops.
+"""Factor by which slices of reads are larger with several clients, because the clock doesn't stop between slices
+then.
+"""
+# Maximum number of records in a bulk phase that is built as a whole, so that its clock never stops.
 BULK_SLICE = 250_000
 
 Slices = Iterator[Operations | Bulk]
@@ -40,14 +42,14 @@ Calls = Callable[[Any], Sequence[Callable[[Any], Any]]]
 
 @dataclass
 class TrialState:
-    """Parameters, dataset and model of one trial, shared by all phases and clients."""
+    """Parameters, dataset and model of one trial, which all phases and clients share."""
 
     dataset: Dataset
     mix: Mix
     distribution: str
     txn: Value
     batch: int
-    """Keys that one operation of `rand-key` requests."""
+    """Number of keys that one operation of `rand-key` requests."""
     operations: int
     judged: bool
     """False for a null engine, whose answers are not checked."""
@@ -57,15 +59,16 @@ class TrialState:
         self.model = Model(len(self.dataset.names))
 
     def current(self, number: int) -> Record | None:
-        """Record `number` as the store must hold it now; None if it must be absent."""
+        """Returns record `number` as the store must hold it now; None if it must be absent."""
         version = int(self.model.versions[number])
         return None if version == ABSENT else self.dataset.record(number, version)
 
     def right(self, numbers: Sequence[int], answers: Sequence[Any]) -> NDArray[np.bool_]:
-        """Whether each answer is the record as the store must hold it now, up to the end of the shorter sequence.
+        """Returns whether each answer is the record as the store must hold it now, up to the end of the shorter
+        sequence.
 
-        An answer is compared whole the first time, and by its hash when it comes again: the less a check does between
-        slices, the less of the engine's memory it pushes out of the processor's caches.
+        An answer is compared as a whole the first time, and by its hash afterwards: the less a check does between
+        slices, the less of the engine's memory it evicts from the processor's caches.
         """
         at = np.array(numbers[: len(answers)], dtype=np.intp)
         hashes = answer_hashes(self.model.versions[at].astype(np.int64), answers[: len(at)])
@@ -78,7 +81,7 @@ class TrialState:
 
 
 class ClientWork:
-    """One client's share of one phase in one round. `PHASE_WORK` in `workload` names the method of each phase."""
+    """One client's share of one phase in one round. `PHASE_WORK` in `workload` names the method for each phase."""
 
     def __init__(
         self, state: TrialState, phase: str, port: Records, client: int, clients: int, round: int = 0
@@ -86,21 +89,23 @@ class ClientWork:
         self.state, self.port, self.client, self.clients = state, port, client, clients
         self.dataset, self.model, self.judged = state.dataset, state.model, state.judged
         self._phase = phase
-        """Only for seeds and messages."""
+        """Name of the phase, used only for seeds and messages."""
         self._known: NDArray[np.int32] | None = None
         self.repeated = round > 0
-        # Seeded by neither engine nor trial, so that all of them get the same inputs.
+        # The seed depends on neither engine nor trial, so that all of them get the same inputs.
         self._seed = [state.dataset.seed, 2, client, crc32(phase.encode()), round]
         self.rng = np.random.default_rng(self._seed)
 
     def known(self) -> NDArray[np.int32]:
-        """A snapshot of the model's versions, shared by the (possibly hundreds of) slices built before a check."""
+        """Returns a snapshot of the model's versions. All slices that are built before a check (possibly hundreds)
+        share it.
+        """
         if self._known is None:
             self._known = self.model.versions.copy()
         return self._known
 
     def forget_known(self) -> None:
-        """Drops the snapshot: a check is about to change the model."""
+        """Drops the snapshot, since a check is about to change the model."""
         self._known = None
 
     # -- which records ------------------------------------------------------------------------------------
@@ -109,21 +114,21 @@ class ClientWork:
         return self.share_of(self.dataset.records)
 
     def share_of(self, operations: int) -> int:
-        """How many of all operations are this client's."""
+        """Returns how many of all operations belong to this client."""
         return len(range(self.client, operations, self.clients)) if self.client < self.dataset.records else 0
 
     def _fraction(self, fraction: float) -> int:
-        """How many operations are this client's, of a fraction of the number of records."""
+        """Returns this client's number of operations, if there are as many as a fraction of all records."""
         return self.share_of(max(int(self.dataset.records * fraction), 1))
 
     def _shuffled(self, most: int | None = None) -> Shuffled:
-        """This client's records in random order; at most `most` of them."""
+        """Returns this client's records in random order, or at most `most` of them."""
         return Shuffled(range(self.client, self.dataset.records, self.clients), self._seed, most)
 
     def draw_own(self, distribution: str, draws: int) -> list[int]:
-        """Numbers of this client's records, by the key distribution.
+        """Draws numbers of this client's records by the key distribution.
 
-        A drawn record of another client is replaced by this client's in the same row of `clients` records, so that
+        A record of another client is replaced by this client's record in the same row of `clients` records, so that
         all clients' hot records are neighbours.
         """
         drawn = draw(distribution, self.dataset.records, draws, self.rng, self.dataset.seed)
@@ -142,7 +147,7 @@ class ClientWork:
             raise Wrong(f"{what}: got {shorten(got)}, expected a list of {count}")
 
     def check_all_current(self, numbers: Sequence[int], answers: Sequence[Any]) -> int:
-        """Calls `check_current` for each answer; skips operations that raised."""
+        """Calls `check_current` for each answer. Skips operations that raised."""
         if not self.judged:
             return 0
         right = self.state.right(numbers, answers)
@@ -166,9 +171,9 @@ class ClientWork:
         check: Callable[[Sequence[Any], Any], int],
         items: int = 1,
     ) -> Slices:
-        """Writes in transactions of `txn` records: one bulk call, or one operation per transaction.
+        """Yields writes in transactions of `txn` records: one bulk call, or one operation per transaction.
 
-        `check` gets the numbers of a transaction and its answer; `items` is what a record counts.
+        `check` gets the numbers of a transaction and its answer. `items`: number of items that a record counts as.
         """
         if self.state.txn == "all":
             feed = (build(numbers[at : at + BULK_SLICE]) for at in range(0, len(numbers), BULK_SLICE))
@@ -187,7 +192,7 @@ class ClientWork:
             )
 
     def insert(self, blind: bool, keys: int) -> Slices:
-        """Inserts every record once. `keys`: keys per record. If not blind, the old value is observed."""
+        """Yields inserts of every record. `keys`: number of keys per record. `blind`: don't read old records."""
 
         def build(batch: Sequence[int]) -> list[Record]:
             return [self.dataset.record(number) for number in batch]
@@ -209,7 +214,7 @@ class ClientWork:
 
         def check(batch: Sequence[Any], olds: Any) -> int:
             self.expect_count(olds, len(batch), "old values")
-            # A record that is replaced twice in a batch has, the second time, what the first replacement stored.
+            # If a batch replaces a record twice, the old record of the second time is the new one of the first.
             before = np.array([version - 1 for _, version in batch], dtype=np.int64)
             hashes = answer_hashes(before, olds).tolist()
             for (number, version), old, hashed in zip(batch, olds, hashes, strict=True):
@@ -246,9 +251,10 @@ class ClientWork:
         most: int = READ_SLICE,
         group: int = 1,
     ) -> Slices:
-        """Reads in read transactions of `txn` operations: all in one for 'all', each on its own for 1.
+        """Yields reads in read transactions of `txn` operations: all in one transaction, or each in its own for 1.
 
-        `bind` returns the calls of a reader. With `group` over 1, an operation reads that many numbers, as a list.
+        `bind` returns the functions of a reader to call. `group`: if over 1, an operation reads a list of that many
+        numbers.
         """
         most *= SEVERAL_CLIENTS_FACTOR if self.clients > 1 else 1
 
@@ -271,7 +277,7 @@ class ClientWork:
             yield from slices(min(int(self.state.txn), SLICE), bind, around=self.port.reading)
 
     def rand_key(self, fraction: float = 1.0) -> Slices:
-        """Reads a fraction of all records, each once, `batch` keys per operation."""
+        """Yields reads of a fraction of all records, each once, with `batch` keys per operation."""
         key, numbers, batch = self.dataset.key, self._shuffled(self._fraction(fraction)), self.state.batch
         if batch > 1:
             return self._reads(
@@ -291,7 +297,7 @@ class ClientWork:
         return self.check_all_current(numbers, answer)
 
     def rand_index(self) -> Slices:
-        """Looks up every record once, by its reversed name and its reversed location in turn."""
+        """Yields a lookup of every record, by reversed name and by reversed location in turn."""
 
         def bind(reader: Any) -> Sequence[Callable[[Any], Any]]:
             return [reader.finder(index) for index in INDEXES]
@@ -303,7 +309,7 @@ class ClientWork:
         return self._reads(self._shuffled(), bind, argument, self.check_all_current)
 
     def scan(self, fraction: float) -> Slices:
-        """Scans from random records on; as many scans as a fraction of all records."""
+        """Yields scans from random records on. `fraction`: number of scans, as a fraction of all records."""
         count, key = self._fraction(fraction), self.dataset.key
         return self._reads(
             self.rng.integers(0, self.dataset.records, count).tolist(),
@@ -314,7 +320,7 @@ class ClientWork:
         )
 
     def check_scan(self, number: int, answer: Any) -> int:
-        """Checks that a scan from record `number` on is complete, in order and has nothing else."""
+        """Checks that a scan from record `number` on is complete, in order, and has no other records."""
         if not self.judged:
             return 0
         expected = following(self.model.versions, self.dataset, number, SCAN_LENGTH)
@@ -325,7 +331,7 @@ class ClientWork:
 
 
 class NextVersion:
-    """Counts the version that each further replacement of a record creates, while slices are built."""
+    """Counts the versions that further replacements of records create, while slices are built."""
 
     def __init__(self, model: Model) -> None:
         self._model = model
@@ -348,7 +354,7 @@ def _check_bulk(numbers: Numbers, check: Callable[[Sequence[Any], Any], int], an
 
 
 def _check_each(inputs: Sequence[Any], check: Callable[[Any, Any], int]) -> Callable[[Sequence[Any]], int]:
-    """A check of a slice that calls `check` for each input and answer; skips operations that raised."""
+    """Returns a check of a slice that calls `check` for each input and answer. It skips operations that raised."""
 
     def check_all(answers: Sequence[Any]) -> int:
         pairs = zip(inputs, answers, strict=False)

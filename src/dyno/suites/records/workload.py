@@ -1,4 +1,4 @@
-"""One trial of the records suite: its stores, the preparation of each phase, and the work that it does."""
+"""Trial of the suite `records`: its stores, the preparation of each phase, and the work of each phase."""
 
 from __future__ import annotations
 
@@ -31,17 +31,19 @@ LOAD_BATCH = 50_000
 
 @dataclass(frozen=True)
 class PhaseWork:
-    """What one phase does. Nothing else may depend on a phase's name."""
+    """Work of one phase. Only this depends on a phase's name."""
 
     build: Callable[[ClientWork], Slices]
     """Returns a client's operations, in the order of execution."""
     empty: bool = False
-    """Whether the phase starts with an empty store of its own rather than with every record."""
+    """Whether the phase starts with its own empty store rather than with every record."""
     indexed: bool = True
     once: bool = False
-    """Whether further rounds have nothing to do: a record is inserted, and deleted, only once."""
+    """Whether further rounds do nothing, since a record is inserted or deleted only once."""
     items_per_stored: int | None = None
-    """Items that the phase counts for each stored record; None if it stores none, or an unknown number."""
+    """Number of items that the phase counts for each stored record; None if it stores no records or an unknown
+    number.
+    """
 
 
 def _insert(name: str, blind: bool, indexed: bool) -> PhaseWork:
@@ -69,7 +71,7 @@ PHASE_WORK: Mapping[str, PhaseWork] = MappingProxyType(
 
 
 def open_port(job: Job, engine: Engine, indexed: bool) -> Records:
-    """The engine's `records` port, or the record layer over its `ordered-kv` port."""
+    """Returns the engine's `records` port, or the record layer over its `ordered-kv` port."""
     if PORT in job.spec.ports:
         port: Records = job.port(engine, indexed)
         return port
@@ -77,7 +79,7 @@ def open_port(job: Job, engine: Engine, indexed: bool) -> Records:
 
 
 class NativeReader:
-    """A reader whose operations are native calls. A scan is not: some servers need two requests for it."""
+    """Reader whose operations are native calls, except scans, for which some servers need two requests."""
 
     def __init__(self, reader: Any, exchange: Exchange) -> None:
         self._reader, self._exchange = reader, exchange
@@ -89,7 +91,7 @@ class NativeReader:
 
 
 class NativeRecords:
-    """A server's port `records` whose operations on one record are native calls."""
+    """Port `records` of a server, with native calls for operations on a single record."""
 
     def __init__(self, port: Any) -> None:
         self._port, self.exchange = port, port.exchange
@@ -111,7 +113,7 @@ class RecordsWorkload(OnStore):
         records, count = int(params["records"]), params["operations"]
         operations = records if count == "all" else int(count)
         mix, distribution = mix_of(str(params["mix"])), str(params["distribution"])
-        # Names for the records that a mix inserts; each client's share is rounded up.
+        # Extra names for records that a mix inserts. Each client's share is rounded up.
         spare = operations + job.clients if mix.write == "insert" else 0
         self._state = TrialState(
             dataset=Dataset(records, spare, int(params["value_size"]), job.seed),
@@ -164,7 +166,7 @@ class RecordsWorkload(OnStore):
         self._model.clear()
 
     def _load_missing(self) -> None:
-        """Inserts the records that an earlier phase has deleted, or not inserted within its budget."""
+        """Inserts the records that an earlier phase deleted, or did not insert within its budget."""
         missing = np.flatnonzero(self._model.versions[: self._dataset.records] == ABSENT)
         self._written |= len(missing) > 0
         with self.connect() as port:
@@ -180,7 +182,9 @@ class RecordsWorkload(OnStore):
         return phase_work.build(ClientWork(self._state, phase.name, port, client, clients, round))
 
     def payload_bytes(self, phase: Phase, items: int) -> int | None:
-        """The characters of the records' strings, which are ASCII; None for a mix, which writes an unknown number."""
+        """Returns the number of characters in the records' strings, which are ASCII; None for a mix, since it writes
+        an unknown number of records.
+        """
         per_record = PHASE_WORK[phase.name].items_per_stored
         return None if per_record is None else round(items // per_record * self._dataset.mean_record_bytes)
 
@@ -192,7 +196,9 @@ class RecordsWorkload(OnStore):
 
 
 class RecordsHistory:
-    """See `dyno.contracts.suite.History`. A slot is a record, its value the stub."""
+    """History of transactions for crash tests, see `dyno.contracts.suite.History`. A slot is a record; its value is
+    the stub.
+    """
 
     def __init__(self, job: Job) -> None:
         single = any(gap.check == "atomicity" for gap in job.spec.gaps)

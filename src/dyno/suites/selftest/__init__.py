@@ -1,6 +1,6 @@
-"""Self-test: operations that cost what they are told to, for `dyno selftest` and for trying the harness out.
+"""Self-test: operations with a configurable cost, for `dyno selftest` and for trying out Dyno itself.
 
-Nothing is stored. Every operation gets a number and answers it, so that each answer can be checked.
+Nothing is stored. Every operation gets a number and returns it, so that each answer can be checked.
 """
 
 from __future__ import annotations

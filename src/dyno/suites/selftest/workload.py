@@ -1,4 +1,4 @@
-"""The suite selftest: the port `synthetic`, its conformance checks, and one trial."""
+"""The suite `selftest`: the port `synthetic`, its conformance checks, and a trial."""
 
 from __future__ import annotations
 
@@ -17,10 +17,12 @@ SLICE = 1_000
 
 
 class Synthetic(Protocol):
-    """Engines implement it as a class called with `(engine, work)`: units of work in each operation."""
+    """The protocol. Engines implement it as a class called with `(engine, work)`. `work`: units of work in each
+    operation.
+    """
 
     def operation(self) -> Callable[[int], int]:
-        """Returns a callable that does the work and returns its argument."""
+        """Returns a function that does the work and returns its argument."""
 
     def close(self) -> None: ...
 
@@ -30,7 +32,7 @@ Check = Callable[[Opened, Tier | None], None]
 
 
 def answers(opened: Opened, tier: Tier | None) -> None:
-    """Every number comes back."""
+    """Every operation returns the number that it got."""
     with opened("answers") as port:
         operation = port.operation()
         for number in (0, 1, -1, 10**12, 1):
@@ -41,13 +43,13 @@ CHECKS: dict[str, Check] = {"answers": answers}
 
 
 class SelftestWorkload(OnStore):
-    """See `dyno.contracts.suite.Workload`."""
+    """Trial of the suite, see `dyno.contracts.suite.Workload`."""
 
     checks = CHECKS
 
     def conformance(self) -> None:
         super().conformance()
-        # A server that the check started must not be measured.
+        # Stop a server that the check started, which must not be measured.
         self.release()
 
     def port_arguments(self) -> tuple[Any, ...]:

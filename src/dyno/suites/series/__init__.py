@@ -1,7 +1,7 @@
 """Series: how many samples per second does an archive of process variables take in, how fast does it return one
-variable or all, and how does that change as it grows?
+variable or all, and how does that change as the archive grows?
 
-After Mauro Giacchini and Robert Petkus, Performance tests of Hypertable, 2009.
+Based on Mauro Giacchini and Robert Petkus, Performance tests of Hypertable, 2009.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dyno.contracts.suite import Proof, Suite
 from dyno.suites.series.ioc import PERIODS
 
 VARIABLES, SAMPLES = 1_111, 1_600
-"""1,777,600 samples in half an hour, as published."""
+"""Published numbers: 1,777,600 samples in half an hour."""
 MILLION = 1_000_000
 
 PB = ".pb"
@@ -24,7 +24,9 @@ PB = ".pb"
 
 
 def archive(text: str) -> Value:
-    """Parses the path of a PB file, or of a directory with some in or below it; empty for none. Raises ValueError."""
+    """Parses the path of a PB file or of a directory that contains some. An empty text means none.
+    Raises ValueError.
+    """
     path = Path(text)
     if text and not (path.is_file() or (path.is_dir() and any(path.rglob(f"*{PB}")))):
         raise ValueError(f"expected a file of an Archiver Appliance, or a directory with files *{PB} in or below it")
@@ -39,7 +41,7 @@ _READS = ("extract-one", "extract-window", "extract-all", "latest", "downsample"
 _HOT = tuple(f"{name}-hot" for name in _READS)
 _WINDOWS = ("extract-window-cold", "extract-window-hot")
 _STORED = ("insert", *_HOT, *(f"{name}-cold" for name in _READS), "visible")
-"""The phases on the dataset; `live` has a store and variables of its own."""
+"""Phases that use the dataset. `live` has its own store and variables."""
 
 _stored = partial(Setting, phases=_STORED)
 _live = partial(Setting, phases=("live",))
@@ -75,7 +77,7 @@ PARAMS = (
 PRESETS = {
     "quick": Preset({"variables": 50, "per_half_hour": 200, "batch": 500}, samples=3, budget=5, timeout=120),
     "standard": Preset({"half_hours": 1}, samples=5, budget=300, timeout=3_600),
-    # A day.
+    # Half-hours of a day.
     "full": Preset({"half_hours": 48}, samples=3, budget=7_200, timeout=36_000),
 }
 
@@ -86,7 +88,7 @@ _MEANS = "times, minima and maxima exactly, means to 1e-12 of the largest value"
 
 
 def _whole(name: str, title: str, temperature: str) -> Phase:
-    """A phase that reads everything in one call."""
+    """Declares a phase that reads everything in one call."""
     return Phase(name, title, "sample", False, temperature, _DIGEST, one_call="always")
 
 

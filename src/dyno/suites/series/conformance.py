@@ -1,8 +1,7 @@
-"""The conformance suite of the port `series`: an archive is compared with a dict of samples.
+"""Conformance checks of the port `series`, which compare an archive with a dict of samples. They depend on no engine.
 
-A check gets `opened`, which opens a new or an earlier archive by its name and the names of its variables, and the
-tier. The tests run all checks on every engine; a worker runs those in `BRIEF` before it measures. Nothing here may
-depend on an engine.
+A check gets `opened`, which opens a new or existing archive by its name and the names of its variables, and the tier.
+The tests run all checks on every engine. A worker runs those in `BRIEF` before it measures.
 """
 
 from __future__ import annotations
@@ -26,13 +25,13 @@ MINUTE = 60 * SECOND
 
 
 class ReferenceArchive:
-    """What an archive must hold."""
+    """Expected contents of an archive."""
 
     def __init__(self, names: Sequence[str] = NAMES) -> None:
         self.names, self.rows = names, dict[tuple[int, int], SampleRow]()
 
     def insert(self, port: Series, *rows: SampleRow) -> None:
-        """Inserts one batch, here and in the archive."""
+        """Inserts one batch into the archive, and adds it to the expected contents."""
         port.insert(batch(columns_of(rows)))
         self.rows |= {(row[0], row[1]): row for row in rows}
 
@@ -41,7 +40,7 @@ class ReferenceArchive:
         return samples(columns_of(rows)[1:])
 
     def check(self, port: Series) -> None:
-        """Compares all samples, by each method that reads."""
+        """Compares all samples by each method that reads."""
         port.settle()
         for pv, name in enumerate(self.names):
             right = self.one(pv)
@@ -60,7 +59,7 @@ class ReferenceArchive:
 
 
 def rows_of(pvs: Sequence[int], seconds: Sequence[float], value: float = 1.0) -> list[SampleRow]:
-    """A sample of each variable at each time, all different."""
+    """Returns a sample of each variable at each time, all different."""
     return [
         (pv, START + round(second * SECOND) + 137 * (pv + 1), value + pv / 10 + second, int(second) % 21, pv % 4)
         for second in seconds
@@ -213,4 +212,4 @@ _ALL: tuple[Any, ...] = (
 )
 CHECKS: dict[str, Check] = {check.__name__: check for check in _ALL}
 BRIEF: dict[str, Check] = {name: CHECKS[name] for name in ("late", "duplicates", "windows", "persistence")}
-"""Checks that take next to no time. They also import everything that a phase needs before its clock starts."""
+"""Checks that take very little time. They also import all modules that a phase needs before its clock starts."""

@@ -1,5 +1,8 @@
-"""The samples of a trial, by batch in the order of arrival and by variable, and the model of what the archive must
-hold. `facility` generates samples; `pb_files` reads them from an archive."""
+"""Samples of a trial, as batches in the order of arrival and by variable, and the model of the archive's expected
+contents.
+
+`facility` generates samples. `pb_files` reads them from an archive.
+"""
 
 from __future__ import annotations
 
@@ -16,19 +19,19 @@ from dyno.suites.series.port import DTYPES, FIELDS, SampleBatch, Samples
 from dyno.suites.series.samples import Digest
 
 CORRECTION = 1.0
-"""Added to a value that arrives a second time as a correction."""
+"""Number that a correction adds to the value of a sample."""
 MAX_LATE = 20
-"""Batches, at most, by which a sample is late, or after which it arrives again."""
+"""Maximum number of batches by which a sample is late, or after which it arrives again."""
 
 
 class Arrival(NamedTuple):
-    """A batch as it arrives."""
+    """A batch of samples that arrive together."""
 
     batch: SampleBatch
     new: int
-    """How many of its samples are new. Only these are counted."""
+    """Number of new samples in the batch. Only these are counted."""
     replaced: SampleBatch | None
-    """The stored samples that its other samples replace."""
+    """The stored samples that the batch's other samples replace."""
 
 
 class Dataset(Protocol):
@@ -36,38 +39,38 @@ class Dataset(Protocol):
 
     names: list[str]
     total: int
-    """Number of samples, each counted once."""
+    """Number of samples, not counting repetitions."""
     start: int
     end: int
-    """All times are in [start, end); both are whole minutes."""
+    """All times are in [start, end). Both are whole minutes."""
 
     def arrivals(self) -> Iterator[Arrival]:
-        """All batches."""
+        """Yields all batches in the order of arrival."""
 
     def further(self, batches: int) -> Iterator[Arrival]:
-        """Batches to arrive after all others. The last sample of each is new."""
+        """Yields batches to insert after all others. The last sample of each is new."""
 
     def one(self, pv: int) -> Samples:
-        """All samples of a variable, as they must be once everything has arrived."""
+        """Returns the expected samples of a variable after all batches have arrived."""
 
 
 @dataclass(frozen=True)
 class ArrivalPattern:
-    """How samples arrive."""
+    """Pattern in which samples arrive."""
 
     batch: int
-    """Approximate samples per batch. A batch has whole ticks of all variables."""
+    """Approximate number of samples per batch. A batch has whole ticks of all variables."""
     late: int
-    """Late samples per million."""
+    """Number of late samples per million."""
     resent: int
-    """Samples per million that arrive twice."""
+    """Number of samples per million that arrive twice unchanged."""
     corrected: int
-    """Samples per million that arrive twice, the second time with another value."""
+    """Number of samples per million that arrive again with another value."""
 
 
 @dataclass
 class Model:
-    """What the archive must hold by now."""
+    """Expected contents of the archive after the batches so far."""
 
     dataset: Dataset
     judged: bool = True
@@ -99,19 +102,19 @@ class Model:
         order = np.lexsort((batch.ts, batch.pv))
         pv = batch.pv[order]
         last = order[np.append(pv[1:] != pv[:-1], True)]
-        # A sample of the same time replaces the former.
+        # A sample with the same time as the previous one replaces it.
         last = last[batch.ts[last] >= latest["ts"][batch.pv[last]]]
         for name in FIELDS[1:]:
             latest[name][batch.pv[last]] = getattr(batch, name)[last]
 
     def latest(self) -> SampleBatch:
-        """The sample with the greatest time of each variable that has samples."""
+        """Returns the sample with the greatest time of each variable that has samples."""
         pv = np.flatnonzero(self._latest["ts"] >= 0).astype("i4")
         return SampleBatch(pv, *(self._latest[name][pv] for name in FIELDS[1:]))
 
 
 class SyntheticDataset:
-    """Half-hours of a simulated facility. See `Dataset`."""
+    """Half-hours of a simulated facility, see `Dataset`."""
 
     def __init__(self, facility: Facility, half_hours: int, pattern: ArrivalPattern) -> None:
         self._facility, self._pattern = facility, pattern
@@ -123,7 +126,9 @@ class SyntheticDataset:
         self._step = max(round(pattern.batch / self._variables), 1)
 
     def arrivals(self) -> Iterator[Arrival]:
-        """Tick by tick, all variables in each. Late and resent samples come before those that are on time."""
+        """Yields batches tick by tick, with all variables in each. Late and resent samples come
+        before those on time.
+        """
         waiting: dict[int, list[_Selection]] = defaultdict(list)
         starts = range(0, self._ticks, self._step)
         for number, start in enumerate(starts):
@@ -131,14 +136,14 @@ class SyntheticDataset:
             for after, selection in (*late.items(), *again.items()):
                 waiting[number + after].append(selection)
             yield self._arrival([*waiting.pop(number, ()), fresh])
-        # Then the rest at once: first late samples, then resent ones, some of which may be the same samples.
+        # Yield the rest at the end, late samples first: some of the resent samples may be repetitions of these.
         rest = [selection for number in sorted(waiting) for selection in waiting[number]]
         for resent in (False, True):
             if parts := [selection for selection in rest if selection.again is resent]:
                 yield self._arrival(parts)
 
     def further(self, batches: int) -> Iterator[Arrival]:
-        """All on time."""
+        """Yields batches whose samples are all on time."""
         for number in range(batches):
             start = self._ticks + number * self._step
             yield self._arrival([_Selection(*self._of(range(start, start + self._step)))])
@@ -155,12 +160,14 @@ class SyntheticDataset:
         return pv, np.repeat(np.arange(ticks.start, ticks.stop, dtype=np.int64), self._variables)
 
     def _sent(self, ticks: range) -> tuple[_Selection, dict[int, _Selection], dict[int, _Selection]]:
-        """Samples of these ticks that are on time; those that are late, and those that come again, by how many
-        batches later."""
+        """Returns three selections of these ticks' samples: those on time, late ones, and those that arrive again.
+
+        The last two are dicts by the number of batches after which the samples arrive.
+        """
         pv, tick = self._of(ticks)
         late = self._facility.late(pv, tick, MAX_LATE, self._pattern.late)
         again = self._again(pv, tick)
-        # A late sample comes again only after it has arrived.
+        # A late sample arrives again only after its first arrival.
         again = np.where(again > 0, again + late, 0)
         by_late = {
             int(after): _Selection(pv[late == after], tick[late == after]) for after in np.unique(late[late > 0])
@@ -173,7 +180,7 @@ class SyntheticDataset:
 
     def _again(self, pv: NDArray[np.int64], tick: NDArray[np.int64]) -> NDArray[np.int64]:
         resent = self._facility.resent(pv, tick, MAX_LATE, self._pattern.resent)
-        # A correction comes a batch after the last resent sample.
+        # Corrections arrive one batch later than the last resent sample.
         return np.where(self._corrected(pv, tick), MAX_LATE + 1, resent)
 
     def _corrected(self, pv: NDArray[np.int64], tick: NDArray[np.int64]) -> NDArray[np.bool_]:

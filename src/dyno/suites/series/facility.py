@@ -1,8 +1,8 @@
-"""Simulated process variables. A sample depends only on the seed, its variable and its number, so that any of them
-can be computed without the others.
+"""Simulated process variables. A sample depends only on the seed, its variable and its number, so that each can be
+computed without the others.
 
 There are four groups of 1, 10, 100 and 1,000 variables, as in the published test. A variable has slow drifts, steps,
-noise and the resolution of its converter; alarms when its value leaves its limits; disconnected intervals; and gaps
+noise and the resolution of its converter, alarms when its value leaves its limits, disconnected intervals, and gaps
 without samples.
 """
 
@@ -21,19 +21,19 @@ GROUPS = (1, 10, 100, 1_000)
 SECOND = 1_000_000_000
 HALF_HOUR = 1_800 * SECOND
 START = 1_256_601_600 * SECOND
-"""The day of the published test, 2009-10-27, 00:00 UTC."""
+"""Start of the samples: the day of the published test, 2009-10-27, 00:00 UTC."""
 
 # Alarm status and severity, as in alarm.h of EPICS.
 NO_ALARM, HIHI, HIGH, LOLO, LOW, COMM = 0, 3, 4, 5, 6, 9
 MINOR, MAJOR, INVALID = 1, 2, 3
 
 _GAP_SHARE = 4
-"""One in this many half-hours of a variable has a gap."""
+"""One in so many half-hours of a variable has a gap."""
 _GAP_S = (20, 200)
 _LOST_SHARE, _LOST_SAMPLES = 400, 64
 """One in 400 runs of 64 samples is disconnected."""
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-# Purposes of random numbers, which are independent of each other.
+# Purposes of random numbers. Numbers for different purposes are independent of each other.
 _VALUE, _TIME, _GAP, _STEP, _LOST, _TRAITS, _RESENT, _CORRECTED, _LATE = range(1, 10)
 
 
@@ -47,7 +47,7 @@ class Facility:
         self._traits = _Traits.of(self._random(np.arange(variables), np.zeros(variables, np.int64), _TRAITS))
 
     def samples(self, pv: Longs, tick: Longs) -> SampleBatch:
-        """The samples of these variables and ticks. Each variable has ticks from 0 up."""
+        """Returns the samples of these variables and ticks. Ticks of a variable count from 0."""
         traits = self._traits
         noise = _noise(self._random(pv, tick, _VALUE))
         step = (self._random(pv, tick // traits.step_ticks[pv], _STEP) % np.uint64(5)).astype(np.int64) - 2
@@ -67,7 +67,9 @@ class Facility:
         return stat, sevr
 
     def times(self, pv: Longs, tick: Longs) -> Longs:
-        """Each sample has a random time within its period; after a gap in the half-hour, all times are later."""
+        """Returns the times of samples in ns. Each time is random within the sample's period, and later after a gap
+        in the half-hour.
+        """
         half, number = np.divmod(tick, self.per_half_hour)
         drawn = self._random(pv, half, _GAP)
         least, most = _GAP_S
@@ -82,15 +84,15 @@ class Facility:
     # -- arrival ------------------------------------------------------------------------------------------------
 
     def late(self, pv: Longs, tick: Longs, most: int, of_million: int) -> Longs:
-        """By how many batches each sample is late: 0, or from 1 to `most`."""
+        """Returns the number of batches by which each sample is late: 0, or from 1 to `most`."""
         return self._delays(pv, tick, _LATE, most, of_million)
 
     def resent(self, pv: Longs, tick: Longs, most: int, of_million: int) -> Longs:
-        """After how many batches each sample arrives again: 0 for never."""
+        """Returns the number of batches after which each sample arrives again: 0 for never."""
         return self._delays(pv, tick, _RESENT, most, of_million)
 
     def corrected(self, pv: Longs, tick: Longs, of_million: int) -> NDArray[np.bool_]:
-        """Which samples have another value when they arrive again."""
+        """Returns whether each sample has another value when it arrives again."""
         return self._random(pv, tick, _CORRECTED) % np.uint64(1_000_000) < np.uint64(of_million)
 
     def _delays(self, pv: Longs, tick: Longs, purpose: int, most: int, of_million: int) -> Longs:
@@ -99,13 +101,13 @@ class Facility:
         return np.where(delayed, 1 + (drawn >> np.uint64(32)).astype(np.int64) % most, 0)
 
     def _random(self, pv: Longs, number: Longs, purpose: int) -> Bits:
-        """64 random bits per sample."""
+        """Returns 64 random bits for each sample."""
         mixed = _mixed(pv.astype(np.uint64) + (self._seed << np.uint64(24)) + np.uint64(purpose << 56))
         return _mixed(mixed + number.astype(np.uint64) * _GOLDEN)
 
 
 class _Traits(NamedTuple):
-    """How each variable behaves. Values are computed around 0 with a magnitude of 1, and scaled at the end."""
+    """Behaviour of each variable. Values are computed around 0 with a magnitude of 1, and scaled at the end."""
 
     drifts: NDArray[np.float64]
     steps: NDArray[np.float64]
@@ -125,10 +127,11 @@ class _Traits(NamedTuple):
             return ((drawn >> np.uint64(shift)) & np.uint64(255)).astype(np.float64) / 255
 
         kind = (drawn % np.uint64(4)).astype(np.int64)
-        # Four kinds: a read-back that drifts, a set-point that steps, a noisy monitor, a calculated variable.
+        # Four kinds of variables: a read-back that drifts, a set-point that steps, a noisy monitor, and a calculated
+        # variable.
         of_kind = (1, 0, 0.4, 0.8), (0, 0.3, 0, 0.2), (0.01, 0, 0.5, 0.1)
         drifts, steps, noisy = (np.array(factors)[kind] for factors in of_kind)
-        # Converters have 16 bits; calculated variables have almost all digits of a double.
+        # Converters have 16 bits. Calculated variables have almost all digits of a double.
         counts = np.where(kind == 3, 2.0**40, 2.0**15)
         scale = 10.0 ** np.rint(fraction(8) * 6 - 2)
         return cls(
@@ -147,7 +150,7 @@ class _Traits(NamedTuple):
 
 
 def _name(number: int) -> str:
-    """A name by an EPICS naming convention: group, cell, kind of device, number, signal."""
+    """Returns a name by an EPICS naming convention: group, cell, kind of device, number, signal."""
     group, first = 0, 0
     while group < len(GROUPS) - 1 and number >= first + GROUPS[group]:
         first += GROUPS[group]
@@ -156,14 +159,14 @@ def _name(number: int) -> str:
 
 
 def _noise(drawn: Bits) -> NDArray[np.float64]:
-    """The sum of two uniform numbers: between -1 and 1, and mostly near 0."""
+    """Returns the sum of two uniform numbers, scaled to -1 to 1, which is mostly near 0."""
     low, high = drawn & np.uint64(0xFFFFFFFF), drawn >> np.uint64(32)
     noise: NDArray[np.float64] = (low + high).astype(np.float64) / 2.0**32 - 1
     return noise
 
 
 def _mixed(values: Bits) -> Bits:
-    """The finalizer of SplitMix64 (Steele, Lea and Flood, 2014)."""
+    """Mixes bits by the finalizer of SplitMix64 (Steele, Lea and Flood, 2014)."""
     values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return values ^ (values >> np.uint64(31))

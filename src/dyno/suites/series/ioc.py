@@ -1,7 +1,8 @@
-"""A soft IOC: a process that serves process variables. Each variable counts its changes, with the time of each.
+"""A soft IOC: a process that serves process variables. Each variable counts its own changes, and has the time of the
+latest.
 
-Run as a script with two arguments, DATABASE and READY, and its addresses in the environment. It creates the file
-READY once it serves. EPICS Base, "EPICS Process Database Concepts"; Diamond Light Source, softioc.
+It is run as a script with two arguments, DATABASE and READY, and its addresses in the environment. It creates the
+file READY when it begins to serve. See EPICS Base, "EPICS Process Database Concepts"; Diamond Light Source, softioc.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import threading
 from pathlib import Path
 
 PERIODS = {1: "1 second", 2: ".5 second", 5: ".2 second", 10: ".1 second"}
-"""The scan periods that every IOC has, by changes per second."""
+"""Scan periods that every IOC supports, by changes per second."""
 _RECORD = """record(calc, "{name}") {{
  field(SCAN, "{scan}") field(INPA, "{name}.VAL NPP NMS") field(CALC, "A+1") field(MDEL, "-1") field(ADEL, "-1")
 }}
@@ -23,7 +24,9 @@ def names(count: int) -> list[str]:
 
 
 def database(names: list[str], hz: int) -> str:
-    """Records that count up `hz` times a second. By the next number a client notices that it missed one."""
+    """Returns records that count up `hz` times a second, so that a client notices a missed change
+    by the next number.
+    """
     return "".join(_RECORD.format(name=name, scan=PERIODS[hz]) for name in names)
 
 

@@ -1,5 +1,6 @@
-"""The port `series` on an ordered key-value store: an entry for each sample, by variable and time, and an entry for
-each variable's name."""
+"""The port `series` on an ordered key-value store, with an entry for each sample, by variable and time, and an entry
+for each variable's name.
+"""
 
 from __future__ import annotations
 
@@ -13,19 +14,19 @@ from dyno.suites.series import samples
 from dyno.suites.series.port import Array, Buckets, SampleBatch, Samples, Series
 
 KEY = Struct(">IQ")
-"""Big-endian, so that keys have the order of variables and times."""
+"""Key of a sample, big-endian, so that keys have the order of variables and times."""
 NAME = b"\xff\xff\xff\xff"
-"""Prefix of a name's key, after all variables. The value is the variable's id."""
+"""Prefix of the key of a name, which sorts after all variables. The value is the variable's id."""
 NUMBER = Struct(">I")
 MAX_TIME = (1 << 64) - 1
 PIECE = 65_536
-"""Entries that are decoded together when all samples are read."""
+"""Number of entries that are decoded together when all samples are read."""
 
 Entry = tuple[bytes, bytes]
 
 
 class KeyedSeries(Series):
-    """Engines subclass it with `put`, `get`, `scan` and `last`."""
+    """Base class for engines, which implement `put`, `get`, `scan` and `last`."""
 
     def __init__(self, names: Sequence[str]) -> None:
         with self.scan(NAME) as entries:
@@ -44,11 +45,11 @@ class KeyedSeries(Series):
         raise NotImplementedError
 
     def scan(self, first: bytes, end: bytes | None = None) -> AbstractContextManager[Iterator[Entry]]:
-        """Entries from `first` on, in order, up to but not including `end`."""
+        """Yields the entries from `first` on, in order, up to but not including `end`."""
         raise NotImplementedError
 
     def last(self, numbers: range) -> Iterable[Entry | None]:
-        """The last sample of each variable, by its number in the store."""
+        """Yields the last sample of each variable. `numbers`: ids of the variables in the store."""
         raise NotImplementedError
 
     def insert(self, batch: SampleBatch) -> None:
@@ -99,7 +100,7 @@ def _row_bytes(rows: Any) -> Iterable[bytes]:
 
 
 def _columns(entries: Iterable[Entry]) -> list[Array]:
-    """The columns of samples, in the order of a batch's fields."""
+    """Returns the columns of samples, in the order of a batch's fields."""
     import numpy as np
 
     key_dtype, value_dtype = _dtypes()

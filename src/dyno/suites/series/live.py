@@ -1,7 +1,7 @@
-"""Archives a running control system: a soft IOC, a client that subscribes to all its variables, and the port, which
-inserts what has arrived since the batch before.
+"""Archives a running control system, which consists of a soft IOC and a client that subscribes to all its variables.
 
-A value is the number of its change, so that a lost event is noticed. The client library is p4p, over pvAccess.
+Each batch has the events that arrived since the previous batch. A value is the number of its change, so that lost
+events are noticed. The client library is p4p, over pvAccess.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from dyno.suites.series.samples import Digest, SampleRow
 MODULES = ("softioc", "p4p")
 CONNECT_S, DRAIN_S, POLL_S = 60, 30, 0.002
 QUEUE = 64
-"""Changes of a variable that the server queues for the client, at most."""
+"""Maximum number of changes of a variable that the server queues for the client."""
 BEHIND_NS = SECOND
-"""An archive that acknowledges its last event later than this after the end has fallen behind."""
+"""An archive has fallen behind if it acknowledges its last event more than this after the end."""
 _FIELDS = "field(value,alarm,timeStamp)record[queueSize={}]"
 
 
 def missing() -> str | None:
-    """Missing libraries and the command that installs them; None if all are installed."""
+    """Returns the missing libraries with the command that installs them; None if all are installed."""
     lacking = [name for name in MODULES if find_spec(name) is None]
     return f"needs {', '.join(lacking)}: {installation.extra('epics')}" if lacking else None
 
@@ -55,7 +55,7 @@ class LiveLoad(NamedTuple):
 
 @contextmanager
 def _serving(home: Path, load: LiveLoad) -> Iterator[dict[str, str]]:
-    """Runs the IOC on free local ports. Yields the client's configuration."""
+    """Runs the IOC on free local ports in the block. Yields the client's configuration."""
     home.mkdir(parents=True, exist_ok=True)
     _, (ca, repeater, tcp, udp) = loopback.cluster(home, 1, ports=4)
     host = loopback.HOST
@@ -84,7 +84,7 @@ def _serving(home: Path, load: LiveLoad) -> Iterator[dict[str, str]]:
 
 
 class EventReceiver:
-    """Receives events in a thread, those of each variable in their order."""
+    """Receives events in a thread. The events of a variable remain in order."""
 
     def __init__(self, context: Any, variables: Sequence[str]) -> None:
         self._rows, self._seen = list[SampleRow](), set[int]()
@@ -112,11 +112,12 @@ class EventReceiver:
             self._error = error
 
     def _receive_waiting(self) -> None:
-        # Events may arrive faster than they are received: without the flag, closing would wait for ever.
+        # Check the flag here: events may arrive faster than they are received, and closing would then wait without
+        # end.
         while self._waiting and not self._over:
             number = self._waiting.popleft()
             if (subscription := self._subscriptions.get(number)) is None:
-                # Notified before the library has returned the subscription.
+                # The library sent the notification before it returned the subscription.
                 self._waiting.append(number)
                 break
             self._receive(number, subscription)
@@ -131,11 +132,11 @@ class EventReceiver:
             self._rows.append((number, at, event["value"], alarm["status"], alarm["severity"]))
 
     def connected(self) -> int:
-        """How many variables have sent an event."""
+        """Returns the number of variables that have sent an event."""
         return len(self._seen)
 
     def take(self) -> list[SampleRow]:
-        """The events received since the last call."""
+        """Returns the events received since the last call. Raises the error of the receiving thread, if any."""
         if self._error is not None:
             raise self._error
         count = len(self._rows)
@@ -159,9 +160,9 @@ class LiveRun:
         self.digest = Digest()
         self._batches = list[SampleBatch]()
         self._acknowledged = list[int]()
-        """When each batch was acknowledged."""
+        """Time at which each batch was acknowledged."""
         self._before, self._after = dict[int, float](), dict[int, float]()
-        """The last number of each variable before the measured time, and the first after it."""
+        """Last number of each variable before the measured time, and first number after it."""
 
     def run(self, port: Series, limit_ns: int) -> Report:
         from p4p.client.raw import Context
@@ -179,7 +180,7 @@ class LiveRun:
         return self._report(begin, end, late_ns, used)
 
     def _await(self, received: EventReceiver) -> None:
-        """Waits for an event of every variable. Events until then are not archived."""
+        """Waits for an event of every variable. Earlier events are not archived."""
         deadline = time_ns() + CONNECT_S * SECOND
         while received.connected() < self._load.variables:
             if time_ns() > deadline:
@@ -188,8 +189,10 @@ class LiveRun:
         self._before = {row[0]: row[2] for row in received.take()}
 
     def _archive(self, port: Series, received: EventReceiver, begin: int, end: int) -> int:
-        """Inserts batches until each variable has had an event after `end`. Returns how long after `end` the last
-        batch was acknowledged, in ns."""
+        """Inserts batches until each variable has had an event after `end`.
+
+        Returns the time in ns from `end` until the last batch was acknowledged.
+        """
         period = self._load.period_ms * 1_000_000
         while len(self._after) < self._load.variables:
             began = time_ns()
@@ -240,7 +243,7 @@ class LiveRun:
         values, times = np.unique(lag // 1_000 * 1_000, return_counts=True)
         return Report(
             tool=f"softioc {version('softioc')} and p4p {version('p4p')}",
-            # Lost events count too: an archive that falls far behind loses more than it archives.
+            # Count lost events too: an archive that falls far behind loses more events than it archives.
             operations=offered,
             items=count,
             elapsed_ns=elapsed,
@@ -253,7 +256,9 @@ class LiveRun:
         )
 
     def _lost(self) -> int:
-        """How many numbers are missing between each variable's last before and first after the measured time."""
+        """Returns how many numbers are missing between each variable's last one before the measured time and its
+        first one after.
+        """
         edges = [*self._before.items(), *self._after.items()]
         pv = np.concatenate([[pv for pv, _ in edges], *(batch.pv for batch in self._batches)])
         value = np.concatenate([[value for _, value in edges], *(batch.val for batch in self._batches)])

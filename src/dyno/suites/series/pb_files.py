@@ -1,8 +1,8 @@
 """PB files of an EPICS Archiver Appliance as a dataset, read by the library of the European Spallation Source.
 
-Each file is read once, into an array on disk for each variable, so that the whole is never in memory. Samples are
-scalar numbers. NaN, infinities and the first of two samples of one variable and time are dropped. Files of other
-types are skipped and counted.
+Each file is read once, into an array on disk for each variable, so that the whole dataset is never in memory. Samples
+are scalar numbers. NaN, infinities, and all but the last of several samples of one variable and time are dropped.
+Files of other types are skipped and counted.
 """
 
 from __future__ import annotations
@@ -26,11 +26,13 @@ SAMPLE_DTYPE = np.dtype([("ts", "i8"), ("val", "f8"), ("stat", "i2"), ("sevr", "
 
 
 class PbDataset:
-    """See `dyno.suites.series.dataset.Dataset`. Samples arrive in the order of their times."""
+    """Samples from PB files, in the order of their times. See `dyno.suites.series.dataset.Dataset`."""
 
     def __init__(self, files: Path, directory: Path, batch: int) -> None:
-        """Reads a file, or all files below a directory. `directory`: where the arrays are stored. Raises Refused if
-        there are no samples."""
+        """Reads a file, or all files below a directory, and stores the arrays in `directory`.
+
+        Raises Refused if the files have no samples.
+        """
         directory.mkdir(parents=True, exist_ok=True)
         pieces, self.left_out = _read(files)
         if not pieces:
@@ -44,8 +46,9 @@ class PbDataset:
         self._step = max((self.end - self.start) * batch // self.total, 1)
 
     def arrivals(self) -> Iterator[Arrival]:
-        """Batches by intervals of equal length, which have about `batch` samples on average; empty ones are
-        skipped."""
+        """Yields batches by intervals of equal length, with about `batch` samples on average. Empty batches are
+        skipped.
+        """
         for start in range(self.start, self.end, self._step):
             parts = [self._between(pv, start, start + self._step) for pv in range(len(self.names))]
             batch = SampleBatch(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
@@ -54,7 +57,7 @@ class PbDataset:
                 yield Arrival(SampleBatch(*(values[order] for values in batch)), len(order), None)
 
     def further(self, batches: int) -> Iterator[Arrival]:
-        """Batches with the last sample of each variable again, at later times."""
+        """Yields batches with the last sample of each variable again, at later times."""
         lasts = [self._rows(pv, array[-1:]) for pv, array in enumerate(self._arrays)]
         batch = SampleBatch(*(np.concatenate(columns) for columns in zip(*lasts, strict=True)))
         for number in range(batches):
@@ -75,7 +78,7 @@ class PbDataset:
 
 
 def _read(files: Path) -> tuple[dict[str, list[NDArray[Any]]], int]:
-    """Samples by the name of the variable, one array for each file; and the number of skipped files."""
+    """Returns samples by the name of the variable, one array for each file, and the number of skipped files."""
     pieces: dict[str, list[NDArray[Any]]] = {}
     left_out = 0
     for path in sorted(files.rglob(f"*{PB}")) if files.is_dir() else [files]:
@@ -87,7 +90,7 @@ def _read(files: Path) -> tuple[dict[str, list[NDArray[Any]]], int]:
 
 
 def _parse(path: Path) -> tuple[str, NDArray[Any]]:
-    """The variable of a file and its samples, which are empty for a file of another type."""
+    """Returns the variable of a file and its samples, of which a file of another type has none."""
     try:
         from epicsarchiver.retrieval import pb
     except ImportError:
@@ -95,7 +98,7 @@ def _parse(path: Path) -> tuple[str, NDArray[Any]]:
     try:
         headers, events = pb.read_pb_file(str(path))
     except Exception as error:
-        # For a file of another format the library raises various exceptions.
+        # The library raises various exceptions for files of another format.
         raise Refused(f"{path}: is not a PB file of an Archiver Appliance: {error}") from None
     rows = [
         (event.timestamp_ns, float(event.val), event.status, event.severity)
@@ -107,7 +110,7 @@ def _parse(path: Path) -> tuple[str, NDArray[Any]]:
 
 
 def _store(pieces: list[NDArray[Any]], path: Path) -> NDArray[Any]:
-    """Samples sorted by time, the last of each time, as an array on disk."""
+    """Sorts samples by time, keeps the last sample of each time, and stores them as an array on disk."""
     whole = np.concatenate(pieces)
     whole = whole[np.argsort(whole["ts"], kind="stable")]
     np.save(path, whole[np.append(whole["ts"][1:] != whole["ts"][:-1], True)])

@@ -1,8 +1,8 @@
 """The port `series`: an archive of process variables.
 
 A sample has a variable (PV), a time (TS, whole ns since 1970, UTC), a value (VAL, a finite double), a status (STAT)
-and a severity (SEVR), both small integers as in EPICS. This module doesn't import NumPy, because the parent imports
-engines' files and so this one.
+and a severity (SEVR), both small integers as in EPICS. This module doesn't import NumPy, since the parent imports
+engines' files, which import this module.
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ from typing import Any, NamedTuple, Protocol
 
 PORT = "series"
 Array = Any
-"""A NumPy array of one dimension."""
+"""One-dimensional NumPy array."""
 
 FIELDS = ("pv", "ts", "val", "stat", "sevr")
 DTYPES = {"pv": "i4", "ts": "i8", "val": "f8", "stat": "i2", "sevr": "i2"}
-"""NumPy data types of the arrays. Answers have exactly these."""
+"""NumPy data types of the arrays. Engines must return exactly these."""
 SAMPLE_BYTES = 24
-"""Bytes of a sample in arrays."""
+"""Number of bytes of a sample in arrays."""
 MODULES, REQUIRES = ("pyarrow",), ("pyarrow>=15",)
-"""Needed by an engine whose client uses Arrow tables."""
+"""Modules and packages for engines whose client uses Arrow tables."""
 
 
 class SampleBatch(NamedTuple):
-    """Samples of many variables: an array for each field, all of one length."""
+    """Samples of many variables: an array for each field, all of the same length."""
 
     pv: Array
-    """Numbers of the variables: positions in the names that the port was opened with."""
+    """Numbers of the variables: their positions in the names that the port was opened with."""
     ts: Array
     val: Array
     stat: Array
@@ -35,7 +35,7 @@ class SampleBatch(NamedTuple):
 
 
 class Samples(NamedTuple):
-    """Samples of one variable in the order of time."""
+    """Samples of one variable in time order."""
 
     ts: Array
     val: Array
@@ -44,7 +44,7 @@ class Samples(NamedTuple):
 
 
 class Buckets(NamedTuple):
-    """Summaries of one variable's values by intervals of one length, in order. Empty intervals are left out."""
+    """Summaries of one variable's values by intervals of equal length, in order. Empty intervals are left out."""
 
     ts: Array
     """Start of each interval, a multiple of its length."""
@@ -67,29 +67,37 @@ class Series(Protocol):
     """
 
     def insert(self, batch: SampleBatch) -> object:
-        """Inserts a batch in one transaction. On return it is acknowledged with the tier's durability, but need not
-        be readable yet."""
+        """Inserts a batch in one transaction.
+
+        On return, the batch is acknowledged with the tier's durability. It need not be readable yet.
+        """
 
     def settle(self) -> None:
-        """Returns once everything acknowledged is readable, by the engine's own means. Never timed."""
+        """Waits until all acknowledged samples are readable, by the engine's own means. Never timed."""
 
     def seen(self, pv: int, ts: int) -> bool:
-        """Whether a sample is readable now. Must be cheap: it is polled to measure the delay until it is."""
+        """Returns whether a sample is readable now. Must be cheap, since it is polled to measure the delay."""
 
     def one(self, pv: int) -> Samples:
-        """All samples of a variable."""
+        """Returns all samples of a variable."""
 
     def window(self, pv: int, start: int, end: int) -> Samples:
-        """The samples with start <= TS < end, in ns; both are whole seconds."""
+        """Returns the samples with start <= TS < end, in ns. Both are whole seconds."""
 
     def all(self) -> Iterator[SampleBatch]:
-        """Every sample of every variable in any order, in batches, so that they need not be in memory together."""
+        """Yields every sample of every variable in any order, in batches, so that they need not be in memory
+        together.
+        """
 
     def latest(self) -> SampleBatch:
-        """The sample with the greatest TS of each variable that has samples, in any order of the variables."""
+        """Returns the sample with the greatest TS of each variable that has samples, in any order
+        of the variables.
+        """
 
     def downsample(self, pv: int, start: int, end: int, bucket: int) -> Buckets:
-        """Summaries by intervals of `bucket` ns of the samples with start <= TS < end, computed by the engine if it
-        can. Start, end and bucket are whole minutes."""
+        """Returns summaries by intervals of `bucket` ns of the samples with start <= TS < end.
+
+        The engine computes them if it can. Start, end and bucket are whole minutes.
+        """
 
     def close(self) -> None: ...

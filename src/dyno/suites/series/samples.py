@@ -1,6 +1,7 @@
-"""Conversions between samples and columns, rows, CSV and Arrow tables, for all engines, and the digest over samples.
+"""Conversions between samples and columns, rows, CSV and Arrow tables, and the digest over samples. Depends on no
+engine.
 
-Names no engine. NumPy is imported inside the functions, because the parent imports engines' files and so this one.
+Functions import NumPy when called, since the parent imports engines' files, which import this module.
 """
 
 from __future__ import annotations
@@ -11,20 +12,20 @@ from typing import Any
 from dyno.suites.series.port import DTYPES, FIELDS, Array, Buckets, SampleBatch, Samples
 
 SampleRow = tuple[int, int, float, int, int]
-"""One sample: variable, time, value, status, severity."""
+"""A sample: variable, time, value, status, severity."""
 MASK = (1 << 64) - 1
 # Odd numbers without a pattern, one for each field (from xxHash and SplitMix64).
 _FACTORS = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0x27D4EB2F165667C5, 0x85EBCA77C2B2AE63)
 
 
 class Digest:
-    """The number of samples, and the sum of a hash over all fields of each, independent of their order."""
+    """Number of samples, and the sum of a hash over all fields of each. Independent of the samples' order."""
 
     def __init__(self, count: int = 0, total: int = 0) -> None:
         self.count, self.total = count, total
 
     def add(self, batch: SampleBatch, times: int = 1) -> None:
-        """Adds a batch, or subtracts it for times -1. Arrays must have the port's types."""
+        """Adds a batch, or subtracts it with times=-1. Arrays must have the port's types."""
         self.count += times * len(batch.ts)
         self.total = (self.total + times * _hashes(batch)) & MASK
 
@@ -42,9 +43,9 @@ def _hashes(batch: SampleBatch) -> int:
 
     mixed = np.zeros(len(batch.ts), np.uint64)
     for values, factor in zip(batch, _FACTORS, strict=True):
-        # By its bits: -0.0 and 0.0 are different values.
+        # Hash the bits of a double: -0.0 and 0.0 are different values.
         bits = values.view(np.uint64) if values.dtype == np.float64 else values.astype(np.uint64)
-        # The factor spreads a field over the high bits; the shift moves these to the low bits for the next factor.
+        # The factor spreads a field over the high bits. The shift moves these to the low bits for the next factor.
         mixed ^= bits
         mixed *= np.uint64(factor)
         mixed ^= mixed >> np.uint64(29)
@@ -52,7 +53,7 @@ def _hashes(batch: SampleBatch) -> int:
 
 
 def is_typed(batch: Any) -> bool:
-    """Whether it is a SampleBatch of arrays of one length and exactly the port's types."""
+    """Returns whether `batch` is a SampleBatch of arrays of equal length with exactly the port's types."""
     import numpy as np
 
     return (
@@ -66,7 +67,7 @@ def is_typed(batch: Any) -> bool:
 
 
 def batch(columns: Sequence[Any]) -> SampleBatch:
-    """A batch from sequences of numbers or arrays, in the order of the fields."""
+    """Returns a batch from sequences of numbers or arrays, in the order of the fields."""
     return SampleBatch(*_arrays(columns, FIELDS))
 
 
@@ -85,17 +86,19 @@ def _arrays(columns: Sequence[Any], names: Iterable[str]) -> list[Array]:
 
 
 def columns_of(rows: Sequence[Sequence[Any]], names: int = len(FIELDS)) -> list[Sequence[Any]]:
-    """Transposes rows of a client library."""
+    """Transposes rows of a client library to columns."""
     return list(zip(*rows, strict=True)) if rows else [()] * names
 
 
 def rows_of(batch: SampleBatch) -> Iterable[tuple[Any, ...]]:
-    """Rows of Python numbers."""
+    """Yields rows of Python numbers."""
     return zip(*(values.tolist() for values in batch), strict=True)
 
 
 def to_csv(batch: SampleBatch) -> Any:
-    """CSV without a header, as a buffer of bytes. Floats have the shortest text that parses to the same value."""
+    """Returns CSV without a header, as a buffer of bytes. Floats have the shortest text that parses to the same
+    value.
+    """
     import pyarrow
     from pyarrow.csv import WriteOptions, write_csv
 
@@ -105,22 +108,22 @@ def to_csv(batch: SampleBatch) -> Any:
 
 
 def batch_of_table(table: Any, name: str, rest: Sequence[str], numbers: Mapping[str, int]) -> SampleBatch:
-    """A batch from an Arrow table or record batch whose rows have their variable's name, dictionary-encoded.
+    """Converts an Arrow table or record batch whose rows have the dictionary-encoded name of their variable.
 
-    `name`: the column of names; `numbers`: the port's number of each name; `rest`: the columns of time, value, status
+    `name`: the column of names. `numbers`: the port's number of each name. `rest`: the columns of time, value, status
     and severity.
     """
     import numpy as np
 
     names = table.column(name)
     names = names.combine_chunks() if hasattr(names, "combine_chunks") else names
-    # The dictionary may have entries that no row uses, and that are not variables.
+    # The dictionary may have entries that no row uses, and which are not names of variables.
     known = np.array([numbers.get(entry, -1) for entry in names.dictionary.to_pylist()], "i4")
     return batch([known[names.indices.to_numpy()], *(table.column(field).to_numpy() for field in rest)])
 
 
 def csv_types(names: str, whole: Sequence[str], doubles: Sequence[str]) -> Any:
-    """Column types for Arrow's CSV reader, which would otherwise guess them from the first rows."""
+    """Returns column types for Arrow's CSV reader, which would otherwise guess them from the first rows."""
     import pyarrow
     from pyarrow import csv
 
@@ -134,7 +137,7 @@ def csv_types(names: str, whole: Sequence[str], doubles: Sequence[str]) -> Any:
 
 
 def downsample(series: Samples, bucket: int) -> Buckets:
-    """Means, minima and maxima by bucket of `bucket` ns, for stores that can't compute them."""
+    """Returns means, minima and maxima by buckets of `bucket` ns, for stores that can't compute them."""
     import numpy as np
 
     begins = series.ts - series.ts % bucket
@@ -165,14 +168,16 @@ class VariableIds:
     """Maps the port's numbers of variables (positions in the names that it was opened with) to the store's ids."""
 
     def __init__(self, names: Sequence[str], stored: Sequence[tuple[int, str]]) -> None:
-        """`stored`: ids and names in the store, which include all of `names`; usually from 0 up without a gap."""
+        """`stored`: ids and names in the store, which include all of `names`. Ids usually count
+        from 0 without gaps.
+        """
         import numpy as np
 
         ids = {name: number for number, name in stored}
         self.count = len(ids)
-        """Variables in the store."""
+        """Number of variables in the store."""
         self.stored = np.array([ids[name] for name in names], "i4")
-        """The store's id for each of the port's numbers."""
+        """The store's ids, by the port's numbers."""
         self._numbers = np.full(max(ids.values(), default=-1) + 1, -1, "i4")
         self._numbers[self.stored] = np.arange(len(names), dtype="i4")
         self._same = bool((self.stored == np.arange(len(names))).all())
@@ -187,5 +192,5 @@ class VariableIds:
         return array if self._same else self._numbers[array]
 
     def one(self, number: int) -> int:
-        """The store's id of one variable."""
+        """Returns the store's id of one variable."""
         return int(self.stored[number])

@@ -1,4 +1,4 @@
-"""Archives in SQL: the statements that engines share, and the reading half of the port. Names no engine."""
+"""Archives in SQL: the statements that engines share, and the reading half of the port. Depends on no engine."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from dyno.suites.series.samples import VariableIds
 TABLE, DIRECTORY = "samples", "variables"
 FIELDS = "ts, val, stat, sevr"
 ROWS = 65_536
-"""Rows fetched at a time when all samples are read."""
+"""Number of rows fetched at a time when all samples are read."""
 
 
 class Types(NamedTuple):
-    """The engine's names of the column types."""
+    """The engine's names for the types of the columns."""
 
     name: str
     id: str
@@ -26,13 +26,13 @@ class Types(NamedTuple):
 
 
 def create_names(types: Types, suffix: str = "") -> str:
-    """The table of variables: their names, and ids from 0 up."""
+    """Returns the statement that creates the table of variables: their names, and ids from 0 up."""
     columns = f"id {types.id} NOT NULL, name {types.name} NOT NULL"
     return f"CREATE TABLE IF NOT EXISTS {DIRECTORY} ({columns}) {suffix}".rstrip()
 
 
 def create(types: Types, suffix: str = "", key: str = "PRIMARY KEY (pv, ts)") -> str:
-    """The table of samples, by default with variable and time as its key."""
+    """Returns the statement that creates the table of samples, by default with variable and time as its key."""
     columns = (
         f"pv {types.id} NOT NULL, ts {types.ts} NOT NULL, val {types.val} NOT NULL, "
         f"stat {types.small} NOT NULL, sevr {types.small} NOT NULL"
@@ -48,7 +48,7 @@ def add_name(mark: str) -> str:
 
 
 def missing_names(names: Sequence[str], known: Mapping[int, str]) -> list[tuple[int, str]]:
-    """Names to add to the table of variables, with the next ids."""
+    """Returns the names to add to the table of variables, with the next ids."""
     present = set(known.values())
     return list(enumerate((name for name in names if name not in present), len(known)))
 
@@ -69,21 +69,24 @@ ALL = f"SELECT pv, {FIELDS} FROM {TABLE}"
 LATEST_BY_GROUPS = (
     f"SELECT pv, MAX(ts), ARG_MAX(val, ts), ARG_MAX(stat, ts), ARG_MAX(sevr, ts) FROM {TABLE} GROUP BY pv"
 )
-"""For column stores, which read a whole column."""
+"""Query for the last samples, for column stores, which read a whole column."""
 LATEST_BY_SEEKS = (
     f"SELECT s.pv, s.ts, s.val, s.stat, s.sevr FROM {DIRECTORY} v JOIN {TABLE} s "
     f"ON s.pv = v.id AND s.ts = (SELECT MAX(ts) FROM {TABLE} WHERE pv = v.id)"
 )
-"""For engines with an index on variable and time: one seek per variable."""
+"""Query for the last samples, for engines with an index on variable and time: one seek per variable."""
 LATEST_BY_SKIPS = (
     f"SELECT s.pv, s.ts, s.val, s.stat, s.sevr FROM (SELECT pv, MAX(ts) AS ts FROM {TABLE} GROUP BY pv) v "
     f"JOIN {TABLE} s ON s.pv = v.pv AND s.ts = v.ts"
 )
-"""For engines that skip from variable to variable in such an index when they group."""
+"""Query for the last samples, for engines that skip from variable to variable in such an index when they group."""
 
 
 def downsample(mark: str, bucket: int, begins: str) -> str:
-    """`begins`: the engine's expression for the start of a time's bucket, with {bucket} for the bucket's length."""
+    """Returns the query for summaries by bucket.
+
+    `begins`: the engine's expression for the start of a time's bucket, with {bucket} for the bucket's length.
+    """
     begin = begins.format(bucket=bucket)
     return (
         f"SELECT {begin}, AVG(val), MIN(val), MAX(val) FROM {TABLE} "
@@ -92,22 +95,23 @@ def downsample(mark: str, bucket: int, begins: str) -> str:
 
 
 class SqlSeries:
-    """The reading half of `dyno.suites.series.port.Series`. A subclass adds `insert` and `all`."""
+    """The reading half of `dyno.suites.series.port.Series`. Subclasses add `insert` and `all`."""
 
     mark, begins, last = "?", "ts / {bucket} * {bucket}", LATEST_BY_SEEKS
-    """The placeholder of a value, the start of a time's bucket (by integer division), and the statement for the last
-    sample of each variable."""
+    """Placeholder for a value, expression for the start of a time's bucket (by integer division), and query for the
+    last sample of each variable.
+    """
 
     def __init__(self, numbers: VariableIds) -> None:
         self.numbers = numbers
         self._seen, self._one, self._window = seen(self.mark), one(self.mark), window(self.mark)
 
     def columns(self, statement: str, values: Sequence[Any], count: int) -> Sequence[Any]:
-        """The statement's result as `count` columns."""
+        """Returns the statement's result as `count` columns."""
         raise NotImplementedError
 
     def settle(self) -> None:
-        """Committed samples are readable at once."""
+        """Does nothing, since committed samples are readable at once."""
 
     def seen(self, pv: int, ts: int) -> bool:
         return len(self.columns(self._seen, (self.numbers.one(pv), ts), 1)[0]) > 0
@@ -122,11 +126,11 @@ class SqlSeries:
         return self.batch(self.columns(self.last, (), 5))
 
     def batch(self, columns: Sequence[Any]) -> SampleBatch:
-        """A batch from columns as they are stored."""
+        """Returns a batch from columns with the store's ids."""
         return samples.batch([self.numbers.from_store(columns[0]), *columns[1:]])
 
     def stored(self, given: SampleBatch) -> SampleBatch:
-        """The batch with the store's ids of its variables."""
+        """Returns the batch with the store's ids in place of the port's numbers."""
         return given._replace(pv=self.numbers.to_store(given.pv))
 
     def downsample(self, pv: int, start: int, end: int, bucket: int) -> Buckets:

@@ -1,5 +1,6 @@
-"""Survival of acknowledged samples when a node of a cluster dies in the middle of `insert`: compares what was
-acknowledged with what the remaining nodes return."""
+"""Survival of acknowledged samples when a node of a cluster dies in the middle of `insert`: compares the acknowledged
+samples with those that the remaining nodes return.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +23,9 @@ PATIENCE_SECONDS, RETRY_SECONDS = 60.0, 0.5
 
 
 class Survival:
-    """Kills the last node at the batch that follows `percent` percent of all batches."""
+    """Kills the cluster's last node while `insert` writes the batch that follows the first `percent` percent of all
+    batches.
+    """
 
     def __init__(self, server: Any, dataset: Dataset, percent: int) -> None:
         if not isinstance(server, Nodes) or server.count < 2:
@@ -40,7 +43,9 @@ class Survival:
         self._acknowledged = 0
 
     def call(self, number: int, insert: Callable[[SampleBatch], object]) -> Callable[[SampleBatch], object]:
-        """Returns the call that inserts the batch of this number. For one batch it also kills the node meanwhile."""
+        """Returns the function that inserts batch `number`. For one batch, it also kills the node
+        during the insert.
+        """
         if number != self._at:
             return insert
 
@@ -56,14 +61,15 @@ class Survival:
         return dying
 
     def failed(self, number: int) -> None:
-        """Records that a batch was not acknowledged. Some of its samples may be stored nevertheless."""
+        """Records that a batch was not acknowledged. Some of its samples may be stored all the same."""
         self._failed.add(number)
 
     def verify(self, stored: Iterable[SampleBatch], batches: int) -> int:
-        """Compares what the remaining nodes return with the first `batches` batches.
+        """Compares the samples that the remaining nodes return with the first `batches` batches. Returns their
+        number.
 
-        Raises Wrong for samples that were never written or are duplicated; and for lost ones, if the server promises
-        that acknowledged data survives the loss of a node.
+        Raises Wrong for duplicates and for samples that were never written. If the server promises that acknowledged
+        data survives the loss of a node, also raises it for lost samples.
         """
         if not self.killed:
             raise Wrong("the phase was over before the node was to be killed: give it a longer --budget")
@@ -84,7 +90,9 @@ class Survival:
         return len(whole.ts)
 
     def _written(self, batches: int) -> tuple[SampleBatch, SampleBatch]:
-        """The acknowledged samples in their last version; and other versions and samples that may be stored."""
+        """Returns the acknowledged samples in their last version, and other versions and samples
+        that may be stored.
+        """
         acknowledged, others = list[SampleBatch](), list[SampleBatch]()
         for number, arrival in enumerate(self._dataset.arrivals()):
             if number < batches:
@@ -102,7 +110,7 @@ class Survival:
 
 
 def read_with_retries(port: Series) -> list[SampleBatch]:
-    """Reads all samples, with retries until the remaining nodes have noticed that one is gone."""
+    """Reads all samples, and retries until the remaining nodes have noticed the loss of a node."""
     deadline = monotonic() + PATIENCE_SECONDS
     while True:
         try:

@@ -1,4 +1,4 @@
-"""Compares answers of an archive with the samples that it must hold. Every function here raises Wrong."""
+"""Compares an archive's answers with the expected samples. Every function here raises Wrong."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from dyno.suites.series.port import Buckets, SampleBatch, Samples
 from dyno.suites.series.samples import Digest, downsample, is_typed
 
 MEAN_ERROR = 1e-12
-"""Allowed error of a mean, relative to the largest value in its bucket: the order of summation is free."""
+"""Allowed error of a mean, relative to the largest value in its bucket. Engines may sum in any order."""
 
 
 def verify_samples(what: str, got: Any, right: Samples) -> int:
-    """Compares all fields exactly; returns how many samples were compared."""
+    """Compares all fields exactly. Returns the number of compared samples."""
     if type(got) is not Samples:
         raise Wrong(f"{what}: got {type(got).__name__}, expected Samples")
     if type(got.ts) is np.ndarray and len(got.ts) != len(right.ts):
@@ -29,7 +29,7 @@ def verify_samples(what: str, got: Any, right: Samples) -> int:
 
 
 def verify_latest(got: Any, right: SampleBatch) -> int:
-    """Compares the last sample of each variable. `right` is in the order of the variables."""
+    """Compares the last sample of each variable. `right` has the order of the variables."""
     if not is_typed(got):
         raise Wrong(f"the latest samples: {_kind(got)}")
     order = np.argsort(got.pv, kind="stable")
@@ -42,7 +42,7 @@ def verify_latest(got: Any, right: SampleBatch) -> int:
 
 
 def verify_buckets(what: str, got: Any, samples: Samples, bucket: int) -> int:
-    """Compares buckets with those of the samples that they summarize."""
+    """Compares buckets with the summaries of `samples`."""
     right = downsample(samples, bucket)
     if type(got) is not Buckets:
         raise Wrong(f"{what}: got {type(got).__name__}, expected Buckets")
@@ -52,7 +52,7 @@ def verify_buckets(what: str, got: Any, samples: Samples, bucket: int) -> int:
     if type(got.mean) is not np.ndarray or got.mean.dtype != right.mean.dtype or len(got.mean) != len(right.mean):
         raise Wrong(f"{what}: mean: {array_difference(got.mean, right.mean)}")
     off = np.abs(got.mean - right.mean) > MEAN_ERROR * np.maximum(np.abs(right.low), np.abs(right.high))
-    # Comparisons with NaN are false.
+    # Comparisons with NaN are false, so check for it separately.
     off |= ~np.isfinite(got.mean)
     if off.any():
         at = int(off.argmax())
@@ -67,14 +67,14 @@ def verify_digest(digest: Digest, reference: Digest) -> int:
 
 
 def add_verified(digest: Digest, got: Any) -> None:
-    """Adds a batch of `Series.all`, if it has the port's types."""
+    """Adds a batch of `Series.all` to the digest, if it has the port's types."""
     if not is_typed(got):
         raise Wrong(f"a batch of all samples: {_kind(got)}")
     digest.add(got)
 
 
 def digest_of(pieces: Iterable[Any]) -> Digest:
-    """The digest of all batches of `Series.all`."""
+    """Returns the digest of all batches of `Series.all`."""
     digest = Digest()
     for piece in pieces:
         add_verified(digest, piece)

@@ -1,4 +1,4 @@
-"""The operations of each phase, built before the clock starts, and the checks of their answers."""
+"""Operations of each phase, built before the clock starts, and checks of their answers."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from dyno.suites.series.survival import Survival
 Slices = Iterator[Work]
 MINUTE, DAY = 60 * SECOND, 86_400 * SECOND
 POLL_S, PATIENCE_S = 0.001, 60
-"""Interval of polling whether a sample is readable, and the time after which that is an error."""
+"""Interval at which a sample is polled until it is readable, and the time after which polling is an error."""
 
 
 @dataclass(frozen=True)
 class TrialState:
-    """Parameters and model of one trial, shared by all phases."""
+    """Parameters and model of one trial, which all phases share."""
 
     model: Model
     reads: int
@@ -41,14 +41,14 @@ class TrialState:
 
 
 class VisibilityTimes(NamedTuple):
-    """How long a batch took to be acknowledged, and then to be readable, in ns."""
+    """Time until a batch was acknowledged, and further time until it was readable, in ns."""
 
     acknowledged: int
     readable: int
 
 
 class ClientWork:
-    """The work of one phase in one round. The suite has one client."""
+    """Work of one phase in one round. The suite has one client."""
 
     def __init__(self, state: TrialState, phase: str, port: Series, round: int) -> None:
         self._state, self._phase, self._port, self._round = state, phase, port, round
@@ -57,7 +57,7 @@ class ClientWork:
     # -- writes ---------------------------------------------------------------------------------------------
 
     def insert(self) -> Slices:
-        """Inserts all batches in the first round."""
+        """Yields inserts of all batches in the first round."""
         if self._round:
             return
         survival, insert = self._state.survival, self._port.insert
@@ -66,7 +66,7 @@ class ClientWork:
                 yield self._inserting(survival.call(number, insert) if survival else insert, arrival)
 
     def visible(self) -> Slices:
-        """Inserts batches after all others, and polls each until its last sample is readable."""
+        """Yields inserts of batches after all others. Each is polled until its last sample is readable."""
         if self._round:
             return
         for arrival in self._dataset.further(self._state.watched):
@@ -95,7 +95,7 @@ class ClientWork:
     def _acknowledge(self, arrival: Arrival, answers: Sequence[Any]) -> int:
         for answer in answers:
             if type(answer) is Failure and self._state.survival is not None:
-                # Counted as an error. Only acknowledged batches must survive.
+                # A failure counts as an error. Only acknowledged batches must survive.
                 self._state.survival.failed(self._model.batches)
             elif type(answer) is Failure:
                 raise Wrong(f"batch {self._model.batches} was not inserted: {answer.error}")
@@ -110,7 +110,7 @@ class ClientWork:
             yield self._read(self._port.one, (pv,), right, partial(verify.verify_samples, name, right=right))
 
     def extract_window(self, cold: bool) -> Slices:
-        """Windows start at random whole seconds, and end before the data does."""
+        """Yields reads of windows, which start at random whole seconds and end before the data does."""
         dataset, length = self._dataset, self._state.window_ns
         span = max((dataset.end - dataset.start - length) // SECOND, 0)
         rng = self._rng(1)
@@ -135,7 +135,9 @@ class ClientWork:
     def _read(
         self, call: Callable[..., Any], arguments: tuple[Any, ...], right: Samples | None, check: Callable[[Any], int]
     ) -> Operations:
-        """One read. It counts the samples of `right`, or one if that is None."""
+        """Returns an operation with one read. It counts as many items as `right` has samples, or
+        one if that is None.
+        """
 
         def check_all(answers: Sequence[Any]) -> int:
             judged = answers if self._model.judged else ()
@@ -149,7 +151,7 @@ class ClientWork:
         )
 
     def extract_all(self, cold: bool) -> Slices:
-        """One call that reads everything. The clock stops while a batch is checked."""
+        """Yields one call that reads everything. The clock stops while a batch is checked."""
         if self._count(cold):
             model, extraction = self._model, _Extraction(self._model.judged)
             yield Bulk(
@@ -169,7 +171,7 @@ class ClientWork:
     # -- what is read ---------------------------------------------------------------------------------------
 
     def _count(self, cold: bool) -> int:
-        """Reads in this round. Only the first one is cold."""
+        """Returns the number of reads in this round. A cold phase has one read, in the first round."""
         return (0 if self._round else 1) if cold else self._state.reads
 
     def _variables(self, cold: bool) -> list[int]:
@@ -178,7 +180,7 @@ class ClientWork:
         return drawn
 
     def _rng(self, number: int) -> np.random.Generator:
-        # Seeded by neither engine nor trial, so that all of them get the same inputs.
+        # The seed depends on neither engine nor trial, so that all of them get the same inputs.
         return np.random.default_rng([self._state.seed, crc32(self._phase.encode()), self._round, number])
 
 
@@ -190,7 +192,7 @@ class _Extraction:
         self._waiting = list[SampleBatch]()
 
     def run(self, read_all: Callable[[], Iterator[SampleBatch]], turns: Iterable[Any]) -> bool:
-        """Returns whether all samples were read before the time was over."""
+        """Reads all samples. Returns whether it finished before the time was over."""
         turn = iter(turns)
         for piece in read_all():
             self.count += len(piece.ts)
@@ -200,7 +202,7 @@ class _Extraction:
         return True
 
     def feed(self) -> Iterator[tuple[bool]]:
-        """The feed of the bulk call: building its next slice checks the waiting batches."""
+        """Yields the inputs of the bulk call. Building the next slice checks the waiting batches."""
         while True:
             self.check_waiting()
             yield (True,)

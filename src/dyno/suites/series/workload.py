@@ -1,4 +1,6 @@
-"""One trial of the suite `series`: its archive, operations and facts of each phase, and transactions of crashes."""
+"""Trial of the suite `series`: its archive, the operations and facts of each phase, and the transactions of crash
+tests.
+"""
 
 from __future__ import annotations
 
@@ -27,9 +29,9 @@ from dyno.suites.series.work import ClientWork, TrialState
 
 
 def dataset(params: Mapping[str, Any], seed: int, directory: Path) -> Dataset:
-    """The dataset that the parameters select. `directory`: where its arrays may be stored."""
+    """Returns the dataset that the parameters select. `directory`: place for its arrays."""
     if params["archive"]:
-        # Imported here: only PB files need its library.
+        # Import here, since only PB files need this library.
         from dyno.suites.series.pb_files import PbDataset
 
         return PbDataset(Path(str(params["archive"])), directory, int(params["batch"]))
@@ -56,7 +58,7 @@ class SeriesWorkload(OnStore):
             survival=Survival(job.server, self._dataset, percent) if percent and not job.spec.floor else None,
         )
         self._live: Any = None
-        """The `LiveRun` of the phase `live`, once that has begun."""
+        """The `LiveRun` of the phase `live`, once that phase has begun."""
 
     # -- the archive ----------------------------------------------------------------------------------------
 
@@ -85,7 +87,7 @@ class SeriesWorkload(OnStore):
         self.keep_up()
 
     def _begin_live(self) -> Any:
-        """Replaces the store by a new one: `live` is the last phase."""
+        """Replaces the store by a new one. `live` is the last phase, so the old store is no longer needed."""
         from dyno.suites.series.live import LiveLoad, LiveRun
 
         load = LiveLoad(*(int(self._job.params[f"live_{name}"]) for name in ("variables", "hz", "s", "period_ms")))
@@ -95,7 +97,9 @@ class SeriesWorkload(OnStore):
         return live
 
     def _load_missing(self) -> None:
-        """Inserts the batches that the phase insert was skipped for, or did not reach within its budget."""
+        """Inserts the batches that the phase `insert` did not insert because it was left out or
+        reached its budget.
+        """
         if self._model.complete:
             return
         if self._job.spec.floor:
@@ -109,7 +113,7 @@ class SeriesWorkload(OnStore):
         self._written = True
 
     def _count_missing(self) -> None:
-        """Completes the model of an archive that another trial loaded, or that stores nothing."""
+        """Completes the model of an archive that another trial loaded, or of a null engine, which stores nothing."""
         if self._job.spec.floor:
             self._model.samples = self._dataset.total
         if not self._model.complete:
@@ -151,7 +155,9 @@ class SeriesWorkload(OnStore):
         return verify.verify_digest(digest, self._model.digest)
 
     def facts(self, phase: Phase) -> Mapping[str, Fact]:
-        """Number and digest of the samples, which must be the same for all engines, and bytes on disk per sample."""
+        """Returns the number and the digest of the samples, which must be the same for all engines, and bytes on disk
+        per sample.
+        """
         if self._job.spec.floor or self._live is not None:
             return {}
         if self._state.survival is not None:
@@ -170,13 +176,15 @@ class SeriesWorkload(OnStore):
 VARIABLES, MAX_WRITES, MAX_SAMPLES = 40, 4, 250
 NAMES = [f"crash:{number:02}" for number in range(VARIABLES)]
 COUNTER = 0
-"""The variable of which every batch has one sample, the number of batches so far."""
+"""Variable of which every batch has one sample: the number of batches so far."""
 START_NS, STEP_NS, APART_NS = 1_577_836_800_000_000_000, 60_000_000_000, 10_000_000
-"""Time of the first batch, between two batches, and between two samples of a batch."""
+"""Time of the first batch, time between two batches, and time between two samples of a batch."""
 
 
 class SeriesHistory:
-    """See `dyno.contracts.suite.History`. The state has, for each variable, the digest of its samples by time."""
+    """History of transactions for crash tests, see `dyno.contracts.suite.History`. A state has a digest of each
+    variable's samples by time.
+    """
 
     def __init__(self, job: Job) -> None:
         self._job = job
@@ -193,7 +201,7 @@ class SeriesHistory:
 
     def state(self, commits: int) -> Mapping[str, Any]:
         while len(self._states) <= commits:
-            # A batch is later than all before it, so its samples come last.
+            # A batch is later than all previous ones, so its samples come last.
             batch = self._batch(len(self._states) - 1)
             for variable in np.unique(batch.pv).tolist():
                 self._digests[variable].update(_bytes(batch, batch.pv == variable))
@@ -229,7 +237,7 @@ class SeriesHistory:
 
 
 def _bytes(batch: SampleBatch, selected: Any) -> bytes:
-    """The bytes of the selected samples, row by row, so that a digest can be continued with later samples."""
+    """Returns the bytes of the selected samples, row by row, so that a digest can be continued with later samples."""
     rows = np.empty(int(selected.sum()), [(name, DTYPES[name]) for name in FIELDS[1:]])
     for name, values in zip(FIELDS[1:], batch[1:], strict=True):
         rows[name] = values[selected]

@@ -1,6 +1,6 @@
 """Volumes: how fast does a disk read and write, when does a new one become steady, and what does a flush cost?
 
-After Cloud Mercato, Do you warm up volumes ? and dd is not a benchmarking tool.
+Based on Cloud Mercato, "Do you warm up volumes ?" and "dd is not a benchmarking tool".
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ READ, WRITE = "read", "write"
 
 
 class IO(NamedTuple):
-    """A job for the tool. Sizes in bytes."""
+    """A job for the tool. Sizes are in bytes."""
 
     pattern: str
-    """In fio's terms: read, write, rw, randread, randwrite or randrw."""
+    """Access pattern in fio's terms: read, write, rw, randread, randwrite or randrw."""
     block_size: int
     size: int
-    """Of the file, or of the part of the device that is used, from its start."""
+    """Size of the file, or of the used part of the device, from its start."""
     depth: int = 1
-    """Requests in flight per job."""
+    """Number of requests in flight per job."""
     jobs: int = 1
     read_percent: int = 100
     """Share of reads in a mixed pattern."""
     flush: bool = False
-    """Writes through the page cache, with fdatasync(2) after each."""
+    """Write through the page cache, with fdatasync(2) after each write."""
     seed: int = 1
 
     @property
@@ -42,7 +42,7 @@ class Round(NamedTuple):
     """One round of a longer job."""
 
     ends_ns: int
-    """Time since the start of the job."""
+    """Time of the round's end since the start of the job."""
     lasts_ns: int
     operations: int
 
@@ -52,35 +52,42 @@ class Round(NamedTuple):
 
 
 Enough = Callable[[Sequence[Round]], bool]
-"""Called with the rounds so far: whether the job may end."""
+"""Function of the rounds so far that returns whether the job may end."""
 
 
 class Volume(Protocol):
-    """Engines implement it as a class called with `(engine)`."""
+    """The protocol. Engines implement it as a class called with `(engine)`."""
 
     def place(self) -> Path:
-        """The device, or a file or directory on it: its traffic is the phase's."""
+        """Returns the device, or a file or directory on it. The phase's traffic is that of this device."""
 
     def fits(self, size: int) -> None:
-        """Raises Refused if the device is smaller. Writes nothing."""
+        """Raises Refused if the device is smaller than `size`. Writes nothing."""
 
     def fresh(self, size: int) -> str:
-        """Brings the first `size` bytes into the state of never having been written, as far as possible. Returns how,
-        in words."""
+        """Returns the first `size` bytes to the state of never having been written, as far as possible.
+
+        Describes the method in words.
+        """
 
     def lay(self, size: int) -> None:
         """Writes the first `size` bytes once and flushes them. Raises OSError."""
 
     def verify(self, size: int) -> str | None:
-        """Writes the first `size` bytes and reads them back; returns what was read wrong, or None. Raises Refused if
-        the kernel or the file system refuses the way of access, and OSError for any other failure."""
+        """Writes the first `size` bytes and reads them back. Returns None, or a description of the wrong data.
+
+        Raises Refused if the kernel or the file system doesn't support the method of access, and OSError for any
+        other failure.
+        """
 
     def run(self, io: IO, limit_ns: int, round_ns: int, enough: Enough | None = None) -> Report:
-        """Runs a job for that long, or until it is `enough`. The report's series has a point per round of `round_ns`;
-        0 for none."""
+        """Runs a job for `limit_ns`, or until `enough` returns true.
+
+        The report's series has a point for each round of `round_ns`; 0 means no series.
+        """
 
     def copy(self, how: str, block_size: int, size: int) -> Report:
-        """Runs dd, which writes zeros; `how`: 'plain', 'fdatasync' or 'direct'."""
+        """Runs dd, which writes zeros. `how`: 'plain', 'fdatasync' or 'direct'."""
 
     def close(self) -> None:
         return None
@@ -92,7 +99,7 @@ SECTOR = 512
 
 
 def sectors(text: str) -> Value:
-    """Parser of bytes, with k, m or g for powers of 1,024: a multiple of 512."""
+    """Parses bytes, with k, m or g for powers of 1,024. The number must be a multiple of 512."""
     number, factor = (text[:-1], SUFFIXES[text[-1].lower()]) if text[-1:].lower() in SUFFIXES else (text, 1)
     try:
         size = int(number) * factor
@@ -175,7 +182,7 @@ PATTERNS = {
 }
 COPIES = {"dd": "plain", "dd-fdatasync": "fdatasync", "dd-direct": "direct"}
 SINGLE = (FLUSH, *COPIES)
-"""Phases with one request at a time by nature."""
+"""Phases that can have only one request in flight."""
 
 PHASES = (
     _phase(UNWRITTEN, "read blocks at random that were never written", writes=False),

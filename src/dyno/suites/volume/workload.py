@@ -1,4 +1,4 @@
-"""One trial of the suite `volume`: conformance checks, the test for a steady rate, and the job of each phase."""
+"""Trial of the suite `volume`: conformance checks, the test for a steady rate, and the job of each phase."""
 
 from __future__ import annotations
 
@@ -30,20 +30,21 @@ from dyno.suites.volume import (
 
 SECOND_NS = 1_000_000_000
 LEAST_ROUND_NS, ROUNDS = 250_000_000, 60
-"""A warm-up has 60 rounds, or fewer of this length."""
+"""Minimum length of a round, and number of rounds in a warm-up. A short warm-up has fewer rounds."""
 MOST_COPIED = 8_192
-"""Largest number of blocks that dd writes: it has no time limit, and waits for each with oflag=direct."""
+"""Maximum number of blocks that dd writes, since it has no time limit and waits for each block with oflag=direct."""
 
 WINDOW, RANGE, SLOPE = 5, 0.20, 0.10
 """A rate is steady if the last five rounds lie within 20 % of their mean, and their regression line rises or falls by
-at most 10 % of it: the test of the Solid State Storage Performance Test Specification (SNIA, 2020). SNIA's rounds
-last a minute or more; here they can be shorter."""
+at most 10 % of it. This is the test of the Solid State Storage Performance Test Specification (SNIA, 2020). SNIA's
+rounds last at least a minute; here they can be shorter.
+"""
 
 # -- steady rate --------------------------------------------------------------------------------------------------
 
 
 def steady(rates: Sequence[float]) -> bool:
-    """Whether the last five rounds are alike. False for fewer."""
+    """Returns whether the rates of the last five rounds are steady. False for fewer rounds."""
     last = list(rates)[-WINDOW:]
     middle = mean(last) if len(last) == WINDOW else 0.0
     if not middle:
@@ -53,14 +54,17 @@ def steady(rates: Sequence[float]) -> bool:
 
 
 def is_enough(rounds: Sequence[Round], block_size: int, size: int) -> bool:
-    """Whether a warm-up may end: before the last five rounds every block was written, and their rate is steady. fio
-    writes each block once before any a second time."""
+    """Returns whether a warm-up may end: every block was written before the last five rounds, and their rate is
+    steady.
+
+    fio writes each block once before it writes any block again.
+    """
     written = sum(each.operations for each in rounds[:-WINDOW]) * block_size
     return written >= size and steady([each.per_second for each in rounds])
 
 
 def steady_facts(rounds: Sequence[Round], block_size: int, size: int) -> dict[str, Fact]:
-    """Facts of a warm-up. Those that need a steady rate are None if there was none."""
+    """Returns the facts of a warm-up. Those that need a steady rate are None if the rate never became steady."""
     whole = is_enough(rounds, block_size, size)
     fresh = _mean(_first_pass(rounds, block_size, size))
     end = _mean(rounds[-WINDOW:]) if whole else None
@@ -75,7 +79,7 @@ def steady_facts(rounds: Sequence[Round], block_size: int, size: int) -> dict[st
 
 
 def _first_pass(rounds: Sequence[Round], block_size: int, size: int) -> Sequence[Round]:
-    """The rounds until every block was written once."""
+    """Returns the rounds until every block was written once."""
     done = 0
     for at, each in enumerate(rounds):
         done += each.operations * block_size
@@ -97,7 +101,7 @@ SIZE, BLOCK, LIMIT_NS = 1 << 20, 4096, 100_000_000
 
 
 def check_report(report: Report, io: IO) -> int:
-    """Returns the number of figures compared. Raises Wrong if they contradict each other."""
+    """Checks a report. Returns the number of compared figures. Raises Wrong if they contradict each other."""
     if report.first_error is not None:
         raise Wrong(f"{report.tool} ended early: {report.first_error}")
     if report.bytes != report.items * io.block_size:
@@ -154,7 +158,9 @@ def copies(opened: Opened, tier: Tier | None) -> None:
 
 CHECKS: dict[str, Check] = {"integrity": integrity, "reports": reports, "flushes": flushes, "copies": copies}
 BRIEF = {"integrity": integrity}
-"""Before measuring: the other checks take as long as a phase, whose report is checked in the same way."""
+"""Checks before measuring. The other checks take as long as a phase, and a phase's report is
+checked in the same way.
+"""
 
 
 # -- trial --------------------------------------------------------------------------------------------------------
@@ -242,8 +248,10 @@ class VolumeWorkload(Workload):
         return volume.copy(how, self._block, size)
 
     def _warm_up(self, volume: Volume, io: IO, limit_ns: int) -> Report:
-        """Runs until the rate is steady, for the parameter `warm` rather than the phase's budget; a null engine never
-        becomes steady and keeps to the budget."""
+        """Runs until the rate is steady, but at most for the parameter `warm`, which replaces the phase's budget.
+
+        A null engine never becomes steady, so it keeps to the budget.
+        """
         longest = min(self._warm_ns, limit_ns) if self._job.spec.floor else self._warm_ns
         round_ns = max(LEAST_ROUND_NS, longest // ROUNDS)
         rounds: list[Round] = []
