@@ -41,7 +41,7 @@ class FileChange:
     """Offset of the bytes in the page."""
     data: bytes = b""
     versions: dict[int, int] = field(default_factory=dict)
-    """By page: position of this change among all changes of the page's bytes."""
+    """Position of this change among all changes of a page's bytes, by page."""
     size: int | None = None
     """New size of the file, if this change alters it."""
     durable_at: int = NEVER
@@ -66,7 +66,7 @@ class FileChanges:
         self.model = model
         self.all: list[FileChange] = []
         self.pages: dict[int, dict[int, list[FileChange]]] = {}
-        """By file and page: the changes of its bytes, truncations included."""
+        """Changes of each page's bytes, by file and page. Truncations are included."""
         self.sizes: dict[int, list[FileChange]] = {}
         self.names: list[FileChange] = []
         self._length: dict[int, int] = {node.number: node.size for node in record.header.nodes}

@@ -176,7 +176,7 @@ class Images:
         self._contents: dict[bytes, int] = {}
 
     def page(self, file: int, page: int) -> PageVersions:
-        """Returns the versions of a page that some event changes."""
+        """Returns the versions of a page. At least one event of the record must change the page."""
         if (file, page) not in self._pages:
             first = self._first_of(file).page(page)
             self._pages[file, page] = PageVersions(first, self._changes.pages[file][page], page)

@@ -29,7 +29,7 @@ class _Event(msgspec.Struct, frozen=True, array_like=True, tag=True):
     begin: int
     end: int
     task: int
-    """Thread id."""
+    """Id of the thread that made the call."""
 
 
 class Write(_Event, frozen=True, array_like=True, tag="write"):
@@ -96,9 +96,9 @@ class Flush(_Event, frozen=True, array_like=True, tag="flush"):
     """Flush: changes that ended before it began are on the device when it ends."""
 
     call: str
-    """'fsync', 'fdatasync', 'msync', 'sync', 'syncfs'."""
+    """Name of the call: 'fsync', 'fdatasync', 'msync', 'sync', 'syncfs'."""
     file: int | None
-    """None for a flush of all files and names."""
+    """Number of the flushed file; None for a flush of all files and names."""
     start: int = 0
     stop: int | None = None
     """Range of bytes. Only msync flushes less than the whole file."""
@@ -141,7 +141,7 @@ class Node(msgspec.Struct, frozen=True):
 
     number: int
     parent: int
-    """-1 for a root."""
+    """Number of the parent directory; -1 for a root."""
     name: str
     kind: Literal["file", "directory", "symlink", "link"]
     mode: int
@@ -158,7 +158,7 @@ class Header(msgspec.Struct, frozen=True):
     nodes: list[Node]
     """Files below the roots. Directories come before their entries."""
     recorder: str
-    """'native', 'strace', or 'fuse' for a disk."""
+    """Recorder that made the record: 'native', 'strace', or 'fuse' for a disk."""
     command: list[str]
     status: int | None
     """Exit status, or the negative number of a signal; None if the recorder killed the command."""
@@ -174,7 +174,7 @@ class Record:
 
     header: Header
     events: list[Event]
-    """Sorted by end; events that never ended come last."""
+    """Events sorted by their ends. Events that never ended come last."""
     base: Path | None = None
     """Directory with the files' contents before the command, by number."""
     contents: dict[int, bytes] = field(default_factory=dict)

@@ -299,7 +299,7 @@ class _Crasher:
         if self._request.keep is not None:
             engine = self._claim.engine.replace(":", "-").replace("/", "-")
             copy = _unused(self._request.keep / f"{engine}-{self._claim.tier.value}-{way}-{outcome}")
-            # Sockets can't be copied.
+            # copytree raises this error for sockets, after it has copied all other files.
             with suppress(shutil.Error):
                 shutil.copytree(home, copy, symlinks=True)
         self._row.faults[way, outcome] = {

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from dyno.host.procfs import ROOT, mounts, read_lines, read_text
 
-# <linux/fs.h>
+# Request numbers of ioctl(2), from <linux/fs.h>.
 BLKROGET, BLKDISCARD, BLKGETSIZE64 = 0x125E, 0x1277, 0x80081272
 PROBE, PROBE_PATH, PROBE_SECONDS = "wipefs", "/usr/sbin:/sbin:/usr/bin:/bin", 60
 

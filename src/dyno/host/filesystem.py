@@ -16,7 +16,7 @@ from typing import Any
 from dyno.host.procfs import ROOT, Mount, mounts, read_text
 
 BLOCK_BYTES = 512
-"""Unit of `st_blocks`, whatever the block size of the file system."""
+"""Unit of `st_blocks`, which is independent of the file system's block size."""
 
 _RAM_TYPES = frozenset(("tmpfs", "ramfs", "devtmpfs", "hugetlbfs"))
 # fmt: off

@@ -90,7 +90,7 @@ def _pair(cores: Sequence[int]) -> list[int]:
 
 @contextmanager
 def _kept_awake(pair: Sequence[int]) -> Iterator[bool]:
-    """Keeps cores awake in the block. Yields whether that is possible."""
+    """Keeps cores awake in the block. Yields False if that is impossible."""
     pids: list[int] = []
     try:
         with suppress(OSError):

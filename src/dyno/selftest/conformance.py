@@ -48,7 +48,7 @@ class ConformanceResult:
     """Name of the suite; empty for a port's own checks."""
     check: str
     outcome: str
-    """PASS, GAP, FAIL or SKIPPED."""
+    """Outcome of the check: PASS, GAP, FAIL or SKIPPED."""
     guards: str
     """Property that the check guards, in one sentence."""
     reason: str = ""

@@ -126,7 +126,7 @@ class Act:
     writes: bool
     flushes: bool
     pid: int
-    """Thread id."""
+    """Id of the thread that made the call."""
     began: int
     ended: int
 

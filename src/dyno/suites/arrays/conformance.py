@@ -58,7 +58,7 @@ class Rows:
 
 
 def slices(opened: Opened, tier: Tier | None) -> None:
-    """Slices return the rows that were written, whatever the chunks and wherever a slice begins."""
+    """Slices return the rows that were written, for chunks of any size and from any position."""
     for counts in ((12,), (1, 1, 10), (7, 5)):
         rows = Rows()
         with opened(f"slices-{len(counts)}") as port:
@@ -124,7 +124,7 @@ def appends(opened: Opened, tier: Tier | None) -> None:
 
 
 def updates(opened: Opened, tier: Tier | None) -> None:
-    """An update changes the given rows and nothing else, also when repeated."""
+    """An update changes the given rows and no others, also when repeated."""
     rows = Rows()
     with opened("updates") as port:
         rows.write(port, 18)

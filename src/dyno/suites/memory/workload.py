@@ -54,7 +54,7 @@ def check_report(pattern: str, report: Report, threads: int) -> int:
 
 
 def kernels(opened: Opened, tier: Tier | None) -> None:
-    """The triad and the chase, briefly in two threads, leave the right results."""
+    """The triad and the chase leave the right results after a short run in two threads."""
     with opened("kernels") as port:
         for pattern in (TRIAD, CHASE):
             try:

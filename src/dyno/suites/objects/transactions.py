@@ -44,7 +44,7 @@ MAX_ATTEMPTS = 10_000
 
 
 class Task(NamedTuple):
-    """Contents to write to a container, in the order of its objects."""
+    """Contents for a container, in the order of its objects."""
 
     branch: str
     key: int

@@ -129,7 +129,7 @@ class SeriesSuite(Suite):
     title = "an archive of process variables: samples taken in and given back, as it grows"
     ports = ("series",)
     params, presets, phases = PARAMS, PRESETS, PHASES
-    # Every batch is a transaction.
+    # The batches are small, since each batch is a transaction.
     proof = Proof(
         "insert",
         count="per_half_hour",

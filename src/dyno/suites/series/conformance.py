@@ -68,7 +68,7 @@ def rows_of(pvs: Sequence[int], seconds: Sequence[float], value: float = 1.0) ->
 
 
 def extracts(opened: Opened, tier: Tier | None) -> None:
-    """Samples are read as they were written, whatever their batches; a variable may have none."""
+    """Samples are read as they were written, in batches of any size. A variable may have no samples."""
     for sizes in ((12,), (1, 3, 8)):
         model, given = ReferenceArchive(), rows_of((0, 1, 2), range(4))
         with opened(f"extracts-{len(sizes)}", NAMES) as port:
@@ -141,7 +141,9 @@ def duplicates(opened: Opened, tier: Tier | None) -> None:
 
 
 def corrections(opened: Opened, tier: Tier | None) -> None:
-    """A sample written again with another value, status or severity replaces the former, whichever is greater."""
+    """A sample that is written again with another value, status or severity replaces the earlier one, also if it is
+    smaller.
+    """
     model, given = ReferenceArchive(), rows_of((0, 1), range(4), 50.0)
     with opened("corrections", NAMES) as port:
         model.insert(port, *given)
