@@ -82,7 +82,7 @@ class Change(NamedTuple):
 
 
 class Arrays(Protocol):
-    """The protocol. Engines implement it as a class called with `(engine,)`.
+    """A table. Engines implement this protocol as a class called with `(engine,)`.
 
     The position of a row is `uid - 1`. No other client uses the table. Subclasses inherit `close`.
     """

@@ -28,7 +28,7 @@ Operation = Callable[[Any], Any]
 
 
 class Compute(Protocol):
-    """The protocol. Engines implement it as a class called with `(engine,)`.
+    """A library that computes. Engines implement this protocol as a class called with `(engine,)`.
 
     The constructor does one-time work: imports, the start of a cluster. Subclasses inherit defaults for `threads` and
     `close`.

@@ -228,8 +228,8 @@ class ComputeWorkload(Workload):
         return answer, (opened - begin, loaded - opened, perf_counter_ns() - loaded)
 
     def _timed(self, operation: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        """Also records the operation's duration, for the share of the bandwidth. At these sizes it costs a
-        thousandth.
+        """Wraps an operation so that its duration is recorded, for the share of the bandwidth. Recording takes a
+        thousandth of the operation's time at these sizes.
         """
         times = self._times
 

@@ -13,7 +13,7 @@ from dyno.suites._shared.tool import ToolWorkload, plausible
 
 
 class Primes(Protocol):
-    """The protocol. Engines implement it as a class called with `(engine,)`."""
+    """A search for primes. Engines implement this protocol as a class called with `(engine,)`."""
 
     def search(self, threads: int, limit: int, limit_ns: int, events: int = 0) -> Report:
         """Searches for all primes from 3 to below `limit`, repeatedly in each thread, by dividing each number by all

@@ -46,7 +46,7 @@ class Requester(InFlight, Protocol):
 
 
 class Requests(Protocol):
-    """The protocol. Engines implement it as a class called with `(engine, options)`."""
+    """A server with a client. Engines implement this protocol as a class called with `(engine, options)`."""
 
     def publish(self, bodies: Sequence[bytes]) -> Sequence[Target]:
         """Publishes the bodies on Dyno's own server and returns their targets. A user's server returns its own

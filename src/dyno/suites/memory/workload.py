@@ -18,7 +18,7 @@ MB = 10**6
 
 
 class Memory(Protocol):
-    """The protocol. Engines implement it as a class called with `(engine,)`."""
+    """A memory test. Engines implement this protocol as a class called with `(engine,)`."""
 
     def work(self, pattern: str, threads: int, size_bytes: int, limit_ns: int, seed: int) -> Report:
         """Runs one of BLOCKS, the triad or the chase, with a working set of `size_bytes` per thread.

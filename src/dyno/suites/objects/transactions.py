@@ -23,7 +23,9 @@ HEAD_BYTES = len(HEAD % (0, 0))
 
 
 class Objects(Protocol):
-    """The protocol. Engines implement it as a class called with `(engine,)`. Each client has its own instance."""
+    """An open database. Engines implement this protocol as a class called with `(engine,)`. Each client has its own
+    instance.
+    """
 
     database: Any
     """The open `ZODB.DB` over the storage, which the engine opens and closes. Clients that are threads of a process

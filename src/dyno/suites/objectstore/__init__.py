@@ -126,7 +126,8 @@ class ThreadedRequester:
 
 
 class Bucket(Protocol):
-    """The protocol. Engines implement it as a class called with `(engine, large, patience)`.
+    """A client's access to a bucket. Engines implement this protocol as a class called with `(engine, large,
+    patience)`.
 
     `large`: bodies are too large to keep in memory until they are checked. `patience`: seconds after which a request
     is an error. A bucket on a server lists only the names of its own store.

@@ -115,7 +115,7 @@ class SysbenchTables:
 
 
 class Transactions(Protocol):
-    """The protocol. Engines implement it as a class called with `(engine,)`.
+    """Tools on a SQL server. Engines implement this protocol as a class called with `(engine,)`.
 
     Items of a report are transactions. Its operations also include the failed transactions.
     """

@@ -17,8 +17,8 @@ SLICE = 1_000
 
 
 class Synthetic(Protocol):
-    """The protocol. Engines implement it as a class called with `(engine, work)`. `work`: units of work in each
-    operation.
+    """Operations with a known cost. Engines implement this protocol as a class called with `(engine, work)`. `work`:
+    units of work in each operation.
     """
 
     def operation(self) -> Callable[[int], int]:

@@ -256,8 +256,8 @@ class LiveRun:
         )
 
     def _lost(self) -> int:
-        """Returns how many numbers are missing between each variable's last one before the measured time and its
-        first one after.
+        """Returns the number of lost events: the gaps in each variable's numbers, from its last one before the
+        measured time to its first one after.
         """
         edges = [*self._before.items(), *self._after.items()]
         pv = np.concatenate([[pv for pv, _ in edges], *(batch.pv for batch in self._batches)])

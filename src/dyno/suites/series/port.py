@@ -54,9 +54,10 @@ class Buckets(NamedTuple):
 
 
 class Series(Protocol):
-    """The protocol. Engines implement it as a class called with `(engine, names)`. `names`: the names of all
-    variables, each up to 60 bytes of ASCII. An archive that is opened again may get the names in another order,
-    and more of them, so it must store names, not only numbers. An archive has no other clients.
+    """An archive of process variables. Engines implement this protocol as a class called with `(engine, names)`.
+    `names`: the names of all variables, each up to 60 bytes of ASCII. An archive that is opened again may get the
+    names in another order, and more of them, so it must store names, not only numbers. An archive has no other
+    clients.
 
     **Duplicates.** PV and TS identify a sample. If it arrives again, the last write replaces all fields, and the
     sample is stored once. No batch has the same PV and TS twice. An archive that only recognizes identical samples

@@ -56,7 +56,7 @@ Enough = Callable[[Sequence[Round]], bool]
 
 
 class Volume(Protocol):
-    """The protocol. Engines implement it as a class called with `(engine)`."""
+    """A file or device under test. Engines implement this protocol as a class called with `(engine,)`."""
 
     def place(self) -> Path:
         """Returns the device, or a file or directory on it. The phase's traffic is that of this device."""
