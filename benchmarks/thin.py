@@ -2,12 +2,12 @@
 
     python benchmarks/thin.py [ENGINE...] [--clients N[,N...]] [--turns N] [--seconds S] [--records N]
 
-Each contestant does single lookups by key on one server, which is started for this benchmark: Dyno's default client,
-its thin client, native load, and pgbench, sysbench or redis-benchmark, in turns and in shuffled order. A tool has its own data on
-that server; the table names what it looks up. Figures are medians over the turns: operations per second, and the
-client's CPU time per lookup over all of its processes and threads, including the tool's start and end. Ratios of
-Dyno's clients to a tool are taken by turn, with a 95 % interval: 2.00 in the last column means that the client
-computes twice as long for a lookup.
+Each contestant does single lookups by key on one server, which is started for this benchmark: Dyno's default
+client, its thin client, native load, and pgbench, sysbench or redis-benchmark, in turns and in shuffled order. A
+tool has its own data on that server; the table names what it looks up. Figures are medians over the turns:
+operations per second, and the client's CPU time per lookup over all of its processes and threads, including the
+tool's start and end. Ratios of Dyno's clients to a tool are taken by turn, with a 95 % interval: 2.00 in the last
+column means that the client computes twice as long for a lookup.
 
 Exit status: 0 success; 1 something failed, and is named; 2 usage error; 3 there are no servers or tools to measure.
 """
