@@ -19,6 +19,7 @@ from shell import DISK, Shell, small
 
 from dyno import registry
 from dyno.contracts.model import Refused, Tier
+from dyno.contracts.native_load import NATIVE_CLIENT
 from dyno.contracts.suite import Job
 from dyno.engines.mysql import client as mysqlclient
 from dyno.engines.mysql import server_mariadb
@@ -112,7 +113,7 @@ def mariadbs(authorities: tuple[Authority, Authority]) -> Iterator[tuple[str, st
             server.close()
 
 
-@pytest.mark.parametrize("client", mysqlclient.CLIENTS)
+@pytest.mark.parametrize("client", [each for each in mysqlclient.CLIENTS if each != NATIVE_CLIENT])
 def test_mariadb_is_reached_by_tls_where_the_address_names_an_authority(
     mariadbs: tuple[str, str], authorities: tuple[Authority, Authority], tmp_path: Path, client: str
 ) -> None:
@@ -131,7 +132,7 @@ def test_mariadb_is_reached_by_tls_where_the_address_names_an_authority(
     assert "ssl_ca asks for" in said or "SSL is required" in said
 
 
-@pytest.mark.parametrize("client", mysqlclient.CLIENTS)
+@pytest.mark.parametrize("client", [each for each in mysqlclient.CLIENTS if each != NATIVE_CLIENT])
 def test_every_client_of_mariadb_encrypts_alike_where_the_address_does_not_say(
     mariadbs: tuple[str, str], tmp_path: Path, client: str
 ) -> None:

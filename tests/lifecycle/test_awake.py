@@ -116,7 +116,11 @@ def test_what_was_measured_while_a_core_slept_is_not_kept(shell: Shell) -> None:
         (shell.home / "gate" / "open").touch()
         out, err = process.communicate()
         assert (process.returncode, out) == (2, "")
-        assert is_one_line(err) and "can't be kept awake: somebody has ended" in err and "--resume" in err
+        assert (
+            is_one_line(err)
+            and "can't be kept awake: a process that kept a core awake was killed" in err
+            and "--resume" in err
+        )
         assert shell.strays() == []
     assert shell.trial_lines() == before
     status, _, err = shell.dyno(*PLAN, "--awake", "-o", shell.file, "--resume")

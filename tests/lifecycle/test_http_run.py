@@ -225,7 +225,7 @@ def test_a_run_without_parts_has_no_table_by_place(shell: Shell) -> None:
     [
         (["-e", "website"], "needs a URL"),
         (["-e", "website:url=ftp://x/"], "scheme ftp"),
-        (["-e", "nginx:tls=yes+h2c=yes"], "leave tls or h2c out"),
+        (["-e", "nginx:tls=yes+h2c=yes"], "only one of tls and h2c"),
         (["-e", "nginx", "--clients", "2"], "nginx"),
         (["-p", "inflight=10001"], "from 1 to 10000"),
     ],

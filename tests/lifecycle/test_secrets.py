@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 from shell import TESTS, Ended, Shell, is_one_line, small
 
-SECRETS = ("Tr1cky", "w0rd", "s3ss10n", "c3rt", "fr4gment")
+SECRETS = ("Tr1cky", "w0rd", "s3ss10n", "c3rtific", "fr4gment")
 ADDRESS = (
     "indiscreet://me:Tr1cky%2Fw0rd@db.example:1/own?authSource=admin&authMechanismProperties=AWS_SESSION_TOKEN:s3ss10n"
-    "&tlsCertificateKeyFilePassword=c3rt&tls=true#fr4gment"
+    "&tlsCertificateKeyFilePassword=c3rtific&tls=true#fr4gment"
 )
 SHOWN = (
     "indiscreet://me:***@db.example:1/own?authSource=admin&authMechanismProperties=***"
@@ -120,7 +120,7 @@ def test_two_rows_may_name_one_variable(shell: Shell) -> None:
         ("env:WRONG", "expected an address that begins with indiscreet://"),
         ("env:NOT_ONE", "is no address; in a password / ? # : @ are written"),
         ("file:open", "others may read open, which has an address: chmod 600 open"),
-        (f"{ADDRESS},c3rt@x", "a comma of its own is written %2C"),
+        (f"{ADDRESS},c3rtific@x", "a comma of the address as %2C"),
         ("indiscreet://me:a+Tr1cky@h", "write a + in an address as %2B"),
         (f"{ADDRESS}+Tr1cky", "expected indiscreet:option=value"),
         ("host=h password=Tr1cky", "expected an address that begins with indiscreet://"),
@@ -129,7 +129,10 @@ def test_two_rows_may_name_one_variable(shell: Shell) -> None:
 )
 def test_an_address_that_can_not_be_had_is_one_line_that_does_not_tell_it(shell: Shell, url: str, said: str) -> None:
     (shell.home / "open").touch()
-    shell.given = {"WRONG": ADDRESS.replace("indiscreet", "mysql"), "NOT_ONE": ADDRESS.replace("me:", "me:c3rt/")}
+    shell.given = {
+        "WRONG": ADDRESS.replace("indiscreet", "mysql"),
+        "NOT_ONE": ADDRESS.replace("me:", "me:c3rtific/"),
+    }
     ended = run(shell, url, *([f"{ADDRESS} w0rd"] if "extra" in said else []))
     assert (ended.status, ended.out) == (2, ""), ended
     assert is_one_line(ended.err)

@@ -28,7 +28,7 @@ def case(engine: str, why: str | None, skipped: object = False) -> Any:
     return pytest.param(engine, why, id=engine.replace(":how=", " "))
 
 
-WRONG_CLOCK = r"error in rand-key: the worker's clock disagrees with Dyno's, .* it is \d+\.\d\d s {} .*"
+WRONG_CLOCK = r"error in rand-key: the worker's clock disagrees with Dyno's; .* it is \d+\.\d\d s {} .*"
 CASES = (
     # Damage to the worker's pipe.
     case("garbler:how=sample", FOREIGN),

@@ -148,7 +148,7 @@ def test_a_device_that_holds_something_is_refused_also_by_a_link(
         link.symlink_to(device)
         # Each kind uses one of the device's two names, to save time; `test_blockdevice.py` tests both.
         path = device if kind in ("ext4", "swap", "gpt") else link
-        assert "holds" in refused(shell, "-e", f"fio:destroy={path}")
+        assert "wipefs" in refused(shell, "-e", f"fio:destroy={path}")
     assert digest(file) == before
 
 

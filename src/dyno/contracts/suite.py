@@ -315,10 +315,13 @@ class Suite(Protocol):
     """The suite's own table."""
     charts: tuple[Curve, ...] = ()
     """The suite's own charts, in addition to those of every run."""
-    native: bool = False
-    """True if native load can run some of its phases."""
     proof: Proof | None = None
     """How the suite proves a tier. None if it stores nothing, or if another suite proves the tier."""
+
+    @property
+    def native(self) -> bool:
+        """Whether native load can run some of its phases."""
+        return False
 
     def workload(self, job: Job) -> Workload:
         """Returns the workload of a trial. The default calls `WORKLOAD(job)` of the module `workload` in the suite's

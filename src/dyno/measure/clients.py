@@ -108,7 +108,8 @@ def run_phase(
     about to start."""
     if phase.reported:
         return reported(workload, phase, pace, ready)
-    connections = clients if workload.native(phase) is not None else 0
+    native = getattr(workload, "native", None)
+    connections = clients if native is not None and native(phase) is not None else 0
     if connections:
         # One process can load a server of several cores. More processes would take cores from the server.
         clients, how = min(clients, max(len(os.sched_getaffinity(0)) // 4, 1)), "processes"

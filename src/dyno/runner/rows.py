@@ -76,7 +76,7 @@ def _natively_loaded(suite: Suite, rows: list[EngineRow]) -> list[EngineRow]:
     stay as they are. Raises UsageError for a server that can't be loaded natively."""
     served = [row for row in rows if row.spec.server is not None and CLIENT not in row.options]
     for row in served:
-        if not suite.native or not _has_native(row.spec, row.options):
+        if not getattr(suite, "native", False) or not _has_native(row.spec, row.options):
             raise UsageError(f"load: engine {row.spec.name} has no native load in suite {suite.name}: use library")
     return [row._replace(options={**row.options, CLIENT: NATIVE_CLIENT}) if row in served else row for row in rows]
 
