@@ -36,8 +36,13 @@ SHOWN = (
     ("mongodb://h/?tls=true;password=x", "mongodb://h/?tls=true;password=***"),
     ("redis://h/0?password=x;tls=true", "redis://h/0?password=***"),
     ("redis://h/0?word", "redis://h/0?***"),
-    ("redis://h:6379/0?password=x@y", "redis://h:6379/0?password=***"),
+    ("redis://h:6379/0?password=x@y", "redis://h:***"),
     ("redis://h/0?db=1#word", "redis://h/0?db=1#***"),
+    # Both readings of an address are masked.
+    ("https://me%3Ak!vp?wz/y@h#1,d", "https://me%3A***"),
+    ("postgresql://u:7$ecret", "postgresql://u:***"),
+    ("https://h/?foo=a#b;c@d", "https://h/?foo=***"),
+    ("host=h password=a&b user=me", "host=h password=*** user=me"),
     # These addresses have no scheme.
     ("host=h password='a b' user=u", "host=h password=*** user=u"),
     ("host=h PASSWORD = x port=1", "host=h PASSWORD = *** port=1"),
@@ -56,7 +61,7 @@ def test_secrets_of_an_address_are_masked(address: str, shown: str) -> None:
     [
         ("can't connect to mysql://u:p@h:3306: refused", "can't connect to mysql://u:***@h:3306: refused"),
         ("can't connect to mysql://h:3306: refused", "can't connect to mysql://h:3306: refused"),
-        ("'redis://h/?password=x' is wrong", "'redis://h/?password=*** is wrong"),
+        ("'redis://h/?password=x' is wrong", "'redis://h/?password=***' is wrong"),
         ("see https://example.org/page#install.", "see https://example.org/page#install."),
         ("expected one that begins with postgresql:// or postgres://", None),
         ("the query ?sslmode=a&sslpassword=x&b of it", "the query ?sslmode=a&sslpassword=***&b of it"),
@@ -101,7 +106,7 @@ def test_common_values_are_masked_and_not_searched_for(value: str) -> None:
 
 def test_an_address_may_be_of_any_length() -> None:
     address = f"redis://{'u:' * 5_000}@{'h' * 50_000}?{'a=b&' * 5_000}{'@' * 5_000}"
-    assert "u:u" not in mask_argument(address)
+    assert len(mask_argument(address)) < 10_000
 
 
 @pytest.mark.parametrize("word", ["x", "a.b-", "password", "a://@:", "a://h?x=1&"])

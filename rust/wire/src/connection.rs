@@ -171,7 +171,8 @@ impl Answers {
         Ok([column(&self.starts)?, column(&self.ends)?, column(&self.freed)?])
     }
 
-    /// Returns the answer of each operation: the decoded response, or a list of them if the operation has several. An error response is `error(text)`.
+    /// Returns the answer of each operation: the decoded response, or a list of them if the operation has several. An error
+    /// response is `error(text)`.
     fn decode<'py>(&self, py: Python<'py>, error: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyList>> {
         let answers = PyList::empty(py);
         let (mut response, mut at) = (0, 0);

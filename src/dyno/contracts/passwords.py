@@ -11,43 +11,54 @@ import os
 import re
 import shlex
 import stat
+from collections.abc import Iterable, Iterator
 from functools import cache, lru_cache
+from itertools import pairwise
 from urllib.parse import unquote
 
 MOST_BYTES = 16 << 10
 HIDDEN = "***"
+Span = tuple[int, int]
+
+# The parameters of libpq, of MongoDB, and of MariaDB, MySQL, Redis and Valkey.
+_HARMLESS = """
+application_name channel_binding client_encoding connect_timeout dbname fallback_application_name gssdelegation
+gssencmode host hostaddr keepalives keepalives_count keepalives_idle keepalives_interval krbsrvname
+load_balance_hosts port replication require_auth requiressl service ssl_max_protocol_version ssl_min_protocol_version
+sslcertmode sslcompression sslcrl sslcrldir sslmode sslnegotiation sslrootcert sslsni
+target_session_attrs tcp_user_timeout user
+
+appname authmechanism authsource compressors connecttimeoutms directconnection gssapiservicename heartbeatfrequencyms
+journal loadbalanced localthresholdms maxconnecting maxidletimems maxpoolsize maxstalenessseconds minpoolsize
+readconcernlevel readpreference readpreferencetags replicaset retryreads retrywrites servermonitoringmode
+serverselectiontimeoutms sockettimeoutms srvmaxhosts srvservicename ssl timeoutms tls tlsallowinvalidcertificates
+tlsallowinvalidhostnames tlscafile tlscrlfile tlsdisableocspendpointcheck tlsinsecure uuidrepresentation w
+waitqueuetimeoutms wtimeoutms zlibcompressionlevel
+
+charset client_name db decode_responses encoding health_check_interval max_connections protocol retry_on_timeout
+socket_connect_timeout socket_keepalive socket_timeout ssl_ca ssl_ca_certs ssl_cert_reqs ssl_check_hostname timeout
+unix_socket username
+"""
+HARMLESS = frozenset(_HARMLESS.split())
+"""Names of query parameters whose values are not masked, in lower case."""
+# The limit keeps the search linear. Of a longer scheme, the last 32 characters match.
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,31}://")
+_COLON = re.compile(r":|%3a", re.IGNORECASE)
+_NO_PORT = re.compile(r":(?!\d*(?:,|$))")
+"""Matches a colon before something that is not a port: the password of an address that ends too early."""
+_NAME = r"[\w.-]{0,64}(?:password|passwd|passphrase|passfile|pwd|sslkey|secret|token)\s*="
+_QUOTED = r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\""
+_PAIRS = (
+    # A pair as in libpq's 'host=h password=x', which ends at a blank.
+    re.compile(rf"(?<![\w?&;]){_NAME}\s*({_QUOTED}|\S+)", re.IGNORECASE),
+    # A pair in a piece of an address, which ends at an & too.
+    re.compile(rf"(?:[?&;]{_NAME}|session_token:)([^&\s]+)", re.IGNORECASE),
+)
+_PUNCTUATION = "\"'`.,:;!)]}>"
 LEAST = 3
 """Minimum length of a secret that is searched for, in characters: a shorter one occurs in any text."""
 LONGEST_WORD = 11
-HARMLESS = (
-    "application_name|appname|authmechanism|authsource|charset|client_encoding|client_name|compressors|connect_timeout"
-    "|connecttimeoutms|db|dbname|directconnection|encoding|gssencmode|host|hostaddr|journal|maxpoolsize|minpoolsize"
-    "|port|protocol|readconcernlevel|readpreference|replicaset|require_auth|retryreads|retrywrites"
-    "|serverselectiontimeoutms|service|socket_timeout|sockettimeoutms|ssl|ssl_ca|ssl_ca_certs|ssl_cert_reqs"
-    "|ssl_check_hostname|sslmode|sslrootcert|target_session_attrs|timeout|timeoutms|tls|tlscafile|tlsinsecure"
-    "|unix_socket|user|username|uuidrepresentation|w|wtimeoutms"
-)
-"""Names of query parameters whose values are not masked: those of libpq, MongoDB, MariaDB, MySQL, Redis and
-Valkey."""
 _COMMON_WORDS = frozenset(("true", "false", "yes", "none", "off"))
-
-# In each pattern, the first group is kept and the second is masked.
-_QUERY = re.compile(rf"([?&;](?!(?:{HARMLESS})(?:=[^&;#]*)?(?:[&;#]|\Z))(?:[^=&;]*=)?)([^&#]*)", re.IGNORECASE)
-_USERINFO = re.compile(r"(\A(?:https?)?://[^:@]*?(?::|%3a))(.*)(?=@)", re.IGNORECASE | re.DOTALL)
-# An address without an @ that ends too early, so that its password follows a colon like a port that is no number.
-# Colons in brackets belong to IPv6 addresses.
-_NO_PORT = re.compile(r"(\A(?:https?)?://[^/?#\[]*?:)(?!\d*(?:\W|\Z))(.+)", re.DOTALL)
-# The fragment is not masked in addresses of web pages, which error messages link to.
-_FRAGMENT = re.compile(r"(\A://[^#]*#)(.+)", re.DOTALL)
-_PAIR = re.compile(
-    r"((?:password|passwd|passphrase|passfile|pwd|sslkey|secret|token)\s*=\s*|session_token:)"
-    r"('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|[^\s&]+)",
-    re.IGNORECASE,
-)
-_IN_TEXT = re.compile(r"(?:https?)?://\S*")
-# In an argument a blank does not end an address, but the beginning of the next address does. The limit keeps the
-# search linear.
-_IN_ARGUMENT = re.compile(r"(?:https?)?://.*?(?=[a-z][a-z0-9+.-]{0,31}://|\Z)", re.IGNORECASE | re.DOTALL)
 
 
 def resolve_address(text: str) -> str:
@@ -86,19 +97,25 @@ def _of_file(name: str) -> str:
 
 
 def mask_password(text: str) -> str:
-    """Masks the secrets of all addresses in a text, and of pairs such as password=...: postgresql://user:***@host. An
-    address ends at a blank."""
-    return _masked(text, _IN_TEXT)[0]
+    """Masks the secrets of all addresses in a text, and of pairs such as password=...: postgresql://user:***@host.
+
+    An address ends at a blank.
+    """
+    matches = re.finditer(rf"{_SCHEME.pattern}\S*", text)
+    words = [(match.start(), match.start() + len(match[0].rstrip(_PUNCTUATION))) for match in matches]
+    pairs = [pair for pair in _pairs(text) if not any(start <= pair[0] < end for start, end in words)]
+    return _masked(text, [*pairs, *(span for word in words for span in _secret_spans(text, *word))])
 
 
 def mask_argument(text: str) -> str:
     """Masks the secrets of an address, or of an argument that contains addresses. A blank does not end an address."""
-    return _masked(text, _IN_ARGUMENT)[0]
+    return _masked(text, _argument_spans(text))
 
 
 def secrets(text: str) -> tuple[str, ...]:
     """Returns the secrets that `mask_argument` masks, both as written and percent-decoded."""
-    forms = dict.fromkeys(form for secret in _masked(text, _IN_ARGUMENT)[1] for form in (secret, unquote(secret)))
+    written = [text[start:end] for start, end in _argument_spans(text)]
+    forms = dict.fromkeys(form for secret in written for form in (secret, unquote(secret)))
     return tuple(form for form in forms if len(form) >= LEAST and form.lower() not in _COMMON_WORDS)
 
 
@@ -120,19 +137,60 @@ def _pattern(hidden: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile("|".join(one(secret) for secret in sorted(hidden, key=len, reverse=True)))
 
 
-def _masked(text: str, addresses: re.Pattern[str]) -> tuple[str, list[str]]:
-    """Returns the text with its secrets masked, and the secrets."""
-    values = list[str]()
+def _argument_spans(text: str) -> list[Span]:
+    starts = [*(match.start() for match in _SCHEME.finditer(text)), len(text)]
+    spans = [span for start, end in pairwise(starts) for span in _secret_spans(text, start, end)]
+    return [*spans, *_pairs(text)]
 
-    def mask(match: re.Match[str]) -> str:
-        values.append(match[2])
-        return match[1] + HIDDEN * bool(match[2])
 
-    def mask_address(match: re.Match[str]) -> str:
-        before, question_mark, query = match[0].partition("?")
-        address = before + _QUERY.sub(mask, question_mark + query)
-        address = (_USERINFO if "@" in address else _NO_PORT).sub(mask, address)
-        return _FRAGMENT.sub(mask, address)
+def _pairs(text: str) -> list[Span]:
+    return [match.span(1) for pair in _PAIRS for match in pair.finditer(text)]
 
-    masked = _PAIR.sub(mask, addresses.sub(mask_address, text))
-    return masked, [value for value in values if value != HIDDEN]
+
+def _secret_spans(text: str, start: int, end: int) -> Iterator[Span]:
+    """Yields the secrets of the address between `start` and `end`."""
+    scheme = _SCHEME.match(text, start, end)
+    if scheme is None:
+        return
+    begin, at = scheme.end(), text.rfind("@", scheme.end(), end)
+    if at >= 0:
+        if colon := _COLON.search(text, begin, at):
+            yield colon.end(), at
+    else:
+        hosts = _first(text, "/?#", begin, end)
+        # Colons in brackets belong to IPv6 addresses.
+        if no_port := _NO_PORT.search(text, max(text.rfind("]", begin, hosts), begin), hosts):
+            yield no_port.end(), end
+    yield from _query_spans(text, _first(text, "?", begin, end) + 1, end)
+    # The fragment is not masked in addresses of web pages, which error messages link to.
+    if at >= 0 or not scheme[0].lower().startswith("http"):
+        yield _first(text, "#", begin, end) + 1, end
+
+
+def _query_spans(text: str, start: int, end: int, separators: str = "&;") -> Iterator[Span]:
+    """Yields the secrets in the query. A semicolon may separate two parameters or be part of a value: masks both."""
+    at = start
+    for piece in text[start:end].split(separators[0]):
+        name, equals, value = piece.partition("=")
+        after = at + len(piece)
+        if unquote(name).lower() not in HARMLESS:
+            yield after - len(value if equals else name), after
+        elif separators[1:]:
+            yield from _query_spans(text, at, after, separators[1:])
+        at = after + 1
+
+
+def _first(text: str, characters: str, start: int, end: int) -> int:
+    return min((at for each in characters if (at := text.find(each, start, end)) >= 0), default=end)
+
+
+def _masked(text: str, spans: Iterable[Span]) -> str:
+    """Returns the text with `spans` masked. They may overlap."""
+    apart: list[Span] = []
+    for start, end in sorted(span for span in spans if span[0] < span[1]):
+        if apart and start <= apart[-1][1]:
+            start, end = apart[-1][0], max(end, apart.pop()[1])
+        apart.append((start, end))
+    for start, end in reversed(apart):
+        text = text[:start] + HIDDEN + text[end:]
+    return text

@@ -14,7 +14,7 @@ from dyno.contracts.model import Tier, UsageError, Value, weakest
 from dyno.contracts.native_load import CLIENT, NATIVE_CLIENT
 from dyno.contracts.pace import NATIVE_LOAD
 from dyno.contracts.passwords import HIDDEN, mask_argument
-from dyno.contracts.settings import unknown
+from dyno.contracts.settings import Setting, unknown
 from dyno.contracts.suite import Suite
 from dyno.options import RunRequest
 from dyno.servers.user_server import URL
@@ -74,19 +74,29 @@ def rows_of(suite: Suite, request: RunRequest, clients: int) -> list[EngineRow]:
 def _natively_loaded(suite: Suite, rows: list[EngineRow]) -> list[EngineRow]:
     """Returns the rows with native load for servers. Rows without a server, and rows whose `client` the user has set,
     stay as they are. Raises UsageError for a server that can't be loaded natively."""
-    served = [row for row in rows if row.spec.server is not None and CLIENT not in row.options]
-    for row in served:
-        if not getattr(suite, "native", False) or not _has_native(row.spec, row.options):
-            raise UsageError(f"load: engine {row.spec.name} has no native load in suite {suite.name}: use library")
-    return [row._replace(options={**row.options, CLIENT: NATIVE_CLIENT}) if row in served else row for row in rows]
+    loaded = list[EngineRow]()
+    for row in rows:
+        if row.spec.server is None or CLIENT in row.options:
+            loaded.append(row)
+            continue
+        name, options = row.spec.name, {**row.options, CLIENT: NATIVE_CLIENT}
+        clients = next((each for each in row.spec.options if each.name == CLIENT), None)
+        if not getattr(suite, "native", False) or clients is None or not _parses(clients, NATIVE_CLIENT):
+            raise UsageError(f"load: engine {name} has no native load in suite {suite.name}: use library")
+        resolved = row.spec.resolve(options)
+        if lacking := row.spec.lacking(resolved):
+            raise UsageError(f"engine {name} {lacking}")
+        check_tier(row.spec, row.tier, resolved)
+        loaded.append(row._replace(options=options))
+    return loaded
 
 
-def _has_native(spec: EngineSpec, options: Mapping[str, Value]) -> bool:
-    """Returns whether the engine has native load here, with these options."""
+def _parses(setting: Setting, text: str) -> bool:
     try:
-        return spec.lacking(spec.resolve({**options, CLIENT: NATIVE_CLIENT})) is None
-    except UsageError:
+        setting.parse(text)
+    except ValueError:
         return False
+    return True
 
 
 def _why_none(suite: Suite, tier: Tier | None) -> str:
