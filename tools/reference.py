@@ -143,8 +143,10 @@ def pages() -> dict[str, str]:
     head = ["Field", "Type", "Unit", "Of several clients", "Of several samples", "In `show --json`", "Meaning"]
     names = table(["Columns", "Type", "Tables", "Field"], (row for each in FIELDS for row in columns(each)))
     return {
-        "run-options.md": OPTIONS_PAGE.format(written=WRITTEN.format("options"), options=options, recorded=header),
-        "measured-quantities.md": FIELDS_PAGE.format(
+        "reference/run-options.md": OPTIONS_PAGE.format(
+            written=WRITTEN.format("options"), options=options, recorded=header
+        ),
+        "reference/measured-quantities.md": FIELDS_PAGE.format(
             written=WRITTEN.format("fields"), measured=table(head, measured()), columns=names
         ),
     }

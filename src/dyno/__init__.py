@@ -1,7 +1,7 @@
 """Dyno: a dynamometer for data engines.
 
-As a library: `run` measures, `load` reads a run file, `compare` and `check` compare runs. See docs/library.md.
-Modules are imported at first use.
+As a library: `run` measures, `load` reads a run file, `compare` and `check` compare runs.
+Modules are imported at first use. See docs/reference/library.md.
 """
 
 from __future__ import annotations

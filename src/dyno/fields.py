@@ -1,7 +1,7 @@
 """The measured quantities: one row each.
 
 The sample, the merging of clients' tallies, the keys of `dyno show --json`, the columns of CSV and Parquet and
-docs/measured-quantities.md follow from this table. The docstring below a row is its description there.
+docs/reference/measured-quantities.md follow from this table. The docstring below a row is its description there.
 """
 
 from __future__ import annotations

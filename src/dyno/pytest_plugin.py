@@ -1,6 +1,6 @@
 """The pytest plug-in: the fixture `dyno_bench` measures a callable, and fails the test if it became slower.
 
-See docs/ci.md. Dyno is imported only when a test uses the fixture.
+See docs/reference/ci.md. Dyno is imported only when a test uses the fixture.
 """
 
 from __future__ import annotations

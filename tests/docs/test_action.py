@@ -39,7 +39,7 @@ def test_inputs_of_the_action_are_declared_and_used() -> None:
     assert declared == set(re.findall(r"\$\{\{ inputs\.(\w+) \}\}", ACTION)) and len(declared) > 8
     # Inputs reach scripts only by the environment: text from a pull request would otherwise be executed.
     assert not any("${{" in script for script in scripts())
-    page = (ROOT / "docs" / "ci.md").read_text()
+    page = (ROOT / "docs" / "reference" / "ci.md").read_text()
     inputs = page[page.index("Its inputs:") : page.index("Its outputs")]
     assert set(re.findall(r"`(\w+)`", inputs)) == declared
 

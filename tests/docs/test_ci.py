@@ -1,4 +1,4 @@
-"""Tests that the gate in docs/ci.md and examples/ci has valid commands and a valid workflow."""
+"""Tests that the gate in docs/reference/ci.md and examples/ci has valid commands and a valid workflow."""
 
 from __future__ import annotations
 
@@ -77,10 +77,10 @@ def test_the_workflow_looks_like_valid_yaml() -> None:
 
 
 def test_the_page_quotes_the_example() -> None:
-    shell = [block.text.strip() for block in blocks(read("ci.md")) if block.language == "sh"]
+    shell = [block.text.strip() for block in blocks(read("reference/ci.md")) if block.language == "sh"]
     quoted = [text for text in shell if not text.startswith(("dyno ", "pytest "))]
     assert quoted == scripts(WORKFLOW)
-    assert [block.text for block in blocks(read("ci.md")) if block.language == "toml"] == [
+    assert [block.text for block in blocks(read("reference/ci.md")) if block.language == "toml"] == [
         (CI / "plan.toml").read_text()
     ]
 
@@ -96,7 +96,7 @@ def test_the_example_measures_its_plan_in_turns() -> None:
 
 
 def test_statuses_of_the_gate_are_documented() -> None:
-    assert set(named(sections(read("ci.md"))["What it says"])) == {
+    assert set(named(sections(read("reference/ci.md"))["What it says"])) == {
         "0",
         str(compare.FAILED),
         "2",

@@ -1,4 +1,4 @@
-"""Compares the JSON of `dyno compare` and `dyno check` with docs/compare-json.md, key by key."""
+"""Compares the JSON of `dyno compare` and `dyno check` with docs/reference/compare-json.md, key by key."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def held(found: Any, documented: set[str], filled: Sequence[str]) -> None:
 
 
 def documented(section: str) -> set[str]:
-    return set(named(sections(read("compare-json.md"))[section]))
+    return set(named(sections(read("reference/compare-json.md"))[section]))
 
 
 def test_engines_within_a_run(runs: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
@@ -81,5 +81,5 @@ def test_the_gate(runs: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -
     [("comparisons[].kind", VERDICTS), ("changes[].kind", VERDICTS), ("changes[].state", comparison.STATES)],
 )
 def test_values_for_programs_are_documented(key: str, values: Collection[str]) -> None:
-    meaning = named(read("compare-json.md"))[key][2]
+    meaning = named(read("reference/compare-json.md"))[key][2]
     assert all(f"`{value}`" in meaning for value in values)

@@ -78,8 +78,8 @@ def plain(cell: str) -> str:
 
 
 def engine_section(name: str) -> str:
-    page = sections(read("engines.md"))
-    assert name in page, f"docs/engines.md has no section on {name}"
+    page = sections(read("reference/engines/index.md"))
+    assert name in page, f"docs/reference/engines/index.md has no section on {name}"
     return page[name]
 
 
@@ -142,13 +142,13 @@ def test_engine_caveats_are_documented(engine: EngineSpec, place: Path) -> None:
 
 
 def test_the_fields_of_a_declaration_are_documented() -> None:
-    page = sections(read("adding-an-engine.md"))
+    page = sections(read("contributing/an-engine.md"))
     assert set(named(page["The declaration"])) == {field.name for field in fields(EngineSpec)}
     assert set(named(page["What holds through one port"])) == {field.name for field in fields(PortSpec)}
 
 
 def test_documented_engines_exist() -> None:
-    assert set(sections(read("engines.md"))) - {"What is the same for all"} == set(ours("engine"))
+    assert set(sections(read("reference/engines/index.md"))) - {"What is the same for all"} == set(ours("engine"))
 
 
 # --- suites -------------------------------------------------------------------------------------------------
@@ -160,19 +160,19 @@ def suite(request: pytest.FixtureRequest) -> Suite:
 
 
 def test_suites_and_their_pages_match() -> None:
-    assert sorted(page.stem for page in (pages.DOCS / "suites").glob("*.md")) == ours("suite")
+    assert sorted(page.stem for page in (pages.DOCS / "reference" / "suites").glob("*.md")) == ours("suite")
 
 
 def test_the_methods_of_a_workload_are_documented_with_their_arguments() -> None:
     methods = {name: found for name, found in vars(Workload).items() if inspect.isfunction(found) and name[0] != "_"}
     arguments = {name: list(inspect.signature(method).parameters)[1:] for name, method in methods.items()}
-    table = named(sections(read("adding-a-suite.md"))["The workload"])
+    table = named(sections(read("contributing/a-suite.md"))["The workload"])
     assert set(table) == {f"{name}({', '.join(words)})" for name, words in arguments.items()}
 
 
 def suite_table(suite: Suite, heading: str) -> dict[str, list[str]]:
-    page = sections(read(f"suites/{suite.name}.md"))
-    assert heading in page, f"docs/suites/{suite.name}.md has no section '{heading}'"
+    page = sections(read(f"reference/suites/{suite.name}.md"))
+    assert heading in page, f"docs/reference/suites/{suite.name}.md has no section '{heading}'"
     return named(page[heading])
 
 
@@ -212,23 +212,23 @@ def words_of(parameter: click.Parameter) -> set[str]:
 
 @pytest.mark.parametrize("name", list(cli.COMMANDS))
 def test_command_and_its_flags_are_documented(name: str) -> None:
-    page = sections(read("commands.md"))
-    assert f"dyno {name}" in page, f"docs/commands.md has no section 'dyno {name}'"
+    page = sections(read("reference/commands.md"))
+    assert f"dyno {name}" in page, f"docs/reference/commands.md has no section 'dyno {name}'"
     body = page[f"dyno {name}"]
     there = {word for parameter in command(name).params for word in words_of(parameter)}
     # The flags of run options are documented on a separate page.
-    tables = rows(body) + (rows(sections(read("run-options.md"))["Options"]) if name == "run" else [])
+    tables = rows(body) + (rows(sections(read("reference/run-options.md"))["Options"]) if name == "run" else [])
     documented = {word for row in tables for word in re.findall(r"`(-[^` ]+|[A-Z0-9|.a-z]+)`", row[0])}
     assert documented == there
 
 
 def test_documented_commands_exist() -> None:
-    documented = {head for head in sections(read("commands.md")) if head.startswith("dyno ")}
+    documented = {head for head in sections(read("reference/commands.md")) if head.startswith("dyno ")}
     assert documented == {f"dyno {name}" for name in cli.COMMANDS}
 
 
 def test_exit_statuses_are_documented() -> None:
-    table = named(sections(read("commands.md"))["Exit status"])
+    table = named(sections(read("reference/commands.md"))["Exit status"])
     assert set(table) == {str(n) for n in (0, cli_run.FAILED, 2, cli_run.NOTHING, cli.INTERRUPTED)}
 
 
@@ -267,9 +267,9 @@ def test_json_of_show_is_documented(run_files: list[Path], tmp_path: Path) -> No
         seen += [(path, value) for path, value in keys(whole) if not path.startswith(("plan.", "host."))]
         servers = [cell["server"] for cell in whole["cells"] if cell["server"]]
         assert all(set(server) == set(whole["cells"][0]["client"]) for server in servers)
-    # docs/measured-quantities.md documents the fields of a cell.
+    # docs/reference/measured-quantities.md documents the fields of a cell.
     shown = {f"cells[].{field.key}" for field in FIELDS if JSON in field.shown}
-    undocumented, gone = differences(seen, {*named(read("show-json.md")), *shown})
+    undocumented, gone = differences(seen, {*named(read("reference/show-json.md")), *shown})
     assert not undocumented and not gone
     # Fields that exist on every machine must have been compared.
     filled = {path for path, value in seen if value not in (None, {}, [])}
@@ -285,15 +285,15 @@ def test_lines_of_the_run_file_are_documented(run_files: list[Path]) -> None:
     lines = [json.loads(line) for run_file in run_files for line in run_file.read_text().splitlines()]
     headers, trials = ([line for line in lines if line["kind"] == kind] for kind in ("run", "trial"))
     assert len(headers) == len(run_files) and len(headers) + len(trials) == len(lines)
-    page = sections(read("run-file.md"))
-    options = set(named(sections(read("run-options.md"))["In the run file"])) - {"plan.least"}
+    page = sections(read("reference/run-file.md"))
+    options = set(named(sections(read("reference/run-options.md"))["In the run file"])) - {"plan.least"}
     # Known crashes come from a cache, and are documented separately.
     seen = [pair for line in headers for pair in keys({**line, "crashed": None})]
     assert set(named(page["Crashes"])) == {*known_results.NAMES, *known_results.WAYS}
     undocumented, gone = differences(seen, set(named(page["The first line"])) | options | host_keys())
     assert not undocumented and not gone
     seen = [pair for line in trials for pair in keys(line)]
-    # docs/measured-quantities.md documents the fields of samples.
+    # docs/reference/measured-quantities.md documents the fields of samples.
     documented = {*named(page["Trial lines"]), *(f"samples[].{field.name}" for field in FIELDS)}
     undocumented, gone = differences(seen, documented)
     assert not undocumented and not gone
@@ -320,7 +320,7 @@ def test_every_declaration_of_a_suite_is_read(name: str, tmp_path: Path) -> None
 
 
 def host_keys() -> set[str]:
-    return {f"host.{name}" for name in named(sections(read("run-file.md"))["The machine"])}
+    return {f"host.{name}" for name in named(sections(read("reference/run-file.md"))["The machine"])}
 
 
 @pytest.mark.usefixtures("processes")
@@ -332,7 +332,7 @@ def test_facts_of_a_machine_are_documented(tmp_path: Path) -> None:
 
 
 def test_plan_file_keys_are_documented() -> None:
-    rows_ = rows(sections(read("run-options.md"))["Options"])
+    rows_ = rows(sections(read("reference/run-options.md"))["Options"])
     assert [plain(row[1]) for row in rows_] == list(plan_file.KEYS)
 
 
@@ -347,7 +347,7 @@ def test_plan_file_examples_make_a_plan(tmp_path: Path) -> None:
         path = tmp_path / "plan.toml"
         path.write_text(text)
         assert plan.make(plan_file.read(path)).cells
-    whole = tomllib.loads(next(b.text for b in blocks(read("plan-files.md")) if b.language == "toml"))
+    whole = tomllib.loads(next(b.text for b in blocks(read("reference/plan-files.md")) if b.language == "toml"))
     assert set(whole) == {"suite", *plan_file.KEYS} - {"budget"}, "the complete example has every key, of two one"
 
 
@@ -355,7 +355,7 @@ def test_plan_file_examples_make_a_plan(tmp_path: Path) -> None:
 
 
 def test_doubts_are_documented_with_their_thresholds() -> None:
-    table = named(sections(read("methodology.md"))["Doubts"])
+    table = named(sections(read("explanations/methodology.md"))["Doubts"])
     assert set(table) == set(doubts.MEANINGS)
     thresholds: dict[str, list[float]] = {
         "few": [estimate.FEWEST_TRIALS],
@@ -380,11 +380,11 @@ def test_doubts_are_documented_with_their_thresholds() -> None:
 
 
 def test_metrics_are_documented() -> None:
-    assert list(named(sections(read("methodology.md"))["Ratios"])) == list(METRICS)
+    assert list(named(sections(read("explanations/methodology.md"))["Ratios"])) == list(METRICS)
 
 
 def test_charts_are_documented() -> None:
-    assert list(named(sections(read("reports.md"))["Charts"])) == [
+    assert list(named(sections(read("reference/reports.md"))["Charts"])) == [
         *(chart.name for chart in FIXED),
         sweep.CLIENTS,
         sweep.NAME,
@@ -405,20 +405,20 @@ def test_charts_are_documented() -> None:
     ],
 )
 def test_figures_of_the_statistics_are_documented(section: str, said: str) -> None:
-    assert said in " ".join(sections(read("methodology.md"))[section].split())
+    assert said in " ".join(sections(read("explanations/methodology.md"))[section].split())
 
 
 def test_self_tests_are_documented() -> None:
-    table = named(sections(read("methodology.md"))["Self-test"])
+    table = named(sections(read("explanations/methodology.md"))["Self-test"])
     assert list(table) == [check.name for check in checks()]
 
 
 def test_findings_on_the_machine_are_documented() -> None:
-    assert set(machine_findings.FINDINGS) == set(named(sections(read("methodology.md"))["The machine"]))
+    assert set(machine_findings.FINDINGS) == set(named(sections(read("explanations/methodology.md"))["The machine"]))
 
 
 def test_tests_named_in_the_methodology_exist() -> None:
-    text = read("methodology.md")
+    text = read("explanations/methodology.md")
     names = set(re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", text))
     assert names
     for file, function in names:
@@ -437,7 +437,7 @@ def sound(file: Path) -> set[str]:
 
 
 def test_every_claim_of_the_methodology_names_its_test() -> None:
-    table = rows(sections(read("methodology.md"))["Claims"])
+    table = rows(sections(read("explanations/methodology.md"))["Claims"])
     assert table
     for row in table:
         assert len(row) == 3 and re.search(r"`tests/", row[2]), row[0]
@@ -496,7 +496,7 @@ def test_example_commands_parse(page: str, words: list[str], tmp_path: Path, mon
         unavailable("there is no PostgreSQL here to stand for another version")
     words = [elsewhere.sub(f"program={here}", word) for word in words]
     monkeypatch.chdir(tmp_path)
-    example = next(b.text for b in blocks(read("plan-files.md")) if b.language == "toml")
+    example = next(b.text for b in blocks(read("reference/plan-files.md")) if b.language == "toml")
     Path("plan.toml").write_text(example)
     monkeypatch.setattr("dyno.runner.parent.execute", execute)
     # The plan doesn't depend on whether its engines are installed: some are only downloaded for the long runs.
@@ -513,7 +513,7 @@ def test_documented_extras_exist(page: Path) -> None:
     assert {name for names in named_ for name in names.split(",")} <= set(extras)
 
 
-@pytest.mark.parametrize("page", ["adding-an-engine.md", "adding-a-suite.md"])
+@pytest.mark.parametrize("page", ["contributing/an-engine.md", "contributing/a-suite.md"])
 def test_quoted_code_is_from_the_examples(page: str) -> None:
     files = [p.read_text() for p in EXAMPLES.rglob("*") if p.suffix in (".py", ".toml")]
     quoted = [block.text for block in blocks(read(page)) if block.language in ("python", "toml")]

@@ -32,17 +32,19 @@ def measured() -> list[EngineSpec]:
 
 @pytest.mark.parametrize("spec", measured(), ids=lambda spec: spec.name)
 def test_every_engine_has_an_experts_settings(spec: EngineSpec) -> None:
-    page = sections(sections(read("engines.md"))[spec.name], 3)
-    assert HEADING in page, f"docs/engines.md, {spec.name}: no '### {HEADING}'"
+    page = sections(sections(read("reference/engines/index.md"))[spec.name], 3)
+    assert HEADING in page, f"docs/reference/engines/index.md, {spec.name}: no '### {HEADING}'"
     text = page[HEADING]
-    assert COLUMNS in text, f"docs/engines.md, {spec.name}: no table {COLUMNS}"
+    assert COLUMNS in text, f"docs/reference/engines/index.md, {spec.name}: no table {COLUMNS}"
     table = rows(text)
     assert table
     for row in table:
         assert len(row) == 5 and all(row), f"{spec.name}: {row}"
         assert RATIO.search(row[4]), f"{spec.name}, {row[0]}: neither a ratio with its interval nor why not: {row[4]}"
     # The text below the table.
-    assert YEAR.search(text.rpartition("|\n")[2]), f"docs/engines.md, {spec.name}: no source with its year"
+    assert YEAR.search(text.rpartition("|\n")[2]), (
+        f"docs/reference/engines/index.md, {spec.name}: no source with its year"
+    )
 
 
 def test_null_and_synthetic_engines_have_no_expert() -> None:

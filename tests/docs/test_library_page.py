@@ -1,4 +1,4 @@
-"""Tests that docs/library.md documents the whole library, and that its script works."""
+"""Tests that docs/reference/library.md documents the whole library, and that its script works."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def public(kind: type) -> set[str]:
 
 
 def test_every_field_and_method_of_the_library_is_documented() -> None:
-    page = sections(read("library.md"))
+    page = sections(read("reference/library.md"))
     tables = {**named(page["A result"]), **named(page["Comparisons"])}
     rows = {field.name for kind in (dyno.Row, dyno.Comparison) for field in fields(kind)}
     documented = {name.partition("(")[0] for name in tables}
@@ -26,7 +26,7 @@ def test_every_field_and_method_of_the_library_is_documented() -> None:
 
 
 def test_the_librarys_script_runs_compares_and_plots(shell: Shell) -> None:
-    (script,) = [block.text for block in blocks(read("library.md")) if block.language == "python"]
+    (script,) = [block.text for block in blocks(read("reference/library.md")) if block.language == "python"]
     assert len(script.strip().splitlines()) <= 12
     ended = shell.sh(sys.executable, "-c", script)
     assert ended.status == 0, ended.err

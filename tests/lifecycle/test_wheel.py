@@ -89,7 +89,7 @@ def test_the_description_has_no_link_that_leads_nowhere_on_an_index(archive: Pat
     assert relative == []
     assert "<img" not in text and "![" not in text
     # The links to the documentation become absolute in the package's description.
-    assert "](docs/methodology.md)" in (REPOSITORY / "README.md").read_text()
+    assert "](docs/explanations/methodology.md)" in (REPOSITORY / "README.md").read_text()
 
 
 def test_a_wheel_that_must_have_the_native_part_is_not_made_without(

@@ -136,15 +136,15 @@ def test_what_processes_used_has_a_column_for_each_counter() -> None:
 
 
 def documented(heading: str) -> dict[str, str]:
-    """Returns the columns of a table and their types, as documented in docs/columns.md."""
-    page = (TESTS.parent / "docs" / "columns.md").read_text()
+    """Returns the columns of a table and their types, as documented in docs/reference/columns.md."""
+    page = (TESTS.parent / "docs" / "reference" / "columns.md").read_text()
     section = re.split(r"^## ", page.partition(f"## {heading}\n")[2], flags=re.MULTILINE)[0]
     lines = [line.split("|")[1:3] for line in section.splitlines() if line.startswith("| `")]
     return {name: kind.strip() for names, kind in lines for name in re.findall(r"`([^`]+)`", names)}
 
 
 def measured(table: str) -> dict[str, str]:
-    """Returns the columns of a table that docs/measured-quantities.md documents, and their types."""
+    """Returns the columns of a table that docs/reference/measured-quantities.md documents, and their types."""
     return {column: kind for field in FIELDS for column, kind in field.columns_of(table).items()}
 
 

@@ -1,7 +1,7 @@
 """A record split into the changes that a power cut keeps or loses: what each change depends on, and when it becomes
 durable.
 
-docs/power-cuts.md has the rules and their sources.
+docs/explanations/power-cuts.md has the rules and their sources.
 """
 
 from __future__ import annotations

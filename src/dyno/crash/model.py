@@ -1,6 +1,6 @@
 """Draws possible states of a record's files after a power cut.
 
-docs/power-cuts.md says what a cut may lose, with sources.
+docs/explanations/power-cuts.md says what a cut may lose, with sources.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Dyno's Python interface: measure, load results, compare. The commands use the same functions.
 
-It is documented in docs/library.md. A test compares that page with this module.
+It is documented in docs/reference/library.md. A test compares that page with this module.
 """
 
 from __future__ import annotations

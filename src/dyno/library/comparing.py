@@ -108,7 +108,7 @@ class Comparisons(Sequence[Comparison]):
         return self._source.data()
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns the JSON of `dyno compare --json`: see docs/compare-json.md."""
+        """Returns the JSON of `dyno compare --json`: see docs/reference/compare-json.md."""
         return self._data
 
     def to_pandas(self) -> pandas.DataFrame:

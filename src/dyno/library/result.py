@@ -153,12 +153,12 @@ class Result:
         return picture
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns the JSON of `dyno show --json`: see docs/show-json.md."""
+        """Returns the JSON of `dyno show --json`: see docs/reference/show-json.md."""
         return documents.as_data(self._run)
 
     def to_pandas(self, samples: bool = False) -> pandas.DataFrame:
         """Returns a DataFrame with a line for each row, or with `samples` for each sample. Its columns are those of
-        docs/columns.md. Unknown values are NA."""
+        docs/reference/columns.md. Unknown values are NA."""
         return data_tables.as_pandas(self._table(samples), self._run)
 
     def to_arrow(self, samples: bool = False) -> pyarrow.Table:

@@ -2,7 +2,7 @@
 
 A claim is about rows of a run, and can be checked on another machine: a contender is faster than others, or smaller,
 or sometimes fails. `stats.findings` checks claims; this module neither reads a run nor knows a suite.
-docs/published-experiments.md describes the format.
+docs/reference/published-experiments.md describes the format.
 """
 
 from __future__ import annotations

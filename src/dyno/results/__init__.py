@@ -2,7 +2,8 @@
 
 A run file consists of lines of JSON. The first line describes the run (schema, plan, cells, machine). Each later line
 is a trial, appended and flushed to the device as soon as the trial has ended. A killed process may leave an
-incomplete last line: readers ignore it, and it is cut off before the next line is appended. Docs: docs/run-file.md.
+incomplete last line: readers ignore it, and it is cut off before the next line is appended. See
+docs/reference/run-file.md.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Schema of the first and the last line of a run file: see docs/run-file.md. Files of earlier versions lack some of
-the keys."""
+"""Schema of the first and the last line of a run file: see docs/reference/run-file.md. Files of earlier versions lack
+some of the keys."""
 
 from __future__ import annotations
 

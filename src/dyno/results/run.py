@@ -52,7 +52,7 @@ class Attempt:
     facts: Mapping[Text, Fact] = field(default_factory=dict)
     """The suite's facts about the whole trial, by name."""
     spent_ns: Mapping[Text, Count] = field(default_factory=dict)
-    """The worker's time by lap: see docs/run-file.md."""
+    """The worker's time by lap: see docs/reference/run-file.md."""
     tier: Tier | None = None
     """The tier that the settings of a user's own server provide. None for other engines, or if it can't be read."""
     strain: Strain = field(default_factory=dict)

@@ -30,7 +30,7 @@ TIERS: Mapping[Tier, Mapping[str, Value]] = {
     Tier.VOLATILE: {"database": ":memory:"},
     # A commit writes the log to the kernel, which flushes it at some later time. There is no tier `power`, though
     # commits can be flushed: a checkpoint overwrites a block, and a half-written block leaves a file that can't be
-    # opened (docs/crash.md).
+    # opened (docs/explanations/crash.md).
     Tier.PROCESS: {"database": "file", "fsync_mode": "NONE"} if _has_fsync_mode() else {"database": "file"},
 }
 SHOWN = ("fsync_mode", "threads", "memory_limit", "wal_autocheckpoint")
@@ -82,7 +82,7 @@ ENGINE = EngineSpec(
     opener=DuckDB,
     ports={
         # A second thread does no work on single records and only costs messages between the threads. See
-        # docs/engines.md.
+        # docs/reference/engines/index.md.
         "records": PortSpec("dyno.engines.duckdb.records:Table", caveats=(COLUMNS,), options=_threads(1)),
         "arrays": PortSpec(
             "dyno.engines.duckdb.tables:Arrays",

@@ -1,8 +1,8 @@
 """A run as tables for programs that do their own statistics: CSV, Parquet and, for samples, JSON.
 
 There are two tables: one with a row for each cell and phase, and one with a row for each sample. A column has the
-same name and type in every run. Columns are documented in docs/columns.md and docs/measured-quantities.md, which a
-test compares with this module.
+same name and type in every run. Columns are documented in docs/reference/columns.md and
+docs/reference/measured-quantities.md, which a test compares with this module.
 """
 
 from __future__ import annotations

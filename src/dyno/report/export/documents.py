@@ -1,6 +1,7 @@
 """A run for other programs: the stable JSON of `dyno show --json`, CSV with the same names, and Markdown tables.
 
-Keys are documented in docs/show-json.md and docs/measured-quantities.md, which a test compares with this module.
+Keys are documented in docs/reference/show-json.md and docs/reference/measured-quantities.md, which a test compares
+with this module.
 """
 
 from __future__ import annotations

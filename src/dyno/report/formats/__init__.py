@@ -1,4 +1,5 @@
-"""Exports a run in the formats of other tools: CI servers, dashboards and plotters. docs/ci.md describes the formats.
+"""Exports a run in the formats of other tools: CI servers, dashboards and plotters. docs/reference/ci.md describes
+them.
 
 Null engines are left out, because they measure Dyno's own cost.
 """

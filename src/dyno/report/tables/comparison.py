@@ -1,6 +1,6 @@
 """Comparisons within a run, of two runs and in a history of runs, as sections, as sentences, and as JSON.
 
-docs/compare-json.md documents every key of the JSON, which a test checks.
+docs/reference/compare-json.md documents every key of the JSON, which a test checks.
 """
 
 from __future__ import annotations

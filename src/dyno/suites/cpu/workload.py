@@ -20,8 +20,8 @@ class Primes(Protocol):
         from 2 to its root.
 
         Runs for `limit_ns`, or for `events` searches per thread. Operations and items of the report are searches. Its
-        facts have latencies and the threads' shares (see docs/suites/cpu.md), and `fewest_primes` and `most_primes`
-        of any search if the engine counts them.
+        facts have latencies and the threads' shares (see docs/reference/suites/cpu.md), and `fewest_primes` and
+        `most_primes` of any search if the engine counts them.
         """
 
     def close(self) -> None:
