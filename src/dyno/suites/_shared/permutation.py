@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 _ROUNDS = 8
 """Rounds of the network. Four are enough with random round functions (Luby and Rackoff, 1988); these functions are
-simpler.
-"""
+simpler."""
 # Shifts and factors of the finalizer of SplitMix64 (Steele, Lea and Flood, 2014).
 _STEPS = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
 _LAST_SHIFT = 31
@@ -60,8 +59,7 @@ class Permutation:
 
 class Shuffled:
     """The numbers of a range in random order, computed piece by piece. `most`: only so many, from the start of that
-    order.
-    """
+    order."""
 
     def __init__(self, numbers: range, seed: int | Sequence[int], most: int | None = None) -> None:
         # A permutation needs at least one number, even if the range is empty.

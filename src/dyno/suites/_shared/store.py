@@ -28,8 +28,7 @@ class OnStore(Workload):
 
     checks: Mapping[str, Callable[..., None]] = {}
     """The fast conformance checks by name, called as `check(opened, tier)`. `opened` opens the port on a store of a
-    given name, and passes further arguments to `port`.
-    """
+    given name, and passes further arguments to `port`."""
 
     def __init__(self, job: Job) -> None:
         self._job = job

@@ -20,9 +20,8 @@ ROUNDING = 0.02
 
 
 def plausible(report: Report, threads: int) -> int:
-    """Checks that the figures of a report agree. Returns the number of compared figures. Raises
-    Wrong if they don't.
-    """
+    """Checks that the figures of a report agree. Returns the number of compared figures. Raises Wrong if they
+    don't."""
     if report.operations <= 0 or report.elapsed_ns <= 0:
         raise Wrong(f"{report.tool} did nothing: {report.operations} operations in {report.elapsed_ns} ns")
     if not report.latencies:
@@ -38,8 +37,7 @@ def plausible(report: Report, threads: int) -> int:
 
 def watched(call: Callable[[int], Report], limit_ns: int) -> Report:
     """Calls the tool, and adds facts of the machine to its report: clock_mhz, read once after half of the time, and
-    stolen_percent, held_back_ns and overheated from `host.strain.since`.
-    """
+    stolen_percent, held_back_ns and overheated from `host.strain.since`."""
     clocks: list[float | None] = []
     timer = threading.Timer(limit_ns / 2e9, lambda: clocks.append(mean_mhz()))
     timer.daemon = True

@@ -36,8 +36,7 @@ def dtype(name: str) -> Any:
 
 def stored(name: str, values: Array) -> Array:
     """Converts values for libraries that have no type for times: times become whole numbers, all others are
-    unchanged.
-    """
+    unchanged."""
     return values.view("i8") if BY_NAME[name].sql == "time" else values
 
 

@@ -85,8 +85,7 @@ class Dataset:
 
     def _draw(self, number: int, rows: range, version: int) -> NDArray[np.uint64]:
         """Returns a random number for each row, by Philox (Salmon et al., Parallel Random Numbers: As Easy as 1, 2,
-        3, 2011), a counter-based generator that can start anywhere.
-        """
+        3, 2011), a counter-based generator that can start anywhere."""
         first, skipped = divmod(rows.start, _BLOCK)
         bits = np.random.Philox(key=[self._seed, number], counter=[first, version, 0, 0])
         numbers: NDArray[np.uint64] = bits.random_raw(skipped + len(rows))[skipped:]

@@ -16,8 +16,7 @@ from dyno.suites.arrays.port import BY_NAME, NUMERIC, Chunk
 SUM_ERROR = 1e-12
 """Relative error allowed for a sum of floats. Any order of addition stays well below it, since the values are
 positive and rounding errors of a million additions mostly cancel. Values stored as 32-bit floats are off by 1e-11 and
-more.
-"""
+more."""
 DEVIATION_ERROR = 1e-9
 STATS = ("quantity", "total_price", "resource_uid")
 """Columns of the phase read-column-stats."""

@@ -76,9 +76,8 @@ class SqlArrays(Arrays):
 
 
 class CursorArrays(SqlArrays):
-    """The table of a server. `execute` runs a statement with %s for values on the connection, and
-    returns a cursor.
-    """
+    """The table of a server. `execute` runs a statement with %s for values on the connection, and returns a
+    cursor."""
 
     def __init__(self, connection: Any, execute: Any) -> None:
         self._connection, self._execute = connection, execute

@@ -214,9 +214,8 @@ class ClientWork:
         )
 
     def updates(self) -> Slices:
-        """Yields updates of adjacent slices in random order. No slice is updated again before all
-        slices have been.
-        """
+        """Yields updates of adjacent slices in random order. No slice is updated again before all slices have
+        been."""
         count = -(-self._model.rows // self._model.slice_rows)
         order = Permutation(count, [self._state.seed, 5])
         first = self._round * self._state.updates

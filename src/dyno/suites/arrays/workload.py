@@ -1,6 +1,5 @@
 """Trial of the suite `arrays`: its store, the operations and facts of each phase, and the transactions of crash
-tests.
-"""
+tests."""
 
 from __future__ import annotations
 
@@ -117,8 +116,7 @@ class ArraysWorkload(OnStore):
 
     def _sample(self, phase: str) -> list[range]:
         """Returns slices to check: after updates, the last updated ones with their neighbours; otherwise five spread
-        evenly.
-        """
+        evenly."""
         model, length = self._model, self._model.slice_rows
         if phase == "update-slice":
             updated = [model.part(number) for number in list(model.updated)[-CHECKED_UPDATES:]]
@@ -139,8 +137,7 @@ UPDATED_COLUMNS = tuple(RANGES)
 
 class ArraysHistory:
     """History of transactions for crash tests, see `dyno.contracts.suite.History`. A state is a digest of each
-    column.
-    """
+    column."""
 
     def __init__(self, job: Job) -> None:
         self._job, self._dataset = job, Dataset(job.seed)

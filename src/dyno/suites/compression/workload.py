@@ -27,9 +27,8 @@ GET_SLICE, ITERATE_SLICE = 250, 1
 INSERT_SLICE = 50_000
 """Number of records in one transaction of the phase insert."""
 MIN_CPU_NS, MAX_PASSES = 20_000_000, 50
-"""A packer's cost is measured in passes over all batches, until their CPU time or their number
-reaches these limits.
-"""
+"""A packer's cost is measured in passes over all batches, until their CPU time or their number reaches these
+limits."""
 MB = 1_000_000
 # Setting by which an engine reports that it compresses values itself, and its values for no compression.
 COMPRESSION, UNCOMPRESSED = "compression", (None, "none", "no", False)
@@ -99,8 +98,7 @@ class CompressionWorkload(OnStore):
 
     def _acknowledge(self, numbers: Sequence[int], answers: Sequence[Any]) -> int:
         """Records which batches were acknowledged. Returns 0 compared records: `verify` reads the store after the
-        phase.
-        """
+        phase."""
         for number, answer in zip(numbers, answers, strict=False):
             self._stored[number] = type(answer) is not Failure
         return 0
@@ -190,8 +188,7 @@ class CompressionWorkload(OnStore):
 
     def _costs(self, packed: Sequence[bytes]) -> dict[str, Fact]:
         """Measures the CPU time of the packer over all batches, which can't be separated from the rest of an
-        operation.
-        """
+        operation."""
         packer = open_packer(self._packer)
         costs: list[float | None] = [None, None]
         if packer.library is not None:

@@ -59,9 +59,8 @@ class Compute(Protocol):
 
 
 def columns(arrays: Arrays) -> dict[str, Any]:
-    """Returns the loaded arrays as one-dimensional columns by name. The columns of a grid are `c0`,
-    `c1` and so on.
-    """
+    """Returns the loaded arrays as one-dimensional columns by name. The columns of a grid are `c0`, `c1` and so
+    on."""
     if GRID not in arrays:
         return dict(arrays)
     return {f"c{at}": arrays[GRID][:, at] for at in range(arrays[GRID].shape[1])}

@@ -16,8 +16,7 @@ CHUNK = 1 << 14
 """Number of values in each step of a check, so that intermediate arrays fit into the processor's caches."""
 RELATIVE: Mapping[str, float] = {"float32": 1e-4, "float64": 1e-10}
 """Relative error allowed for sums and averages. All numbers are positive, so any order of addition stays well within
-it, except naive addition in float32, which loses a number once the sum is 2^24 times as large.
-"""
+it, except naive addition in float32, which loses a number once the sum is 2^24 times as large."""
 SINES: Mapping[str, float] = {"float32": 1e-6, "float64": 1e-14}
 CORRELATION: Mapping[str, float] = {"float32": 1e-4, "float64": 1e-9}
 
@@ -121,9 +120,8 @@ class Reference:
 
 
 def as_array(name: str, answer: Any) -> NDArray[Any]:
-    """Converts an answer to a one-dimensional array of floats. Raises Wrong if it is not numeric or
-    not computed yet.
-    """
+    """Converts an answer to a one-dimensional array of floats. Raises Wrong if it is not numeric or not computed
+    yet."""
     if any(hasattr(answer, attribute) for attribute in LAZY) or not getattr(answer, "is_ready", lambda: True)():
         raise Wrong(f"{name}: got {type(answer).__name__}, which is planned and not computed")
     try:

@@ -26,23 +26,19 @@ SLICE_NUMBERS = 1_000_000
 """Numbers that the operations of a slice process. Their answers stay in memory until they are checked."""
 SLICE_SINES = 10_000
 """Number of sines in a slice. With more, each operation would write to fresh memory, and page faults would take
-longer than the sines. A user's loop frees each result before the next.
-"""
+longer than the sines. A user's loop frees each result before the next."""
 WARM_UPS, WARM_UP_NS = 5, 250_000_000
 """Untimed operations after a check, which evicts the caches. Without them, a million sines took twice as long as in a
-plain loop. Operations that take longer than the time limit don't depend on the caches.
-"""
+plain loop. Operations that take longer than the time limit don't depend on the caches."""
 PHASE_NUMBERS = 50_000_000
 """Numbers that a phase processes. Large arrays have fewer repeats, but at least LEAST_REPEATS."""
 LEAST_REPEATS = 3
 UNCACHED = 1_000_000
 """Size of the smallest array whose share of the memory bandwidth is reported. Smaller arrays fit into the processor's
-caches.
-"""
+caches."""
 MEMORY_BYTES, PASSES = 256 << 20, 5
 """Size of the array for measuring the memory bandwidth, larger than the caches of nearly all processors, and number
-of times that it is read.
-"""
+of times that it is read."""
 
 
 def read_rate() -> float:
@@ -92,9 +88,8 @@ def brief(port: Compute, dtype: str, gaps: Collection[str]) -> None:
 
 
 class ComputeWorkload(Workload):
-    """Workload of the suite, see `dyno.contracts.suite.Workload`. If `first-result` is measured, it
-    opens the engine.
-    """
+    """Workload of the suite, see `dyno.contracts.suite.Workload`. If `first-result` is measured, it opens the
+    engine."""
 
     def __init__(self, job: Job) -> None:
         self._job, self._params = job, job.params
@@ -111,9 +106,8 @@ class ComputeWorkload(Workload):
     # -- the engine -----------------------------------------------------------------------------------------
 
     def conformance(self) -> None:
-        """Does nothing: `prepare` checks the engine before its first operation, since opening the
-        engine is measured.
-        """
+        """Does nothing: `prepare` checks the engine before its first operation, since opening the engine is
+        measured."""
 
     def opens(self, phase: Phase) -> bool:
         return phase.name == FIRST
@@ -229,8 +223,7 @@ class ComputeWorkload(Workload):
 
     def _timed(self, operation: Callable[[Any], Any]) -> Callable[[Any], Any]:
         """Wraps an operation so that its duration is recorded, for the share of the bandwidth. Recording takes a
-        thousandth of the operation's time at these sizes.
-        """
+        thousandth of the operation's time at these sizes."""
         times = self._times
 
         def timed(handle: Any) -> Any:

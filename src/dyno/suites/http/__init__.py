@@ -50,8 +50,7 @@ class Requests(Protocol):
 
     def publish(self, bodies: Sequence[bytes]) -> Sequence[Target]:
         """Publishes the bodies on Dyno's own server and returns their targets. A user's server returns its own
-        targets.
-        """
+        targets."""
 
     def asking(self, places: int, fresh: bool) -> Requester:
         """Returns a requester for up to `places` requests in flight. `fresh`: each request uses a new connection."""

@@ -20,9 +20,8 @@ from dyno.suites.http.conformance import CHECKS, check_body, check_connection, d
 
 SLICE = 500
 NEW_CONNECTIONS = 0.05
-"""Maximum share of requests on a new connection in the phase `kept`. Apache closes a connection
-after 100 requests.
-"""
+"""Maximum share of requests on a new connection in the phase `kept`. Apache closes a connection after 100
+requests."""
 
 
 def bodies(seed: int, files: int, size: int) -> list[bytes]:

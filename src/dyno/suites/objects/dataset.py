@@ -22,8 +22,7 @@ _STEP = 7_919
 SETS, OWN, SHARED, OTHERS, BLOBS = "sets", "own", "shared", "others", "blobs"
 """Branches of the root: SETS has containers that all clients read; OWN has one container per client, which that
 client changes; SHARED has one container that all clients change; OTHERS has objects that only enlarge the database;
-BLOBS has blobs that all clients read.
-"""
+BLOBS has blobs that all clients read."""
 MAX_WRITTEN = 1 << 17
 """Maximum number of containers that a client writes in one phase: some minutes' work of the fastest storage."""
 _AREA = 10**12
@@ -32,8 +31,7 @@ _AREA = 10**12
 
 class Dataset:
     """Incompressible contents of one size. The seed depends only on the job, so that every engine gets the same
-    bytes.
-    """
+    bytes."""
 
     def __init__(self, size: int, seed: int) -> None:
         self.size = size
@@ -94,8 +92,7 @@ class Model:
 
     def written(self, phase: str, client: int) -> NDArray[np.uint8]:
         """Returns the state of each of a client's containers: 0 not written, 1 acknowledged, 2 raised (it may exist
-        or not).
-        """
+        or not)."""
         start = client * MAX_WRITTEN
         written: NDArray[np.uint8] = self._written[phase][start : start + MAX_WRITTEN]
         return written

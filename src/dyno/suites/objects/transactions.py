@@ -24,13 +24,11 @@ HEAD_BYTES = len(HEAD % (0, 0))
 
 class Objects(Protocol):
     """An open database. Engines implement this protocol as a class called with `(engine,)`. Each client has its own
-    instance.
-    """
+    instance."""
 
     database: Any
     """The open `ZODB.DB` over the storage, which the engine opens and closes. Clients that are threads of a process
-    share it. None for a null engine.
-    """
+    share it. None for a null engine."""
 
     def forget(self) -> None:
         """Empties the storage's own caches in this process, so that the next read goes to the server or the files.
@@ -218,8 +216,7 @@ class Transactions:
 
     def retryable(self, error: Exception) -> bool:
         """Returns whether the error is a conflict. Other transient errors don't count: a server may be unreachable
-        for long.
-        """
+        for long."""
         from ZODB.POSException import ConflictError
 
         return isinstance(error, ConflictError)

@@ -1,6 +1,5 @@
 """Checks that the database holds the acknowledged data after a phase that writes. If possible, a new process with a
-newly opened storage reads it.
-"""
+newly opened storage reads it."""
 
 from __future__ import annotations
 
@@ -18,8 +17,7 @@ from dyno.suites.objects.work import TrialState, expect_contents
 
 MAX_READ = 20
 """Maximum number of a client's containers that are read completely: the first, the last, and a random sample of the
-others. All others must exist.
-"""
+others. All others must exist."""
 
 
 def in_child_process(check: Callable[[], int]) -> int:
@@ -68,8 +66,7 @@ class Verification:
 
     def _read(self, branch: str, key: int) -> list[bytes]:
         """Reads a container with a prefetch. Without prefetching, 16 clients with 10,000 objects take minutes on a
-        server.
-        """
+        server."""
         return self._port.prefetch(ObjectPosition(branch, key))
 
     def _written(self, client: int) -> int:

@@ -20,9 +20,8 @@ from dyno.suites.objects.dataset import BLOBS, MAX_WRITTEN, OWN, SETS, SHARED, D
 from dyno.suites.objects.transactions import ObjectPosition, Task
 
 SLICE_OBJECTS, MAX_SLICE, SLICE_BYTES = 20_000, 500, 64 << 20
-"""Maximum numbers of objects, of operations, and of blobs' bytes in a slice, whose inputs and
-answers wait in memory.
-"""
+"""Maximum numbers of objects, of operations, and of blobs' bytes in a slice, whose inputs and answers wait in
+memory."""
 
 Slices = Iterator[Operations]
 
@@ -172,8 +171,7 @@ class ClientWork:
 
     def _read_written(self) -> Slices:
         """Yields reads of containers, each read once. Before each slice, this client's other connection writes them,
-        untimed.
-        """
+        untimed."""
         branch = client_branch(self._client, self._phase)
         for part in self._parts(range(self._state.transactions if self._round == 0 else 0)):
             for key in part:

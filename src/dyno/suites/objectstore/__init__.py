@@ -135,8 +135,7 @@ class Bucket(Protocol):
 
     def asking(self, places: int, fresh: bool) -> Requester:
         """Returns a requester for up to `places` requests in flight. `fresh`: use a new connection for each, if the
-        client can.
-        """
+        client can."""
 
     def close(self) -> None: ...
 

@@ -1,6 +1,5 @@
 """Parts of the workload: bodies and names of objects, scripts of several requests, untimed requests, probes after a
-burst, and counts of billed requests.
-"""
+burst, and counts of billed requests."""
 
 from __future__ import annotations
 
@@ -22,8 +21,7 @@ RETRY_SECONDS, MAX_RETRIES = 0.05, 1_200
 """Delay and maximum number of retries of throttled requests."""
 STEADY = 10
 """Number of consecutive probes that a recovered store must serve. The store recovered when the first of them was
-sent.
-"""
+sent."""
 PROBE_SECONDS = 0.01
 STALE_CHECKS = ("stale_reads", "stale_lists", "stale_overwrites", "stale_deletes", "stale_delete_lists")
 
@@ -32,8 +30,7 @@ WRITING, READING, SENT, KEPT = "writing_requests", "reading_requests", "sent_byt
 
 Script = Generator[StoreRequest, Any, Any]
 """Requests that make up one operation: a generator that receives each answer (exceptions too), and returns the
-operation's answer.
-"""
+operation's answer."""
 
 
 # -- objects ------------------------------------------------------------------------------------------------------
@@ -120,8 +117,7 @@ def run_all(
     requester: Requester, places: int, requests: Iterable[StoreRequest]
 ) -> Iterator[tuple[StoreRequest, StoreResponse]]:
     """Makes all requests, and retries throttled ones. Yields each with its response. Raises Wrong if one fails
-    otherwise.
-    """
+    otherwise."""
     free, running, retries = list(range(places)), dict[int, StoreRequest](), 0
     remaining, throttled = iter(requests), list[StoreRequest]()
     while True:

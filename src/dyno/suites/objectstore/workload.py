@@ -132,9 +132,8 @@ class ObjectStoreWorkload(OnStore):
     # -- requests -------------------------------------------------------------------------------------------
 
     def _count(self, name: str) -> int:
-        """Returns the number of requests of a phase, limited by the bytes that a phase may move,
-        but at least a few.
-        """
+        """Returns the number of requests of a phase, limited by the bytes that a phase may move, but at least a
+        few."""
         if name == p.COLD:
             return min(self._targets, self._params["requests"])
         size = self._parts * self._params["part"] if name == p.MULTIPART else self._size
@@ -203,8 +202,7 @@ class ObjectStoreWorkload(OnStore):
 
     def _joined_digest(self, at: int) -> bytes:
         """Returns the digest of a multipart object. It is empty for most objects, which are then not read back, to
-        save time.
-        """
+        save time."""
         if at % SLICE >= 2:
             return b""
         digest = DIGEST()
@@ -281,8 +279,7 @@ class ObjectStoreWorkload(OnStore):
 
     def verify(self, phase: Phase) -> int:
         """Checks that acknowledged objects are listed, reads some of them back, and checks that deleted objects are
-        not listed.
-        """
+        not listed."""
         if self._job.spec.floor or phase.name not in PREFIXES or not self._stored:
             return 0
         with closing(self.port(self.engine())) as port, closing(port.asking(LOADING, False)) as requester:

@@ -141,8 +141,7 @@ class Transactions(Protocol):
 
     def balances(self) -> list[int]:
         """Returns the sums of all accounts, all tellers, all branches and all changes in pgbench's history, and the
-        number of changes.
-        """
+        number of changes."""
 
     def close(self) -> None: ...
 

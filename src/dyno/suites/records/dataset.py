@@ -69,8 +69,7 @@ def pseudo_words(count: int, seed: int, taken: NDArray[np.bytes_] | None = None)
 
 class Dataset:
     """Generates records from their numbers. It has names for `records` records, and for `spare` more that a mix
-    inserts.
-    """
+    inserts."""
 
     def __init__(self, records: int, spare: int, value_size: int, seed: int) -> None:
         self.records, self.seed = records, seed

@@ -1,6 +1,5 @@
 """The phase `mixed`: reads and writes of single records, each in its own transaction. Answers are checked in the
-order of execution.
-"""
+order of execution."""
 
 from __future__ import annotations
 

@@ -59,8 +59,7 @@ class Reader(Protocol):
 
 def entries(reader: Reader, index: str) -> Iterator[bytes] | None:
     """Calls `Reader.entries`. Returns None for a reader without that method, since readers need not inherit from
-    `Reader`.
-    """
+    `Reader`."""
     method: Callable[[str], Iterator[bytes] | None] | None = getattr(reader, "entries", None)
     return None if method is None else method(index)
 
@@ -77,8 +76,7 @@ class Records(Protocol):
 
     def reader(self) -> Reader:
         """Returns a reader with a transaction for each read, made in the way that the engine's users read a single
-        record.
-        """
+        record."""
 
     def insert(self, records: Iterable[Record]) -> None:
         """Stores records whose keys are known to be new, without reading old ones (blind)."""

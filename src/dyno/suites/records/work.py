@@ -30,8 +30,7 @@ SLICE = 50_000
 READ_SLICE, SCAN_SLICE, MIXED_SLICE = 250, 5, 250
 SEVERAL_CLIENTS_FACTOR = 8
 """Factor by which slices of reads are larger with several clients, because the clock doesn't stop between slices
-then.
-"""
+then."""
 # Maximum number of records in a bulk phase that is built as a whole, so that its clock never stops.
 BULK_SLICE = 250_000
 
@@ -98,8 +97,7 @@ class ClientWork:
 
     def known(self) -> NDArray[np.int32]:
         """Returns a snapshot of the model's versions. All slices that are built before a check (possibly hundreds)
-        share it.
-        """
+        share it."""
         if self._known is None:
             self._known = self.model.versions.copy()
         return self._known

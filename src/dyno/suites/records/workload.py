@@ -42,8 +42,7 @@ class PhaseWork:
     """Whether further rounds do nothing, since a record is inserted or deleted only once."""
     items_per_stored: int | None = None
     """Number of items that the phase counts for each stored record; None if it stores no records or an unknown
-    number.
-    """
+    number."""
 
 
 def _insert(name: str, blind: bool, indexed: bool) -> PhaseWork:
@@ -183,8 +182,7 @@ class RecordsWorkload(OnStore):
 
     def payload_bytes(self, phase: Phase, items: int) -> int | None:
         """Returns the number of characters in the records' strings, which are ASCII; None for a mix, since it writes
-        an unknown number of records.
-        """
+        an unknown number of records."""
         per_record = PHASE_WORK[phase.name].items_per_stored
         return None if per_record is None else round(items // per_record * self._dataset.mean_record_bytes)
 
@@ -197,8 +195,7 @@ class RecordsWorkload(OnStore):
 
 class RecordsHistory:
     """History of transactions for crash tests, see `dyno.contracts.suite.History`. A slot is a record; its value is
-    the stub.
-    """
+    the stub."""
 
     def __init__(self, job: Job) -> None:
         single = any(gap.check == "atomicity" for gap in job.spec.gaps)

@@ -142,8 +142,7 @@ def duplicates(opened: Opened, tier: Tier | None) -> None:
 
 def corrections(opened: Opened, tier: Tier | None) -> None:
     """A sample that is written again with another value, status or severity replaces the earlier one, also if it is
-    smaller.
-    """
+    smaller."""
     model, given = ReferenceArchive(), rows_of((0, 1), range(4), 50.0)
     with opened("corrections", NAMES) as port:
         model.insert(port, *given)

@@ -126,9 +126,8 @@ class SyntheticDataset:
         self._step = max(round(pattern.batch / self._variables), 1)
 
     def arrivals(self) -> Iterator[Arrival]:
-        """Yields batches tick by tick, with all variables in each. Late and resent samples come
-        before those on time.
-        """
+        """Yields batches tick by tick, with all variables in each. Late and resent samples come before those on
+        time."""
         waiting: dict[int, list[_Selection]] = defaultdict(list)
         starts = range(0, self._ticks, self._step)
         for number, start in enumerate(starts):

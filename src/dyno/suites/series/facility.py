@@ -68,8 +68,7 @@ class Facility:
 
     def times(self, pv: Longs, tick: Longs) -> Longs:
         """Returns the times of samples in ns. Each time is random within the sample's period, and later after a gap
-        in the half-hour.
-        """
+        in the half-hour."""
         half, number = np.divmod(tick, self.per_half_hour)
         drawn = self._random(pv, half, _GAP)
         least, most = _GAP_S

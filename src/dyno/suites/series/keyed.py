@@ -1,6 +1,5 @@
 """The port `series` on an ordered key-value store, with an entry for each sample, by variable and time, and an entry
-for each variable's name.
-"""
+for each variable's name."""
 
 from __future__ import annotations
 

@@ -257,8 +257,7 @@ class LiveRun:
 
     def _lost(self) -> int:
         """Returns the number of lost events: the gaps in each variable's numbers, from its last one before the
-        measured time to its first one after.
-        """
+        measured time to its first one after."""
         edges = [*self._before.items(), *self._after.items()]
         pv = np.concatenate([[pv for pv, _ in edges], *(batch.pv for batch in self._batches)])
         value = np.concatenate([[value for _, value in edges], *(batch.val for batch in self._batches)])

@@ -47,8 +47,7 @@ class PbDataset:
 
     def arrivals(self) -> Iterator[Arrival]:
         """Yields batches by intervals of equal length, with about `batch` samples on average. Empty batches are
-        skipped.
-        """
+        skipped."""
         for start in range(self.start, self.end, self._step):
             parts = [self._between(pv, start, start + self._step) for pv in range(len(self.names))]
             batch = SampleBatch(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))

@@ -87,13 +87,11 @@ class Series(Protocol):
 
     def all(self) -> Iterator[SampleBatch]:
         """Yields every sample of every variable in any order, in batches, so that they need not be in memory
-        together.
-        """
+        together."""
 
     def latest(self) -> SampleBatch:
-        """Returns the sample with the greatest TS of each variable that has samples, in any order
-        of the variables.
-        """
+        """Returns the sample with the greatest TS of each variable that has samples, in any order of the
+        variables."""
 
     def downsample(self, pv: int, start: int, end: int, bucket: int) -> Buckets:
         """Returns summaries by intervals of `bucket` ns of the samples with start <= TS < end.

@@ -97,8 +97,7 @@ def rows_of(batch: SampleBatch) -> Iterable[tuple[Any, ...]]:
 
 def to_csv(batch: SampleBatch) -> Any:
     """Returns CSV without a header, as a buffer of bytes. Floats have the shortest text that parses to the same
-    value.
-    """
+    value."""
     import pyarrow
     from pyarrow.csv import WriteOptions, write_csv
 
@@ -168,9 +167,8 @@ class VariableIds:
     """Maps the port's numbers of variables (positions in the names that it was opened with) to the store's ids."""
 
     def __init__(self, names: Sequence[str], stored: Sequence[tuple[int, str]]) -> None:
-        """`stored`: ids and names in the store, which include all of `names`. Ids usually count
-        from 0 without gaps.
-        """
+        """`stored`: ids and names in the store, which include all of `names`. Ids usually count from 0 without
+        gaps."""
         import numpy as np
 
         ids = {name: number for number, name in stored}

@@ -99,8 +99,7 @@ class SqlSeries:
 
     mark, begins, last = "?", "ts / {bucket} * {bucket}", LATEST_BY_SEEKS
     """Placeholder for a value, expression for the start of a time's bucket (by integer division), and query for the
-    last sample of each variable.
-    """
+    last sample of each variable."""
 
     def __init__(self, numbers: VariableIds) -> None:
         self.numbers = numbers

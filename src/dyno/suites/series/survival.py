@@ -1,6 +1,5 @@
 """Survival of acknowledged samples when a node of a cluster dies in the middle of `insert`: compares the acknowledged
-samples with those that the remaining nodes return.
-"""
+samples with those that the remaining nodes return."""
 
 from __future__ import annotations
 
@@ -24,8 +23,7 @@ PATIENCE_SECONDS, RETRY_SECONDS = 60.0, 0.5
 
 class Survival:
     """Kills the cluster's last node while `insert` writes the batch that follows the first `percent` percent of all
-    batches.
-    """
+    batches."""
 
     def __init__(self, server: Any, dataset: Dataset, percent: int) -> None:
         if not isinstance(server, Nodes) or server.count < 2:
@@ -43,9 +41,8 @@ class Survival:
         self._acknowledged = 0
 
     def call(self, number: int, insert: Callable[[SampleBatch], object]) -> Callable[[SampleBatch], object]:
-        """Returns the function that inserts batch `number`. For one batch, it also kills the node
-        during the insert.
-        """
+        """Returns the function that inserts batch `number`. For one batch, it also kills the node during the
+        insert."""
         if number != self._at:
             return insert
 
@@ -90,9 +87,8 @@ class Survival:
         return len(whole.ts)
 
     def _written(self, batches: int) -> tuple[SampleBatch, SampleBatch]:
-        """Returns the acknowledged samples in their last version, and other versions and samples
-        that may be stored.
-        """
+        """Returns the acknowledged samples in their last version, and other versions and samples that may be
+        stored."""
         acknowledged, others = list[SampleBatch](), list[SampleBatch]()
         for number, arrival in enumerate(self._dataset.arrivals()):
             if number < batches:

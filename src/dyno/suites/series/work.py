@@ -135,9 +135,8 @@ class ClientWork:
     def _read(
         self, call: Callable[..., Any], arguments: tuple[Any, ...], right: Samples | None, check: Callable[[Any], int]
     ) -> Operations:
-        """Returns an operation with one read. It counts as many items as `right` has samples, or
-        one if that is None.
-        """
+        """Returns an operation with one read. It counts as many items as `right` has samples, or one if that is
+        None."""
 
         def check_all(answers: Sequence[Any]) -> int:
             judged = answers if self._model.judged else ()

@@ -1,6 +1,5 @@
 """Trial of the suite `series`: its archive, the operations and facts of each phase, and the transactions of crash
-tests.
-"""
+tests."""
 
 from __future__ import annotations
 
@@ -97,9 +96,8 @@ class SeriesWorkload(OnStore):
         return live
 
     def _load_missing(self) -> None:
-        """Inserts the batches that the phase `insert` did not insert because it was left out or
-        reached its budget.
-        """
+        """Inserts the batches that the phase `insert` did not insert because it was left out or reached its
+        budget."""
         if self._model.complete:
             return
         if self._job.spec.floor:
@@ -156,8 +154,7 @@ class SeriesWorkload(OnStore):
 
     def facts(self, phase: Phase) -> Mapping[str, Fact]:
         """Returns the number and the digest of the samples, which must be the same for all engines, and bytes on disk
-        per sample.
-        """
+        per sample."""
         if self._job.spec.floor or self._live is not None:
             return {}
         if self._state.survival is not None:
@@ -183,8 +180,7 @@ START_NS, STEP_NS, APART_NS = 1_577_836_800_000_000_000, 60_000_000_000, 10_000_
 
 class SeriesHistory:
     """History of transactions for crash tests, see `dyno.contracts.suite.History`. A state has a digest of each
-    variable's samples by time.
-    """
+    variable's samples by time."""
 
     def __init__(self, job: Job) -> None:
         self._job = job

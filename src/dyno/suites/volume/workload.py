@@ -37,8 +37,7 @@ MOST_COPIED = 8_192
 WINDOW, RANGE, SLOPE = 5, 0.20, 0.10
 """A rate is steady if the last five rounds lie within 20 % of their mean, and their regression line rises or falls by
 at most 10 % of it. This is the test of the Solid State Storage Performance Test Specification (SNIA, 2020). SNIA's
-rounds last at least a minute; here they can be shorter.
-"""
+rounds last at least a minute; here they can be shorter."""
 
 # -- steady rate --------------------------------------------------------------------------------------------------
 
@@ -158,9 +157,8 @@ def copies(opened: Opened, tier: Tier | None) -> None:
 
 CHECKS: dict[str, Check] = {"integrity": integrity, "reports": reports, "flushes": flushes, "copies": copies}
 BRIEF = {"integrity": integrity}
-"""Checks before measuring. The other checks take as long as a phase, and a phase's report is
-checked in the same way.
-"""
+"""Checks before measuring. The other checks take as long as a phase, and a phase's report is checked in the same
+way."""
 
 
 # -- trial --------------------------------------------------------------------------------------------------------
