@@ -13,9 +13,9 @@ import calling
 import pytest
 from needed import unavailable
 
-from dyno.crash import recorder, strace_recorder
+from dyno.crash import recorder
 from dyno.crash.model import draws
-from dyno.crash.record import Create, Event, Flush, Hint, Mark, Record, Unlink, Write
+from dyno.crash.record import Create, Flush, Hint, Mark, Record, Unlink, Write
 from dyno.crash.tree import replayed
 
 ORDINARY = "nobody"
@@ -27,12 +27,12 @@ def able() -> None:
         unavailable(why)
 
 
-def called(place: Path, *words: str, natively: bool | None = None, **options: object) -> Record:
+def called(place: Path, *words: str) -> Record:
     """Records the program calling.py in the directory `home`."""
     home = place / "home"
     home.mkdir(exist_ok=True)
     command = [sys.executable, calling.__file__, *words, str(home)]
-    return recorder.record(command, [home], place / "record", natively=natively, **options)  # type: ignore[arg-type]
+    return recorder.record(command, [home], place / "record")
 
 
 def ran(place: Path, code: str, *roots: str) -> Record:
@@ -197,48 +197,3 @@ def test_the_command_runs_as_the_user_that_was_named(place: Path) -> None:
     assert (record.header.status, record.unseen) == (0, [])
     assert (home / "who").read_text().strip() == ORDINARY
     assert kept(record) == there(home)
-
-
-def _same(events: list[Event]) -> list[tuple[object, ...]]:
-    """The events without times and threads."""
-    fields = (
-        "file",
-        "parent",
-        "name",
-        "new_parent",
-        "new_name",
-        "offset",
-        "data",
-        "size",
-        "call",
-        "durable",
-        "number",
-        "which",
-    )
-    return [(type(event).__name__, *[getattr(event, field, None) for field in fields]) for event in events]
-
-
-def strace() -> None:
-    if why := strace_recorder.unavailable():
-        unavailable(why)
-
-
-@pytest.mark.parametrize("name", ["mapped", "copies", "crosses", "unnamed", "refused"])
-def test_what_strace_can_not_see_is_told(place: Path, name: str) -> None:
-    strace()
-    record = called(place, name, natively=False)
-    assert any("strace does not show" in line or "moves" in line or "exchanges" in line for line in record.unseen)
-    assert (record.refused == ["io_setup", "io_uring_setup"]) == (name == "refused")
-
-
-@pytest.mark.parametrize("name", ["writes", "appends", "duplicates", "sizes", "names", "relative", "forks", "dies"])
-def test_strace_gives_the_same_record(place: Path, name: str) -> None:
-    if not recorder.native():
-        unavailable("the native recorder was not built")
-    strace()
-    (place / "n").mkdir()
-    (place / "s").mkdir()
-    native, slow = called(place / "n", name), called(place / "s", name, natively=False)
-    assert (native.header.recorder, slow.header.recorder) == ("native", "strace")
-    assert slow.unseen == []
-    assert _same(slow.events) == _same(native.events)

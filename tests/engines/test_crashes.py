@@ -7,8 +7,10 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
 from collections.abc import Iterable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -16,6 +18,8 @@ from needed import require, unavailable
 from shell import TESTS, Shell, is_one_line, wait_for
 
 from dyno import registry
+from dyno.cli.crash import crash_command
+from dyno.contracts.model import UsageError
 from dyno.crash import device, recorder
 from dyno.host import directories
 from dyno.runner.work_directory import dead, fast_root
@@ -178,6 +182,12 @@ def test_transactions_that_an_engine_does_not_have_are_not_asked_for(shell: Shel
 def test_what_can_not_be_asked_for_is_one_line(shell: Shell, arguments: Iterable[str], said: str) -> None:
     status, out, err = shell.dyno("crash", *arguments)
     assert (status, out) == (2, "") and is_one_line(err) and said in err
+
+
+def test_cuts_are_refused_where_no_recorder_was_built(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "dyno._native", ModuleType("dyno._native"))
+    with pytest.raises(UsageError, match=r"the native recorder, .* --states 0 leaves the kills"):
+        crash_command.main(["lmdb", "--tier", "power"], standalone_mode=False)
 
 
 def test_a_file_that_is_there_is_not_replaced_unasked_nor_ever_another_file(shell: Shell) -> None:

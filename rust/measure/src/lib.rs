@@ -122,7 +122,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(kernels::chase, module)?)?;
     #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
     dyno_wire::register(module)?;
-    // Elsewhere strace records.
+    // Elsewhere `dyno crash` cuts no power.
     #[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
     module.add_function(wrap_pyfunction!(dyno_crash::trace, module)?)?;
     Ok(())

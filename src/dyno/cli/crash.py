@@ -12,9 +12,9 @@ from dyno.cli import files, flag_values
 from dyno.cli.console import output, print_note, progress
 from dyno.cli.flag_values import PATH, Quantity, output_option, split, work_option
 from dyno.contracts import quantities
-from dyno.contracts.model import UsageError
+from dyno.contracts.model import Tier, UsageError
 from dyno.contracts.value_types import MOST
-from dyno.crash import device, known_results, results
+from dyno.crash import device, known_results, recorder, results
 from dyno.crash.model import MODELS
 from dyno.crash.rows import WRONG, CrashRequest, CrashRow, claims, rows
 from dyno.host import directories
@@ -63,6 +63,9 @@ def crash_command(engines: tuple[str, ...], root: Path | None, **flags: Any) -> 
     keep = None if flags["keep"] is None else files.directory(str(flags["keep"])).resolve()
     same = {name: flags[name] for name in ("seed", "kills", "states", "model", "device", "within")}
     request = CrashRequest(**same, traced=not flags["untraced"], keep=keep)
+    cuts_only_files = request.states > 0 and request.device is None
+    if flags["tier"] == Tier.POWER.value and cuts_only_files and (why := recorder.unavailable()):
+        raise UsageError(f"the power can't be cut here: {why}; --states 0 leaves the kills")
     if request.device is not None:
         if why := device.unavailable(request.device):
             raise UsageError(why)

@@ -158,7 +158,7 @@ class Header(msgspec.Struct, frozen=True):
     nodes: list[Node]
     """Files below the roots. Directories come before their entries."""
     recorder: str
-    """Recorder that made the record: 'native', 'strace', or 'fuse' for a disk."""
+    """Recorder that made the record: 'native', or 'fuse' for a disk."""
     command: list[str]
     status: int | None
     """Exit status, or the negative number of a signal; None if the recorder killed the command."""

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import msgspec
 
-from dyno.crash import strace_recorder, tree
+from dyno.crash import tree
 from dyno.crash.record import VERSION, Header, Record, write
 from dyno.host import interpreters
 from dyno.host.process import die_with_parent, environment, nothing_left
@@ -35,24 +35,16 @@ class RecordingJob(msgspec.Struct):
     """User id, group id and supplementary groups for the command; None for those of Dyno."""
     known: list[tree.Known]
     events: str
-    """File that receives the events, or the lines of strace."""
-    native: bool
-
-
-def native() -> bool:
-    """Returns whether the native recorder was built, which is possible on Linux on x86-64 with glibc."""
-    try:
-        from dyno import _native
-    except ImportError:
-        return False
-    return hasattr(_native, "trace")
+    """File that receives the events."""
 
 
 def unavailable() -> str | None:
-    """Returns why this machine can't record file changes, or None if it can."""
-    if sys.platform != "linux":
-        return "file changes can only be recorded on Linux"
-    return None if native() else strace_recorder.unavailable()
+    """Returns why this installation can't record file changes, or None if it can."""
+    try:
+        from dyno._native import trace  # noqa: F401
+    except ImportError:
+        return "file changes need the native recorder, which is built on Linux on x86-64 with glibc only"
+    return None
 
 
 def record(
@@ -61,7 +53,6 @@ def record(
     out: Path,
     user: str | None = None,
     timeout_seconds: float = 600,
-    natively: bool | None = None,
 ) -> Record:
     """Runs a command until it ends, and records the effects of all its processes and threads (servers too) below
     `roots`.
@@ -69,14 +60,13 @@ def record(
     The directories `roots` must exist. Creates the directory `out`. Processes that outlive the command by 10 s are
     killed.
 
-    `user`: runs the command as this user; needs root. `natively`: False for strace; None for the native recorder if
-    it was built. Raises FileExistsError if `out` exists, RuntimeError if recording fails, TimeoutError.
+    `user`: runs the command as this user; needs root. Raises FileExistsError if `out` exists, RuntimeError if
+    recording fails, TimeoutError.
     """
     roots = [root.resolve(strict=True) for root in roots]
     out.mkdir(parents=True)
     nodes, known = tree.scan(roots)
     tree.copy(roots, nodes, out / "base")
-    natively = native() if natively is None else natively
     program = shutil.which(command[0])
     if program is None:
         raise RuntimeError(f"there is no program {command[0]}")
@@ -84,16 +74,10 @@ def record(
     if user is not None:
         entry = pwd.getpwnam(user)
         identity = entry.pw_uid, entry.pw_gid, os.getgrouplist(user, entry.pw_gid)
-    log = (out / ("events" if natively else "strace")).resolve()
     words = [str(Path(program).absolute()), *command[1:]]
-    status = _run(RecordingJob(words, environment(), identity, known, str(log), natively), out, timeout_seconds)
-    if not natively:
-        with log.open(errors="replace") as lines:
-            events = strace_recorder.events(lines, roots, nodes, Path.cwd())
-            write(out / "events", sorted(events, key=lambda event: event.end))
-        log.unlink()
-    recorder = "native" if natively else "strace"
-    header = Header(VERSION, [str(root) for root in roots], nodes, recorder, list(command), status)
+    job = RecordingJob(words, environment(), identity, known, str((out / "events").resolve()))
+    status = _run(job, out, timeout_seconds)
+    header = Header(VERSION, [str(root) for root in roots], nodes, "native", list(command), status)
     (out / "record.json").write_bytes(msgspec.json.encode(header))
     recording = Record.load(out)
     if unseen := tree.unseen(recording):
@@ -131,23 +115,17 @@ def _run(job: RecordingJob, out: Path, timeout_seconds: float) -> int | None:
 
 def main(request: str, answer: str) -> None:
     """Runs the job in the file `request`. Writes the command's status, or an error, to the file `answer`."""
-    job = msgspec.json.decode(Path(request).read_bytes(), type=RecordingJob)
-    status: int | str | None
-    try:
-        status = (
-            _trace(job) if job.native else strace_recorder.run(job.command, job.environment, job.identity, job.events)
-        )
-    except (OSError, RuntimeError) as error:
-        status = str(error)
-    Path(answer).write_bytes(msgspec.json.encode(status))
-
-
-def _trace(job: RecordingJob) -> int | None:
     from dyno import _native
 
+    job = msgspec.json.decode(Path(request).read_bytes(), type=RecordingJob)
     variables = [os.fsencode(f"{name}={value}") for name, value in job.environment.items()]
     words = [os.fsencode(word) for word in job.command]
-    return _native.trace(words, variables, job.identity, job.known, job.events, GRACE_NS)
+    status: int | str | None
+    try:
+        status = _native.trace(words, variables, job.identity, job.known, job.events, GRACE_NS)
+    except RuntimeError as error:
+        status = str(error)
+    Path(answer).write_bytes(msgspec.json.encode(status))
 
 
 if __name__ == "__main__":
