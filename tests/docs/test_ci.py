@@ -54,28 +54,6 @@ def test_commands_of_the_workflow_are_valid() -> None:
         parse(words)
 
 
-def test_the_workflow_looks_like_valid_yaml() -> None:
-    """Checks for common mistakes only: the tests don't require a YAML parser."""
-    lines = [line for line in WORKFLOW.splitlines() if line.strip() and not line.lstrip().startswith("#")]
-    assert "\t" not in WORKFLOW
-    for line in lines:
-        assert (len(line) - len(line.lstrip())) % 2 == 0, line
-    assert [line for line in lines if line[0] != " "] == [
-        "name: Dyno",
-        "on: pull_request",
-        "permissions:",
-        "env:",
-        "jobs:",
-    ]
-    steps = WORKFLOW[WORKFLOW.index("    steps:\n") :]
-    for step in re.split(r"^      - ", steps, flags=re.MULTILINE)[1:]:
-        assert re.match(r"(name|uses): \S", step) and len(re.findall(r"^\s*(?:run|uses): ", step, re.MULTILINE)) == 1
-        # A value is quoted, or free of characters that are special in YAML.
-        for value in re.findall(r"^\s*\w[\w-]*: ([^|\n].*)$", step, re.MULTILINE):
-            if not value.startswith('"'):
-                assert ": " not in value and " #" not in value and value[0] not in "[{&*!%@`'", value
-
-
 def test_the_page_quotes_the_example() -> None:
     shell = [block.text.strip() for block in blocks(read("reference/ci.md")) if block.language == "sh"]
     quoted = [text for text in shell if not text.startswith(("dyno ", "pytest "))]
