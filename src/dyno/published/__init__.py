@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from typing import Any
+
+import msgspec
 
 from dyno.contracts.model import UsageError
 from dyno.contracts.settings import by_cpus, unknown
@@ -41,7 +43,7 @@ class PublishedLine:
 
     params: Mapping[str, str | int]
     """Parameters of Dyno's cell."""
-    figures: Mapping[str, str | float]
+    figures: Mapping[str, str | int | float]
     """Figures by title of the suite's own table. Figures with a unit are texts as printed."""
 
 
@@ -113,26 +115,26 @@ class Experiment:
     name: str
     title: str
     author: str
-    year: int | None
-    """None if unknown."""
     machine: str
     notes: tuple[str, ...]
-    rows: tuple[PublishedRow, ...]
-    lines: tuple[PublishedLine, ...]
-    curves: Curves | None
     plan: Mapping[str, Any]
     """Keys and values as in a plan file."""
-    sizes: Mapping[str, Mapping[str, Any]]
-    """Keys that replace the plan's, by preset. The suite's own preset applies too."""
     contenders: tuple[Contender, ...]
-    style: Style | None
+    rows: tuple[PublishedRow, ...]
+    lines: tuple[PublishedLine, ...]
+    curves: Curves | None = None
+    year: int | None = None
+    """None if unknown."""
+    sizes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Keys that replace the plan's, by preset. The suite's own preset applies too."""
+    style: Style | None = None
     """None if the figures are those of single runs."""
-    grows: Grows | None
+    grows: Grows | None = None
     """None if the experiment is repeated at its own sizes."""
-    findings: tuple[Finding, ...]
-    parts: Mapping[str, Mapping[str, float]]
+    findings: tuple[Finding, ...] = ()
+    parts: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """Parts of a latency in seconds, by phase."""
-    matrix: Matrix | None
+    matrix: Matrix | None = None
 
     @property
     def citation(self) -> str:
@@ -160,39 +162,30 @@ def experiment(name: str) -> Experiment:
 
 def parse(name: str, data: Mapping[str, Any]) -> Experiment:
     """Parses a file's content. Raises UsageError for a finding that can't be checked."""
-    rest = {"year": None, **_resolved(dict(data))}
+    rest = _resolved(dict(data))
     params, columns = rest.pop("params", ()), rest.pop("columns", ())
-    rows = tuple(_row(row, columns, name) for row in rest.pop("rows", ()))
-    lines = tuple(_line(dict(zip(columns, line, strict=True)), params) for line in rest.pop("lines", ()))
-    contenders = tuple(Contender(**each) for each in rest.pop("contenders", ()))
+    rows = []
+    for row in rest.pop("rows", ()):
+        if len(row) > len(columns):
+            raise UsageError(f"{name}: row {row}: {len(row)} values for {len(columns)} columns")
+        # A short row lacks the last fields.
+        rows.append(dict(zip(columns, row, strict=False)))
+    lines = []
+    for line in rest.pop("lines", ()):
+        cells = dict(zip(columns, line, strict=True))
+        lines.append({"params": {param: cells.pop(param) for param in params}, "figures": cells})
+    contenders = rest.pop("contenders", ())
     if not contenders:
         # A file without contenders: take the engines of its rows, or else of its plan.
-        engines = {row.published_as: row.engine for row in rows} or {name: name for name in rest["plan"]["engine"]}
-        contenders = tuple(Contender(name, name, engine) for name, engine in engines.items())
-    known = {each.name: each.engine for each in contenders}
-    style, grows, matrix, curves = (rest.pop(each, None) for each in ("style", "grows", "matrix", "curves"))
-    return Experiment(
-        name=name,
-        rows=rows,
-        lines=lines,
-        curves=None if curves is None else _curves(curves),
-        notes=tuple(rest.pop("notes")),
-        sizes=rest.pop("sizes", {}),
-        parts=rest.pop("parts", {}),
-        contenders=contenders,
-        style=None if style is None else Style(**style),
-        grows=None if grows is None else Grows(grows["parameter"], tuple(grows["to"]), tuple(grows["named"])),
-        findings=findings(rest.pop("findings", ()), known, name),
-        matrix=None if matrix is None else Matrix(**{name: _tuples(value) for name, value in matrix.items()}),
-        **rest,
-    )
-
-
-def _row(values: Sequence[Any], columns: Sequence[str], name: str) -> PublishedRow:
-    """Returns a row with the fields that `columns` names. A short row lacks the last fields."""
-    if len(values) > len(columns):
-        raise UsageError(f"{name}: row {values}: {len(values)} values for {len(columns)} columns")
-    return PublishedRow(**dict(zip(columns, values, strict=False)))
+        engines = {row["published_as"]: row["engine"] for row in rows} or {
+            each: each for each in rest["plan"]["engine"]
+        }
+        contenders = [{"name": each, "published_as": each, "engine": engine} for each, engine in engines.items()]
+    if curves := rest.get("curves"):
+        curves["rows"] = [dict(zip(curves["columns"], row, strict=True)) for row in curves["rows"]]
+    checked = findings(rest.pop("findings", ()), {each["name"]: each["engine"] for each in contenders}, name)
+    parsed = {**rest, "name": name, "rows": rows, "lines": lines, "contenders": contenders}
+    return replace(msgspec.convert(parsed, Experiment), findings=checked)
 
 
 _clients = by_cpus(1, 1024)
@@ -204,27 +197,12 @@ def _resolved(data: Any) -> Any:
         return [_resolved(each) for each in data]
     if not isinstance(data, dict):
         return data
-    counted = ("clients", *(["ratio"] if isinstance(data.get("ratio"), str) else []))
-    return {name: _by_cpus(value) if name in counted else _resolved(value) for name, value in data.items()}
-
-
-def _by_cpus(value: Any) -> Any:
-    if isinstance(value, list):
-        return list(dict.fromkeys(map(_by_cpus, value)))
-    return _clients(str(value))
-
-
-def _curves(data: Mapping[str, Any]) -> Curves:
-    rows = (dict(zip(data["columns"], _tuples(values), strict=True)) for values in data["rows"])
-    curves = tuple(PublishedCurve(**row) for row in rows)
-    return Curves(data["parameter"], data["metric"], data["unit"], tuple(data["at"]), curves)
-
-
-def _line(cells: Mapping[str, Any], params: Sequence[str]) -> PublishedLine:
-    figures = {name: value for name, value in cells.items() if name not in params}
-    return PublishedLine({name: cells[name] for name in params}, figures)
-
-
-def _tuples(value: Any) -> Any:
-    """Replaces lists with tuples."""
-    return tuple(map(_tuples, value)) if isinstance(value, list) else value
+    resolved = dict[str, Any]()
+    for name, value in data.items():
+        if name == "clients" and isinstance(value, list):
+            resolved[name] = list(dict.fromkeys(_clients(str(each)) for each in value))
+        elif name == "clients" or (name == "ratio" and isinstance(value, str)):
+            resolved[name] = _clients(str(value))
+        else:
+            resolved[name] = _resolved(value)
+    return resolved

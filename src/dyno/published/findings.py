@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from dyno.contracts.model import UsageError, Value
@@ -58,15 +58,15 @@ class Claim:
     phases: tuple[str, ...]
     params: Mapping[str, tuple[Value, ...]]
     """Values that both sides may have. Parameters that are not listed may have any value."""
-    of_params: Mapping[str, Value]
-    than_params: Mapping[str, Value]
-    """Values of one side only, in which the two sides differ."""
     metric: str
     """A metric of `stats.metric`, or the name of a fact."""
     fact: bool
     low: float
     """Bounds of the ratio of speeds (more is better) or of facts. For `fails`, `low` is the least share of trials."""
     high: float
+    of_params: Mapping[str, Value] = field(default_factory=dict)
+    than_params: Mapping[str, Value] = field(default_factory=dict)
+    """Values of one side only, in which the two sides differ."""
     across_tiers: str = ""
     """Why two tiers may be compared, in phases that write nothing. Empty if they may not."""
     across_tools: str = ""
@@ -131,29 +131,13 @@ def _claim(data: dict[str, Any], known: Mapping[str, str], where: str) -> Claim:
         raise UsageError(f"{where}: than is required for {relation}")
     low, high = _bounds(relation, data, where)
     fact, metric = data.pop("fact", None), data.pop("metric", "throughput")
-    claim = Claim(
-        of=known[of],
-        relation=relation,
-        than=tuple(known[name] for name in than),
-        phases=tuple(phases),
-        params={
-            name: tuple(value) if isinstance(value, list) else (value,)
-            for name, value in data.pop("params", {}).items()
-        },
-        of_params=data.pop("of_params", {}),
-        than_params=data.pop("than_params", {}),
-        metric=fact or metric,
-        fact=fact is not None,
-        low=low,
-        high=high,
-        across_tiers=data.pop("across_tiers", ""),
-        across_tools=data.pop("across_tools", ""),
-        than_phase=data.pop("than_phase", ""),
-        than_fact=data.pop("than_fact", ""),
-    )
-    if data:
-        raise UsageError(f"{where}: unknown keys of a claim by {relation}: {', '.join(data)}")
-    return claim
+    params = {
+        name: tuple(value) if isinstance(value, list) else (value,) for name, value in data.pop("params", {}).items()
+    }
+    if more := data.keys() - {each.name for each in fields(Claim)}:
+        raise UsageError(f"{where}: unknown keys of a claim by {relation}: {', '.join(more)}")
+    engines, measured = tuple(known[name] for name in than), fact or metric
+    return Claim(known[of], relation, engines, tuple(phases), params, measured, fact is not None, low, high, **data)
 
 
 def _bounds(relation: str, data: dict[str, Any], where: str) -> tuple[float, float]:

@@ -8,10 +8,24 @@ from dataclasses import dataclass
 
 from dyno.report.tables import display_limits, units
 from dyno.report.tables.overview import Place, Ranking, place
-from dyno.report.tables.table import Group, Row, bandwidth, costs, interval, tails
+from dyno.report.tables.table import Group, cells
 from dyno.stats.doubts import MEANINGS
 
 MOST_FLOORS = 4
+FIGURES = {
+    "rate": "{unit}/s",
+    "bandwidth": "bandwidth",
+    "interval": "95 % interval",
+    "cpu": "CPU/{unit}",
+    "client": "client CPU/{unit}",
+    "server": "server CPU/{unit}",
+    "trials": "trials",
+    **{name: name for name in ("p50", "p99", "p99.99", "max")},
+    "resp p50": "response p50",
+    "resp p99": "response p99",
+    "on disk": "on disk",
+}
+"""Title of each figure, by the column of `table.cells`."""
 
 
 @dataclass(frozen=True)
@@ -53,61 +67,36 @@ def results(
     `most`: maximum number of rows."""
     engines = [row for row in group.rows if not row.summary.cell.floor]
     shown, rest = display_limits.first(engines, most, "rows", "the CSV among the downloads has all")
-    figures = [_figures(row, apart) for row in shown]
-    known = dict.fromkeys(head for row in figures for head, text in row.items() if text != units.UNKNOWN)
-    heads = [head for head in next(filter(None, figures), {}) if head in known]
+    figures = [{**cells(row, None, changing, apart), "trials": str(len(row.summary.samples))} for row in shown]
+    valid = [texts for row, texts in zip(shown, figures, strict=True) if row.summary.throughput is not None]
+    known = [name for name in FIGURES if any(texts[name] not in ("", units.UNKNOWN) for texts in valid)]
     rows = []
     for row, texts in zip(shown, figures, strict=True):
-        ranking = ranked.get(place(row))
+        ranking, summary = ranked.get(place(row)), row.summary
+        measured = summary.throughput is not None
         rows.append(
             Result(
                 name=row.name,
                 best=ranking is not None and bool(ranking.seen) and ranking.best == row.name,
-                params=tuple(str(row.summary.cell.params[name]) for name in changing),
-                figures=tuple(texts[head] for head in heads if head in texts),
-                why="" if texts else row.summary.why or "not measured",
+                params=tuple(str(summary.cell.params[name]) for name in changing),
+                figures=tuple(texts[name] or units.UNKNOWN for name in known) if measured else (),
+                why="" if measured else summary.why or "not measured",
                 remarks=tuple(row.remarks()),
             )
         )
-    return Results(group, tuple(heads), tuple(rows), rest, _floors(group, changing))
-
-
-def _floors(group: Group, changing: Sequence[str]) -> str:
-    """Returns a sentence with the harness's own cost. If there are many null engines, it names only the first and the
-    last."""
-    rows = [row for row in group.rows if row.summary.cell.floor]
-    texts = []
-    for row in rows if len(rows) <= MOST_FLOORS else [rows[0], rows[-1]]:
-        throughput, cell = row.summary.throughput, row.summary.cell
-        params = units.params({name: cell.params[name] for name in changing})
-        figure = row.summary.why or "not measured"
-        if throughput is not None:
-            figure = f"{units.rate(throughput.median)} {row.summary.unit}/s"
-        texts.append(f"{cell.label}{f' with {params}' if params else ''} {figure}")
-    which = "" if len(rows) <= MOST_FLOORS else f", of {len(rows):,} the first and the last"
-    return f"Floors, which do nothing{which}: {', '.join(texts)}." if texts else ""
-
-
-def _figures(row: Row, apart: bool) -> dict[str, str]:
-    """Returns figures by title; empty for an invalid row."""
-    summary, throughput = row.summary, row.summary.throughput
-    if throughput is None:
-        return {}
-    cpu = {
-        f"{'' if who == 'cpu' else f'{who} '}CPU/{summary.unit}": text for who, text in costs(summary, apart).items()
-    }
-    figures = {
-        f"{summary.unit}/s": units.rate(throughput.median),
-        "bandwidth": bandwidth(summary),
-        "95 % interval": interval(summary),
-        **cpu,
-        "trials": str(len(summary.samples)),
-        **{name: units.duration(summary.latency_ns[name]) for name in ("p50", "p99")},
-        **tails(summary),
-        **{f"response {name}": units.duration(summary.response_ns[name]) for name in ("p50", "p99")},
-        "on disk": units.size(summary.bytes_on_disk),
-    }
-    return {head: text or units.UNKNOWN for head, text in figures.items()}
+    heads = tuple(FIGURES[name].format(unit=group.rows[0].summary.unit) for name in known)
+    # The floors show the harness's own cost. Of many, only the first and the last are named.
+    floors = [row.summary for row in group.rows if row.summary.cell.floor]
+    floor_texts = []
+    for floor in floors if len(floors) <= MOST_FLOORS else [floors[0], floors[-1]]:
+        params = units.params({name: floor.cell.params[name] for name in changing})
+        figure = floor.why or "not measured"
+        if floor.throughput is not None:
+            figure = f"{units.rate(floor.throughput.median)} {floor.unit}/s"
+        floor_texts.append(f"{floor.cell.label}{f' with {params}' if params else ''} {figure}")
+    which = "" if len(floors) <= MOST_FLOORS else f", of {len(floors):,} the first and the last"
+    sentence = f"Floors, which do nothing{which}: {', '.join(floor_texts)}." if floor_texts else ""
+    return Results(group, heads, tuple(rows), rest, sentence)
 
 
 def against(groups: Sequence[Group]) -> list[tuple[str, str]]:

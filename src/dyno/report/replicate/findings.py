@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from itertools import groupby
 
@@ -10,7 +11,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from dyno.published import Experiment
-from dyno.published.findings import ABOUT, FAILS, LESS, MORE, Claim
+from dyno.published.findings import ABOUT, FAILS, LESS
 from dyno.report.tables import grid, row_titles, units, wording
 from dyno.report.tables.display_limits import listed
 from dyno.report.tables.table import varying
@@ -33,7 +34,8 @@ def render(experiment: Experiment, run: Run, console: Console) -> None:
     results = findings.check(run, experiment.findings)
     names = {each.engine: each.title for each in experiment.contenders}
     console.print()
-    console.print(Text(f"Published findings, and whether this run confirms them: {summary(results)}", "bold"))
+    counts = _counts([result.kind for result in results])
+    console.print(Text(f"Published findings, and whether this run confirms them: {counts}", "bold"))
     for result in results:
         console.print()
         text = f"“{result.finding.says}”" if result.finding.says else result.finding.shows
@@ -46,9 +48,8 @@ def render(experiment: Experiment, run: Run, console: Console) -> None:
     console.print(Text(LEGEND, "dim"))
 
 
-def summary(results: list[FindingResult]) -> str:
-    """Counts the verdicts: '2 confirmed, 1 contradicted, 3 can't tell'."""
-    kinds = [result.kind for result in results]
+def _counts(kinds: list[str]) -> str:
+    """Counts verdicts: '2 confirmed, 1 contradicted, 3 can't tell'."""
     return ", ".join(f"{kinds.count(kind)} {kind}" for kind in STYLES if kind in kinds)
 
 
@@ -65,10 +66,9 @@ def _notes(result: FindingResult, names: Names) -> Iterator[str]:
             yield f"compares figures of two tools, which Dyno does nowhere else: {why}"
     if result.left_out:
         yield f"without {listed([names.get(name, name) for name in result.left_out])}: not run here"
-    if len({check.kind for check in result.checks}) > 1:
-        kinds = [check.kind for check in result.checks]
-        counts = [f"{kinds.count(kind)} {kind}" for kind in STYLES if kind in kinds]
-        yield f"of {len(kinds)} ratios: {', '.join(counts)}"
+    kinds = [check.kind for check in result.checks]
+    if len(set(kinds)) > 1:
+        yield f"of {len(kinds)} ratios: {_counts(kinds)}"
 
 
 def _render_checks(result: FindingResult, run: Run, names: Names, console: Console) -> None:
@@ -97,14 +97,7 @@ def _row(checks: list[Check], changing: list[str], names: Names) -> list[str]:
         for name in changing
         if first.cell is not None and name not in first.claim.of_params
     }
-    return [
-        first.phase,
-        _claim(first, names),
-        units.params(params),
-        first.kind,
-        _figures(checks),
-        _tiers(first),
-    ]
+    return [first.phase, _claim(first, names), units.params(params), first.kind, _figures(checks), _tiers(first)]
 
 
 def _tiers(check: Check) -> str:
@@ -119,39 +112,30 @@ def _tiers(check: Check) -> str:
 def _claim(check: Check, names: Names) -> str:
     """Returns a claim in words: 'MySQL faster than ZEO, by a factor of at least 2'."""
     claim = check.claim
-    one = _side(claim.of, claim.of_params, names)
+
+    def side(engine: str, params: Mapping[str, object]) -> str:
+        name = names.get(engine, engine)
+        return f"{name} with {units.params(params)}" if params else name
+
+    one = side(claim.of, claim.of_params)
     if claim.relation == FAILS:
         return f"{one}: at least {claim.low * 100:g} % of trials crash"
     than = check.other or (claim.than[0] if len(claim.than) == 1 else "")
-    other = _side(than, claim.than_params, names) if than else "the others"
+    other = side(than, claim.than_params) if than else "the others"
     fact = f"{claim.metric} of " if claim.fact else ""
     other_fact = f"{claim.than_fact} of " if claim.than_fact else ""
     where = f" in {claim.than_phase}" if claim.than_phase else ""
-    return f"{fact}{one} {_relation(claim)} {other_fact}{other}{where}{_bound(claim)}"
-
-
-def _side(engine: str, params: Mapping[str, object], names: Names) -> str:
-    name = names.get(engine, engine)
-    return f"{name} with {units.params(params)}" if params else name
-
-
-def _relation(claim: Claim) -> str:
     if claim.relation == ABOUT:
-        return f"{units.ratio(claim.low)} to {units.ratio(claim.high)} times that of"
-    more, less = ("more than", "less than") if claim.fact else ("faster than", "slower than")
-    return more if claim.relation in MORE else less
-
-
-def _bound(claim: Claim) -> str:
-    """Returns the bound in words: ', by a factor of at least 2'. Empty if the claim accepts any factor."""
-    if claim.relation not in (*MORE, *LESS):
-        return ""
-    least, most = claim.low, claim.high
-    if claim.relation in LESS:
-        least, most = 1 / claim.high, 1 / claim.low if claim.low else float("inf")
-    parts = [f"at least {least:g}"] if least > 1 else []
-    parts += [f"at most {most:g}"] if most != float("inf") else []
-    return f", by a factor of {' and '.join(parts)}" if parts else ""
+        relation, bounds = f"{units.ratio(claim.low)} to {units.ratio(claim.high)} times that of", []
+    else:
+        more, less = ("more than", "less than") if claim.fact else ("faster than", "slower than")
+        relation, least, most = more, claim.low, claim.high
+        if claim.relation in LESS:
+            relation, least, most = less, 1 / claim.high, 1 / claim.low if claim.low else math.inf
+        bounds = [f"at least {least:g}"] if least > 1 else []
+        bounds += [f"at most {most:g}"] if most != math.inf else []
+    bound = f", by a factor of {' and '.join(bounds)}" if bounds else ""
+    return f"{fact}{one} {relation} {other_fact}{other}{where}{bound}"
 
 
 def _figures(checks: list[Check]) -> str:

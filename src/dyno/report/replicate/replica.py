@@ -3,15 +3,13 @@ machines. The findings of the published text are checked against this run alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from statistics import mean, stdev
 
 from rich.console import Console
 from rich.text import Text
 
-from dyno.fields import Sample
-from dyno.published import Curves, Experiment, Matrix, PublishedCurve, PublishedRow, Style
-from dyno.published.findings import Contender
+from dyno.published import Curves, Experiment, Matrix, PublishedCurve, Style
 from dyno.report.replicate import findings
 from dyno.report.tables import row_titles, sections, sweeps, units, wide
 from dyno.report.tables.sections import REMARKS, Section
@@ -85,83 +83,62 @@ def _rows_section(experiment: Experiment, run: Run) -> Section:
     ours = {(row.cell.asked, row.phase, row.cell.params.get(parameter)): row for row in summarize(run)}
     curves = {(each.cell.asked, each.phase): each for each in growths(run, parameter)} if parameter else {}
     smallest = min((each for _, _, each in ours if isinstance(each, (int, float))), default=None)
-    figures = ("items", *(["mean"] if means else []), "time", "per second", "[95 %]")
-    heads = ("published", "mode", "items", "time", "per second", f"{BETWEEN} ours", *figures, REMARKS)
+    heads = ["published", "mode", "items", "time", "per second", f"{BETWEEN} ours"]
+    heads += ["items", "mean", "time", "per second", "[95 %]", REMARKS]
     rows = list[list[str]]()
     previous = None
     for row in experiment.rows:
         if previous not in (None, row.engine):
-            rows.append([*[""] * 5, BETWEEN, *[""] * (len(figures) + 1)])
+            rows.append([*[""] * 5, BETWEEN, *[""] * 6])
         previous = row.engine
         summary = ours.get((row.engine, row.phase, smallest if row.at is None else row.at))
         curve = curves.get((row.engine, row.phase))
-        published = [
-            row.published_as,
-            row.phase,
-            units.count(row.items),
-            _mean(row.seconds * 1e9, row.deviation_percent),
-            units.rate(row.per_second),
-        ]
-        if summary is None and row.at is not None and curve is not None:
-            rows.append([*published, *_extrapolated(row.at, curve, means)])
+        published = [row.published_as, row.phase, units.count(row.items)]
+        published += [_mean(row.seconds * 1e9, row.deviation_percent), units.rate(row.per_second)]
+        if summary is not None:
+            remarks = ", ".join(doubt.short for doubt in doubts(summary, run))
+            rows.append([*published, *_measured(summary), remarks])
+        elif row.at is not None and curve is not None:
+            rows.append([*published, *_extrapolated(row.at, curve)])
         else:
-            remarks = "" if summary is None else ", ".join(doubt.short for doubt in doubts(summary, run))
-            rows.append([*published, *_ours(row, summary, means), remarks])
-    return Section(
-        "",
-        heads=heads,
-        rows=rows,
-        left=("published", "mode", f"{BETWEEN} ours", REMARKS),
-        keys=("published", "mode"),
-        rigid=("mode",),
-        legend=[MEANS] if means else [],
-    )
+            rows.append([*published, f"{BETWEEN} {row.engine}: not here", *[""] * 6])
+    if not means:
+        at = heads.index("mean")
+        heads, *rows = ([*cells[:at], *cells[at + 1 :]] for cells in (heads, *rows))
+    left, keys = ("published", "mode", f"{BETWEEN} ours", REMARKS), ("published", "mode")
+    return Section("", "", heads, rows, left, keys, rigid=("mode",), legend=[MEANS] if means else [])
 
 
 def _mean(ns: float, deviation_percent: float | None) -> str:
     return units.long_duration(ns) + ("" if deviation_percent is None else f" ± {deviation_percent:.2f} %")
 
 
-def _extrapolated(at: float, curve: Growth, means: bool) -> list[str]:
+def _extrapolated(at: float, curve: Growth) -> list[str]:
     """Returns this run's cells of a row that is extrapolated to the size `at`. The rate is left out if the number of
     items is not proportional to the size."""
-    blank = [""] if means else []
     name = f"{BETWEEN} {row_titles.named(curve.cell.asked, curve.cell.tier_name or '')}"
     if curve.fit is None:
-        return [name, "", *blank, "", "", "", f"not extrapolated: {len(curve.points)} measured sizes are too few"]
+        return [name, *[""] * 5, f"not extrapolated: {len(curve.points)} measured sizes are too few"]
     predicted, items, remark = curve.fit.at(at), curve.items_at(at), "extrapolated, not measured"
     time = units.long_duration(predicted.ns)
     if items is None:
-        return [name, "", *blank, time, "", "", remark]
-    rates = [items / ns * 1e9 for ns in (predicted.ns, predicted.high, predicted.low)]
-    return [
-        name,
-        units.count(round(items)),
-        *blank,
-        time,
-        units.rate(rates[0]),
-        units.interval(rates[1], rates[2]),
-        remark,
-    ]
+        return [name, "", "", time, "", "", remark]
+    rate, low, high = (items / ns * 1e9 for ns in (predicted.ns, predicted.high, predicted.low))
+    return [name, units.count(round(items)), "", time, units.rate(rate), units.interval(low, high), remark]
 
 
-def _ours(row: PublishedRow, summary: CellSummary | None, means: bool) -> list[str]:
-    blank = [""] if means else []
-    if summary is None:
-        return [f"{BETWEEN} {row.engine}: not here", "", *blank, "", "", ""]
+def _measured(summary: CellSummary) -> list[str]:
     name = f"{BETWEEN} {row_titles.named(summary.cell.asked, summary.cell.tier_name or '')}"
-    rate = summary.throughput
+    rate, times = summary.throughput, [sample.elapsed_ns for sample in summary.samples if sample.elapsed_ns > 0]
     if rate is None:
-        return [name, "", *blank, "", (summary.why or "").split(":", 1)[0], ""]
-    time = mean_elapsed(summary)
-    return [
-        name,
-        units.count(summary.items),
-        *([units.UNKNOWN if time is None else _mean(*time)] if means else []),
-        units.duration(summary.elapsed_ns),
-        units.rate(rate.median),
-        units.interval(rate.low, rate.high),
-    ]
+        return [name, "", "", "", (summary.why or "").split(":", 1)[0], ""]
+    trial_mean = units.UNKNOWN
+    if times:
+        # The standard deviation is over n - 1; a single trial has none.
+        deviation = stdev(times) / mean(times) * 100 if len(times) > 1 else None
+        trial_mean = _mean(mean(times), deviation)
+    time, per_second = units.duration(summary.elapsed_ns), units.rate(rate.median)
+    return [name, units.count(summary.items), trial_mean, time, per_second, units.interval(rate.low, rate.high)]
 
 
 # -- several phases in each row -----------------------------------------------------------------------------
@@ -173,33 +150,24 @@ def _wide_section(experiment: Experiment, run: Run) -> Section:
     names, figures = list(experiment.lines[0].params), list(experiment.lines[0].figures)
     rows = list[list[str]]()
     for published in experiment.lines:
-        theirs = [*map(str, published.params.values()), *map(_published_figure, published.figures.values()), BETWEEN]
-        matches = (
-            (own, line)
-            for own, line in ours
-            if all(line.cell.params.get(name) == value for name, value in published.params.items())
-        )
-        own, line = next(matches, (None, None))
-        if own is None or line is None:
-            rows.append([*theirs, *[units.UNKNOWN] * len(figures), "not measured"])
-            continue
-        texts = dict(zip(own.heads, line.cells, strict=True))
-        rows.append([*theirs, *(texts.get(head, units.UNKNOWN) for head in figures), ", ".join(line.remarks)])
-    return Section(
-        "",
-        f"left of {BETWEEN}: published; right: this run",
-        heads=[*names, *figures, BETWEEN, *figures, REMARKS],
-        rows=rows,
-        left=[*names, REMARKS],
-        keys=names,
-        rigid=names,
-    )
-
-
-def _published_figure(value: str | float) -> str:
-    if isinstance(value, str):
-        return value
-    return units.count(value) if isinstance(value, int) else f"{value:.2f}" if value < 10 else units.rate(value)
+        row = [*map(str, published.params.values())]
+        for value in published.figures.values():
+            if isinstance(value, float) and value < 10:
+                row.append(f"{value:.2f}")
+            else:
+                row.append(value if isinstance(value, str) else units.rate(value))
+        row.append(BETWEEN)
+        for own, line in ours:
+            if all(line.cell.params.get(name) == value for name, value in published.params.items()):
+                texts = dict(zip(own.heads, line.cells, strict=True))
+                row += [*(texts.get(head, units.UNKNOWN) for head in figures), ", ".join(line.remarks)]
+                break
+        else:
+            row += [*[units.UNKNOWN] * len(figures), "not measured"]
+        rows.append(row)
+    heads = [*names, *figures, BETWEEN, *figures, REMARKS]
+    remark = f"left of {BETWEEN}: published; right: this run"
+    return Section("", remark, heads, rows, [*names, REMARKS], names, rigid=names)
 
 
 # -- one figure by two things -------------------------------------------------------------------------------
@@ -207,14 +175,8 @@ def _published_figure(value: str | float) -> str:
 
 def _matrix_sections(matrix: Matrix, run: Run) -> Iterator[Section]:
     """Yields the published table as printed, and below it the same figure of this run."""
-    yield Section(
-        f"{matrix.title}, published",
-        heads=("", *matrix.heads),
-        rows=matrix.lines,
-        left=("",),
-        keys=("",),
-        rigid=("",),
-    )
+    title, heads = f"{matrix.title}, published", ("", *matrix.heads)
+    yield Section(title, "", heads, matrix.lines, left=("",), keys=("",), rigid=("",))
     rows = []
     for row in summarize(run):
         if row.phase == matrix.phase and row.valid and not row.cell.floor:
@@ -306,39 +268,25 @@ def _style_section(experiment: Experiment, style: Style, run: Run) -> Section:
         systems = contender.stand_in or contender.name, contender.published_as
         remarks = ", ".join(doubt.short for doubt in doubts(row, run))
         rows.append([row.phase, *values, *systems, *_style_figures(row, style), remarks])
-    keys = ("phase", *names, *left[1:3])
-    legend = _style_legend(mine, style, contenders)
-    return Section("", heads=heads, rows=rows, left=left, keys=keys, rigid=left[:3], legend=list(legend))
+    counts = [sample.operations // sample.clients for row in mine for sample in row.samples]
+    each = f"; here each client did {units.count(min(counts))}" if counts else ""
+    each += f" to {units.count(max(counts))}" if counts and max(counts) > min(counts) else ""
+    legend = [
+        f"best of {style.runs} means: the published style, the least of {style.runs} trials' mean durations of"
+        f" {style.operations} operations{each}",
+        "median, per second: Dyno's style, medians over all trials of the mean duration and of the rate",
+    ]
+    for engine, cell in {row.cell.asked: row.cell for row in mine}.items():
+        legend.append(f"{contenders[engine].title}: {row_titles.engine(engine, cell.tier)}")
+    return Section("", "", heads, rows, left, ("phase", *names, *left[1:3]), rigid=left[:3], legend=legend)
 
 
 def _style_figures(row: CellSummary, style: Style) -> list[str]:
     ours, rate = typical(row), row.throughput
     if ours is None or rate is None:
         return ["", (row.why or units.UNKNOWN).split(":", 1)[0], "", "", ""]
-    return [
-        units.duration(best_of_means(row, style.runs)),
-        *units.estimate(ours, "ns"),
-        units.rate(rate.median),
-        units.interval(rate.low, rate.high),
-    ]
-
-
-def _style_legend(rows: Sequence[CellSummary], style: Style, contenders: Mapping[str, Contender]) -> Iterator[str]:
-    counts = [sample.operations // sample.clients for row in rows for sample in row.samples]
-    ours = f"; here each client did {units.count(min(counts))}" if counts else ""
-    ours += f" to {units.count(max(counts))}" if counts and max(counts) > min(counts) else ""
-    yield (
-        f"best of {style.runs} means: the published style, the least of {style.runs} trials' mean durations of"
-        f" {style.operations} operations{ours}"
-    )
-    yield "median, per second: Dyno's style, medians over all trials of the mean duration and of the rate"
-    for engine, cell in {row.cell.asked: row.cell for row in rows}.items():
-        yield f"{contenders[engine].title}: {row_titles.engine(engine, cell.tier)}"
-
-
-def mean_ns(sample: Sample) -> float | None:
-    """Returns the mean duration of an operation over all clients, in ns; None without operations."""
-    return sample.busy_ns / sample.operations if sample.operations and sample.busy_ns > 0 else None
+    best = units.duration(best_of_means(row, style.runs))
+    return [best, *units.estimate(ours, "ns"), units.rate(rate.median), units.interval(rate.low, rate.high)]
 
 
 def best_of_means(row: CellSummary, runs: int) -> float | None:
@@ -354,15 +302,6 @@ def typical(row: CellSummary) -> Estimate | None:
 
 
 def _means(row: CellSummary) -> list[float]:
+    """Returns each trial's mean duration of an operation over all clients, in ns and in the order of the blocks."""
     by_block = sorted(zip(row.blocks, row.samples, strict=True), key=lambda pair: pair[0])
-    return [mean for _, sample in by_block if (mean := mean_ns(sample)) is not None]
-
-
-def mean_elapsed(row: CellSummary) -> tuple[float, float | None] | None:
-    """Returns the mean of the trials' times in ns, and their standard deviation (over n - 1) as a percentage of the
-    mean. The deviation is None for a single trial. Returns None without trials."""
-    times = [sample.elapsed_ns for sample in row.samples if sample.elapsed_ns > 0]
-    if not times:
-        return None
-    middle = mean(times)
-    return middle, stdev(times) / middle * 100 if len(times) > 1 else None
+    return [sample.busy_ns / sample.operations for _, sample in by_block if sample.operations and sample.busy_ns > 0]

@@ -18,7 +18,7 @@ from dyno.report.tables.table import bandwidth, costs, varying
 from dyno.report.tables.wording import LEVEL
 from dyno.results import Run
 from dyno.stats import gate
-from dyno.stats.compare import Comparison, Table, against
+from dyno.stats.compare import Table, against
 from dyno.stats.gate import GateResult
 from dyno.stats.history import CHANCE, SpeedChange
 from dyno.stats.metric import BANDWIDTH, THROUGHPUT, Metric, speeds
@@ -94,24 +94,23 @@ def _tool(reported_by: str | None) -> str:
 
 def changed(before: Run, after: Run, of: Sequence[Difference]) -> Section:
     """Returns the differences between two runs' plans, machines and engines."""
-    remark = f"from {_dated(before)} to {_dated(after)}{'' if of else ': no recorded difference'}"
-    return _differences(of, remark)
+    old, new = (f"{run.path} ({_minute(run) or 'at an unknown time'})" for run in (before, after))
+    return _differences(of, f"from {old} to {new}{'' if of else ': no recorded difference'}")
+
+
+def _minute(run: Run) -> str:
+    """Returns the time at which the run was made; empty if unknown."""
+    return str(run.header.get("created") or "")[:16].replace("T", " ")
 
 
 def _differences(of: Sequence[Difference], remark: str) -> Section:
-    rows = [(d.where, d.what, _value_text(d.before), _value_text(d.after)) for d in of]
+    def text(value: Any) -> str:
+        if value is None:
+            return units.UNKNOWN
+        return ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(units.yes_no(value))
+
+    rows = [(d.where, d.what, text(d.before), text(d.after)) for d in of]
     return Section("What differs", remark, DIFFERENCE_HEADS, rows, left=DIFFERENCE_HEADS, keys=DIFFERENCE_HEADS[:2])
-
-
-def _dated(run: Run) -> str:
-    created = run.header.get("created")
-    return f"{run.path} ({created[:16].replace('T', ' ') if created else 'at an unknown time'})"
-
-
-def _value_text(value: Any) -> str:
-    if value is None:
-        return units.UNKNOWN
-    return ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(units.yes_no(value))
 
 
 def between(of: Between, changing: Sequence[str]) -> list[Section]:
@@ -141,15 +140,15 @@ def _by_phase(
         group = list(of_place)
         changes = [change for change, _ in group]
         more = {} if metric.inverse else _usage_columns(changes, metric, apart)
-        lines = [
-            [
-                *_change_cells(change, changing),
-                *(column[at] for column in more.values()),
-                *_ratio(change.verdict),
-                *texts,
-            ]
-            for at, (change, texts) in enumerate(group)
-        ]
+        lines = []
+        for at, (change, texts) in enumerate(group):
+            cell = change.after.cell
+            tiers = [row.cell.tier_name or "" for row in (change.before, change.after)]
+            moved = f" ({' → '.join(tiers)})" if tiers[0] != tiers[1] else ""
+            params = [units.params({name: cell.params[name] for name in changing})] if changing else []
+            medians = [_median(row, metric) for row in (change.before, change.after)]
+            usage = [column[at] for column in more.values()]
+            lines.append([f"{cell.label}{moved}", *params, *medians, *usage, *_ratio(change.verdict), *texts])
         title = row_titles.named(phase, row_titles.tier(tier), _tool(tool), between="  ")
         keys = ["engine", "parameters"] if changing else ["engine"]
         heads = [*keys, "before", "after", *more, "ratio", f"[{level}]", *last]
@@ -159,9 +158,7 @@ def _by_phase(
 
 def _usage_columns(changes: Sequence[Change], metric: Metric, apart: bool) -> Mapping[str, Sequence[str]]:
     """Returns columns of bandwidth and CPU time per item, before and after. Empty columns are left out."""
-    columns = (
-        {} if metric is BANDWIDTH else {"bandwidth": [(bandwidth(c.before), bandwidth(c.after)) for c in changes]}
-    )
+    columns = {"bandwidth": [(bandwidth(c.before), bandwidth(c.after)) for c in changes if metric is not BANDWIDTH]}
     cpu = [(costs(change.before, apart), costs(change.after, apart)) for change in changes]
     for name in cpu[0][0]:
         columns[name if name == "cpu" else f"{name} cpu"] = [(before[name], after[name]) for before, after in cpu]
@@ -170,19 +167,6 @@ def _usage_columns(changes: Sequence[Change], metric: Metric, apart: bool) -> Ma
         for name, pairs in columns.items()
         if any(any(pair) for pair in pairs)
     }
-
-
-def _change_cells(change: Change, changing: Sequence[str]) -> list[str]:
-    """Returns the engine, its parameters and both medians."""
-    cell = change.after.cell
-    params = [units.params({name: cell.params[name] for name in changing})] if changing else []
-    tiers = [row.cell.tier_name or "" for row in (change.before, change.after)]
-    moved = f" ({' → '.join(tiers)})" if tiers[0] != tiers[1] else ""
-    return [
-        f"{cell.label}{moved}",
-        *params,
-        *(_median(row, change.metric) for row in (change.before, change.after)),
-    ]
 
 
 def _median(row: CellSummary, metric: Metric) -> str:
@@ -199,22 +183,14 @@ def history(of: Sequence[SpeedChange]) -> list[Section]:
     for _, group in groupby(of, key=lambda step: str(step.at.path)):
         steps = list(group)
         at = steps[0].at
-        title = f"{at.path}  {str(at.header.get('created') or '')[:16].replace('T', ' ')}".strip()
+        title = f"{at.path}  {_minute(at)}".strip()
         heads = ("row", "before", "after", "ratio", f"[{LEVEL}]", "verdict")
-        rows = [
-            (
-                row_titles.named(
-                    step.row.phase,
-                    _name(step.row.cell),
-                    units.params(step.row.cell.params),
-                    "" if step.metric is THROUGHPUT else step.metric.title,
-                ),
-                *(f"{n} runs" for n in step.runs),
-                *_ratio(step.verdict),
-                wording.verdict(step.verdict),
-            )
-            for step in steps
-        ]
+        rows = []
+        for step in steps:
+            by = "" if step.metric is THROUGHPUT else step.metric.title
+            name = row_titles.named(step.row.phase, _name(step.row.cell), units.params(step.row.cell.params), by)
+            runs = [f"{n} runs" for n in step.runs]
+            rows.append((name, *runs, *_ratio(step.verdict), wording.verdict(step.verdict)))
         sections.append(Section(title, "changed here", heads, rows, left=("row", "verdict"), keys=("row",)))
         for before in {str(step.before.path): step.before for step in steps}.values():
             if other := [d for d in differences(before, at) if d.where != "plan"][:MOST_DIFFERENCES]:
@@ -280,7 +256,8 @@ def within_data(run: Run, of: Sequence[Table], baseline: str | None, margin: flo
                 **_row_data(c.phase, c.engine, c.metric, c.reported_by),
                 "baseline": c.baseline.asked,
                 "baseline_tier": c.baseline.tier_name,
-                **_verdict_data(c),
+                **asdict(c.verdict),
+                "text": wording.verdict(c.verdict),
             }
             for table in of
             for c in against(table, baseline, margin)
@@ -292,12 +269,24 @@ def between_data(
     before: Run, after: Run, of: Between, margin: float, results: Sequence[GateResult] = ()
 ) -> dict[str, Any]:
     """Returns the JSON of two runs' comparison. `results`: a gate's results, one for each change."""
-    rows = [_change_data(change) for change in of.changes]
-    if results:
-        rows = [
-            {**row, **asdict(result.verdict), "text": wording.gated(result.verdict), "state": result.state}
-            for row, result in zip(rows, results, strict=True)
-        ]
+    rows = []
+    for change in of.changes:
+        sides = {"before": change.before, "after": change.after}
+        row = {
+            **_row_data(change.after.phase, change.after.cell, change.metric, change.after.reported_by),
+            **{name: None if row.throughput is None else asdict(row.throughput) for name, row in sides.items()},
+            "bandwidth": {
+                name: None if row.bandwidth is None else asdict(row.bandwidth) for name, row in sides.items()
+            },
+            "cpu_ns_per_item": {
+                name: {"client": side.client_cpu_ns, "server": side.server_cpu_ns} for name, side in sides.items()
+            },
+            **asdict(change.verdict),
+            "text": wording.verdict(change.verdict),
+        }
+        rows.append(row)
+    for row, result in zip(rows, results, strict=bool(results)):
+        row |= {**asdict(result.verdict), "text": wording.gated(result.verdict), "state": result.state}
     return {
         **_head(margin),
         **({"confidence": gate.CONFIDENCE} if results else {}),
@@ -307,8 +296,8 @@ def between_data(
         "in_turns": of.paired,
         "differences": [asdict(difference) for difference in of.differences],
         "changes": rows,
-        "lost": [{**_place_data(row), "why": why} for row, why in of.lost],
-        "new": [_place_data(row) for row in of.new],
+        "lost": [{**_row_data(row.phase, row.cell), "why": why} for row, why in of.lost],
+        "new": [_row_data(row.phase, row.cell) for row in of.new],
     }
 
 
@@ -316,34 +305,8 @@ def _head(margin: float) -> dict[str, Any]:
     return {"schema": SCHEMA, "confidence": CONFIDENCE, "margin": margin}
 
 
-def _place_data(row: CellSummary) -> dict[str, Any]:
-    cell = row.cell
-    return {"phase": row.phase, "tier": cell.tier_name, "params": dict(cell.params), "engine": cell.asked}
-
-
-def _row_data(phase: str, cell: Cell, metric: Metric, reported_by: str | None) -> dict[str, Any]:
-    return {
-        "phase": phase,
-        "tier": cell.tier_name,
-        "params": dict(cell.params),
-        "metric": metric.name,
-        "reported_by": reported_by,
-        "engine": cell.asked,
-    }
-
-
-def _verdict_data(of: Comparison | Change) -> dict[str, Any]:
-    return {**asdict(of.verdict), "text": wording.verdict(of.verdict)}
-
-
-def _change_data(change: Change) -> dict[str, Any]:
-    rows = {"before": change.before, "after": change.after}
-    return {
-        **_row_data(change.after.phase, change.after.cell, change.metric, change.after.reported_by),
-        **{name: None if row.throughput is None else asdict(row.throughput) for name, row in rows.items()},
-        "bandwidth": {name: None if row.bandwidth is None else asdict(row.bandwidth) for name, row in rows.items()},
-        "cpu_ns_per_item": {
-            name: {"client": row.client_cpu_ns, "server": row.server_cpu_ns} for name, row in rows.items()
-        },
-        **_verdict_data(change),
-    }
+def _row_data(phase: str, cell: Cell, metric: Metric | None = None, reported_by: str | None = None) -> dict[str, Any]:
+    """Returns the keys of a row, without those of its figures if there is no `metric`."""
+    figures = {} if metric is None else {"metric": metric.name, "reported_by": reported_by}
+    place = {"phase": phase, "tier": cell.tier_name, "params": dict(cell.params)}
+    return {**place, **figures, "engine": cell.asked}

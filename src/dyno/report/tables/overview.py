@@ -13,7 +13,7 @@ from dyno.contracts.cell import Cell
 from dyno.contracts.model import Tier
 from dyno.report.tables import display_limits, row_titles, units, wording
 from dyno.report.tables.sections import Section
-from dyno.report.tables.table import Group, Row, costs, figure, groups, reported, varying
+from dyno.report.tables.table import BY, Group, Row, costs, figure, groups, reported, varying
 from dyno.results import Run
 from dyno.stats.compare import Comparison, Table, against, tables
 from dyno.stats.doubts import Doubt
@@ -205,8 +205,7 @@ def sections(run: Run) -> Iterator[Section]:
     """Yields a table for each tier, and for each set of phases and units in it. The legend of marks follows the last
     table."""
     views, rest = overviews(run, groups(run), rankings(run))
-    names, enough = called(run), run.blocks >= FEWEST_BLOCKS
-    marks = dict.fromkeys(MARKS, False)
+    names, used = called(run), set[str]()
     for tier, of_tier in groupby(views, key=lambda view: view.tier):
         title, of = "" if tier is None else row_titles.plain(tier), list(of_tier)
         if empty := dict.fromkeys(engine for view in of if view.empty for engine in view.engines):
@@ -214,11 +213,9 @@ def sections(run: Run) -> Iterator[Section]:
             title = ""
         measured = [view for view in of if not view.empty]
         for _, alike in groupby(measured, key=lambda view: [(line.phase, line.unit) for line in view.lines]):
-            section, used = _section(title, list(alike), names, enough)
-            marks = {mark: seen or mark in used for mark, seen in marks.items()}
-            yield section
+            yield _section(title, list(alike), names, run.blocks >= FEWEST_BLOCKS, used)
             title = ""
-    text = "; ".join(text for mark, text in MARKS.items() if marks[mark])
+    text = "; ".join(text for mark, text in MARKS.items() if mark in used)
     aliases = [f"{alias} is {name}" for name, alias in names.items() if name != alias and name in run.plan["phases"]]
     also = f"In the other tables {', '.join(aliases)}" if aliases else ""
     if legend := [line for line in (rest, text, also) if line]:
@@ -226,46 +223,31 @@ def sections(run: Run) -> Iterator[Section]:
 
 
 def _section(
-    title: str, views: Sequence[Overview], names: Mapping[str, str], enough: bool
-) -> tuple[Section, set[str]]:
-    """Returns a table, and the marks in it. `enough`: whether there are enough blocks to say which engine leads."""
+    title: str, views: Sequence[Overview], names: Mapping[str, str], enough: bool, used: set[str]
+) -> Section:
+    """Returns a table, and adds its marks to `used`. `enough`: whether there are enough blocks to say which engine
+    leads."""
     keys = ["engine", "parameters"] if any(view.params for view in views) else ["engine"]
-    rows, leading, marks = list[list[str]](), list[str](), set[str]()
+    heads, leading = list(keys), list[str]()
+    for line in views[0].lines:
+        name, comma, tool = line.phase.partition(BY)
+        heads.append(f"{names.get(name, name)}{comma}{tool}")
+    rows = [[*[""] * len(keys), *(line.unit for line in views[0].lines)]]
     for view in views:
         for at, engine in enumerate(view.engines):
             row = [engine, units.params(view.params)][: len(keys)]
-            for figure_ in (line.figures[at] for line in view.lines):
-                text, mark = _text(figure_, enough)
-                row.append(text + mark)
-                marks |= set(mark)
-                leading += [text + mark] if LEADS in mark else []
+            for cell in (line.figures[at] for line in view.lines):
+                text, marks = units.UNKNOWN, ""
+                if cell is not None and cell.valid:
+                    text = cell.value
+                    marks = DOUBTED * bool(cell.doubts) + LEADS * (enough and bool(cell.standing))
+                elif cell is not None:
+                    # Only the first word of the reason, because the whole reason is printed below.
+                    text = cell.value.split(" ", 1)[0]
+                row.append(text + marks)
+                used.update(marks)
+                leading += [text + marks] if LEADS in marks else []
             rows.append(row)
-    unit_row = [*[""] * len(keys), *(line.unit for line in views[0].lines)]
-    heads = [*keys, *(_phase(line.phase, names) for line in views[0].lines)]
-    styles = ["dim", *[""] * len(rows)]
-    section = Section(
-        title,
-        heads=heads,
-        rows=[unit_row, *rows],
-        left=keys,
-        keys=keys,
-        rigid=keys,
-        row_styles=styles,
-        marks=dict.fromkeys(leading, BEST),
-    )
-    return section, marks
-
-
-def _phase(phase: str, names: Mapping[str, str]) -> str:
-    name, comma, tool = phase.partition(", by ")
-    return f"{names.get(name, name)}{comma}{tool}"
-
-
-def _text(figure: Figure | None, enough: bool) -> tuple[str, str]:
-    """Returns a cell's text and its marks. The text of a reason is only its first word, because the whole reason is
-    printed below."""
-    if figure is None:
-        return units.UNKNOWN, ""
-    if not figure.valid:
-        return figure.value.split(" ", 1)[0], ""
-    return figure.value, (DOUBTED if figure.doubts else "") + (LEADS if enough and figure.standing else "")
+    styles = ["dim", *[""] * (len(rows) - 1)]
+    best = dict.fromkeys(leading, BEST)
+    return Section(title, "", heads, rows, left=keys, keys=keys, rigid=keys, row_styles=styles, marks=best)

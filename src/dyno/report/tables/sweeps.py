@@ -12,7 +12,7 @@ from dyno.report.tables import display_limits, row_titles, units
 from dyno.report.tables.sections import Section, first_lines
 from dyno.report.tables.table import figure, varying
 from dyno.results import Run
-from dyno.stats.growth import CONFIDENCE, FEWEST_VALUES, Growth, Predicted
+from dyno.stats.growth import CONFIDENCE, FEWEST_VALUES, Growth
 from dyno.stats.machine import cores
 from dyno.stats.metric import THROUGHPUT
 from dyno.stats.summary import cached
@@ -21,7 +21,6 @@ from dyno.stats.sweep import (
     KNEE,
     Crossing,
     End,
-    Scaling,
     Sweep,
     crossings,
     ends,
@@ -157,27 +156,24 @@ def sections(run: Run) -> Iterator[Section]:
 
 
 def scaling_sections(run: Run) -> Iterator[Section]:
-    """Yields how throughput scales with clients, with a line for each engine. Empty unless the run has several
-    numbers of clients and one of them is 1."""
+    """Yields how throughput scales with clients, with a line for each engine: 'lmdb: 2 do × 1.97 (99% each); knee at
+    2'. Empty unless the run has several numbers of clients and one of them is 1."""
     scales = list(scalings(run))
     if not scales:
         return
     available = cores(run.header.get("host", {}))
     beside = "" if available is None else f", on {available:g} cores"
     changing = [name for name in varying(run) if name != CLIENTS]
-    lines = [f"{where(scaling.sweep, changing)}: {scaling_sentence(scaling)}" for scaling in scales]
+    lines = []
+    for scaling in scales:
+        steps = [f"{n} do × {times:.2f} ({times / n:.0%} each)" for n, times in scaling.points if n > 1]
+        knee = f"knee at {scaling.knee}" if scaling.flat else f"no knee up to {scaling.knee}"
+        lines.append(f"{where(scaling.sweep, changing)}: {scaling.cell.label}: {', '.join(steps)}; {knee}")
     yield Section(
         f"Throughput of several clients, compared with one{beside}",
         lines=first_lines(lines, MOST_SCALINGS),
         legend=[f"knee: the fewest clients that reach {KNEE:.0%} of the highest throughput"],
     )
-
-
-def scaling_sentence(scaling: Scaling) -> str:
-    """Returns 'lmdb: 2 do × 1.97 (99% each), 4 do × 2.01 (50% each); knee at 2'."""
-    steps = [f"{n} do × {times:.2f} ({times / n:.0%} each)" for n, times in scaling.points if n > 1]
-    knee = f"knee at {scaling.knee}" if scaling.flat else f"no knee up to {scaling.knee}"
-    return f"{scaling.cell.label}: {', '.join(steps)}; {knee}"
 
 
 # -- growth -------------------------------------------------------------------------------------------------
@@ -186,27 +182,20 @@ def scaling_sentence(scaling: Scaling) -> str:
 def growth_sections(of: Sequence[Growth], parameter: str, to: Mapping[float, str]) -> list[Section]:
     """Returns a table for each phase of how its time grows: the fitted curve, extrapolated values, and how well the
     curve predicted values that were held out. `to`: the values to extrapolate to, with their names."""
-    phases = dict.fromkeys(each.phase for each in of)
-    tables = [_growth_section(phase, [each for each in of if each.phase == phase], parameter, to) for phase in phases]
-    return [*tables, Section("", legend=[GROWTH_LEGEND])]
-
-
-def _growth_section(phase: str, of: Sequence[Growth], parameter: str, to: Mapping[float, str]) -> Section:
-    held_out = sorted({each.value for growth in of for each in growth.held_out})
-    heads = ["engine", parameter, "measured", f"as {parameter} to the", LEVEL]
-    for value in held_out:
-        heads += [f"{value:g} held out", f"predicted {LEVEL}", ""]
-    for name in to.values():
-        heads += [f"{name}, extrapolated", LEVEL]
-    rows = [[growth.cell.label, *_growth_cells(growth, held_out, to)] for growth in of]
-    return Section(
-        f"{phase}: how its time grows with {parameter}",
-        heads=heads,
-        rows=[[*row, *[""] * (len(heads) - len(row))] for row in rows],
-        left=("engine",),
-        keys=("engine",),
-        rigid=("engine",),
-    )
+    sections, key = [], ("engine",)
+    for phase in dict.fromkeys(each.phase for each in of):
+        growths = [each for each in of if each.phase == phase]
+        held_out = sorted({each.value for growth in growths for each in growth.held_out})
+        heads = ["engine", parameter, "measured", f"as {parameter} to the", LEVEL]
+        for value in held_out:
+            heads += [f"{value:g} held out", f"predicted {LEVEL}", ""]
+        for name in to.values():
+            heads += [f"{name}, extrapolated", LEVEL]
+        rows = [[growth.cell.label, *_growth_cells(growth, held_out, to)] for growth in growths]
+        rows = [[*row, *[""] * (len(heads) - len(row))] for row in rows]
+        title = f"{phase}: how its time grows with {parameter}"
+        sections.append(Section(title, "", heads, rows, left=key, keys=key, rigid=key))
+    return [*sections, Section("", legend=[GROWTH_LEGEND])]
 
 
 def _growth_cells(growth: Growth, held_out: Sequence[float], to: Mapping[float, str]) -> Iterator[str]:
@@ -220,39 +209,36 @@ def _growth_cells(growth: Growth, held_out: Sequence[float], to: Mapping[float, 
     yield "{:.2f} – {:.2f}".format(*growth.fit.exponent_interval())
     known = {each.value: each for each in growth.held_out}
     for value in held_out:
-        if value not in known:
+        if (held := known.get(value)) is None:
             yield from ("", "", "")
         else:
-            yield units.long_duration(known[value].measured_ns)
-            yield _interval(known[value].predicted)
-            yield "inside" if known[value].inside else "outside"
+            yield units.long_duration(held.measured_ns)
+            yield units.interval(held.predicted.low, held.predicted.high, units.long_duration)
+            yield "inside" if held.inside else "outside"
     for value in to:
         predicted = growth.fit.at(value)
         yield units.long_duration(predicted.ns)
-        yield _interval(predicted)
-
-
-def _interval(predicted: Predicted) -> str:
-    return units.interval(predicted.low, predicted.high, units.long_duration)
+        yield units.interval(predicted.low, predicted.high, units.long_duration)
 
 
 def growth_data(of: Sequence[Growth], parameter: str, to: Mapping[float, str]) -> dict[str, Any]:
     """Returns the growths as plain JSON, with times in ns."""
-    return {"parameter": parameter, "confidence": CONFIDENCE, "growths": [_data(each, to) for each in of]}
-
-
-def _data(growth: Growth, to: Mapping[float, str]) -> dict[str, Any]:
-    fit = growth.fit
-    low, high = fit.exponent_interval() if fit else (None, None)
-    return {
-        "engine": growth.cell.asked,
-        "tier": growth.cell.tier_name,
-        "phase": growth.phase,
-        "measured": [{"value": value, "ns": ns} for value, ns in growth.points],
-        "exponent": None if fit is None else {"value": fit.exponent, "low": low, "high": high},
-        "held_out": [
+    growths = []
+    for growth in of:
+        fit = growth.fit
+        low, high = fit.exponent_interval() if fit else (None, None)
+        held_out = [
             {"value": each.value, "ns": each.measured_ns, "inside": each.inside, "predicted": asdict(each.predicted)}
             for each in growth.held_out
-        ],
-        "extrapolated": [] if fit is None else [{"value": value, **asdict(fit.at(value))} for value in to],
-    }
+        ]
+        data = {
+            "engine": growth.cell.asked,
+            "tier": growth.cell.tier_name,
+            "phase": growth.phase,
+            "measured": [{"value": value, "ns": ns} for value, ns in growth.points],
+            "exponent": None if fit is None else {"value": fit.exponent, "low": low, "high": high},
+            "held_out": held_out,
+            "extrapolated": [] if fit is None else [{"value": value, **asdict(fit.at(value))} for value in to],
+        }
+        growths.append(data)
+    return {"parameter": parameter, "confidence": CONFIDENCE, "growths": growths}

@@ -3,7 +3,7 @@ and the floor last."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
@@ -19,6 +19,7 @@ from dyno.stats.summary import NOT_YET, CellSummary, cached, summarize
 
 BY = ", by "
 BEYOND = 10
+"""p99.99 is shown if more operations than this took longer."""
 BAR = 12
 EIGHTHS = " ▏▎▍▌▋▊▉"
 COLUMNS = (
@@ -59,8 +60,12 @@ class Row:
         """Returns the row's last column: its tool, doubts, codes of caveats, and medians of kinds and parts of the
         latency."""
         row = self.summary
-        medians = [_medians(row.latency_by_kind_ns) if len(row.latency_by_kind_ns) > 1 else ""]
-        medians.append(_medians(row.latency_by_part_ns))
+        by_kind = row.latency_by_kind_ns if len(row.latency_by_kind_ns) > 1 else {}
+        # Without spaces before units, where a narrow column would break the line.
+        medians = [
+            ", ".join(f"{name} {units.duration(times['p50']).replace(' ', '')}" for name, times in of.items())
+            for of in (by_kind, row.latency_by_part_ns)
+        ]
         # Bytes that client and server read from the device.
         read = [used.get("read_bytes") for used in (row.client or {}, row.server) if used is not None]
         read_bytes = None if None in read else sum(part or 0 for part in read)
@@ -75,11 +80,6 @@ class Row:
             *(f"p50 of {text}" for text in medians if text),
             *([f"offered {units.rate(offered)}/s, served {units.rate(served)}/s"] if behind else []),
         ]
-
-
-def _medians(of: Mapping[str, Mapping[str, int | None]]) -> str:
-    # A narrow column would break a line at the space before the unit.
-    return ", ".join(f"{name} {units.duration(times['p50']).replace(' ', '')}" for name, times in of.items())
 
 
 def reported(summary: CellSummary) -> str:
@@ -100,7 +100,7 @@ def ranked_by_bandwidth(summary: CellSummary) -> bool:
     return summary.about.metric == BANDWIDTH.name and summary.bandwidth is not None
 
 
-def interval(summary: CellSummary) -> str:
+def _interval(summary: CellSummary) -> str:
     """Returns the interval of the bandwidth if rows are ranked by it, else that of the throughput."""
     if ranked_by_bandwidth(summary) and summary.bandwidth is not None:
         return units.estimate(summary.bandwidth, BANDWIDTH.kind)[1]
@@ -113,28 +113,12 @@ def bandwidth(summary: CellSummary) -> str:
     return "" if summary.bandwidth is None else units.bandwidth(summary.bandwidth.median)
 
 
-def tails(summary: CellSummary) -> dict[str, str]:
-    """Returns the longest latency, and p99.99 if more than `BEYOND` operations took longer (with fewer it is one of
-    the longest). Empty for a bulk phase, so that the columns are dropped."""
-    far = curve((sample.histogram for sample in summary.samples), [99.99], BEYOND)
-    longest = summary.latency_ns["max"]
-    return {
-        "p99.99": units.duration(far[0][1]) if far else "",
-        "max": "" if longest is None else units.duration(longest),
-    }
-
-
 def costs(summary: CellSummary, apart: bool) -> dict[str, str]:
     """Returns the CPU time per item by column: `client` and `server`, or a single `cpu`. Empty if there is no such
     process, or if the run file doesn't have it."""
-    texts = {
-        name: "" if used is None else units.cpu_time(ns)
-        for name, used, ns in (
-            ("client", summary.client, summary.client_cpu_ns),
-            ("server", summary.server, summary.server_cpu_ns),
-        )
-    }
-    return texts if apart else {"cpu": texts["client"]}
+    client = "" if summary.client is None else units.cpu_time(summary.client_cpu_ns)
+    server = "" if summary.server is None else units.cpu_time(summary.server_cpu_ns)
+    return {"client": client, "server": server} if apart else {"cpu": client}
 
 
 @dataclass(frozen=True)
@@ -167,7 +151,12 @@ def groups(run: Run) -> tuple[Group, ...]:
     """Returns the groups. Phases are in the plan's order, and tiers from volatile to power."""
     order = {phase: at for at, phase in enumerate(run.plan["phases"])}
     summaries = summarize(run)
-    tools = _tools(summaries)
+    # The tools that measured each phase; None for Dyno.
+    tools: dict[str, list[str | None]] = {}
+    for summary in summaries:
+        known = tools.setdefault(summary.phase, [])
+        if (summary.samples or summary.reported_by) and summary.reported_by not in known:
+            known.append(summary.reported_by)
     rows = []
     for summary in summaries:
         known = tools[summary.phase]
@@ -184,16 +173,6 @@ def groups(run: Run) -> tuple[Group, ...]:
     rows.sort(key=place)
     grouped = groupby(rows, key=lambda row: (row.summary.phase, row.summary.cell.tier, row.tool))
     return tuple(Group(phase, tier, tuple(of)) for (phase, tier, _), of in grouped)
-
-
-def _tools(summaries: Iterable[CellSummary]) -> dict[str, list[str | None]]:
-    """Returns the tools that measured each phase, with None for Dyno. Empty for a phase without a sample."""
-    tools: dict[str, list[str | None]] = {}
-    for summary in summaries:
-        known = tools.setdefault(summary.phase, [])
-        if (summary.samples or summary.reported_by) and summary.reported_by not in known:
-            known.append(summary.reported_by)
-    return tools
 
 
 def served(of: Iterable[Group]) -> bool:
@@ -229,31 +208,30 @@ def sections(run: Run, of: Sequence[Group]) -> list[Section]:
     """Returns a section for each group. It has those columns of a terminal for which any row of the run has a
     value."""
     changing, apart = varying(run), served(of)
-    rows = [[_cells(row, group.best, changing, apart) for row in group.rows] for group in of]
-    used = [name for name in COLUMNS if any(cells[name] for group in rows for cells in group)]
-    found = []
-    for group, cells in zip(of, rows, strict=True):
-        unit = group.rows[0].summary.unit
-        section = Section(group.place, row_titles.explained(group.tier))
+    rows = [[cells(row, group.best, changing, apart) for row in group.rows] for group in of]
+    used = [name for name in COLUMNS if any(each[name] for group in rows for each in group)]
+    sections = []
+    for group, texts in zip(of, rows, strict=True):
+        title, remark = group.place, row_titles.explained(group.tier)
         if group.empty:
-            found.append(Section(section.title, section.remark, lines=["Nothing was measured."]))
+            sections.append(Section(title, remark, lines=["Nothing was measured."]))
             continue
         summaries = [row.summary for row in group.rows]
-        found.append(
-            Section(
-                section.title,
-                section.remark,
-                used,
-                [[each[name] for name in used] for each in cells],
-                left=("engine", "parameters", "bar", REMARKS),
-                rigid=("engine", "bar"),
-                spare=("bar",),
-                row_styles=["dim" if row.cell.floor else "" if row.valid else "red" for row in summaries],
-                column_styles={"bar": "cyan", REMARKS: "yellow"},
-                plain_heads={"counted": f"{unit}s", "rate": f"{unit}/s", "bar": "", "interval": "[95 %]"},
-            )
+        unit = summaries[0].unit
+        section = Section(
+            title,
+            remark,
+            used,
+            [[each[name] for name in used] for each in texts],
+            left=("engine", "parameters", "bar", REMARKS),
+            rigid=("engine", "bar"),
+            spare=("bar",),
+            row_styles=["dim" if row.cell.floor else "" if row.valid else "red" for row in summaries],
+            column_styles={"bar": "cyan", REMARKS: "yellow"},
+            plain_heads={"counted": f"{unit}s", "rate": f"{unit}/s", "bar": "", "interval": "[95 %]"},
         )
-    return found
+        sections.append(section)
+    return sections
 
 
 def document_sections(run: Run, of: Sequence[Group]) -> Iterator[Section]:
@@ -263,14 +241,14 @@ def document_sections(run: Run, of: Sequence[Group]) -> Iterator[Section]:
     for group in of:
         rows = [row.summary for row in group.rows]
         heads = {"rate": f"{rows[0].unit}/s", "interval": "95 %"}
-        cells = [_cells(row, None, changing, apart) for row in group.rows]
+        texts = [cells(row, None, changing, apart) for row in group.rows]
         columns = {"engine": [row.name for row in group.rows]}
         columns |= {name: [str(row.cell.params[name]) for row in rows] for name in changing}
         for name in COLUMNS[1:]:
             if name not in NOT_IN_DOCUMENTS:
-                columns[heads.get(name, name)] = [each[name] or units.UNKNOWN for each in cells]
+                columns[heads.get(name, name)] = [each[name] or units.UNKNOWN for each in texts]
         columns[heads["rate"]] = [_rate(row) for row in rows]
-        columns[REMARKS] = [each[REMARKS] for each in cells]
+        columns[REMARKS] = [each[REMARKS] for each in texts]
         used = [name for name in columns if name == "95 %" or set(columns[name]) != {units.UNKNOWN}]
         words = [name for name in changing if any(isinstance(row.cell.params[name], str) for row in rows)]
         yield Section(
@@ -289,36 +267,37 @@ def _rate(row: CellSummary) -> str:
     return (row.why or "no number").split(":", 1)[0]
 
 
-def _cells(row: Row, best: float | None, changing: Sequence[str], apart: bool) -> dict[str, str]:
-    """Returns a row's cells by column. A cell without a value is empty."""
+def cells(row: Row, best: float | None, changing: Sequence[str], apart: bool) -> dict[str, str]:
+    """Returns a row's cells by column. A cell without a value is empty. `apart`: whether the CPU times of clients and
+    servers have separate columns."""
     summary = row.summary
-    cells = {
+    texts = {
         **dict.fromkeys(COLUMNS, ""),
         "engine": row.name,
         "parameters": units.params({name: summary.cell.params[name] for name in changing}),
         REMARKS: ", ".join(row.remarks()),
     }
     if summary.throughput is None:
-        return {**cells, "rate": _rate(summary).split(" ", 1)[0]}
+        return {**texts, "rate": _rate(summary).split(" ", 1)[0]}
     responses = {f"resp {name}": summary.response_ns[name] for name in ("p50", "p99")}
+    eighths = round((row.speed or 0.0) / best * BAR * 8) if best and not summary.cell.floor else 0
+    # Columns in which no row has a text are dropped.
+    far = curve((sample.histogram for sample in summary.samples), [99.99], BEYOND)
+    longest = summary.latency_ns["max"]
     return {
-        **cells,
+        **texts,
         "counted": units.count(summary.items),
         "time": units.duration(summary.elapsed_ns),
         "rate": units.rate(summary.throughput.median),
         "bandwidth": bandwidth(summary),
-        "bar": "" if summary.cell.floor else _bar(row.speed or 0.0, best),
-        "interval": interval(summary),
+        "bar": "█" * (eighths // 8) + EIGHTHS[eighths % 8].strip(),
+        "interval": _interval(summary),
         **costs(summary, apart),
         "p50": units.duration(summary.latency_ns["p50"]),
         "p99": units.duration(summary.latency_ns["p99"]),
-        **tails(summary),
-        # Empty in a closed loop, so that the column is dropped.
+        # With fewer operations beyond it, p99.99 would be one of the longest.
+        "p99.99": units.duration(far[0][1]) if far else "",
+        "max": "" if longest is None else units.duration(longest),
         **{name: "" if ns is None else units.duration(ns) for name, ns in responses.items()},
         "on disk": units.size(summary.bytes_on_disk),
     }
-
-
-def _bar(value: float, best: float | None) -> str:
-    eighths = round(value / best * BAR * 8) if best else 0
-    return "█" * (eighths // 8) + EIGHTHS[eighths % 8].strip()

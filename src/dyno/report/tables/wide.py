@@ -6,7 +6,7 @@ the samples.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
@@ -49,14 +49,6 @@ class Wide:
     floor: str
     """The rates of null engines; empty if there are none."""
     title: str = ""
-
-
-@dataclass(frozen=True)
-class _Column:
-    head: str
-    text: Callable[[Mapping[str, Row], Cell], str]
-    word: bool = False
-    key: bool = False
 
 
 def _layout(run: Run) -> Mapping[str, Any]:
@@ -114,59 +106,50 @@ def _table(run: Run, tier: Tier | None, rows: Mapping[int, Mapping[str, Row]]) -
     of_tier = [cell for cell in run.cells if cell.tier is tier]
     combinations = {text: at for at, text in enumerate(dict.fromkeys(cell.combination for cell in of_tier))}
     cells = sorted((cell for cell in of_tier if not cell.floor), key=lambda cell: combinations[cell.combination])
-    columns = [*_leading_columns(run), *_layout_columns(run)]
-    texts = [[column.text(rows.get(id(cell), {}), cell) for cell in cells] for column in columns]
-    # Columns of a phase that was left out have no figures.
-    used = [at for at, column in enumerate(texts) if set(column) != {units.UNKNOWN}]
-    shown_phases, lines = phases(run), []
-    for place, cell in enumerate(cells):
-        shown = {phase: row for phase, row in rows.get(id(cell), {}).items() if phase in shown_phases}
-        valid = all(row.summary.valid for row in shown.values())
-        # If the tables by phase are shown, they have the remarks.
-        remarks = () if beside(run) else tuple(_remarks(shown))
-        lines.append(Line(cell, tuple(texts[at][place] for at in used), valid, remarks))
-    return Wide(
-        tier,
-        tuple(columns[at].head for at in used),
-        frozenset(columns[at].head for at in used if columns[at].word),
-        frozenset(columns[at].head for at in used if columns[at].key),
-        tuple(lines),
-        _floor([rows.get(id(cell), {}) for cell in of_tier if cell.floor], shown_phases),
-        _layout(run).get("title", ""),
-    )
+    rows_by_cell = [rows.get(id(cell), {}) for cell in cells]
+    texts, words, keys = dict[str, list[str]](), set[str](), set[str]()
 
+    def add_param(head: str, name: str) -> None:
+        texts[head] = [str(cell.params.get(name, units.UNKNOWN)) for cell in cells]
+        keys.add(head)
+        if any(isinstance(cell.params.get(name), str) for cell in run.cells):
+            words.add(head)
 
-def _leading_columns(run: Run) -> Iterator[_Column]:
-    """Yields the engine and the parameters that vary, unless the layout has them."""
-    in_layout = {column["name"] for column in _columns(run) if column["of"] == "param"}
-    if len({cell.label for cell in run.cells if not cell.floor}) > 1:
-        yield _Column("engine", lambda _, cell: cell.label, word=True, key=True)
-    yield from (_param(run, name, name) for name in varying(run) if name not in in_layout)
-
-
-def _layout_columns(run: Run) -> Iterable[_Column]:
-    """Yields the layout's columns, with a column for the interval after those of each phase."""
     columns = _columns(run)
+    # First the engine and the parameters that vary, unless the layout has them.
+    if len({cell.label for cell in run.cells if not cell.floor}) > 1:
+        texts["engine"] = [cell.label for cell in cells]
+        words.add("engine")
+        keys.add("engine")
+    for name in varying(run):
+        if name not in {column["name"] for column in columns if column["of"] == "param"}:
+            add_param(name, name)
     for column, following in zip(columns, [*columns[1:], {}], strict=True):
         head, of, name = column["title"], column["of"], column["name"]
         if of == "param":
-            yield _param(run, head, name)
+            add_param(head, name)
         elif of == "fact":
-            yield _fact(head, name, column.get("kind", "text"))
+            kind = column.get("kind", "text")
+            texts[head] = [units.fact(fact(by_phase, name), kind) for by_phase in rows_by_cell]
+            words |= {head} if kind == "text" else set()
         elif of in RATES:
-            yield _Column(head, _rate(name, of))
-            # If the tables by phase are shown, they have the intervals.
+            summaries = [by_phase[name].summary if name in by_phase else None for by_phase in rows_by_cell]
+            texts[head] = [_rate(summary, of) for summary in summaries]
+            # The interval follows the last rate of a phase. If the tables by phase are shown, they have it.
             if not beside(run) and not (following.get("of") in RATES and following.get("name") == name):
-                yield _Column(f"{INTERVAL} {name}", _reach(name))
-
-
-def _param(run: Run, head: str, name: str) -> _Column:
-    word = any(isinstance(cell.params.get(name), str) for cell in run.cells)
-    return _Column(head, lambda _, cell: str(cell.params.get(name, units.UNKNOWN)), word, key=True)
-
-
-def _fact(head: str, name: str, kind: str) -> _Column:
-    return _Column(head, lambda rows, cell: units.fact(fact(rows, name), kind), word=kind == "text")
+                texts[f"{INTERVAL} {name}"] = list(map(_reach, summaries))
+    # Columns of a phase that was left out have no figures.
+    heads = [head for head, column_texts in texts.items() if set(column_texts) != {units.UNKNOWN}]
+    shown_phases, lines = phases(run), []
+    for at, (cell, by_phase) in enumerate(zip(cells, rows_by_cell, strict=True)):
+        shown = {phase: row for phase, row in by_phase.items() if phase in shown_phases}
+        valid = all(row.summary.valid for row in shown.values())
+        # If the tables by phase are shown, they have the remarks.
+        remarks = () if beside(run) else tuple(_remarks(shown))
+        lines.append(Line(cell, tuple(texts[head][at] for head in heads), valid, remarks))
+    floor = _floor([rows.get(id(cell), {}) for cell in of_tier if cell.floor], shown_phases)
+    title = _layout(run).get("title", "")
+    return Wide(tier, tuple(heads), frozenset(words), frozenset(keys), tuple(lines), floor, title)
 
 
 def fact(rows: Mapping[str, Row], name: str) -> Fact:
@@ -174,36 +157,25 @@ def fact(rows: Mapping[str, Row], name: str) -> Fact:
     return next((v for row in reversed(list(rows.values())) if (v := row.summary.facts.get(name)) is not None), None)
 
 
-def _rate(phase: str, of: str) -> Callable[[Mapping[str, Row], Cell], str]:
-    def text(rows: Mapping[str, Row], cell: Cell) -> str:
-        if phase not in rows:
-            return units.UNKNOWN
-        summary = rows[phase].summary
-        if summary.throughput is None:
-            return (summary.why or "not measured").split(":", 1)[0].split(" ", 1)[0]
-        if of == "bandwidth":
-            return units.bandwidth(None if summary.bandwidth is None else summary.bandwidth.median)
-        return units.rate(summary.throughput.median if of == "rate" else operations(summary))
-
-    return text
-
-
-def operations(summary: CellSummary) -> float | None:
-    """Returns the successful operations per second, as the median over trials."""
+def _rate(summary: CellSummary | None, of: str) -> str:
+    if summary is None:
+        return units.UNKNOWN
+    if summary.throughput is None:
+        return (summary.why or "not measured").split(":", 1)[0].split(" ", 1)[0]
+    if of == "bandwidth":
+        return units.bandwidth(None if summary.bandwidth is None else summary.bandwidth.median)
+    if of == "rate":
+        return units.rate(summary.throughput.median)
+    # Successful operations.
     rates = [(s.operations - s.errors) / s.elapsed_ns * 1e9 for s in summary.samples if s.elapsed_ns > 0]
-    return median(rates) if rates else None
+    return units.rate(median(rates) if rates else None)
 
 
-def _reach(phase: str) -> Callable[[Mapping[str, Row], Cell], str]:
-    def text(rows: Mapping[str, Row], cell: Cell) -> str:
-        reach = None
-        if phase in rows and (rate := rows[phase].summary.throughput) is not None:
-            reach = rate.reach
-        if reach is None:
-            return units.UNKNOWN
-        return f"{reach * 100:.0f} %" if reach * 100 >= 9.5 else f"{reach * 100:.1f} %"
-
-    return text
+def _reach(summary: CellSummary | None) -> str:
+    reach = None if summary is None or summary.throughput is None else summary.throughput.reach
+    if reach is None:
+        return units.UNKNOWN
+    return f"{reach * 100:.0f} %" if reach * 100 >= 9.5 else f"{reach * 100:.1f} %"
 
 
 def _remarks(rows: Mapping[str, Row]) -> list[str]:
