@@ -39,6 +39,7 @@ def saved(page: Any, button: Any) -> tuple[str, bytes]:
 # -- downloads --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.claim("The page loads nothing from a network and runs no foreign script")
 def test_the_run_file_comes_back_byte_for_byte(page_of_made: Path, made: Path, visit: Callable[..., Any]) -> None:
     page = visit(page_of_made)
     assert saved(page, page.get_by_role("button", name="made.json", exact=True)) == ("made.json", made.read_bytes())
@@ -167,6 +168,7 @@ def test_text_of_a_run_is_text(tmp_path: Path, report: Callable[..., Path], visi
 HARM = "[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u200b-\\u200f\\u2028-\\u202e\\u2066-\\u2069\\ud800-\\udfff]"
 
 
+@pytest.mark.claim("Text from engines and files can't harm its reader")
 def test_text_of_engines_is_text(shell: Shell, report: Callable[..., Path], visit: Callable[..., Any]) -> None:
     """The text comes from real trials: versions, settings, caveats, errors, facts, reports."""
     shell.plugins = [TESTS / "plugins" / "gossip"]
@@ -187,6 +189,7 @@ def test_text_of_engines_is_text(shell: Shell, report: Callable[..., Path], visi
     assert re.findall(HARM, found) == []
 
 
+@pytest.mark.claim("The page loads nothing from a network and runs no foreign script")
 def test_the_policy_lets_nothing_else_run_and_nothing_out(page_of_made: Path, chromium: Any) -> None:
     page = chromium.new_page()
     page.goto(page_of_made.resolve().as_uri())

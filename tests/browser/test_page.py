@@ -331,6 +331,7 @@ def test_several_runs_have_a_selector(
 # -- the answer and its doubts ------------------------------------------------------------------------------------
 
 
+@pytest.mark.claim("Doubts are shown beside the number in pages and charts too")
 def test_the_answer_stands_on_top_with_its_doubts(page_of_made: Path, made: Path, visit: Callable[..., Any]) -> None:
     page = visit(page_of_made)
     answer = page.locator("section.answer").inner_text().replace("\n", " ").replace("\u00a0", " ")
@@ -356,6 +357,7 @@ def test_a_run_without_a_figure_says_so(
     assert table(page, "ratios") == []
 
 
+@pytest.mark.claim("Doubts are shown beside the number in pages and charts too")
 def test_doubts_stand_beside_the_number(page_of_made: Path, visit: Callable[..., Any]) -> None:
     page = visit(page_of_made, "#run=0&phase=scan&tier=process")
     process = page.locator("#overview details").filter(has_text="Tier process")

@@ -356,6 +356,7 @@ def kinds(base: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
+@pytest.mark.claim("A site says of any two runs what dyno compare says")
 def test_the_page_says_of_any_two_what_the_command_says(
     kinds: Path, tmp_path: Path, tour: Callable[..., Any], shell: Shell
 ) -> None:
@@ -388,6 +389,7 @@ def test_a_large_site_compares_its_newest_runs_and_neighbours(
     assert page.locator("#rows").is_hidden()
 
 
+@pytest.mark.claim("A site says of any two runs what dyno compare says")
 def test_the_same_holds_for_runs_that_were_really_measured(
     tmp_path: Path, tour: Callable[..., Any], shell: Shell
 ) -> None:
@@ -447,6 +449,7 @@ def test_runs_that_can_not_be_compared_say_why(site: Path, tour: Callable[..., A
     assert "No run here is called gone" in page.locator("#against").inner_text()
 
 
+@pytest.mark.claim("Runs with and without --awake are in no ratio, and each report says which it is")
 def test_runs_of_which_one_kept_the_cores_awake_are_not_compared(
     base: Path, tmp_path: Path, tour: Callable[..., Any]
 ) -> None:

@@ -52,6 +52,7 @@ def found(
     return wrong
 
 
+@pytest.mark.claim("Power cuts find stores that lose acknowledged writes, and accuse no sound store")
 @pytest.mark.parametrize("name", DEFECTS)
 def test_a_planted_defect_is_found(recorded, tmp_path: Path, name: str) -> None:
     record = recorded(name)
@@ -69,6 +70,7 @@ def test_a_planted_defect_is_found(recorded, tmp_path: Path, name: str) -> None:
     assert len(explain(small)) <= 4
 
 
+@pytest.mark.claim("Power cuts find stores that lose acknowledged writes, and accuse no sound store")
 @pytest.mark.parametrize("model", ["ext4", "ordered", "posix"])
 @pytest.mark.parametrize("name", toys.SOUND)
 def test_a_sound_store_loses_nothing(recorded, tmp_path: Path, name: str, model: str) -> None:

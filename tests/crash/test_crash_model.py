@@ -24,6 +24,7 @@ def data(found: list[Found], name: str = "f") -> set[bytes]:
 # -- names -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.claim("The crash model states what a power cut may lose, reorder and tear, and draws no other state")
 @pytest.mark.parametrize("model", ["ext4", "ordered"])
 def test_names_are_kept_in_their_order(model: str) -> None:
     assert files(*ends(Tape().create("a").create("b"), model)) == [[], ["a"], ["a", "b"]]
@@ -127,6 +128,7 @@ def test_writes_to_one_page_are_kept_in_their_order(model: str) -> None:
     assert all(image[:1] in (b"o", b"1") for image in whole)
 
 
+@pytest.mark.claim("The crash model states what a power cut may lose, reorder and tear, and draws no other state")
 def test_what_is_appended_is_kept_as_a_prefix_by_ext4() -> None:
     tape = Tape(f=b"").write("f", 0, A + B).write("f", 2 * PAGE, A)
     assert data(ends(tape, "ext4")) == {b"", A, A + B, A + B + A}
@@ -183,6 +185,7 @@ def test_a_flush_of_another_file_is_none_of_this(model: str) -> None:
     assert OLD in data(ends(Tape(f=OLD, g=OLD).write("f", 0, A).flush("fsync", "g"), model))
 
 
+@pytest.mark.claim("The crash model states what a power cut may lose, reorder and tear, and draws no other state")
 @ALL
 def test_a_flush_covers_what_had_ended_before_it_began(model: str) -> None:
     def tape(write_end: int, flush_begin: int) -> Tape:

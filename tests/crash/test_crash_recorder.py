@@ -53,6 +53,7 @@ def kept(record: Record) -> dict[str, bytes]:
     return {name: bytes(contents.get(node.number, record.first(node.number))) for name, node in found.items()}
 
 
+@pytest.mark.claim("A file change that the recorder can't see is refused or noted in the record")
 @pytest.mark.parametrize("name", [name for name in calling.CHANGES if name != "dies"])
 def test_a_change_by_any_call_is_recorded(place: Path, name: str) -> None:
     record = called(place, name)
@@ -67,6 +68,7 @@ def test_a_change_by_any_call_is_recorded(place: Path, name: str) -> None:
         state.build(place / "built")
 
 
+@pytest.mark.claim("A file change that the recorder can't see is refused or noted in the record")
 def test_what_would_not_be_seen_is_refused(place: Path) -> None:
     record = called(place, "refused")
     assert record.refused == ["fallocate", "io_setup", "io_uring_setup", "ioctl of a reflink", "rename"]
@@ -147,6 +149,7 @@ def test_several_directories_are_recorded_and_nothing_beside_them(place: Path) -
     assert kept(record) == {"1/f": b"b", "1/g": b"a"} if (place / "c").exists() else record.header.status == 1
 
 
+@pytest.mark.claim("A file change that the recorder can't see is refused or noted in the record")
 def test_what_was_not_seen_is_told(place: Path) -> None:
     """A directory moved in from elsewhere contains files that were not recorded."""
     record = ran(place, "os.mkdir('o'); open('o/f', 'w').write('x'); os.rename('o', 'h/o')", "h")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import inspect
 import json
 import re
@@ -10,7 +9,7 @@ import shlex
 import subprocess
 import sys
 import textwrap
-from contextlib import ExitStack, closing, suppress
+from contextlib import suppress
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ import click
 import msgspec
 import pages
 import pytest
-from facts import command, differences, keys, parse
+from facts import differences, keys, parse
 from needed import unavailable
 from pages import ROOT, blocks, named, read, rows, sections
 
@@ -27,26 +26,20 @@ from dyno import registry
 from dyno.cli import commands as cli
 from dyno.cli import run as cli_run
 from dyno.contracts.engine import EngineSpec, PortSpec
-from dyno.contracts.model import Value
-from dyno.contracts.suite import Job, Suite, Workload
+from dyno.contracts.suite import Workload
 from dyno.crash import known_results
 from dyno.engines.postgresql.server import places
 from dyno.fields import FIELDS, JSON
 from dyno.host import ceilings
 from dyno.host import facts as host
 from dyno.host.wakeups import wakeups
-from dyno.measure.settle import LONGEST_NS
 from dyno.options import RunRequest
 from dyno.report.charts import FIXED, sweep
 from dyno.report.export import documents
-from dyno.report.tables import units
 from dyno.results import SCHEMA, Attempt, create, load
 from dyno.runner import plan, plan_file
-from dyno.selftest import checks
-from dyno.servers import set_option
 from dyno.servers.process import program
-from dyno.stats import doubts, estimate, verdict
-from dyno.stats import machine as machine_findings
+from dyno.stats import estimate, verdict
 from dyno.stats.gate import CHANCE
 from dyno.stats.metric import METRICS
 
@@ -63,82 +56,11 @@ def ours(kind: str) -> list[str]:
     return sorted(registry.own(kind))
 
 
-def shown(value: Value) -> str:
-    """A value as the documentation writes it."""
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return str(value) if value != "" else "(empty)"
-
-
 def plain(cell: str) -> str:
     return cell.replace("`", "").strip()
 
 
 # --- engines ------------------------------------------------------------------------------------------------
-
-
-def engine_section(name: str) -> str:
-    page = sections(read("reference/engines/index.md"))
-    assert name in page, f"docs/reference/engines/index.md has no section on {name}"
-    return page[name]
-
-
-@pytest.fixture(params=ours("engine"))
-def engine(request: pytest.FixtureRequest) -> EngineSpec:
-    return registry.engine(request.param)
-
-
-def test_engine_options_are_documented(engine: EngineSpec) -> None:
-    table = named(sections(engine_section(engine.name), 3).get("Options", ""))
-    options = [*engine.options, *(option for port in engine.ports.values() for option in port.options)]
-    assert set(table) == {option.name for option in options}
-    for option in options:
-        # A port may have another default: '1 (`records`), 0 (`arrays`)'.
-        words = plain(table[option.name][1]).split()
-        assert shown(option.default) in words, f"{engine.name}: default of {option.name}"
-        assert table[option.name][2]
-
-
-def test_engine_tiers_are_documented_with_their_settings(engine: EngineSpec) -> None:
-    table = named(sections(engine_section(engine.name), 3).get("Tiers", ""))
-    # A documented tier may be missing here if it depends on the version of the client library.
-    assert {tier.value for tier in engine.tiers} <= set(table)
-    for tier, settings in engine.tiers.items():
-        documented = plain(" ".join(table[tier.value][1:]))
-        for name, value in settings.items():
-            assert f"{name}={shown(value)}" in documented, f"{engine.name}, tier {tier.value}"
-    if engine.default_tier is None:
-        assert "None: it stores nothing" in engine_section(engine.name)
-    else:
-        assert re.search(rf"`{engine.default_tier.value}`[^|\n]*\(default\)", engine_section(engine.name))
-
-
-def test_engine_installation_and_sharing_are_documented(engine: EngineSpec) -> None:
-    section = engine_section(engine.name)
-    wanted = [f"- Install: `{engine.remedy}`"] if engine.remedy else []
-    assert re.findall(r"^- Install: `[^`]*`", section, re.MULTILINE) == wanted
-    assert [package for package in engine.packages if f"`{package}`" not in section] == []
-    assert f"Clients: `{engine.clients}`" in section
-
-
-@pytest.mark.usefixtures("processes")
-def test_engine_caveats_are_documented(engine: EngineSpec, place: Path) -> None:
-    if lacking := engine.lacking():
-        pytest.skip(lacking)
-    if engine.python:
-        pytest.skip(f"engine {engine.name} is opened in Python {engine.python} only")
-    tier, options = engine.default_tier, engine.resolve({})
-    with ExitStack() as open_:
-        server = engine.server and engine.server(place / "server", tier, options, 1)
-        if server:
-            open_.enter_context(closing(server)).start()
-        opened = Job(engine, place, tier, options, {}, seed=1, clients=1, server=server or None).open(place)
-        caveats = (*engine.caveats, *open_.enter_context(closing(opened)).caveats())
-        codes = {caveat.code for caveat in caveats}
-    documented = set(named(sections(engine_section(engine.name), 3).get("Caveats", "")))
-    # Some caveats apply only to a user's own server, another kind of server, or settings by the user.
-    settings = {set_option.SET} & {option.name for option in engine.options}
-    assert codes <= documented if server else codes == documented - settings
 
 
 def test_the_fields_of_a_declaration_are_documented() -> None:
@@ -147,20 +69,7 @@ def test_the_fields_of_a_declaration_are_documented() -> None:
     assert set(named(page["What holds through one port"])) == {field.name for field in fields(PortSpec)}
 
 
-def test_documented_engines_exist() -> None:
-    assert set(sections(read("reference/engines/index.md"))) - {"What is the same for all"} == set(ours("engine"))
-
-
 # --- suites -------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(params=ours("suite"))
-def suite(request: pytest.FixtureRequest) -> Suite:
-    return registry.suite(request.param)
-
-
-def test_suites_and_their_pages_match() -> None:
-    assert sorted(page.stem for page in (pages.DOCS / "reference" / "suites").glob("*.md")) == ours("suite")
 
 
 def test_the_methods_of_a_workload_are_documented_with_their_arguments() -> None:
@@ -170,61 +79,7 @@ def test_the_methods_of_a_workload_are_documented_with_their_arguments() -> None
     assert set(table) == {f"{name}({', '.join(words)})" for name, words in arguments.items()}
 
 
-def suite_table(suite: Suite, heading: str) -> dict[str, list[str]]:
-    page = sections(read(f"reference/suites/{suite.name}.md"))
-    assert heading in page, f"docs/reference/suites/{suite.name}.md has no section '{heading}'"
-    return named(page[heading])
-
-
-def test_suite_phases_are_documented(suite: Suite) -> None:
-    table = suite_table(suite, "Phases")
-    assert set(table) == {phase.name for phase in suite.phases}
-    for phase in suite.phases:
-        assert table[phase.name][-1], f"how {phase.name} is checked"
-        assert phase.temperature == "none" or phase.temperature in table[phase.name], f"temperature of {phase.name}"
-
-
-def test_suite_parameters_are_documented(suite: Suite) -> None:
-    table, settings = suite_table(suite, "Parameters"), (*suite.params, *plan.GENERAL.values())
-    assert set(table) == {setting.name for setting in settings}
-    for setting in settings:
-        assert plain(table[setting.name][1]).replace(",", "") == shown(setting.default), setting.name
-
-
-def test_suite_presets_are_documented(suite: Suite) -> None:
-    table = suite_table(suite, "Presets")
-    assert set(table) == set(suite.presets)
-    for name, preset in suite.presets.items():
-        documented = [plain(cell).replace(",", "") for cell in table[name][1:]]
-        params = units.params(preset.params).replace(",", "")
-        assert documented == [params, *(f"{n:g}" for n in (preset.samples, preset.budget, preset.timeout))]
-
-
 # --- commands -----------------------------------------------------------------------------------------------
-
-
-def words_of(parameter: click.Parameter) -> set[str]:
-    if isinstance(parameter, click.Option):
-        return {*parameter.opts, *parameter.secondary_opts}
-    # Arguments are compared as the usage line shows them, without the brackets of optional words.
-    return {parameter.make_metavar(click.Context(cli.dyno)).removeprefix("[").removesuffix("]")}
-
-
-@pytest.mark.parametrize("name", list(cli.COMMANDS))
-def test_command_and_its_flags_are_documented(name: str) -> None:
-    page = sections(read("reference/commands.md"))
-    assert f"dyno {name}" in page, f"docs/reference/commands.md has no section 'dyno {name}'"
-    body = page[f"dyno {name}"]
-    there = {word for parameter in command(name).params for word in words_of(parameter)}
-    # The flags of run options are documented on a separate page.
-    tables = rows(body) + (rows(sections(read("reference/run-options.md"))["Options"]) if name == "run" else [])
-    documented = {word for row in tables for word in re.findall(r"`(-[^` ]+|[A-Z0-9|.a-z]+)`", row[0])}
-    assert documented == there
-
-
-def test_documented_commands_exist() -> None:
-    documented = {head for head in sections(read("reference/commands.md")) if head.startswith("dyno ")}
-    assert documented == {f"dyno {name}" for name in cli.COMMANDS}
 
 
 def test_exit_statuses_are_documented() -> None:
@@ -354,31 +209,6 @@ def test_plan_file_examples_make_a_plan(tmp_path: Path) -> None:
 # --- doubts and claims --------------------------------------------------------------------------------------
 
 
-def test_doubts_are_documented_with_their_thresholds() -> None:
-    table = named(sections(read("explanations/methodology.md"))["Doubts"])
-    assert set(table) == set(doubts.MEANINGS)
-    thresholds: dict[str, list[float]] = {
-        "few": [estimate.FEWEST_TRIALS],
-        "wide": [doubts.WIDE_PERCENT],
-        "harness": [doubts.HARNESS_PERCENT],
-        "short": [doubts.SHORT_NS / 1e6],
-        "flush": [machine_findings.FASTEST_FLUSH_NS / 1e3],
-        "client": [doubts.CLIENT_PERCENT],
-        "cores": [doubts.CORES_PERCENT],
-        "overload": [doubts.ACHIEVED * 100],
-        "late": [doubts.LATE_NS / 1e3, doubts.LATE_PERCENT],
-        "wake-ups": [doubts.WAKE_UP_PERCENT],
-        "unsettled": [LONGEST_NS / 1e9],
-        "steal": [machine_findings.STEAL_PERCENT],
-        "swap": [doubts.SWAPPED_BYTES >> 20],
-        "throttled": [doubts.STRAIN_PERCENT],
-        "memory": [doubts.STRAIN_PERCENT],
-    }
-    for code, figures in thresholds.items():
-        for figure in figures:
-            assert f" {figure:g} " in f" {table[code][1]} ", code
-
-
 def test_metrics_are_documented() -> None:
     assert list(named(sections(read("explanations/methodology.md"))["Ratios"])) == list(METRICS)
 
@@ -406,41 +236,6 @@ def test_charts_are_documented() -> None:
 )
 def test_figures_of_the_statistics_are_documented(section: str, said: str) -> None:
     assert said in " ".join(sections(read("explanations/methodology.md"))[section].split())
-
-
-def test_self_tests_are_documented() -> None:
-    table = named(sections(read("explanations/methodology.md"))["Self-test"])
-    assert list(table) == [check.name for check in checks()]
-
-
-def test_findings_on_the_machine_are_documented() -> None:
-    assert set(machine_findings.FINDINGS) == set(named(sections(read("explanations/methodology.md"))["The machine"]))
-
-
-def test_tests_named_in_the_methodology_exist() -> None:
-    text = read("explanations/methodology.md")
-    names = set(re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", text))
-    assert names
-    for file, function in names:
-        assert (ROOT / file).is_file(), file
-        if function:
-            assert function in sound(ROOT / file), f"{file}::{function} is not there, or is expected to fail"
-
-
-def sound(file: Path) -> set[str]:
-    """The names of a file's tests, without tests marked as expected failures."""
-    functions = (node for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.FunctionDef))
-    marked = "pytest.mark.xfail"
-    return {
-        node.name for node in functions if not any(ast.unparse(d).startswith(marked) for d in node.decorator_list)
-    }
-
-
-def test_every_claim_of_the_methodology_names_its_test() -> None:
-    table = rows(sections(read("explanations/methodology.md"))["Claims"])
-    assert table
-    for row in table:
-        assert len(row) == 3 and re.search(r"`tests/", row[2]), row[0]
 
 
 # --- what readers copy --------------------------------------------------------------------------------------

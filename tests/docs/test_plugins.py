@@ -272,6 +272,7 @@ def test_the_plugin_suite_has_other_lists_in_each_round(plugin: Callable[[str], 
     assert len({repr(lists(number)) for number in range(4)}) == 4
 
 
+@pytest.mark.claim("Answers are compared by exact type; their own comparison methods are never called")
 def test_the_plugin_suite_voids_a_wrong_answer(plugin: Callable[[str], ModuleType]) -> None:
     suite = plugin("dyno_sorting.suite")
     spec: EngineSpec = plugin("dyno_sorting.engines").TIMSORT

@@ -147,6 +147,7 @@ def survived(store: Store, home: Path, acknowledged: int) -> int:
     pytest.fail(f"{acknowledged} transactions were acknowledged, and of their records these are not right: {lost}")
 
 
+@pytest.mark.claim("Tier process survives SIGKILL")
 @every_durable_store
 def test_a_killed_process_has_lost_nothing_that_it_acknowledged(store: Store, home: Path) -> None:
     require(store.spec)
@@ -205,6 +206,7 @@ def traced(*tiers: Tier) -> list[Store]:
     return [*stores(*tiers), *others]
 
 
+@pytest.mark.claim("Tier power flushes every commit before it is acknowledged")
 @pytest.mark.parametrize("store", traced(Tier.POWER), ids=str)
 def test_at_tier_power_every_commit_is_flushed(store: Store, disk: Path) -> None:
     found = proof(asked(store), Tier.POWER, disk)
@@ -213,6 +215,7 @@ def test_at_tier_power_every_commit_is_flushed(store: Store, disk: Path) -> None
     assert sum(found.seen.flushes.values()) >= COMMITS
 
 
+@pytest.mark.claim("Tier process hands every commit to the kernel and flushes none")
 @pytest.mark.parametrize("store", traced(Tier.PROCESS), ids=str)
 def test_at_tier_process_every_commit_is_written_and_not_flushed(store: Store, disk: Path) -> None:
     found = proof(asked(store), Tier.PROCESS, disk)
@@ -240,6 +243,7 @@ UNFLUSHED = "100 of 100 commits were acknowledged before they were flushed"
 MAPPED = "no trace shows what it writes through its mapping of log"
 
 
+@pytest.mark.claim("Tier power flushes every commit before it is acknowledged")
 @pytest.mark.parametrize(
     ("how", "process", "power"),
     [

@@ -67,6 +67,7 @@ def test_a_consistent_report_passes() -> None:
     assert check_report(CHASE, replace(RIGHT, bytes=None), 1) == 2
 
 
+@pytest.mark.claim("An outside tool's report is checked for consistency")
 @pytest.mark.parametrize("how", BROKEN)
 def test_an_inconsistent_report_fails(how: str) -> None:
     with pytest.raises(Wrong):

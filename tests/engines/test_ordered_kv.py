@@ -35,6 +35,7 @@ def opened(spec: EngineSpec, tier: Tier, home: Path) -> Any:
     return open_
 
 
+@pytest.mark.claim("A key-value engine that reuses a cursor or iterator answers as if each read had its own")
 @pytest.mark.parametrize("check", CHECKS)
 @pytest.mark.parametrize(("spec", "tier"), STORES, ids=[f"{spec.name}-{tier.value}" for spec, tier in STORES])
 def test_every_engine_passes(spec: EngineSpec, tier: Tier, check: str, tmp_path: Path) -> None:
@@ -46,6 +47,9 @@ def test_every_engine_passes(spec: EngineSpec, tier: Tier, check: str, tmp_path:
 SHARED = [(spec, tier) for spec, tier in STORES if spec.clients != "one"]
 
 
+@pytest.mark.claim(
+    "Many reads in one transaction see one state, whatever is committed meanwhile, or the gap is listed"
+)
 @pytest.mark.parametrize("check", TWO_CLIENT_CHECKS)
 @pytest.mark.parametrize(("spec", "tier"), SHARED, ids=[f"{spec.name}-{tier.value}" for spec, tier in SHARED])
 def test_every_engine_of_several_clients_passes(spec: EngineSpec, tier: Tier, check: str, tmp_path: Path) -> None:

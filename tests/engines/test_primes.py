@@ -86,6 +86,7 @@ def test_the_check_passes_a_consistent_report() -> None:
     CHECKS["events"](stub(lambda threads, events: RIGHT), None)
 
 
+@pytest.mark.claim("An outside tool's report is checked for consistency")
 @pytest.mark.parametrize("how", BROKEN)
 def test_the_check_fails_an_inconsistent_report(how: str) -> None:
     with pytest.raises(Wrong):

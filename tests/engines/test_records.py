@@ -54,6 +54,7 @@ def hold(store: Store, check: str, home: Path) -> None:
         pytest.fail(f"gap {check} of engine {store.spec.name} works now: unmark it")
 
 
+@pytest.mark.claim("Every engine passes the whole conformance suite")
 @pytest.mark.parametrize("check", CHECKS)
 @pytest.mark.parametrize("store", everywhere(), ids=str)
 def test_a_store_passes_the_check_of_records(store: Store, check: str, tmp_path: Path) -> None:
@@ -247,6 +248,7 @@ BROKEN = {
 }
 
 
+@pytest.mark.claim("The conformance suite finds broken engines")
 @pytest.mark.parametrize("check", CHECKS)
 def test_the_check_passes_a_correct_store_and_fails_a_broken_one(check: str, tmp_path: Path) -> None:
     hold(table(), check, tmp_path / "correct")

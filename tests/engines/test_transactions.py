@@ -74,6 +74,7 @@ def test_a_report_with_the_right_statements_passes(test: str) -> None:
     assert check_statements(test, report(test, operations=11, errors=1, facts=passed_over), 1) > 3
 
 
+@pytest.mark.claim("An outside tool's report is checked for consistency")
 @pytest.mark.parametrize("test", STATEMENTS)
 @pytest.mark.parametrize("name", ["reads", "writes", "others"])
 @pytest.mark.parametrize("off", [-1, 1])
@@ -105,6 +106,7 @@ def test_a_changed_number_of_rows_fails(rows: list[int]) -> None:
         check_rows(rows, TABLES)
 
 
+@pytest.mark.claim("An outside tool's report is checked for consistency")
 @pytest.mark.parametrize("at", range(5))
 def test_different_balances_fail(at: int) -> None:
     right = [-7, -7, -7, -7, 3]

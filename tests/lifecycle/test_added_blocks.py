@@ -118,6 +118,7 @@ def test_the_least_number_of_blocks_is_that_which_was_asked_for(house: House, sa
     assert (len(blocks(run)), run.blocks, run.complete) == (samples, samples, True)
 
 
+@pytest.mark.claim("--until adds blocks until each row is narrow or the time is over, and ignores null engines")
 def test_it_adds_blocks_until_each_interval_is_narrow(house: House) -> None:
     house.rate = alternating
     run, watching = house.run(until="5%")
@@ -144,6 +145,7 @@ def never(block: int) -> float:
     return 1_500.0 if block % 2 else 500.0
 
 
+@pytest.mark.claim("--until adds blocks until each row is narrow or the time is over, and ignores null engines")
 def test_it_stops_when_another_block_would_take_longer_than_there_is_time(house: House) -> None:
     house.rate = never
     # A block is two trials of one second.
@@ -250,11 +252,13 @@ def test_a_run_may_be_done_some_blocks_at_a_time(house: House, wish: dict[str, A
 # -- null engines -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.claim("A null engine is measured as often as its interval needs")
 def test_a_null_engine_has_a_trial_in_the_first_three_blocks_alone(house: House) -> None:
     run, _ = house.run(samples=9)
     assert (len(blocks(run)), floors(run), run.complete, run.progress) == (9, 3, True, (12, 12))
 
 
+@pytest.mark.claim("A null engine is measured as often as its interval needs")
 def test_a_null_engine_is_measured_further_while_its_interval_is_wide(house: House) -> None:
     house.rate = lambda block: 1_500.0 if block == 1 else 1_000.0
     run, _ = house.run(samples=9)
@@ -265,6 +269,7 @@ def test_a_null_engine_is_measured_further_while_its_interval_is_wide(house: Hou
     assert unsure_floors(replace(run, attempts=less)) == {1}
 
 
+@pytest.mark.claim("A null engine is measured as often as its interval needs")
 def test_a_null_engine_whose_interval_stays_wide_is_in_the_first_nine_blocks(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -274,12 +279,14 @@ def test_a_null_engine_whose_interval_stays_wide_is_in_the_first_nine_blocks(
     assert (len(blocks(run)), floors(run), run.complete) == (12, 9, True)
 
 
+@pytest.mark.claim("A null engine is measured as often as its interval needs")
 def test_nobody_waits_for_a_null_engine(house: House) -> None:
     house.floor_rate = never
     run, _ = house.run(until="5%")
     assert (run.ending, len(blocks(run)), floors(run)) == ("narrow", 6, 6)
 
 
+@pytest.mark.claim("A null engine is measured as often as its interval needs")
 @pytest.mark.parametrize("block", [2, 5])
 def test_a_resumed_run_has_the_same_trials(house: House, block: int) -> None:
     house.floor_rate = lambda number: 1_500.0 if number == 1 else 1_000.0

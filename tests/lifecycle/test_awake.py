@@ -70,6 +70,7 @@ def parents(pid: int) -> Iterator[int]:
         yield pid
 
 
+@pytest.mark.claim("--awake keeps each core awake by processes that no usage includes and that end with the run")
 def test_a_process_of_idle_priority_is_on_each_core_and_below_no_trial(shell: Shell) -> None:
     with waiting(shell) as process:
         idle = idlers(shell)
@@ -99,6 +100,7 @@ def interrupted(shell: Shell, process: subprocess.Popen[str]) -> None:
     os.killpg(process.pid, signal.SIGINT)
 
 
+@pytest.mark.claim("--awake keeps each core awake by processes that no usage includes and that end with the run")
 @pytest.mark.parametrize("end", [killed, interrupted])
 def test_they_end_with_a_run_that_is_ended(shell: Shell, end: Callable[[Shell, subprocess.Popen[str]], None]) -> None:
     with waiting(shell) as process:
@@ -108,6 +110,7 @@ def test_they_end_with_a_run_that_is_ended(shell: Shell, end: Callable[[Shell, s
         assert shell.strays() == []
 
 
+@pytest.mark.claim("A sample is discarded if a core slept that should have been awake")
 def test_what_was_measured_while_a_core_slept_is_not_kept(shell: Shell) -> None:
     with waiting(shell) as process:
         before, found = shell.trial_lines(), idlers(shell)
@@ -138,6 +141,7 @@ os.sched_setscheduler = forbidden
 """
 
 
+@pytest.mark.claim("Keeping cores awake is refused where it would use up a CPU limit or is not allowed")
 def test_where_it_is_not_allowed_one_line_says_so_and_nothing_is_begun(shell: Shell, tmp_path: Path) -> None:
     """Imitates a container whose rules forbid the system call."""
     place = tmp_path / "forbidding"
@@ -153,6 +157,7 @@ def test_where_it_is_not_allowed_one_line_says_so_and_nothing_is_begun(shell: Sh
 Plant = Callable[[Mapping[str, str]], Path]
 
 
+@pytest.mark.claim("Keeping cores awake is refused where it would use up a CPU limit or is not allowed")
 @pytest.mark.parametrize(("quota", "refused"), [(len(CORES) - 0.5, True), (len(CORES), False), (None, False)])
 def test_where_it_would_use_up_a_limit_of_cpu_time_it_is_refused(
     plant: Plant, quota: float | None, refused: bool
@@ -187,6 +192,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Shell, Path
     shell.kill_strays()
 
 
+@pytest.mark.claim("Runs with and without --awake are in no ratio, and each report says which it is")
 def test_the_run_file_and_the_head_of_every_report_say_so(both: tuple[Shell, Path, Path]) -> None:
     shell, kept, slept = both
     for path, awake_ in ((kept, True), (slept, False)):
@@ -203,6 +209,7 @@ def test_the_run_file_and_the_head_of_every_report_say_so(both: tuple[Shell, Pat
         assert json.loads(shell.dyno("compare", path, path, "--json").out)["awake"] is awake_
 
 
+@pytest.mark.claim("Runs with and without --awake are in no ratio, and each report says which it is")
 @pytest.mark.parametrize("words", [("compare",), ("check", "--against")])
 @pytest.mark.parametrize("turned", [False, True])
 def test_runs_with_and_without_are_in_no_ratio(

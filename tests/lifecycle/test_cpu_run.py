@@ -68,6 +68,7 @@ def test_threads_may_be_told_by_the_number_of_cpus(shell: Shell) -> None:
     assert {first, second} == {CPUS, 2 * CPUS}
 
 
+@pytest.mark.claim("An outside tool can't be given a rate")
 def test_a_rate_is_refused(shell: Shell) -> None:
     require(registry.engine("native_kernel"))
     ended = shell.dyno("run", "cpu", "-e", "native_kernel", "--rate", 10, "--samples", 1, "-o", shell.file)

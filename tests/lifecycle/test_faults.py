@@ -137,6 +137,8 @@ FAULTS = (
 )
 
 
+@pytest.mark.claim("One wrong answer voids the phase")
+@pytest.mark.claim("A crash, a hang or a lack of memory ends one trial and not the run")
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_is_told_and_harms_nobody_else(shell: Shell, fault: Fault) -> None:
     plan = {"param_records": 2000, "samples": 1, "phases": ",".join(fault.rows), **fault.plan}
@@ -177,6 +179,7 @@ def run(shell: Shell, engine: str, **plan: object) -> int:
     return status
 
 
+@pytest.mark.claim("Every answer of a read is compared with the dataset")
 def test_one_wrong_record_in_100_000_reads_is_found(shell: Shell) -> None:
     assert run(shell, "liar-wrong,memory", param_records=100_000) == 1
     cells = shell.cells()
@@ -213,6 +216,7 @@ def test_a_trial_is_tried_again_as_often_as_the_plan_says(shell: Shell) -> None:
     assert [attempt["attempt"] for attempt in shell.attempts("crasher")] == [0, 1, 2, 3]
 
 
+@pytest.mark.claim("An engine's output does not reach the result")
 def test_what_an_engine_prints_reaches_neither_the_result_nor_the_terminal(shell: Shell) -> None:
     arguments = small(samples=1, param_records=2000)
     ended = shell.dyno("run", "records", "-e", "printer", *arguments, "-o", shell.file)
@@ -232,6 +236,7 @@ def test_what_an_engine_writes_to_the_workers_pipe_ends_its_trial_and_not_the_ru
     assert cells["scribbler", "rand-key"]["why"] == why
 
 
+@pytest.mark.claim("Operations that raise are counted, but not as work")
 def test_errors_are_counted_and_not_taken_for_work(shell: Shell) -> None:
     assert run(shell, "raiser") == 0
     (sample,) = shell.attempts("raiser")[0]["samples"]
@@ -246,6 +251,7 @@ def only(sample: Mapping[str, Any], *names: str) -> tuple[Any, ...]:
     return tuple(sample[name] for name in names)
 
 
+@pytest.mark.claim("A crash, a hang or a lack of memory ends one trial and not the run")
 def test_an_engine_that_takes_all_memory_is_stopped_early(shell: Shell) -> None:
     assert run(shell, "leaker", memory=0.3, retries=0) == 3
     (attempt,) = shell.attempts("leaker")
@@ -294,6 +300,7 @@ def test_an_engine_whose_module_is_missing_is_refused_with_the_command_that_inst
 CLAIMS = ("object", "dict", "string", "name", "number", "raised", "failure")
 
 
+@pytest.mark.claim("Answers are compared by exact type; their own comparison methods are never called")
 def test_what_claims_to_equal_everything_is_void(shell: Shell) -> None:
     shell.plugins = [TESTS / "plugins" / "vain"]
     phases = ("rand-key", "rand-index", "scan", "update", "mixed")
@@ -307,6 +314,7 @@ def test_what_claims_to_equal_everything_is_void(shell: Shell) -> None:
     assert [(key, row["why"]) for key, row in rows.items() if not str(row["why"]).startswith("void: ")] == []
 
 
+@pytest.mark.claim("Answers are compared by exact type; their own comparison methods are never called")
 @pytest.mark.parametrize("packer", ["plain", "zlib"])
 def test_keys_that_claim_to_equal_everything_are_void(shell: Shell, packer: str) -> None:
     shell.plugins = [TESTS / "plugins" / "vain"]

@@ -108,17 +108,20 @@ def judged(told: dict[str, Any], why: str | None) -> None:
     assert why is VALID or re.fullmatch(why, told["why"]), told["why"]
 
 
+@pytest.mark.claim("A report that can't be stored ends the trial")
 @pytest.mark.parametrize("how", ENGINES)
 def test_what_an_engine_declares_is_fit_or_ends_its_trial(rows: Cells, how: str) -> None:
     why = ENGINES[how]
     judged(rows[f"talker:{how}", "rand-key"], why and f"error in insert-blind-noindices: engine talker: {why}")
 
 
+@pytest.mark.claim("Text from engines and files can't harm its reader")
 @pytest.mark.parametrize("how", FAILING)
 def test_how_an_engine_fails_is_told_in_harmless_words(rows: Cells, how: str) -> None:
     judged(rows[f"talker:{how}", "rand-key"], FAILING[how])
 
 
+@pytest.mark.claim("No sample reports more than was possible")
 @pytest.mark.parametrize("how", REPORTS)
 def test_what_a_tool_reports_is_possible_or_counts_for_nothing(reports: Cells, how: str) -> None:
     judged(reports[f"fibber:report={how}", "tool"], REPORTS[how])
@@ -130,6 +133,7 @@ def test_those_beside_them_are_measured(talked: Shell, rows: Cells) -> None:
     assert talked.shown()["complete"] is True
 
 
+@pytest.mark.claim("Text from engines and files can't harm its reader")
 def test_what_is_kept_is_what_was_said_with_escapes(talked: Shell, reported: Shell) -> None:
     attempts = {str(sorted(a["settings"])): a for a in talked.attempts("talker") if a["settings"]}
     (attempt,) = attempts.values()
@@ -148,6 +152,7 @@ def test_what_is_kept_is_what_was_said_with_escapes(talked: Shell, reported: She
 SHOWN = ("show", "show --samples --csv", "show --markdown", "report", "compare")
 
 
+@pytest.mark.claim("Text from engines and files can't harm its reader")
 @pytest.mark.parametrize("how", SHOWN)
 def test_it_is_shown_without_harm(talked: Shell, reported: Shell, how: str) -> None:
     command, *flags = how.split()
@@ -169,6 +174,7 @@ def test_a_site_of_both_is_made(talked: Shell, reported: Shell) -> None:
 UNFIT = "is not one line of text that can be shown"
 
 
+@pytest.mark.claim("Text from engines and files can't harm its reader")
 def test_declarations_that_do_harm_are_named_and_not_shown(shell: Shell) -> None:
     shell.plugins = PLUGINS
     ended = shell.dyno("list")

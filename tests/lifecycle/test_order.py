@@ -76,6 +76,7 @@ def life(shell: Shell) -> Iterator[Life]:
     yield only
 
 
+@pytest.mark.claim("An engine passes a model-based check before it is measured")
 def test_conformance_comes_before_measuring_in_directories_of_its_own(life: Life) -> None:
     checks = [is_conformance(event) for event in life.opened]
     assert checks[0]
@@ -120,6 +121,7 @@ def test_a_write_phase_is_followed_by_reading_back(life: Life) -> None:
     assert after.count("seek") > 0
 
 
+@pytest.mark.claim("Each trial has a fresh process and a fresh directory")
 def test_each_trial_has_a_process_and_a_directory_of_its_own_and_none_is_left(shell: Shell) -> None:
     workers = lives(shell, "recorder,recorder-b", samples=3, phases="insert-blind-indices,rand-key")
     assert len(workers) == 6
@@ -136,6 +138,7 @@ def test_each_trial_has_a_process_and_a_directory_of_its_own_and_none_is_left(sh
     assert shell.strays() == []
 
 
+@pytest.mark.claim("All engines get the same inputs in the same order")
 def test_all_engines_are_asked_the_same_in_the_same_order(shell: Shell) -> None:
     workers = lives(shell, "recorder,recorder-b,recorder:pause_us=50")
     assert len(workers) == 6
@@ -216,6 +219,7 @@ def order(shell: Shell, seed: int) -> list[list[int]]:
     return [[cell for found, cell in trials if found == block] for block in range(2)]
 
 
+@pytest.mark.claim("The order of trials is shuffled in each block")
 def test_blocks_hold_every_cell_once_in_an_order_that_the_seed_shuffles(shell: Shell) -> None:
     blocks = order(shell, seed=1)
     for block in blocks:
@@ -226,6 +230,7 @@ def test_blocks_hold_every_cell_once_in_an_order_that_the_seed_shuffles(shell: S
     assert order(shell, seed=2) != blocks
 
 
+@pytest.mark.claim("Memory layout is drawn anew for each block")
 @pytest.mark.skipif(sys.platform != "linux", reason="nothing is forked elsewhere")
 def test_where_things_lie_in_memory_is_drawn_anew_for_each_block(shell: Shell) -> None:
     """Otherwise the kernel's random choices at a process start would be the same in every trial."""

@@ -45,6 +45,7 @@ def counts(encoded: str | None) -> int:
 # -- an open loop ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.claim("An open loop reports service time, response time and Dyno's own lateness under three names")
 @pytest.mark.parametrize("loop", ["auto", "python"])
 @pytest.mark.parametrize("arrivals", ["uniform", "poisson"])
 def test_an_open_loop_keeps_the_rate_and_three_kinds_of_times(shell: Shell, arrivals: str, loop: str) -> None:
@@ -64,6 +65,7 @@ def test_an_open_loop_keeps_the_rate_and_three_kinds_of_times(shell: Shell, arri
     assert samples["memory"]["rand-key"]["checked"] == samples["memory"]["rand-key"]["operations"]
 
 
+@pytest.mark.claim("An open loop reports service time, response time and Dyno's own lateness under three names")
 def test_a_response_counts_from_when_it_was_due_and_a_service_time_does_not(shell: Shell) -> None:
     """An engine that can do about 200 operations per second gets 2,000."""
     shell.plugins, shell.given = [RECORDER], {"RECORDER_LOG": str(shell.home / "calls")}

@@ -185,6 +185,7 @@ def test_a_status_is_the_same_where_nobody_hears_the_error(shell: Shell) -> None
     assert (ended.status, bool(ended.out)) == (0, True)
 
 
+@pytest.mark.claim("A full disk or a closed output loses no trial that has ended")
 @pytest.mark.parametrize(("to", "err"), [(">/dev/full", FULL), (">&-", CLOSED), ("<&- >&- 2>&-", "")])
 def test_a_run_whose_table_can_not_be_printed_is_kept(shell: Shell, to: str, err: str) -> None:
     ended = bash(shell, f"dyno {' '.join(RUN)} -o new.json {to}")
@@ -332,6 +333,7 @@ def small_disk(place: Path) -> Iterator[Callable[[str], Path]]:
         subprocess.run(["umount", str(disk)], check=True)
 
 
+@pytest.mark.claim("A full disk or a closed output loses no trial that has ended")
 def test_a_full_disk_stops_a_run_which_goes_on_when_there_is_room(
     shell: Shell, small_disk: Callable[[str], Path]
 ) -> None:
@@ -369,6 +371,7 @@ def test_a_work_directory_without_room_is_said(shell: Shell, small_disk: Callabl
     assert list(disk.iterdir()) == []
 
 
+@pytest.mark.claim("A full disk or a closed output loses no trial that has ended")
 @pytest.mark.parametrize("blocks", [1, 8])
 def test_a_limit_of_file_sizes_loses_nothing(shell: Shell, blocks: int) -> None:
     """8 KiB hold the header and some trials; 1 KiB holds neither."""

@@ -88,6 +88,7 @@ def test_another_program_of_it_runs_beside_with_its_own_helpers(shell: Shell, pl
     assert labels == {f"postgresql {version}", f"postgresql {version}:program={there}/postgres"}
 
 
+@pytest.mark.claim("A server ends with its trial, however the trial ends")
 def test_a_server_ends_with_its_trial_and_is_another_for_each(shell: Shell) -> None:
     before = segments()
     chosen = small(samples=2, phases="insert-blind-indices,rand-key", param_txn=10)
@@ -104,6 +105,7 @@ def test_a_server_ends_with_its_trial_and_is_another_for_each(shell: Shell) -> N
             assert sample["client"]["user_ns"] + sample["client"]["system_ns"] > 0
 
 
+@pytest.mark.claim("A server is stopped for a cold phase while its files are evicted")
 def test_a_cold_phase_has_the_server_stopped_and_started(shell: Shell) -> None:
     chosen = small(samples=1, phases="insert-blind-indices,rand-key-cold", param_records=3_000)
     ended = shell.dyno("run", "records", "-e", "postgresql", *chosen, "-o", shell.file)
@@ -164,6 +166,7 @@ def test_a_setting_that_the_server_does_not_know_is_told_by_what_it_says(shell: 
     assert shell.left() == []
 
 
+@pytest.mark.claim("A server ends with its trial, however the trial ends")
 @pytest.mark.parametrize("by", [signal.SIGKILL, signal.SIGINT])
 def test_a_run_that_is_killed_leaves_no_server(shell: Shell, by: signal.Signals) -> None:
     before = segments()
@@ -184,6 +187,7 @@ def test_a_run_that_is_killed_leaves_no_server(shell: Shell, by: signal.Signals)
     assert "left" not in shell.dyno("doctor", "--work", shell.work).out
 
 
+@pytest.mark.claim("A server ends with its trial, however the trial ends")
 def test_a_server_that_outlived_its_run_is_told_of_and_ended_by_the_next(shell: Shell) -> None:
     """Usually the kernel ends the server, so another process stands in for a server that outlived its run."""
     home = shell.work / "dyno-run-left" / "trial-0-0-0" / "server"
@@ -267,6 +271,8 @@ def schemas(url: str) -> list[str]:
         return [name for (name,) in rows]
 
 
+@pytest.mark.claim("A user's server is left as it was and is not stopped")
+@pytest.mark.claim("A secret in an address is in no run file, report or error")
 def test_a_users_own_server_is_measured_and_left_as_it_was(shell: Shell, url: str) -> None:
     chosen = small(samples=1, phases="insert-blind-indices,rand-key,rand-key-cold")
     ended = shell.dyno("run", "records", "-e", f"postgresql:url={url}", *chosen, "-o", shell.file)
@@ -342,6 +348,7 @@ def test_a_run_that_is_resumed_needs_the_password_again_and_the_file_has_it_not(
     assert SECRET not in everything(shell, resumed)
 
 
+@pytest.mark.claim("A secret in an address is in no run file, report or error")
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -362,6 +369,7 @@ def test_what_is_wrong_with_an_address_is_said_without_the_password(
         assert secret not in everything(shell, ended)
 
 
+@pytest.mark.claim("A tier that a user's server does not provide is refused")
 def test_a_tier_that_its_settings_do_not_give_is_refused(shell: Shell, url: str) -> None:
     words = ("-e", f"postgresql:url={url}", "--tier", "power", *small(samples=1), "-o", shell.file)
     ended = shell.dyno("run", "records", *words)
@@ -369,6 +377,7 @@ def test_a_tier_that_its_settings_do_not_give_is_refused(shell: Shell, url: str)
     assert "the server has fsync=off, so that it can't give tier power" in ended.out
 
 
+@pytest.mark.claim("A user's server is left as it was and is not stopped")
 def test_what_a_killed_run_left_on_it_is_removed_by_the_next(shell: Shell, url: str) -> None:
     words = ("run", "records", "-e", f"postgresql:url={url}")
     with shell.started(*words, *LONG, "-o", shell.file) as run:
@@ -390,6 +399,7 @@ def test_a_user_without_the_right_to_create_a_schema_is_refused_by_name(shell: S
     assert "CREATE on database other" in attempt["why"]
 
 
+@pytest.mark.claim("A user's server is left as it was and is not stopped")
 def test_a_trial_that_takes_too_long_leaves_nothing_on_it(shell: Shell, url: str) -> None:
     with shell.started(
         *("run", "records", "-e", f"postgresql:url={url}", *LONG, "--samples", 1, "--retries", 0),
@@ -402,6 +412,7 @@ def test_a_trial_that_takes_too_long_leaves_nothing_on_it(shell: Shell, url: str
     assert "stays on" not in out + err
 
 
+@pytest.mark.claim("A user's server is left as it was and is not stopped")
 @pytest.mark.parametrize("to", ["worker", "run"])
 def test_a_trial_that_is_killed_or_interrupted_leaves_nothing_on_it(shell: Shell, url: str, to: str) -> None:
     words = ("run", "records", "-e", f"postgresql:url={url}", *LONG, "--samples", 1, "--retries", 0)

@@ -75,6 +75,7 @@ def assert_complete(shell: Shell, before: bytes) -> None:
     assert shell.left() == []
 
 
+@pytest.mark.claim("Each attempt is in the run file before the next begins, and a killed run resumes")
 @pytest.mark.parametrize("kill", [killed_parent, killed_both])
 def test_a_killed_run_is_readable_and_goes_on(
     shell: Shell, kill: Callable[[Shell, subprocess.Popen[str]], None]
@@ -165,6 +166,7 @@ def torn(at: int, part: float) -> Callable[[bytes], tuple[bytes, bytes]]:
     return tear
 
 
+@pytest.mark.claim("Each attempt is in the run file before the next begins, and a killed run resumes")
 @pytest.mark.parametrize(
     "tear",
     [
@@ -198,6 +200,7 @@ def test_a_complete_run_is_resumed_by_doing_nothing(shell: Shell, complete: byte
     assert shell.left() == []
 
 
+@pytest.mark.claim("A run is not resumed by another plan")
 @pytest.mark.parametrize(
     ("change", "why"),
     [

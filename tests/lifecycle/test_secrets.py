@@ -53,6 +53,7 @@ def forms(shell: Shell) -> list[Ended]:
     return [*shown, shell.dyno("report", shell.file), shell.dyno("compare", shell.file, shell.file)]
 
 
+@pytest.mark.claim("A secret in an address is in no run file, report or error")
 @pytest.mark.parametrize(("where", "status"), [("itself", 0), ("operation", 3), ("error", 3), ("refusal", 3)])
 def test_nothing_that_an_engine_tells_of_an_address_has_what_is_secret_in_it(
     shell: Shell, where: str, status: int
@@ -82,6 +83,7 @@ def kept(shell: Shell) -> Path:
     return file
 
 
+@pytest.mark.claim("An address from a variable or file gives the same row, and the variable is withheld from engines")
 def test_an_address_in_a_variable_or_a_file_gives_the_same_row_and_goes_on_as_the_same_run(
     shell: Shell, kept: Path
 ) -> None:
@@ -144,6 +146,7 @@ def test_an_address_that_can_not_be_had_is_one_line_that_does_not_tell_it(shell:
 # -- the command line -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.claim("A secret in an address is in no run file, report or error")
 def test_a_password_on_the_command_line_draws_one_warning(shell: Shell, kept: Path) -> None:
     (warning,) = [line for line in run(shell, ADDRESS).err.splitlines() if "warning" in line]
     assert "env:NAME" in warning and "file:PATH" in warning

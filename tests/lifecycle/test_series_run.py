@@ -65,6 +65,7 @@ def run(shell: Shell, engine: str, *words: object, **given: int) -> dict[str, di
     }
 
 
+@pytest.mark.claim("All engines return the same samples, in whatever order they arrive")
 @pytest.mark.parametrize("engine", ENGINES)
 def test_every_phase_of_an_engine_is_right_and_cold_ones_are_cold(engine: str, shell: Shell) -> None:
     variables = MORE.get(engine, VARIABLES)

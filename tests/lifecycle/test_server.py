@@ -39,6 +39,7 @@ def cpu_ns(used: Mapping[str, int]) -> int:
     return used["user_ns"] + used["system_ns"]
 
 
+@pytest.mark.claim("A server's resources are separate from its client's")
 def test_the_servers_work_is_the_servers_and_not_the_clients(shell: Shell) -> None:
     attempt, samples = trial(shell, "insert-blind-indices,mixed", param_mix="c")
     insert, mixed = samples["insert-blind-indices"], samples["mixed"]

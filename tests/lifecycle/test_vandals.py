@@ -75,6 +75,7 @@ def cells(run: Shell) -> dict[tuple[str, str], dict[str, Any]]:
     return run.cells()
 
 
+@pytest.mark.claim("Garbage on the worker's pipe is not a result")
 @pytest.mark.parametrize(("engine", "why"), CASES)
 def test_what_was_done_is_told(cells: dict[tuple[str, str], dict[str, Any]], engine: str, why: str | None) -> None:
     cell = cells[engine, "rand-key"]
@@ -84,6 +85,7 @@ def test_what_was_done_is_told(cells: dict[tuple[str, str], dict[str, Any]], eng
         assert cell["throughput"] is None
 
 
+@pytest.mark.claim("Whatever one engine does, the others are measured")
 def test_the_others_are_measured(run: Shell, cells: dict[tuple[str, str], dict[str, Any]]) -> None:
     for name in ("memory", *(cell["engine"] for cell in cells.values() if cell["floor"])):
         assert cells[name, "rand-key"]["valid"], (name, cells[name, "rand-key"]["why"])
@@ -91,6 +93,7 @@ def test_the_others_are_measured(run: Shell, cells: dict[tuple[str, str], dict[s
     assert run.shown()["complete"] is True
 
 
+@pytest.mark.claim("A wrong clock in the worker measures nothing")
 def test_what_was_measured_before_garbage_counts_and_before_a_wrong_clock_does_not(
     cells: dict[tuple[str, str], dict[str, Any]],
 ) -> None:
@@ -98,12 +101,14 @@ def test_what_was_measured_before_garbage_counts_and_before_a_wrong_clock_does_n
     assert not cells["slowed:how=everywhere", "insert-blind-noindices"]["valid"]
 
 
+@pytest.mark.claim("Whatever one engine does, the others are measured")
 def test_nothing_is_left_and_nothing_else_is_harmed(run: Shell) -> None:
     assert run.strays() == []
     assert run.left() == []
     assert (run.given["VANDALS_CANARY"], Path(run.given["VANDALS_CANARY"], "file").read_text())[1] == "alive"
 
 
+@pytest.mark.claim("A wrong clock in the worker measures nothing")
 @pytest.mark.parametrize("loop", ["auto", "python"])
 @pytest.mark.parametrize("pace", ["", "--rate 500"], ids=["closed loop", "open loop"])
 @pytest.mark.parametrize("clients", [1, 2])
@@ -147,6 +152,7 @@ def may_set_flags(place: Path) -> bool:
     return True
 
 
+@pytest.mark.claim("A trial's directory is removed, without anything mounted in it")
 def test_immutable_files_are_removed(shell: Shell, place: Path) -> None:
     if not may_set_flags(place):
         pytest.skip("no file can be made immutable here")
@@ -155,6 +161,7 @@ def test_immutable_files_are_removed(shell: Shell, place: Path) -> None:
     assert shell.left() == []
 
 
+@pytest.mark.claim("A trial's directory is removed, without anything mounted in it")
 @pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="only root may mount")
 def test_what_was_mounted_is_unmounted_and_not_emptied(shell: Shell) -> None:
     ended = ran(shell, "vandal:how=mounts")

@@ -127,6 +127,7 @@ def test_what_is_no_device_is_refused_before_anything_is_started(shell: Shell, t
     assert (tmp_path / "file").read_bytes() == b"data"
 
 
+@pytest.mark.claim("A device is overwritten only if an option names it, nobody uses it and nothing is on it")
 def test_a_device_is_given_up_by_no_other_word(shell: Shell, tmp_path: Path) -> None:
     file = image(tmp_path / "image")
     before = digest(file)
@@ -137,6 +138,7 @@ def test_a_device_is_given_up_by_no_other_word(shell: Shell, tmp_path: Path) -> 
     assert digest(file) == before
 
 
+@pytest.mark.claim("A device is overwritten only if an option names it, nobody uses it and nothing is on it")
 @pytest.mark.parametrize("kind", CONTENTS)
 def test_a_device_that_holds_something_is_refused_also_by_a_link(
     kind: str, shell: Shell, tmp_path: Path, link: Path
@@ -272,6 +274,7 @@ def why(shell: Shell, engine: str) -> dict[str, str]:
     }
 
 
+@pytest.mark.claim("A volume that is full, read-only or failing is reported, and the run goes on")
 def test_a_full_volume_is_told_of_and_the_run_goes_on(shell: Shell, tiny: Path) -> None:
     ended = shell.dyno(*words(area="32m"), "-e", "fio:direct=no", "--phases", FAILING, "--work", tiny, "--retries", 0)
     assert ended.status in (1, 3), ended.out + ended.err
@@ -282,6 +285,7 @@ def test_a_full_volume_is_told_of_and_the_run_goes_on(shell: Shell, tiny: Path) 
     assert {line["outcome"] for line in shell.attempts("fio_null")} == {"ok"}
 
 
+@pytest.mark.claim("A volume that is full, read-only or failing is reported, and the run goes on")
 def test_a_device_that_gives_errors_is_told_of_and_the_run_goes_on(shell: Shell, tiny: Path) -> None:
     """The file system that holds the image has less room than the device reports."""
     with loop_device(image(tiny / "image")) as device:
@@ -292,6 +296,7 @@ def test_a_device_that_gives_errors_is_told_of_and_the_run_goes_on(shell: Shell,
     assert {line["outcome"] for line in shell.attempts("fio_null")} == {"ok"}
 
 
+@pytest.mark.claim("A volume that is full, read-only or failing is reported, and the run goes on")
 def test_a_device_that_goes_read_only_is_told_of(place: Path) -> None:
     from dyno.suites.volume import IO
 

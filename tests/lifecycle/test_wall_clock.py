@@ -26,6 +26,7 @@ def samples(shell: Shell, *words: object) -> list[tuple[str, dict[str, Any]]]:
     return results
 
 
+@pytest.mark.claim("No figure of several clients is higher than what was possible")
 def test_several_clients_are_never_faster_than_what_lets_one_pass_at_a_time(shell: Shell) -> None:
     results = samples(shell, "--clients", "1,2,4", "-p", "operations=60")
     assert len(results) == 6
@@ -36,12 +37,14 @@ def test_several_clients_are_never_faster_than_what_lets_one_pass_at_a_time(shel
         assert sample["wall_ns"] >= sample["elapsed_ns"]
 
 
+@pytest.mark.claim("No figure of several clients is higher than what was possible")
 def test_what_the_report_says_of_them_is_possible_too(shell: Shell) -> None:
     samples(shell, "--clients", "2", "-p", "operations=40")
     rates = [cell["throughput"]["median"] for cell in shell.shown()["cells"] if not cell["floor"]]
     assert len(rates) == 2 and all(0 < rate <= MOST for rate in rates)
 
 
+@pytest.mark.claim("An offered rate holds on the wall clock")
 @pytest.mark.parametrize("arrivals", ["uniform", "poisson"])
 def test_a_rate_holds_on_the_wall_clock(shell: Shell, arrivals: str) -> None:
     """The schedule continues while answers are checked, although the checks take three times as long as the
@@ -57,6 +60,7 @@ def test_a_rate_holds_on_the_wall_clock(shell: Shell, arrivals: str) -> None:
             assert sample["wall_ns"] >= 600_000_000
 
 
+@pytest.mark.claim("A rate that was not reached is an overload")
 def test_more_than_is_possible_is_an_overload(shell: Shell) -> None:
     samples(shell, "--rate", 1000, "--budget", 0.5, "-p", "operations=600")
     for cell in shell.shown()["cells"]:

@@ -105,6 +105,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, Map
         yield found
 
 
+@pytest.mark.claim("Each check of dyno selftest fails when what it guards is broken")
 @pytest.mark.parametrize("name", NAMES)
 def test_a_check_passes_when_nothing_is_broken(sound: Mapping[str, Mapping[str, Any]], name: str) -> None:
     if name in ("cold", "awake") and sound[name]["passed"] is None:
@@ -121,6 +122,7 @@ def test_every_check_is_here_and_says_what_it_guards(sound: Mapping[str, Mapping
 # -- one broken part ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.claim("Each check of dyno selftest fails when what it guards is broken")
 @pytest.mark.parametrize(
     ("name", "what"),
     [
@@ -144,6 +146,7 @@ def test_a_check_fails_when_what_it_guards_is_broken(shell: Shell, name: str, wh
     assert (status, found[name]["passed"]) == (1, False), found
 
 
+@pytest.mark.claim("Each check of dyno selftest fails when what it guards is broken")
 @pytest.mark.parametrize("what", ["nothing_is_evicted", "a_little_stays", "nothing_is_resident", "nothing_is_read"])
 def test_cold_fails_on_a_disk_when_it_is_not_cold_or_not_proven(shell: Shell, what: str) -> None:
     if filesystem(shell.work.parent)["ram_backed"]:
@@ -165,6 +168,7 @@ def test_cold_can_not_be_made_in_memory_and_that_is_no_failure(shell: Shell) -> 
     assert out.endswith("0 passed, 0 failed, 1 can't be run on this machine\n")
 
 
+@pytest.mark.claim("Each check of dyno selftest fails when what it guards is broken")
 @pytest.mark.parametrize(
     ("what", "wanted"),
     [

@@ -89,6 +89,7 @@ def test_the_fastest_is_the_best_and_the_others_are_seen_from_it() -> None:
     assert (found.elsewhere, found.left_out) == ((), ())
 
 
+@pytest.mark.claim("The answer over several phases gives each the same weight, block by block")
 def test_together_is_the_geometric_mean_over_phases_of_each_block() -> None:
     # A factor of 10 in one phase does not outweigh a factor of 100 in the other, whatever the absolute rates are.
     found = only(both(sqlite=((10,) * 3, (100_000,) * 3), lmdb=((100,) * 3, (1_000,) * 3)))
@@ -97,6 +98,7 @@ def test_together_is_the_geometric_mean_over_phases_of_each_block() -> None:
     assert seen.ratio == pytest.approx((100 / 10 * 1_000 / 100_000) ** 0.5)
 
 
+@pytest.mark.claim("The answer over several phases gives each the same weight, block by block")
 def test_a_ratio_over_phases_is_taken_block_by_block() -> None:
     drift = (100, 200, 400)
     found = only(both(sqlite=(drift, drift), lmdb=((50, 100, 200), (50, 100, 200))))
@@ -104,6 +106,7 @@ def test_a_ratio_over_phases_is_taken_block_by_block() -> None:
     assert (seen.low, seen.high) == pytest.approx((0.5, 0.5))
 
 
+@pytest.mark.claim("The answer leaves out engines that lack a phase, and says where it does not hold")
 def test_where_another_is_faster_is_told_with_the_fastest_there() -> None:
     slow, mid, fast = (100,) * 3, (110,) * 3, (1_000,) * 3
     found = only(both(sqlite=(slow, fast), lmdb=(mid, slow), memory=((120,) * 3, slow)))
@@ -112,6 +115,7 @@ def test_where_another_is_faster_is_told_with_the_fastest_there() -> None:
     assert found.elsewhere[0].verdict.ratio == pytest.approx(1.2)
 
 
+@pytest.mark.claim("The answer leaves out engines that lack a phase, and says where it does not hold")
 def test_an_engine_that_lacks_a_phase_is_left_out_by_name() -> None:
     rows = [
         (a_cell("sqlite"), {"fill": (100,) * 3, "read": (100,) * 3}),
@@ -220,6 +224,7 @@ def lukewarm(run: Run, engine: str, phase: str = "read", hot: bool = False) -> R
     return changed(run, warmer)
 
 
+@pytest.mark.claim("Temperatures are never put in one figure")
 def test_temperatures_are_never_put_in_one_mean() -> None:
     # Hot reads are a hundred times as fast as everything else and would dominate a mean over all temperatures.
     rates = {"fill": (100,) * 3, "read": (100_000,) * 3, "read-cold": (10,) * 3}
@@ -240,6 +245,7 @@ def test_a_phase_that_was_not_proven_to_be_hot_is_no_less_a_hot_one() -> None:
     assert [(one.temperature, one.phases) for one in answers(run)] == [("none", ("fill",)), ("hot", ("read",))]
 
 
+@pytest.mark.claim("The answer leaves out engines that lack a phase, and says where it does not hold")
 def test_an_engine_that_lacks_every_phase_of_a_temperature_is_left_out_by_name() -> None:
     rows = [
         (a_cell("sqlite"), {"fill": (100,) * 3, "read": (100,) * 3}),
@@ -254,6 +260,7 @@ def test_an_engine_that_lacks_every_phase_of_a_temperature_is_left_out_by_name()
 COLD = {"read": "cold", "scan": "cold"}
 
 
+@pytest.mark.claim("Lukewarm samples are in no ratio with cold ones")
 def test_a_cold_phase_that_was_not_cold_for_all_is_set_aside_and_named() -> None:
     slow, fast = {"read": (100,) * 3, "scan": (10_000,) * 3}, {"read": (200,) * 3, "scan": (10,) * 3}
     run = heated(of_rates((a_cell("sqlite"), slow), (a_cell("lmdb"), fast), phases=list(COLD)), **COLD)
@@ -270,6 +277,7 @@ def test_where_no_phase_was_cold_for_all_it_speaks_of_those_that_were_and_names_
     assert ([cell.asked for cell in found.warm], found.left_out) == (["sqlite"], ())
 
 
+@pytest.mark.claim("Lukewarm samples are in no ratio with cold ones")
 def test_what_was_not_proven_to_be_cold_is_in_no_ratio() -> None:
     run = lukewarm(reads(sqlite=(300,) * 3, lmdb=(200,) * 3, memory=(100,) * 3), "sqlite")
     assert {(c.engine.asked, c.baseline.asked) for c in pairs(run)} == {("lmdb", "memory"), ("memory", "lmdb")}

@@ -40,6 +40,7 @@ def test_what_is_the_same_is_not_listed() -> None:
     assert changed({}) == []
 
 
+@pytest.mark.claim("Differences between two runs are listed, without those that always differ")
 def test_what_differs_between_the_machines_is_listed_leaf_by_leaf() -> None:
     assert changed({"kernel": "6.6", "cpu": {**HOST["cpu"], "model": "Intel", "available_cores": 4}}) == [
         Difference("machine", "kernel", "6.1", "6.6"),
@@ -53,6 +54,7 @@ def test_what_is_known_of_one_machine_only_is_none_of_the_other() -> None:
     assert Difference("machine", "cpu.model", "AMD EPYC", None) in changed({"cpu": None})
 
 
+@pytest.mark.claim("Differences between two runs are listed, without those that always differ")
 @pytest.mark.parametrize("fact", OF_THE_MOMENT)
 def test_what_is_of_the_moment_is_not_listed(fact: str) -> None:
     table, _, name = fact.rpartition(".")
@@ -117,6 +119,7 @@ def set_up(*settings: tuple[Cell, str, Mapping[str, Any]]) -> Run:
     return replace(run, attempts=tuple(attempts))
 
 
+@pytest.mark.claim("Differences between two runs are listed, without those that always differ")
 def test_each_engines_version_and_settings_are_listed() -> None:
     before = set_up((a_cell("sqlite"), "3.40", {"cache": 8, "sync": True}), (a_cell("lmdb"), "0.9", {}))
     after = set_up((a_cell("sqlite"), "3.45", {"cache": 8, "sync": False}), (a_cell("duckdb"), "1.0", {}))
@@ -149,6 +152,7 @@ def test_after_is_seen_from_before_with_trials_that_are_not_paired() -> None:
     assert back.verdict.kind == "slower"
 
 
+@pytest.mark.claim("Under three blocks there is no ratio")
 @pytest.mark.parametrize(("old", "new"), [(2, 5), (5, 2), (1, 1)])
 def test_under_three_trials_of_either_there_is_no_ratio(old: int, new: int) -> None:
     (found,) = between(reads(sqlite=(100,) * old), reads(sqlite=(200,) * new)).changes
@@ -231,6 +235,7 @@ def drifting(times: float) -> Run:
     return reads(sqlite=[times * rate for rate in (1_000, 2_000, 4_000, 8_000)], lmdb=(1_000,) * 4)
 
 
+@pytest.mark.claim("Two runs are compared block by block if measured in turns, and otherwise as a whole")
 @pytest.mark.parametrize(
     ("before", "after"), [((0, 2, 4, 6), (1, 3, 5, 7)), ((0, 3, 4, 7), (1, 2, 5, 6))], ids=["ABAB", "ABBA"]
 )
@@ -244,6 +249,7 @@ def test_runs_that_were_measured_in_turns_are_compared_block_by_block(
     assert (seen["sqlite"].low, seen["sqlite"].high, seen["sqlite"].blocks) == pytest.approx((1.2, 1.2, 4))
 
 
+@pytest.mark.claim("Two runs are compared block by block if measured in turns, and otherwise as a whole")
 @pytest.mark.parametrize(
     ("before", "after"),
     [
@@ -321,6 +327,7 @@ def test_the_halves_are_the_first_blocks_and_the_last(blocks: int, first: int) -
     assert [change.verdict.blocks for change in found.changes] == [first, first]
 
 
+@pytest.mark.claim("The halves of a run that drifts differ")
 def test_the_halves_of_a_run_that_drifts_differ() -> None:
     steady = reads(sqlite=(100, 101, 99, 100, 101, 99))
     drifting = reads(sqlite=(100, 101, 99, 200, 201, 199))

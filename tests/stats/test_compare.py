@@ -29,6 +29,7 @@ def only(run: Run, engine: str, baseline: str) -> Comparison:
 # -- selection of rows ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.claim("Ratios are taken block by block")
 def test_a_ratio_is_by_block_so_that_a_drift_of_the_machine_is_in_both_parts() -> None:
     run = reads(sqlite=(1_000, 2_000, 500, 4_000), lmdb=(1_500, 3_000, 750, 6_000))
     found = only(run, "lmdb", "sqlite").verdict
@@ -58,6 +59,7 @@ def test_blocks_without_a_sample_of_one_are_left_out() -> None:
     assert only(run, "lmdb", "sqlite").verdict.ratio is None
 
 
+@pytest.mark.claim("Ratios are of rows with the same phase, tier and parameters")
 def test_rows_of_different_tiers_parameters_and_phases_are_never_put_into_a_ratio() -> None:
     fast, slow = {"read": (200,) * 3}, {"read": (100,) * 3}
     apart = [
@@ -73,6 +75,7 @@ def test_rows_of_different_tiers_parameters_and_phases_are_never_put_into_a_rati
     assert set(verdicts(again)) == {("rocksdb", "sqlite"), ("sqlite", "rocksdb")}
 
 
+@pytest.mark.claim("Ratios are of rows with the same phase, tier and parameters")
 @pytest.mark.parametrize(
     ("one", "other"),
     [("records", "txn"), ("clients", "clients"), ("rate", "rate")],
@@ -83,6 +86,7 @@ def test_any_parameter_keeps_rows_apart(one: str, other: str) -> None:
     assert pairs(of_rates(*((cell, {"read": (100,) * 3}) for cell in cells))) == []
 
 
+@pytest.mark.claim("No ratio has a null engine or an invalid row")
 def test_a_null_engine_is_in_no_ratio() -> None:
     rates = {"read": (100,) * 3}
     run = of_rates((a_cell("sqlite"), rates), (a_cell("null", floor=True), rates))
@@ -90,6 +94,7 @@ def test_a_null_engine_is_in_no_ratio() -> None:
     assert [row.cell.asked for table in tables(run) for row, _ in table.rows] == ["sqlite"]
 
 
+@pytest.mark.claim("No ratio has a null engine or an invalid row")
 @pytest.mark.parametrize(
     ("spoilt", "blocks"),
     [({"void": "lost one"}, [2]), ({"items": 0, "errors": 9}, [0, 1, 2, 3])],
@@ -209,6 +214,7 @@ def compared(noise: Noise, number: int, truth: float, together: float = 0.3) -> 
     return only(run, "lmdb", "sqlite").verdict.kind
 
 
+@pytest.mark.claim("Equal engines are called different at most once in twenty comparisons")
 @pytest.mark.parametrize("noise", [EVEN, CONTAMINATED, SLOWED], ids=lambda noise: noise.name)
 def test_of_200_comparisons_of_equals_at_most_1_in_20_is_called_different(noise: Noise) -> None:
     found = [compared(noise, number, 1.0) for number in range(COMPARISONS)]

@@ -100,11 +100,13 @@ RAISED: dict[str, Callable[[], Run]] = {
 }
 
 
+@pytest.mark.claim("Each doubt is raised by its cause, at its threshold")
 @pytest.mark.parametrize("code", RAISED)
 def test_each_doubt_is_raised_by_its_cause_and_alone(code: str) -> None:
     assert codes(RAISED[code]()) == {code}
 
 
+@pytest.mark.claim("Each doubt is raised by its cause, at its threshold")
 def test_every_doubt_has_a_meaning_to_print_and_a_cause_here() -> None:
     assert RAISED.keys() == MEANINGS.keys()
     assert all(re.match(rf"{code}\b.*: ", meaning) for code, meaning in MEANINGS.items())
@@ -224,6 +226,7 @@ def test_operations_that_failed_hold_no_rate() -> None:
     assert said(run, "overload")[0] == "94 % of rate"
 
 
+@pytest.mark.claim("A rate of few operations counts as reached if all that were due were done")
 @pytest.mark.parametrize(("done", "due"), [(1, 1), (2, 2), (10, 10), (20, 20), (19, 20)])
 def test_of_few_operations_all_that_were_due_hold_the_rate(done: int, due: int) -> None:
     """The last operation ends after its time. Divided by the total time, each of these would be below 95 % of the
@@ -390,6 +393,7 @@ def test_a_bottleneck_that_is_not_known_is_not_suspected() -> None:
 # -- wake-ups -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.claim("A row that waking cores could slow by a quarter has a doubt")
 @pytest.mark.parametrize(
     ("client", "server", "clients", "doubted"),
     [
@@ -483,6 +487,7 @@ def test_of_a_mix_what_the_suite_says_to_write_is_judged(kinds: Mapping[str, int
 # -- pauses -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.claim("Work of an engine while the clock is stopped is reported, and so is a schedule that stood still")
 @pytest.mark.parametrize(
     ("changed", "doubted"),
     [
@@ -506,6 +511,7 @@ def test_what_an_engine_did_while_the_clock_stood_still_is_a_doubt(changed: dict
         assert short == "pauses 5 %" and "under load was 50 % of the time" in text
 
 
+@pytest.mark.claim("Work of an engine while the clock is stopped is reported, and so is a schedule that stood still")
 @pytest.mark.parametrize(("wall", "doubted"), [(1.0100, False), (1.0110, True), (None, False)])
 def test_a_schedule_that_stood_still_is_a_doubt(wall: float | None, doubted: bool) -> None:
     wall_ns = None if wall is None else int(wall * SECOND)

@@ -25,6 +25,9 @@ INTERPOLATED = 0.01
 # -- the documented method ------------------------------------------------------------------------------------
 
 
+@pytest.mark.claim(
+    "The interval holds the true median 19 times in 20: for any noise from 6 trials on, log-normal for fewer"
+)
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("count", FEW)
 def test_of_few_trials_it_is_students_t_on_the_logarithms(count: int, seed: int) -> None:
@@ -43,6 +46,9 @@ def _pair(count: int) -> int:
     return max(rank for rank in range(1, count) if 1 - 2 * stats.binom.cdf(rank - 1, count, 0.5) >= 0.95)
 
 
+@pytest.mark.claim(
+    "The interval holds the true median 19 times in 20: for any noise from 6 trials on, log-normal for fewer"
+)
 @pytest.mark.parametrize("count", [*ORDERED, 15, 33, 100])
 def test_from_six_trials_it_lies_between_the_pair_of_order_statistics_with_the_confidence_and_the_next(
     count: int,
@@ -68,6 +74,7 @@ def test_what_the_interpolation_gives_for_ten() -> None:
     assert (found.median, found.low, found.high) == pytest.approx((5.5, 2 + weight, 9 - weight))
 
 
+@pytest.mark.claim("Too few trials have no interval")
 @pytest.mark.parametrize("values", [[7.0], [7.0, 9.0]])
 def test_too_few_trials_have_a_median_and_no_interval(values: list[float]) -> None:
     found = estimate(values)
@@ -87,6 +94,7 @@ def test_a_skewed_trial_does_not_put_the_median_outside_of_its_interval(count: i
     assert found.low <= found.median == 100 <= found.high
 
 
+@pytest.mark.claim("One failed trial does not widen the interval without bound")
 def test_from_six_trials_on_one_that_went_wrong_does_not_widen_the_interval_without_bound() -> None:
     sound = [100.0, 101.0, 102.0, 103.0, 104.0, 105.0, 106.0, 107.0, 108.0]
     found = estimate([*sound, 1e-6])
@@ -172,23 +180,31 @@ def covered(noise: Noise, count: int, scale: float = 1.0) -> float:
     return float(np.mean([found.low <= true <= found.high for found in intervals if found.low and found.high]))
 
 
+@pytest.mark.claim(
+    "The interval holds the true median 19 times in 20: for any noise from 6 trials on, log-normal for fewer"
+)
 @pytest.mark.parametrize("count", FEW)
 def test_log_normal_trials_are_covered_19_times_in_20_however_few(count: int) -> None:
     assert abs(covered(EVEN, count, 50_000.0) - 0.95) <= CHANCE
 
 
+@pytest.mark.claim(
+    "The interval holds the true median 19 times in 20: for any noise from 6 trials on, log-normal for fewer"
+)
 @pytest.mark.parametrize("noise", KINDS, ids=lambda noise: noise.name)
 @pytest.mark.parametrize("count", ORDERED)
 def test_from_six_trials_on_any_noise_is_covered_19_times_in_20(noise: Noise, count: int) -> None:
     assert covered(noise, count) >= 0.95 - CHANCE - INTERPOLATED
 
 
+@pytest.mark.claim("With 3 to 5 trials that are not log-normal, the interval holds 9 times in 10")
 @pytest.mark.parametrize("noise", KINDS, ids=lambda noise: noise.name)
 @pytest.mark.parametrize("count", FEW)
 def test_few_trials_that_are_not_log_normal_are_covered_9_times_in_10(noise: Noise, count: int) -> None:
     assert covered(noise, count) >= 0.90
 
 
+@pytest.mark.claim("With 3 to 5 trials that are not log-normal, the interval holds 9 times in 10")
 @pytest.mark.parametrize(
     ("count", "least"), [(3, 0.75), (4, 0.83), (5, 0.90), (6, 0.93), (7, 0.88), (10, 0.91), (20, 0.93)]
 )

@@ -37,6 +37,7 @@ TWICE = reads(lmdb=[2000, 2020, 2040], sqlite=[1000, 1005, 1010])
 EQUAL = reads(lmdb=[1000, 1010, 990], sqlite=[1005, 1000, 1000])
 
 
+@pytest.mark.claim("A published finding is confirmed or contradicted by whole intervals only")
 @pytest.mark.parametrize(
     ("given", "kind"),
     [
@@ -62,6 +63,7 @@ def test_a_ratio_with_its_interval_confirms_or_contradicts(given: dict[str, Any]
     assert only.low is not None and only.high is not None and only.low < only.ratio < only.high
 
 
+@pytest.mark.claim("A published finding is confirmed or contradicted by whole intervals only")
 @pytest.mark.parametrize("relation", ["faster", "slower"])
 def test_nobody_can_tell_where_the_interval_holds_one(relation: str) -> None:
     assert asked(EQUAL, claim(relation)).kind == "can't tell"
@@ -142,6 +144,7 @@ def by_tools(**tools: str | None) -> Run:
     return changed(run, lambda _, sample: replace(sample, reported_by=tools[sample.phase]))
 
 
+@pytest.mark.claim("Two outside tools are in a ratio only by a finding that says why")
 def test_a_claim_may_say_why_two_tools_are_compared_and_never_a_tool_with_dyno() -> None:
     than = {"of": "L", "relation": "faster", "phases": ["read"], "than_phase": "fill"}
     why = {"across_tools": "both count bytes"}
@@ -155,6 +158,7 @@ def test_a_claim_may_say_why_two_tools_are_compared_and_never_a_tool_with_dyno()
 # -- rows without a ratio -----------------------------------------------------------------------------------
 
 
+@pytest.mark.claim("A finding does not put rows of two tiers in a ratio")
 def test_rows_of_two_tiers_are_in_no_ratio() -> None:
     rates = {"lmdb": [2000, 2020, 2040], "sqlite": [1000, 1005, 1010]}
     tiers = {"lmdb": Tier.PROCESS, "sqlite": Tier.POWER}
@@ -175,6 +179,7 @@ def of_two_tiers(writes: bool) -> Run:
     return declared(of_rates(*rows, phases=["read"]), writes=writes)
 
 
+@pytest.mark.claim("A finding that compares two tiers says why, beside its verdict")
 def test_a_claim_may_say_why_two_tiers_make_no_difference_to_what_reads() -> None:
     found = asked(of_two_tiers(writes=False), claim("faster", **MEMORY))
     assert found.kind == "confirmed"
@@ -183,6 +188,7 @@ def test_a_claim_may_say_why_two_tiers_make_no_difference_to_what_reads() -> Non
     assert only.ratio == pytest.approx(2.0, rel=0.02)
 
 
+@pytest.mark.claim("A finding does not put rows of two tiers in a ratio")
 def test_of_what_writes_the_tier_is_in_the_time_whatever_a_claim_says() -> None:
     found = asked(of_two_tiers(writes=True), claim("faster", **MEMORY))
     assert found.kind == "can't tell"

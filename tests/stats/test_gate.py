@@ -142,6 +142,7 @@ def holm(before: Trials, after: Trials) -> list[bool]:
     return failed
 
 
+@pytest.mark.claim("The gate fails for nothing at most once in a hundred times, whatever the number of rows")
 @pytest.mark.parametrize("seed", range(40))
 def test_what_fails_is_what_holm_rejects(seed: int) -> None:
     random = np.random.default_rng(seed)
@@ -184,12 +185,14 @@ def _steady(random: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray[A
 STEADY = Noise("steady", _steady)
 
 
+@pytest.mark.claim("The gate fails for nothing at most once in a hundred times, whatever the number of rows")
 @pytest.mark.parametrize("noise", [STEADY, CONTAMINATED, SLOWED], ids=lambda noise: noise.name)
 def test_at_most_1_check_in_100_of_equals_fails(noise: Noise) -> None:
     failed = sum("slower" in checked(number, [1.0] * ROWS, noise) for number in range(CHECKS))
     assert failed <= 0.01 * CHECKS
 
 
+@pytest.mark.claim("The gate fails for nothing at most once in a hundred times, whatever the number of rows")
 @pytest.mark.parametrize("rows", [1, 6])
 def test_at_the_margin_itself_1_check_in_100_fails_whatever_the_number_of_rows(rows: int) -> None:
     """The worst case that the gate allows: every row is slower by exactly the margin."""
@@ -197,6 +200,7 @@ def test_at_the_margin_itself_1_check_in_100_fails_whatever_the_number_of_rows(r
     assert failed <= CHECKS * 0.01 + 3 * sqrt(CHECKS * 0.01 * 0.99)
 
 
+@pytest.mark.claim("The gate finds nine in ten of planted slowdowns of 10 %")
 def test_at_least_9_in_10_of_planted_regressions_of_10_percent_are_found() -> None:
     """One row of three needs 10 % more time for the same work."""
     found = [checked(number, [1.0, 1 / 1.1, 1.0], STEADY) for number in range(CHECKS)]

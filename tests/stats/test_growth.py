@@ -83,6 +83,7 @@ def test_slope_and_interval_are_those_of_other_arithmetic() -> None:
     assert math.log(predicted.ns / predicted.low) == pytest.approx(wide)
 
 
+@pytest.mark.claim("Extrapolations are marked as such, and their intervals hold")
 def test_the_interval_holds_a_further_measurement_as_often_as_it_says() -> None:
     rng, inside, tries = np.random.default_rng(1), 0, 4_000
     for _ in range(tries):
@@ -155,6 +156,7 @@ def shown(run: Run, to: dict[float, str], held: tuple[float, ...] = ()) -> str:
     return console.file.getvalue()
 
 
+@pytest.mark.claim("Extrapolations are marked as such, and their intervals hold")
 def test_what_is_extrapolated_is_said_to_be_so() -> None:
     text = shown(grown(1.0, (*VALUES, 32), off=0.05), {1_440: "a month"}, (32,))
     assert "a month, extrapolated" in text and "Extrapolated, not measured" in text

@@ -31,6 +31,7 @@ def series(values: Sequence[float], seed: int = 1) -> list[Run]:
     return found
 
 
+@pytest.mark.claim("A change in a series of runs is found at its run, with one false alarm in 20 series")
 @pytest.mark.parametrize("seed", range(5))
 def test_a_step_is_found_at_its_run_with_its_size(seed: int) -> None:
     (step,) = steps(list(reversed(series([1.0] * 6 + [0.8] * 4, seed))))
@@ -51,6 +52,7 @@ def test_one_run_that_went_wrong_is_no_step() -> None:
     assert steps(series([1.0] * 5 + [0.4] + [1.0] * 5)) == []
 
 
+@pytest.mark.claim("A change in a series of runs is found at its run, with one false alarm in 20 series")
 def test_what_does_not_change_is_called_changed_no_more_often_than_is_said() -> None:
     """Holds for log-normal noise with one run in ten far off, too."""
     random = np.random.default_rng(7)

@@ -35,6 +35,7 @@ def test_throughput_is_items_a_second() -> None:
     assert not THROUGHPUT.inverse
 
 
+@pytest.mark.claim("An open loop is compared by response time, a closed one by the suite's metric")
 @pytest.mark.parametrize("name", LATENCIES)
 def test_a_latency_is_better_the_less_it_is(name: str) -> None:
     found = metric(name)
@@ -77,6 +78,7 @@ def test_every_metric_is_found_by_its_name_and_no_other_is() -> None:
         metric("speed")
 
 
+@pytest.mark.claim("An open loop is compared by response time, a closed one by the suite's metric")
 def test_an_open_loop_is_compared_by_its_response_time_and_a_closed_one_by_throughput() -> None:
     closed, opened = row(a_sample(), a_sample()), row(open_loop(), open_loop())
     assert fitting([closed]) is THROUGHPUT
@@ -111,6 +113,7 @@ def test_bandwidth_is_bytes_a_second_of_rows_that_tell_them() -> None:
     assert many.bandwidth is None and speeds(many, BANDWIDTH) == {}
 
 
+@pytest.mark.claim("An open loop is compared by response time, a closed one by the suite's metric")
 def test_rows_are_compared_by_what_the_suite_says_of_the_phase() -> None:
     """The engine with fewer operations moves more bytes."""
     run = of_two(few=1_000_000, many=1_000)
@@ -125,6 +128,7 @@ def test_rows_are_compared_by_what_the_suite_says_of_the_phase() -> None:
     assert table.metric is THROUGHPUT
 
 
+@pytest.mark.claim("Figures of an outside tool are in no ratio with what Dyno timed")
 def test_what_a_tool_reported_is_in_no_ratio_with_what_dyno_timed() -> None:
     run = changed(of_two(), lambda name, s: replace(s, reported_by="hammer 1.0") if name == "few" else s)
     assert [(t.reported_by, len(t.rows)) for t in tables(run)] == [(None, 1), ("hammer 1.0", 1)]

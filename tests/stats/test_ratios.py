@@ -31,6 +31,7 @@ def of(run: Run, engine: str = "lmdb", baseline: str = "sqlite", phase: str = "r
     return ratios(run, phase, engine, baseline)
 
 
+@pytest.mark.claim("Ratios are taken block by block")
 def test_a_drift_of_the_machine_is_in_both_parts_of_each_ratio() -> None:
     run = a_run(*trials("sqlite", (100, 200, 400)), *trials("lmdb", (150, 300, 600)))
     assert of(run) == [1.5, 1.5, 1.5]

@@ -21,6 +21,7 @@ def run(rates: Mapping[int, float], **host: object) -> Run:
     return of_rates(*rows, phases=["read"], host=host)
 
 
+@pytest.mark.claim("The knee is reported only if something was measured beyond it")
 @pytest.mark.parametrize(
     ("rates", "knee", "flat"),
     [

@@ -58,6 +58,7 @@ def test_a_rate_counts_items_and_not_operations() -> None:
 # -- reasons for a missing number -------------------------------------------------------------------------
 
 
+@pytest.mark.claim("One wrong answer in one trial voids the row")
 @pytest.mark.parametrize("bad", range(3))
 def test_one_wrong_answer_in_one_trial_voids_the_row(bad: int) -> None:
     attempts = sound()
@@ -140,6 +141,7 @@ def test_some_errors_are_a_doubt_that_counts_them() -> None:
     assert "7 of 3,001 operations failed" in text and "OSError: busy" in text
 
 
+@pytest.mark.claim("A row with over 1 % of failed operations has no number and is in no verdict")
 @pytest.mark.parametrize(("errors", "valid"), [(10, True), (11, False)])
 def test_a_row_of_which_over_1_percent_failed_has_no_number(errors: int, valid: bool) -> None:
     bad = a_sample(operations=1_000, items=1_000 - errors, errors=errors, first_error="OSError: busy")
@@ -267,6 +269,9 @@ def cpu(user_ns: int | None, system_ns: int | None = 0) -> dict[str, int | None]
     return {**USED, "user_ns": user_ns, "system_ns": system_ns}
 
 
+@pytest.mark.claim(
+    "CPU time per item has user and kernel time, per item of the throughput, as the median over trials"
+)
 def test_cpu_time_is_for_each_item_and_the_median_over_trials() -> None:
     """CPU time in user mode and in the kernel, divided by the items that the throughput counts, trial by trial."""
     found = ((60, 40, 100), (300, 100, 200), (600, 300, 100))
@@ -279,6 +284,7 @@ def test_cpu_time_is_for_each_item_and_the_median_over_trials() -> None:
     assert row.server_cpu_ns == 1.5 * TICK_NS, "of 0.6, 1.5 and 6 ticks"
 
 
+@pytest.mark.claim("A server's CPU time is shown only if the kernel's ticks are fine enough")
 @pytest.mark.parametrize(
     ("trial", "known"),
     [
@@ -306,6 +312,9 @@ def test_a_clients_cpu_time_is_told_in_microseconds(used: int | None, known: boo
     assert row.server_cpu_ns is None
 
 
+@pytest.mark.claim(
+    "CPU time per item has user and kernel time, per item of the throughput, as the median over trials"
+)
 def test_cpu_time_is_unknown_of_what_is_not_valid_or_was_not_recorded() -> None:
     void = [an_attempt(b, a_sample(client=cpu(10**6), void="got 1" if b else None)) for b in range(3)]
     for run in (a_run(*void), a_run(*sound())):

@@ -29,10 +29,12 @@ def test_the_reach_is_to_the_farther_side_as_a_share_of_the_median(
     assert estimate.reach == (None if expected is None else pytest.approx(expected))
 
 
+@pytest.mark.claim("--until adds blocks until each row is narrow or the time is over, and ignores null engines")
 def test_nothing_is_wanting_where_each_interval_is_narrow() -> None:
     assert widest(reads(sqlite=EVEN, lmdb=EVEN), 0.01) is None
 
 
+@pytest.mark.claim("--until adds blocks until each row is narrow or the time is over, and ignores null engines")
 def test_what_is_wanting_is_the_widest_row() -> None:
     run = reads(sqlite=EVEN, lmdb=WIDE, memory=(1_000, 1_050, 950, 1_000, 1_020, 980))
     # The interval of six values lies between the outermost pair and the next pair, which are alike here.
@@ -57,6 +59,7 @@ def a_row_that_is_void(run: Run) -> Run:
     return of_cells(*run.cells, a_cell("lmdb"), attempts=(*run.attempts, wrong))
 
 
+@pytest.mark.claim("--until adds blocks until each row is narrow or the time is over, and ignores null engines")
 def test_nobody_waits_for_a_null_engine_or_for_a_row_that_has_no_number() -> None:
     floor = of_rates((a_cell(), {"read": EVEN}), (a_cell("null", floor=True), {"read": WIDE}), phases=["read"])
     assert widest(floor, 0.05) is None

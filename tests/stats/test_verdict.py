@@ -37,6 +37,7 @@ def interval(ratios: list[float]) -> tuple[float, float]:
     return exp(low), exp(high)
 
 
+@pytest.mark.claim("A verdict is one of three kinds and agrees with its interval")
 @pytest.mark.parametrize(
     ("ratio", "by", "kind"),
     [
@@ -68,6 +69,7 @@ def test_a_difference_that_is_sure_is_told_however_small() -> None:
     assert found.bound is not None and 0 < found.bound < 0.01
 
 
+@pytest.mark.claim("A verdict is one of three kinds and agrees with its interval")
 @pytest.mark.parametrize(("margin", "kind"), [(0.02, "unclear"), (0.05, "alike"), (1.0, "alike")])
 def test_alike_is_within_the_margin_on_both_sides(margin: float, kind: str) -> None:
     for ratio in (1.02, 1 / 1.02):
@@ -98,6 +100,7 @@ def test_a_median_beyond_the_interval_widens_it() -> None:
     assert found.more is not None
 
 
+@pytest.mark.claim("Under three blocks there is no ratio")
 @pytest.mark.parametrize("blocks", [0, 1, 2])
 def test_under_three_blocks_there_is_no_ratio(blocks: int) -> None:
     expected = Verdict("unclear", None, None, None, None, blocks, 3 - blocks)
@@ -108,6 +111,7 @@ def test_under_three_blocks_there_is_no_ratio(blocks: int) -> None:
 # -- missing blocks -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.claim("The number of further samples that would tell is right if they spread as before")
 @pytest.mark.parametrize(
     ("ratio", "by"), [(1.05, 0.1), (0.95, 0.1), (1.0, 0.1), (1.03, 0.08), (1.2, 0.5), (1.02, 0.05)]
 )
@@ -129,6 +133,7 @@ def test_with_so_many_more_blocks_of_the_same_spread_it_tells_and_with_one_less_
     assert with_more(found.more - 1).kind == "unclear"
 
 
+@pytest.mark.claim("The number of further samples that would tell is right if they spread as before")
 def test_beyond_a_thousand_it_says_no_number() -> None:
     # The spread with which t = 2.58 standard errors reach 1.02 after this many blocks.
     def at(blocks: int) -> float:
@@ -163,6 +168,7 @@ def share_that_covers(found: list[Verdict], truth: float) -> float:
     return float(np.mean([v.low <= truth <= v.high for v in found if v.low is not None and v.high is not None]))
 
 
+@pytest.mark.claim("The interval of a ratio holds the true ratio 99 times in 100")
 @pytest.mark.parametrize("truth", [1.0, 0.4])
 @pytest.mark.parametrize("noise", KINDS, ids=lambda noise: noise.name)
 @pytest.mark.parametrize("count", COUNTS)
@@ -172,6 +178,7 @@ def test_ratios_by_block_are_covered(noise: Noise, count: int, truth: float) -> 
     assert share_that_covers(found, truth) >= 0.99 - CHANCE
 
 
+@pytest.mark.claim("The interval of a ratio holds the true ratio 99 times in 100")
 @pytest.mark.parametrize("noise", KINDS, ids=lambda noise: noise.name)
 @pytest.mark.parametrize("count", COUNTS)
 def test_ratios_of_two_runs_are_covered(noise: Noise, count: int) -> None:
@@ -195,6 +202,7 @@ def test_runs_of_unequal_length_and_noise_are_covered() -> None:
     assert share_that_covers(found, 1.0) >= 0.98
 
 
+@pytest.mark.claim("The interval of a ratio holds the true ratio 99 times in 100")
 def test_an_interval_is_no_wider_than_it_needs_to_be() -> None:
     for count in COUNTS:
         pairs = zip(*draws(EVEN, count), strict=True)

@@ -81,6 +81,7 @@ RIGHT: list[Any] = [
 ]
 
 
+@pytest.mark.claim("Answers are compared by exact type; their own comparison methods are never called")
 @pytest.mark.parametrize("right", RIGHT, ids=repr)
 @pytest.mark.parametrize(
     "claims", [Object(), Dict(), String("a"), Bytes(b"a"), Number(1), List(), Raised()], ids=type
@@ -185,6 +186,7 @@ def compared(source: str) -> Iterator[int]:
             yield node.lineno
 
 
+@pytest.mark.claim("Answers are compared by exact type; their own comparison methods are never called")
 def test_no_suite_compares_an_answer_by_its_own_methods() -> None:
     assert len(SOURCES) > 20
     assert [f"{path}:{line}" for path in SOURCES for line in compared(path.read_text())] == []

@@ -122,6 +122,7 @@ def test_imports_are_seen() -> None:
     assert len(PATHS) > 40
 
 
+@pytest.mark.claim("Statistics and reports come from run files alone")
 def test_stats_and_report_are_pure_functions_of_run_files() -> None:
     assert bad(modules("dyno.stats", "dyno.report"), *RUNNING, *LISTS) == []
     # The listing shows declarations. No other report may import even the types of declarations.
@@ -305,6 +306,7 @@ def test_an_engine_knows_no_other_and_nothing_that_runs_or_shows_it(name: str) -
     assert [str(each) for each in found if not re.match(r"dyno\.engines\.\w+\.server", each.of)] == []
 
 
+@pytest.mark.claim("The parent never imports an engine's library")
 @pytest.mark.parametrize("name", modules("dyno.engines"))
 def test_importing_an_engines_file_imports_no_library(name: str) -> None:
     allowed = {*sys.stdlib_module_names, "dyno"}
@@ -362,6 +364,7 @@ def test_modules_are_of_a_size_that_can_be_read() -> None:
     assert {name: count for name, count in lines.items() if count >= MOST_LINES} == {}
 
 
+@pytest.mark.claim("The timed loops are small")
 @pytest.mark.parametrize(
     ("name", "known", "timed"),
     [
@@ -387,6 +390,7 @@ def test_the_timed_loops_are_small(name: str, known: set[str], timed: set[str]) 
     assert 20 < lines < 80
 
 
+@pytest.mark.claim("The timed loops are small")
 def test_the_native_loops_are_in_one_small_file() -> None:
     lines = (RUST / "measure" / "src" / "steps.rs").read_text().splitlines()
     assert 50 < len(lines) < 200
@@ -394,6 +398,7 @@ def test_the_native_loops_are_in_one_small_file() -> None:
     assert calling == ["steps.rs"], "calls of operations"
 
 
+@pytest.mark.claim("The timed loops are small")
 def test_the_native_loop_names_no_engine() -> None:
     # These names have other meanings in the native code: the null pointer, memory, the native loop, Python, NumPy,
     # and a command's directory.
@@ -422,6 +427,7 @@ print(json.dumps([[cell["engine"] for cell in cells if cell["valid"]], sorted(sy
 """
 
 
+@pytest.mark.claim("The parent never imports an engine's library")
 def test_a_run_imports_no_engines_library_into_the_parent(shell: Shell) -> None:
     able = registry.engines_for(registry.suite("records"))
     specs = [spec for spec in able if spec.by_default and not spec.missing() and spec.modules]

@@ -51,6 +51,7 @@ def test_moments_are_whole_nanoseconds_after_the_begin_in_the_order_of_time(kind
 # -- uniform ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.claim("The rate is that of all clients together")
 @pytest.mark.parametrize("clients", [1, 2, 3, 7])
 @pytest.mark.parametrize("rate", [0.5, 1.0, 3.0, 7_777.7, 1_000_000.0])
 def test_the_clients_share_one_even_grid(rate: float, clients: int) -> None:
@@ -79,6 +80,7 @@ def test_even_moments_need_no_seed() -> None:
 # -- Poisson ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.claim("The rate is that of all clients together")
 @pytest.mark.parametrize("clients", [1, 4])
 def test_the_gaps_are_those_of_a_poisson_process_at_the_rate_of_all_clients(clients: int) -> None:
     rate, each = 20_000.0, 400_000 // clients
@@ -94,6 +96,7 @@ def test_the_gaps_are_those_of_a_poisson_process_at_the_rate_of_all_clients(clie
     assert abs(np.corrcoef(gaps[:-1], gaps[1:])[0, 1]) < 0.01
 
 
+@pytest.mark.claim("The rate is that of all clients together")
 def test_random_moments_too_are_shared_out_in_turn() -> None:
     """Client n of 4 has every fourth moment of a single client, so all clients end at about the same time."""
     alone = Arrivals(1_000.0, POISSON, 0, 1, 1).take(400)

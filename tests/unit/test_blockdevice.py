@@ -91,6 +91,7 @@ def test_a_bare_device_is_held_for_oneself_alone(tmp_path: Path) -> None:
     assert digest(file) == before
 
 
+@pytest.mark.claim("A device is overwritten only if an option names it, nobody uses it and nothing is on it")
 @pytest.mark.parametrize("kind", CONTENTS)
 def test_a_device_that_holds_something_is_refused(kind: str, tmp_path: Path) -> None:
     file = image(tmp_path / "image")
@@ -155,6 +156,7 @@ def test_a_device_with_partitions_and_a_partition_are_refused(tmp_path: Path) ->
     assert digest(file) == before
 
 
+@pytest.mark.claim("A device is overwritten only if an option names it, nobody uses it and nothing is on it")
 def test_a_device_that_changes_between_the_look_and_the_opening_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -174,6 +176,7 @@ def test_a_device_that_changes_between_the_look_and_the_opening_is_refused(
     assert digest(precious) == before
 
 
+@pytest.mark.claim("A device is overwritten only if an option names it, nobody uses it and nothing is on it")
 def test_what_is_written_to_is_what_was_judged(tmp_path: Path) -> None:
     """Writes go to the checked device even after its path leads to another one."""
     bare, precious = image(tmp_path / "bare"), image(tmp_path / "precious")

@@ -34,6 +34,7 @@ MOST = {
 }
 
 
+@pytest.mark.claim("A row's share of the machine's ceilings is shown only if they were probed on its file system")
 def test_a_probe_tells_each_and_is_kept_for_its_file_system(tmp_path: Path) -> None:
     found = ceilings.probe(tmp_path, 0.04)
     assert set(found) == set(ceilings.NAMES)
@@ -70,6 +71,7 @@ def run(**host: Any) -> Run:
     return replace(found, header={**found.header, **told})
 
 
+@pytest.mark.claim("A row's share of the machine's ceilings is shown only if they were probed on its file system")
 def test_a_row_has_its_share_of_the_flushes_and_of_a_core() -> None:
     (share,) = shares(run(ceilings=MOST))
     assert share.flushes == pytest.approx(0.25, rel=0.01)

@@ -185,6 +185,7 @@ def test_every_panel_draws_with_the_names_of_its_engines(run: Run, name: str) ->
         assert len(spoken(svg)) >= len([record for record in panel.records if not record["floor"]])
 
 
+@pytest.mark.claim("Charts mix no tiers or parameters, and show the figures of dyno show")
 @pytest.mark.parametrize("name", NAMES)
 def test_tiers_and_parameters_are_never_in_one_panel(run: Run, name: str) -> None:
     shown = drawable(run)
@@ -199,6 +200,7 @@ def test_tiers_and_parameters_are_never_in_one_panel(run: Run, name: str) -> Non
         assert panel.params == ({} if name == "clients" else {"clients": clients.pop()})
 
 
+@pytest.mark.claim("Charts mix no tiers or parameters, and show the figures of dyno show")
 @pytest.mark.parametrize("name", NAMES)
 def test_a_row_that_is_not_valid_has_no_figure(run: Run, name: str) -> None:
     shown = void(drawable(run), "lmdb")
@@ -240,6 +242,7 @@ def test_remarks_stand_beside_the_figure(run: Run) -> None:
 # -- throughput, size --------------------------------------------------------------------------------
 
 
+@pytest.mark.claim("Charts mix no tiers or parameters, and show the figures of dyno show")
 def test_throughput_is_that_of_show(run: Run) -> None:
     cells = documents.as_data(run)["cells"]
     records = BY_NAME["throughput"].records(run)
@@ -408,6 +411,7 @@ def test_a_wide_scale_is_logarithmic(run: Run, values: tuple[int, int], scale: s
 CROSSING = {"lmdb": (8e4, 4e4, 2e4), "sqlite": (2e4, 2e4, 8e4)}
 
 
+@pytest.mark.claim("A crossing point lies between two values with clear verdicts")
 def test_where_lines_cross_is_interpolated_on_the_scale_of_the_axis(run: Run) -> None:
     """One engine is twice as fast at 1,000 records and a quarter as fast at 10,000. On logarithmic axes the lines
     cross after a third of the way."""
@@ -424,6 +428,7 @@ def test_where_lines_cross_is_interpolated_on_the_scale_of_the_axis(run: Run) ->
     assert "from records = 230 on" in text
 
 
+@pytest.mark.claim("A crossing point lies between two values with clear verdicts")
 def test_where_a_verdict_between_is_unclear_the_crossing_is_no_point(run: Run) -> None:
     shown = by_records(run, 100, 1_000, 10_000, rates={"lmdb": (8e4, 2e4, 2e4), "sqlite": (2e4, 2e4, 8e4)})
     (text,) = [s["text"] for s in named(shown, "sweep:records").says(shown) if s["phase"] == "rand-key"]

@@ -56,6 +56,7 @@ def check(shell: Shell, home: Path) -> Any:
     return lambda run, base, *words: shell.dyno("check", f"{run}.json", "--against", f"{base}.json", *words)
 
 
+@pytest.mark.claim("The gate's exit status is its verdict, and a row that lost its number fails")
 @pytest.mark.parametrize(
     ("run", "base", "words", "status"),
     [
@@ -115,6 +116,7 @@ def test_what_can_not_be_told_is_counted_and_its_fate_is_said(check: Any, words:
     assert last(ended) == expected
 
 
+@pytest.mark.claim("The gate's exit status is its verdict, and a row that lost its number fails")
 def test_a_row_without_a_number_now_is_named_with_the_reason(check: Any) -> None:
     ended = check("lost", "base")
     assert "lmdb (process), read: only before; after: not measured yet" in ended.out.splitlines()
@@ -160,6 +162,7 @@ def planted(file: Path, slower: float) -> None:
     file.write_text("".join(json.dumps(line) + "\n" for line in (header, *trials)))
 
 
+@pytest.mark.claim("The gate's exit status is its verdict, and a row that lost its number fails")
 def test_a_real_run_with_10_percent_planted_fails_and_against_itself_passes(shell: Shell) -> None:
     before, after = shell.home / "before.json", shell.home / "after.json"
     for engine, file, slower in (("synthetic", before, 1.0), ("synthetic:slower=10", after, 1.1)):

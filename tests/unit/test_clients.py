@@ -68,6 +68,7 @@ def run(made: Any, clients: int, how: str, phase: Phase = PHASE, **pace: Any) ->
     return run_phase(made, phase, clients, how, Pace(**pace))
 
 
+@pytest.mark.claim("Clients run at the same time, and all their work is counted")
 @both
 @both_loops
 @pytest.mark.parametrize("clients", [1, 2, 5])
@@ -89,6 +90,7 @@ def test_threads_are_of_this_process_and_processes_are_not() -> None:
     assert here not in run(Made(where), 2, "processes").first_error
 
 
+@pytest.mark.claim("Clients run at the same time, and all their work is counted")
 def test_clients_run_at_the_same_time() -> None:
     met = threading.Barrier(3)
     tally = run(Made(lambda client: met.wait(LONG)), 3, "threads")
@@ -165,6 +167,7 @@ def test_a_client_that_cant_start_is_the_reason_that_is_told(how: str) -> None:
         run(LastCantStart(), 3, how)
 
 
+@pytest.mark.claim("Garbage collection is off while the clock runs")
 def test_garbage_collection_is_off_for_all_clients_and_on_when_the_last_is_done() -> None:
     on: list[bool] = []
     # Check also when a client disconnects, which one client does before the other.
@@ -228,6 +231,7 @@ def test_the_answers_of_a_warm_up_are_checked(how: str) -> None:
     assert run(Unchecked(), 2, how, warmup_ns=1).void == "stale"
 
 
+@pytest.mark.claim("The rate is that of all clients together")
 @both
 @both_loops
 def test_the_rate_is_shared_out_among_the_clients(how: str, loop: str) -> None:
@@ -302,6 +306,7 @@ def test_the_processors_time_of_operations_is_used(clients: int, how: str, bulk:
     assert 0.9 * 200 * clients <= used_ms(tally) <= 200 * clients + 150
 
 
+@pytest.mark.claim("CPU time of building inputs and checking answers is not the clients'")
 @everywhere
 @bulk_or_not
 def test_the_processors_time_of_inputs_and_checks_is_not_used(clients: int, how: str, bulk: bool) -> None:
@@ -310,6 +315,7 @@ def test_the_processors_time_of_inputs_and_checks_is_not_used(clients: int, how:
     assert used_ms(tally) <= 70
 
 
+@pytest.mark.claim("A row that waking cores could slow by a quarter has a doubt")
 @everywhere
 def test_what_clients_wait_for_in_pauses_is_no_wait_of_the_phase(clients: int, how: str) -> None:
     class Sleeping(Made):
@@ -345,6 +351,7 @@ def test_pauses_are_taken_off_the_sum_however_the_kernel_split_it(used: Any, pau
     assert found == replace(NOTHING, user_ns=left[0], system_ns=left[1], major_faults=7)
 
 
+@pytest.mark.claim("CPU time of building inputs and checking answers is not the clients'")
 @everywhere
 def test_what_was_used_before_the_clients_were_ready_is_not_used(clients: int, how: str) -> None:
     burn(150)

@@ -181,6 +181,7 @@ def test_the_json_of_two_runs(compare: Any) -> None:
     assert data["new"] == [{**place, "engine": "duckdb"}]
 
 
+@pytest.mark.claim("CPU time is shown beside every throughput")
 def test_cpu_time_of_client_and_server_stands_beside_the_throughput_of_two_runs(compare: Any) -> None:
     printed = lines(compare("served-a.json", "served-b.json").out)
     assert "engine before after client cpu server cpu ratio [99 %] verdict" in printed

@@ -49,6 +49,7 @@ def test_records_have_the_published_size(dataset: Dataset) -> None:
     assert sum(map(len, dataset.encoded)) / 777 == pytest.approx(1510, rel=0.03)
 
 
+@pytest.mark.claim("Records of the suite compression compress as the published ones")
 @pytest.mark.parametrize("packer", ["zlib", "snappy", "lz4"])
 @pytest.mark.parametrize("seed", [1, 7])
 def test_records_compress_like_the_published_ones_at_every_batch_size(packer: str, seed: int) -> None:
@@ -242,6 +243,7 @@ def test_all_phases_of_a_compression_trial_are_right(tmp_path: Path) -> None:
         assert workload.facts(PHASES["gets"])["entries"] == -(-60 // batch)
 
 
+@pytest.mark.claim("All packers and batches get the same requests")
 def test_every_cell_gets_the_same_records_and_a_further_round_others(tmp_path: Path) -> None:
     first = done(loaded(tmp_path / "a", batch=1, packer="plain"), "gets")
     second = loaded(tmp_path / "b", batch=16, packer="zlib")

@@ -64,6 +64,7 @@ def record(tmp_path: Path) -> Path:
     return tmp_path / "trial.group"
 
 
+@pytest.mark.claim("A confined trial is held to its limit, and is not killed for what it reads")
 @needs_groups
 def test_what_reads_more_than_the_limit_lives(place: Path, record: Path) -> None:
     file = place / "large"
@@ -84,6 +85,7 @@ def test_what_reads_more_than_the_limit_lives(place: Path, record: Path) -> None
         assert peak is None or LIMIT // 2 < peak <= LIMIT
 
 
+@pytest.mark.claim("A confined trial is held to its limit, and is not killed for what it reads")
 @needs_groups
 def test_what_takes_more_than_the_limit_is_killed(record: Path) -> None:
     with confined(LIMIT, record) as group:
@@ -136,6 +138,7 @@ def shell(shell: Shell) -> Iterator[Shell]:
         confine.clear(record.parent)
 
 
+@pytest.mark.claim("A confined trial is held to its limit, and is not killed for what it reads")
 @needs_groups
 def test_a_run_is_confined_says_so_and_leaves_no_group(shell: Shell) -> None:
     before = groups()
@@ -174,6 +177,7 @@ def test_a_trial_that_takes_more_than_it_is_confined_to_is_out_of_memory_and_say
     )
 
 
+@pytest.mark.claim("A confined trial is held to its limit, and is not killed for what it reads")
 @needs_groups
 def test_the_group_of_a_killed_run_is_swept(shell: Shell) -> None:
     before = groups()

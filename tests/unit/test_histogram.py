@@ -114,6 +114,7 @@ def test_the_library_decodes_what_was_encoded_count_by_count() -> None:
     assert decoded.get_total_count() == len(values)
 
 
+@pytest.mark.claim("Histograms merge without loss")
 def test_percentiles_of_parts_are_those_of_the_whole() -> None:
     values = of_all_magnitudes(9_000, seed=7)
     parts = [recorded(values[start::4]).encode() for start in range(4)]
@@ -123,6 +124,7 @@ def test_percentiles_of_parts_are_those_of_the_whole() -> None:
 # -- percentiles ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.claim("Latencies are exact to 3 significant digits, in memory that does not grow")
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("shape", ["log-uniform", "log-normal", "two humps", "all the same", "few"])
 def test_percentiles_are_exact_to_three_significant_digits(shape: str, seed: int) -> None:
@@ -166,6 +168,7 @@ def test_a_curve_ends_where_too_few_values_lie_beyond() -> None:
     assert curve([None], [50]) == curve([], [50]) == []
 
 
+@pytest.mark.claim("Latencies are exact to 3 significant digits, in memory that does not grow")
 def test_memory_does_not_grow_with_the_number_of_values() -> None:
     recorder = Recorder()
     size = recorder.counts.nbytes

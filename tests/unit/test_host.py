@@ -56,6 +56,7 @@ def test_this_machine_is_told_as_json_without_its_name(work: Path) -> None:
     assert socket.gethostname() not in [str(leaf) for leaf in leaves(told)]
 
 
+@pytest.mark.claim("Facts of the machine that are unknown are null")
 def test_a_machine_without_proc_and_sys_is_unknown_and_not_zero(tmp_path: Path, work: Path) -> None:
     told = host.facts(work, root=tmp_path / "nothing-here")
     for part in ("cpu", "memory", "load"):

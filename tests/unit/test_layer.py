@@ -53,6 +53,7 @@ def pack(request: pytest.FixtureRequest) -> Pack:
     return native
 
 
+@pytest.mark.claim("Native packing of keys gives the same bytes and the same errors as Python's")
 @settings(max_examples=500)
 @given(one=TUPLES, other=TUPLES)
 def test_packed_keys_sort_like_their_tuples(pack: Pack, one: tuple[str, ...], other: tuple[str, ...]) -> None:
@@ -94,6 +95,7 @@ def outcome(pack: Pack, prefix: bytes, parts: tuple[Any, ...]) -> bytes | type[E
         return type(error)
 
 
+@pytest.mark.claim("Native packing of keys gives the same bytes and the same errors as Python's")
 @settings(max_examples=1_000)
 @given(prefix=st.binary(max_size=3), parts=st.lists(ANYTHING, max_size=4).map(tuple))
 @example(prefix=b"", parts=("a\ud800",))
@@ -148,6 +150,7 @@ for spec in (registry.engine("memory"), registry.engine("sqlite")):
 """
 
 
+@pytest.mark.claim("Rows measured without native packing have a caveat")
 @pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize("way", ["with", "without"])
 def test_without_the_native_module_python_packs_and_rows_have_a_caveat(way: str) -> None:

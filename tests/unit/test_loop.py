@@ -290,6 +290,7 @@ def test_the_operation_that_overruns_the_budget_is_the_last(run: Run) -> None:
     assert seen.out_of_time
 
 
+@pytest.mark.claim("No operation of an open loop begins before it is due, and an overdue one begins at once")
 @both_loops
 def test_none_begins_before_it_is_due(loop: str) -> None:
     due = np.array([-SECOND, 50_000, 50_001, 400_000, 3_000_000, 3_000_500])
@@ -310,6 +311,7 @@ def test_none_that_is_due_after_the_deadline_is_begun_nor_waited_for(loop: str) 
 # -- time, on a fake clock ----------------------------------------------------------------------------------
 
 
+@pytest.mark.claim("A timed span holds one call and one reading of the clock")
 def test_a_span_is_its_call_alone(clock: Clock) -> None:
     seen = closed(operations(clock.let_pass, [5, 0, 1_000]), FOREVER)
     assert spans(seen) == [5, 0, 1_000]
@@ -317,6 +319,7 @@ def test_a_span_is_its_call_alone(clock: Clock) -> None:
     assert seen.elapsed_ns == 1_005
 
 
+@pytest.mark.claim("A timed span holds one call and one reading of the clock")
 def test_a_span_holds_one_reading_of_the_clock_and_elapsed_holds_all(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = install(monkeypatch, reading=7)
     seen = closed(operations(clock.let_pass, [100, 200, 300]), FOREVER)
@@ -327,6 +330,7 @@ def test_a_span_holds_one_reading_of_the_clock_and_elapsed_holds_all(monkeypatch
     assert clock.readings == 2 * 3 + 5
 
 
+@pytest.mark.claim("A transaction around reads is in the phase's time and in no latency")
 @pytest.mark.parametrize("due", [None, [0, 0, 0]], ids=["closed", "paced"])
 def test_elapsed_holds_the_transaction_and_no_span_does(clock: Clock, due: list[int] | None) -> None:
     @contextmanager
@@ -347,6 +351,7 @@ def test_elapsed_holds_the_transaction_and_no_span_does(clock: Clock, due: list[
     assert (seen.transaction_ns, seen.entered_ns) == (1_000 + 20_000, 1_000)
 
 
+@pytest.mark.claim("The budget ends a phase, and the row says so")
 @pytest.mark.parametrize("way", ["closed", "paced"])
 @pytest.mark.parametrize(
     ("budget", "done", "out_of_time"),
@@ -387,6 +392,7 @@ def test_the_transaction_counts_against_the_budget(clock: Clock) -> None:
 MS = 1_000_000
 
 
+@pytest.mark.claim("No operation of an open loop begins before it is due, and an overdue one begins at once")
 def test_an_operation_begins_when_it_is_due_and_the_wait_is_in_elapsed_and_in_no_span(clock: Clock) -> None:
     seen = paced(operations(clock.taking(10), range(3)), FOREVER, [MS, 2 * MS, 7 * MS])
     assert seen.starts.tolist() == [MS, 2 * MS, 7 * MS]
@@ -405,6 +411,7 @@ def test_moments_and_the_budget_count_from_before_the_transaction(clock: Clock) 
     assert seen.starts.tolist() == [3 * MS, 4 * MS, 7 * MS]
 
 
+@pytest.mark.claim("No operation of an open loop begins before it is due, and an overdue one begins at once")
 def test_what_is_overdue_begins_when_the_one_before_has_ended(clock: Clock) -> None:
     seen = paced(operations(clock.taking(3 * MS), range(4)), FOREVER, [-MS, MS, 2 * MS, 20 * MS])
     assert seen.starts.tolist() == [0, 3 * MS, 6 * MS, 20 * MS]
@@ -464,6 +471,7 @@ def test_a_feed_gives_every_item_once_and_in_order(clock: Clock, sizes: list[int
     assert not feed.out_of_time
 
 
+@pytest.mark.claim("Inputs are built while the clock stands still")
 def test_the_clock_stands_still_while_a_slice_is_built(clock: Clock) -> None:
     _, elapsed_ns, feed = fed(clock, [600, 600, 600], building=10**9, per_item=3, budget=FOREVER)
     assert elapsed_ns == 3 * 1_800
@@ -534,6 +542,7 @@ def test_what_an_engines_threads_do_while_a_read_stands_still_is_in_its_time(
     assert bulk(work, InputFeed(work.feed, FOREVER, shared=shared))[1] == elapsed_ns
 
 
+@pytest.mark.claim("The budget ends a phase, and the row says so")
 @pytest.mark.parametrize(
     ("budget", "taken"),
     [

@@ -38,6 +38,7 @@ texts = st.text(st.characters(), max_size=5)
 answers = st.builds(lambda name, location, stub: {"stub": stub, "name": name, "location": location}, *[texts] * 3)
 
 
+@pytest.mark.claim("Native hashes of records are those of the reference in Python")
 @given(st.lists(st.tuples(st.integers(-1, 2**31 - 1), answers | st.sampled_from([RIGHT, *NO_RECORDS]))))
 def test_native_and_python_hashes_agree(pairs: Any) -> None:
     versions = np.array([version for version, _ in pairs], dtype=np.int64)

@@ -144,6 +144,7 @@ def test_weights_of_operations_that_the_budget_left_out_do_not_count(clock: Cloc
     assert (tally.operations, tally.items, tally.ended_by) == (2, 33, "budget")
 
 
+@pytest.mark.claim("Operations that raise are counted, but not as work")
 @both_loops
 def test_errors_are_operations_and_neither_items_nor_latencies(loop: str) -> None:
     tally = once([operations(failing_at(1, 3), range(5))], loop=loop)
@@ -152,6 +153,7 @@ def test_errors_are_operations_and_neither_items_nor_latencies(loop: str) -> Non
     assert int(tally.latency.counts.sum()) == 3
 
 
+@pytest.mark.claim("Operations that raise are counted, but not as work")
 def test_times_are_those_of_operations_that_succeeded(clock: Clock) -> None:
     """Two of seven operations fail, one at once and one slowly: neither is in a latency, a response time or the
     series."""
@@ -204,6 +206,7 @@ def test_a_check_gets_one_answer_for_each_operation_done(loop: str) -> None:
     assert tally.checked == 40
 
 
+@pytest.mark.claim("The loop's own time is in no latency")
 def test_the_harness_is_the_difference_of_elapsed_and_busy(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = install(monkeypatch, reading=7)
     tally = once([operations(clock.taking(100), range(3))] * 2)
@@ -282,6 +285,7 @@ def wrong(answers: Sequence[Any]) -> int:
     raise Wrong("got 1, expected 2")
 
 
+@pytest.mark.claim("One wrong answer voids the phase")
 @both_loops
 def test_a_wrong_answer_voids_the_phase_and_ends_it(loop: str) -> None:
     called: list[int] = []
@@ -308,6 +312,7 @@ def test_the_budget_is_that_of_all_slices_together(clock: Clock) -> None:
     assert len(list(slices)) == 1, "a slice was built for nothing"
 
 
+@pytest.mark.claim("Inputs are built while the clock stands still")
 def test_what_happens_between_slices_costs_no_budget(clock: Clock) -> None:
     def check(answers: Sequence[Any]) -> int:
         clock.let_pass(10**9)
@@ -356,6 +361,7 @@ def test_a_share_with_nothing_in_it_is_ready_all_the_same(loop: str) -> None:
     assert (tally.operations, tally.elapsed_ns, tally.ended_by) == (0, 0, "count")
 
 
+@pytest.mark.claim("Garbage collection is off while the clock runs")
 @both_loops
 def test_garbage_collection_is_off_while_it_measures(loop: str) -> None:
     on: list[bool] = []
@@ -430,6 +436,7 @@ def test_without_a_duration_there_is_one_round(clock: Clock) -> None:
     assert (rounds.asked, rounds.done) == ([0], [0, 0])
 
 
+@pytest.mark.claim("A duration is filled with rounds and replaces the budget")
 def test_a_duration_is_filled_with_rounds_until_it_is_over(clock: Clock) -> None:
     rounds = Rounds(clock, 10, [2, 1])
     tally = measure(rounds, python(duration_ns=75), nothing)
@@ -445,6 +452,7 @@ def test_a_duration_that_ends_with_a_round_is_over(clock: Clock) -> None:
     assert (rounds.done, tally.ended_by) == ([0, 0, 1, 1], "duration")
 
 
+@pytest.mark.claim("A duration is filled with rounds and replaces the budget")
 def test_a_phase_that_cant_be_done_again_ends_a_duration_by_count(clock: Clock) -> None:
     rounds = Rounds(clock, 10, last=1)
     tally = measure(rounds, python(duration_ns=1_000), nothing)
@@ -452,6 +460,7 @@ def test_a_phase_that_cant_be_done_again_ends_a_duration_by_count(clock: Clock) 
     assert (tally.operations, tally.ended_by) == (4, "count")
 
 
+@pytest.mark.claim("A duration is filled with rounds and replaces the budget")
 def test_a_duration_stands_in_place_of_the_budget(clock: Clock) -> None:
     tally = measure(Rounds(clock, 10), python(budget_ns=15, duration_ns=55), nothing)
     assert (tally.operations, tally.ended_by) == (6, "duration")
@@ -468,6 +477,7 @@ def test_a_wrong_answer_in_a_further_round_voids_the_phase_and_ends_it(clock: Cl
     assert rounds.done == [0, 0, 1, 1]
 
 
+@pytest.mark.claim("A duration ends where its pauses take ten times as long")
 def test_a_duration_whose_pauses_take_ten_times_as_long_is_over(
     clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -500,6 +510,7 @@ def test_bulk_calls_fill_a_duration_too(clock: Clock) -> None:
 # -- warming up -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.claim("A warm-up is not recorded, and takes none of the measured time")
 def test_a_warm_up_is_rounds_of_its_own_and_not_recorded(clock: Clock) -> None:
     rounds = Rounds(clock, 10)
     tally = measure(rounds, python(warmup_ns=55), nothing)
@@ -511,6 +522,7 @@ def test_a_warm_up_is_rounds_of_its_own_and_not_recorded(clock: Clock) -> None:
     assert (tally.ended_by, tally.warm) == ("count", True)
 
 
+@pytest.mark.claim("A warm-up is not recorded, and takes none of the measured time")
 def test_a_warm_up_ends_when_its_time_is_over_and_takes_none_of_the_measured(clock: Clock) -> None:
     rounds = Rounds(clock, 10, [20])
     tally = measure(rounds, python(warmup_ns=34, budget_ns=64), nothing)
@@ -688,6 +700,7 @@ def test_an_operation_that_is_on_time_responds_as_fast_as_it_serves(clock: Clock
     assert (tally.elapsed_ns, tally.busy_ns) == (4 * MS + 10, 40)
 
 
+@pytest.mark.claim("A stall is in the response times of all operations that waited for it")
 @pytest.mark.parametrize("slices", [[6], [1] * 6, [2, 4], [3, 3]], ids=str)
 def test_a_stall_delays_those_behind_it_in_response_and_not_in_service(clock: Clock, slices: list[int]) -> None:
     """Operations of later slices inherit the delay too."""
@@ -700,6 +713,7 @@ def test_a_stall_delays_those_behind_it_in_response_and_not_in_service(clock: Cl
     assert holds(tally.late, [0] * 6)
 
 
+@pytest.mark.claim("Dyno's own lateness is recorded separately, also for operations behind a late one")
 @pytest.mark.parametrize("slices", [[4], [1] * 4, [2, 2]], ids=str)
 def test_where_the_harness_is_late_it_says_so(monkeypatch: pytest.MonkeyPatch, slices: list[int]) -> None:
     clock = install(monkeypatch, late=300)
@@ -709,6 +723,7 @@ def test_where_the_harness_is_late_it_says_so(monkeypatch: pytest.MonkeyPatch, s
     assert holds(tally.late, [300] * 4)
 
 
+@pytest.mark.claim("Dyno's own lateness is recorded separately, also for operations behind a late one")
 @pytest.mark.parametrize("slices", [[5], [1] * 5, [2, 3]], ids=str)
 def test_who_waits_behind_an_operation_that_began_late_is_late_too(
     monkeypatch: pytest.MonkeyPatch, clock: Clock, slices: list[int]
@@ -727,6 +742,7 @@ def test_who_waits_behind_an_operation_that_began_late_is_late_too(
     assert holds(tally.late, [0, 2_500_000, 1_500_010, 500_020, 0])
 
 
+@pytest.mark.claim("Dyno's own lateness is recorded separately, also for operations behind a late one")
 def test_what_dyno_does_between_slices_makes_those_late_who_are_due(clock: Clock) -> None:
     """Building a slice takes 3 ms here, as it may if a thread waits for the interpreter's lock."""
 
@@ -740,6 +756,7 @@ def test_what_dyno_does_between_slices_makes_those_late_who_are_due(clock: Clock
     assert holds(tally.late, [0, 2 * MS + 10, MS + 20, 30])
 
 
+@pytest.mark.claim("Dyno's own lateness is recorded separately, also for operations behind a late one")
 def test_the_transaction_is_the_engines_and_makes_nobody_late(clock: Clock) -> None:
     @contextmanager
     def around() -> Iterator[None]:
@@ -754,6 +771,7 @@ def test_the_transaction_is_the_engines_and_makes_nobody_late(clock: Clock) -> N
     assert holds(tally.late, [0] * 4)
 
 
+@pytest.mark.claim("An offered rate holds on the wall clock")
 def test_building_and_checking_delay_nobody(clock: Clock) -> None:
     def check(answers: Sequence[Any]) -> int:
         clock.let_pass(10**9)
@@ -792,6 +810,7 @@ def test_an_open_loop_ends_with_the_last_that_is_due_in_time(clock: Clock) -> No
     assert holds(tally.response, [10] * 6)
 
 
+@pytest.mark.claim("A rate of few operations counts as reached if all that were due were done")
 @pytest.mark.parametrize("taking_ns", [10, 3 * MS // 4])
 @pytest.mark.parametrize("operations_due", [1, 2, 6])
 def test_the_last_that_is_due_in_time_counts_however_long_it_takes(

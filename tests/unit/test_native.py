@@ -174,6 +174,7 @@ def same(native: Any, *slice: Any) -> Seen:
     return seen
 
 
+@pytest.mark.claim("The native loop and the Python loop give the same results")
 @settings(deadline=None)
 @given(callables, arguments, deadlines)
 def test_the_closed_loops_do_the_same(native: Any, calls: Any, arguments: Any, deadline: int | None) -> None:
@@ -182,6 +183,7 @@ def test_the_closed_loops_do_the_same(native: Any, calls: Any, arguments: Any, d
     assert len(seen.answers) == (len(arguments) if in_time else min(len(arguments), 1))
 
 
+@pytest.mark.claim("The native loop and the Python loop give the same results")
 @settings(deadline=None)
 @given(callables, st.lists(st.tuples(st.sampled_from(ARGUMENTS), moments), max_size=8), deadlines)
 def test_the_open_loops_do_the_same_and_none_before_it_is_due(
@@ -275,6 +277,7 @@ def test_the_recorder_is_the_native_one(native: Any) -> None:
     assert dyno.contracts.histogram._restore is native.restore
 
 
+@pytest.mark.claim("The native loop and the Python loop give the same results")
 @given(values)
 def test_the_native_recorder_counts_as_the_one_in_numpy(native: Any, values: list[int]) -> None:
     counts = Recorder().counts
@@ -492,6 +495,7 @@ def test_the_native_clock_agrees_with_the_monotonic_one(native: Any) -> None:
         assert before - TOLERANCE <= now <= after + TOLERANCE
 
 
+@pytest.mark.claim("The clock of the native loop agrees with the kernel's, and never runs backwards")
 def test_the_stamps_agree_with_the_monotonic_clock(native: Any) -> None:
     native.calibrate()
     answers, stamps = native.closed((lambda _: time.perf_counter_ns(),), tuple(range(1_000)), MOST, raising)
@@ -506,6 +510,7 @@ def test_the_native_clock_never_runs_backwards(native: Any) -> None:
     assert readings[-1] > readings[0]
 
 
+@pytest.mark.claim("The clock of the native loop agrees with the kernel's, and never runs backwards")
 def test_the_native_clock_never_runs_backwards_from_thread_to_thread(native: Any) -> None:
     lock, readings = threading.Lock(), list[int]()
     begin = threading.Barrier(4)
@@ -624,6 +629,7 @@ assert before <= starts[0] and ends[-1] <= after and before <= native.now() <= t
 """
 
 
+@pytest.mark.claim("If the cycle counter is not trusted, the kernel's clock is used")
 @pytest.mark.usefixtures("processes")
 def test_where_the_counter_is_not_trusted_the_kernels_clock_stamps(native: Any) -> None:
     """The test requests the kernel's clock, since a machine uses one of the two. Readings equal the kernel's to the
@@ -660,6 +666,7 @@ print(tally.operations, tally.checked, tally.latency.counts.sum())
 """
 
 
+@pytest.mark.claim("Without the native loop, the Python loop measures")
 @pytest.mark.usefixtures("processes")
 def test_without_it_the_loop_in_python_measures_and_asking_for_it_tells_the_remedy() -> None:
     ended = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, timeout=LONG)

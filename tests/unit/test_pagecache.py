@@ -63,6 +63,7 @@ def percent(*files: Path) -> float:
     return told
 
 
+@pytest.mark.claim("Residency is that of the data; unknown is not cold")
 def test_an_evicted_file_is_gone_and_a_read_one_is_back(file: Path) -> None:
     assert evict([file], drop=NO_DROP) == "files"
     assert percent(file) <= 1
@@ -172,6 +173,7 @@ def test_a_file_of_others_is_unknown(file: Path, monkeypatch: pytest.MonkeyPatch
         assert pagecache._by_mincore(opened.fileno(), [(0, SIZE)]) is None
 
 
+@pytest.mark.claim("Residency is that of the data; unknown is not cold")
 def test_one_unknown_file_makes_all_unknown(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     other = file.with_name("other")
     other.write_bytes(b"x" * SIZE)
@@ -216,6 +218,7 @@ def test_on_an_overlay_cold_is_not_told_too_early(disk: Path) -> None:
     assert float(after) <= 1
 
 
+@pytest.mark.claim("Residency is that of the data; unknown is not cold")
 def test_holes_do_not_make_a_file_look_cold(disk: Path) -> None:
     sparse = disk / "sparse"
     data = os.urandom(1 << 20)

@@ -77,6 +77,7 @@ def test_addresses_and_passwords_in_a_text_are_masked(text: str, shown: str | No
 PASSWORDS = st.text(min_size=8, max_size=20).filter(lambda text: len(set(text)) > LEAST)
 
 
+@pytest.mark.claim("A secret in an address is in no run file, report or error")
 @given(PASSWORDS)
 def test_a_password_is_masked_as_it_is_written_and_decoded(password: str) -> None:
     encoded = quote(password, safe="")

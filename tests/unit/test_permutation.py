@@ -17,6 +17,7 @@ N = 100_000
 SEEDS = st.integers(0, 2**32)
 
 
+@pytest.mark.claim("A random order of inputs is a bijection, and is random")
 @given(st.integers(1, 3_000), SEEDS)
 def test_every_number_comes_once(n: int, seed: int) -> None:
     assert sorted(Permutation(n, seed)[:].tolist()) == list(range(n))
@@ -61,6 +62,7 @@ def test_every_number_is_equally_likely_at_every_position(n: int) -> None:
         assert chi_square(Counter(order[place] for order in orders), n, 2_000) < 4 * n + 12
 
 
+@pytest.mark.claim("A random order of inputs is a bijection, and is random")
 @pytest.mark.parametrize("n", [N, 1 << 16, 317 * 317])
 def test_numbers_move_evenly_over_the_range(n: int) -> None:
     order, places = Permutation(n, 7)[:], np.arange(n)
@@ -74,6 +76,7 @@ def test_numbers_move_evenly_over_the_range(n: int) -> None:
     assert int((order == places).sum()) < 8
 
 
+@pytest.mark.claim("A random order of inputs is a bijection, and is random")
 def test_orders_have_no_long_runs() -> None:
     order = Permutation(N, 3)[:]
     longest, run = 0, 1
@@ -112,6 +115,7 @@ def peak(n: int) -> int:
         tracemalloc.stop()
 
 
+@pytest.mark.claim("A random order of inputs is a bijection, and is random")
 def test_memory_does_not_grow_with_the_range() -> None:
     peak(10**4)
     assert peak(10**9) < 2 * peak(10**5) < 4_000_000

@@ -55,6 +55,9 @@ def failure(error: Exception) -> Failure:
     return Failure.of(error)
 
 
+@pytest.mark.claim(
+    "With many operations in flight, there are as many as requested, and each waits for a place or its time"
+)
 @pytest.mark.parametrize("places", [1, 3, 1000])
 def test_as_many_are_under_way_as_there_are_places(places: int) -> None:
     way = Way()
@@ -69,6 +72,9 @@ def test_each_answer_is_that_of_its_argument_in_whatever_order_they_end() -> Non
     assert all(start <= end for start, end in zip(*seen.stamps, strict=True))
 
 
+@pytest.mark.claim(
+    "With many operations in flight, there are as many as requested, and each waits for a place or its time"
+)
 def test_none_begins_before_it_is_due_nor_after_the_deadline() -> None:
     way, now = Way(), perf_counter_ns()
     due = [now + at * 10**7 for at in range(10)]
@@ -77,6 +83,7 @@ def test_none_begins_before_it_is_due_nor_after_the_deadline() -> None:
     assert way.begun and all(begun >= wanted for begun, wanted in zip(way.moments, due, strict=False))
 
 
+@pytest.mark.claim("A rate of few operations counts as reached if all that were due were done")
 def test_the_last_that_is_due_by_the_deadline_begins_although_the_loop_wakes_up_after_it() -> None:
     now = perf_counter_ns()
     due = [now + 10**7, now + 2 * 10**7, now + 3 * 10**7]
@@ -98,6 +105,7 @@ def test_at_a_low_rate_all_that_are_due_in_the_duration_are_done(rate: float) ->
     assert tally.ended_by == "duration"
 
 
+@pytest.mark.claim("Operations that raise are counted, but not as work")
 def test_times_are_those_of_operations_that_succeeded() -> None:
     class Refusing(Way):
         def ended(self, wait_ns: int) -> Sequence[tuple[int, Any]]:
@@ -169,6 +177,9 @@ def test_a_duration_takes_as_many_rounds_as_it_has_room_for() -> None:
     assert tally.checked >= tally.operations
 
 
+@pytest.mark.claim(
+    "With many operations in flight, there are as many as requested, and each waits for a place or its time"
+)
 def test_a_stall_is_in_the_response_of_all_that_were_due_in_it() -> None:
     """200 operations a second, one place, a stall of 0.2 s: each later operation waits 5 ms less."""
     way = Way(stalled={20})

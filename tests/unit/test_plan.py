@@ -234,6 +234,7 @@ def test_without_names_only_those_run_that_can_serve_the_clients() -> None:
     assert "memory" not in engines
 
 
+@pytest.mark.claim("Every run has a floor")
 def test_the_null_engine_is_added_once_for_each_tier() -> None:
     run_plan = make("memory", "lmdb", "sqlite", "leveldb")
     null_engines = floors(run_plan)

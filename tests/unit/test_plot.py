@@ -101,6 +101,7 @@ def test_panels_are_told_apart_by_what_varies(shell: Shell) -> None:
     )
 
 
+@pytest.mark.claim("Doubts are shown beside the number in pages and charts too")
 def test_doubts_stand_under_the_picture(shell: Shell) -> None:
     shown = "\n".join(texts(svg(shell, "--chart", "latency")))
     assert re.search(r"^short: a trial measured for less than 10 ms", shown, re.MULTILINE)

@@ -168,6 +168,7 @@ def test_the_ratios_that_make_a_verdict_stand_under_it(run: Run) -> None:
     assert any("0 of 9 trials" in line for line in lines)
 
 
+@pytest.mark.claim("Published styles, such as the best of 3, appear only in replications")
 def test_the_published_style_stands_beside_ours_and_nowhere_else(run: Run) -> None:
     mysql = next(row for row in summarize(run) if row.cell.asked == ENGINES["MySQL"] and row.phase == "write")
     middle = typical(mysql)
@@ -231,6 +232,7 @@ def test_each_engine_of_the_plan_has_the_tier_of_what_was_published() -> None:
     }
 
 
+@pytest.mark.claim("A finding that compares two tiers says why, beside its verdict")
 def test_tiers_stand_beside_a_verdict_that_is_drawn_across_them(sums: Run) -> None:
     out = printed(WENDELIN, sums)
     lines = [" ".join(line.split()) for line in out.splitlines()]

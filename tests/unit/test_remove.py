@@ -48,6 +48,7 @@ def test_a_link_or_a_file_in_its_place_is_removed_alone(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["outside"]
 
 
+@pytest.mark.claim("A trial's directory is removed, without anything mounted in it")
 @pytest.mark.usefixtures("processes")
 def test_rights_that_were_taken_keep_nothing(tmp_path: Path) -> None:
     made = tree(tmp_path)
@@ -71,6 +72,7 @@ def test_rights_that_were_taken_keep_nothing(tmp_path: Path) -> None:
     assert not made.exists()
 
 
+@pytest.mark.claim("A trial's directory is removed, without anything mounted in it")
 def test_where_something_stays_mounted_nothing_is_touched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = tree(tmp_path)
     monkeypatch.setattr(module, "unmount", lambda path: [path / "inner"])
@@ -132,6 +134,7 @@ def test_a_directory_that_is_there_is_left_as_it_is(run: tuple[Path, WorkDirecto
     assert is_ours(*run) and (run[1].path / "kept").exists()
 
 
+@pytest.mark.claim("Whatever one engine does, the others are measured")
 def test_one_that_was_taken_away_is_made_again_under_its_name_and_locked(run: tuple[Path, WorkDirectory]) -> None:
     path = run[1].path
     assert remove(path) is None
@@ -153,6 +156,7 @@ def test_so_is_one_in_whose_place_is_something_else(run: tuple[Path, WorkDirecto
     assert is_ours(*run)
 
 
+@pytest.mark.claim("A trial's directory is removed, without anything mounted in it")
 def test_what_an_earlier_run_left_that_can_not_go_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     left, told = tmp_path / "dyno-run-old\x1b", list[str]()
     left.mkdir(0o700)

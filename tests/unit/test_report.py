@@ -169,6 +169,7 @@ def tables(shown: str) -> list[Table]:
     return found
 
 
+@pytest.mark.claim("Tiers are not ranked together")
 def test_there_is_a_table_for_each_phase_and_tier_and_none_mixes_tiers(run: Run) -> None:
     found = tables(printed(run))
     assert [(table.phase, table.tier) for table in found] == [
@@ -181,6 +182,7 @@ def test_there_is_a_table_for_each_phase_and_tier_and_none_mixes_tiers(run: Run)
         assert len(table.lines) == len(own) + sum("(floor)" in name for name in set(table.names()))
 
 
+@pytest.mark.claim("Every run has a floor")
 def test_the_best_stands_first_and_the_floor_last(run: Run) -> None:
     for table in tables(printed(run)):
         wanted = ["memory"] if table.tier == "volatile" else ["sqlite", "lmdb", "leveldb"]
@@ -295,6 +297,7 @@ SERVED = {"sqlite": 5_140_000, "lmdb": None}
 CPU = "cpu: CPU time of all threads, for each item that the throughput counts"
 
 
+@pytest.mark.claim("CPU time is shown beside every throughput")
 def test_cpu_time_for_each_item_stands_beside_the_throughput(run: Run) -> None:
     shown = printed(using(run))
     assert CPU in shown and "client, server:" not in shown
@@ -321,6 +324,7 @@ def test_cpu_time_has_two_digits_or_whole_units(ns: float | None, shown: str) ->
     assert units.cpu_time(ns) == shown
 
 
+@pytest.mark.claim("CPU time is shown beside every throughput")
 def test_that_of_a_server_stands_beside_its_clients(run: Run) -> None:
     """Without a server the cell is empty. A server that used too little for the kernel's ticks has a dash."""
     shown = printed(using(run, **SERVED))
@@ -757,6 +761,7 @@ def test_show_prints_each_form(shell: Shell, measured: Run, flag: str, form: Cal
 # -- figures of outside tools, bytes and parts ---------------------------------------------------------------------
 
 
+@pytest.mark.claim("Figures of an outside tool are in no ratio with what Dyno timed")
 def test_what_a_tool_reported_stands_in_a_table_of_its_own_with_its_name(run: Run) -> None:
     """A tool reported SQLite's rows, and Dyno measured LMDB's: they share no table and no ranking."""
     mixed = changed(run, lambda name, s: replace(s, reported_by="hammer 1.0") if name == "sqlite" else s)

@@ -45,6 +45,7 @@ def old() -> Run:
     return results.load(OLD)
 
 
+@pytest.mark.claim("A run file of schema 1 is still read")
 def test_a_run_of_schema_1_is_read_whole(old: Run) -> None:
     assert json.loads(OLD.read_text().splitlines()[0])["schema"] == 1
     assert old.complete
@@ -62,6 +63,7 @@ def test_a_run_of_schema_1_is_read_whole(old: Run) -> None:
         assert set(mixed.by_kind) == {"get", "update"}
 
 
+@pytest.mark.claim("A run file of schema 1 is still read")
 def test_what_schema_1_does_not_tell_is_unknown(old: Run) -> None:
     for attempt in old.attempts:
         assert (attempt.loop, attempt.absent, attempt.strain) == (None, {}, {})
@@ -359,6 +361,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[Ended, Shell]:
 Ran = tuple[Ended, Shell]
 
 
+@pytest.mark.claim("A run records which loop measured, by which clock, and at what cost")
 def test_a_trial_says_what_measured_it(ran: Ran) -> None:
     for attempt in ran[1].attempts():
         loop = attempt["loop"]
@@ -368,6 +371,7 @@ def test_a_trial_says_what_measured_it(ran: Ran) -> None:
         assert 0 <= loop["span_ns"] <= loop["operation_ns"]
 
 
+@pytest.mark.claim("A run records which loop measured, by which clock, and at what cost")
 def test_the_loop_that_was_asked_for_measures(shell: Shell) -> None:
     shell.dyno("run", "records", "-e", "memory", *small(samples=1, loop="python"), "-o", shell.file)
     assert {attempt["loop"]["name"] for attempt in shell.attempts()} == {"python"}

@@ -243,6 +243,7 @@ def test_what_the_budget_cuts_is_judged_as_far_as_it_is_done(clock: Clock) -> No
     assert (judged, tally.operations, tally.ended_by) == ([5], 5, "budget")
 
 
+@pytest.mark.claim("A transaction that holds many reads is timed from its opening")
 def test_a_transaction_that_holds_slices_is_in_the_time_and_in_no_latency(clock: Clock) -> None:
     events: list[str] = []
 

@@ -119,6 +119,7 @@ def found(workload: Any, seed: int = 1) -> int:
         return sum(read(dataset.key(number)) == dataset.record(number) for number in numbers)
 
 
+@pytest.mark.claim("Every trial of a cell begins with the same loaded store")
 @pytest.mark.parametrize("engine", ON_DISK)
 def test_every_trial_begins_with_all_records_whatever_the_one_before_did(tmp_path: Path, engine: str) -> None:
     for number in range(3):
@@ -129,6 +130,7 @@ def test_every_trial_begins_with_all_records_whatever_the_one_before_did(tmp_pat
             assert found(workload) == 200
 
 
+@pytest.mark.claim("Every trial of a cell begins with the same loaded store")
 def test_a_store_is_filled_once_for_all_trials(tmp_path: Path) -> None:
     with trial(tmp_path / "a", "sqlite"):
         pass
@@ -151,6 +153,7 @@ def test_without_room_each_trial_fills_its_own(tmp_path: Path, monkeypatch: pyte
     assert not (tmp_path / "sealed" / "0" / "loaded").exists()
 
 
+@pytest.mark.claim("Every trial of a cell begins with the same loaded store")
 def test_a_trial_that_ends_while_it_fills_leaves_nothing_that_another_would_take(tmp_path: Path) -> None:
     workload = SUITE.workload(job(tmp_path / "a", "sqlite"))
 

@@ -56,6 +56,7 @@ def check(points: Sequence[Any], ends: Times, spans: Times, interval_ns: int = S
 # -- points of a series -----------------------------------------------------------------------------------
 
 
+@pytest.mark.claim("A phase's time series is per second, in constant memory")
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("slice", [1, 37, 1_000, 20_000])
 def test_points_are_those_of_a_plain_calculation_whatever_the_slices(slice: int, seed: int) -> None:
@@ -91,6 +92,7 @@ def test_points_may_be_asked_for_in_between() -> None:
 # -- several clients --------------------------------------------------------------------------------------
 
 
+@pytest.mark.claim("A phase's time series is per second, in constant memory")
 @settings(deadline=None, max_examples=30)
 @given(st.lists(st.sampled_from([0, 1, 2, 5, 400, 700, 2_000]), min_size=1, max_size=4), st.integers(0, 1_000))
 @example([2_000, 400], 0)
@@ -151,6 +153,7 @@ def size(series: Series) -> int:
     return sum(map(sys.getsizeof, arrays)) + series._now.counts.nbytes + sys.getsizeof(series._past)
 
 
+@pytest.mark.claim("A phase's time series is per second, in constant memory")
 def test_memory_does_not_grow_with_the_operations_nor_with_the_time() -> None:
     rng, latencies = np.random.default_rng(7), np.geomspace(1, HIGHEST, 100).astype(np.int64)
     series, sizes = Series(), []

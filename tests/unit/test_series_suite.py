@@ -131,6 +131,7 @@ def changed(batch: SampleBatch, name: str, change: Callable[[Any], Any]) -> Samp
     return batch._replace(**{name: values})
 
 
+@pytest.mark.claim("All engines return the same samples, in whatever order they arrive")
 @pytest.mark.parametrize("name", SampleBatch._fields)
 def test_a_digest_depends_on_every_field_and_not_on_order(dataset: SyntheticDataset, name: str) -> None:
     batch, right, other = next(dataset.arrivals()).batch, Digest(), Digest()

@@ -121,6 +121,7 @@ def test_so_many_windows_of_rest_are_waited_for_as_are_asked_for(world: World, w
     assert world.now == (30 + 10 * windows) * MS
 
 
+@pytest.mark.claim("Background work after a phase is waited for and counted")
 def test_what_never_rests_is_left_in_the_end_and_said_so(world: World) -> None:
     world.mine = until(10**12)
     assert not settle((), longest_ns=500 * MS)
@@ -291,6 +292,7 @@ def test_before_a_phase_what_is_no_file_or_not_readable_does_no_harm(work: Path)
 # -- sizes ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.claim("The size on disk is that of allocated blocks")
 def test_a_files_size_is_what_it_takes_and_not_its_length(work: Path) -> None:
     work.mkdir()
     sparse, full = work / "sparse", work / "full"
@@ -330,6 +332,7 @@ def measured(shell: Shell, engine: str, phases: str) -> list[dict[str, Any]]:
     return found
 
 
+@pytest.mark.claim("Background work after a phase is waited for and counted")
 @pytest.mark.parametrize("how", ["compute", "write"])
 def test_what_an_engine_does_in_the_background_is_waited_for_and_counted(shell: Shell, how: str) -> None:
     insert, read = measured(shell, f"restless:how={how}", "insert-blind-indices,rand-key")

@@ -54,6 +54,7 @@ def test_this_machine_is_told_as_json() -> None:
     assert json.loads(json.dumps(told)) == told
 
 
+@pytest.mark.claim("Strain on the machine during a trial is recorded")
 def test_a_machine_without_proc_and_sys_is_unknown_and_not_zero(tmp_path: Path) -> None:
     nothing = strain.counters(root=tmp_path / "nothing-here")
     assert strain.since(nothing, nothing, 5) == {**dict.fromkeys(NAMES), "elapsed_ns": 5}
@@ -68,6 +69,7 @@ def test_garbage_in_kernel_files_is_unknown(plant: Plant) -> None:
     assert told == {**dict.fromkeys(NAMES), "elapsed_ns": 5}
 
 
+@pytest.mark.claim("Strain on the machine during a trial is recorded")
 def test_steal_swapping_stalls_and_heat(between: Callable[..., Told]) -> None:
     heat = "sys/devices/system/cpu/cpu{}/thermal_throttle/core_throttle_count"
     told = between(
@@ -161,6 +163,7 @@ def test_a_counter_that_ran_backwards_is_unknown(between: Callable[..., Told]) -
     assert told["thermal_throttles"] is None
 
 
+@pytest.mark.claim("Strain on the machine during a trial is recorded")
 @pytest.mark.parametrize(
     ("cgroup", "first", "second", "throttled_ns"),
     [

@@ -73,6 +73,7 @@ def ran() -> Iterator[Shell]:
         shell.kill_strays()
 
 
+@pytest.mark.claim("Cold is proven: closed, evicted, at most 1 % resident, and read from the device")
 @pytest.mark.parametrize("engine", ["sqlite", "lmdb"])
 @pytest.mark.parametrize("phase", COLD)
 def test_a_real_engine_is_measured_cold_with_the_proof(ran: Shell, engine: str, phase: str) -> None:
@@ -87,6 +88,7 @@ def test_a_real_engine_is_measured_cold_with_the_proof(ran: Shell, engine: str, 
     assert sample["checked"] >= sample["operations"]
 
 
+@pytest.mark.claim("An engine without files has no cold phases, and the table says so")
 def test_an_engine_without_files_has_no_cold_phases_and_the_reason_stands_there(ran: Shell) -> None:
     assert samples(ran, "memory") == {}
     (attempt,) = ran.attempts("memory")
@@ -115,6 +117,7 @@ def test_several_clients_are_measured_cold(shell: Shell, engine: str) -> None:
         assert sample["client"]["read_bytes"] > 0
 
 
+@pytest.mark.claim("A phase that can't be made cold is marked lukewarm")
 @pytest.mark.parametrize("engine", ["mapper", "mapper:by=child"])
 def test_an_engine_whose_files_stay_mapped_is_lukewarm(shell: Shell, engine: str) -> None:
     """Residency decides on the temperature, not the attempt to evict."""
@@ -129,6 +132,7 @@ def test_an_engine_whose_files_stay_mapped_is_lukewarm(shell: Shell, engine: str
     assert shell.left() == []
 
 
+@pytest.mark.claim("A phase that can't be made cold is marked lukewarm")
 def test_a_work_directory_in_memory_is_lukewarm(shell: Shell) -> None:
     if not SHM.is_dir() or can_be_cold(SHM):
         pytest.skip("there is no directory in memory")
@@ -169,6 +173,7 @@ def told(events: list[dict[str, Any]]) -> list[str]:
     return [call for at, call in enumerate(calls) if at == 0 or calls[at - 1] != call]
 
 
+@pytest.mark.claim("Cold is proven: closed, evicted, at most 1 % resident, and read from the device")
 def test_the_engine_is_closed_before_its_files_are_evicted_and_opened_after(shell: Shell) -> None:
     if not can_be_cold(shell.work):
         pytest.skip("the work directory is in memory")
@@ -201,6 +206,7 @@ def asked(events: list[dict[str, Any]], call: str) -> list[tuple[int, str]]:
     return [(event["thread"], event["key"]) for event in events if event["call"] == call]
 
 
+@pytest.mark.claim("Hot means that each client did a whole untimed round first")
 @pytest.mark.parametrize(("engine", "clients"), [("recorder", 1), ("recorder-threads", 3)])
 def test_each_client_does_a_whole_untimed_round_first(shell: Shell, engine: str, clients: int) -> None:
     (events,) = lives(shell, engine, phases="rand-key", param_records=RECORDS, clients=clients).values()
@@ -229,6 +235,7 @@ def test_a_phase_that_is_neither_hot_nor_cold_is_done_once(shell: Shell) -> None
     assert samples(shell, "recorder")["mixed"]["temperature"] == "none"
 
 
+@pytest.mark.claim("Hot means that each client did a whole untimed round first")
 @pytest.mark.parametrize(
     ("engine", "clients"), [("recorder:pause_us=5000", 1), ("recorder-threads:pause_us=5000", 2)]
 )
@@ -263,6 +270,7 @@ def test_cold_is_what_has_no_more_than_a_percent_in_the_cache(resident: Any, wan
     assert verdict(A_COLD, resident=resident) == wanted
 
 
+@pytest.mark.claim("Cold is proven: closed, evicted, at most 1 % resident, and read from the device")
 @pytest.mark.parametrize(
     ("used", "served", "wanted"),
     [

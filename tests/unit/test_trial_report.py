@@ -32,6 +32,7 @@ def why(cores: int = 2, **changed: Any) -> str | None:
     return impossible(replace(GOOD, **changed), 2 * S, 3 * S, cores)
 
 
+@pytest.mark.claim("No sample reports more than was possible")
 @pytest.mark.parametrize(
     "changed",
     [
@@ -55,6 +56,7 @@ def test_what_can_be_is_believed(changed: dict[str, Any]) -> None:
     assert why(**changed) is None
 
 
+@pytest.mark.claim("No sample reports more than was possible")
 @pytest.mark.parametrize(
     ("changed", "told"),
     [

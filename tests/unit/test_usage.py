@@ -152,6 +152,7 @@ def test_waiting_is_a_voluntary_switch() -> None:
     assert switched is not None and switched >= 20
 
 
+@pytest.mark.claim("Bytes from the device are counted separately from those of the page cache")
 def test_reading_from_the_device_and_from_the_page_cache(cold: Path) -> None:
     before = usage.own()
     cold.read_bytes()
@@ -165,6 +166,7 @@ def test_reading_from_the_device_and_from_the_page_cache(cold: Path) -> None:
     assert part(second.asked_bytes) == pytest.approx(1, abs=0.1)
 
 
+@pytest.mark.claim("Bytes from the device are counted separately from those of the page cache")
 def test_a_mapped_file_is_read_by_faults_and_not_asked_for(cold: Path) -> None:
     with cold.open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as mapped:
         before = usage.own()
@@ -211,6 +213,7 @@ def test_a_process_that_is_gone_is_unknown(child: Child) -> None:
     assert usage.peak_resident_bytes(child.pid) is None
 
 
+@pytest.mark.claim("A server's resources are separate from its client's")
 @pytest.mark.usefixtures("processes")
 def test_a_tree_counts_descendants_once_also_ended_ones(child: Child) -> None:
     assert usage.of_tree([]) == NOTHING

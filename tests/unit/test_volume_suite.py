@@ -29,6 +29,7 @@ def rounds(rates: Sequence[int]) -> list[Round]:
 # -- steady -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.claim("A warm-up ends when everything was written once and the rate is steady")
 @pytest.mark.parametrize(
     ("rates", "is_steady"),
     [
@@ -49,6 +50,7 @@ def test_a_rate_is_steady_by_the_last_five_rounds(rates: list[int], is_steady: b
     assert steady(rates) is is_steady
 
 
+@pytest.mark.claim("A warm-up ends when everything was written once and the rate is steady")
 def test_a_warm_up_continues_until_every_block_is_written() -> None:
     area = 200 * BLOCK
     assert [is_enough(rounds([50] * n), BLOCK, area) for n in range(1, 10)] == [False] * 8 + [True]

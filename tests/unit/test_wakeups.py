@@ -29,6 +29,7 @@ def can_stay() -> bool:
         return False
 
 
+@pytest.mark.claim("The cost of waking a core is measured when a run begins")
 @pytest.mark.usefixtures("processes")
 def test_round_trips_of_this_machine_are_told_asleep_and_awake() -> None:
     # On a busy machine, this short time may have too few round trips.
@@ -55,6 +56,7 @@ def test_it_leaves_nothing_behind() -> None:
     assert f"{wakeups.MODULE} {os.getpid()}" not in told
 
 
+@pytest.mark.claim("The cost of waking a core is measured when a run begins")
 def test_a_wake_up_is_half_of_what_a_round_trip_takes_longer(monkeypatch: pytest.MonkeyPatch) -> None:
     """The result is the larger cost of the two placements, `apart` and `free`."""
     monkeypatch.setattr("dyno.host.wakeups.cores", lambda: [0, 1])

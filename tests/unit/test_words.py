@@ -74,6 +74,7 @@ def test_a_verdict_in_words(verdict: Verdict, expected: str) -> None:
     assert wording.verdict(verdict) == expected
 
 
+@pytest.mark.claim("A verdict is one of three kinds and agrees with its interval")
 @pytest.mark.parametrize(
     ("verdict", "expected"),
     [
@@ -243,6 +244,7 @@ def test_an_engine_that_lacks_a_phase() -> None:
     )
 
 
+@pytest.mark.claim("Temperatures are never put in one figure")
 def test_each_temperature_has_its_answer_which_says_so() -> None:
     rates = {phase: around(2) for phase in ("fill", "read", "scan", "read-cold")}
     run = of_rates(

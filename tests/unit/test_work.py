@@ -107,6 +107,7 @@ def stream_of(whole: RecordsWorkload, phase: Phase, client: int = 0, clients: in
 # -- the same work ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.claim("All engines get the same inputs in the same order")
 @every_txn
 def test_two_engines_get_the_same_operations_in_every_phase(txn: Any, tmp_path: Path) -> None:
     memory, sqlite = (workload(tmp_path / name, name, txn=txn) for name in ("memory", "sqlite"))
@@ -143,6 +144,7 @@ def test_another_seed_has_other_operations(tmp_path: Path) -> None:
     assert stream_of(one, BY_NAME["rand-key"]) != stream_of(other, BY_NAME["rand-key"])
 
 
+@pytest.mark.claim("A batch has the same keys in the same order for all; one wrong answer in it voids the phase")
 @every_txn
 @pytest.mark.parametrize("clients", [1, 3])
 def test_batches_get_the_same_keys_as_single_reads(clients: int, txn: Any, tmp_path: Path) -> None:
@@ -156,6 +158,7 @@ def test_batches_get_the_same_keys_as_single_reads(clients: int, txn: Any, tmp_p
         assert 0 < len(batches[-1]) <= 16
 
 
+@pytest.mark.claim("A batch has the same keys in the same order for all; one wrong answer in it voids the phase")
 def test_a_batch_counts_its_keys(tmp_path: Path) -> None:
     whole = workload(tmp_path, batch=16, records=100)
     whole.prepare(BY_NAME["rand-key"])
@@ -167,6 +170,7 @@ def test_a_batch_counts_its_keys(tmp_path: Path) -> None:
 # -- upkeep -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.claim("A query planner has statistics of a store before the store is read")
 @pytest.mark.parametrize(
     ("phases", "kept"),
     [
@@ -212,6 +216,9 @@ def test_further_rounds_have_other_operations_and_right_answers(
         assert len({frozenset(key for _, key in stream) for stream in streams}) == 1, "every record, in each round"
 
 
+@pytest.mark.claim(
+    "Further rounds have the same inputs for all engines, and a warm-up does not change those of the first"
+)
 @repeated
 def test_warm_up_rounds_do_not_change_the_first(phase: str, mix: str, tmp_path: Path) -> None:
     """A warm-up, whether short or long, doesn't change the first round, except for the version that a write
@@ -226,6 +233,9 @@ def keys_of(stream: Stream) -> list[Any]:
     return [(item["name"], item["location"]) if isinstance(item, dict) else item for item in records_of(stream)]
 
 
+@pytest.mark.claim(
+    "Further rounds have the same inputs for all engines, and a warm-up does not change those of the first"
+)
 @repeated
 def test_two_engines_get_the_same_operations_in_further_rounds(phase: str, mix: str, tmp_path: Path) -> None:
     memory, sqlite = (workload(tmp_path / name, name, mix=mix, txn=7, records=200) for name in ("memory", "sqlite"))
@@ -288,6 +298,7 @@ def records_of(stream: Stream) -> list[Any]:
     return one_by_one
 
 
+@pytest.mark.claim("Each client writes its own records, and all records are assigned")
 @pytest.mark.parametrize("clients", [1, 2, 3, 7])
 @every_txn
 @pytest.mark.parametrize("phase", [*INSERTS, "rand-key", "delete"])
@@ -310,6 +321,7 @@ def test_clients_find_every_record_once_by_either_index(clients: int, tmp_path: 
     assert sorted(values) == sorted(name.decode() for name in Dataset(60, 0, 20, SEED).names)
 
 
+@pytest.mark.claim("Each client writes its own records, and all records are assigned")
 @pytest.mark.parametrize("operations", [1, 20, 60])
 @pytest.mark.parametrize("clients", [1, 2, 7])
 @pytest.mark.parametrize("phase", ["update", "delete"])
@@ -693,6 +705,7 @@ def lied_to(
     return tally
 
 
+@pytest.mark.claim("Every answer of a read is compared with the dataset")
 @every_txn
 @pytest.mark.parametrize(("phase", "method", "name", "lie"), CASES, ids=[f"{c[0]}-{c[2]}" for c in CASES])
 def test_one_wrong_answer_voids_the_phase(
@@ -706,6 +719,7 @@ def test_one_wrong_answer_voids_the_phase(
 BATCH_LIES: dict[str, Lie] = {**OLDS, "out of order": out_of_order}
 
 
+@pytest.mark.claim("A batch has the same keys in the same order for all; one wrong answer in it voids the phase")
 @every_txn
 @pytest.mark.parametrize("lie", BATCH_LIES.values(), ids=BATCH_LIES)
 def test_one_wrong_answer_in_a_batch_voids_the_phase(lie: Lie, txn: Any, tmp_path: Path) -> None:
@@ -836,6 +850,7 @@ DAMAGES: dict[str, Callable[[list[Any]], list[Any]]] = {
 }
 
 
+@pytest.mark.claim("A store that does not hold what was written is detected")
 @every_txn
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("phase", [*INSERTS, "update"])
@@ -863,6 +878,7 @@ def test_a_record_that_was_not_deleted_is_found_afterwards(txn: Any, tmp_path: P
         whole.verify(phase)
 
 
+@pytest.mark.claim("A store that does not hold what was written is detected")
 @pytest.mark.parametrize("letter", [b"n", b"l"], ids=["rev_name", "rev_location"])
 def test_a_missing_index_entry_is_found_afterwards(letter: bytes, tmp_path: Path) -> None:
     whole, phase = workload(tmp_path), BY_NAME["insert-blind-indices"]
@@ -900,6 +916,7 @@ def strings(stream: Stream) -> int:
 
 
 # Mix d has spare names, which only `mixed` writes.
+@pytest.mark.claim("Write amplification is relative to what the application stored")
 @pytest.mark.parametrize("mix", "ad")
 @pytest.mark.parametrize("phase", INSERTS)
 def test_the_payload_of_an_insert_is_what_was_written(phase: str, mix: str, tmp_path: Path) -> None:
@@ -909,6 +926,7 @@ def test_the_payload_of_an_insert_is_what_was_written(phase: str, mix: str, tmp_
     assert whole.payload_bytes(BY_NAME[phase], 7 * KEYS_PER_RECORD[phase]) == written
 
 
+@pytest.mark.claim("Write amplification is relative to what the application stored")
 def test_the_payload_of_an_update_is_what_was_written_up_to_lengths_of_names(tmp_path: Path) -> None:
     whole, phase = workload(tmp_path, records=500, value_size=150), BY_NAME["update"]
     stream = stream_of(whole, phase)

@@ -70,6 +70,7 @@ def test_lines_in_pieces_are_put_together(ends: tuple[int, int]) -> None:
     assert [event["n"] for event in events(channel)] == [1, 2]
 
 
+@pytest.mark.claim("Garbage on the worker's pipe is not a result")
 @pytest.mark.parametrize(
     "garbage",
     [b"\n", b"hello\n", b"1 {}\n", b"1 [1]\n", b'x {"event": "y"}\n', b"1 " + b"[" * 100_000 + b"\n", b"\xff\xfe\n"],
@@ -85,6 +86,7 @@ def test_anything_but_an_event_is_an_error(garbage: bytes) -> None:
     os.close(reading)
 
 
+@pytest.mark.claim("Garbage on the worker's pipe is not a result")
 def test_a_line_without_an_end_is_not_stored(ends: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker_protocol, "MOST_BYTES", 1 << 20)
     channel = WorkerChannel(ends[0], monotonic_ns())
@@ -124,6 +126,7 @@ def world(ends: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> World:
     return World(ends, monkeypatch)
 
 
+@pytest.mark.claim("A wrong clock in the worker measures nothing")
 def test_clocks_that_agree_are_right_however_late_the_reader_is(world: World) -> None:
     for late in (0.0, 0.05, 3.0, 600.0):
         world.report(0, 0, 0)
@@ -131,6 +134,7 @@ def test_clocks_that_agree_are_right_however_late_the_reader_is(world: World) ->
         world.read()
 
 
+@pytest.mark.claim("A wrong clock in the worker measures nothing")
 @pytest.mark.parametrize("number", range(3))
 @pytest.mark.parametrize(("off", "how"), [(-0.3, "behind"), (0.3, "ahead")])
 def test_one_wrong_clock_is_detected(world: World, number: int, off: float, how: str) -> None:

@@ -88,6 +88,7 @@ def test_a_pipeline_that_fails_raises_and_spoils_nothing_that_comes_after(client
         assert reader.get_many(keys) == [record(1), record(2)]
 
 
+@pytest.mark.claim("A query planner has statistics of a store before the store is read")
 def test_its_planner_knows_a_store_after_its_upkeep(place: Path) -> None:
     asked = job(place / "store", "postgresql", Tier.PROCESS)
     assert SPEC.upkeep is not None

@@ -1,0 +1,103 @@
+"""Tests that the generated reference is current, and that it changes when a declaration does."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+import pytest
+from pages import DOCS, ROOT, named, read, rows, sections
+from shell import Shell
+
+from dyno import registry
+from dyno.contracts.engine import EngineSpec
+from dyno.contracts.suite import Job
+from dyno.servers import set_option
+
+TOOL = ROOT / "tools" / "reference.py"
+MOST_WORDS = 250
+
+
+def readmes() -> Iterator[Path]:
+    engines = ROOT / "src" / "dyno" / "engines"
+    yield from engines.glob("*.md")
+    yield from engines.glob("*/README.md")
+
+
+def test_reference_pages_are_what_the_declarations_say(shell: Shell) -> None:
+    ended = shell.sh(sys.executable, TOOL, "--check")
+    assert (ended.status, ended.err) == (0, ""), "run `make reference`"
+
+
+def test_a_changed_option_changes_the_reference_by_one_command(shell: Shell, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    for part in ("src", "docs", "tools", "README.md"):
+        copier = shutil.copytree if (ROOT / part).is_dir() else shutil.copy
+        copier(ROOT / part, copy / part) if copy.exists() or not copy.mkdir() else None
+    shutil.copytree(ROOT / "tests", copy / "tests", ignore=shutil.ignore_patterns("__pycache__"))
+    declaration = copy / "src" / "dyno" / "engines" / "lmdb.py"
+    changed = declaration.read_text().replace('"readahead"', '"read_ahead"')
+    assert changed != declaration.read_text()
+    declaration.write_text(changed)
+    shell.given = {"PYTHONPATH": str(copy / "src")}
+    page = copy / "docs" / "reference" / "engines" / "lmdb.md"
+    ended = shell.sh(sys.executable, copy / "tools" / "reference.py", "--check")
+    assert ended.status == 1 and "reference/engines/lmdb.md" in ended.err and "make reference" in ended.err
+    assert shell.sh(sys.executable, copy / "tools" / "reference.py").status == 0
+    assert "`read_ahead`" in page.read_text()
+    assert shell.sh(sys.executable, copy / "tools" / "reference.py", "--check").status == 0
+
+
+def test_every_engine_and_every_suite_has_a_page() -> None:
+    for kind in ("engine", "suite"):
+        pages = {page.stem for page in (DOCS / "reference" / f"{kind}s").glob("*.md")} - {"index"}
+        assert pages == set(registry.own(kind))
+
+
+@pytest.mark.parametrize("page", sorted(readmes()), ids=lambda page: page.parent.name + "/" + page.name)
+def test_a_familys_readme_is_short_and_its_ratios_have_a_source(page: Path) -> None:
+    text = page.read_text()
+    assert len(text.split()) <= MOST_WORDS
+    if "## Measured settings" in text:
+        table = rows(sections(text)["Measured settings"])
+        assert table
+        for row in table:
+            assert re.search(r"\d\.\d\d \(\d\.\d\d–\d\.\d\d\)", " ".join(row)), row
+        assert re.search(r"Sources?: .*\b20\d\d\b", text, re.DOTALL)
+
+
+@pytest.mark.usefixtures("processes")
+@pytest.mark.parametrize("name", sorted(registry.own("engine")))
+def test_caveats_of_an_opened_engine_are_on_its_page(name: str, place: Path) -> None:
+    engine: EngineSpec = registry.engine(name)
+    if lacking := engine.lacking():
+        pytest.skip(lacking)
+    if engine.python:
+        pytest.skip(f"engine {engine.name} is opened in Python {engine.python} only")
+    tier, options = engine.default_tier, engine.resolve({})
+    with ExitStack() as open_:
+        server = engine.server and engine.server(place / "server", tier, options, 1)
+        if server:
+            open_.enter_context(closing(server)).start()
+        opened = Job(engine, place, tier, options, {}, seed=1, clients=1, server=server or None).open(place)
+        caveats = (*engine.caveats, *open_.enter_context(closing(opened)).caveats())
+        codes = {caveat.code for caveat in caveats}
+    assert codes <= set(named(sections(read(f"reference/engines/{name}.md")).get("Caveats", "")))
+    assert set_option.SET not in codes
+
+
+def test_a_claim_is_held_by_a_test_that_may_not_fail() -> None:
+    claimed = 0
+    for path in (ROOT / "tests").rglob("test_*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef):
+                marks = [ast.unparse(mark) for mark in node.decorator_list]
+                claims = [mark for mark in marks if mark.startswith("pytest.mark.claim(")]
+                claimed += len(claims)
+                assert not claims or not any(mark.startswith("pytest.mark.xfail") for mark in marks), node.name
+    assert claimed > 300

@@ -1,0 +1,271 @@
+"""A page for each engine: its declaration, then its family's README. And a page of caveats."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import sys
+import textwrap
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from pages.text import DOCS, WRITTEN, code, moved, nested, sections, table
+
+import dyno.engines
+from dyno import registry
+from dyno.contracts.engine import EngineSpec
+from dyno.contracts.model import Caveat
+from dyno.contracts.programs import GoModule
+from dyno.contracts.settings import Setting
+
+ENGINES = Path(dyno.engines.__file__).parent
+FILES = "Files"
+"""The README's section for contributors, which the site does not have."""
+SHARING = {
+    "one": "one client only",
+    "threads": "clients are threads of one process",
+    "processes": "clients are processes",
+}
+
+
+def specs() -> list[EngineSpec]:
+    """Dyno's own engines."""
+    return [registry.engine(name) for name in sorted(registry.own("engine"))]
+
+
+def path(spec: EngineSpec) -> Path:
+    return DOCS / "reference" / "engines" / f"{spec.name}.md"
+
+
+def shown(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:,}" if isinstance(value, int) and abs(value) > 9999 else str(value)
+
+
+def source(spec: EngineSpec) -> str:
+    """The module that declares the engine."""
+    return registry.own("engine")[spec.name].partition(":")[0]
+
+
+def readme(spec: EngineSpec) -> Path | None:
+    """The README of the engine's family, or the page of an engine that is a single file."""
+    parts = source(spec).split(".")
+    family = ENGINES / parts[2]
+    page = family / "README.md" if family.is_dir() else family.with_suffix(".md")
+    return page if page.is_file() else None
+
+
+def suites(spec: EngineSpec) -> Iterable[tuple[str, str]]:
+    """The suites that the engine takes part in, each with the port."""
+    for name in sorted(registry.own("suite")):
+        for port in registry.suite(name).ports:
+            if port in spec.ports:
+                yield name, port
+                break
+
+
+def requirements(spec: EngineSpec) -> Iterable[str]:
+    """What the engine needs, as one line each."""
+    ports = spec.ports.values()
+    pip = [*spec.requires, *(requirement for port in ports for requirement in port.requires)]
+    packages = [*spec.packages, *(package for port in ports for package in port.packages)]
+    if spec.python:
+        yield f"Python {spec.python}, in an environment of its own"
+    if pip:
+        yield f"from pip: {code(*dict.fromkeys(pip))}"
+    if packages:
+        yield f"from Debian: {code(*dict.fromkeys(packages))}"
+    for program in spec.programs:
+        how = "built by Go" if isinstance(program.source, GoModule) else "fetched by Maven"
+        yield f"{program.name} {program.version}, {how}"
+
+
+def facts(spec: EngineSpec) -> Iterable[tuple[str, str]]:
+    needs = list(requirements(spec))
+    yield "Suites", ", ".join(f"[{suite}](../suites/{suite}.md)" for suite, _ in suites(spec)) or "none yet"
+    yield "Install", code(f"dyno install {spec.name}") if needs else "nothing to install"
+    if needs:
+        yield "Needs", "; ".join(needs)
+    yield "Clients", SHARING[spec.clients]
+    yield "Runs", "by default" if spec.by_default and not spec.untested else "when it is named"
+    if spec.server is not None:
+        yield (
+            "Server",
+            "started by Dyno for each trial"
+            + (", or your own with `url`" if any(option.address for option in spec.options) else ""),
+        )
+    if spec.in_memory:
+        yield "Memory", "reads from memory only: no cold phases"
+    if spec.untested:
+        yield "Untested", spec.untested
+
+
+def tiers(spec: EngineSpec) -> str:
+    declared = [(port, spec.ports[port].tiers) for port in spec.ports]
+    rows = [
+        (
+            code(tier.value) + (" (default)" if tier is spec.default_tier else ""),
+            tier.meaning,
+            code(*(f"{name}={shown(value)}" for name, value in settings.items())) or "no setting",
+        )
+        for tier, settings in spec.tiers.items()
+    ]
+    text = table(("Tier", "An acknowledged write is", "Settings"), rows) if rows else "None: it stores nothing."
+    for port, own in declared:
+        if own is not None and spec.tiers:
+            text += f"\n\nThrough the port `{port}`: {code(*(tier.value for tier in own)) or 'it stores nothing'}."
+    return text
+
+
+def accepted(setting: Setting) -> str:
+    """What values a setting accepts, as its own error message says."""
+    try:
+        setting.parse("\0")
+    except ValueError as error:
+        text = str(error).removeprefix("expected ").removeprefix("is not known; there are: ")
+        return plain_numbers(text.replace("one of , ", ""))
+    except Exception:
+        pass
+    return "text"
+
+
+def plain_numbers(text: str) -> str:
+    """The text with thousands separated, and without the upper limit that stands for no limit."""
+    text = text.replace("a whole number from ", "").replace(" to 1000000000000", " up").replace("one of ", "")
+    return re.sub(r"(?<![.\d])\d{5,}\b", lambda number: f"{int(number[0]):,}", text)
+
+
+def options(spec: EngineSpec) -> str:
+    declared = [("", option) for option in spec.options]
+    declared += [(name, option) for name, port in spec.ports.items() for option in port.options]
+    rows = [
+        (
+            code(option.name),
+            code(shown(option.default)) if option.default != "" else "",
+            accepted(option) if not option.address else "an address",
+            option.help + (f" (port `{port}` only)" if port else ""),
+        )
+        for port, option in declared
+    ]
+    return table(("Option", "Default", "Values", "Meaning"), rows) if rows else "None."
+
+
+def caveats(spec: EngineSpec) -> dict[str, str]:
+    """The engine's caveats by code: those it declares, and those in the source of what opens it."""
+    found = {caveat.code: caveat.text for caveat in spec.caveats}
+    opener: Any = spec.opener
+    while isinstance(opener, partial):
+        opener = opener.func
+    for kind in opener.__mro__ if inspect.isclass(opener) else [opener]:
+        if kind.__module__.startswith("dyno."):
+            found |= caveats_of(kind)
+    return dict(sorted(found.items()))
+
+
+def caveats_of(kind: Any) -> Mapping[str, str]:
+    """The caveats in the source of a class or a function: constants that it uses, and those that it makes."""
+    names = vars(sys.modules[kind.__module__])
+    found: dict[str, str] = {}
+    for node in ast.walk(ast.parse(textwrap.dedent(inspect.getsource(kind)))):
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Caveat" and len(node.args) == 2:
+            found |= dict([literal(node, names)])
+        elif isinstance(node, ast.Name) and isinstance(value := names.get(node.id), Caveat):
+            found[value.code] = value.text
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            value = getattr(names.get(node.value.id), node.attr, None)
+            if isinstance(value, Caveat):
+                found[value.code] = value.text
+    return found
+
+
+def literal(call: ast.Call, names: Mapping[str, Any]) -> tuple[str, str]:
+    """Code and text of a caveat that a call makes. What is known only when it runs is an ellipsis."""
+    return text_of(call.args[0], names), text_of(call.args[1], names)
+
+
+def text_of(node: ast.expr, names: Mapping[str, Any]) -> str:
+    if isinstance(node, ast.Constant):
+        return str(node.value)
+    if isinstance(node, ast.JoinedStr):
+        return "".join(text_of(part, names) for part in node.values)
+    if isinstance(node, ast.FormattedValue):
+        value = names.get(node.value.id) if isinstance(node.value, ast.Name) else None
+        return value if isinstance(value, str) else "…"
+    if isinstance(node, ast.Name) and isinstance(names.get(node.id), str):
+        return str(names[node.id])
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+        value = getattr(names.get(node.value.id), node.attr, None)
+        return value if isinstance(value, str) else "…"
+    return "…"
+
+
+def gaps(spec: EngineSpec) -> str:
+    rows = [(code(gap.check), gap.kind, gap.reason) for gap in spec.gaps]
+    return table(("Check", "Kind", "Why it does not pass"), rows) if rows else ""
+
+
+def page(spec: EngineSpec) -> str:
+    parts = [
+        f"# {spec.name}",
+        WRITTEN.format("its declaration or its family's README"),
+        f"{spec.title}.",
+        table(("", ""), [(f"**{name}**", text) for name, text in facts(spec)]),
+        "## Tiers",
+        tiers(spec),
+        "## Options",
+        options(spec),
+    ]
+    if remarks := caveats(spec):
+        rows = [(code(name), text) for name, text in remarks.items()]
+        parts += ["## Caveats", table(("Code", "The row's engine …"), rows)]
+    if missing := gaps(spec):
+        parts += ["## Gaps in conformance", missing]
+    if (about := readme(spec)) is not None:
+        parts += [family(about, path(spec))]
+    return "\n\n".join(part.strip() for part in parts) + "\n"
+
+
+def family(about: Path, page: Path) -> str:
+    """The family's README as a part of an engine's page, without its section for contributors."""
+    text = about.read_text(encoding="utf-8")
+    title = text.partition("\n")[0].removeprefix("# ")
+    parts = sections(text.partition("\n")[2])
+    parts.pop(FILES, None)
+    kept = parts.pop("") + "".join(f"## {name}{body}" for name, body in parts.items())
+    return moved(nested(f"# {title}\n{kept}", f"Notes on {title}"), about, page)
+
+
+def pages() -> dict[str, str]:
+    """The text of each engine's page, by its path below docs/."""
+    return {f"reference/engines/{spec.name}.md": page(spec) for spec in specs()}
+
+
+def every() -> str:
+    """A table of all engines."""
+    rows = [
+        (
+            f"[{spec.name}]({spec.name}.md)",
+            spec.title,
+            ", ".join(suite for suite, _ in suites(spec)),
+            ", ".join(tier.value for tier in spec.tiers) or "none",
+        )
+        for spec in specs()
+    ]
+    return table(("Engine", "What it is", "Suites", "Tiers"), rows)
+
+
+def all_caveats() -> str:
+    """A table of all caveats, with the engines that have them."""
+    known: dict[tuple[str, str], list[str]] = {}
+    for spec in specs():
+        for name, text in caveats(spec).items():
+            known.setdefault((name, text), []).append(f"[{spec.name}](engines/{spec.name}.md)")
+    rows = [(code(name), text, ", ".join(engines)) for (name, text), engines in sorted(known.items())]
+    return table(("Code", "The row's engine …", "Engines"), rows)
+
+
+BLOCKS: dict[str, Callable[..., str]] = {"engines": every, "caveats": all_caveats}
