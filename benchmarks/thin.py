@@ -221,8 +221,12 @@ def serving(engine: str, home: Path, clients: int) -> Iterator[Server]:
         server.close()
 
 
-def contest(bench: Bench, clients: Sequence[int], turns: int, shuffle: random.Random) -> None:
+def contest(
+    bench: Bench, clients: Sequence[int], turns: int, shuffle: random.Random, only: Sequence[str] = ()
+) -> None:
     contestants = dict(CONTESTS[bench.engine][0](bench))
+    if only:
+        contestants = {name: turn for name, turn in contestants.items() if name.split()[0] in only}
     seen: dict[tuple[int, str], list[Turn]] = {(n, name): [] for n in clients for name in contestants}
     for _ in range(turns):
         order = list(seen)
@@ -241,8 +245,8 @@ def show(engine: str, clients: int, seen: dict[str, list[Turn]]) -> None:
     for name, turns in seen.items():
         rate, cost = (median(turn[at] for turn in turns) for at in (0, 1))
         print(f"{name:<58}{rate:>10,.0f}{units.cpu_time(cost):>10}")
-    ours = list(seen)[:2]
-    for tool in list(seen)[2:]:
+    ours = [name for name in seen if " " not in name]
+    for tool in [name for name in seen if " " in name]:
         print(f"{'  to ' + tool.partition(':')[0]:<40}{'op/s':>24}{'CPU of the client':>26}")
         for name in ours:
             pairs = list(zip(seen[name], seen[tool], strict=True))
@@ -273,6 +277,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="What a client costs, beside the tools of a server's own users.")
     parser.add_argument("engine", nargs="*", help=f"{', '.join(CONTESTS)}; default: all")
     parser.add_argument("--clients", type=numbers, default=[1, 32], metavar="N[,N...]", help="default: 1,32")
+    parser.add_argument(
+        "--only",
+        type=lambda text: text.split(","),
+        default=[],
+        metavar="NAME[,NAME...]",
+        help="contestants; default: all",
+    )
     parser.add_argument("--turns", type=int, default=5, metavar="N", help="default: 5")
     parser.add_argument("--seconds", type=float, default=3, metavar="S", help="of each turn; default: 3")
     parser.add_argument("--records", type=int, default=20_000, metavar="N", help="default: 20000")
@@ -290,7 +301,7 @@ def main() -> int:
             with serving(name, work / "server", max(args.clients)) as server:
                 try:
                     bench = Bench(name, server, work, args.records, args.seconds)
-                    contest(bench, args.clients, args.turns, random.Random(name))
+                    contest(bench, args.clients, args.turns, random.Random(name), args.only)
                 except Failed as error:
                     failed = True
                     print(f"{name}: {error}")

@@ -18,18 +18,21 @@ from shell import Shell
 from dyno import registry
 
 PHASES = "insert-blind-indices,rand-key,rand-index,update,mixed,delete"
-SMALL = ("-p", "records=2000", "-p", "txn=1", "--samples", 1, "--duration", 0.3)
+SMALL = ("-p", "txn=1", "--samples", 1, "--duration", 0.3)
 
 
-@pytest.mark.parametrize("engine", ["redis", "valkey", "postgresql", "mariadb"])
-def test_every_phase_of_single_operations(engine: str, shell: Shell) -> None:
+@pytest.mark.parametrize("clients", [1, 5])
+@pytest.mark.parametrize("engine", ["redis", "valkey", "postgresql", "mariadb", "ferretdb"])
+def test_every_phase_of_single_operations(engine: str, clients: int, shell: Shell) -> None:
     require(registry.engine(engine))
-    words = ("run", "records", "-e", engine, "--load", "native", "--clients", "1,5", "--phases", PHASES)
-    ended = shell.dyno(*words, *SMALL, "-p", "mix=f", "-o", shell.file)
+    words = ("run", "records", "-e", engine, "--load", "native", "--clients", clients, "--phases", PHASES)
+    # FerretDB reads its whole collection to find a record.
+    records = 100 if engine == "ferretdb" else 2000
+    ended = shell.dyno(*words, *SMALL, "-p", f"records={records}", "-p", "mix=f", "-o", shell.file)
     assert ended.status == 0, ended
     assert f"{engine}:client=native" in ended.out
     attempts = shell.attempts(engine)
-    assert [len(attempt["samples"]) for attempt in attempts] == [6, 6]
+    assert [len(attempt["samples"]) for attempt in attempts] == [6]
     for attempt in attempts:
         for sample in attempt["samples"]:
             assert sample["void"] is None and sample["errors"] == 0 and sample["operations"] > 0, sample

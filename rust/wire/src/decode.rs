@@ -8,6 +8,8 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyFloat, PyInt, PyList, PyString, PyTuple};
 
+use crate::bson;
+use crate::encode::OP_MSG;
 use crate::framing::{length_encoded, Protocol};
 
 type Value<'py> = Bound<'py, PyAny>;
@@ -26,8 +28,7 @@ pub fn response<'py>(
             Some(Err(error)) => Some(Err(error)),
             None => None,
         },
-        // Header, flags, kind of the section.
-        Protocol::Mongodb => bytes.get(21..).map(|document| Ok(PyBytes::new(py, document).into_any())),
+        Protocol::Mongodb => mongodb(py, bytes, error),
     };
     value.unwrap_or_else(|| Err(PyValueError::new_err("a response is shorter than its own lengths say")))
 }
@@ -280,4 +281,19 @@ fn redis<'py>(
 
 fn failure_of_redis<'py>(error: &Bound<'py, PyAny>, message: &[u8]) -> PyResult<Value<'py>> {
     error.call1((String::from_utf8_lossy(message).into_owned(),))
+}
+
+/// An OP_MSG with the document of a reply as its only section.
+fn mongodb<'py>(py: Python<'py>, bytes: &[u8], error: &Bound<'py, PyAny>) -> Option<PyResult<Value<'py>>> {
+    let number = |at: usize| Some(i32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
+    if number(12)? != OP_MSG || *bytes.get(20)? != 0 {
+        return Some(Err(PyValueError::new_err("a response is no OP_MSG with one document")));
+    }
+    // A checksum, which the flags announce, follows the document.
+    let checksum = if number(16)? & 1 != 0 { 4 } else { 0 };
+    let document = bytes.get(21..bytes.len().checked_sub(checksum)?)?;
+    Some(match bson::outcome(document)? {
+        Ok(()) => Ok(PyBytes::new(py, document).into_any()),
+        Err(failed) => failure(error, &failed.code, &failed.message),
+    })
 }

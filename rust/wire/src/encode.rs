@@ -178,7 +178,7 @@ pub fn redis<'py>(py: Python<'py>, arguments: &Bound<'py, PyAny>) -> PyResult<Bo
     Ok(PyBytes::new(py, &bytes))
 }
 
-const OP_MSG: i32 = 2013;
+pub const OP_MSG: i32 = 2013;
 
 /// OP_MSG with one document, encoded as BSON.
 #[pyfunction]

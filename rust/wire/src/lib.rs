@@ -5,6 +5,7 @@
 //! performs a handshake, authenticates or speaks TLS. Requests are encoded before the clock starts. While it runs, a
 //! response is only framed: where it ends, and whether it is an error. It is decoded after the clock has stopped.
 
+mod bson;
 mod connection;
 mod decode;
 mod driver;

@@ -12,7 +12,7 @@ from dyno.contracts.engine import Gap, Maintenance, PortSpec, Server
 from dyno.contracts.model import Caveat, Tier, Value
 from dyno.contracts.settings import Setting, integer
 from dyno.engines.mongo.server_ferretdb import PROGRAM, FerretDB
-from dyno.engines.mongo.store import SCHEMES, DocumentStore
+from dyno.engines.mongo.store import CLIENT_SETTING, SCHEMES, DocumentStore
 from dyno.servers import program_option, set_option
 from dyno.servers.server_engine import server_engine
 from dyno.suites.records.port import FIELDS
@@ -70,7 +70,7 @@ class Ferret(DocumentStore):
 def records(engine: Ferret, indexed: bool) -> Any:
     from dyno.engines.mongo.records import DocumentRecords
 
-    return DocumentRecords(engine.database, indexed, nullcontext, REPLACED)
+    return DocumentRecords(engine.database, indexed, nullcontext, REPLACED, native=engine.native)
 
 
 ENGINE = server_engine(
@@ -93,6 +93,7 @@ ENGINE = server_engine(
     modules=("pymongo",),
     requires=("pymongo>=4.6",),
     options=(
+        CLIENT_SETTING,
         Setting(
             "cache_mib", integer(1), 256, "SQLite's page cache of each connection, of a server of Dyno's own, in MiB"
         ),

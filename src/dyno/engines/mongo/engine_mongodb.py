@@ -11,7 +11,7 @@ from dyno.contracts.engine import PortSpec, Server
 from dyno.contracts.model import Caveat, Refused, Tier, Value
 from dyno.contracts.settings import Setting, boolean, integer
 from dyno.engines.mongo.server_mongodb import PROGRAM, MongoDB
-from dyno.engines.mongo.store import SCHEMES, DocumentStore
+from dyno.engines.mongo.store import CLIENT_SETTING, SCHEMES, DocumentStore
 from dyno.host import filesystem
 from dyno.servers import program_option
 from dyno.servers.server_engine import server_engine
@@ -107,7 +107,7 @@ def _journals(client: Any) -> bool:
 def records(engine: Mongo, indexed: bool) -> Any:
     from dyno.engines.mongo.records import DocumentRecords
 
-    return DocumentRecords(engine.database, indexed, engine.transaction)
+    return DocumentRecords(engine.database, indexed, engine.transaction, native=engine.native)
 
 
 ENGINE = server_engine(
@@ -123,6 +123,7 @@ ENGINE = server_engine(
     modules=("pymongo",),
     requires=("pymongo>=4.6",),
     options=(
+        CLIENT_SETTING,
         Setting("transactions", boolean, True, "write several records in one transaction; no: message by message"),
         Setting("cache_mib", integer(256), CACHE_MIB, "cache of a server of Dyno's own, in MiB"),
     ),

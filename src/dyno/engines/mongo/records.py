@@ -75,7 +75,7 @@ class DocumentRecords:
     None if the server has no transactions, so that each message is written independently.
 
     A single record is written by a single message, which is atomic without a transaction. `replaced` is the number of
-    documents that one message may replace.
+    documents that one message may replace. If `native`, operations on a single record can be sent by native load.
     """
 
     def __init__(
@@ -84,6 +84,7 @@ class DocumentRecords:
         indexed: bool,
         transaction: Callable[[], AbstractContextManager[Session]],
         replaced: int = BATCH,
+        native: bool = False,
     ) -> None:
         self._collection, self._indexed = database[COLLECTION], indexed
         self._transaction, self._replaced = transaction, replaced
@@ -91,6 +92,12 @@ class DocumentRecords:
             database.create_collection(COLLECTION)
         for name in INDEXES if indexed else ():
             self._collection.create_index(name)
+        self._native: Any = None
+        if native:
+            from dyno.engines.mongo.native import NativeCollection
+
+            self._collection = self._native = NativeCollection(self._collection, database.client)
+            self.exchange = self._native.exchange
 
     @contextmanager
     def reading(self) -> Iterator[Reader]:
@@ -161,7 +168,9 @@ class DocumentRecords:
         return deleted
 
     def close(self) -> None:
-        """Does nothing, because the engine closes the connection."""
+        """Closes the connection of native load. The engine closes pymongo's client."""
+        if self._native is not None:
+            self._native.close()
 
 
 def _existing(collection: Any, keys: Sequence[Key], session: Session) -> dict[Key, Record]:

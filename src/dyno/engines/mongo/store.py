@@ -8,11 +8,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from dyno.contracts.model import Value
+from dyno.contracts.native_load import CLIENT, NATIVE_CLIENT
 from dyno.contracts.passwords import mask_password
+from dyno.contracts.settings import Setting, choice
 from dyno.servers import user_server
 from dyno.servers.server_engine import ServerStore
 
 SCHEMES = ("mongodb", "mongodb+srv")
+CLIENT_SETTING = Setting(CLIENT, choice("pymongo", NATIVE_CLIENT), "pymongo", "native: native load, without TLS")
 UNAUTHORIZED = 13
 TIMEOUT_MS = 5_000
 """Milliseconds that the client searches for a server that answers. The default is 30 s."""
@@ -47,6 +50,11 @@ class DocumentStore(ServerStore):
         )
 
     @property
+    def native(self) -> bool:
+        """Whether operations on a single record can be sent by native load."""
+        return self.options[CLIENT] == NATIVE_CLIENT
+
+    @property
     def tls(self) -> bool | None:
         pool = self.client.options.pool_options
         return pool._ssl_context is not None if hasattr(pool, "_ssl_context") else None
@@ -63,7 +71,7 @@ class DocumentStore(ServerStore):
         import bson
 
         # Report whether pymongo encodes documents in its C extension or in Python.
-        return {**super().settings(), "bson": "C" if bson.has_c() else "Python"}
+        return {**super().settings(), "client": self.options[CLIENT], "bson": "C" if bson.has_c() else "Python"}
 
     @staticmethod
     def missing_right(error: Exception) -> str | None:
