@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 
-from pages import checks, commands, engines, suites, tables
+from pages import checks, commands, contracts, engines, library, suites, tables
 from pages.text import DOCS, ROOT, by_hand, filled
 
 BLOCKS: Mapping[str, Callable[..., str]] = {
@@ -17,6 +17,8 @@ BLOCKS: Mapping[str, Callable[..., str]] = {
     **suites.BLOCKS,
     **commands.BLOCKS,
     **checks.BLOCKS,
+    **library.BLOCKS,
+    **contracts.BLOCKS,
 }
 
 

@@ -86,12 +86,16 @@ def anchors(text: str) -> set[str]:
 
 
 def commands(text: str) -> list[list[str]]:
-    """The words after `dyno` of each command in the shell blocks; a backslash continues a line."""
+    """The words after `dyno` of each command in the shell blocks; a backslash continues a line. In a console block,
+    commands follow a dollar sign and other lines are output.
+    """
     commands = []
     for block in blocks(text):
         if block.language not in ("sh", "console"):
             continue
         for line in block.text.replace("\\\n", " ").splitlines():
+            if block.language == "console" and not line.startswith("$ "):
+                continue
             words = shlex.split(line.removeprefix("$ "), comments=True)
             if words and words[0] in ("dyno", ".venv/bin/dyno"):
                 commands.append(words[1:])

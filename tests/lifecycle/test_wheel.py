@@ -84,12 +84,12 @@ def test_the_description_has_no_link_that_leads_nowhere_on_an_index(archive: Pat
         metadata = message_from_bytes(file.read())
     text = str(metadata.get_payload())
     assert metadata["Description-Content-Type"].startswith("text/markdown")
-    assert "How Dyno measures" in text and "# Dyno" in text
+    assert "Five reasons to trust it" in text and "# Dyno" in text
     relative = [target for target in re.findall(r"\]\(([^)]*)\)", text) if not re.match(r"[a-z]+:", target)]
     assert relative == []
     assert "<img" not in text and "![" not in text
     # The links to the documentation become absolute in the package's description.
-    assert "](docs/explanations/methodology.md)" in (REPOSITORY / "README.md").read_text()
+    assert "](docs/reference/claims.md)" in (REPOSITORY / "README.md").read_text()
 
 
 def test_a_wheel_that_must_have_the_native_part_is_not_made_without(

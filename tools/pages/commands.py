@@ -64,8 +64,14 @@ def flag(option: click.Option, context: click.Context) -> str:
 
 
 def charts() -> str:
-    rows = [(code(chart.name), chart.title) for chart in FIXED]
-    return table(("Chart", "What it shows"), [*rows, (code(sweep.CLIENTS), "a metric by the number of clients")])
+    """A table of the charts that any run may have."""
+    rows = [(code(chart.name), chart.reading, chart.needs) for chart in FIXED]
+    value = "What rows are compared by, over the values of a parameter, a line with intervals for each engine."
+    rows += [
+        (code(sweep.CLIENTS), value.replace("values of a parameter", "number of clients"), "several `--clients`"),
+        (code(sweep.NAME), value, "several numbers of the parameter"),
+    ]
+    return table(("Chart", "What it shows", "Needs"), rows)
 
 
-BLOCKS: dict[str, Callable[..., str]] = {"commands": every}
+BLOCKS: dict[str, Callable[..., str]] = {"commands": every, "charts": charts}

@@ -94,6 +94,7 @@ class Result:
 
     @property
     def suite(self) -> str:
+        """Name of the suite."""
         return str(self._run.plan["suite"])
 
     @property
