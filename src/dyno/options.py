@@ -131,7 +131,7 @@ class RunRequest:
         "Add samples until each 95 % interval reaches no further from its median, such as 5%.",
         "Percentage such as `5%`: samples are added until the 95 % interval of each row reaches no further from its "
         "median. In Python, a number is a share: 0.05. Default: the preset's. See "
-        "[methodology.md](../explanations/methodology.md#until-it-is-narrow)",
+        "[statistics and verdicts](../explanations/statistics.md#until-it-is-narrow)",
         metavar="PERCENT",
     )
     within: float | None = option(
@@ -170,7 +170,7 @@ class RunRequest:
         "Operations per second that are due, of all clients together: an open loop. max: a closed loop.",
         "An open loop: operations per second that are due, of all clients together, 10^-6 to 10^9, or several rates. "
         "`max` is the closed loop, in which each operation follows the one before. Default: max. See "
-        "[methodology.md](../explanations/methodology.md#closed-loop-and-open-loop)",
+        "[what is timed](../explanations/what-is-timed.md#closed-loop-and-open-loop)",
         (),
         metavar="R[,R...]",
     )
@@ -231,7 +231,7 @@ class RunRequest:
         TEXT,
         "What loads servers: library (the default), each engine's client library, or native, one process for all.",
         "What loads servers: `library`, each engine's client library, or `native`, [one process with all "
-        "connections](../explanations/methodology.md#native-load), which is the option `client=native` of the "
+        "connections](../explanations/what-is-timed.md#native-load), which is the option `client=native` of the "
         "engines. Engines that are named with a `client` keep it. Default: library",
         metavar="NAME",
         choices=LOADS,
@@ -257,7 +257,7 @@ class RunRequest:
         SIZE,
         "Confine each trial to this much memory, page cache included, by a control group.",
         "Confine each trial, with its server and clients, to this much memory, page cache included, by a "
-        "[control group](../explanations/methodology.md#confined-memory): for data larger than the memory. "
+        "[control group](../explanations/cold.md#confined-memory): for data larger than the memory. "
         "Default: not confined",
         least=LEAST_MEMORY,
     )
@@ -265,7 +265,7 @@ class RunRequest:
         SWITCH,
         "Keep all cores awake, so that no figure includes the cost of waking them up. Default: cores may sleep.",
         "Keep all cores awake during the run, so that no figure includes the cost of [waking them "
-        "up](../explanations/methodology.md#waking-up). `--no-awake` overrides a plan file. Linux "
+        "up](../explanations/what-is-timed.md#waking-up). `--no-awake` overrides a plan file. Linux "
         "only. Default: cores may sleep",
     )
     retries: int | None = option(

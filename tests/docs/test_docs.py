@@ -189,7 +189,7 @@ def test_plan_file_examples_make_a_plan(tmp_path: Path) -> None:
 
 
 def test_metrics_are_documented() -> None:
-    assert list(named(sections(read("explanations/methodology.md"))["Ratios"])) == list(METRICS)
+    assert list(named(sections(read("explanations/statistics.md"))["Ratios"])) == list(METRICS)
 
 
 @pytest.mark.parametrize(
@@ -206,7 +206,7 @@ def test_metrics_are_documented() -> None:
     ],
 )
 def test_figures_of_the_statistics_are_documented(section: str, said: str) -> None:
-    assert said in " ".join(sections(read("explanations/methodology.md"))[section].split())
+    assert said in " ".join(sections(read("explanations/statistics.md"))[section].split())
 
 
 # --- what readers copy --------------------------------------------------------------------------------------

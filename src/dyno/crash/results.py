@@ -34,7 +34,7 @@ class Fault(TypedDict):
 
 
 class CrashResult(TypedDict):
-    """A row, as `rows.CrashRow.data` returns it and docs/explanations/crash.md documents it."""
+    """A row, as `rows.CrashRow.data` returns it and docs/reference/crash-findings.md documents it."""
 
     engine: Text
     tier: Text

@@ -82,7 +82,7 @@ class CrashTally:
 
 @dataclass
 class CrashRow:
-    """Result for an engine at a tier. docs/explanations/crash.md documents `data`."""
+    """Result for an engine at a tier. docs/reference/crash-findings.md documents `data`."""
 
     claim: TierClaim
     model: str

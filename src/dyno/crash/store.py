@@ -15,7 +15,7 @@ from dyno.contracts.suite import History, Job
 
 CLIENTS = 1
 OK, LOST, TORN, CORRUPT, REFUSED, CRASH, HANG = "ok", "lost", "torn", "corrupt", "refused", "crash", "hang"
-"""Outcomes of a crash; docs/explanations/crash.md explains them."""
+"""Outcomes of a crash; docs/reference/crash-findings.md explains them."""
 PROMISES = {Tier.VOLATILE: (), Tier.PROCESS: ("killed",), Tier.POWER: ("killed", "cut")}
 """Kinds of crash that an acknowledged commit survives, by tier."""
 

@@ -30,7 +30,7 @@ TIERS: Mapping[Tier, Mapping[str, Value]] = {
     Tier.VOLATILE: {"database": ":memory:"},
     # A commit writes the log to the kernel, which flushes it at some later time. There is no tier `power`, though
     # commits can be flushed: a checkpoint overwrites a block, and a half-written block leaves a file that can't be
-    # opened (docs/explanations/crash.md).
+    # opened (docs/reference/crash-findings.md).
     Tier.PROCESS: {"database": "file", "fsync_mode": "NONE"} if _has_fsync_mode() else {"database": "file"},
 }
 SHOWN = ("fsync_mode", "threads", "memory_limit", "wal_autocheckpoint")

@@ -30,7 +30,7 @@ from dyno.suites.series.port import Buckets, SampleBatch, Samples
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
     # Each write is in the log, which is flushed (fsync) before the write is acknowledged. No setting prevents that:
     # with a delay, several writes wait for one flush. The tier is not `power`, because the files that name the series
-    # are not flushed. If one of them is lost, the server does not start. See docs/explanations/crash.md.
+    # are not flushed. If one of them is lost, the server does not start. See docs/reference/crash-findings.md.
     Tier.PROCESS: {"data.wal-fsync-delay": "0s"},
 }
 FORBIDDEN = 403

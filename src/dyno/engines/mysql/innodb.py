@@ -85,7 +85,7 @@ def _nodes(options: Mapping[str, Value]) -> int:
 FIRST_PAGE = Caveat(
     "first-page", "may find a table corrupt after a cut of power that has torn its first page: seen of 10.11.19"
 )
-"""Caveat of the tier `power`; see docs/explanations/crash.md. All pages but the first are restored from the
+"""Caveat of the tier `power`; see docs/reference/crash-findings.md. All pages but the first are restored from the
 doublewrite buffer."""
 
 

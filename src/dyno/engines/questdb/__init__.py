@@ -34,7 +34,7 @@ MODE = "cairo.commit.mode"
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
     # Rows are stored into mapped files, so the kernel has them if the process dies. With `sync`, the table's log is
     # flushed before a batch is acknowledged. That is not tier `power`: if a page of the table's symbols is torn, the
-    # log can't be merged into the table any more. See docs/explanations/crash.md.
+    # log can't be merged into the table any more. See docs/reference/crash-findings.md.
     Tier.PROCESS: {MODE: "nosync"},
 }
 PG_PORT = 8_812

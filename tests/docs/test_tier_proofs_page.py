@@ -1,4 +1,4 @@
-"""Tests that the page on durability has every tier of every engine in its tables, with consistent verdicts."""
+"""Tests that the page of tier proofs has every tier of every engine in its tables, with consistent verdicts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ REMADE = "the block is made by: dyno selftest --tiers --markdown"
 
 
 def block(name: str) -> str:
-    match = re.search(rf"<!-- {name} -->\n(.*?)<!-- /{name} -->", read("explanations/durability.md"), re.DOTALL)
+    match = re.search(rf"<!-- {name} -->\n(.*?)<!-- /{name} -->", read("reference/tier-proofs.md"), re.DOTALL)
     assert match, name
     return match[1]
 
@@ -121,13 +121,13 @@ def test_the_page_has_the_version_of_every_engine_that_ran() -> None:
 def test_the_keys_of_the_json_are_documented() -> None:
     proof = TierProof("e", "power", PROVEN, "", {}, None, TraceSummary()).data()
     assert json.loads(json.dumps(proof)) == proof
-    assert list(named(sections(read("explanations/durability.md"))["As JSON"])) == list(proof)
+    assert list(named(sections(read("reference/tier-proofs.md"))["As JSON"])) == list(proof)
 
 
 def test_calls_that_are_traced_are_documented() -> None:
     from dyno.selftest import trace
 
-    documented = set(re.findall(r"`(\w+)`", sections(read("explanations/durability.md"))["How it is proven"]))
+    documented = set(re.findall(r"`(\w+)`", sections(read("reference/tier-proofs.md"))["How it is proven"]))
     counted = {*trace._FLUSHES, *trace._WRITES, *trace._TRUNCATES, *trace._NAMES, "io_uring_setup"}
     assert counted <= documented
 
