@@ -4,7 +4,6 @@ and the parts of a latency."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any
 
 from dyno.report.charts import theme, vega
@@ -12,7 +11,6 @@ from dyno.report.charts.chart import ENGINE, REMARKS, TRIALS, Chart, Column, Rec
 from dyno.report.tables.table import ranked_by_bandwidth
 from dyno.results import Run
 from dyno.stats.metric import BANDWIDTH
-from dyno.stats.summary import CellSummary
 
 STEP = 32
 SCALE = {"type": "band", "paddingInner": 0.5, "paddingOuter": 0.25}
@@ -82,42 +80,38 @@ def spec(
 
 
 def throughputs(run: Run) -> list[Record]:
-    summaries = (row.summary for row, _ in rows(run))
-    return [{**record, "each": _each(summary)} for record, summary in zip(brief(run), summaries, strict=True)]
+    """Returns the records of `brief`, with the figure of each trial. Floors have none, because their bars are not
+    drawn."""
+    records = []
+    for (row, _), record in zip(rows(run), brief(run), strict=True):
+        moved, samples = ranked_by_bandwidth(row.summary), [] if record["floor"] else row.summary.samples
+        figures = [sample.bytes_per_second if moved else sample.per_second for sample in samples]
+        records.append({**record, "each": [float(f"{figure:.4g}") for figure in figures if figure is not None]})
+    return records
 
 
 def brief(run: Run) -> list[Record]:
-    """Returns the throughputs without the figures of single trials."""
-    return [
-        {
-            **record,
-            **_figure(row.summary),
-            "client_cpu_ns": row.summary.client_cpu_ns,
-            "server_cpu_ns": row.summary.server_cpu_ns,
-            "trials": len(row.summary.samples),
-            "instead": "" if row.summary.valid else (row.summary.why or "not measured").split(":", 1)[0],
-            "why": row.summary.why,
+    """Returns the throughputs, or the bandwidths of rows that are ranked by it."""
+    records = []
+    for row, record in rows(run):
+        summary, moved = row.summary, ranked_by_bandwidth(row.summary)
+        estimate = summary.bandwidth if moved else summary.throughput
+        # A row without a figure gets the unit of its phase.
+        by_bytes = moved or (estimate is None and summary.about.metric == BANDWIDTH.name)
+        more = {
+            "throughput": estimate and estimate.median,
+            "low": estimate and estimate.low,
+            "high": estimate and estimate.high,
+            "unit": BYTES if by_bytes else f"{summary.unit}/s",
+            "write": "bandwidth" if by_bytes else "rate",
+            "client_cpu_ns": summary.client_cpu_ns,
+            "server_cpu_ns": summary.server_cpu_ns,
+            "trials": len(summary.samples),
+            "instead": "" if summary.valid else (summary.why or "not measured").split(":", 1)[0],
+            "why": summary.why,
         }
-        for row, record in rows(run)
-    ]
-
-
-def _each(summary: CellSummary) -> list[float]:
-    """Returns the figure of each trial. Empty for floors, because their bars are not drawn."""
-    moved = ranked_by_bandwidth(summary)
-    figures = [sample.bytes_per_second if moved else sample.per_second for sample in summary.samples]
-    return [] if summary.cell.floor else [float(f"{figure:.4g}") for figure in figures if figure is not None]
-
-
-def _figure(summary: CellSummary) -> Record:
-    """Returns the bandwidth if rows are ranked by it, else the throughput."""
-    moved = ranked_by_bandwidth(summary)
-    estimate = summary.bandwidth if moved else summary.throughput
-    # A row without a figure gets the unit of its phase.
-    by_bytes = moved or (estimate is None and summary.about.metric == BANDWIDTH.name)
-    unit, write = (BYTES, "bandwidth") if by_bytes else (f"{summary.unit}/s", "rate")
-    figures = {"median": None, "low": None, "high": None} if estimate is None else asdict(estimate)
-    return {"throughput": figures.pop("median"), **figures, "unit": unit, "write": write}
+        records.append({**record, **more})
+    return records
 
 
 def throughput_spec(engines: Sequence[str], unit: str) -> dict[str, Any]:
@@ -125,13 +119,9 @@ def throughput_spec(engines: Sequence[str], unit: str) -> dict[str, Any]:
     tooltip = {"figure": title, "reach": "95 % interval", "trials": "trials", "remarks": "remarks"}
     whole = spec(engines, "throughput", title, kind, vega.tooltip(tooltip))
     ends = {"x": vega.quantity("from"), "x2": {"field": "to"}}
+    cap = vega.mark("tick", style="cap", size=9, thickness=1.5)
     caps = [
-        vega.layer(
-            vega.mark("tick", style="cap", size=9, thickness=1.5),
-            {"y": y(), "x": vega.quantity(end)},
-            INTERVAL,
-            f"!datum.{cut}",
-        )
+        vega.layer(cap, {"y": y(), "x": vega.quantity(end)}, INTERVAL, f"!datum.{cut}")
         for end, cut in (("from", "less"), ("to", "more"))
     ]
     # A dot below the bar for each trial whose figure is within the axis.
@@ -180,20 +170,17 @@ THROUGHPUT = Chart(
 
 def sizes(run: Run) -> list[Record]:
     """Returns the sizes of engines that keep files, the smallest first."""
-    records = [
-        {
-            **record,
-            "remarks": remarks(row, SIZE_DOUBTS),
-            "bytes_on_disk": row.summary.bytes_on_disk,
-            "write_amplification": row.summary.write_amplification,
-            "instead": "",
-        }
-        for row, record in valid_rows(run)
-        if row.summary.bytes_on_disk is not None
-    ]
     groups: dict[str, list[Record]] = {}
-    for record in records:
-        groups.setdefault(repr((record["phase"], record["tier"], record["params"])), []).append(record)
+    for row, record in valid_rows(run):
+        if row.summary.bytes_on_disk is not None:
+            sizes = {
+                "remarks": remarks(row, SIZE_DOUBTS),
+                "bytes_on_disk": row.summary.bytes_on_disk,
+                "write_amplification": row.summary.write_amplification,
+                "instead": "",
+            }
+            place = repr((record["phase"], record["tier"], record["params"]))
+            groups.setdefault(place, []).append({**record, **sizes})
     return [one for group in groups.values() for one in sorted(group, key=lambda one: one["bytes_on_disk"])]
 
 

@@ -10,10 +10,9 @@ from typing import Any
 from dyno.report.charts import lines
 from dyno.report.charts.chart import ENGINE, REMARKS, TRIALS, Chart, Column, Record, valid_rows
 from dyno.report.charts.lines import KINDS
-from dyno.report.tables.table import Row
 from dyno.results import Run
 from dyno.stats.estimate import Estimate
-from dyno.stats.metric import METRICS, THROUGHPUT, Metric, estimated, fitting
+from dyno.stats.metric import METRICS, THROUGHPUT, estimated, fitting
 from dyno.stats.summary import summarize
 
 Declared = Mapping[str, Any]
@@ -28,6 +27,17 @@ def _chart(run: Run, curve: Declared) -> Chart:
     line, point = curve.get("line", ""), curve.get("point", "")
     swept = [curve[side]["name"] for side in ("x", "y") if curve[side]["of"] == "param"]
     marks = _marks(run, curve["x"])
+    columns = [ENGINE]
+    columns += [Column("line", line)] if line else []
+    columns += [Column("point", point, "count")] if point else []
+    for name in ("x", "y"):
+        side, metric = _side(curve[name], ""), METRICS.get(curve[name]["name"], THROUGHPUT)
+        if not side.interval:
+            columns.append(Column(name, side.title, side.kind))
+        else:
+            title = "median a second" if metric is THROUGHPUT else metric.title
+            ends = (("", title), ("_low", "95 % from"), ("_high", "95 % to"))
+            columns += [Column(f"{name}{end}", text, side.kind) for end, text in ends]
 
     def spec(engines: Sequence[str], unit: str) -> dict[str, Any]:
         x = replace(_side(curve["x"], unit), marks=marks)
@@ -38,47 +48,53 @@ def _chart(run: Run, curve: Declared) -> Chart:
         title=curve["title"],
         reading=curve["reading"],
         needs=f"{curve['x']['name']} and {curve['y']['name']} from the suite",
-        columns=(
-            ENGINE,
-            *((Column("line", line),) if line else ()),
-            *((Column("point", point, "count"),) if point else ()),
-            *_columns("x", curve["x"]),
-            *_columns("y", curve["y"]),
-            Column("unit", "unit"),
-            TRIALS,
-            REMARKS,
-        ),
+        columns=(*columns, Column("unit", "unit"), TRIALS, REMARKS),
         records=lambda run: _records(run, curve),
         spec=spec,
         spans=(*filter(None, (line, point)), *swept),
     )
 
 
+def _side(axis: Declared, unit: str) -> lines.Side:
+    log, title = axis.get("scale") == "log", axis.get("title")
+    if axis["of"] != "metric":
+        return lines.Side(title or axis["name"], axis.get("kind", "count"), log)
+    metric = METRICS.get(axis["name"], THROUGHPUT)
+    default = f"{unit}/s" if metric is THROUGHPUT else metric.title
+    return lines.Side(title or default, KINDS[metric.kind], log, interval=True)
+
+
 def _records(run: Run, curve: Declared) -> list[Record]:
     """Returns the records by phase, then by line in the order of the run."""
     line, point, phases = curve.get("line", ""), curve.get("point", ""), curve.get("phases") or run.plan["phases"]
-    for axis in (curve["x"], curve["y"]):
+    axes = {side: curve[side] for side in ("x", "y")}
+    for axis in axes.values():
         # A parameter with a single value spans no axis.
         if axis["of"] == "param" and len({cell.params.get(axis["name"]) for cell in run.cells}) < 2:
             return []
     facts = _facts(run)
     records = []
     for row, common in valid_rows(run):
-        params = row.summary.cell.params
-        if row.summary.phase not in phases or any(name not in params for name in (line, point) if name):
+        summary, params = row.summary, row.summary.cell.params
+        if summary.phase not in phases or any(name not in params for name in (line, point) if name):
             continue
-        sides = {side: _figure(row, curve[side], facts) for side in ("x", "y")}
-        if any(figure is None for figure in sides.values()):
-            continue
-        record = {
-            **common,
-            **({"line": str(params[line])} if line else {}),
-            **({"point": params[point]} if point else {}),
-        }
-        for side, figure in sides.items():
-            assert figure is not None
+        record = {**common, **({"line": str(params[line])} if line else {})}
+        record |= {"point": params[point]} if point else {}
+        unit = ""
+        for side, axis in axes.items():
+            name, figure = axis["name"], None
+            if axis["of"] == "metric":
+                metric = METRICS.get(name) or fitting([summary])
+                figure = estimated(summary, metric)
+                unit = unit or ("" if metric is THROUGHPUT else metric.title)
+            else:
+                value = params.get(name) if axis["of"] == "param" else facts.get(id(summary.cell), {}).get(name)
+                figure = Estimate(float(value), None, None) if isinstance(value, (int, float)) else None
+            if figure is None:
+                break
             record |= {side: figure.median, f"{side}_low": figure.low, f"{side}_high": figure.high}
-        records.append({**record, "unit": _unit(row, curve), "trials": len(row.summary.samples)})
+        else:
+            records.append({**record, "unit": unit or f"{summary.unit}/s", "trials": len(summary.samples)})
     places: dict[tuple[object, ...], int] = {}
     for at, cell in enumerate(run.cells):
         places.setdefault((cell.tier_name, cell.label, str(cell.params.get(line, ""))), at)
@@ -105,39 +121,3 @@ def _facts(run: Run) -> dict[int, dict[str, float]]:
         facts = {name: value for name, value in row.facts.items() if isinstance(value, (int, float))}
         by_cell.setdefault(id(row.cell), {}).update(facts)
     return by_cell
-
-
-def _figure(row: Row, axis: Declared, facts: Mapping[int, Mapping[str, float]]) -> Estimate | None:
-    cell = row.summary.cell
-    if axis["of"] == "metric":
-        return estimated(row.summary, _metric(row, axis))
-    value = cell.params.get(axis["name"]) if axis["of"] == "param" else facts.get(id(cell), {}).get(axis["name"])
-    return Estimate(float(value), None, None) if isinstance(value, (int, float)) else None
-
-
-def _metric(row: Row, axis: Declared) -> Metric:
-    return METRICS.get(axis["name"]) or fitting([row.summary])
-
-
-def _unit(row: Row, curve: Declared) -> str:
-    metrics = [_metric(row, curve[name]) for name in ("x", "y") if curve[name]["of"] == "metric"]
-    return next((metric.title for metric in metrics if metric is not THROUGHPUT), f"{row.summary.unit}/s")
-
-
-def _side(axis: Declared, unit: str) -> lines.Side:
-    log, title = axis.get("scale") == "log", axis.get("title")
-    if axis["of"] != "metric":
-        return lines.Side(title or axis["name"], axis.get("kind", "count"), log)
-    metric = METRICS.get(axis["name"], THROUGHPUT)
-    default = f"{unit}/s" if metric is THROUGHPUT else metric.title
-    return lines.Side(title or default, KINDS[metric.kind], log, interval=True)
-
-
-def _columns(name: str, axis: Declared) -> tuple[Column, ...]:
-    if axis["of"] != "metric":
-        return (Column(name, axis.get("title") or axis["name"], axis.get("kind", "count")),)
-    metric = METRICS.get(axis["name"], THROUGHPUT)
-    kind = KINDS[metric.kind]
-    title = "median a second" if metric is THROUGHPUT else metric.title
-    ends = (Column(f"{name}_{end}", f"95 % {text}", kind) for end, text in (("low", "from"), ("high", "to")))
-    return (Column(name, title, kind), *ends)

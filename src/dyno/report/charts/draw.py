@@ -55,12 +55,19 @@ def png(drawn: str, scale: float) -> bytes:
 
 def _fitted(sheet: dict[str, Any], width: int, columns: int, dark: bool) -> tuple[str | None, int]:
     """Returns the drawing, or None if its panels would be too narrow, and the width that it needs."""
+    (grid,) = sheet["vconcat"]
     narrowest = NARROWEST if columns == 1 else CRAMPED
-    panel, right = max(narrowest, width // columns - 200), 0
-    # Drawing is slow. First draw only the panels with the longest texts, which usually give the right width.
-    trial = _widest(sheet, columns)
+    panel, right, trial = max(narrowest, width // columns - 200), 0, sheet
+    if len(grid["concat"]) > 2 * columns:
+        # Drawing is slow. First draw only the panel with the longest record of each column, which usually gives the
+        # right width.
+        widest = [max(grid["concat"][at::columns], key=_longest) for at in range(columns)]
+        trial = {**sheet, "vconcat": [{**grid, "concat": widest}]}
+    config = {**theme.config(dark), "background": theme.DARK if dark else theme.LIGHT}
     for _ in range(TRIES):
-        drawn = _svg(trial, panel, dark, right)
+        config["padding"] = dict.fromkeys(("left", "top", "bottom"), theme.PADDING) | {"right": theme.PADDING + right}
+        config["view"] = {**config["view"], "continuousWidth": panel}
+        drawn: str = load(NEEDS).vegalite_to_svg({**trial, "config": config})
         match = re.search(r'<svg[^>]* width="(\d+)', drawn)
         assert match, "an SVG has a width"
         taken = int(match[1]) - right
@@ -75,24 +82,7 @@ def _fitted(sheet: dict[str, Any], width: int, columns: int, dark: bool) -> tupl
     return None, needed
 
 
-def _widest(sheet: dict[str, Any], columns: int) -> dict[str, Any]:
-    """Returns the sheet with only one panel in each column, the one with the longest record."""
-    (grid,) = sheet["vconcat"]
-    if len(grid["concat"]) <= 2 * columns:
-        return sheet
-
-    def length(view: dict[str, Any]) -> int:
-        records = view["data"]["values"]
-        return max(sum(len(str(v)) for v in record.values() if not isinstance(v, list)) for record in records)
-
-    panels = [max(grid["concat"][at::columns], key=length) for at in range(columns)]
-    return {**sheet, "vconcat": [{**grid, "concat": panels}]}
-
-
-def _svg(sheet: dict[str, Any], panel: int, dark: bool, right: int) -> str:
-    config = theme.config(dark)
-    padding = {"left": theme.PADDING, "top": theme.PADDING, "bottom": theme.PADDING, "right": theme.PADDING + right}
-    config = {**config, "background": theme.DARK if dark else theme.LIGHT, "padding": padding}
-    config["view"] = {**config["view"], "continuousWidth": panel}
-    drawn: str = load(NEEDS).vegalite_to_svg({**sheet, "config": config})
-    return drawn
+def _longest(view: dict[str, Any]) -> int:
+    """Returns the length of the panel's longest record."""
+    records = view["data"]["values"]
+    return max(sum(len(str(v)) for v in record.values() if not isinstance(v, list)) for record in records)

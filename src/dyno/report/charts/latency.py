@@ -27,14 +27,11 @@ def select(run: Run, selector: Selector) -> Iterator[Record]:
         if not selector(record):
             continue
         summary = row.summary
-        kinds: tuple[tuple[str, list[bytes | None], Mapping[str, int | None]], ...] = (
-            (SERVICE, [sample.histogram for sample in summary.samples], summary.latency_ns),
-            (RESPONSE, [sample.response for sample in summary.samples], summary.response_ns),
-        )
-        for kind, histograms, figures in kinds:
-            # The curve merges all trials. It has no interval, because an interval is never computed inside a trial.
-            if points := dict(curve(histograms, GRID, REMAINING)):
-                yield _record(record, kind, figures, points)
+        # A curve merges all trials. It has no interval, because an interval is never computed inside a trial.
+        if points := dict(curve((sample.histogram for sample in summary.samples), GRID, REMAINING)):
+            yield _record(record, SERVICE, summary.latency_ns, points)
+        if points := dict(curve((sample.response for sample in summary.samples), GRID, REMAINING)):
+            yield _record(record, RESPONSE, summary.response_ns, points)
 
 
 def brief(run: Run) -> list[Record]:

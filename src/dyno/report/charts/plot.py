@@ -84,11 +84,8 @@ def chart(run: Run, name: str, by: str | None = None) -> Chart:
 
 def drawings(run: Run, choice: Choice, width: int | None = None) -> list[Drawing]:
     """Returns the drawings of all charts that have something to show. Raises UsageError if there are none."""
-    pictures = [
-        _drawing(run, chart, choice, panels, width)
-        for chart in charts.of(run)
-        if (panels := _panels(run, chart, choice))
-    ]
+    by_chart = ((chart, _panels(run, chart, choice)) for chart in charts.of(run))
+    pictures = [_drawing(run, chart, choice, panels, width) for chart, panels in by_chart if panels]
     if not pictures:
         raise UsageError(f"{run.path} has nothing of what was chosen for any chart")
     return pictures
@@ -124,34 +121,27 @@ def check(run: Run, choice: Choice) -> Choice:
 
 
 def _panels(run: Run, chart: Chart, choice: Choice) -> list[Panel]:
-    """Returns the panels with something to draw."""
+    """Returns the panels with something to draw. If computing records is slow, panels beyond the limit get only their
+    first record, because they are counted but not drawn."""
+    places: set[tuple[object, ...]] = set()
 
     def baseline(table: Table) -> str | None:
         # The default is the best of the chosen engines.
         chosen = (row.cell.asked for row, _ in table.rows if row.cell.label in choice.engines)
         return choice.baseline or next(chosen, None)
 
-    if chart.name == "ratios":
-        records: Iterator[Record] = filter(choice.has, ratios.against(run, baseline))
-    else:
-        records = _records(run, chart, choice)
-    return [panel for panel in panels(chart, records) if any(not record["floor"] for record in panel.records)]
-
-
-def _records(run: Run, chart: Chart, choice: Choice) -> Iterator[Record]:
-    """Yields the chosen records. If computing them is slow, panels beyond the limit get only their first record,
-    because they are counted but not drawn."""
-    places: set[tuple[object, ...]] = set()
-
     def selector(record: Record) -> bool:
-        return choice.has(record) and (
-            not chart.select or len(places) <= display_limits.PANELS or place(chart, record) not in places
-        )
+        counted = chart.select and len(places) > display_limits.PANELS and place(chart, record) in places
+        return choice.has(record) and not counted
 
-    # Records of a panel follow each other.
-    for record in chart.selected(run, selector):
-        places.add(place(chart, record))
-        yield record
+    def records() -> Iterator[Record]:
+        # Records of a panel follow each other.
+        for record in chart.selected(run, selector):
+            places.add(place(chart, record))
+            yield record
+
+    chosen = filter(choice.has, ratios.against(run, baseline)) if chart.name == "ratios" else records()
+    return [panel for panel in panels(chart, chosen) if any(not one["floor"] for one in panel.records)]
 
 
 def _engines(panel: Panel) -> list[str]:
@@ -181,7 +171,13 @@ def _sheet(
 ) -> dict[str, Any]:
     """Returns the specification of a sheet that is `width` pixels wide. The width of its panels is set by the config.
     `left_out`: a sentence about the parts that are not shown."""
-    facts = [_facts(panel) for panel in panels]
+    facts = []
+    for panel in panels:
+        first = panel.records[0]
+        fact = {"phase": panel.phase, "tier": row_titles.tier(panel.tier)}
+        fact |= {name: f"{name}={value}" for name, value in panel.params.items()}
+        fact |= {"baseline": f"{first['by']} against {first['baseline']}"} if "baseline" in first else {}
+        facts.append(fact)
     # Facts that distinguish panels are in the panels' titles, the others in the sheet's title.
     varying = [name for name in facts[0] if any(other.get(name) != facts[0][name] for other in facts)]
     titles = [row_titles.named(*(fact[name] for name in varying if name in fact)) for fact in facts]
@@ -189,13 +185,9 @@ def _sheet(
     engines = heading.engines(run)
     # Titles are aligned with the group rather than the axes: otherwise a panel with longer names would have its title
     # elsewhere.
-    views = [
-        {
-            **chart.spec(engines, unit_of(panel.records[0])),
-            **({"title": {"text": title, "frame": "group"}} if title else {}),
-        }
-        for panel, title in zip(panels, titles, strict=True)
-    ]
+    views = [chart.spec(engines, unit_of(panel.records[0])) for panel in panels]
+    for view, title in zip(views, titles, strict=True):
+        view |= {"title": {"text": title, "frame": "group"}} if title else {}
     shown = {record["engine"] for panel in panels for record in panel.records}
     named = [engine for engine in engines if engine in shown]
     vega.limit_legends(views, named, vega.legend_columns(named, width - MARGIN - AXIS))
@@ -220,14 +212,6 @@ def _sheet(
     title = f"{chart.title}: {same}" if same else chart.title
     subtitle = _wrapped(about, width, SUBTITLE)
     return {"title": {"text": title, "fontSize": TITLE, "subtitle": subtitle, "offset": 18}, "vconcat": [grid]}
-
-
-def _facts(panel: Panel) -> dict[str, str]:
-    """Returns the texts that distinguish a panel from others, by name."""
-    facts = {"phase": panel.phase, "tier": row_titles.tier(panel.tier)}
-    facts |= {name: f"{name}={value}" for name, value in panel.params.items()}
-    first = panel.records[0]
-    return {**facts, **({"baseline": f"{first['by']} against {first['baseline']}"} if "baseline" in first else {})}
 
 
 def _rows(run: Run, chart: Chart, choice: Choice, panels: Sequence[Panel]) -> list[Row]:

@@ -22,40 +22,33 @@ Point = tuple[float, int | None]
 
 def select(run: Run, selector: Selector) -> Iterator[Record]:
     """Yields a record for each line, with parallel lists (which the specification flattens) and the figures of the
-    table."""
-    for row, record in valid_rows(run):
-        points = _over_trials(row.summary.samples) if selector(record) else {}
-        if len(points) < 2:
-            continue
-        rates = [rate for rate, _ in points.values()]
-        p99s = [p99 for _, p99 in points.values()]
-        yield {
-            **record,
-            "seconds": max(points),
-            "slowest": min(rates),
-            "median": float(median(rates)),
-            "fastest": max(rates),
-            "worst_p99_ns": max((ns for ns in p99s if ns is not None), default=None),
-            "second": list(points),
-            "rate": rates,
-            "p99_ns": p99s,
-        }
-
-
-def _over_trials(samples: Sequence[Sample]) -> dict[float, Point]:
-    """Returns the medians over the trials that lasted until the end of each second, by that end.
+    table. A second has the median over the trials that lasted until its end.
 
     Only very long trials have coarser intervals than others. In that case trials with finer intervals are left out,
     because percentiles of several intervals can't be merged.
     """
-    coarsest = max((point["interval_ns"] for sample in samples for point in sample.series), default=0)
-    trials = [_points(s) for s in samples if s.series and s.series[0]["interval_ns"] == coarsest]
-    medians: dict[float, Point] = {}
-    for second in sorted({second for trial in trials for second in trial}):
-        here = [trial[second] for trial in trials if second in trial]
-        p99s = [ns for _, ns in here if ns is not None]
-        medians[second] = median(rate for rate, _ in here), int(median(p99s)) if p99s else None
-    return medians
+    for row, record in valid_rows(run):
+        samples = row.summary.samples if selector(record) else []
+        coarsest = max((point["interval_ns"] for sample in samples for point in sample.series), default=0)
+        trials = [_points(s) for s in samples if s.series and s.series[0]["interval_ns"] == coarsest]
+        seconds = sorted({second for trial in trials for second in trial})
+        if len(seconds) < 2:
+            continue
+        points = [[trial[second] for trial in trials if second in trial] for second in seconds]
+        rates = [median(rate for rate, _ in here) for here in points]
+        known = [[ns for _, ns in here if ns is not None] for here in points]
+        p99s = [int(median(of)) if of else None for of in known]
+        yield {
+            **record,
+            "seconds": seconds[-1],
+            "slowest": min(rates),
+            "median": float(median(rates)),
+            "fastest": max(rates),
+            "worst_p99_ns": max((ns for ns in p99s if ns is not None), default=None),
+            "second": seconds,
+            "rate": rates,
+            "p99_ns": p99s,
+        }
 
 
 def _points(sample: Sample) -> dict[float, Point]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from dyno.contracts.model import UsageError
@@ -15,6 +15,7 @@ from dyno.results import Run
 from dyno.stats.estimate import Estimate, estimate
 from dyno.stats.machine import cores
 from dyno.stats.metric import METRICS, THROUGHPUT, Metric, estimated, fitting
+from dyno.stats.summary import CellSummary
 from dyno.stats.sweep import Sweep, is_number, logarithmic, swept, values
 
 CLIENTS, PREFIX = "clients", "sweep:"
@@ -39,7 +40,16 @@ def chart(run: Run, parameter: str, by: str | None = None) -> Chart:
         raise UsageError(unknown(f"{run.path}: metric", by, [*METRICS, *facts]))
     fact = "" if by is None or metric else by
     records = _records(run, parameter, metric, fact)
-    sides = _sides(records)
+    figures: dict[tuple[str, str], list[float]] = {}
+    for record in records:
+        figures.setdefault((record["unit"], repr((record["phase"], record["tier"]))), []).append(record["y"])
+    # The y axis of a unit is logarithmic if one of its panels needs that.
+    log = {unit for (unit, _), of_panel in figures.items() if logarithmic(of_panel)}
+    kinds = {record["unit"]: record["write"] for record in records}
+    sides = {
+        unit.removesuffix("/s"): lines.Side(unit, kind, unit in log, interval=True, from_zero=unit not in log)
+        for unit, kind in kinds.items()
+    }
     measured_at = values(run, parameter)
     marks = []
     if parameter == CLIENTS and measured_at:
@@ -97,22 +107,24 @@ def _records(run: Run, parameter: str, metric: Metric | None, fact: str) -> list
         by = metric or fitting([row.summary for row, _ in rows])
         rows.sort(key=lambda one: (engines[one[1]["engine"]], one[1]["params"][parameter]))
         for row, record in rows:
-            if (pair := _figure(row, by, fact)) is None:
+            unit = fact or (f"{row.summary.unit}/s" if by is THROUGHPUT else by.title)
+            figure = _fact(row.summary, fact) if fact else estimated(row.summary, by)
+            if figure is None:
                 continue
             value = record["params"][parameter]
             why = stops.get((record["engine"], place, value))
-            records.append(
-                {
-                    **record,
-                    "x": value,
-                    "y": pair[0].median,
-                    "y_low": pair[0].low,
-                    "y_high": pair[0].high,
-                    **pair[1],
-                    "trials": len(row.summary.samples),
-                    **({"ends": why} if why else {}),
-                }
-            )
+            point = {
+                **record,
+                "x": value,
+                "y": figure.median,
+                "y_low": figure.low,
+                "y_high": figure.high,
+                "unit": unit,
+                "what": unit,
+                "write": "rate" if fact else lines.KINDS[by.kind],
+                "trials": len(row.summary.samples),
+            }
+            records.append({**point, **({"ends": why} if why else {})})
     return records
 
 
@@ -127,33 +139,13 @@ def _place(record: Record, parameter: str) -> str:
     return repr((record["phase"], record["tier"], others))
 
 
-def _figure(row: Row, by: Metric, fact: str) -> tuple[Estimate, Mapping[str, str]] | None:
-    """Returns the figure of a point and how it is written; None if the row has no such figure."""
-    summary = row.summary
-    if not fact:
-        figure = estimated(summary, by)
-        unit = f"{summary.unit}/s" if by is THROUGHPUT else by.title
-        return None if figure is None else (figure, {"unit": unit, "what": unit, "write": lines.KINDS[by.kind]})
-    median = summary.facts.get(fact)
+def _fact(summary: CellSummary, name: str) -> Estimate | None:
+    median = summary.facts.get(name)
     if not isinstance(median, (int, float)):
         return None
-    samples = [value for s in summary.samples if isinstance(value := s.facts.get(fact), (int, float))]
+    samples = [value for s in summary.samples if isinstance(value := s.facts.get(name), (int, float))]
     # Intervals are defined only for positive values.
-    figure = estimate(samples) if samples and min(samples) > 0 else Estimate(float(median), None, None)
-    return figure, {"unit": fact, "what": fact, "write": "rate"}
-
-
-def _sides(records: Sequence[Record]) -> dict[str, lines.Side]:
-    """Returns the y axis of each unit. It is logarithmic if one of its panels needs that."""
-    panels: dict[tuple[str, str], list[float]] = {}
-    for record in records:
-        place = repr((record["phase"], record["tier"]))
-        panels.setdefault((record["unit"], place), []).append(record["y"])
-    log = {unit for (unit, _), figures in panels.items() if logarithmic(figures)}
-    return {
-        unit.removesuffix("/s"): lines.Side(unit, kind, unit in log, interval=True, from_zero=unit not in log)
-        for unit, kind in {record["unit"]: record["write"] for record in records}.items()
-    }
+    return estimate(samples) if samples and min(samples) > 0 else Estimate(float(median), None, None)
 
 
 def _says(run: Run, parameter: str) -> list[Record]:
