@@ -11,14 +11,14 @@ import csv
 import io
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from typing import Any
 
 from dyno import fields
 from dyno.contracts.histogram import percentiles
-from dyno.contracts.model import Caveat, UsageError
+from dyno.contracts.model import UsageError
 from dyno.fields import BOOLEAN, FIELDS, HISTOGRAMS, INTEGER, NUMBER, TEXT, Sample
 from dyno.host import installation
 from dyno.report.export import json_stream
@@ -98,7 +98,7 @@ def cells(run: Run) -> Table:
 
 
 def samples(run: Run) -> Table:
-    """Returns a row for each sample. A sample that doesn't count has the reason instead of figures."""
+    """Returns a row for each sample."""
     rows = (
         {**_names(row), **_sample(row, attempt, sample)}
         for row in _rows(run)
@@ -117,32 +117,27 @@ def _rows(run: Run) -> list[Row]:
 
 
 def _table(name: str, columns: Columns, run: Run, rows: Iterable[Mapping[str, Any]]) -> Table:
-    params, facts = _params(run), _facts(run)
-    every = {**NAMES, **params, **columns, **facts}
-    converted = {**params, **facts}
-    awake = {"awake": bool(run.plan.get("awake"))}
-    whole_rows = ({**row, **awake} for row in rows)
-    return Table(name, every, [{at: _as(converted.get(at), row.get(at)) for at in every} for row in whole_rows])
-
-
-def _params(run: Run) -> Columns:
-    """Returns the columns of parameters. A column's type suits all values: it is text for 'max' and 1000."""
+    """Returns a table with columns of the parameters and of the samples' facts. Their types suit all values: a column
+    is text for 'max' and 1000. Columns of numeric facts are of floats, because medians may have fractions."""
     values: dict[str, list[Any]] = {}
     for cell in run.cells:
-        for name, value in cell.params.items():
-            values.setdefault(f"param_{name}", []).append(value)
-    return {name: _kind(of) for name, of in values.items()}
-
-
-def _facts(run: Run) -> Columns:
-    """Returns the columns of the samples' facts. A column of numbers is of floats, because medians may have
-    fractions."""
-    values: dict[str, list[Any]] = {}
-    for attempt in run.attempts:
-        for sample in attempt.samples:
-            for name, value in sample.facts.items():
-                values.setdefault(f"fact_{name}", []).append(value)
-    return {name: TEXT if any(isinstance(v, str) for v in of) else NUMBER for name, of in values.items()}
+        for param, value in cell.params.items():
+            values.setdefault(f"param_{param}", []).append(value)
+    params = {param: _kind(of) for param, of in values.items()}
+    is_text: dict[str, bool] = {}
+    for fact, figure in (item for a in run.attempts for sample in a.samples for item in sample.facts.items()):
+        is_text[f"fact_{fact}"] = is_text.get(f"fact_{fact}", False) or isinstance(figure, str)
+    facts = {fact: TEXT if text else NUMBER for fact, text in is_text.items()}
+    every, converted = {**NAMES, **params, **columns, **facts}, {**params, **facts}
+    convert: Mapping[str | None, Callable[[Any], Any]] = {TEXT: str, NUMBER: float}
+    table = []
+    for row in rows:
+        whole = {**row, "awake": bool(run.plan.get("awake"))}
+        for at, kind in converted.items():
+            if kind in convert and whole.get(at) is not None:
+                whole[at] = convert[kind](whole[at])
+        table.append({at: whole.get(at) for at in every})
+    return Table(name, every, table)
 
 
 def _kind(values: Sequence[Any]) -> str:
@@ -152,14 +147,6 @@ def _kind(values: Sequence[Any]) -> str:
     if kinds == {int} and all(-(2**63) <= value < 2**63 for value in values):
         return INTEGER
     return NUMBER if kinds <= {int, float} else TEXT
-
-
-def _as(kind: str | None, value: Any) -> Any:
-    """Converts the value of a parameter or a fact to the type of its column. If `kind` is None, returns the value
-    unchanged."""
-    if value is None:
-        return None
-    return str(value) if kind == TEXT else float(value) if kind == NUMBER else value
 
 
 def _names(row: Row) -> dict[str, Any]:
@@ -195,13 +182,16 @@ def _cell(row: Row) -> dict[str, Any]:
         **dict(zip(CPU, (summary.client_cpu_ns, summary.server_cpu_ns), strict=True)),
         "write_amplification": summary.write_amplification,
         "version": summary.version,
-        "caveats": _codes(summary.caveats),
+        "caveats": [caveat.code for caveat in summary.caveats],
         **{f"fact_{name}": value for name, value in summary.facts.items()},
     }
 
 
 def _sample(row: Row, attempt: Attempt, sample: Sample) -> dict[str, Any]:
-    why = _why(row, attempt, sample)
+    """Returns the values of a sample. If it is not in the row's figures, it has the reason instead of figures."""
+    why = row.summary.why if sample.void is None else f"void: {sample.void}"
+    if why is None and any(a.block == attempt.block and a.attempt > attempt.attempt for a in row.summary.attempts):
+        why = f"{attempt.outcome}: a later attempt took its place"
     about = {
         "block": attempt.block,
         "attempt": attempt.attempt,
@@ -209,25 +199,14 @@ def _sample(row: Row, attempt: Attempt, sample: Sample) -> dict[str, Any]:
         "valid": why is None,
         "why": why,
         "version": attempt.version,
-        "caveats": _codes(attempt.caveats),
+        "caveats": [caveat.code for caveat in attempt.caveats],
     }
-    return {**about, **_measured(sample)} if why is None else about
-
-
-def _why(row: Row, attempt: Attempt, sample: Sample) -> str | None:
-    """Returns why a sample is not in the row's figures; None if it is."""
-    if sample.void is not None:
-        return f"void: {sample.void}"
-    if row.summary.why is not None:
-        return row.summary.why
-    later = any(a.block == attempt.block and a.attempt > attempt.attempt for a in row.summary.attempts)
-    return f"{attempt.outcome}: a later attempt took its place" if later else None
-
-
-def _measured(sample: Sample) -> dict[str, Any]:
+    if why is not None:
+        return about
     values = {each.name: getattr(sample, each.name) for each in FIELDS}
     values |= {name: percentiles([values[name]]) for name in HISTOGRAMS if isinstance(values[name], bytes)}
     return {
+        **about,
         **_figures(fields.SAMPLES, values),
         "per_second": sample.per_second,
         "bytes_per_second": sample.bytes_per_second,
@@ -240,10 +219,6 @@ def _figures(table: str, values: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the values of the measured quantities that the table shows, by column."""
     shown = (each for each in FIELDS if table in each.shown)
     return {column: figure for each in shown for column, figure in each.figures(values[each.name]).items()}
-
-
-def _codes(caveats: Sequence[Caveat]) -> list[str]:
-    return [caveat.code for caveat in caveats]
 
 
 def about(run: Run) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
+from dyno.contracts.cell import Cell
 from dyno.fields import FIELDS, JSON
 from dyno.report.export import data_tables, json_stream
 from dyno.report.export.markdown import as_markdown as as_markdown
@@ -17,7 +18,7 @@ from dyno.report.tables.table import Row, groups
 from dyno.results import Run
 from dyno.stats.costs import Prices, costs
 from dyno.stats.doubts import machine
-from dyno.stats.summary import Absence, CellSummary, absences
+from dyno.stats.summary import absences
 
 SCHEMA = 1
 
@@ -30,12 +31,19 @@ def as_data(run: Run) -> dict[str, Any]:
 
 def as_json(run: Run, prices: Prices | None = None) -> Iterator[str]:
     """Yields the text of the JSON in pieces. With `prices`, it includes the costs of rows."""
-    return json_stream.pieces({**_data(run), **({} if prices is None else {"costs": _costs(run, prices)})})
-
-
-def as_dense_json(run: Run) -> Iterator[str]:
-    """Yields the text of the JSON in pieces, without white space."""
-    return json_stream.dense(_data(run))
+    charges = None if prices is None else costs(run, prices)
+    data = _data(run)
+    if prices is not None and charges is not None:
+        data["costs"] = [
+            {
+                **_place(cost.row.cell, cost.row.phase),
+                "million": cost.million,
+                "month": cost.month,
+                "currency": prices.currency,
+            }
+            for cost in charges
+        ]
+    return json_stream.pieces(data)
 
 
 def _data(run: Run) -> dict[str, Any]:
@@ -49,31 +57,21 @@ def _data(run: Run) -> dict[str, Any]:
         "host": run.header.get("host"),
         "machine_doubts": [asdict(finding) for finding in machine(run)],
         "cells": (_cell(row) for group in groups(run) for row in group.rows),
-        "absent": [_absent(absence) for absence in absences(run)],
+        "absent": [{**_place(absence.cell, absence.phase), "why": absence.why} for absence in absences(run)],
         "costs": None,
     }
 
 
-def _costs(run: Run, prices: Prices) -> list[dict[str, Any]]:
-    return [
-        {
-            "suite": cost.row.cell.suite,
-            "engine": cost.row.cell.asked,
-            "phase": cost.row.phase,
-            "params": dict(cost.row.cell.params),
-            "tier": cost.row.cell.tier_name,
-            "million": cost.million,
-            "month": cost.month,
-            "currency": prices.currency,
-        }
-        for cost in costs(run, prices)
-    ]
+def _place(cell: Cell, phase: str) -> dict[str, Any]:
+    params = dict(cell.params)
+    return {"suite": cell.suite, "engine": cell.asked, "phase": phase, "params": params, "tier": cell.tier_name}
 
 
 def _cell(row: Row) -> dict[str, Any]:
     summary = row.summary
     throughput = summary.throughput
     shown = {each.key: summary.figures[each.name] for each in FIELDS if JSON in each.shown}
+    loops = [attempt.loop for attempt in summary.attempts if attempt.loop is not None]
     return {
         "suite": summary.cell.suite,
         "engine": summary.cell.asked,
@@ -98,30 +96,13 @@ def _cell(row: Row) -> dict[str, Any]:
         "write_amplification": summary.write_amplification,
         "facts": summary.facts,
         "trial_facts": summary.trial_facts,
-        "loop": _loop(summary),
+        # The measuring loop of the row's last trial.
+        "loop": dict(loops[-1]) if loops else None,
         "version": summary.version,
         "settings": summary.settings,
         "caveats": [asdict(caveat) for caveat in summary.caveats],
         "doubts": [{"code": doubt.code, "text": doubt.text} for doubt in row.doubts],
     }
-
-
-def _absent(absence: Absence) -> dict[str, Any]:
-    cell = absence.cell
-    return {
-        "suite": cell.suite,
-        "engine": cell.asked,
-        "phase": absence.phase,
-        "params": dict(cell.params),
-        "tier": cell.tier_name,
-        "why": absence.why,
-    }
-
-
-def _loop(summary: CellSummary) -> dict[str, Any] | None:
-    """Returns the measuring loop of the row's last trial."""
-    known = [attempt.loop for attempt in summary.attempts if attempt.loop is not None]
-    return dict(known[-1]) if known else None
 
 
 def as_csv(run: Run) -> str:

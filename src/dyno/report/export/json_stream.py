@@ -16,36 +16,16 @@ def pieces(data: Mapping[str, Any]) -> Iterator[str]:
         if isinstance(value, Iterator):
             opened = "[\n    "
             for each in value:
-                yield opened + _indented(each, "\n    ")
+                # Strings in JSON have no line breaks.
+                yield opened + json.dumps(each, indent=2).replace("\n", "\n    ")
                 opened = ",\n    "
             yield "[]" if opened[0] == "[" else "\n  ]"
         else:
-            yield _indented(value, "\n  ")
+            yield json.dumps(value, indent=2).replace("\n", "\n  ")
         before = ",\n  "
     yield "\n}\n"
 
 
-def _indented(value: Any, line: str) -> str:
-    # Strings in JSON have no line breaks.
-    return json.dumps(value, indent=2).replace("\n", line)
-
-
-def dense(data: Mapping[str, Any]) -> Iterator[str]:
-    """Yields the JSON without white space and without escapes for non-ASCII letters."""
-    before = "{"
-    for name, value in data.items():
-        yield f"{before}{compact(name)}:"
-        if isinstance(value, Iterator):
-            opened = "["
-            for each in value:
-                yield opened + compact(each)
-                opened = ","
-            yield "[]" if opened == "[" else "]"
-        else:
-            yield compact(value)
-        before = ","
-    yield "}"
-
-
 def compact(value: Any) -> str:
+    """Returns JSON without white space and without escapes for non-ASCII letters."""
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False)

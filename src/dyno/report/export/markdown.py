@@ -23,8 +23,16 @@ def as_markdown(run: Run) -> str:
     else:
         tables = [*table.document_sections(run, of), *wide.sections(own)]
         remarks = notes.legend(of) + notes.cpu_legend(of) + (wide.legend(run) if own else [])
+    facts = [
+        f"plan: {code(heading.fixed(run))}; {heading.length(run)}; seed {run.plan['seed']}",
+        f"machine: {plain(heading.machine(run))}",
+        plain(heading.peaks(run)),
+        f"measured: {plain(maker)}" if (maker := heading.maker(run)) is not None else "",
+    ]
+    engines = plain(", ".join(heading.engines(run)))
     parts = [
-        _heading(run),
+        f"**{plain(run.plan['suite'])}**: {engines}. {heading.trials(run)}.",
+        bullets(filter(None, facts)),
         bullets(map(plain, wording.answers(run))),
         sections.markdown(tables).rstrip(),
         *([] if run.complete else [f"**Not complete**: {'{} of {} trials have ended'.format(*run.progress)}."]),
@@ -39,19 +47,6 @@ def as_html(run: Run) -> str:
     remarks = notes.legend(of) + notes.cpu_legend(of)
     tables = sections.html(table.document_sections(run, of), _notes(run, of, remarks, []))
     return "\n".join([title, sections.html_list(wording.answers(run)), tables])
-
-
-def _heading(run: Run) -> str:
-    facts = [
-        f"plan: {code(heading.fixed(run))}; {heading.length(run)}; seed {run.plan['seed']}",
-        f"machine: {plain(heading.machine(run))}",
-    ]
-    if memory := heading.peaks(run):
-        facts.append(plain(memory))
-    if (maker := heading.maker(run)) is not None:
-        facts.append(f"measured: {plain(maker)}")
-    engines = plain(", ".join(heading.engines(run)))
-    return f"**{plain(run.plan['suite'])}**: {engines}. {heading.trials(run)}.\n\n{bullets(facts)}"
 
 
 def _notes(run: Run, of: Sequence[Group], remarks: Sequence[str], tiers: Sequence[str]) -> list[str]:

@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 import re
 from base64 import b64encode
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from datetime import datetime
-from typing import Any, NamedTuple
+from itertools import chain
+from typing import NamedTuple
 
 from dyno.contracts.histogram import percentiles
 from dyno.report.formats import junit
@@ -19,7 +20,6 @@ from dyno.report.tables import units
 from dyno.report.tables.table import named_rows
 from dyno.results import Run, damaged
 from dyno.stats.metric import METRICS, estimated
-from dyno.stats.summary import CellSummary
 
 BENCHER_MEASURES = {
     "throughput": "throughput",
@@ -39,30 +39,28 @@ GAUGES = {
     "dyno_disk_bytes": "Size of the store on disk.",
     "dyno_valid": "1 if the row has a number, else 0.",
 }
-LATENCY, RESPONSE = "dyno_latency_seconds", "dyno_response_seconds"
 SUMMARIES = {
-    LATENCY: "Latency of one operation.",
-    RESPONSE: "Response time of one operation, from when it was due.",
+    "dyno_latency_seconds": "Latency of one operation.",
+    "dyno_response_seconds": "Response time of one operation, from when it was due.",
 }
 
 
 def bencher(run: Run) -> str:
     """Returns Bencher Metric Format: rows with a number, and their measures with intervals. Throughput is in items
     per second, latency in ns, CPU time in ns per item."""
-    return json.dumps({name: _measures(row) for name, row in named_rows(run) if row.valid}, indent=2) + "\n"
-
-
-def _measures(row: CellSummary) -> dict[str, Any]:
-    measures: dict[str, dict[str, float]] = {}
-    for measure, metric in BENCHER_MEASURES.items():
-        if (of := estimated(row, METRICS[metric])) is not None:
-            values = {"value": of.median, "lower_value": of.low, "upper_value": of.high}
-            measures[measure] = {name: value for name, value in values.items() if value is not None}
-    if row.client_cpu_ns is not None:
-        measures["cpu-time"] = {"value": row.client_cpu_ns}
-    if row.server_cpu_ns is not None:
-        measures["server-cpu-time"] = {"value": row.server_cpu_ns}
-    return measures
+    rows = {}
+    for name, row in named_rows(run):
+        if row.valid:
+            measures = rows[name] = dict[str, dict[str, float]]()
+            for measure, metric in BENCHER_MEASURES.items():
+                if (of := estimated(row, METRICS[metric])) is not None:
+                    values = {"value": of.median, "lower_value": of.low, "upper_value": of.high}
+                    measures[measure] = {end: value for end, value in values.items() if value is not None}
+            if row.client_cpu_ns is not None:
+                measures["cpu-time"] = {"value": row.client_cpu_ns}
+            if row.server_cpu_ns is not None:
+                measures["server-cpu-time"] = {"value": row.server_cpu_ns}
+    return json.dumps(rows, indent=2) + "\n"
 
 
 def github_action(run: Run) -> str:
@@ -87,26 +85,19 @@ def pyperf(run: Run) -> str:
     cpu = host.get("cpu") if isinstance(host, dict) else None
     model = cpu.get("model") if isinstance(cpu, dict) else None
     metadata = {"cpu_model_name": model, "description": f"dyno, suite {run.plan['suite']}", "unit": "second"}
-    benchmarks = [_benchmark(name, row) for name, row in named_rows(run) if any(s.per_second for s in row.samples)]
-    document = {
-        "version": "1.0",
-        "metadata": {name: value for name, value in metadata.items() if value},
-        "benchmarks": benchmarks,
-    }
-    return json.dumps(document, indent=2) + "\n"
-
-
-def _benchmark(name: str, row: CellSummary) -> dict[str, Any]:
-    # pyperf reads dates without a time zone.
-    dates = {a.block: a.started.partition("+")[0].replace("T", " ") for a in row.attempts}
-    return {
-        "metadata": {"name": name, "loops": 1, "inner_loops": 1},
-        "runs": [
+    benchmarks = []
+    for name, row in named_rows(run):
+        # pyperf reads dates without a time zone.
+        dates = {a.block: a.started.partition("+")[0].replace("T", " ") for a in row.attempts}
+        runs = [
             {"metadata": {"date": dates[block]}, "values": [1 / rate]}
             for block, sample in zip(row.blocks, row.samples, strict=True)
             if (rate := sample.per_second)
-        ],
-    }
+        ]
+        if runs:
+            benchmarks.append({"metadata": {"name": name, "loops": 1, "inner_loops": 1}, "runs": runs})
+    known = {name: value for name, value in metadata.items() if value}
+    return json.dumps({"version": "1.0", "metadata": known, "benchmarks": benchmarks}, indent=2) + "\n"
 
 
 def hlog(run: Run) -> str:
@@ -140,52 +131,31 @@ def hlog(run: Run) -> str:
 def openmetrics(run: Run) -> str:
     """Returns OpenMetrics 1.0: gauges, and latencies as summaries, in seconds and bytes. It includes rows without a
     number."""
-    rows = [(_labels(row), row) for _, row in named_rows(run)]
-    lines: list[str] = []
-    for family, help_ in GAUGES.items():
-        lines += _head(family, "gauge", help_)
-        for labels, row in rows:
-            if (value := _gauges(row)[family]) is not None:
-                lines.append(f"{family}{_labels_text(labels)} {float(value)!r}")
-    for family, help_ in SUMMARIES.items():
-        lines += _head(family, "summary", help_)
-        for labels, row in rows:
-            times = row.latency_ns if family == LATENCY else row.response_ns
+    lines = dict[str, list[str]]()
+    for family, help_ in {**GAUGES, **SUMMARIES}.items():
+        unit = family.rpartition("_")[2]
+        lines[family] = [f"# TYPE {family} {'gauge' if family in GAUGES else 'summary'}"]
+        lines[family] += [f"# UNIT {family} {unit}"] if unit in ("seconds", "bytes") else []
+        lines[family].append(f"# HELP {family} {help_}")
+    escapes = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
+    for _, row in named_rows(run):
+        cell, rate = row.cell, row.throughput
+        labels = {"suite": cell.suite, "engine": cell.asked, "phase": row.phase, "tier": cell.tier_name or ""}
+        labels |= {"unit": row.unit, **({"reported_by": row.reported_by} if row.reported_by else {})}
+        # Label names allow no other characters.
+        labels |= {re.sub(r"[^a-zA-Z0-9_]", "_", f"param_{name}"): str(value) for name, value in cell.params.items()}
+        text = ",".join(f'{name}="{value.translate(escapes)}"' for name, value in labels.items())
+        cpu = (None if ns is None else ns / 1e9 for ns in (row.client_cpu_ns, row.server_cpu_ns))
+        rates = (None, None, None) if rate is None else (rate.median, rate.low, rate.high)
+        gauges = (*rates, *cpu, row.bytes_on_disk, int(row.valid))
+        for family, value in zip(GAUGES, gauges, strict=True):
+            if value is not None:
+                lines[family].append(f"{family}{{{text}}} {float(value)!r}")
+        for family, times in zip(SUMMARIES, (row.latency_ns, row.response_ns), strict=True):
             for name, quantile in QUANTILES.items():
                 if (ns := times.get(name)) is not None:
-                    lines.append(f"{family}{_labels_text({**labels, 'quantile': quantile})} {ns / 1e9!r}")
-    return "\n".join([*lines, "# EOF"]) + "\n"
-
-
-def _head(family: str, kind: str, help_: str) -> Iterator[str]:
-    yield f"# TYPE {family} {kind}"
-    unit = family.rpartition("_")[2]
-    if unit in ("seconds", "bytes"):
-        yield f"# UNIT {family} {unit}"
-    yield f"# HELP {family} {help_}"
-
-
-def _labels(row: CellSummary) -> dict[str, str]:
-    cell = row.cell
-    labels = {"suite": cell.suite, "engine": cell.asked, "phase": row.phase, "tier": cell.tier_name or ""}
-    labels["unit"] = row.unit
-    if row.reported_by:
-        labels["reported_by"] = row.reported_by
-    # Label names allow no other characters.
-    params = {re.sub(r"[^a-zA-Z0-9_]", "_", f"param_{name}"): str(value) for name, value in cell.params.items()}
-    return {**labels, **params}
-
-
-def _gauges(row: CellSummary) -> dict[str, float | None]:
-    rate = row.throughput
-    cpu = (None if ns is None else ns / 1e9 for ns in (row.client_cpu_ns, row.server_cpu_ns))
-    rates = (None, None, None) if rate is None else (rate.median, rate.low, rate.high)
-    return dict(zip(GAUGES, (*rates, *cpu, row.bytes_on_disk, int(row.valid)), strict=True))
-
-
-def _labels_text(labels: Mapping[str, str]) -> str:
-    escapes = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
-    return "{" + ",".join(f'{name}="{value.translate(escapes)}"' for name, value in labels.items()) + "}"
+                    lines[family].append(f'{family}{{{text},quantile="{quantile}"}} {ns / 1e9!r}')
+    return "\n".join([*chain.from_iterable(lines.values()), "# EOF"]) + "\n"
 
 
 class Format(NamedTuple):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
@@ -25,36 +25,33 @@ class Case(NamedTuple):
 def text(run: Run) -> str:
     """Returns a run's test cases. A row without a number fails; a phase that makes no sense for an engine is
     skipped."""
-    skipped = [Case(str(run.plan["suite"]), line, skipped="not measured") for line in absent(run)]
-    return _document(f"dyno {run.plan['suite']}", [*_rows(run), *skipped])
-
-
-def _rows(run: Run) -> Iterator[Case]:
+    suite, cases = str(run.plan["suite"]), list[Case]()
     for name, row in named_rows(run):
         output = ""
         if (rate := row.throughput) is not None:
             output = f"{units.rate(rate.median)} {row.unit}/s, 95 % {units.interval(rate.low, rate.high)}"
-        yield Case(f"{row.cell.suite}.{row.phase}", name, (row.elapsed_ns or 0) / 1e9, row.why, output=output)
+        seconds = (row.elapsed_ns or 0) / 1e9
+        cases.append(Case(f"{row.cell.suite}.{row.phase}", name, seconds, row.why, output=output))
+    cases += [Case(suite, line, skipped="not measured") for line in absent(run)]
+    return _document(f"dyno {suite}", cases)
 
 
 def gated(data: Mapping[str, Any], strict: bool = False) -> str:
     """Returns the test cases of a gate, from the JSON of `dyno check`. A row fails if it is slower than the margin
     allows, or has lost its number. An unclear row is skipped, or with `strict` fails."""
     cases = []
-    for row in data["changes"]:
-        unclear = row["text"] if row["state"] == "unclear" else None
-        failure = row["text"] if row["state"] == "slower" else unclear if strict else None
-        skipped = None if strict else unclear
-        output = f"{row['metric']}: {row['text']}"
-        cases.append(Case(f"dyno.{row['phase']}", _row_name(row), 0.0, failure, skipped, output))
-    for row in data["lost"]:
-        cases.append(Case(f"dyno.{row['phase']}", _row_name(row), failure=f"no number now: {row['why']}"))
+    for row in [*data["changes"], *data["lost"]]:
+        params = [f"{name}={value}" for name, value in row["params"].items()]
+        name = "/".join([row["phase"], row["engine"], *params, *filter(None, [row["tier"]])])
+        failure: str | None = f"no number now: {row.get('why')}"
+        skipped, output = None, ""
+        if "state" in row:
+            unclear = row["text"] if row["state"] == "unclear" else None
+            failure = row["text"] if row["state"] == "slower" else unclear if strict else None
+            skipped = None if strict else unclear
+            output = f"{row['metric']}: {row['text']}"
+        cases.append(Case(f"dyno.{row['phase']}", name, 0.0, failure, skipped, output))
     return _document("dyno check", cases)
-
-
-def _row_name(row: Mapping[str, Any]) -> str:
-    params = [f"{name}={value}" for name, value in row["params"].items()]
-    return "/".join([row["phase"], row["engine"], *params, *filter(None, [row["tier"]])])
 
 
 def _document(name: str, cases: list[Case]) -> str:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import base64
-import zlib
-from collections.abc import Iterable, Iterator
+import gzip
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from dyno.contracts.sanitize import sanitize
@@ -39,29 +39,17 @@ class Download(Part):
     """Why no file, or only a part of it, is packed."""
 
 
-def pack(text: str | bytes | Iterable[str]) -> str:
-    """Packs a text with gzip and base64. The result does not depend on how the text is split into pieces."""
-    pieces = iter([text] if isinstance(text, (str, bytes)) else text)
-    first, size = list[bytes](), 0
-    for piece in map(_encoded, pieces):
-        first.append(piece)
-        size += len(piece)
-        if size >= LARGE:
-            break
-    packer = zlib.compressobj(9 if size < LARGE else 6, zlib.DEFLATED, zlib.MAX_WBITS | 16)
-    packed = [*map(packer.compress, first), *(packer.compress(_encoded(piece)) for piece in pieces), packer.flush()]
-    return base64.b64encode(b"".join(packed)).decode()
-
-
-def _encoded(piece: str | bytes) -> bytes:
-    return piece.encode() if isinstance(piece, str) else piece
+def pack(text: str | bytes) -> str:
+    """Packs a text with gzip and base64."""
+    content = text.encode() if isinstance(text, str) else text
+    return base64.b64encode(gzip.compress(content, 9 if len(content) < LARGE else 6, mtime=0)).decode()
 
 
 def results(run: Run, at: int) -> Iterator[Download]:
     """Yields the results of the page's run number `at`, in the formats of `dyno show`."""
     stem = _file_name(run.path.stem)
     yield Download(f"csv-{at}", pack(documents.as_csv(run)), f"{stem}.csv", "The results as CSV", "text/csv")
-    packed = pack(documents.as_dense_json(run))
+    packed = pack(compact(documents.as_data(run)))
     yield Download(f"json-{at}", packed, f"{stem}-results.json", "The results as JSON", "application/json")
 
 
