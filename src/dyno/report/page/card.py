@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import Any
 from urllib.parse import quote, urljoin, urlsplit
 
 from dyno.contracts.model import UsageError
@@ -77,7 +75,19 @@ def svg(run: Run) -> str:
     # The figures are removed, because the bars show them.
     plain = re.sub(rf" \([^()]*{wording.SURE}[^()]*\)", "", answer).rstrip(".")
     headline = textwrap.wrap(plain, HEADLINE_LETTERS, max_lines=HEADLINE_LINES, placeholder=" …")
-    pictures = relative.pictures(run, names)
+    bars, scale = [], (WIDTH - 2 * EDGE) / 100
+    for bar in [bar for picture in relative.pictures(run, names)[:1] for bar in picture.bars[:BARS]]:
+        # Lengths are in pixels.
+        shown = {
+            "name": _cut(bar.name, NAME),
+            "figure": bar.figure,
+            "said": _cut(bar.mark or bar.verdict, REMARK),
+            "colour": bar.colour,
+            "at": None if bar.at is None else bar.at * scale,
+            "low": None if bar.low is None else EDGE + bar.low * scale,
+            "high": None if bar.high is None else EDGE + bar.high * scale,
+        }
+        bars.append(shown)
     trials = heading.trials(run).partition(";")[0]
     drawn: str = parts.template("card.svg").render(
         width=WIDTH,
@@ -92,25 +102,10 @@ def svg(run: Run) -> str:
         accent=theme.PALETTE[0],
         suite=run.plan["suite"],
         headline=headline,
-        bars=[_bar(bar) for bar in pictures[0].bars[:BARS]] if pictures else [],
+        bars=bars,
         foot=textwrap.shorten(f"{heading.machine(run)} · {trials}", FOOT, placeholder=" …"),
     )
     return drawn
-
-
-def _bar(bar: relative.Bar) -> Mapping[str, Any]:
-    """Returns a bar with its lengths in pixels."""
-    scale = (WIDTH - 2 * EDGE) / 100
-    low, high = (None if part is None else EDGE + part * scale for part in (bar.low, bar.high))
-    return {
-        "name": _cut(bar.name, NAME),
-        "figure": bar.figure,
-        "said": _cut(bar.mark or bar.verdict, REMARK),
-        "colour": bar.colour,
-        "at": None if bar.at is None else bar.at * scale,
-        "low": low,
-        "high": high,
-    }
 
 
 def _cut(text: str, most: int) -> str:

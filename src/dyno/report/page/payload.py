@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from dyno.contracts.model import Tier
 from dyno.report.charts import ratios, theme
 from dyno.report.charts.chart import Chart, unit_of
+from dyno.report.charts.chart import common as common_keys
 from dyno.report.tables import display_limits, heading, units
 from dyno.report.tables.overview import Place, Ranking, called, place
 from dyno.report.tables.table import Group, Row, varying
@@ -49,6 +49,18 @@ def of_run(
         specs[chart.name] = {
             unit: chart.spec(heading.engines(run), unit) for unit in dict.fromkeys(map(unit_of, records))
         }
+    row_data = []
+    for row in rows:
+        cell, throughput, ranking = row.summary.cell, row.summary.throughput, ranked.get(place(row))
+        of_row = {
+            **common_keys(cell, row.place, changing),
+            "best": ranking is not None and ranking.best == cell.label,
+            "rate": None if throughput is None else throughput.median,
+            "why": row.summary.why,
+            "doubts": [doubt.text for doubt in row.doubts],
+            "caveats": [caveat.text for caveat in row.summary.caveats if not cell.floor],
+        }
+        row_data.append(of_row)
     return {
         "name": name,
         "engines": [
@@ -57,10 +69,10 @@ def of_run(
         ],
         "phases": list(dict.fromkeys(row.place for row in rows)),
         "names": called(run),
-        "tiers": list(dict.fromkeys(_tier(group.tier) for group in groups)),
+        "tiers": list(dict.fromkeys(group.tier.value if group.tier else "" for group in groups)),
         "start": _start(run, rows, changing),
         "params": {param: list(dict.fromkeys(cell.params[param] for cell in run.cells)) for param in changing},
-        "rows": [_row(row, changing, ranked) for row in rows],
+        "rows": row_data,
         "records": packed,
         "specs": specs,
         "brief": brief,
@@ -78,26 +90,4 @@ def _start(run: Run, rows: Sequence[Row], changing: Sequence[str]) -> dict[str, 
     phases = [places[phase] for phase in first.phases] if first else list(places.values())
     timed = {row.place for row in rows if row.summary.latency_ns["p50"] is not None}
     phase = next((phase for phase in phases if phase in timed), phases[0])
-    return {"phase": phase, "tier": _tier(tier), "params": {name: params[name] for name in changing}}
-
-
-def _tier(tier: Tier | None) -> str:
-    """Returns the value of the tier's filter."""
-    return "" if tier is None else tier.value
-
-
-def _row(row: Row, changing: Sequence[str], ranked: Mapping[Place, Ranking]) -> dict[str, Any]:
-    cell = row.summary.cell
-    ranking = ranked.get(place(row))
-    return {
-        "engine": cell.label,
-        "phase": row.place,
-        "tier": cell.tier_name,
-        "params": {name: cell.params[name] for name in changing},
-        "floor": cell.floor,
-        "best": ranking is not None and ranking.best == cell.label,
-        "rate": None if row.summary.throughput is None else row.summary.throughput.median,
-        "why": row.summary.why,
-        "doubts": [doubt.text for doubt in row.doubts],
-        "caveats": [caveat.text for caveat in row.summary.caveats if not cell.floor],
-    }
+    return {"phase": phase, "tier": tier.value if tier else "", "params": {name: params[name] for name in changing}}

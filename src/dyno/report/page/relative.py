@@ -12,10 +12,9 @@ from dataclasses import dataclass, replace
 
 from dyno.report.charts import theme
 from dyno.report.tables import display_limits, heading, units, wording
-from dyno.report.tables.overview import Figure, Overview, Place, Ranking
+from dyno.report.tables.overview import Overview, Place, Ranking
 from dyno.report.tables.table import varying
 from dyno.results import Run
-from dyno.stats.answer import Answer
 from dyno.stats.verdict import Verdict
 
 BEYOND = 1.12
@@ -65,37 +64,31 @@ class Picture:
     """Unit of a phase's figures; empty in the picture of an answer."""
 
 
-@dataclass(frozen=True)
-class PhaseGrid:
-    view: Overview
-    pictures: tuple[Picture, ...]
-    rest: str
-    """Sentence about phases and engines that are left out."""
-
-
 def pictures(run: Run, names: Mapping[str, str] | None = None) -> list[Picture]:
     """Returns the pictures of the first answers that compare engines."""
-    changing, colours = varying(run), _colours(run)
+    changing, colours, pictures = varying(run), _colours(run), []
     answers = [answer for answer in wording.called(run, names) if answer.others]
-    return [_picture(answer, changing, colours) for answer in answers[: display_limits.PICTURES]]
+    for answer in answers[: display_limits.PICTURES]:
+        others, rest = display_limits.first(answer.others, display_limits.BARS - 1, "others", "the overview has more")
+        scale = 100 / (max([1.0, *(verdict.ratio for _, verdict in others if verdict.ratio is not None)]) * BEYOND)
+        marks, best = wording.ahead(answer), answer.best.label
+        text = "" if marks else "the best figures"
+        bars = [Bar(best, colours[best], marks.get(best, ""), units.ratio(1), text, scale)]
+        for cell, verdict in others:
+            interval = "" if verdict.low is None else f" [{wording.interval(verdict)}]"
+            figure, text, mark = (
+                wording.point(verdict) + interval,
+                wording.verdict(verdict),
+                marks.get(cell.label, ""),
+            )
+            bars.append(_measured(Bar(cell.label, colours[cell.label], mark, figure, text, None), verdict, scale))
+        pictures.append(Picture(wording.place(answer, changing), tuple(bars), scale, rest))
+    return pictures
 
 
 def _colours(run: Run) -> dict[str, str]:
     scale = theme.scale(heading.engines(run), "color")
     return dict(zip(scale["domain"], scale["range"], strict=True))
-
-
-def _picture(answer: Answer, changing: Sequence[str], colours: Mapping[str, str]) -> Picture:
-    others, rest = display_limits.first(answer.others, display_limits.BARS - 1, "others", "the overview has more")
-    scale = 100 / (max([1.0, *(verdict.ratio for _, verdict in others if verdict.ratio is not None)]) * BEYOND)
-    marks, best = wording.ahead(answer), answer.best.label
-    text = "" if marks else "the best figures"
-    bars = [Bar(best, colours[best], marks.get(best, ""), units.ratio(1), text, scale)]
-    for cell, verdict in others:
-        interval = "" if verdict.low is None else f" [{wording.interval(verdict)}]"
-        figure, text, mark = wording.point(verdict) + interval, wording.verdict(verdict), marks.get(cell.label, "")
-        bars.append(_measured(Bar(cell.label, colours[cell.label], mark, figure, text, None), verdict, scale))
-    return Picture(wording.place(answer, changing), tuple(bars), scale, rest)
 
 
 def _measured(bar: Bar, verdict: Verdict | None, scale: float) -> Bar:
@@ -107,28 +100,27 @@ def _measured(bar: Bar, verdict: Verdict | None, scale: float) -> Bar:
     return replace(bar, at=at, low=low, high=high, cut=verdict.high * scale > 100)
 
 
-def phases(run: Run, views: Sequence[Overview], ranked: Mapping[Place, Ranking]) -> PhaseGrid | None:
-    """Returns the pictures of the first place's phases. None if fewer than two phases compare engines, because the
-    picture next to the answer shows a single phase."""
+def phases(run: Run, views: Sequence[Overview], ranked: Mapping[Place, Ranking]) -> tuple[list[Picture], str]:
+    """Returns the pictures of the first place's phases, and a sentence about phases and engines that are left out.
+    Empty if fewer than two phases compare engines, because the picture next to the answer shows a single phase."""
     if not views:
-        return None
+        return [], ""
     colours = _colours(run)
     engines, rest = display_limits.first(views[0].engines, display_limits.BARS, "engines", "the table has more")
     lines, more = display_limits.first(views[0].lines, display_limits.PANELS, "phases", "the table has more")
-    grid = []
+    pictures = []
     for line in lines:
-        figures = zip(engines, line.figures, strict=False)
-        bars = tuple(_phase_bar(name, fig, ranked.get(line.at), colours[name]) for name, fig in figures if fig)
+        bars, ranking = [], ranked.get(line.at)
+        for name, figure in zip(engines, line.figures, strict=False):
+            if figure is None:
+                continue
+            text = figure.value + ("?" if figure.doubts and figure.valid else "")
+            if figure.valid and ranking is not None and name == ranking.best:
+                bars.append(Bar(name, colours[name], figure.standing, text, "", PHASE_SCALE))
+                continue
+            seen = ranking.seen.get(name) if figure.valid and ranking is not None else None
+            bar = Bar(name, colours[name], "", text, figure.verdict, None)
+            bars.append(_measured(bar, seen.verdict if seen else None, PHASE_SCALE))
         if sum(bar.at is not None for bar in bars) > 1:
-            grid.append(Picture(line.phase, bars, PHASE_SCALE, unit=line.unit))
-    return PhaseGrid(views[0], tuple(grid), f"{rest} {more}".strip()) if len(grid) > 1 else None
-
-
-def _phase_bar(name: str, figure: Figure, ranking: Ranking | None, colour: str) -> Bar:
-    text = figure.value + ("?" if figure.doubts and figure.valid else "")
-    if not figure.valid or ranking is None:
-        return Bar(name, colour, "", text, figure.verdict, None)
-    if name == ranking.best:
-        return Bar(name, colour, figure.standing, text, "", PHASE_SCALE)
-    seen = ranking.seen.get(name)
-    return _measured(Bar(name, colour, "", text, figure.verdict, None), seen.verdict if seen else None, PHASE_SCALE)
+            pictures.append(Picture(line.phase, tuple(bars), PHASE_SCALE, unit=line.unit))
+    return (pictures, f"{rest} {more}".strip()) if len(pictures) > 1 else ([], "")

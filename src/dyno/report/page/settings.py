@@ -27,10 +27,10 @@ def plan(run: Run) -> Facts:
 def machine(run: Run) -> list[tuple[str, Facts]]:
     """Returns all facts of the host, by group."""
     host = run.header.get("host") or {}
-    groups = {name: value for name, value in host.items() if isinstance(value, Mapping)}
+    groups = {name: _flat(value) for name, value in host.items() if isinstance(value, Mapping)}
     if other := {name: value for name, value in host.items() if not isinstance(value, Mapping)}:
-        groups["other"] = other
-    return [(name, _flat(value)) for name, value in groups.items()]
+        groups["other"] = _flat(other)
+    return list(groups.items())
 
 
 def engines(run: Run) -> list[tuple[str, Facts]]:
@@ -42,10 +42,8 @@ def engines(run: Run) -> list[tuple[str, Facts]]:
     for at, cell in enumerate(run.cells):
         last = lasts.get(at)
         facts = [] if cell.tier is None else [("tier", f"{cell.tier_name}: {row_titles.meaning(cell.tier)}")]
-        if last is None:
-            facts.append(("version", "unknown: no trial got so far"))
-        else:
-            facts.append(("version", last.version or units.UNKNOWN))
+        facts.append(("version", "unknown: no trial got so far" if last is None else last.version or units.UNKNOWN))
+        if last is not None:
             facts += [(name, written(name, value)) for name, value in (last.settings or {}).items()]
             facts += [(f"fact {name}", written(name, value)) for name, value in last.facts.items()]
             facts += [(f"caveat {caveat.code}", caveat.text) for caveat in last.caveats]
@@ -73,12 +71,11 @@ def command(run: Run) -> list[str]:
     options = {name: run.plan.get(name) for name in FLAGS}
     if options["duration"] is not None:
         options["budget"] = None
+    for name in ("memory", "confine"):
+        options[name] = None if run.plan.get(name) is None else run.plan[name] / GIB
     for name, value in options.items():
         if value is not None:
             words += [f"--{name}", f"{value:g}" if isinstance(value, float) else str(value)]
-    for name in ("memory", "confine"):
-        if run.plan.get(name) is not None:
-            words += [f"--{name}", f"{run.plan[name] / GIB:g}"]
     if run.plan.get("awake"):
         words.append("--awake")
     return [shlex.quote(word) for word in words]

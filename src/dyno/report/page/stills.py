@@ -75,16 +75,17 @@ def _drawn(chart: Chart, engines: Sequence[str], records: Sequence[Record]) -> s
     if not panels:
         converted["autosize"] = {"type": "fit-x", "contains": "padding"}
     svg: str = vl_convert.vega_to_svg(converted)
+
+    def on_page(tag: re.Match[str]) -> str:
+        """Converts a tag for the page: with the page's colours, short numbers and unique ids."""
+        text = tag[0]
+        for colour, variable in COLOURS.items():
+            text = text.replace(f'"{colour}"', f'"{variable}"')
+        # The element around the drawing has the description for screen readers.
+        text = re.sub(r' (aria-[a-z]+|role)="[^"]*"', "", text)
+        text = re.sub(r"\d+\.\d{2,}", lambda number: f"{float(number[0]):.1f}", text)
+        # All drawings of the page number their ids from the same start.
+        return re.sub(r'(id="|url\(#|href="#)', rf"\g<1>{chart.file}-", text)
+
     # Only tags are changed: the texts between them may contain versions, which look like numbers.
-    return re.sub(r"<[^>]*>", lambda tag: _tag(tag[0], chart.file), svg)
-
-
-def _tag(tag: str, prefix: str) -> str:
-    """Converts a drawing's tag for the page: with the page's colours, short numbers and unique ids."""
-    for colour, variable in COLOURS.items():
-        tag = tag.replace(f'"{colour}"', f'"{variable}"')
-    # The element around the drawing has the description for screen readers.
-    tag = re.sub(r' (aria-[a-z]+|role)="[^"]*"', "", tag)
-    tag = re.sub(r"\d+\.\d{2,}", lambda number: f"{float(number[0]):.1f}", tag)
-    # All drawings of the page number their ids from the same start.
-    return re.sub(r'(id="|url\(#|href="#)', rf"\g<1>{prefix}-", tag)
+    return re.sub(r"<[^>]*>", on_page, svg)

@@ -6,7 +6,7 @@ The runs of a suite are compared with the first of them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from dyno.contracts.model import UsageError
@@ -16,7 +16,7 @@ from dyno.report.tables.table import varying
 from dyno.results import Run
 from dyno.stats.costs import Prices
 from dyno.stats.costs import costs as stats_costs
-from dyno.stats.two_runs import Between, between
+from dyno.stats.two_runs import between
 from dyno.stats.verdict import MARGIN
 
 KINDS = {
@@ -68,28 +68,23 @@ def _pair(before: Run, after: Run, old: str, new: str) -> Together:
         return Together(f"{new} can't be compared with {old}", (), (str(error),), "")
     changing = list(dict.fromkeys([*varying(before), *varying(after)]))
     differences = comparison.changed(before, after, pair.differences)
-    rows, cut = display_limits.first(
-        differences.rows, display_limits.ENTRIES, "differences", "`dyno compare` has all"
-    )
+    where = "`dyno compare` has all"
+    rows, cut = display_limits.first(differences.rows, display_limits.ENTRIES, "differences", where)
     remark = cut or ("" if rows else "nothing that is recorded")
     heads = {"before": old, "after": new}
     sections = [
         replace(section, heads=[heads.get(head, head) for head in section.heads])
         for section in (replace(differences, remark=remark, rows=rows), *comparison.between(pair, changing))
     ]
-    gone, rest = display_limits.first(comparison.gone(pair), display_limits.ENTRIES, "rows", "`dyno compare` has all")
+    gone, rest = display_limits.first(comparison.gone(pair), display_limits.ENTRIES, "rows", where)
     lines = [*gone, *comparison.conditions(after), f"{comparison.how(pair.paired)} {comparison.equal(MARGIN)}"]
-    return Together(f"{new} against {old}: {', '.join(_headline(pair))}", tuple(sections), tuple(lines), rest)
-
-
-def _headline(pair: Between) -> Iterator[str]:
-    """Yields the numbers of verdicts, and the differences between the runs."""
+    # The headline has the numbers of verdicts, and the differences between the runs.
     kinds = Counter(change.verdict.kind for change in pair.changes)
-    yield from (f"{kinds[kind]} of {len(pair.changes)} rows {text}" for kind, text in KINDS.items() if kinds[kind])
-    if not pair.changes:
-        yield "no row has a number in both"
-    where = dict.fromkeys(difference.where for difference in pair.differences)
-    engines = [name for name in where if name not in WHERE]
-    parts = [WHERE[name] for name in where if name in WHERE]
-    parts += [f"version or settings of {display_limits.listed(engines)}"] if engines else []
-    yield f"what differs: {display_limits.listed(parts)}" if parts else "nothing that is recorded differs"
+    parts = [f"{kinds[kind]} of {len(pair.changes)} rows {text}" for kind, text in KINDS.items() if kinds[kind]]
+    parts += [] if pair.changes else ["no row has a number in both"]
+    places = dict.fromkeys(difference.where for difference in pair.differences)
+    engines = [name for name in places if name not in WHERE]
+    changed = [WHERE[name] for name in places if name in WHERE]
+    changed += [f"version or settings of {display_limits.listed(engines)}"] if engines else []
+    parts.append(f"what differs: {display_limits.listed(changed)}" if changed else "nothing that is recorded differs")
+    return Together(f"{new} against {old}: {', '.join(parts)}", tuple(sections), tuple(lines), rest)
