@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -92,11 +93,17 @@ def entry(run: Run, name: str) -> Entry:
     answer = answers[0].partition(". ")[0].removesuffix(".") if answers else ""
     system = run.header.get("host", {}).get("system") or {}
     parts = (system.get("kernel") and f"kernel {system['kernel']}", system.get("os"))
+    created = ""
+    with suppress(KeyError, ValueError):
+        time = datetime.fromisoformat(str(run.header["created"]))
+        # Old run files lack the zone, but their times are in UTC.
+        aware = time if time.tzinfo else time.replace(tzinfo=timezone.utc)
+        created = aware.astimezone(timezone.utc).isoformat(timespec="seconds")
     return Entry(
         name=name,
         page=f"runs/{name}.html",
         suite=str(run.plan["suite"]),
-        created=_created(run),
+        created=created,
         engines=tuple(heading.engines(run)),
         tiers=tuple(dict.fromkeys(cell.tier_name for cell in cells if cell.tier_name)),
         trials=units.count(run.blocks),
@@ -107,13 +114,3 @@ def entry(run: Run, name: str) -> Entry:
         incomplete=heading.unfinished(run),
         awake=bool(run.plan.get("awake")),
     )
-
-
-def _created(run: Run) -> str:
-    try:
-        created = datetime.fromisoformat(str(run.header["created"]))
-    except (KeyError, ValueError):
-        return ""
-    # Old run files lack the zone, but their times are in UTC.
-    aware = created if created.tzinfo else created.replace(tzinfo=timezone.utc)
-    return aware.astimezone(timezone.utc).isoformat(timespec="seconds")

@@ -50,29 +50,24 @@ class _Row:
     """Items or bytes per second, by block."""
     response: Mapping[int, float]
     """1 / p99 of the response time in ns, by block. Empty unless paced."""
-    rate: float | None
-    """Median throughput."""
     figure: Estimate | None
     """Estimate of the throughput, or if paced of the response time in ns. None for an invalid row."""
+    rate_text: str
+    median_text: str
+    interval_text: str
     why: str | None
     """Why the row is invalid."""
     remarks: list[int]
 
-    def rate_text(self) -> str:
-        if self.unit == BYTES or self.rate is None:
-            return units.bandwidth(self.rate)
-        return f"{units.rate(self.rate)} {self.unit}/s"
-
-    def median_text(self) -> str:
-        if self.figure is None:
-            return units.UNKNOWN
-        return units.duration(self.figure.median) if self.paced else self.rate_text()
-
-    def interval_text(self) -> str:
-        if self.figure is None or self.figure.low is None or self.figure.high is None:
-            return units.UNKNOWN
-        write = units.duration if self.paced else units.bandwidth if self.unit == BYTES else units.rate
-        return f"{write(self.figure.low)} – {write(self.figure.high)}"
+    def data(self) -> dict[str, Any]:
+        return {
+            "place": self.place,
+            "paced": self.paced,
+            "throughput": self.rate_text,
+            "response": self.median_text if self.paced else units.UNKNOWN,
+            "why": self.why,
+            "remarks": self.remarks,
+        }
 
 
 @dataclass(frozen=True)
@@ -108,8 +103,8 @@ class _Point:
             "run": number[self.run.entry.name],
             "drawn": self.drawn,
             "numbers": [None if n is None else float(f"{n:.10g}") for n in numbers] or None,
-            "figure": row.median_text(),
-            "interval": row.interval_text(),
+            "figure": row.median_text,
+            "interval": row.interval_text,
             "unit": "time" if row.paced else row.unit,
             "trials": units.count(row.trials),
             "version": row.version or units.UNKNOWN,
@@ -126,97 +121,79 @@ class Collection:
 
     def __init__(self) -> None:
         self._runs: list[_SiteRun] = []
+        """The newest first."""
         self._places: dict[str, int] = {}
         self._facts: dict[tuple[str, str, Hashable], int] = {}
         self._remarks: dict[str, int] = {}
 
     def add(self, run: Run, entry: Entry) -> None:
         by_summary = {(id(row.summary.cell), row.summary.phase): row for group in groups(run) for row in group.rows}
-        rows = [
-            self._row(by_summary[id(summary.cell), summary.phase], entry)
-            for summary in summarize(run)
-            if not summary.cell.floor
-        ]
+        of = [by_summary[id(summary.cell), summary.phase] for summary in summarize(run) if not summary.cell.floor]
+        rows = {row.place: row for row in (self._row(row, entry) for row in of)}
         # A missing fact is unknown: if only one of two runs has a fact, it is compared with "unknown".
         known = ((where, what, _frozen(v)) for (where, what), v in facts(run).items() if v is not None)
         numbers = [_number(self._facts, fact) for fact in known]
-        by_place = {row.place: row for row in rows}
-        self._runs.append(_SiteRun(entry, list(varying(run)), numbers, block_starts(run), by_place))
+        self._runs.append(_SiteRun(entry, list(varying(run)), numbers, block_starts(run), rows))
+        self._runs.sort(key=lambda run: run.entry.created, reverse=True)
 
     def units(self) -> list[str]:
         """Returns the units of all rows."""
         return sorted({row.unit for run in self._runs for row in run.rows.values()})
 
     def compare(self) -> dict[str, Any]:
-        runs = self._newest_first()
+        runs, fact_texts = self._runs, [(where, what, settings.written(what, v)) for where, what, v in self._facts]
+        counts = Counter(fact_texts)
         verdicts, texts, pairs = dict[Hashable, int](), dict[str, int](), dict[str, Any]()
         number = {run.entry.name: at for at, run in enumerate(runs)}
-        for before, after in self._pairs(runs):
+        for before, after in self._pairs():
             paired = alternate(before.starts, after.starts)
             numbers = list[int]()
             for place, old in before.rows.items():
                 new = after.rows.get(place)
                 if new is None or old.why is not None or new.why is not None:
                     continue
-                verdict = _verdict(old, new, paired)
-                if verdict is None:
+                if (verdict := _verdict(old, new, paired)) is None:
                     numbers += [-1, -1, -1]
-                else:
-                    numbers += [
-                        _number(verdicts, (verdict.kind, wording.verdict(verdict))),
-                        _number(texts, wording.point(verdict)),
-                        _number(texts, wording.interval(verdict)),
-                    ]
+                    continue
+                numbers.append(_number(verdicts, (verdict.kind, wording.verdict(verdict))))
+                numbers += [_number(texts, wording.point(verdict)), _number(texts, wording.interval(verdict))]
             pairs[f"{number[before.entry.name]} {number[after.entry.name]}"] = [paired, numbers]
         return {
-            **self._common_data(runs),
+            **self._common_data(),
             "varying": [run.varying for run in runs],
             "run_facts": [run.facts for run in runs],
             "level": wording.LEVEL,
             "margin": f"{MARGIN * 100:g} %",
             "response": RESPONSE.title,
-            "facts": self._fact_texts(),
-            "rows": [
-                [
-                    {
-                        "place": row.place,
-                        "paced": row.paced,
-                        "throughput": row.rate_text(),
-                        "response": row.median_text() if row.paced else units.UNKNOWN,
-                        "why": row.why,
-                        "remarks": row.remarks,
-                    }
-                    for row in run.rows.values()
-                ]
-                for run in runs
+            # Different values with the same text are written in full.
+            "facts": [
+                text if counts[text] == 1 else (text[0], text[1], str(value))
+                for text, (_, _, value) in zip(fact_texts, self._facts, strict=True)
             ],
+            "rows": [[row.data() for row in run.rows.values()] for run in runs],
             "pairs": pairs,
             "verdicts": list(verdicts),
             "texts": list(texts),
         }
 
     def history(self) -> dict[str, Any]:
-        runs = self._newest_first()
-        number = {run.entry.name: at for at, run in enumerate(runs)}
-        histories = {at: _points(runs, at) for at in self._places.values()}
-        return {
-            **self._common_data(runs),
-            # The page shows the first place of this order, the one that most runs have.
-            "order": sorted(histories, key=lambda at: -len(histories[at])),
-            "histories": [
-                {
-                    "points": [point.data(number) for point in points],
-                    "steps": [[at, point.step_text] for at, point in enumerate(points) if point.step],
-                    "unchanged": _unchanged(points),
-                }
-                for points in histories.values()
-            ],
-        }
+        number = {run.entry.name: at for at, run in enumerate(self._runs)}
+        histories = {at: _points(self._runs, at) for at in self._places.values()}
+        data = []
+        for points in histories.values():
+            drawn = Counter(point.run.entry.machine for point in points if point.drawn)
+            of_place = {
+                "points": [point.data(number) for point in points],
+                "steps": [[at, point.step_text] for at, point in enumerate(points) if point.step],
+                # The sentence of a history without a marked step.
+                "unchanged": UNCHANGED if max(drawn.values(), default=0) >= FEWEST_RUNS else NO_STEP,
+            }
+            data.append(of_place)
+        # The page shows the first place of this order, the one that most runs have.
+        order = sorted(histories, key=lambda at: -len(histories[at]))
+        return {**self._common_data(), "order": order, "histories": data}
 
-    def _newest_first(self) -> list[_SiteRun]:
-        return sorted(self._runs, key=lambda run: run.entry.created, reverse=True)
-
-    def _common_data(self, runs: Sequence[_SiteRun]) -> dict[str, Any]:
+    def _common_data(self) -> dict[str, Any]:
         """Returns runs, places (with their values as texts and the address of their history), and remarks."""
         places = []
         for place in map(json.loads, self._places):
@@ -224,40 +201,26 @@ class Collection:
             words = {name: place[name] or "" for name in ("suite", "phase", "engine", "tier")}
             link = urlencode({**words, **{f"p.{name}": value for name, value in params.items()}})
             places.append({**words, "params": params, "link": f"history.html#{link}"})
-        return {
-            "runs": [{**asdict(run.entry), "day": run.entry.day} for run in runs],
-            "places": places,
-            "remarks": list(self._remarks),
-        }
+        runs = [{**asdict(run.entry), "day": run.entry.day} for run in self._runs]
+        return {"runs": runs, "places": places, "remarks": list(self._remarks)}
 
-    def _fact_texts(self) -> list[tuple[str, str, str]]:
-        """Returns the facts as texts. Different values with the same text are written in full."""
-        texts = [(where, what, settings.written(what, value)) for where, what, value in self._facts]
-        counts = Counter(texts)
-        return [
-            text if counts[text] == 1 else (text[0], text[1], str(value))
-            for text, (_, _, value) in zip(texts, self._facts, strict=True)
-        ]
-
-    def _pairs(self, runs: Sequence[_SiteRun]) -> Iterator[tuple[_SiteRun, _SiteRun]]:
+    def _pairs(self) -> Iterator[tuple[_SiteRun, _SiteRun]]:
         """Yields pairs of runs with rows in common, as before and after. These are all pairs of the newest runs, and
         the pairs to which histories link, each a run and the run before it."""
-        left, yielded = MOST_VERDICTS, set[tuple[str, str]]()
-        for at, run in enumerate(runs):
+        left, pairs = MOST_VERDICTS, dict[tuple[str, str], tuple[_SiteRun, _SiteRun]]()
+        for at, run in enumerate(self._runs):
             if left <= 0:
                 break
-            for other in runs[: at + 1]:
+            for other in self._runs[: at + 1]:
                 common = len(run.rows.keys() & other.rows.keys())
                 left -= 2 * common
                 for before, after in ((run, other), (other, run)) if common else ():
-                    if (pair := (before.entry.name, after.entry.name)) not in yielded:
-                        yielded.add(pair)
-                        yield before, after
+                    pairs.setdefault((before.entry.name, after.entry.name), (before, after))
         for place in self._places.values():
-            for point in _points_by_date(runs, place):
-                if point.before and (pair := (point.before.entry.name, point.run.entry.name)) not in yielded:
-                    yielded.add(pair)
-                    yield point.before, point.run
+            for point in _points_by_date(self._runs, place):
+                if point.before:
+                    pairs.setdefault((point.before.entry.name, point.run.entry.name), (point.before, point.run))
+        yield from pairs.values()
 
     def _row(self, row: Row, entry: Entry) -> _Row:
         summary, cell = row.summary, row.summary.cell
@@ -272,21 +235,26 @@ class Collection:
         metric = fitting([summary])
         # Rows of a closed loop that are compared by a latency show their throughput instead.
         metric = metric if metric in (RESPONSE, BANDWIDTH) else THROUGHPUT
-        moved = metric is BANDWIDTH
-        rate = summary.bandwidth if moved else summary.throughput
+        paced, moved = metric is RESPONSE, metric is BANDWIDTH
         values = list(speeds(summary, metric).values()) if summary.valid else []
-        if metric.inverse:
-            values = [1 / value for value in values]
+        figure = estimate([1 / value if metric.inverse else value for value in values]) if values else None
+        rate = summary.bandwidth if moved else summary.throughput
+        per_second = f"{units.rate(rate.median)} {summary.unit}/s" if rate else units.UNKNOWN
+        rate_text = units.bandwidth(rate.median if rate else None) if moved else per_second
+        write = units.duration if paced else units.bandwidth if moved else units.rate
+        median_text = units.UNKNOWN if figure is None else write(figure.median) if paced else rate_text
         return _Row(
             place=_number(self._places, json.dumps(place, sort_keys=True)),
             unit=BYTES if moved else summary.unit,
             version=summary.version,
             trials=len(summary.samples),
-            paced=metric is RESPONSE,
+            paced=paced,
             throughput=speeds(summary, BANDWIDTH if moved else THROUGHPUT),
-            response=speeds(summary, RESPONSE) if metric is RESPONSE else {},
-            rate=None if rate is None else rate.median,
-            figure=estimate(values) if values else None,
+            response=speeds(summary, RESPONSE) if paced else {},
+            figure=figure,
+            rate_text=rate_text,
+            median_text=median_text,
+            interval_text=units.interval(figure.low, figure.high, write) if figure else units.UNKNOWN,
             why=None if summary.valid else summary.why or "not measured",
             remarks=[_number(self._remarks, remark) for remark in row.remarks()],
         )
@@ -318,12 +286,15 @@ def _points_by_date(runs: Sequence[_SiteRun], place: int) -> list[_Point]:
 def _points(runs: Sequence[_SiteRun], place: int) -> list[_Point]:
     """Returns the history of a place with verdicts and steps, newest first."""
     points = _points_by_date(runs, place)
+    by_machine: dict[str, list[_Point]] = {}
     for point in points:
         if point.before is not None:
             paired = alternate(point.before.starts, point.run.starts)
             point.verdict = _verdict(point.before.rows[place], point.row, paired)
-    for machine in dict.fromkeys(point.run.entry.machine for point in points):
-        _mark_steps([point for point in points if point.drawn and point.run.entry.machine == machine])
+        if point.drawn:
+            by_machine.setdefault(point.run.entry.machine, []).append(point)
+    for of_machine in by_machine.values():
+        _mark_steps(of_machine)
     return points[::-1]
 
 
@@ -343,12 +314,6 @@ def _mark_steps(points: Sequence[_Point]) -> None:
             change = f"{verdict.kind} by {percent:.{1 if percent < 10 else 0}f} %"
             runs = f"{before} runs before and {after} run{'s' * (after != 1)} since"
             points[first].step, points[first].step_text = verdict.kind, f"{change} (medians of {runs})"
-
-
-def _unchanged(points: Sequence[_Point]) -> str:
-    """Returns the page's sentence for a history without a marked step."""
-    counts = Counter(point.run.entry.machine for point in points if point.drawn)
-    return UNCHANGED if max(counts.values(), default=0) >= FEWEST_RUNS else NO_STEP
 
 
 def _number(numbers: dict[Any, int], value: Any) -> int:

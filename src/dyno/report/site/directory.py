@@ -62,9 +62,17 @@ def write(directory: Path, files: Iterable[tuple[str, str | bytes]]) -> None:
                 # manifest names.
                 _mark(directory, _Manifest(old.files, fresh.name))
                 fresh.mkdir(0o700)
-            new = {}
+            new = dict[str, list[str]]()
             for name, content in files:
-                _check_own(directory, name, old.files.get(name, []))
+                assert _NAME.fullmatch(name), name
+                if name.startswith("runs/") and (directory / "runs").is_symlink():
+                    raise UsageError(f"{directory}/runs is a link, and links are not followed: remove it")
+                path = directory / name
+                if os.path.lexists(path) and not _is_own(path, directory, old.files.get(name, [])):
+                    raise UsageError(
+                        f"{path} was not written by dyno site, or was changed since: move it away, or name another"
+                        " directory with -o"
+                    )
                 data = content.encode() if isinstance(content, str) else content
                 with _writing(directory):
                     (fresh / name).parent.mkdir(exist_ok=True)
@@ -136,42 +144,22 @@ def _read(directory: Path) -> _Manifest | None:
             f"{directory} was not made by dyno site of this version: its manifest has no checksums. Remove it, or"
             " name another directory with -o"
         )
-    valid = isinstance(files, dict) and all(map(_is_valid, files.items()))
+    valid = isinstance(files, dict) and all(
+        _NAME.fullmatch(name) and isinstance(sums, list) and all(isinstance(known, str) for known in sums)
+        for name, sums in files.items()
+    )
     if not valid or not (building is None or (isinstance(building, str) and _FRESH_NAME.fullmatch(building))):
         raise UsageError(f"{directory} is not empty and was not made by dyno site: -o names another directory")
     return _Manifest(files or {}, building)
 
 
-def _is_valid(entry: tuple[str, Any]) -> bool:
-    name, sums = entry
-    return bool(_NAME.fullmatch(name)) and isinstance(sums, list) and all(isinstance(known, str) for known in sums)
-
-
-def _is_link(directory: Path, name: str) -> bool:
-    """Returns whether the file, or its directory in the site, is a link."""
-    path = directory / name
-    return path.is_symlink() or (path.parent != directory and path.parent.is_symlink())
-
-
-def _is_own(directory: Path, name: str, sums: list[str]) -> bool:
-    """Returns whether a file still has the content that an earlier build wrote."""
-    path = directory / name
+def _is_own(path: Path, directory: Path, sums: list[str]) -> bool:
+    """Returns whether a file still has the content that an earlier build wrote, and neither it nor its directory in
+    the site is a link."""
     with suppress(OSError):
-        if path.is_file() and not _is_link(directory, name):
+        if path.is_file() and not path.is_symlink() and (path.parent == directory or not path.parent.is_symlink()):
             return hashlib.sha256(path.read_bytes()).hexdigest() in sums
     return False
-
-
-def _check_own(directory: Path, name: str, sums: list[str]) -> None:
-    """Raises UsageError for a file that exists and that no earlier build wrote."""
-    assert _NAME.fullmatch(name), name
-    if name.startswith("runs/") and (directory / "runs").is_symlink():
-        raise UsageError(f"{directory}/runs is a link, and links are not followed: remove it")
-    if os.path.lexists(directory / name) and not _is_own(directory, name, sums):
-        raise UsageError(
-            f"{directory / name} was not written by dyno site, or was changed since: move it away, or name another"
-            " directory with -o"
-        )
 
 
 def _exchange(directory: Path, fresh: Path, old: Mapping[str, list[str]], new: Mapping[str, list[str]]) -> None:
@@ -183,7 +171,7 @@ def _exchange(directory: Path, fresh: Path, old: Mapping[str, list[str]], new: M
         (fresh / name).replace(directory / name)
     for name in old.keys() - new.keys():
         with suppress(OSError):
-            if _is_own(directory, name, old[name]):
+            if _is_own(directory / name, directory, old[name]):
                 (directory / name).unlink()
     shutil.rmtree(fresh, ignore_errors=True)
     _mark(directory, _Manifest(new))
