@@ -25,9 +25,9 @@ ENGINES = Path(dyno.engines.__file__).parent
 FILES = "Files"
 """The README's section for contributors, which the site does not have."""
 SHARING = {
-    "one": "one client only",
-    "threads": "clients are threads of one process",
-    "processes": "clients are processes",
+    "one": "one",
+    "threads": "several, as threads of one process",
+    "processes": "several, as processes",
 }
 
 
@@ -70,15 +70,14 @@ def suites(spec: EngineSpec) -> Iterable[tuple[str, str]]:
 
 def requirements(spec: EngineSpec) -> Iterable[str]:
     """What the engine needs, as one line each."""
-    ports = spec.ports.values()
-    pip = [*spec.requires, *(requirement for port in ports for requirement in port.requires)]
-    packages = [*spec.packages, *(package for port in ports for package in port.packages)]
     if spec.python:
         yield f"Python {spec.python}, in an environment of its own"
-    if pip:
-        yield f"from pip: {code(*dict.fromkeys(pip))}"
-    if packages:
-        yield f"from Debian: {code(*dict.fromkeys(packages))}"
+    for source, of in (("pip", "requires"), ("Debian", "packages")):
+        known = dict.fromkeys(getattr(spec, of), "")
+        for name, port in spec.ports.items():
+            known |= {each: f" ({name})" for each in getattr(port, of) if each not in known}
+        if known:
+            yield f"from {source}: " + ", ".join(code(each) + note for each, note in known.items())
     for program in spec.programs:
         how = "built by Go" if isinstance(program.source, GoModule) else "fetched by Maven"
         yield f"{program.name} {program.version}, {how}"
@@ -213,7 +212,7 @@ def page(spec: EngineSpec) -> str:
         f"# {spec.name}",
         WRITTEN.format("its declaration or its family's README"),
         f"{spec.title}.",
-        table(("", ""), [(f"**{name}**", text) for name, text in facts(spec)]),
+        "\n".join(f"- **{name}:** {text}" for name, text in facts(spec)),
         "## Tiers",
         tiers(spec),
         "## Options",

@@ -37,11 +37,11 @@ def facts(name: str) -> str:
     suite = registry.suite(name)
     default = code(*suite.engines) or "every engine that can run here without a server"
     rows = [
-        ("**Engines**", ", ".join(f"[{engine}](../engines/{engine}.md)" for engine in engines_of(suite))),
-        ("**By default**", default),
-        ("**Ports**", code(*suite.ports)),
+        ("Engines", ", ".join(f"[{engine}](../engines/{engine}.md)" for engine in engines_of(suite))),
+        ("By default", default),
+        ("Ports", code(*suite.ports)),
     ]
-    return table(("", ""), rows)
+    return "\n".join(f"- **{title}:** {text}" for title, text in rows)
 
 
 def phases(name: str) -> str:
