@@ -284,7 +284,10 @@ class EngineSpec:
             _check_clients(f"ports: {name}: clients", port.clients)
             _check_tiers(f"ports: {name}: tiers", port.tiers or {})
             _check_options(f"ports: {name}: options", (*self.options, *port.options))
-            _check_gaps(f"ports: {name}: gaps", port.gaps)
+            _check_kind(f"ports: {name}: gaps", port.gaps, Gap)
+            for gap in port.gaps:
+                if gap.kind not in GAPS:
+                    raise UsageError(unknown(f"ports: {name}: gaps: kind", gap.kind, GAPS))
             _check_kind(f"ports: {name}: caveats", port.caveats, Caveat)
         if self.default_tier not in self.tiers and (self.tiers or self.default_tier is not None):
             tiers = ", ".join(tier.value for tier in self.tiers) or "none"
@@ -383,10 +386,3 @@ def _check_options(field: str, options: Iterable[Setting]) -> None:
         seen.add(setting.name)
         # The default must be a value that a user could give.
         setting.read(setting.default, f"{field}: the default")
-
-
-def _check_gaps(field: str, gaps: Iterable[Gap]) -> None:
-    _check_kind(field, gaps, Gap)
-    for gap in gaps:
-        if gap.kind not in GAPS:
-            raise UsageError(unknown(f"{field}: kind", gap.kind, GAPS))

@@ -90,10 +90,6 @@ def _text(value: Any) -> str:
         return object.__repr__(value)
 
 
-def _floats(got: float, right: float) -> bool:
-    return got.hex() == right.hex()
-
-
 def _sequences(got: Sequence[Any], right: Sequence[Any]) -> bool:
     if len(got) != len(right):
         return False
@@ -147,7 +143,7 @@ def _bytes(array: NDArray[Any]) -> NDArray[np.uint8]:
 
 
 _BY_TYPE: Mapping[type, Callable[[Any, Any], bool]] = {
-    float: _floats,
+    float: lambda got, right: got.hex() == right.hex(),
     tuple: _sequences,
     list: _sequences,
     dict: _dicts,

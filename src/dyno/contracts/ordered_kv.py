@@ -12,6 +12,7 @@ from itertools import islice
 from typing import Any, Protocol
 
 from dyno.contracts.model import Tier, Wrong
+from dyno.contracts.suite import Opened, by_name
 
 PORT = "ordered-kv"
 
@@ -117,8 +118,6 @@ def fill(batch: Any, pending: Pending) -> None:
 
 # -- the conformance suite: a store is compared with a dict ---------------------------------------------------
 
-Opened = Callable[[str], AbstractContextManager[OrderedKV]]
-Check = Callable[[Opened, Tier | None], None]
 _ODD = (b"\x00", b"\x00\xff", b"a", b"a\x00", b"aa", b"ab", b"b", b"\x7f", b"\x80", b"\xff", b"\xff\xff", b"k" * 200)
 """Keys that are sorted correctly only if compared as bytes."""
 
@@ -133,23 +132,19 @@ def _expect(got: Any, expected: Any, what: str) -> None:
 
 def _all(kv: OrderedKV, start: bytes = b"") -> list[Entry]:
     """Returns all entries from a key on. Raises Wrong if two ways of reading disagree."""
-    with kv.reading() as reader:
-        entries = list(reader.seek(start))
-        _compare(reader, start, entries)
-    with kv.single() as reader:
-        _compare(reader, start, entries)
-    return entries
+    entries: list[Entry] | None = None
+    for scope in (kv.reading, kv.single):
+        with scope() as reader:
+            entries = list(reader.seek(start)) if entries is None else entries
+            _expect(reader.first(start), entries[0] if entries else None, f"first({start!r})")
+            for count in {1, 2, len(entries), len(entries) + 1}:
+                _expect(reader.stretch(start, count), entries[:count], f"stretch({start!r}, {count})")
+            values = [reader.get(key) for key, _ in entries]
+            _expect(values, [value for _, value in entries], f"get of each key from {start!r} on")
+    return entries or []
 
 
-def _compare(reader: KVReader, start: bytes, entries: list[Entry]) -> None:
-    _expect(reader.first(start), entries[0] if entries else None, f"first({start!r})")
-    for count in {1, 2, len(entries), len(entries) + 1}:
-        _expect(reader.stretch(start, count), entries[:count], f"stretch({start!r}, {count})")
-    values = [reader.get(key) for key, _ in entries]
-    _expect(values, [value for _, value in entries], f"get of each key from {start!r} on")
-
-
-def absence(opened: Opened, tier: Tier | None) -> None:
+def absence(opened: Opened[OrderedKV], tier: Tier | None) -> None:
     """An empty store has no entries, and the neighbours of a key are absent."""
     with opened("absence") as kv:
         _expect(_all(kv), [], "all entries of an empty store")
@@ -161,7 +156,7 @@ def absence(opened: Opened, tier: Tier | None) -> None:
         _expect(_all(kv, b"mn"), [], "seek beyond the last")
 
 
-def order(opened: Opened, tier: Tier | None) -> None:
+def order(opened: Opened[OrderedKV], tier: Tier | None) -> None:
     """A seek returns entries in the order of the keys' bytes, from the first key that is at least the given one."""
     with opened("order") as kv:
         with kv.writing() as writer:
@@ -174,7 +169,7 @@ def order(opened: Opened, tier: Tier | None) -> None:
         _expect(_all(kv, b"a\x01"), [pair for pair in expected if pair[0] >= b"a\x01"], "seek between two keys")
 
 
-def overwrite(opened: Opened, tier: Tier | None) -> None:
+def overwrite(opened: Opened[OrderedKV], tier: Tier | None) -> None:
     """The last put wins, inside its transaction too; an empty value is a value."""
     with opened("overwrite") as kv:
         for value in (b"1", b"22", b"", b"\x00" * 5_000):
@@ -187,7 +182,7 @@ def overwrite(opened: Opened, tier: Tier | None) -> None:
         _expect(len(_all(kv)), 1, "number of entries")
 
 
-def delete(opened: Opened, tier: Tier | None) -> None:
+def delete(opened: Opened[OrderedKV], tier: Tier | None) -> None:
     """A deleted key is absent, inside its transaction too, and can be put again; deleting an absent key is no
     error."""
     with opened("delete") as kv:
@@ -204,7 +199,7 @@ def delete(opened: Opened, tier: Tier | None) -> None:
         _expect(_all(kv, b"b")[0], (b"b", b"again"), "a deleted key that was put again")
 
 
-def atomicity(opened: Opened, tier: Tier | None) -> None:
+def atomicity(opened: Opened[OrderedKV], tier: Tier | None) -> None:
     """A failed transaction leaves nothing behind."""
 
     class Planned(Exception):
@@ -224,7 +219,7 @@ def atomicity(opened: Opened, tier: Tier | None) -> None:
         _expect(_all(kv), [(b"old", b"1")], "all entries after a failed transaction")
 
 
-def persistence(opened: Opened, tier: Tier | None) -> None:
+def persistence(opened: Opened[OrderedKV], tier: Tier | None) -> None:
     """A store that is closed and opened again has all its entries, unless the tier is volatile."""
     if tier is Tier.VOLATILE:
         return
@@ -236,7 +231,7 @@ def persistence(opened: Opened, tier: Tier | None) -> None:
         _expect(_all(kv), expected, "all entries after opening again")
 
 
-def model(opened: Opened, tier: Tier | None) -> None:
+def model(opened: Opened[OrderedKV], tier: Tier | None) -> None:
     """After random transactions on a few keys the store equals a dict."""
     rng, truth = random.Random(1), dict[bytes, bytes]()
     keys = [b"%02d" % number for number in range(30)]
@@ -256,7 +251,7 @@ def model(opened: Opened, tier: Tier | None) -> None:
             _expect(_all(kv, start), expected, f"seek after transaction {step}")
 
 
-def interleaved(opened: Opened, tier: Tier | None) -> None:
+def interleaved(opened: Opened[OrderedKV], tier: Tier | None) -> None:
     """Seeks and other reads that are interleaved don't affect each other."""
     expected = [(b"%02d" % number, b"v%d" % number) for number in range(20)]
     with opened("interleaved") as kv:
@@ -276,7 +271,7 @@ def interleaved(opened: Opened, tier: Tier | None) -> None:
             _expect(list(other), [], "the rest of the second of two seeks")
 
 
-def latest(opened: Opened, tier: Tier | None) -> None:
+def latest(opened: Opened[OrderedKV], tier: Tier | None) -> None:
     """A commit is visible in the next single read and in the next scope of many reads."""
     with opened("latest") as kv:
         for step in range(4):
@@ -292,10 +287,7 @@ def latest(opened: Opened, tier: Tier | None) -> None:
                     _expect(reader.stretch(b"k", 1), [entry], f"stretch after a commit, in {name}")
 
 
-CHECKS: dict[str, Check] = {
-    check.__name__: check
-    for check in (absence, order, overwrite, delete, atomicity, persistence, model, interleaved, latest)
-}
+CHECKS = by_name(absence, order, overwrite, delete, atomicity, persistence, model, interleaved, latest)
 
 
 def isolation(one: OrderedKV, other: OrderedKV) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from dyno.contracts.declarations import deferred
 from dyno.contracts.engine import Engine, EngineSpec, Server
@@ -68,6 +68,19 @@ class Failure:
         return Failure(f"{type(error).__name__}: {error}")
 
 
+def check_each(
+    inputs: Iterable[Any], check: Callable[[Any, Any], int], judged: bool = True
+) -> Callable[[Sequence[Any]], int]:
+    """Returns a check for `Operations` that adds up `check(input, answer)` over the operations that did not raise.
+    `judged`: False for a null engine, whose answers are not compared."""
+
+    def check_all(answers: Sequence[Any]) -> int:
+        pairs = zip(inputs, answers if judged else (), strict=False)
+        return sum(check(given, answer) for given, answer in pairs if type(answer) is not Failure)
+
+    return check_all
+
+
 @dataclass
 class Bulk:
     """A phase of one timed call over many items. `feed` yields slices; the clock stops while it builds one.
@@ -125,11 +138,23 @@ class Reported:
 Work = Operations | Bulk | Reported
 
 
+P = TypeVar("P")
+Opened = Callable[..., AbstractContextManager[P]]
+"""Opens the port P on a new or existing store, by the store's name and further arguments of the port."""
+Check = Callable[..., None]
+"""A conformance check, called with an `Opened` and the tier (None if nothing is stored). Raises `Wrong`."""
+
+
+def by_name(*checks: Check) -> dict[str, Check]:
+    return {check.__name__: check for check in checks}
+
+
 class Workload(Protocol):
     """The dataset and the phases of one trial, in the worker's process. Inherit from this class for the defaults."""
 
     def conformance(self) -> None:
-        """Checks the engine briefly against a model, in a separate directory. Raises `Wrong`."""
+        """Checks the engine briefly against a model, in a separate directory. Raises `Wrong`. Not called for a null
+        engine."""
 
     def prepare(self, phase: Phase) -> None:
         """Prepares the store for the phase, untimed. Depending on the phase, the store is empty or loaded."""
@@ -165,7 +190,8 @@ class Workload(Protocol):
         return None
 
     def verify(self, phase: Phase) -> int:
-        """Checks the store after a phase that writes; returns the number of compared answers. Raises `Wrong`."""
+        """Checks the store after a phase that writes; returns the number of compared answers. Raises `Wrong`. Not
+        called for a null engine."""
         return 0
 
     def facts(self, phase: Phase) -> Mapping[str, Fact]:

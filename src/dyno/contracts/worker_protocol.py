@@ -122,21 +122,14 @@ class WorkerChannel:
             raise ProtocolError(FOREIGN) from None
         if not isinstance(event, dict) or "event" not in event:
             raise ProtocolError(FOREIGN)
-        message = WorkerMessage(event, self._empty_ns, by_ns)
-        self._check_clocks(readings, message)
-        return message
-
-    def _check_clocks(self, readings: list[int], message: WorkerMessage) -> None:
-        """Raises ClockMismatch for a clock reading outside the two moments of the message.
-
-        A worker that loses its core between reading its clocks and writing seems to be behind. So only two messages
-        in a row count.
-        """
-        passed = message.by_ns - self._began_ns
+        passed = by_ns - self._began_ns
         slack = SLACK_NS + int(passed * SLEWED)
-        ahead, behind = max(readings) - message.by_ns, message.after_ns - min(readings)
+        ahead, behind = max(readings) - by_ns, self._empty_ns - min(readings)
         if ahead > slack:
             raise ClockMismatch(f"{ahead / 1e9:.2f} s ahead after {passed / 1e9:.2f} s")
+        # A worker that loses its core between reading its clocks and writing seems to be behind. So only two messages
+        # in a row count.
         if behind > slack and self._was_behind:
             raise ClockMismatch(f"{behind / 1e9:.2f} s behind after {passed / 1e9:.2f} s")
         self._was_behind = behind > slack
+        return WorkerMessage(event, self._empty_ns, by_ns)

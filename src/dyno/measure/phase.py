@@ -76,7 +76,7 @@ def sampled(
     settled = settle(server) if phase.writes else None
     wrote = tally.usage.written_bytes, (own() - mine).written_bytes, counters.served().written_bytes
     announce()
-    void = tally.void or _verified(workload, phase, tally)
+    void = tally.void if tally.void or job.spec.floor else _verified(workload, phase, tally)
     spent.check_ns += tally.check_ns
     measured = {name: getattr(tally, name) for name in COUNTED}
     histograms = {each.name: _encoded(getattr(tally, each.tally)) for each in FIELDS if each.name in HISTOGRAMS}

@@ -41,7 +41,7 @@ class OnStore(Workload):
 
     def port(self, engine: Engine, *arguments: Any) -> Any:
         """Returns the port of an opened engine."""
-        return self._job.port(engine)
+        return self._job.port(engine, *arguments)
 
     def port_arguments(self) -> tuple[Any, ...]:
         """Returns further arguments of `port` for the clients of a phase."""
@@ -51,8 +51,6 @@ class OnStore(Workload):
         return closing(self.port(self.engine(), *self.port_arguments()))
 
     def conformance(self) -> None:
-        if self._job.spec.floor:
-            return
         home = self._job.home / "conformance"
 
         @contextmanager
