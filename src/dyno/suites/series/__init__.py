@@ -42,6 +42,8 @@ _WINDOWS = ("extract-window-cold", "extract-window-hot")
 _STORED = ("insert", *_HOT, *(f"{name}-cold" for name in _READS), "visible")
 """Phases that use the dataset. `live` has its own store and variables."""
 
+_KILLED = "percent of batches after which insert kills a node; 0: none"
+_count = integer(1, 100_000)
 _stored = partial(Setting, phases=_STORED)
 _live = partial(Setting, phases=("live",))
 PARAMS = (
@@ -53,24 +55,14 @@ PARAMS = (
     _stored("resent_ppm", integer(0, MILLION), 200, "samples of a million that arrive a second time, as they were"),
     _stored("corrected_ppm", integer(0, MILLION), 0, "samples of a million that arrive again with another value"),
     _stored("archive", archive, "", "PB files of an EPICS Archiver Appliance to use rather than generated samples"),
-    Setting(
-        "reads", integer(1, 100_000), 10, "variables read in a hot phase: whole, by window or by minutes", phases=_HOT
-    ),
+    Setting("reads", _count, 10, "variables read in a hot phase: whole, by window or by minutes", phases=_HOT),
     Setting("window_s", integer(1, 86_400), 300, "length of a window in seconds", phases=_WINDOWS),
-    Setting(
-        "kill_percent",
-        integer(0, 99),
-        0,
-        "percent of batches after which insert kills a node; 0: none",
-        phases=("insert",),
-    ),
-    _live("live_variables", integer(1, 100_000), 1_000, "process variables of live, which an IOC serves"),
+    Setting("kill_percent", integer(0, 99), 0, _KILLED, phases=("insert",)),
+    _live("live_variables", _count, 1_000, "process variables of live, which an IOC serves"),
     _live("live_hz", _scans, 10, "changes of each per second: 1, 2, 5 or 10"),
     _live("live_s", integer(1, 3_600), 10, "duration of live in seconds"),
     _live("live_period_ms", integer(1, 60_000), 100, "minimum milliseconds between two batches of live"),
-    Setting(
-        "watched", integer(1, 100_000), 10, "batches whose time to become visible is measured", phases=("visible",)
-    ),
+    Setting("watched", _count, 10, "batches whose time to become visible is measured", phases=("visible",)),
 )
 
 PRESETS = {
@@ -80,46 +72,31 @@ PRESETS = {
     "full": Preset({"half_hours": 48}, samples=3, budget=7_200, timeout=36_000),
 }
 
-_EXACT = "every field of every sample"
+_EXACT, _EVERY = "every field of every sample", "every sample of every variable"
 _DIGEST = "count and digest over all fields of all samples"
 _MINUTES = "mean, minimum and maximum by the minute of one variable's last day"
+_VISIBLE = ("acknowledged", "readable")
+_LIVE, _NUMBERS = "archive the events of an IOC as they come", "number and digest of all events; missing numbers"
 _MEANS = "times, minima and maxima exactly, means to 1e-12 of the largest value"
 
 
-def _whole(name: str, title: str, temperature: str) -> Phase:
-    """Declares a phase that reads everything in one call."""
-    return Phase(name, title, "sample", False, temperature, _DIGEST, one_call="always")
-
-
+_cold = partial(Phase, unit="sample", writes=False, temperature="cold", checked=_EXACT)
+_hot = partial(Phase, unit="sample", writes=False, temperature="hot", checked=_EXACT)
+_write = partial(Phase, writes=True, checked=_DIGEST)
 PHASES = (
-    Phase("insert", "insert all samples as they arrive, a batch at a time", "sample", True, checked=_DIGEST),
-    Phase("extract-one-cold", "all samples of one variable, from the device", "sample", False, "cold", _EXACT),
-    Phase("extract-one-hot", "all samples of one variable", "sample", False, "hot", _EXACT),
-    Phase("extract-window-cold", "a window of one variable, from the device", "sample", False, "cold", _EXACT),
-    Phase("extract-window-hot", "a window of one variable", "sample", False, "hot", _EXACT),
-    _whole("extract-all-cold", "every sample of every variable, from the device", "cold"),
-    _whole("extract-all-hot", "every sample of every variable", "hot"),
-    Phase("latest-cold", "the last sample of every variable, from the device", "op", False, "cold", _EXACT),
-    Phase("latest-hot", "the last sample of every variable", "op", False, "hot", _EXACT),
-    Phase("downsample-cold", f"{_MINUTES}, from the device", "op", False, "cold", _MEANS),
-    Phase("downsample-hot", _MINUTES, "op", False, "hot", _MEANS),
-    Phase(
-        "visible",
-        "insert a batch, and wait until its last sample can be read",
-        "op",
-        True,
-        checked=_DIGEST,
-        parts=("acknowledged", "readable"),
-    ),
-    Phase(
-        "live",
-        "archive the events of an IOC as they come",
-        "event",
-        True,
-        checked="number and digest of all events; missing numbers",
-        reported=True,
-        by_default=False,
-    ),
+    _write("insert", "insert all samples as they arrive, a batch at a time", unit="sample"),
+    _cold("extract-one-cold", "all samples of one variable, from the device"),
+    _hot("extract-one-hot", "all samples of one variable"),
+    _cold("extract-window-cold", "a window of one variable, from the device"),
+    _hot("extract-window-hot", "a window of one variable"),
+    _cold("extract-all-cold", f"{_EVERY}, from the device", checked=_DIGEST, one_call="always"),
+    _hot("extract-all-hot", _EVERY, checked=_DIGEST, one_call="always"),
+    _cold("latest-cold", "the last sample of every variable, from the device", unit="op"),
+    _hot("latest-hot", "the last sample of every variable", unit="op"),
+    _cold("downsample-cold", f"{_MINUTES}, from the device", unit="op", checked=_MEANS),
+    _hot("downsample-hot", _MINUTES, unit="op", checked=_MEANS),
+    _write("visible", "insert a batch, and wait until its last sample can be read", unit="op", parts=_VISIBLE),
+    _write("live", _LIVE, unit="event", checked=_NUMBERS, reported=True, by_default=False),
 )
 
 

@@ -6,20 +6,17 @@ The tests run all checks on every engine. A worker runs those in `BRIEF` before 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
 from dyno.contracts.model import Tier, Wrong
+from dyno.contracts.suite import Opened, by_name
 from dyno.suites.series import verify
 from dyno.suites.series.facility import SECOND, START
 from dyno.suites.series.port import SampleBatch, Samples, Series
 from dyno.suites.series.samples import Digest, SampleRow, batch, columns_of, samples
 
-Opened = Callable[[str, Sequence[str]], AbstractContextManager[Series]]
-Check = Callable[[Opened, Tier | None], None]
 NAMES = ("G1:C00-MG{PS:00000}I-RB", "G2:C01-VA{IP:00001}P-I", "a name", "G2:C03-RF{Cav:00003}Phs-SP")
 MINUTE = 60 * SECOND
 
@@ -67,7 +64,7 @@ def rows_of(pvs: Sequence[int], seconds: Sequence[float], value: float = 1.0) ->
     ]
 
 
-def extracts(opened: Opened, tier: Tier | None) -> None:
+def extracts(opened: Opened[Series], tier: Tier | None) -> None:
     """Samples are read as they were written, in batches of any size. A variable may have no samples."""
     for sizes in ((12,), (1, 3, 8)):
         model, given = ReferenceArchive(), rows_of((0, 1, 2), range(4))
@@ -80,7 +77,7 @@ def extracts(opened: Opened, tier: Tier | None) -> None:
                 raise Wrong("seen() returns True for a sample that was never written")
 
 
-def empty(opened: Opened, tier: Tier | None) -> None:
+def empty(opened: Opened[Series], tier: Tier | None) -> None:
     """An empty archive returns no samples."""
     with opened("empty", NAMES) as port:
         ReferenceArchive().check(port)
@@ -89,7 +86,7 @@ def empty(opened: Opened, tier: Tier | None) -> None:
         )
 
 
-def values(opened: Opened, tier: Tier | None) -> None:
+def values(opened: Opened[Series], tier: Tier | None) -> None:
     """Doubles keep all bits, the smallest and largest too, and so do integers."""
     doubles = (0.1, 1 / 3, -2.5e-7, 123456789.123456789, 2.0**53 + 1, 1.7976931348623157e308, 2.2250738585072014e-308)
     model = ReferenceArchive()
@@ -99,7 +96,7 @@ def values(opened: Opened, tier: Tier | None) -> None:
         model.check(port)
 
 
-def nanoseconds(opened: Opened, tier: Tier | None) -> None:
+def nanoseconds(opened: Opened[Series], tier: Tier | None) -> None:
     """Samples one nanosecond apart are different samples."""
     model, at = ReferenceArchive(), START + 123_456_789
     with opened("nanoseconds", NAMES) as port:
@@ -108,7 +105,7 @@ def nanoseconds(opened: Opened, tier: Tier | None) -> None:
         model.check(port)
 
 
-def windows(opened: Opened, tier: Tier | None) -> None:
+def windows(opened: Opened[Series], tier: Tier | None) -> None:
     """A window includes its start and excludes its end."""
     model = ReferenceArchive()
     with opened("windows", NAMES) as port:
@@ -119,7 +116,7 @@ def windows(opened: Opened, tier: Tier | None) -> None:
             verify.verify_samples(f"seconds {first} to {last}", port.window(3, start, end), model.one(3, start, end))
 
 
-def late(opened: Opened, tier: Tier | None) -> None:
+def late(opened: Opened[Series], tier: Tier | None) -> None:
     """A sample older than the stored ones is read in the order of its time."""
     model = ReferenceArchive()
     with opened("late", NAMES) as port:
@@ -129,7 +126,7 @@ def late(opened: Opened, tier: Tier | None) -> None:
         model.check(port)
 
 
-def duplicates(opened: Opened, tier: Tier | None) -> None:
+def duplicates(opened: Opened[Series], tier: Tier | None) -> None:
     """A sample that is written again unchanged is stored once."""
     model, given = ReferenceArchive(), rows_of((0, 1, 3), range(6))
     with opened("duplicates", NAMES) as port:
@@ -140,7 +137,7 @@ def duplicates(opened: Opened, tier: Tier | None) -> None:
         verify.verify_buckets("a minute", port.downsample(0, START, START + MINUTE, MINUTE), model.one(0), MINUTE)
 
 
-def corrections(opened: Opened, tier: Tier | None) -> None:
+def corrections(opened: Opened[Series], tier: Tier | None) -> None:
     """A sample that is written again with another value, status or severity replaces the earlier one, also if it is
     smaller."""
     model, given = ReferenceArchive(), rows_of((0, 1), range(4), 50.0)
@@ -152,7 +149,7 @@ def corrections(opened: Opened, tier: Tier | None) -> None:
         model.check(port)
 
 
-def downsamples(opened: Opened, tier: Tier | None) -> None:
+def downsamples(opened: Opened[Series], tier: Tier | None) -> None:
     """Buckets without a sample, and samples outside the requested times, are left out."""
     model, minutes = ReferenceArchive(), (0, 1, 4)
     with opened("downsamples", NAMES) as port:
@@ -165,7 +162,7 @@ def downsamples(opened: Opened, tier: Tier | None) -> None:
             verify.verify_buckets(f"minutes {first} to {last}", buckets, model.one(1, start, end), bucket * MINUTE)
 
 
-def many(opened: Opened, tier: Tier | None) -> None:
+def many(opened: Opened[Series], tier: Tier | None) -> None:
     """With more samples than fit into a page, a block or a response, none is lost or duplicated."""
     names = [f"V{number:03d}" for number in range(120)]
     rng, model = np.random.default_rng(5), ReferenceArchive(names)
@@ -176,7 +173,7 @@ def many(opened: Opened, tier: Tier | None) -> None:
         model.check(port)
 
 
-def names(opened: Opened, tier: Tier | None) -> None:
+def names(opened: Opened[Series], tier: Tier | None) -> None:
     """An archive stores variables by name: it can be opened with the names in another order, and with more names."""
     if tier is Tier.VOLATILE:
         return
@@ -192,7 +189,7 @@ def names(opened: Opened, tier: Tier | None) -> None:
         moved.check(port)
 
 
-def persistence(opened: Opened, tier: Tier | None) -> None:
+def persistence(opened: Opened[Series], tier: Tier | None) -> None:
     """Unless the tier is volatile, an archive that is closed and opened again has the same samples, and takes
     more."""
     if tier is Tier.VOLATILE:
@@ -207,10 +204,9 @@ def persistence(opened: Opened, tier: Tier | None) -> None:
         model.check(port)
 
 
-_ALL: tuple[Any, ...] = (
+CHECKS = by_name(
     *(extracts, empty, values, nanoseconds, windows, late, duplicates, corrections, downsamples, many, names),
     persistence,
 )
-CHECKS: dict[str, Check] = {check.__name__: check for check in _ALL}
-BRIEF: dict[str, Check] = {name: CHECKS[name] for name in ("late", "duplicates", "windows", "persistence")}
+BRIEF = {name: CHECKS[name] for name in ("late", "duplicates", "windows", "persistence")}
 """Checks that take very little time. They also import all modules that a phase needs before its clock starts."""

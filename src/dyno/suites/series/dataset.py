@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from dyno.suites.series.facility import HALF_HOUR, START, Facility
+from dyno.suites.series.facility import HALF_HOUR, LATE, RESENT, START, Facility, Longs
 from dyno.suites.series.port import DTYPES, FIELDS, SampleBatch, Samples
 from dyno.suites.series.samples import Digest
 
@@ -93,10 +93,7 @@ class Model:
         self.digest.add(arrival.batch)
         if arrival.replaced is not None:
             self.digest.add(arrival.replaced, -1)
-        self._update_latest(arrival.batch)
-
-    def _update_latest(self, batch: SampleBatch) -> None:
-        latest, count = self._latest, len(self.dataset.names)
+        batch, latest, count = arrival.batch, self._latest, len(self.dataset.names)
         if not latest:
             latest.update({name: np.zeros(count, DTYPES[name]) for name in FIELDS[1:]}, ts=np.full(count, -1, "i8"))
         order = np.lexsort((batch.ts, batch.pv))
@@ -154,7 +151,7 @@ class SyntheticDataset:
         batch.val[self._corrected(variable, tick)] += CORRECTION
         return Samples(*batch[1:])
 
-    def _of(self, ticks: range) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _of(self, ticks: range) -> tuple[Longs, Longs]:
         pv = np.tile(np.arange(self._variables, dtype=np.int64), len(ticks))
         return pv, np.repeat(np.arange(ticks.start, ticks.stop, dtype=np.int64), self._variables)
 
@@ -163,26 +160,21 @@ class SyntheticDataset:
 
         The last two are dicts by the number of batches after which the samples arrive.
         """
-        pv, tick = self._of(ticks)
-        late = self._facility.late(pv, tick, MAX_LATE, self._pattern.late)
-        again = self._again(pv, tick)
+        (pv, tick), facility, pattern = self._of(ticks), self._facility, self._pattern
+        late = facility.delays(LATE, pv, tick, MAX_LATE, pattern.late)
+        resent = facility.delays(RESENT, pv, tick, MAX_LATE, pattern.resent)
+        # Corrections arrive one batch later than the last resent sample.
+        again = np.where(self._corrected(pv, tick), MAX_LATE + 1, resent)
         # A late sample arrives again only after its first arrival.
         again = np.where(again > 0, again + late, 0)
-        by_late = {
-            int(after): _Selection(pv[late == after], tick[late == after]) for after in np.unique(late[late > 0])
-        }
-        by_again = {
-            int(after): _Selection(pv[again == after], tick[again == after], True)
-            for after in np.unique(again[again > 0])
-        }
-        return _Selection(pv[late == 0], tick[late == 0]), by_late, by_again
 
-    def _again(self, pv: NDArray[np.int64], tick: NDArray[np.int64]) -> NDArray[np.int64]:
-        resent = self._facility.resent(pv, tick, MAX_LATE, self._pattern.resent)
-        # Corrections arrive one batch later than the last resent sample.
-        return np.where(self._corrected(pv, tick), MAX_LATE + 1, resent)
+        def by_delay(delays: Longs, repeated: bool) -> dict[int, _Selection]:
+            after = np.unique(delays[delays > 0]).tolist()
+            return {each: _Selection(pv[delays == each], tick[delays == each], repeated) for each in after}
 
-    def _corrected(self, pv: NDArray[np.int64], tick: NDArray[np.int64]) -> NDArray[np.bool_]:
+        return _Selection(pv[late == 0], tick[late == 0]), by_delay(late, False), by_delay(again, True)
+
+    def _corrected(self, pv: Longs, tick: Longs) -> NDArray[np.bool_]:
         return self._facility.corrected(pv, tick, self._pattern.corrected)
 
     def _arrival(self, parts: Sequence[_Selection]) -> Arrival:
@@ -199,6 +191,6 @@ class SyntheticDataset:
 class _Selection(NamedTuple):
     """Samples by variable and tick, and whether they have arrived before."""
 
-    pv: NDArray[np.int64]
-    tick: NDArray[np.int64]
+    pv: Longs
+    tick: Longs
     again: bool = False

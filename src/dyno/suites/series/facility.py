@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from dyno.suites.series.port import SampleBatch
 
 Longs = NDArray[np.int64]
+Floats = NDArray[np.float64]
 Bits = NDArray[np.uint64]
 GROUPS = (1, 10, 100, 1_000)
 SECOND = 1_000_000_000
@@ -34,7 +35,7 @@ _LOST_SHARE, _LOST_SAMPLES = 400, 64
 """One in 400 runs of 64 samples is disconnected."""
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 # Purposes of random numbers. Numbers for different purposes are independent of each other.
-_VALUE, _TIME, _GAP, _STEP, _LOST, _TRAITS, _RESENT, _CORRECTED, _LATE = range(1, 10)
+_VALUE, _TIME, _GAP, _STEP, _LOST, _TRAITS, RESENT, _CORRECTED, LATE = range(1, 10)
 
 
 class Facility:
@@ -49,22 +50,20 @@ class Facility:
     def samples(self, pv: Longs, tick: Longs) -> SampleBatch:
         """Returns the samples of these variables and ticks. Ticks of a variable count from 0."""
         traits = self._traits
-        noise = _noise(self._random(pv, tick, _VALUE))
+        drawn = self._random(pv, tick, _VALUE)
+        # The sum of two uniform numbers, scaled to -1 to 1, which is mostly near 0.
+        noise = ((drawn & np.uint64(0xFFFFFFFF)) + (drawn >> np.uint64(32))).astype(np.float64) / 2.0**32 - 1
         step = (self._random(pv, tick // traits.step_ticks[pv], _STEP) % np.uint64(5)).astype(np.int64) - 2
         drift = np.sin(tick * traits.slow[pv] + traits.phase[pv]) + 0.3 * np.sin(tick * traits.slower[pv])
         at = traits.drifts[pv] * drift + traits.steps[pv] * step + traits.noisy[pv] * noise
         count = np.rint(at * traits.counts[pv])
         value = traits.offset[pv] + count * traits.resolution[pv]
-        stat, sevr = self._alarms(pv, tick, at)
-        return SampleBatch(pv.astype("i4"), self.times(pv, tick), value, stat, sevr)
-
-    def _alarms(self, pv: Longs, tick: Longs, at: NDArray[np.float64]) -> tuple[NDArray[np.int16], NDArray[np.int16]]:
         lost = self._random(pv, tick // _LOST_SAMPLES, _LOST) % np.uint64(_LOST_SHARE) == 0
-        limit = self._traits.limit[pv]
+        limit = traits.limit[pv]
         cases = [lost, at > 1.1 * limit, at > limit, at < -1.1 * limit, at < -limit]
         stat = np.select(cases, [COMM, HIHI, HIGH, LOLO, LOW], NO_ALARM).astype("i2")
         sevr = np.select(cases, [INVALID, MAJOR, MINOR, MAJOR, MINOR], NO_ALARM).astype("i2")
-        return stat, sevr
+        return SampleBatch(pv.astype("i4"), self.times(pv, tick), value, stat, sevr)
 
     def times(self, pv: Longs, tick: Longs) -> Longs:
         """Returns the times of samples in ns. Each time is random within the sample's period, and later after a gap
@@ -82,22 +81,16 @@ class Facility:
 
     # -- arrival ------------------------------------------------------------------------------------------------
 
-    def late(self, pv: Longs, tick: Longs, most: int, of_million: int) -> Longs:
-        """Returns the number of batches by which each sample is late: 0, or from 1 to `most`."""
-        return self._delays(pv, tick, _LATE, most, of_million)
-
-    def resent(self, pv: Longs, tick: Longs, most: int, of_million: int) -> Longs:
-        """Returns the number of batches after which each sample arrives again: 0 for never."""
-        return self._delays(pv, tick, _RESENT, most, of_million)
+    def delays(self, purpose: int, pv: Longs, tick: Longs, most: int, of_million: int) -> Longs:
+        """Returns the number of batches by which each sample is late (LATE), or after which it arrives again
+        (RESENT): 0 for most samples, or from 1 to `most`."""
+        drawn = self._random(pv, tick, purpose)
+        delayed = drawn % np.uint64(1_000_000) < np.uint64(of_million)
+        return np.where(delayed, 1 + (drawn >> np.uint64(32)).astype(np.int64) % most, 0)
 
     def corrected(self, pv: Longs, tick: Longs, of_million: int) -> NDArray[np.bool_]:
         """Returns whether each sample has another value when it arrives again."""
         return self._random(pv, tick, _CORRECTED) % np.uint64(1_000_000) < np.uint64(of_million)
-
-    def _delays(self, pv: Longs, tick: Longs, purpose: int, most: int, of_million: int) -> Longs:
-        drawn = self._random(pv, tick, purpose)
-        delayed = drawn % np.uint64(1_000_000) < np.uint64(of_million)
-        return np.where(delayed, 1 + (drawn >> np.uint64(32)).astype(np.int64) % most, 0)
 
     def _random(self, pv: Longs, number: Longs, purpose: int) -> Bits:
         """Returns 64 random bits for each sample."""
@@ -108,21 +101,21 @@ class Facility:
 class _Traits(NamedTuple):
     """Behaviour of each variable. Values are computed around 0 with a magnitude of 1, and scaled at the end."""
 
-    drifts: NDArray[np.float64]
-    steps: NDArray[np.float64]
-    noisy: NDArray[np.float64]
+    drifts: Floats
+    steps: Floats
+    noisy: Floats
     step_ticks: Longs
-    slow: NDArray[np.float64]
-    slower: NDArray[np.float64]
-    phase: NDArray[np.float64]
-    limit: NDArray[np.float64]
-    offset: NDArray[np.float64]
-    counts: NDArray[np.float64]
-    resolution: NDArray[np.float64]
+    slow: Floats
+    slower: Floats
+    phase: Floats
+    limit: Floats
+    offset: Floats
+    counts: Floats
+    resolution: Floats
 
     @classmethod
     def of(cls, drawn: Bits) -> _Traits:
-        def fraction(shift: int) -> NDArray[np.float64]:
+        def fraction(shift: int) -> Floats:
             return ((drawn >> np.uint64(shift)) & np.uint64(255)).astype(np.float64) / 255
 
         kind = (drawn % np.uint64(4)).astype(np.int64)
@@ -155,13 +148,6 @@ def _name(number: int) -> str:
         first += GROUPS[group]
         group += 1
     return f"G{group + 1}:C{number % 24:02d}-MG{{PS:{number - first:05d}}}I-RB"
-
-
-def _noise(drawn: Bits) -> NDArray[np.float64]:
-    """Returns the sum of two uniform numbers, scaled to -1 to 1, which is mostly near 0."""
-    low, high = drawn & np.uint64(0xFFFFFFFF), drawn >> np.uint64(32)
-    noise: NDArray[np.float64] = (low + high).astype(np.float64) / 2.0**32 - 1
-    return noise
 
 
 def _mixed(values: Bits) -> Bits:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from time import process_time_ns, sleep, time_ns
 from typing import Any, NamedTuple
 
@@ -88,7 +88,8 @@ class EventReceiver:
 
     def __init__(self, context: Any, variables: Sequence[str]) -> None:
         self._rows, self._seen = list[SampleRow](), set[int]()
-        self._waiting, self._wake = deque[int](), threading.Event()
+        self._waiting = SimpleQueue[int]()
+        """Numbers of the variables that the library has notified of events."""
         self._over = False
         self._error: Exception | None = None
         self._subscriptions: dict[int, Any] = {}
@@ -96,40 +97,30 @@ class EventReceiver:
         self._thread.start()
         fields = _FIELDS.format(QUEUE)
         for number, name in enumerate(variables):
-            self._subscriptions[number] = context.monitor(name, partial(self._notify, number), request=fields)
-
-    def _notify(self, number: int) -> None:
-        self._waiting.append(number)
-        self._wake.set()
+            notify = partial(self._waiting.put, number)
+            self._subscriptions[number] = context.monitor(name, notify, request=fields)
 
     def _run(self) -> None:
         try:
+            # Events may arrive faster than they are received, so closing must not wait for an empty queue.
             while not self._over:
-                self._wake.wait(POLL_S)
-                self._wake.clear()
-                self._receive_waiting()
+                with suppress(Empty):
+                    self._receive(self._waiting.get(timeout=POLL_S))
         except Exception as error:
             self._error = error
 
-    def _receive_waiting(self) -> None:
-        # Check the flag here: events may arrive faster than they are received, and closing would then wait without
-        # end.
-        while self._waiting and not self._over:
-            number = self._waiting.popleft()
-            if (subscription := self._subscriptions.get(number)) is None:
-                # The library sent the notification before it returned the subscription.
-                self._waiting.append(number)
-                break
-            self._receive(number, subscription)
-
-    def _receive(self, number: int, subscription: Any) -> None:
+    def _receive(self, number: int) -> None:
+        if (subscription := self._subscriptions.get(number)) is None:
+            # The library sent the notification before it returned the subscription.
+            self._waiting.put(number)
+            sleep(POLL_S)
+            return
         while not self._over and (event := subscription.pop()) is not None:
-            if isinstance(event, Exception):
-                continue
-            stamp, alarm = event["timeStamp"], event["alarm"]
-            at = stamp["secondsPastEpoch"] * SECOND + stamp["nanoseconds"]
-            self._seen.add(number)
-            self._rows.append((number, at, event["value"], alarm["status"], alarm["severity"]))
+            if not isinstance(event, Exception):
+                stamp, alarm = event["timeStamp"], event["alarm"]
+                at = stamp["secondsPastEpoch"] * SECOND + stamp["nanoseconds"]
+                self._seen.add(number)
+                self._rows.append((number, at, event["value"], alarm["status"], alarm["severity"]))
 
     def connected(self) -> int:
         """Returns the number of variables that have sent an event."""
@@ -172,32 +163,31 @@ class LiveRun:
             closing(Context("pva", conf=addresses, useenv=False, nt=False)) as context,
             closing(EventReceiver(context, names(self._load.variables))) as received,
         ):
-            self._await(received)
+            # Wait for an event of every variable. Earlier events are not archived.
+            deadline = time_ns() + CONNECT_S * SECOND
+            while received.connected() < self._load.variables:
+                if time_ns() > deadline:
+                    connected = received.connected()
+                    raise Refused(f"of {self._load.variables:,} variables {connected:,} were connected")
+                sleep(0.05)
+            self._before = {row[0]: row[2] for row in received.take()}
             begin, used = time_ns(), process_time_ns()
             end = begin + min(self._load.seconds * SECOND, limit_ns)
             late_ns = self._archive(port, received, begin, end)
             used = process_time_ns() - used
         return self._report(begin, end, late_ns, used)
 
-    def _await(self, received: EventReceiver) -> None:
-        """Waits for an event of every variable. Earlier events are not archived."""
-        deadline = time_ns() + CONNECT_S * SECOND
-        while received.connected() < self._load.variables:
-            if time_ns() > deadline:
-                raise Refused(f"of {self._load.variables:,} variables {received.connected():,} were connected")
-            sleep(0.05)
-        self._before = {row[0]: row[2] for row in received.take()}
-
     def _archive(self, port: Series, received: EventReceiver, begin: int, end: int) -> int:
-        """Inserts batches until each variable has had an event after `end`.
-
-        Returns the time in ns from `end` until the last batch was acknowledged.
-        """
+        """Inserts batches until each variable has had an event after `end`. Returns the time in ns from `end` until
+        the last batch was acknowledged."""
         period = self._load.period_ms * 1_000_000
         while len(self._after) < self._load.variables:
             began = time_ns()
             if began > end + DRAIN_S * SECOND:
-                raise Refused(self._fell_behind(began - begin))
+                offered = self._load.variables * self._load.hz
+                archived = sum(len(batch.ts) for batch in self._batches) / (began - begin) * SECOND
+                rates = f"{archived:,.0f} events a second of the {offered:,} offered"
+                raise Refused(f"fell {DRAIN_S} s behind: it kept up with {rates}")
             rows = list[SampleRow]()
             for row in received.take():
                 if row[1] < end:
@@ -208,11 +198,6 @@ class LiveRun:
                 self._insert(port, rows)
             sleep(max(period - (time_ns() - began), 0) / SECOND)
         return max(max(self._acknowledged, default=0) - end, 0)
-
-    def _fell_behind(self, elapsed_ns: int) -> str:
-        offered = self._load.variables * self._load.hz
-        archived = sum(len(batch.ts) for batch in self._batches) / elapsed_ns * SECOND
-        return f"fell {DRAIN_S} s behind: it kept up with {archived:,.0f} events a second of the {offered:,} offered"
 
     def _insert(self, port: Series, rows: list[SampleRow]) -> None:
         batch = samples.batch(samples.columns_of(rows))
@@ -227,8 +212,7 @@ class LiveRun:
         lags = [at - batch.ts for at, batch in zip(self._acknowledged, self._batches, strict=True)]
         lag = np.maximum(np.concatenate([np.zeros(0, "i8"), *lags]), 0)
         lost, count = self._lost(), len(lag)
-        elapsed = max(max(self._acknowledged, default=end), end) - begin
-        offered = count + lost
+        elapsed, offered = max(max(self._acknowledged, default=end), end) - begin, count + lost
         rate, archived = offered / ((end - begin) / SECOND), count / elapsed * SECOND
         lost_events = (
             f"{lost:,} events never came; it kept up with {archived:,.0f} events a second of {rate:,.0f} offered"
@@ -287,13 +271,6 @@ def _seconds(begin: int, acknowledged: Sequence[int], lags: Sequence[Any]) -> li
     for second, parts in sorted(by_second.items()):
         whole = np.concatenate(parts)
         p50, p99 = (int(value) for value in np.quantile(whole, (0.5, 0.99), method="inverted_cdf"))
-        points.append(
-            {
-                "from_ns": second * SECOND,
-                "interval_ns": SECOND,
-                "operations": len(whole),
-                "p50_ns": p50,
-                "p99_ns": p99,
-            }
-        )
+        times = {"from_ns": second * SECOND, "interval_ns": SECOND}
+        points.append({**times, "operations": len(whole), "p50_ns": p50, "p99_ns": p99})
     return points

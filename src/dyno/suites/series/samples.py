@@ -7,6 +7,7 @@ Functions import NumPy when called, since the parent imports engines' files, whi
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from dyno.suites.series.port import DTYPES, FIELDS, Array, Buckets, SampleBatch, Samples
@@ -18,38 +19,30 @@ MASK = (1 << 64) - 1
 _FACTORS = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0x27D4EB2F165667C5, 0x85EBCA77C2B2AE63)
 
 
+@dataclass
 class Digest:
     """Number of samples, and the sum of a hash over all fields of each. Independent of the samples' order."""
 
-    def __init__(self, count: int = 0, total: int = 0) -> None:
-        self.count, self.total = count, total
+    count: int = 0
+    total: int = 0
 
     def add(self, batch: SampleBatch, times: int = 1) -> None:
         """Adds a batch, or subtracts it with times=-1. Arrays must have the port's types."""
+        import numpy as np
+
+        mixed = np.zeros(len(batch.ts), np.uint64)
+        for values, factor in zip(batch, _FACTORS, strict=True):
+            # Hash the bits of a double: -0.0 and 0.0 are different values.
+            bits = values.view(np.uint64) if values.dtype == np.float64 else values.astype(np.uint64)
+            # The factor spreads a field over the high bits. The shift moves them to the low bits for the next factor.
+            mixed ^= bits
+            mixed *= np.uint64(factor)
+            mixed ^= mixed >> np.uint64(29)
         self.count += times * len(batch.ts)
-        self.total = (self.total + times * _hashes(batch)) & MASK
+        self.total = (self.total + times * int(mixed.sum(dtype=np.uint64))) & MASK
 
     def __str__(self) -> str:
         return f"{self.count:,} samples of digest {self.total:016x}"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Digest) and (self.count, self.total) == (other.count, other.total)
-
-    __hash__ = None  # type: ignore[assignment]
-
-
-def _hashes(batch: SampleBatch) -> int:
-    import numpy as np
-
-    mixed = np.zeros(len(batch.ts), np.uint64)
-    for values, factor in zip(batch, _FACTORS, strict=True):
-        # Hash the bits of a double: -0.0 and 0.0 are different values.
-        bits = values.view(np.uint64) if values.dtype == np.float64 else values.astype(np.uint64)
-        # The factor spreads a field over the high bits. The shift moves these to the low bits for the next factor.
-        mixed ^= bits
-        mixed *= np.uint64(factor)
-        mixed ^= mixed >> np.uint64(29)
-    return int(mixed.sum(dtype=np.uint64))
 
 
 def is_typed(batch: Any) -> bool:
@@ -143,13 +136,8 @@ def downsample(series: Samples, bucket: int) -> Buckets:
     if not len(begins):
         return buckets([()] * 4)
     first = np.flatnonzero(np.r_[True, begins[1:] != begins[:-1]])
-    counts = np.diff(np.r_[first, len(begins)])
-    return Buckets(
-        begins[first],
-        np.add.reduceat(series.val, first) / counts,
-        np.minimum.reduceat(series.val, first),
-        np.maximum.reduceat(series.val, first),
-    )
+    sums, low, high = (each.reduceat(series.val, first) for each in (np.add, np.minimum, np.maximum))
+    return Buckets(begins[first], sums / np.diff(np.r_[first, len(begins)]), low, high)
 
 
 def latest_versions(columns: Sequence[Array]) -> list[Array]:
@@ -158,8 +146,8 @@ def latest_versions(columns: Sequence[Array]) -> list[Array]:
 
     pv, ts = columns[:2]
     order = np.lexsort((ts, pv))
-    sorted_pv, sorted_ts = pv[order], ts[order]
-    kept = np.append((sorted_pv[1:] != sorted_pv[:-1]) | (sorted_ts[1:] != sorted_ts[:-1]), True)[: len(order)]
+    pv, ts = pv[order], ts[order]
+    kept = np.append((pv[1:] != pv[:-1]) | (ts[1:] != ts[:-1]), True)[: len(order)]
     return [column[order[kept]] for column in columns]
 
 

@@ -1,19 +1,26 @@
-"""Compares an archive's answers with the expected samples. Every function here raises Wrong."""
+"""Compares an archive's answers with the expected samples, also after a node of a cluster has died in the middle of
+`insert`. Every function here raises Wrong."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from threading import Thread
+from time import monotonic, sleep
 from typing import Any
 
 import numpy as np
 
+from dyno.contracts.engine import Nodes
 from dyno.contracts.equality import array_difference, difference, same
-from dyno.contracts.model import Wrong
-from dyno.suites.series.port import Buckets, SampleBatch, Samples
-from dyno.suites.series.samples import Digest, downsample, is_typed
+from dyno.contracts.model import Fact, Refused, Wrong
+from dyno.suites.series.dataset import Dataset
+from dyno.suites.series.port import DTYPES, FIELDS, SAMPLE_BYTES, Buckets, SampleBatch, Samples, Series
+from dyno.suites.series.samples import Digest, downsample, is_typed, latest_versions
 
 MEAN_ERROR = 1e-12
 """Allowed error of a mean, relative to the largest value in its bucket. Engines may sum in any order."""
+PATIENCE_SECONDS, RETRY_SECONDS = 60.0, 0.5
+"""Time that a cluster on a busy machine may take to notice that a node is gone, and the interval of retries."""
 
 
 def verify_samples(what: str, got: Any, right: Samples) -> int:
@@ -22,10 +29,7 @@ def verify_samples(what: str, got: Any, right: Samples) -> int:
         raise Wrong(f"{what}: got {type(got).__name__}, expected Samples")
     if type(got.ts) is np.ndarray and len(got.ts) != len(right.ts):
         raise Wrong(f"{what}: got {len(got.ts):,} samples, expected {len(right.ts):,}")
-    for name, values, wanted in zip(Samples._fields, got, right, strict=True):
-        if not same(values, wanted):
-            raise Wrong(f"{what}: {name}: {array_difference(values, wanted)}")
-    return len(right.ts)
+    return _expect_same(what, Samples._fields, got, right)
 
 
 def verify_latest(got: Any, right: SampleBatch) -> int:
@@ -35,10 +39,7 @@ def verify_latest(got: Any, right: SampleBatch) -> int:
     order = np.argsort(got.pv, kind="stable")
     if not same(got.pv[order], right.pv):
         raise Wrong(f"the latest samples are of {len(got.pv):,} variables, expected {len(right.pv):,}, each once")
-    for name, values, wanted in zip(SampleBatch._fields, got, right, strict=True):
-        if not same(values[order], wanted):
-            raise Wrong(f"the latest samples: {name}: {array_difference(values[order], wanted)}")
-    return len(right.pv)
+    return _expect_same("the latest samples", FIELDS, [values[order] for values in got], right)
 
 
 def verify_buckets(what: str, got: Any, samples: Samples, bucket: int) -> int:
@@ -46,9 +47,7 @@ def verify_buckets(what: str, got: Any, samples: Samples, bucket: int) -> int:
     right = downsample(samples, bucket)
     if type(got) is not Buckets:
         raise Wrong(f"{what}: got {type(got).__name__}, expected Buckets")
-    for name, values, wanted in zip(Buckets._fields, got, right, strict=True):
-        if name != "mean" and not same(values, wanted):
-            raise Wrong(f"{what}: {name}: {array_difference(values, wanted)}")
+    _expect_same(what, ("ts", "low", "high"), (got.ts, got.low, got.high), (right.ts, right.low, right.high))
     if type(got.mean) is not np.ndarray or got.mean.dtype != right.mean.dtype or len(got.mean) != len(right.mean):
         raise Wrong(f"{what}: mean: {array_difference(got.mean, right.mean)}")
     off = np.abs(got.mean - right.mean) > MEAN_ERROR * np.maximum(np.abs(right.low), np.abs(right.high))
@@ -60,24 +59,27 @@ def verify_buckets(what: str, got: Any, samples: Samples, bucket: int) -> int:
     return len(right.ts)
 
 
+def _expect_same(what: str, names: Sequence[str], got: Sequence[Any], right: Sequence[Any]) -> int:
+    """Compares columns exactly. Returns their length."""
+    for name, values, wanted in zip(names, got, right, strict=True):
+        if not same(values, wanted):
+            raise Wrong(f"{what}: {name}: {array_difference(values, wanted)}")
+    return len(right[0])
+
+
 def verify_digest(digest: Digest, reference: Digest) -> int:
     if digest != reference:
         raise Wrong(f"the archive has {digest}, expected {reference}")
     return 1
 
 
-def add_verified(digest: Digest, got: Any) -> None:
-    """Adds a batch of `Series.all` to the digest, if it has the port's types."""
-    if not is_typed(got):
-        raise Wrong(f"a batch of all samples: {_kind(got)}")
-    digest.add(got)
-
-
-def digest_of(pieces: Iterable[Any]) -> Digest:
-    """Returns the digest of all batches of `Series.all`."""
-    digest = Digest()
+def digest_of(pieces: Iterable[Any], digest: Digest | None = None) -> Digest:
+    """Returns the digest of batches of `Series.all`, added to `digest` if it is given."""
+    digest = Digest() if digest is None else digest
     for piece in pieces:
-        add_verified(digest, piece)
+        if not is_typed(piece):
+            raise Wrong(f"a batch of all samples: {_kind(piece)}")
+        digest.add(piece)
     return digest
 
 
@@ -89,3 +91,110 @@ def _kind(got: Any) -> str:
         for values in got
     )
     return f"got {kinds}"
+
+
+# -- after the loss of a node -----------------------------------------------------------------------------------
+
+
+class Survival:
+    """Kills the cluster's last node while `insert` writes the batch that follows the first `percent` percent of all
+    batches. Compares the acknowledged samples with those that the remaining nodes return."""
+
+    def __init__(self, server: Any, dataset: Dataset, percent: int) -> None:
+        if not isinstance(server, Nodes) or server.count < 2:
+            raise Refused("has no node to lose: kill_percent needs a cluster that Dyno starts")
+        if server.copies < 2:
+            raise Refused("keeps each sample once: kill_percent needs a second copy on another node")
+        if server.halts:
+            raise Refused(server.halts)
+        self._server, self._dataset = server, dataset
+        self._at = max(sum(1 for _ in dataset.arrivals()) * percent // 100, 1)
+        self.killed = False
+        self._failed = set[int]()
+        self._lost = self._acknowledged = 0
+
+    def call(self, number: int, insert: Callable[[SampleBatch], object]) -> Callable[[SampleBatch], object]:
+        """Returns the function that inserts batch `number`. For one batch, it also kills the node during the
+        insert."""
+        if number != self._at:
+            return insert
+
+        def dying(batch: SampleBatch) -> object:
+            self.killed = True
+            death = Thread(target=self._server.lose, args=(self._server.count - 1,))
+            death.start()
+            try:
+                return insert(batch)
+            finally:
+                death.join()
+
+        return dying
+
+    def failed(self, number: int) -> None:
+        """Records that a batch was not acknowledged. Some of its samples may be stored all the same."""
+        self._failed.add(number)
+
+    def verify(self, stored: Iterable[SampleBatch], batches: int) -> int:
+        """Compares the samples that the remaining nodes return with the first `batches` batches. Returns their
+        number.
+
+        Raises Wrong for duplicates and for samples that were never written. If the server promises that acknowledged
+        data survives the loss of a node, also raises it for lost samples.
+        """
+        if not self.killed:
+            raise Wrong("the phase was over before the node was to be killed: give it a longer --budget")
+        written, others = list[SampleBatch](), list[SampleBatch]()
+        for number, arrival in enumerate(self._dataset.arrivals()):
+            if number < batches:
+                (others if number in self._failed else written).append(arrival.batch)
+                if arrival.replaced is not None:
+                    others.append(arrival.replaced)
+        # The acknowledged samples in their last version. The others may be stored too.
+        acknowledged = SampleBatch(*latest_versions(_concatenate(written)))
+        pieces = [piece for piece in stored if len(piece.ts)]
+        digest_of(pieces)
+        whole = _concatenate(pieces)
+        keys = _keys(whole)
+        if len(np.unique(keys)) != len(keys):
+            raise Wrong("after a node died, samples are stored twice")
+        foreign = ~np.isin(_rows(whole), np.concatenate([_rows(acknowledged), _rows(_concatenate(others))]))
+        if foreign.any():
+            raise Wrong(f"after a node died, {int(foreign.sum()):,} samples are not as they were written")
+        self._acknowledged = len(acknowledged.ts)
+        self._lost = int((~np.isin(_keys(acknowledged), keys)).sum())
+        if self._lost and self._server.survives:
+            raise Wrong(f"{self._lost:,} of {self._acknowledged:,} acknowledged samples are lost with a node")
+        return len(whole.ts)
+
+    def facts(self) -> Mapping[str, Fact]:
+        return {
+            "acknowledged_samples": self._acknowledged,
+            "lost_samples": self._lost,
+            "failed_batches": len(self._failed),
+        }
+
+
+def read_with_retries(port: Series) -> list[SampleBatch]:
+    """Reads all samples, and retries until the remaining nodes have noticed the loss of a node."""
+    deadline = monotonic() + PATIENCE_SECONDS
+    while True:
+        try:
+            port.settle()
+            return list(port.all())
+        except Exception:
+            if monotonic() > deadline:
+                raise
+        sleep(RETRY_SECONDS)
+
+
+def _concatenate(pieces: list[SampleBatch]) -> SampleBatch:
+    empty = SampleBatch(*(np.zeros(0, DTYPES[name]) for name in FIELDS))
+    return SampleBatch(*(np.concatenate(parts) for parts in zip(empty, *pieces, strict=True)))
+
+
+def _keys(batch: SampleBatch) -> Any:
+    return np.rec.fromarrays([batch.pv, batch.ts]).view(np.dtype((np.void, 12)))
+
+
+def _rows(batch: SampleBatch) -> Any:
+    return np.rec.fromarrays(list(batch)).view(np.dtype((np.void, SAMPLE_BYTES)))

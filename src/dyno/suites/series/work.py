@@ -13,13 +13,13 @@ from zlib import crc32
 import numpy as np
 
 from dyno.contracts.model import Wrong
-from dyno.contracts.suite import Bulk, Failure, Operations, Work
+from dyno.contracts.suite import Bulk, Failure, Operations, Work, check_each
 from dyno.suites.series import verify
 from dyno.suites.series.dataset import Arrival, Model
 from dyno.suites.series.facility import SECOND
 from dyno.suites.series.port import SampleBatch, Samples, Series
 from dyno.suites.series.samples import Digest
-from dyno.suites.series.survival import Survival
+from dyno.suites.series.verify import Survival
 
 Slices = Iterator[Work]
 MINUTE, DAY = 60 * SECOND, 86_400 * SECOND
@@ -63,44 +63,41 @@ class ClientWork:
         survival, insert = self._state.survival, self._port.insert
         for number, arrival in enumerate(self._dataset.arrivals()):
             if number >= self._model.batches:
-                yield self._inserting(survival.call(number, insert) if survival else insert, arrival)
+                call = survival.call(number, insert) if survival else insert
+                yield self._inserting(call, arrival, weights=[arrival.new])
 
     def visible(self) -> Slices:
         """Yields inserts of batches after all others. Each is polled until its last sample is readable."""
-        if self._round:
-            return
-        for arrival in self._dataset.further(self._state.watched):
-            yield self._inserting(self._insert_and_poll, arrival, counts=False)
 
-    def _insert_and_poll(self, batch: SampleBatch) -> VisibilityTimes:
-        pv, ts, seen = int(batch.pv[-1]), int(batch.ts[-1]), self._port.seen
-        begin = now()
-        self._port.insert(batch)
-        over = now()
-        while not seen(pv, ts):
-            if now() - over > PATIENCE_S * SECOND:
-                raise TimeoutError(f"a sample could not be read {PATIENCE_S} s after it was acknowledged")
-            sleep(POLL_S)
-        return VisibilityTimes(over - begin, now() - over)
+        def insert_and_poll(batch: SampleBatch) -> VisibilityTimes:
+            pv, ts, seen = int(batch.pv[-1]), int(batch.ts[-1]), self._port.seen
+            begin = now()
+            self._port.insert(batch)
+            over = now()
+            while not seen(pv, ts):
+                if now() - over > PATIENCE_S * SECOND:
+                    raise TimeoutError(f"a sample could not be read {PATIENCE_S} s after it was acknowledged")
+                sleep(POLL_S)
+            return VisibilityTimes(over - begin, now() - over)
 
-    def _inserting(self, call: Callable[[SampleBatch], Any], arrival: Arrival, counts: bool = True) -> Operations:
-        return Operations(
-            calls=lambda _: (call,),
-            arguments=[arrival.batch],
-            check=partial(self._acknowledge, arrival),
-            weights=[arrival.new] if counts else None,
-            parts=None if counts else _parts,
-        )
+        def parts(answers: Sequence[VisibilityTimes]) -> dict[str, list[int]]:
+            return {name: [getattr(answer, name) for answer in answers] for name in VisibilityTimes._fields}
 
-    def _acknowledge(self, arrival: Arrival, answers: Sequence[Any]) -> int:
-        for answer in answers:
-            if type(answer) is Failure and self._state.survival is not None:
-                # A failure counts as an error. Only acknowledged batches must survive.
-                self._state.survival.failed(self._model.batches)
-            elif type(answer) is Failure:
-                raise Wrong(f"batch {self._model.batches} was not inserted: {answer.error}")
-            self._model.add(arrival)
-        return 0
+        for arrival in self._dataset.further(self._state.watched) if not self._round else ():
+            yield self._inserting(insert_and_poll, arrival, parts=parts)
+
+    def _inserting(self, call: Callable[[SampleBatch], Any], arrival: Arrival, **details: Any) -> Operations:
+        def acknowledge(answers: Sequence[Any]) -> int:
+            for answer in answers:
+                if type(answer) is Failure and self._state.survival is not None:
+                    # A failure counts as an error. Only acknowledged batches must survive.
+                    self._state.survival.failed(self._model.batches)
+                elif type(answer) is Failure:
+                    raise Wrong(f"batch {self._model.batches} was not inserted: {answer.error}")
+                self._model.add(arrival)
+            return 0
+
+        return Operations(lambda _: (call,), [arrival.batch], acknowledge, **details)
 
     # -- reads ----------------------------------------------------------------------------------------------
 
@@ -137,35 +134,51 @@ class ClientWork:
     ) -> Operations:
         """Returns an operation with one read. It counts as many items as `right` has samples, or one if that is
         None."""
-
-        def check_all(answers: Sequence[Any]) -> int:
-            judged = answers if self._model.judged else ()
-            return sum(check(answer) for answer in judged if type(answer) is not Failure)
-
         return Operations(
             calls=lambda _: (lambda given: call(*given),),
             arguments=[arguments],
-            check=check_all,
+            check=check_each([arguments], lambda _, answer: check(answer), self._model.judged),
             weights=None if right is None else [len(right.ts)],
         )
 
     def extract_all(self, cold: bool) -> Slices:
         """Yields one call that reads everything. The clock stops while a batch is checked."""
-        if self._count(cold):
-            model, extraction = self._model, _Extraction(self._model.judged)
-            yield Bulk(
-                call=partial(extraction.run, self._port.all),
-                feed=extraction.feed(),
-                items_per_record=1,
-                check=partial(self._check_all, extraction),
-                counted=lambda answer, taken: extraction.count if model.judged else self._dataset.total,
-            )
+        if not self._count(cold):
+            return
+        judged, digest, count, waiting = self._model.judged, Digest(), 0, list[SampleBatch]()
 
-    def _check_all(self, extraction: _Extraction, answer: Any, taken: int) -> int:
-        if not self._model.judged:
-            return 0
-        extraction.check_waiting()
-        return verify.verify_digest(extraction.digest, self._model.digest) if answer else 0
+        def check_waiting() -> None:
+            if judged:
+                verify.digest_of(waiting, digest)
+            waiting.clear()
+
+        def feed() -> Iterator[tuple[bool]]:
+            while True:
+                check_waiting()
+                yield (True,)
+
+        def read_all(turns: Iterable[Any]) -> bool:
+            """Reads all samples. Returns whether it finished before the time was over."""
+            nonlocal count
+            turn = iter(turns)
+            for piece in self._port.all():
+                count += len(piece.ts)
+                waiting.append(piece)
+                if next(turn, None) is None:
+                    return False
+            return True
+
+        def check(finished: bool, taken: int) -> int:
+            check_waiting()
+            return verify.verify_digest(digest, self._model.digest) if judged and finished else 0
+
+        yield Bulk(
+            call=read_all,
+            feed=feed(),
+            items_per_record=1,
+            check=check,
+            counted=lambda finished, taken: count if judged else self._dataset.total,
+        )
 
     # -- what is read ---------------------------------------------------------------------------------------
 
@@ -183,40 +196,6 @@ class ClientWork:
         return np.random.default_rng([self._state.seed, crc32(self._phase.encode()), self._round, number])
 
 
-class _Extraction:
-    """Receives all samples batch by batch inside the timed call, and checks them while the clock stands still."""
-
-    def __init__(self, judged: bool) -> None:
-        self.digest, self.count, self._judged = Digest(), 0, judged
-        self._waiting = list[SampleBatch]()
-
-    def run(self, read_all: Callable[[], Iterator[SampleBatch]], turns: Iterable[Any]) -> bool:
-        """Reads all samples. Returns whether it finished before the time was over."""
-        turn = iter(turns)
-        for piece in read_all():
-            self.count += len(piece.ts)
-            self._waiting.append(piece)
-            if next(turn, None) is None:
-                return False
-        return True
-
-    def feed(self) -> Iterator[tuple[bool]]:
-        """Yields the inputs of the bulk call. Building the next slice checks the waiting batches."""
-        while True:
-            self.check_waiting()
-            yield (True,)
-
-    def check_waiting(self) -> None:
-        for piece in self._waiting:
-            if self._judged:
-                verify.add_verified(self.digest, piece)
-        self._waiting.clear()
-
-
 def _between(samples: Samples, start: int, end: int) -> Samples:
     first, last = np.searchsorted(samples.ts, [start, end])
     return Samples(*(values[first:last] for values in samples))
-
-
-def _parts(answers: Sequence[VisibilityTimes]) -> dict[str, list[int]]:
-    return {name: [getattr(answer, name) for answer in answers] for name in VisibilityTimes._fields}

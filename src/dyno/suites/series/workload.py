@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
@@ -18,12 +18,12 @@ from dyno.contracts.model import Absent, Fact, Phase
 from dyno.contracts.suite import Job, Reported, Work
 from dyno.host.filesystem import size_on_disk
 from dyno.suites._shared.store import OnStore
-from dyno.suites.series import conformance, survival, verify
+from dyno.suites.series import conformance, verify
 from dyno.suites.series.dataset import ArrivalPattern, Dataset, Model, SyntheticDataset
 from dyno.suites.series.facility import SECOND, Facility
 from dyno.suites.series.ioc import names as live_names
 from dyno.suites.series.port import DTYPES, FIELDS, SAMPLE_BYTES, SampleBatch, Series
-from dyno.suites.series.survival import Survival
+from dyno.suites.series.verify import Survival
 from dyno.suites.series.work import ClientWork, TrialState
 
 
@@ -61,47 +61,41 @@ class SeriesWorkload(OnStore):
 
     # -- the archive ----------------------------------------------------------------------------------------
 
-    def port(self, engine: Engine, *how: Any) -> Any:
-        return self._job.port(engine, *how)
-
     def port_arguments(self) -> tuple[Any, ...]:
         live = self._live is not None
         return (live_names(int(self._job.params["live_variables"])) if live else self._dataset.names,)
 
     def prepare(self, phase: Phase) -> None:
         if phase.name == "live":
-            self._live = self._begin_live()
+            from dyno.suites.series.live import LiveLoad, LiveRun
+
+            params = (self._job.params[f"live_{name}"] for name in ("variables", "hz", "s", "period_ms"))
+            self._live = LiveRun(self._job.home / "ioc", LiveLoad(*map(int, params)))
+            # Replace the store by a new one. `live` is the last phase, so the old store is no longer needed.
+            self.close()
+            self.begin("live")
             return
         self.begin()
         if phase.name == "insert":
             return
         if self._state.survival is not None:
             raise Absent("is left out where insert loses a node")
-        self.load(self._load_missing)
-        self._count_missing()
         if self._job.spec.floor:
+            self._model.samples = self._dataset.total
             return
+        self.load(self._load_missing)
+        if not self._model.complete:
+            # Another trial has loaded the archive.
+            for arrival in self._dataset.arrivals():
+                self._model.add(arrival)
         with self.connect() as port:
             port.settle()
         self.keep_up()
-
-    def _begin_live(self) -> Any:
-        """Replaces the store by a new one. `live` is the last phase, so the old store is no longer needed."""
-        from dyno.suites.series.live import LiveLoad, LiveRun
-
-        load = LiveLoad(*(int(self._job.params[f"live_{name}"]) for name in ("variables", "hz", "s", "period_ms")))
-        live = LiveRun(self._job.home / "ioc", load)
-        self.close()
-        self.begin("live")
-        return live
 
     def _load_missing(self) -> None:
         """Inserts the batches that the phase `insert` did not insert because it was left out or reached its
         budget."""
         if self._model.complete:
-            return
-        if self._job.spec.floor:
-            self._count_missing()
             return
         with self.connect() as port:
             for number, arrival in enumerate(self._dataset.arrivals()):
@@ -109,14 +103,6 @@ class SeriesWorkload(OnStore):
                     port.insert(arrival.batch)
                     self._model.add(arrival)
         self._written = True
-
-    def _count_missing(self) -> None:
-        """Completes the model of an archive that another trial loaded, or of a null engine, which stores nothing."""
-        if self._job.spec.floor:
-            self._model.samples = self._dataset.total
-        if not self._model.complete:
-            for arrival in self._dataset.arrivals():
-                self._model.add(arrival)
 
     # -- phases ---------------------------------------------------------------------------------------------
 
@@ -140,14 +126,14 @@ class SeriesWorkload(OnStore):
 
     def verify(self, phase: Phase) -> int:
         """Compares the digest over all samples after a phase that writes."""
-        if self._job.spec.floor or not phase.writes:
+        if not phase.writes:
             return 0
         self._written = True
         with self.connect() as port:
             if self._live is not None:
                 return int(self._live.verify(port))
             if self._state.survival is not None:
-                return self._state.survival.verify(survival.read_with_retries(port), self._model.batches)
+                return self._state.survival.verify(verify.read_with_retries(port), self._model.batches)
             port.settle()
             digest = verify.digest_of(port.all())
         return verify.verify_digest(digest, self._model.digest)
@@ -187,10 +173,8 @@ class SeriesHistory:
         self._digests = [blake2b(digest_size=16) for _ in NAMES]
         self._states: list[Mapping[str, Any]] = [{}]
 
-    @contextmanager
-    def open(self, engine: Engine) -> Iterator[Series]:
-        with closing(self._job.port(engine, NAMES)) as port:
-            yield port
+    def open(self, engine: Engine) -> AbstractContextManager[Series]:
+        return closing(self._job.port(engine, NAMES))
 
     def commit(self, port: Series, number: int) -> None:
         port.insert(self._batch(number))
