@@ -20,9 +20,8 @@ from dyno.contracts.suite import Failure, Operations
 from dyno.options import RunRequest
 from dyno.runner import plan
 from dyno.suites.arrays import PUBLISHED_ROWS
-from dyno.suites.arrays.dataset import ROW_BYTES, Dataset
+from dyno.suites.arrays.dataset import ROW_BYTES, STATS, Dataset, Reference
 from dyno.suites.arrays.port import COLUMNS, IDS, NAMES, NUMERIC, Change
-from dyno.suites.arrays.reference import STATS, Reference
 from dyno.suites.arrays.work import UPDATED, ClientWork, Model, TrialState
 
 ROWS = range(2_000)

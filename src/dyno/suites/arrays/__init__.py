@@ -5,6 +5,8 @@ Based on Douglas Camata, Wendelin: core version 0.5 upgrade and performance test
 
 from __future__ import annotations
 
+from functools import partial
+
 from dyno.contracts.declarations import deferred
 from dyno.contracts.model import Phase, Preset
 from dyno.contracts.settings import Setting, choice, integer
@@ -13,34 +15,21 @@ from dyno.suites.arrays.port import NUMERIC
 
 PUBLISHED_ROWS = 1_430_394
 
+_count, _STATS = integer(1, 100_000), "read-column-stats"
 _HOT = ("read-sum-hot", "read-sum-pandas-hot")
+
+_SUMS = ("read-sum-cold", "read-sum-pandas-cold", *_HOT)
 
 PARAMS = (
     Setting("rows", integer(1, 2**32), PUBLISHED_ROWS, "rows of the table, 175 bytes each"),
+    Setting("column", choice(*NUMERIC), "quantity", "column to sum up", phases=_SUMS),
     Setting(
-        "column",
-        choice(*NUMERIC),
-        "quantity",
-        "column to sum up",
-        phases=("read-sum-cold", "read-sum-pandas-cold", *_HOT),
-    ),
-    Setting(
-        "repeats",
-        integer(1, 100_000),
-        5,
-        "sums of a hot phase, and of read-column-stats",
-        phases=(*_HOT, "read-column-stats"),
+        "repeats", _count, 5, "sums of a hot phase, and of read-column-stats", phases=(*_HOT, "read-column-stats")
     ),
     Setting("slices", integer(1, 1_000_000), 200, "slices to read", phases=("read-slice",)),
     Setting("slice_rows", integer(1, 65_536), 1_000, "rows of a slice", phases=("read-slice", "update-slice")),
-    Setting("appends", integer(1, 100_000), 1, "transactions in which append adds its rows", phases=("append",)),
-    Setting(
-        "updates",
-        integer(1, 1_000_000),
-        50,
-        "slices to update, a transaction each",
-        phases=("update-slice",),
-    ),
+    Setting("appends", _count, 1, "transactions in which append adds its rows", phases=("append",)),
+    Setting("updates", integer(1, 1_000_000), 50, "slices to update, a transaction each", phases=("update-slice",)),
 )
 
 PRESETS = {
@@ -53,51 +42,23 @@ PRESETS = {
 APPENDED = 100
 """Number of rows in the table for each row that the phase `append` adds."""
 _SUM = "the sum: exactly for whole numbers, to a relative 1e-12 for floats"
-_STORE = "the sums of all numeric columns"
+_STORE, _SAMPLE = "the sums of all numeric columns", "and every value of a sample of the slices"
+
+_EXACT, _NEAR = "every value of every column", "each mean to a relative 1e-12, each deviation to 1e-9"
+_sum = partial(Phase, unit="sum", writes=False, checked=_SUM, metric="bandwidth")
+_read = partial(Phase, writes=False, temperature="hot", metric="bandwidth")
+_write = partial(Phase, writes=True, checked=_STORE, metric="bandwidth")
 
 PHASES = (
-    Phase("write", "write all rows, in one transaction", "row", True, checked=_STORE, metric="bandwidth"),
-    Phase("read-sum-cold", "sum a column up once, from the device", "sum", False, "cold", _SUM, metric="bandwidth"),
-    Phase("read-sum-hot", "sum a column up", "sum", False, "hot", _SUM, metric="bandwidth"),
-    Phase(
-        "read-sum-pandas-cold",
-        "sum a column up through a DataFrame, once, from the device",
-        *("sum", False, "cold", _SUM),
-        metric="bandwidth",
-    ),
-    Phase(
-        "read-sum-pandas-hot",
-        "sum a column up through a DataFrame",
-        *("sum", False, "hot", _SUM),
-        metric="bandwidth",
-    ),
-    Phase(
-        "read-slice",
-        "read all columns of consecutive rows, at random positions",
-        "slice",
-        False,
-        "hot",
-        "every value of every column",
-        metric="bandwidth",
-    ),
-    Phase(
-        "read-column-stats",
-        "mean and standard deviation of three columns",
-        "op",
-        False,
-        "hot",
-        "each mean to a relative 1e-12, each deviation to 1e-9",
-        metric="bandwidth",
-    ),
-    Phase("append", "add 1 % more rows at the end, in transactions", "row", True, checked=_STORE, metric="bandwidth"),
-    Phase(
-        "update-slice",
-        "replace two columns of consecutive rows",
-        "slice",
-        True,
-        checked=f"{_STORE}, and every value of a sample of the slices",
-        metric="bandwidth",
-    ),
+    _write("write", "write all rows, in one transaction", unit="row"),
+    _sum("read-sum-cold", "sum a column up once, from the device", temperature="cold"),
+    _sum("read-sum-hot", "sum a column up", temperature="hot"),
+    _sum("read-sum-pandas-cold", "sum a column up through a DataFrame, once, from the device", temperature="cold"),
+    _sum("read-sum-pandas-hot", "sum a column up through a DataFrame", temperature="hot"),
+    _read("read-slice", "read all columns of consecutive rows, at random positions", unit="slice", checked=_EXACT),
+    _read(_STATS, "mean and standard deviation of three columns", unit="op", checked=_NEAR),
+    _write("append", "add 1 % more rows at the end, in transactions", unit="row"),
+    _write("update-slice", "replace two columns of consecutive rows", unit="slice", checked=f"{_STORE}, {_SAMPLE}"),
 )
 
 

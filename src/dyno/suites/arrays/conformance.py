@@ -6,20 +6,15 @@ runs those in `BRIEF` before it measures.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
-
 import numpy as np
 
-from dyno.contracts.equality import array_difference, difference, same
+from dyno.contracts.equality import PlannedFailure, array_difference, expect, same
 from dyno.contracts.model import Tier, Wrong
-from dyno.suites.arrays.dataset import Dataset
+from dyno.contracts.suite import Opened, by_name
+from dyno.suites.arrays.dataset import STATS, Dataset
 from dyno.suites.arrays.port import NUMERIC, Arrays, Change, Chunk
-from dyno.suites.arrays.reference import STATS
 from dyno.suites.arrays.work import Model
 
-Opened = Callable[[str], AbstractContextManager[Arrays]]
-Check = Callable[[Opened, Tier | None], None]
 ODD = 2**53 + 1
 """The smallest whole number that a double can't represent."""
 
@@ -57,7 +52,7 @@ class Rows:
             self.model.reference.check_sum(name, port.sum(name))
 
 
-def slices(opened: Opened, tier: Tier | None) -> None:
+def slices(opened: Opened[Arrays], tier: Tier | None) -> None:
     """Slices return the rows that were written, for chunks of any size and from any position."""
     for counts in ((12,), (1, 1, 10), (7, 5)):
         rows = Rows()
@@ -66,7 +61,7 @@ def slices(opened: Opened, tier: Tier | None) -> None:
             rows.check(port)
 
 
-def sums(opened: Opened, tier: Tier | None) -> None:
+def sums(opened: Opened[Arrays], tier: Tier | None) -> None:
     """Sums of whole numbers are exact, also beyond the precision of a double; sums of floats use all their bits."""
     rows = Rows()
     with opened("sums") as port:
@@ -81,7 +76,7 @@ def sums(opened: Opened, tier: Tier | None) -> None:
             raise Wrong(f"order_id: {array_difference(got, chunk['order_id'])}")
 
 
-def stats(opened: Opened, tier: Tier | None) -> None:
+def stats(opened: Opened[Arrays], tier: Tier | None) -> None:
     """Means and standard deviations are right; deviations are those of the population rather than of a sample."""
     rows = Rows()
     with opened("stats") as port:
@@ -90,7 +85,7 @@ def stats(opened: Opened, tier: Tier | None) -> None:
         rows.model.reference.check_stats(STATS[::-1], port.stats(STATS[::-1]))
 
 
-def frames(opened: Opened, tier: Tier | None) -> None:
+def frames(opened: Opened[Arrays], tier: Tier | None) -> None:
     """A DataFrame has the requested columns and every row."""
     rows = Rows()
     with opened("frames") as port:
@@ -103,11 +98,10 @@ def frames(opened: Opened, tier: Tier | None) -> None:
             # The frame may have rows in any order, and signed or unsigned whole numbers.
             expected = sorted(zip(*(values.tolist() for values in chunk.values()), strict=True))
             got = sorted(zip(*(frame[name].to_numpy().tolist() for name in names), strict=True))
-            if not same(got, expected):
-                raise Wrong(f"rows of a frame: {difference(got, expected)}")
+            expect(got, expected, "rows of a frame")
 
 
-def appends(opened: Opened, tier: Tier | None) -> None:
+def appends(opened: Opened[Arrays], tier: Tier | None) -> None:
     """A second transaction appends after the first, also if fewer rows are written than were announced."""
     rows = Rows()
     with opened("appends") as port:
@@ -123,7 +117,7 @@ def appends(opened: Opened, tier: Tier | None) -> None:
         rows.check(port)
 
 
-def updates(opened: Opened, tier: Tier | None) -> None:
+def updates(opened: Opened[Arrays], tier: Tier | None) -> None:
     """An update changes the given rows and no others, also when repeated."""
     rows = Rows()
     with opened("updates") as port:
@@ -136,11 +130,8 @@ def updates(opened: Opened, tier: Tier | None) -> None:
         rows.check(port)
 
 
-def atomicity(opened: Opened, tier: Tier | None) -> None:
+def atomicity(opened: Opened[Arrays], tier: Tier | None) -> None:
     """A failed transaction leaves nothing behind."""
-
-    class Planned(Exception):
-        pass
 
     rows = Rows()
     with opened("atomicity") as port:
@@ -148,15 +139,15 @@ def atomicity(opened: Opened, tier: Tier | None) -> None:
         try:
             with port.writing(6) as write:
                 write(rows.chunk(6))
-                raise Planned
-        except Planned:
+                raise PlannedFailure
+        except PlannedFailure:
             pass
         rows.check(port)
         rows.write(port, 3)
         rows.check(port)
 
 
-def persistence(opened: Opened, tier: Tier | None) -> None:
+def persistence(opened: Opened[Arrays], tier: Tier | None) -> None:
     """A store that is closed and opened again has all its rows and takes more, unless the tier is volatile."""
     if tier is Tier.VOLATILE:
         return
@@ -170,8 +161,6 @@ def persistence(opened: Opened, tier: Tier | None) -> None:
         rows.check(port)
 
 
-CHECKS: dict[str, Check] = {
-    check.__name__: check for check in (slices, sums, stats, frames, appends, updates, atomicity, persistence)
-}
-BRIEF: dict[str, Check] = {name: CHECKS[name] for name in ("sums", "frames", "appends", "persistence")}
+CHECKS = by_name(slices, sums, stats, frames, appends, updates, atomicity, persistence)
+BRIEF = {name: CHECKS[name] for name in ("sums", "frames", "appends", "persistence")}
 """Fast checks. They also import every library that a phase needs before the clock starts."""

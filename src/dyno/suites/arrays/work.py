@@ -14,11 +14,10 @@ import numpy as np
 
 from dyno.contracts.equality import array_difference, same
 from dyno.contracts.model import Wrong
-from dyno.contracts.suite import Failure, Operations, Work
+from dyno.contracts.suite import Failure, Operations, Work, check_each
 from dyno.suites._shared.permutation import Permutation
-from dyno.suites.arrays.dataset import RANGES, ROW_BYTES, Dataset
+from dyno.suites.arrays.dataset import RANGES, ROW_BYTES, STATS, Dataset, Reference
 from dyno.suites.arrays.port import BY_NAME, NAMES, Arrays, Change, Chunk
-from dyno.suites.arrays.reference import STATS, Reference
 
 Slices = Iterator[Work]
 UPDATED = tuple(RANGES)
@@ -157,36 +156,22 @@ class ClientWork:
         def sum_frame(column: str) -> Any:
             return frame((column,))[column].sum()
 
-        call, column = sum_frame if by_frame else self._port.sum, state.column
-        count = (0 if self._round else 1) if cold else state.repeats
-        return self._reduce(call, column, (column,), count, partial(state.model.reference.check_sum, column))
+        call, count = sum_frame if by_frame else self._port.sum, (0 if self._round else 1) if cold else state.repeats
+        return self._reduce(call, state.column, (state.column,), count, state.model.reference.check_sum)
 
     def stats(self) -> Slices:
-        check = partial(self._model.reference.check_stats, STATS)
-        return self._reduce(self._port.stats, STATS, STATS, self._state.repeats, check)
+        return self._reduce(self._port.stats, STATS, STATS, self._state.repeats, self._model.reference.check_stats)
 
     def _reduce(
-        self,
-        call: Callable[[Any], Any],
-        argument: Any,
-        names: Sequence[str],
-        count: int,
-        check: Callable[[Any], int],
+        self, call: Callable[[Any], Any], argument: Any, names: Sequence[str], count: int, check: Callable[..., int]
     ) -> Slices:
-        """Yields operations over all rows of some columns."""
-
-        def check_all(answers: Sequence[Any]) -> int:
-            if not self._model.judged:
-                return 0
-            return sum(check(answer) for answer in answers if type(answer) is not Failure)
-
-        rows = self._model.rows
+        """Yields operations over all rows of some columns. `check` takes the argument and the answer."""
         for _ in range(count):
             yield Operations(
                 calls=lambda _: (call,),
                 arguments=[argument],
-                check=check_all,
-                sizes=self._sizes([rows * bytes_of(names)]),
+                check=check_each([argument], check, self._model.judged),
+                sizes=self._sizes([self._model.rows * bytes_of(names)]),
             )
 
     def reads(self) -> Slices:
@@ -200,18 +185,9 @@ class ClientWork:
             yield Operations(
                 calls=lambda _: (self._port.slice,),
                 arguments=parts,
-                check=partial(self._check_slices, parts),
+                check=check_each(parts, self._model.check, self._model.judged),
                 sizes=self._sizes([length * ROW_BYTES] * len(parts)),
             )
-
-    def _check_slices(self, parts: Sequence[range], answers: Sequence[Any]) -> int:
-        if not self._model.judged:
-            return 0
-        return sum(
-            self._model.check(part, answer)
-            for part, answer in zip(parts, answers, strict=False)
-            if type(answer) is not Failure
-        )
 
     def updates(self) -> Slices:
         """Yields updates of adjacent slices in random order. No slice is updated again before all slices have

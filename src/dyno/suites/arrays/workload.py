@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing
+from functools import partial
 from hashlib import blake2b
 from itertools import count
 from typing import Any
@@ -16,7 +17,7 @@ from dyno.contracts.model import Absent, Fact, Phase, Wrong
 from dyno.contracts.suite import Job, Work
 from dyno.suites._shared.store import OnStore
 from dyno.suites.arrays import APPENDED, conformance
-from dyno.suites.arrays.dataset import RANGES, ROW_BYTES, Dataset
+from dyno.suites.arrays.dataset import ROW_BYTES, Dataset
 from dyno.suites.arrays.port import KEY, NUMERIC, Arrays, Change, Chunk
 from dyno.suites.arrays.work import CHECKED_UPDATES, UPDATED, ClientWork, Model, TrialState, bytes_of
 
@@ -49,46 +50,38 @@ class ArraysWorkload(OnStore):
         self.begin()
         if phase.name == "write":
             return
-        self.load(self._load_missing)
-        self._count_missing()
+        # Rows that the phase `write` did not add because it was left out or reached its budget.
+        missing = range(self._model.rows, self._rows)
+        if self._job.spec.floor:
+            self._model.reference.count(len(missing))
+            return
+        self.load(partial(self._append, missing))
+        # Rows that another trial has loaded.
+        for _, chunk in self._model.dataset.chunks(range(self._model.rows, self._rows)):
+            self._model.append(chunk)
         self.keep_up()
 
-    def _missing(self) -> range:
-        """Returns the rows that the phase `write` did not add because it was left out or reached its budget."""
-        return range(self._model.rows, self._rows)
-
-    def _load_missing(self) -> None:
-        if not self._missing() or self._job.spec.floor:
-            self._count_missing()
+    def _append(self, rows: range) -> None:
+        if not rows:
             return
-        with self.connect() as port, port.writing(len(self._missing())) as write:
-            for _, chunk in self._model.dataset.chunks(self._missing()):
+        with self.connect() as port, port.writing(len(rows)) as write:
+            for _, chunk in self._model.dataset.chunks(rows):
                 write(chunk)
                 self._model.append(chunk)
         self._written = True
-
-    def _count_missing(self) -> None:
-        """Adds to the model the rows that another trial has loaded, or that a null engine doesn't store."""
-        if self._job.spec.floor:
-            self._model.reference.count(len(self._missing()))
-        for _, chunk in self._model.dataset.chunks(self._missing()):
-            self._model.append(chunk)
 
     # -- phases ---------------------------------------------------------------------------------------------
 
     def work(self, phase: Phase, port: Any, client: int, clients: int, round: int) -> Iterator[Work]:
         work, cold = ClientWork(self._state, phase.name, port, round), phase.temperature == "cold"
+        rows = self._model.rows
         slices: dict[str, Callable[[], Iterator[Work]]] = {
-            "write": lambda: work.appends(range(self._model.rows, self._rows)),
-            "read-sum-cold": lambda: work.sums(cold),
-            "read-sum-hot": lambda: work.sums(cold),
-            "read-sum-pandas-cold": lambda: work.sums(cold, by_frame=True),
-            "read-sum-pandas-hot": lambda: work.sums(cold, by_frame=True),
+            "write": lambda: work.appends(range(rows, self._rows)),
+            **dict.fromkeys(("read-sum-cold", "read-sum-hot"), lambda: work.sums(cold)),
+            **dict.fromkeys(("read-sum-pandas-cold", "read-sum-pandas-hot"), lambda: work.sums(cold, by_frame=True)),
             "read-slice": work.reads,
             "read-column-stats": work.stats,
-            "append": lambda: work.appends(
-                range(self._model.rows, self._model.rows + -(-self._rows // APPENDED)), self._appends
-            ),
+            "append": lambda: work.appends(range(rows, rows + -(-self._rows // APPENDED)), self._appends),
             "update-slice": work.updates,
         }
         return slices[phase.name]()
@@ -101,18 +94,15 @@ class ArraysWorkload(OnStore):
 
     def verify(self, phase: Phase) -> int:
         """Checks the sum of every numeric column, and every value of some slices."""
-        if self._job.spec.floor or not phase.writes:
+        if not phase.writes:
             return 0
         self._written = True
-        reference, compared = self._model.reference, 0
+        reference = self._model.reference
         if not reference.rows:
             return 0
         with self.connect() as port:
-            for name in NUMERIC:
-                compared += reference.check_sum(name, port.sum(name))
-            for rows in self._sample(phase.name):
-                compared += self._model.check(rows, port.slice(rows))
-        return compared
+            compared = sum(reference.check_sum(name, port.sum(name)) for name in NUMERIC)
+            return compared + sum(self._model.check(rows, port.slice(rows)) for rows in self._sample(phase.name))
 
     def _sample(self, phase: str) -> list[range]:
         """Returns slices to check: after updates, the last updated ones with their neighbours; otherwise five spread
@@ -132,7 +122,6 @@ class ArraysWorkload(OnStore):
 APPENDED_ROWS, UPDATED_ROWS = 40, 10
 UPDATE_EVERY = 3
 """One in so many transactions updates rows, if the engine supports updates."""
-UPDATED_COLUMNS = tuple(RANGES)
 
 
 class ArraysHistory:
@@ -152,16 +141,16 @@ class ArraysHistory:
     def commit(self, port: Arrays, number: int) -> None:
         part = self._part(number)
         if self._updates(number):
-            port.update(Change(part.start, self._values(number, part)))
+            port.update(Change(part.start, self._values(number)))
             return
         with port.writing(len(part)) as write:
-            write(self._values(number, part))
+            write(self._values(number))
 
     def state(self, commits: int) -> Mapping[str, Any]:
         while len(self._states) <= commits:
             number = len(self._states) - 1
             part = self._part(number)
-            for name, values in self._values(number, part).items():
+            for name, values in self._values(number).items():
                 before = self._columns[name]
                 self._columns[name] = np.concatenate([before[: part.start], values, before[part.stop :]])
             self._states.append(_digests(self._columns))
@@ -185,10 +174,9 @@ class ArraysHistory:
         start = number * 7919 % (rows - UPDATED_ROWS)
         return range(start, start + UPDATED_ROWS)
 
-    def _values(self, number: int, part: range) -> Chunk:
-        if self._updates(number):
-            return self._dataset.chunk(part, number, UPDATED_COLUMNS)
-        return self._dataset.chunk(part)
+    def _values(self, number: int) -> Chunk:
+        part = self._part(number)
+        return self._dataset.chunk(part, number, UPDATED) if self._updates(number) else self._dataset.chunk(part)
 
 
 def _digests(columns: Chunk) -> Mapping[str, Any]:
