@@ -6,6 +6,7 @@ et al., Benchmarking Cloud Serving Systems with YCSB, 2010.
 
 from __future__ import annotations
 
+from functools import partial
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -54,13 +55,9 @@ def _mix(text: str) -> Value:
     return text
 
 
-def _txn(text: str) -> Value:
-    return text if text == "all" else integer(1)(text)
-
-
 def _or_all(text: str) -> Value:
     try:
-        return _txn(text)
+        return text if text == "all" else integer(1)(text)
     except ValueError:
         raise ValueError(f"expected a whole number from 1 to {MOST_COUNT}, or all") from None
 
@@ -71,27 +68,19 @@ NOT_MIXED = (*INSERTS, *READS, "update", "delete")
 # Phases that draw their keys from `distribution`, or from the distribution of `mix`.
 DRAWN = ("update", "mixed")
 
+_drawn = partial(Setting, phases=DRAWN)
+_distribution = choice("mix", "uniform", "zipfian", "latest")
+_OPERATIONS = "operations of update, delete and mixed; all is one per record"
+
 PARAMS = (
     Setting("records", integer(1), 235_886, "records in the collection"),
     Setting("value_size", integer(VERSION_DIGITS + 1), 150, "characters in a record's stub"),
     Setting("encoder", choice("msgpack", "json", "raw"), "msgpack", "how a key-value engine's records become bytes"),
     Setting("txn", _or_all, "all", "operations in a transaction, 1 to all; mixed always uses 1", phases=NOT_MIXED),
     Setting("batch", integer(1, 10_000), 1, "keys per operation of rand-key", phases=("rand-key", "rand-key-cold")),
-    Setting("mix", _mix, "a", "the mixed phase: YCSB's a to f, or reads:updates in percent, as 80:20", phases=DRAWN),
-    Setting(
-        "distribution",
-        choice("mix", "uniform", "zipfian", "latest"),
-        "mix",
-        "keys of update and mixed; mix: the distribution of the mix",
-        phases=DRAWN,
-    ),
-    Setting(
-        "operations",
-        _or_all,
-        "all",
-        "operations of update, delete and mixed; all is one per record",
-        phases=(*DRAWN, "delete"),
-    ),
+    _drawn("mix", _mix, "a", "the mixed phase: YCSB's a to f, or reads:updates in percent, as 80:20"),
+    _drawn("distribution", _distribution, "mix", "keys of update and mixed; mix: the distribution of the mix"),
+    Setting("operations", _or_all, "all", _OPERATIONS, phases=(*DRAWN, "delete")),
 )
 
 PRESETS = {
@@ -140,6 +129,10 @@ COLD_KEYS, COLD_SCANS = 1 / 100, 1 / 2_000
 # With all records in one transaction, all writes are part of one call.
 ONE_CALL = "txn=all"
 
+_REMAINING = "every answer, then the remaining records"
+_read = partial(Phase, unit="op", writes=False, temperature="hot", checked="every record")
+_write = partial(Phase, unit="op", writes=True)
+
 PHASES = (
     _insert("insert-blind-noindices", "insert all records, without indexes, without looking first", "load"),
     _insert("insert-blind-indices", "insert all records with two indexes, without looking first", "load-indexed"),
@@ -147,48 +140,14 @@ PHASES = (
         "insert-noblind-noindices", "insert all records, without indexes, observing the old value", "insert-plain"
     ),
     _insert("insert-noblind-indices", "insert all records with two indexes, observing the old value", "insert"),
-    Phase(
-        "rand-key", "get every record by its key, in random order", "op", False, "hot", "every record", alias="get"
-    ),
-    Phase(
-        "rand-index",
-        "find every record by an index, in random order",
-        "op",
-        False,
-        "hot",
-        "every record",
-        alias="find",
-    ),
-    Phase("scan", f"read {SCAN_LENGTH} records in key order from a random one on", "op", False, "hot", _STRETCHES),
-    Phase(
-        "rand-key-cold",
-        "rand-key of few records, from the device",
-        "op",
-        False,
-        "cold",
-        "every record",
-        alias="get-cold",
-    ),
-    Phase("scan-cold", "scan from few places, from the device", "op", False, "cold", _STRETCHES),
-    Phase(
-        "update", "replace records, observing each old one", "op", True, checked="every old record", one_call=ONE_CALL
-    ),
-    Phase(
-        "mixed",
-        "reads and writes, each its own transaction",
-        "op",
-        True,
-        checked="every answer, in order",
-        kinds=KINDS,
-    ),
-    Phase(
-        "delete",
-        "delete records and their index entries",
-        "op",
-        True,
-        checked="every answer, then the remaining records",
-        one_call=ONE_CALL,
-    ),
+    _read("rand-key", "get every record by its key, in random order", alias="get"),
+    _read("rand-index", "find every record by an index, in random order", alias="find"),
+    _read("scan", f"read {SCAN_LENGTH} records in key order from a random one on", checked=_STRETCHES),
+    _read("rand-key-cold", "rand-key of few records, from the device", temperature="cold", alias="get-cold"),
+    _read("scan-cold", "scan from few places, from the device", temperature="cold", checked=_STRETCHES),
+    _write("update", "replace records, observing each old one", checked="every old record", one_call=ONE_CALL),
+    _write("mixed", "reads and writes, each its own transaction", checked="every answer, in order", kinds=KINDS),
+    _write("delete", "delete records and their index entries", checked=_REMAINING, one_call=ONE_CALL),
 )
 
 

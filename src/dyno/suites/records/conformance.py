@@ -7,17 +7,14 @@ engine. A worker runs a few before it measures.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
+from collections.abc import Iterable
 from typing import Any
 
 from dyno.contracts.equality import PlannedFailure, expect
 from dyno.contracts.model import Tier, Wrong
+from dyno.contracts.suite import Opened, by_name
 from dyno.suites.records.encoding import python_pack
 from dyno.suites.records.port import INDEXES, Record, Records, entries
-
-Opened = Callable[[str, bool], AbstractContextManager[Records]]
-Check = Callable[[Opened, Tier], None]
 
 
 def record(name: str, stub: str = "x") -> Record:
@@ -39,7 +36,7 @@ def expect_entries(port: Records, names: Iterable[str], what: str) -> None:
                 expect(list(stored), expected, f"entries of {index} {what}")
 
 
-def absence(opened: Opened, tier: Tier) -> None:
+def absence(opened: Opened[Records], tier: Tier) -> None:
     """An empty store finds nothing; a store with one record doesn't find that record's neighbours."""
     with opened("absence", True) as port:
         expect(port.reader().get(key("a")), None, "get from an empty store")
@@ -55,7 +52,7 @@ def absence(opened: Opened, tier: Tier) -> None:
             expect(find(function(record("mmm"))), None, f"find by {index} of an absent extension")
 
 
-def order(opened: Opened, tier: Tier) -> None:
+def order(opened: Opened[Records], tier: Tier) -> None:
     """A scan returns records in the byte order of their keys, independent of the order of insertion."""
     names = ["b", "a", "ab", "aa", "ba", "z", "zz", "aab", "m" * 40, "é", "zé", "\x01", "~"]
     with opened("order", True) as port:
@@ -68,7 +65,7 @@ def order(opened: Opened, tier: Tier) -> None:
             expect(reader.scanner(2)(key("b"))[0], record("b"), "a scan includes the key that it starts from")
 
 
-def many(opened: Opened, tier: Tier) -> None:
+def many(opened: Opened[Records], tier: Tier) -> None:
     """`get_many` returns a record for each requested key in that order, duplicates too, and None for absent keys."""
     with opened("many", True) as port:
         expect(port.reader().get_many([key("a"), key("b")]), [None, None], "get_many from an empty store")
@@ -82,7 +79,7 @@ def many(opened: Opened, tier: Tier) -> None:
             expect(reader.get_many([key("n004")]), [record("n004")], "get_many of one")
 
 
-def overwrite(opened: Opened, tier: Tier) -> None:
+def overwrite(opened: Opened[Records], tier: Tier) -> None:
     """A replacement returns the old record and leaves only the new one, in the store and in the indexes."""
     with opened("overwrite", True) as port:
         expect(port.replace([record("a", "1")]), [None], "old value of a new record")
@@ -96,7 +93,7 @@ def overwrite(opened: Opened, tier: Tier) -> None:
         expect_entries(port, "ab", "after overwriting")
 
 
-def delete(opened: Opened, tier: Tier) -> None:
+def delete(opened: Opened[Records], tier: Tier) -> None:
     """A deleted record is gone from the store and the indexes, and can be inserted again."""
     with opened("delete", True) as port:
         port.insert([record("a"), record("b"), record("c")])
@@ -110,7 +107,7 @@ def delete(opened: Opened, tier: Tier) -> None:
         expect(port.reader().finder("rev_name")("b"), record("b", "new"), "find after inserting again")
 
 
-def atomicity(opened: Opened, tier: Tier) -> None:
+def atomicity(opened: Opened[Records], tier: Tier) -> None:
     """A transaction that fails leaves no trace."""
 
     def failing() -> Any:
@@ -132,7 +129,7 @@ def atomicity(opened: Opened, tier: Tier) -> None:
             expect_entries(port, ["old"], "after a failed transaction")
 
 
-def noindices(opened: Opened, tier: Tier) -> None:
+def noindices(opened: Opened[Records], tier: Tier) -> None:
     """Without indexes everything except lookups by index works the same."""
     with opened("noindices", False) as port:
         port.insert([record("a"), record("b")])
@@ -141,7 +138,7 @@ def noindices(opened: Opened, tier: Tier) -> None:
         expect(port.reader().scanner(9)(("", "")), [record("a", "2")], "scan")
 
 
-def persistence(opened: Opened, tier: Tier) -> None:
+def persistence(opened: Opened[Records], tier: Tier) -> None:
     """Unless the tier is volatile, a store that is closed and opened again holds the same records."""
     if tier is Tier.VOLATILE:
         return
@@ -155,7 +152,7 @@ def persistence(opened: Opened, tier: Tier) -> None:
         expect_entries(port, (f"n{i:03}" for i in range(100) if i != 50), "after opening again")
 
 
-def model(opened: Opened, tier: Tier, steps: int = 400, seed: int = 1) -> None:
+def model(opened: Opened[Records], tier: Tier, steps: int = 400, seed: int = 1) -> None:
     """After random operations on few keys, the store and a dict have the same content."""
     rng = random.Random(seed)
     truth: dict[tuple[str, str], Record] = {}
@@ -193,9 +190,6 @@ def _step(port: Records, truth: dict[tuple[str, str], Record], kind: str, names:
         expect(reader.scanner(4)(key(names[0])), following, f"scan at step {stub}")
 
 
-CHECKS: dict[str, Check] = {
-    check.__name__: check
-    for check in (absence, order, many, overwrite, delete, atomicity, noindices, persistence, model)
-}
-BRIEF: dict[str, Check] = {name: CHECKS[name] for name in ("overwrite", "delete", "persistence")}
+CHECKS = by_name(absence, order, many, overwrite, delete, atomicity, noindices, persistence, model)
+BRIEF = {name: CHECKS[name] for name in ("overwrite", "delete", "persistence")}
 """Checks that take very little time. Workers run them before measuring."""

@@ -11,7 +11,7 @@ import numpy as np
 from dyno.contracts.equality import same, shorten
 from dyno.contracts.model import Wrong
 from dyno.contracts.native_load import NativeCall, NativePair
-from dyno.contracts.suite import Failure, Operations
+from dyno.contracts.suite import Operations, check_each
 from dyno.suites.records import SCAN_LENGTH
 from dyno.suites.records.dataset import ABSENT, draw, following, record_strings, zipf_ranks
 from dyno.suites.records.port import VERSION_DIGITS, Key, Record
@@ -28,24 +28,39 @@ class MixedOperation(NamedTuple):
 
 def mixed(work: ClientWork) -> Slices:
     """Yields this client's operations. The mix determines their kinds, and the distribution their keys."""
-    mix, count = work.state.mix, work.share_of(work.state.operations)
+    state, mix, count = work.state, work.state.mix, work.share_of(work.state.operations)
     if not count or (work.repeated and mix.write == "insert"):
         # The client owns no records to draw from, or the first round has inserted all spare records.
         return
     reads = work.rng.random(count) < mix.reads
-    planner = _Planner(work, count)
+    dataset, versions, inserted = work.dataset, NextVersion(work.model), work.share_of(work.dataset.records)
+    latest = state.distribution == "latest"
+    if latest:
+        # Distances from the record that this client inserts last before the operation.
+        read_numbers = written_numbers = zipf_ranks(inserted, count, work.rng).tolist()
+    else:
+        read_numbers = draw(state.distribution, dataset.records, count, work.rng, dataset.seed)
+        written_numbers = work.draw_own(state.distribution, count)
+
+    def plan(at: int) -> MixedOperation:
+        """Returns the operation at this position of the round."""
+        nonlocal inserted
+        kind = mix.read if reads[at] else mix.write
+        if kind == "insert":
+            number = work.client + inserted * work.clients
+            inserted += 1
+            return MixedOperation(kind, number, versions.of(number))
+        number = (read_numbers if reads[at] else written_numbers)[at]
+        if latest:
+            number = work.client + (inserted - 1 - number) * work.clients
+        return MixedOperation(kind, number, ABSENT if reads[at] else versions.of(number))
+
     reader, replace = work.port.reader(), work.port.replace
     get: Any = reader.get
-    dataset = work.dataset
 
     def modify(records: list[Record]) -> tuple[Record | None, list[Record | None]]:
         before = get(_key(records))
         return before, replace(records)
-
-    def argument(operation: MixedOperation) -> Any:
-        if operation.kind in ("get", "scan"):
-            return dataset.key(operation.number)
-        return [dataset.record(operation.number, operation.version)]
 
     calls: dict[str, Callable[[Any], Any]] = {
         "get": get,
@@ -56,45 +71,17 @@ def mixed(work: ClientWork) -> Slices:
     }
     size = SCAN_SLICE if mix.read == "scan" else MIXED_SLICE
     for start in range(0, count, size):
-        operations = [planner.next(mix.read if read else mix.write) for read in reads[start : start + size]]
+        operations = [plan(at) for at in range(start, min(start + size, count))]
         chosen = tuple(calls[operation.kind] for operation in operations)
         yield Operations(
             calls=lambda _, chosen=chosen: chosen,  # type: ignore[misc]
-            arguments=list(map(argument, operations)),
+            arguments=[
+                dataset.key(number) if kind in ("get", "scan") else [dataset.record(number, version)]
+                for kind, number, version in operations
+            ],
             check=_Replay(work, operations),
             kinds=[operation.kind for operation in operations],
         )
-
-
-class _Planner:
-    """Draws the next operation."""
-
-    def __init__(self, work: ClientWork, count: int) -> None:
-        self._work = work
-        self._versions = NextVersion(work.model)
-        self._inserted = work.own_count()
-        self._latest = work.state.distribution == "latest"
-        if self._latest:
-            # Distances from the record that this client inserts last before the operation.
-            self._read = zipf_ranks(work.own_count(), count, work.rng).tolist()
-            self._written = self._read
-        else:
-            self._read = draw(work.state.distribution, work.dataset.records, count, work.rng, work.dataset.seed)
-            self._written = work.draw_own(work.state.distribution, count)
-        self._at = -1
-
-    def next(self, kind: str) -> MixedOperation:
-        self._at += 1
-        work = self._work
-        if kind == "insert":
-            number = work.client + self._inserted * work.clients
-            self._inserted += 1
-            return MixedOperation(kind, number, self._versions.of(number))
-        reads = kind in ("get", "scan")
-        number = (self._read if reads else self._written)[self._at]
-        if self._latest:
-            number = work.client + (self._inserted - 1 - number) * work.clients
-        return MixedOperation(kind, number, ABSENT if reads else self._versions.of(number))
 
 
 def _key(records: list[Record]) -> Key:
@@ -111,8 +98,7 @@ class _Replay:
 
     def __call__(self, answers: Sequence[Any]) -> int:
         self._work.forget_known()
-        pairs = zip(self._operations, answers, strict=False)
-        return sum(self._check(operation, answer) for operation, answer in pairs if type(answer) is not Failure)
+        return check_each(self._operations, self._check)(answers)
 
     def _check(self, operation: MixedOperation, answer: Any) -> int:
         work, number = self._work, operation.number

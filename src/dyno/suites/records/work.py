@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from dyno.contracts.equality import difference, is_list, same, shorten
 from dyno.contracts.model import Value, Wrong
-from dyno.contracts.suite import Bulk, Failure, Operations
+from dyno.contracts.suite import Bulk, Failure, Operations, check_each
 from dyno.suites._shared.permutation import Shuffled
 from dyno.suites.records import SCAN_LENGTH, Mix
 from dyno.suites.records.dataset import ABSENT, Dataset, Model, answer_hashes, draw, following
@@ -108,20 +108,14 @@ class ClientWork:
 
     # -- which records ------------------------------------------------------------------------------------
 
-    def own_count(self) -> int:
-        return self.share_of(self.dataset.records)
-
     def share_of(self, operations: int) -> int:
-        """Returns how many of all operations belong to this client."""
+        """Returns how many of all operations belong to this client. None do if it owns no record."""
         return len(range(self.client, operations, self.clients)) if self.client < self.dataset.records else 0
 
-    def _fraction(self, fraction: float) -> int:
-        """Returns this client's number of operations, if there are as many as a fraction of all records."""
-        return self.share_of(max(int(self.dataset.records * fraction), 1))
-
-    def _shuffled(self, most: int | None = None) -> Shuffled:
-        """Returns this client's records in random order, or at most `most` of them."""
-        return Shuffled(range(self.client, self.dataset.records, self.clients), self._seed, most)
+    def _shuffled(self, operations: int) -> Shuffled:
+        """Returns this client's share of the operations: its records, each at most once, in random order."""
+        own = range(self.client, self.dataset.records, self.clients)
+        return Shuffled(own, self._seed, self.share_of(operations))
 
     def draw_own(self, distribution: str, draws: int) -> list[int]:
         """Draws numbers of this client's records by the key distribution.
@@ -169,13 +163,21 @@ class ClientWork:
         check: Callable[[Sequence[Any], Any], int],
         items: int = 1,
     ) -> Slices:
-        """Yields writes in transactions of `txn` records: one bulk call, or one operation per transaction.
-
-        `check` gets the numbers of a transaction and its answer. `items`: number of items that a record counts as.
-        """
+        """Yields writes in transactions of `txn` records: one bulk call, or one operation per transaction. `check`
+        gets the numbers of a transaction and its answer. `items`: number of items that a record counts as."""
         if self.state.txn == "all":
+
+            def check_bulk(answer: Any, count: int) -> int:
+                # Check in pieces, to avoid a list of all numbers.
+                listed = is_list(answer, count)
+                step = count if type(answer) is list and not listed else BULK_SLICE
+                return sum(
+                    check(numbers[at : at + step][: count - at], answer[at : at + step] if listed else answer)
+                    for at in range(0, count, max(step, 1))
+                )
+
             feed = (build(numbers[at : at + BULK_SLICE]) for at in range(0, len(numbers), BULK_SLICE))
-            yield Bulk(call, feed, items, partial(_check_bulk, numbers, check))
+            yield Bulk(call, feed, items, check_bulk)
             return
         size = int(self.state.txn)
         step = max(SLICE // size, 1) * size
@@ -185,7 +187,7 @@ class ClientWork:
             yield Operations(
                 calls=lambda _: (call,),
                 arguments=[build(batch) for batch in batches],
-                check=_check_each(batches, check),
+                check=check_each(batches, check),
                 weights=[items * len(batch) for batch in batches],
             )
 
@@ -202,7 +204,7 @@ class ClientWork:
             return 0 if blind else len(batch)
 
         call = self.port.insert if blind else self.port.replace
-        return self._transactions(self._shuffled(), build, call, check, keys)
+        return self._transactions(self._shuffled(self.dataset.records), build, call, check, keys)
 
     def update(self) -> Slices:
         versions, model = NextVersion(self.model), self.model
@@ -235,8 +237,7 @@ class ClientWork:
             self.model.versions[batch] = ABSENT
             return len(batch)
 
-        count = self.share_of(min(self.state.operations, self.dataset.records))
-        return self._transactions(self._shuffled(count), build, self.port.delete, check)
+        return self._transactions(self._shuffled(self.state.operations), build, self.port.delete, check)
 
     # -- reads --------------------------------------------------------------------------------------------
 
@@ -245,14 +246,14 @@ class ClientWork:
         numbers: Numbers,
         bind: Calls,
         argument: Callable[[int, Any], Any],
-        check: Callable[[Sequence[Any], Sequence[Any]], int],
+        check: Callable[[Sequence[Any]], Callable[[Sequence[Any]], int]],
         most: int = READ_SLICE,
         group: int = 1,
     ) -> Slices:
         """Yields reads in read transactions of `txn` operations: all in one transaction, or each in its own for 1.
 
-        `bind` returns the functions of a reader to call. `group`: if over 1, an operation reads a list of that many
-        numbers.
+        `bind` returns the functions of a reader to call, and `check` the check of a slice of these numbers. `group`:
+        if over 1, an operation reads a list of that many numbers.
         """
         most *= SEVERAL_CLIENTS_FACTOR if self.clients > 1 else 1
 
@@ -264,7 +265,7 @@ class ClientWork:
                     part = [part[at : at + group] for at in range(0, len(part), group)]
                     weights = list(map(len, part))
                 arguments = [argument(index, number) for index, number in enumerate(part)]
-                yield Operations(bind, arguments, partial(check, part), weights=weights, **transaction)
+                yield Operations(bind, arguments, check(part), weights=weights, **transaction)
 
         if self.state.txn == "all":
             yield from slices(most, bind, held=self.port.reading())
@@ -274,25 +275,28 @@ class ClientWork:
         else:
             yield from slices(min(int(self.state.txn), SLICE), bind, around=self.port.reading)
 
+    def _check_all(self, numbers: Sequence[int]) -> Callable[[Sequence[Any]], int]:
+        return partial(self.check_all_current, numbers)
+
     def rand_key(self, fraction: float = 1.0) -> Slices:
         """Yields reads of a fraction of all records, each once, with `batch` keys per operation."""
-        key, numbers, batch = self.dataset.key, self._shuffled(self._fraction(fraction)), self.state.batch
-        if batch > 1:
-            return self._reads(
-                numbers,
-                lambda reader: (reader.get_many,),
-                lambda _, group: [key(number) for number in group],
-                lambda part, answers: _check_each(part, self._check_batch)(answers),
-                max(READ_SLICE // batch, 1),
-                batch,
-            )
-        return self._reads(
-            numbers, lambda reader: (reader.get,), lambda _, number: key(number), self.check_all_current
-        )
+        key, batch = self.dataset.key, self.state.batch
+        numbers = self._shuffled(max(int(self.dataset.records * fraction), 1))
+        if batch == 1:
+            return self._reads(numbers, lambda reader: (reader.get,), lambda _, number: key(number), self._check_all)
 
-    def _check_batch(self, numbers: Sequence[int], answer: Any) -> int:
-        self.expect_count(answer, len(numbers), f"{self._phase}, a batch from record {numbers[0]} on")
-        return self.check_all_current(numbers, answer)
+        def check_batch(group: Sequence[int], answer: Any) -> int:
+            self.expect_count(answer, len(group), f"{self._phase}, a batch from record {group[0]} on")
+            return self.check_all_current(group, answer)
+
+        return self._reads(
+            numbers,
+            lambda reader: (reader.get_many,),
+            lambda _, group: [key(number) for number in group],
+            lambda part: check_each(part, check_batch),
+            max(READ_SLICE // batch, 1),
+            batch,
+        )
 
     def rand_index(self) -> Slices:
         """Yields a lookup of every record, by reversed name and by reversed location in turn."""
@@ -304,16 +308,16 @@ class ClientWork:
             name, location = self.dataset.key(number)
             return (location if index % 2 else name)[::-1]
 
-        return self._reads(self._shuffled(), bind, argument, self.check_all_current)
+        return self._reads(self._shuffled(self.dataset.records), bind, argument, self._check_all)
 
     def scan(self, fraction: float) -> Slices:
         """Yields scans from random records on. `fraction`: number of scans, as a fraction of all records."""
-        count, key = self._fraction(fraction), self.dataset.key
+        count, key = self.share_of(max(int(self.dataset.records * fraction), 1)), self.dataset.key
         return self._reads(
             self.rng.integers(0, self.dataset.records, count).tolist(),
             lambda reader: (reader.scanner(SCAN_LENGTH),),
             lambda _, number: key(number),
-            lambda part, answers: _check_each(part, self.check_scan)(answers),
+            lambda part: check_each(part, self.check_scan),
             SCAN_SLICE,
         )
 
@@ -339,23 +343,3 @@ class NextVersion:
         version = self._planned.get(number, int(self._model.versions[number])) + 1
         self._planned[number] = version
         return version
-
-
-def _check_bulk(numbers: Numbers, check: Callable[[Sequence[Any], Any], int], answer: Any, count: int) -> int:
-    """Checks the answer of a bulk call in pieces, to avoid a list of all numbers."""
-    listed = is_list(answer, count)
-    step = count if type(answer) is list and not listed else BULK_SLICE
-    starts = range(0, count, max(step, 1))
-    return sum(
-        check(numbers[at : at + step][: count - at], answer[at : at + step] if listed else answer) for at in starts
-    )
-
-
-def _check_each(inputs: Sequence[Any], check: Callable[[Any, Any], int]) -> Callable[[Sequence[Any]], int]:
-    """Returns a check of a slice that calls `check` for each input and answer. It skips operations that raised."""
-
-    def check_all(answers: Sequence[Any]) -> int:
-        pairs = zip(inputs, answers, strict=False)
-        return sum(check(given, answer) for given, answer in pairs if type(answer) is not Failure)
-
-    return check_all

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
@@ -17,12 +17,12 @@ from dyno.contracts.native_load import CLIENT, NATIVE_CLIENT, Exchange, NativeCa
 from dyno.contracts.suite import Job, Work
 from dyno.suites._shared.slots import SLOTS, Slots
 from dyno.suites._shared.store import OnStore
-from dyno.suites.records import COLD_KEYS, COLD_SCANS, KEYS_PER_RECORD, SCANS, conformance, mix_of
+from dyno.suites.records import COLD_KEYS, COLD_SCANS, INSERTS, KEYS_PER_RECORD, SCANS, conformance, mix_of
 from dyno.suites.records.dataset import ABSENT, Dataset
 from dyno.suites.records.encoding import ENCODERS, NATIVE
 from dyno.suites.records.layer import LayeredRecords
 from dyno.suites.records.mixed import mixed
-from dyno.suites.records.port import INDEXES, PORT, Key, Record, Records
+from dyno.suites.records.port import INDEXES, PORT, Records
 from dyno.suites.records.verify import verify
 from dyno.suites.records.work import ClientWork, Slices, TrialState
 
@@ -45,18 +45,15 @@ class PhaseWork:
     number."""
 
 
-def _insert(name: str, blind: bool, indexed: bool) -> PhaseWork:
-    keys = KEYS_PER_RECORD[name]
+def _insert(name: str) -> PhaseWork:
+    keys, blind, indexed = KEYS_PER_RECORD[name], "-blind-" in name, name.endswith("-indices")
     build = partial(ClientWork.insert, blind=blind, keys=keys)
     return PhaseWork(build, empty=True, indexed=indexed, once=True, items_per_stored=keys)
 
 
 PHASE_WORK: Mapping[str, PhaseWork] = MappingProxyType(
     {
-        "insert-blind-noindices": _insert("insert-blind-noindices", blind=True, indexed=False),
-        "insert-blind-indices": _insert("insert-blind-indices", blind=True, indexed=True),
-        "insert-noblind-noindices": _insert("insert-noblind-noindices", blind=False, indexed=False),
-        "insert-noblind-indices": _insert("insert-noblind-indices", blind=False, indexed=True),
+        **{name: _insert(name) for name in INSERTS},
         "rand-key": PhaseWork(ClientWork.rand_key),
         "rand-index": PhaseWork(ClientWork.rand_index),
         "scan": PhaseWork(partial(ClientWork.scan, fraction=SCANS)),
@@ -148,13 +145,13 @@ class RecordsWorkload(OnStore):
             self._new_store(phase.name, needs.indexed)
             with self.connect():
                 pass
-        elif self._store is None or self._indexed != needs.indexed:
-            self._new_store("loaded" if needs.indexed else "loaded-noindices", needs.indexed)
-            self.load(self._load_missing)
-            self._model.versions[: self._dataset.records] = 0
         else:
-            self._load_missing()
-        if not needs.empty:
+            if self._store is None or self._indexed != needs.indexed:
+                self._new_store("loaded" if needs.indexed else "loaded-noindices", needs.indexed)
+                self.load(self._load_missing)
+                self._model.versions[: self._dataset.records] = 0
+            else:
+                self._load_missing()
             self.keep_up()
         self._written |= phase.writes
 
@@ -187,7 +184,7 @@ class RecordsWorkload(OnStore):
         return None if per_record is None else round(items // per_record * self._dataset.mean_record_bytes)
 
     def verify(self, phase: Phase) -> int:
-        if self._job.spec.floor or not phase.writes:
+        if not phase.writes:
             return 0
         with self.connect() as port:
             return verify(self._state, port, phase.name, self._indexed)
@@ -201,17 +198,17 @@ class RecordsHistory:
         single = any(gap.check == "atomicity" for gap in job.spec.gaps)
         self._job, self._slots = job, Slots(job.seed, single)
 
-    @contextmanager
-    def open(self, engine: Engine) -> Iterator[Records]:
-        with closing(open_port(self._job, engine, True)) as port:
-            yield port
+    def open(self, engine: Engine) -> AbstractContextManager[Records]:
+        return closing(open_port(self._job, engine, True))
 
     def commit(self, port: Records, number: int) -> None:
         writes = self._slots.writes(number)
         if None in writes.values():
-            port.delete([_key(slot) for slot in writes])
+            port.delete([(slot, slot.upper()) for slot in writes])
         else:
-            port.replace([_record(slot, str(value)) for slot, value in writes.items()])
+            port.replace(
+                [{"name": slot, "location": slot.upper(), "stub": str(value)} for slot, value in writes.items()]
+            )
 
     def state(self, commits: int) -> Mapping[str, Any]:
         return self._slots.state(commits)
@@ -226,14 +223,6 @@ class RecordsHistory:
                     if reader.finder(index)(function(record)) != record:
                         raise Wrong(f"{record['name']}: the scan and a lookup by {index} differ")
         return {record["name"]: record["stub"] for record in records}
-
-
-def _key(slot: str) -> Key:
-    return slot, slot.upper()
-
-
-def _record(slot: str, value: str) -> Record:
-    return {"name": slot, "location": slot.upper(), "stub": value}
 
 
 WORKLOAD = RecordsWorkload
