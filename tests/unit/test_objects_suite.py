@@ -113,7 +113,7 @@ def test_conflicts_needs_two_clients(tmp_path: Path) -> None:
 def test_a_null_engine_runs_every_phase(tmp_path: Path) -> None:
     with closing(ObjectsWorkload(job(tmp_path, "null", clients=2))) as workload:
         for name, phase in PHASES.items():
-            assert done(workload, name) == 0 and workload.verify(phase) == 0 and workload.facts(phase) == {}
+            assert done(workload, name) == 0 and workload.facts(phase) == {}
 
 
 def test_a_phase_ends_after_its_transactions(workload: ObjectsWorkload) -> None:

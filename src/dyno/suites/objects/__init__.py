@@ -5,6 +5,8 @@ Based on Shane Hathaway, RelStorage 1.0 and Measurements, 2008; and his zodbshoo
 
 from __future__ import annotations
 
+from functools import partial
+
 from dyno.contracts.declarations import deferred
 from dyno.contracts.model import Phase, Preset
 from dyno.contracts.settings import Setting, choice, integer
@@ -25,51 +27,38 @@ PARAMS = (
     Setting("blob_size", integer(HEAD_BYTES, 1 << 30), 1 << 20, "bytes of a blob", phases=BLOBS),
 )
 
+# The published sizes, and the size between them.
+_ALL = {"objects": (100, 1_000, 10_000)}
 PRESETS = {
     "quick": Preset({"objects": 1_000}, samples=3, budget=2, timeout=120),
-    # The published sizes, and the size between them.
-    "standard": Preset({"objects": (100, 1_000, 10_000)}, samples=5, budget=30, timeout=1_800),
-    "full": Preset(
-        {"objects": (100, 1_000, 10_000), "transactions": 50, "min_objects": 1_000_000},
-        samples=5,
-        budget=300,
-        timeout=14_400,
-    ),
+    "standard": Preset(_ALL, samples=5, budget=30, timeout=1_800),
+    "full": Preset({**_ALL, "transactions": 50, "min_objects": 1_000_000}, samples=5, budget=300, timeout=14_400),
 }
 
-_EVERY = "the content of every object, in order"
-_STORE = "afterwards, in a process of its own: which objects exist, and the content of each"
+_EVERY, _RETRY = "the content of every object, in order", "and retry on a conflict"
+_ATTEMPTS = ("conflicting", "committed")
+_AGAIN = "afterwards, in a process of its own"
+_STORE = f"{_AGAIN}: which objects exist, and the content of each"
+
+_COUNTED, _REST = f"{_AGAIN}: each object was changed as often as was acknowledged", "everything else is still there"
+_write = partial(Phase, unit="object", writes=True, checked=_STORE)
+_read = partial(Phase, unit="object", writes=False, checked=_EVERY)
 
 PHASES = (
-    Phase("write", "write N objects in a container of their own, and commit", "object", True, checked=_STORE),
-    Phase("read", "read N objects that another connection of the database wrote", "object", False, checked=_EVERY),
-    Phase("add", "replace N objects by new ones, and commit", "object", True, checked=_STORE),
-    Phase("update", "read and change N objects, and commit", "object", True, checked=f"{_EVERY}, before; {_STORE}"),
-    Phase(
-        "read-warm", "read N objects for the first time, by a database just opened", "object", False, checked=_EVERY
-    ),
-    Phase("read-cold", "read N objects, ZODB's caches empty", "object", False, checked=_EVERY),
-    Phase("read-cold-prefetch", "the same, prefetched together", "object", False, checked=_EVERY),
-    Phase("read-hot", "read N objects, the storage's cache full", "object", False, "hot", checked=_EVERY),
-    Phase("read-steamin", "read N objects that the connection has in memory", "object", False, "hot", checked=_EVERY),
-    Phase("read-device", "read N objects from the device", "object", False, "cold", checked=_EVERY),
-    Phase(
-        "conflicts",
-        "all clients change the same N objects, and retry on a conflict",
-        "object",
-        True,
-        checked="afterwards, in a process of its own: each object was changed as often as was acknowledged",
-        parts=("conflicting", "committed"),
-    ),
-    Phase("blob-write", "write blobs and commit", "blob", True, checked=_STORE),
-    Phase("blob-read", "read blobs that were written", "blob", False, checked="every byte"),
-    Phase(
-        "pack",
-        "remove old states and unreachable objects",
-        "pack",
-        True,
-        checked="afterwards, in a process of its own: everything else is still there",
-    ),
+    _write("write", "write N objects in a container of their own, and commit"),
+    _read("read", "read N objects that another connection of the database wrote"),
+    _write("add", "replace N objects by new ones, and commit"),
+    _write("update", "read and change N objects, and commit", checked=f"{_EVERY}, before; {_STORE}"),
+    _read("read-warm", "read N objects for the first time, by a database just opened"),
+    _read("read-cold", "read N objects, ZODB's caches empty"),
+    _read("read-cold-prefetch", "the same, prefetched together"),
+    _read("read-hot", "read N objects, the storage's cache full", temperature="hot"),
+    _read("read-steamin", "read N objects that the connection has in memory", temperature="hot"),
+    _read("read-device", "read N objects from the device", temperature="cold"),
+    _write("conflicts", f"all clients change the same N objects, {_RETRY}", checked=_COUNTED, parts=_ATTEMPTS),
+    _write("blob-write", "write blobs and commit", unit="blob"),
+    _read("blob-read", "read blobs that were written", unit="blob", checked="every byte"),
+    _write("pack", "remove old states and unreachable objects", unit="pack", checked=f"{_AGAIN}: {_REST}"),
 )
 
 TRANSACTION = Curve(

@@ -7,16 +7,14 @@ engine. A worker runs those in `BRIEF` before it measures.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from time import monotonic, sleep
 from typing import Any
 
 from dyno.contracts.equality import PlannedFailure, expect, same
 from dyno.contracts.model import Tier, Wrong
+from dyno.contracts.suite import Opened, by_name
 from dyno.suites.objects.transactions import ObjectPosition, Task, Transactions
 
-Opened = Callable[[str], AbstractContextManager[Transactions]]
-Check = Callable[[Opened, Tier | None], None]
 LATE_SECONDS = 10
 BRANCH, HERE = "branch", ObjectPosition("branch", 0)
 
@@ -30,7 +28,7 @@ def task(written: Sequence[bytes], key: int = 0) -> Task:
     return Task(BRANCH, key, written)
 
 
-def reads(opened: Opened, tier: Tier | None) -> None:
+def reads(opened: Opened[Transactions], tier: Tier | None) -> None:
     """One connection reads what another wrote, by every method that reads, and gets the same objects."""
     with opened("reads") as port:
         port.branches([BRANCH])
@@ -48,7 +46,7 @@ def reads(opened: Opened, tier: Tier | None) -> None:
         expect(port.keys(BRANCH), [0, 1, 2], "all containers")
 
 
-def changes(opened: Opened, tier: Tier | None) -> None:
+def changes(opened: Opened[Transactions], tier: Tier | None) -> None:
     """An update returns the old contents and keeps the objects; an add replaces the objects."""
     with opened("changes") as port:
         port.branches([BRANCH])
@@ -67,7 +65,7 @@ def changes(opened: Opened, tier: Tier | None) -> None:
         expect(port.keys(BRANCH), [], "containers after the removal of one")
 
 
-def atomicity(opened: Opened, tier: Tier | None) -> None:
+def atomicity(opened: Opened[Transactions], tier: Tier | None) -> None:
     """A transaction that fails leaves no trace."""
 
     class Failing(list[bytes]):
@@ -89,7 +87,7 @@ def atomicity(opened: Opened, tier: Tier | None) -> None:
             expect(port.read(HERE), contents(10), f"the contents after a failed {write.__name__}")
 
 
-def persistence(opened: Opened, tier: Tier | None) -> None:
+def persistence(opened: Opened[Transactions], tier: Tier | None) -> None:
     """Unless the tier is volatile, a store that is closed and opened again holds the same objects."""
     if tier is Tier.VOLATILE:
         return
@@ -103,7 +101,7 @@ def persistence(opened: Opened, tier: Tier | None) -> None:
         expect(port.identities(HERE), objects, "the objects after opening again")
 
 
-def packing(opened: Opened, tier: Tier | None) -> None:
+def packing(opened: Opened[Transactions], tier: Tier | None) -> None:
     """A pack keeps everything that is reachable."""
     with opened("packing") as port:
         port.branches([BRANCH])
@@ -118,7 +116,7 @@ def packing(opened: Opened, tier: Tier | None) -> None:
         expect(port.read(ObjectPosition(BRANCH, 2)), contents(30), "an unchanged container after a pack")
 
 
-def blobs(opened: Opened, tier: Tier | None) -> None:
+def blobs(opened: Opened[Transactions], tier: Tier | None) -> None:
     """If the storage has blobs, each is read as it was written."""
     with opened("blobs") as port:
         if not port.has_blobs():
@@ -131,10 +129,8 @@ def blobs(opened: Opened, tier: Tier | None) -> None:
         expect(port.read_blobs(HERE), written, "blobs with empty caches")
 
 
-CHECKS: dict[str, Check] = {
-    check.__name__: check for check in (reads, changes, atomicity, persistence, packing, blobs)
-}
-BRIEF: dict[str, Check] = {name: CHECKS[name] for name in ("reads", "changes", "persistence")}
+CHECKS = by_name(reads, changes, atomicity, persistence, packing, blobs)
+BRIEF = {name: CHECKS[name] for name in ("reads", "changes", "persistence")}
 """Checks that take very little time."""
 
 

@@ -83,11 +83,9 @@ class Verification:
             sample = [sure[0], sure[-1], *rng.choice(sure[1:-1], MAX_READ - 2, replace=False).tolist()]
         compared = 0
         for key in sample:
-            if self._phase == "blob-write":
-                expected = state.blob_contents(branch, key)
-                stored = self._port.read_blobs(ObjectPosition(branch, key))
-            else:
-                expected, stored = state.contents(branch, key), self._read(branch, key)
+            blobs = self._phase == "blob-write"
+            expected = state.contents(branch, key, blobs=blobs)
+            stored = self._port.read_blobs(ObjectPosition(branch, key)) if blobs else self._read(branch, key)
             expect_contents(stored, expected, f"after {self._phase}, container {key} of client {client}")
             compared += len(expected) + self._identities(branch, key, len(expected))
         return compared

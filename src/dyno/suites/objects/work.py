@@ -15,7 +15,7 @@ import numpy as np
 
 from dyno.contracts.equality import difference, is_list, same
 from dyno.contracts.model import Wrong
-from dyno.contracts.suite import Failure, Operations
+from dyno.contracts.suite import Failure, Operations, check_each
 from dyno.suites.objects.dataset import BLOBS, MAX_WRITTEN, OWN, SETS, SHARED, Dataset, Model, client_branch
 from dyno.suites.objects.transactions import ObjectPosition, Task
 
@@ -40,12 +40,10 @@ class TrialState:
     judged: bool
     """False for a null engine, whose answers are not checked."""
 
-    def contents(self, branch: str, key: int, version: int = 0) -> list[bytes]:
-        """Returns the contents of a container's objects."""
-        return self.dataset.contents(self.model.first(branch, key), self.objects, version)
-
-    def blob_contents(self, branch: str, key: int) -> list[bytes]:
-        return self.blobs.contents(self.model.first(branch, key), self.blobs_each, 0)
+    def contents(self, branch: str, key: int, version: int = 0, blobs: bool = False) -> list[bytes]:
+        """Returns the contents of a container's objects or blobs."""
+        dataset, count = (self.blobs, self.blobs_each) if blobs else (self.dataset, self.objects)
+        return dataset.contents(self.model.first(branch, key), count, version)
 
 
 class ClientWork:
@@ -53,14 +51,17 @@ class ClientWork:
 
     def __init__(self, state: TrialState, phase: str, port: Any, client: int, round: int) -> None:
         self._state, self._phase, self._port, self._client, self._round = state, phase, port, client, round
-        self._model = state.model
+        self._model, self._blobs = state.model, phase.startswith("blob")
+        self._items, self._size = state.objects, state.dataset.size
+        if self._blobs:
+            self._items, self._size = state.blobs_each, state.blobs.size
 
     def slices(self) -> Slices:
-        port, state = self._port, self._state
+        port, once = self._port, range(self._state.transactions if self._round == 0 else 0)
         build: dict[str, Callable[[], Slices]] = {
-            "write": partial(self._write, port.write, state.contents, state.objects),
-            "read": self._read_written,
-            "add": partial(self._change, port.add, lambda answer: 0),
+            "write": partial(self._write, port.write),
+            "read": partial(self._read_written, once),
+            "add": partial(self._change, port.add),
             "update": partial(self._change, port.update, self._check_update),
             "read-warm": partial(self._read_once, port.read),
             "read-cold": partial(self._read_once, port.read, True),
@@ -69,43 +70,52 @@ class ClientWork:
             "read-steamin": partial(self._read, port.read_again, 1),
             "read-device": partial(self._read_once, port.read),
             "conflicts": self._count,
-            "blob-write": partial(self._write, port.write_blobs, state.blob_contents, state.blobs_each, True),
-            "blob-read": partial(
-                self._reads, port.read_blobs, BLOBS, range(state.transactions if self._round == 0 else 0), True
-            ),
+            "blob-write": partial(self._write, port.write_blobs),
+            "blob-read": partial(self._reads, port.read_blobs, BLOBS, once),
             "pack": self._pack,
         }
         return build[self._phase]()
 
+    def _operations(
+        self,
+        call: Callable[[Any], Any],
+        keys: Sequence[int],
+        argument: Callable[[int], Any],
+        check: Callable[[Sequence[int], Sequence[Any]], int],
+        **details: Any,
+    ) -> Slices:
+        """Yields a transaction for each key. `check` takes the keys of a slice and their answers."""
+        moved = self._items * self._size
+        most = SLICE_BYTES // moved if self._blobs else SLICE_OBJECTS // self._items
+        step = min(max(most, 1), MAX_SLICE)
+        for at in range(0, len(keys), step):
+            part = keys[at : at + step]
+            yield Operations(
+                calls=lambda _: (call,),
+                arguments=[argument(key) for key in part],
+                check=partial(check, part),
+                weights=[self._items] * len(part),
+                **{"sizes": [moved] * len(part), **details},
+            )
+
     # -- writes -------------------------------------------------------------------------------------------
 
-    def _write(
-        self,
-        call: Callable[[Task], Any],
-        contents: Callable[[str, int], list[bytes]],
-        count: int,
-        blobs: bool = False,
-    ) -> Slices:
-        """Yields transactions that each write a new container of `count` objects."""
+    def _write(self, call: Callable[[Task], Any]) -> Slices:
+        """Yields transactions that each write a new container."""
         branch = client_branch(self._client, self._phase)
         written = self._model.written(self._phase, self._client)
         start = int(np.flatnonzero(written)[-1]) + 1 if written.any() else 0
-        keys = range(start, min(start + self._state.transactions, MAX_WRITTEN))
-        size = self._state.blobs.size if blobs else self._state.dataset.size
+
+        def task(key: int) -> Task:
+            return Task(branch, key, self._state.contents(branch, key, blobs=self._blobs))
 
         def acknowledge(part: Sequence[int], answers: Sequence[Any]) -> int:
             for key, answer in zip(part, answers, strict=False):
                 written[key] = 2 if type(answer) is Failure else 1
             return 0
 
-        for part in self._parts(keys, size * count if blobs else 0):
-            yield Operations(
-                calls=lambda _: (call,),
-                arguments=[Task(branch, key, contents(branch, key)) for key in part],
-                check=partial(acknowledge, part),
-                weights=[count] * len(part),
-                sizes=[size * count] * len(part),
-            )
+        keys = range(start, min(start + self._state.transactions, MAX_WRITTEN))
+        return self._operations(call, keys, task, acknowledge)
 
     def _check_update(self, answer: Any) -> int:
         if self._model.unsure[self._client]:
@@ -114,10 +124,13 @@ class ClientWork:
         expected = self._state.contents(OWN, self._client, current)
         return self._check(answer, expected, "the contents before an update")
 
-    def _change(self, call: Callable[[Task], Any], check: Callable[[Any], int]) -> Slices:
+    def _change(self, call: Callable[[Task], Any], check: Callable[[Any], int] = lambda answer: 0) -> Slices:
         """Yields transactions that each write the next version of all objects in the client's own container."""
         state, model, client = self._state, self._model, self._client
         first = int(model.versions[client]) + 1
+
+        def task(version: int) -> Task:
+            return Task(OWN, client, state.contents(OWN, client, version))
 
         def acknowledge(versions: Sequence[int], answers: Sequence[Any]) -> int:
             compared = 0
@@ -130,37 +143,25 @@ class ClientWork:
                     model.versions[client] = version
             return compared
 
-        for versions in self._parts(range(first, first + state.transactions)):
-            yield Operations(
-                calls=lambda _: (call,),
-                arguments=[Task(OWN, client, state.contents(OWN, client, version)) for version in versions],
-                check=partial(acknowledge, versions),
-                weights=[state.objects] * len(versions),
-                sizes=[state.objects * state.dataset.size] * len(versions),
-            )
+        return self._operations(call, range(first, first + state.transactions), task, acknowledge)
 
     def _count(self) -> Slices:
         """Yields transactions that change all objects of the container that all clients share."""
-        model, client = self._model, self._client
+        model, client, judged = self._model, self._client, self._state.judged
 
-        def acknowledge(answers: Sequence[Any]) -> int:
-            raised = sum(type(answer) is Failure for answer in answers)
-            model.counted[client] += (len(answers) - raised, raised)
-            if self._state.judged:
-                model.conflicts[client] += sum(answer.lost for answer in answers if type(answer) is not Failure)
+        def acknowledge(part: Sequence[int], answers: Sequence[Any]) -> int:
+            attempts = [answer for answer in answers if type(answer) is not Failure]
+            model.counted[client] += (len(attempts), len(answers) - len(attempts))
+            if judged:
+                model.conflicts[client] += sum(answer.lost for answer in attempts)
             return 0
 
         def parts(answers: Sequence[Any]) -> dict[str, list[int]]:
             return {"conflicting": [a.lost_ns for a in answers], "committed": [a.committed_ns for a in answers]}
 
-        for part in self._parts(range(self._state.transactions)):
-            yield Operations(
-                calls=lambda _: (self._port.count,),
-                arguments=[ObjectPosition(SHARED, 0)] * len(part),
-                check=acknowledge,
-                weights=[self._state.objects] * len(part),
-                parts=parts if self._state.judged else None,
-            )
+        keys, shared = range(self._state.transactions), ObjectPosition(SHARED, 0)
+        details: dict[str, Any] = {"sizes": None, "parts": parts if judged else None}
+        return self._operations(self._port.count, keys, lambda _: shared, acknowledge, **details)
 
     def _pack(self) -> Slices:
         """Yields one pack, by the first client in the first round."""
@@ -169,14 +170,15 @@ class ClientWork:
 
     # -- reads --------------------------------------------------------------------------------------------
 
-    def _read_written(self) -> Slices:
+    def _read_written(self, keys: Sequence[int]) -> Slices:
         """Yields reads of containers, each read once. Before each slice, this client's other connection writes them,
         untimed."""
         branch = client_branch(self._client, self._phase)
-        for part in self._parts(range(self._state.transactions if self._round == 0 else 0)):
-            for key in part:
-                self._port.write(Task(branch, key, self._state.contents(branch, key)))
-            yield from self._reads(self._port.read, branch, part)
+
+        def write(key: int) -> None:
+            self._port.write(Task(branch, key, self._state.contents(branch, key)))
+
+        return self._reads(self._port.read, branch, keys, write)
 
     def _read_once(self, call: Callable[[ObjectPosition], Any], forget: bool = False) -> Slices:
         """Yields the same as `_read`, but only in the first round, since containers are cached afterwards."""
@@ -198,36 +200,27 @@ class ClientWork:
         return self._reads(call, SETS, np.resize(keys, state.transactions).tolist())
 
     def _reads(
-        self, call: Callable[[ObjectPosition], Any], branch: str, keys: Sequence[int], blobs: bool = False
+        self,
+        call: Callable[[ObjectPosition], Any],
+        branch: str,
+        keys: Sequence[int],
+        prepare: Callable[[int], None] = lambda key: None,
     ) -> Slices:
-        """Yields reads of these containers, with comparisons of their contents."""
-        state = self._state
-        contents, what = (state.blob_contents, "blobs") if blobs else (state.contents, "container")
-        items, size = (state.blobs_each, state.blobs.size) if blobs else (state.objects, state.dataset.size)
+        """Yields reads of these containers, with comparisons of their contents. `prepare` is called for each key
+        before the clock starts."""
+
+        def position(key: int) -> ObjectPosition:
+            prepare(key)
+            return ObjectPosition(branch, key)
+
+        def check_one(key: int, answer: Any) -> int:
+            what = "blobs" if self._blobs else "container"
+            return self._check(answer, self._state.contents(branch, key, blobs=self._blobs), f"{what} {key}")
 
         def check(part: Sequence[int], answers: Sequence[Any]) -> int:
-            return sum(
-                self._check(answer, contents(branch, key), f"{what} {key}")
-                for key, answer in zip(part, answers, strict=False)
-                if type(answer) is not Failure
-            )
+            return check_each(part, check_one, self._state.judged)(answers)
 
-        for part in self._parts(keys, items * size if blobs else 0):
-            yield Operations(
-                calls=lambda _: (call,),
-                arguments=[ObjectPosition(branch, key) for key in part],
-                check=partial(check, part),
-                weights=[items] * len(part),
-                sizes=[items * size] * len(part),
-            )
-
-    # -- both ---------------------------------------------------------------------------------------------
-
-    def _parts(self, keys: Sequence[int], blob_bytes: int = 0) -> Iterator[Sequence[int]]:
-        """Splits keys into slices. `blob_bytes`: bytes of blobs in one operation."""
-        most = SLICE_BYTES // blob_bytes if blob_bytes else SLICE_OBJECTS // self._state.objects
-        step = min(max(most, 1), MAX_SLICE)
-        return (keys[at : at + step] for at in range(0, len(keys), step))
+        return self._operations(call, keys, position, check)
 
     def _check(self, answer: Any, expected: list[bytes], what: str) -> int:
         if not self._state.judged:

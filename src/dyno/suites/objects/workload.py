@@ -75,7 +75,12 @@ class ObjectsWorkload(OnStore):
             return
         with self.connect() as port:
             if not self._loaded:
-                self._begin(port)
+                port.branches(self._model.branches)
+                self._loaded.add("")
+                expected, first = int(self._job.params["min_objects"]), self._model.first(OTHERS, 0)
+                for key, start in enumerate(range(0, expected, OTHER_OBJECTS)):
+                    count = min(OTHER_OBJECTS, expected - start)
+                    port.write(Task(OTHERS, key, self._state.dataset.contents(first + start, count, 0)))
             if phase.name.startswith("blob") and not port.has_blobs():
                 raise Absent("its storage has no blobs")
             self._load(NEEDS.get(phase.name), port)
@@ -87,14 +92,6 @@ class ObjectsWorkload(OnStore):
         if phase.name == "pack":
             self._before_bytes = size_on_disk(self.engine().files())
 
-    def _begin(self, port: Transactions) -> None:
-        port.branches(self._model.branches)
-        self._loaded.add("")
-        expected, first = int(self._job.params["min_objects"]), self._model.first(OTHERS, 0)
-        for key, start in enumerate(range(0, expected, OTHER_OBJECTS)):
-            count = min(OTHER_OBJECTS, expected - start)
-            port.write(Task(OTHERS, key, self._state.dataset.contents(first + start, count, 0)))
-
     def _load(self, branch: str | None, port: Transactions) -> None:
         """Loads a branch once, for all phases that need it."""
         if branch is None or branch in self._loaded:
@@ -104,18 +101,15 @@ class ObjectsWorkload(OnStore):
             port.counters(Task(SHARED, 0, state.contents(SHARED, 0)))
         elif branch == BLOBS:
             for key in transactions:
-                port.write_blobs(Task(BLOBS, key, state.blob_contents(BLOBS, key)))
+                port.write_blobs(Task(BLOBS, key, state.contents(BLOBS, key, blobs=True)))
         else:
             for key in transactions if branch == SETS else range(self._job.clients):
                 port.write(Task(branch, key, state.contents(branch, key)))
         self._loaded.add(branch)
 
     def _litter(self, port: Transactions) -> None:
-        """Creates garbage for a pack, independent of earlier phases.
-
-        The garbage is outdated states of each client's own objects, and half of the containers, which become
-        unreachable.
-        """
+        """Creates garbage for a pack, independent of earlier phases: outdated states of each client's own objects,
+        and half of the containers, which become unreachable."""
         self._load(OWN, port)
         model, state = self._model, self._state
         for client in range(self._job.clients):
@@ -137,7 +131,7 @@ class ObjectsWorkload(OnStore):
         return items * (self._state.blobs.size if phase.unit == "blob" else self._state.dataset.size)
 
     def verify(self, phase: Phase) -> int:
-        if self._job.spec.floor or not phase.writes:
+        if not phase.writes:
             return 0
         if self._in_process():
             return self._verify(phase.name)
