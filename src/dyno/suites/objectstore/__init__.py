@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Any, NamedTuple, Protocol
@@ -140,7 +141,7 @@ class Bucket(Protocol):
     def close(self) -> None: ...
 
 
-MOST_UNDER_WAY = 2_000
+_at_once = integer(1, 2_000)
 MOST_BYTES = 1 << 28
 """Maximum number of bytes that a phase moves, unless a few requests already move more."""
 FEW = 8
@@ -152,20 +153,14 @@ NOT_BURST = (PUT, HEAD, GET, RANGE, LIST, COPY, MULTIPART, VISIBLE, COLD, DELETE
 
 PARAMS = (
     Setting("size", integer(1, 1_000_000_000), 1_000, "bytes of an object"),
-    Setting(
-        "inflight",
-        integer(1, MOST_UNDER_WAY),
-        1,
-        "requests under way at once, all from one process",
-        phases=NOT_BURST,
-    ),
+    Setting("inflight", _at_once, 1, "requests under way at once, all from one process", phases=NOT_BURST),
     Setting("objects", integer(1, 10_000_000), 200, "objects in the bucket: those of `size`, and others of 1 kB"),
     Setting("targets", integer(1, 100_000), 50, "objects of `size`, which are requested"),
     Setting("prefixes", integer(1, 10_000), 1, "prefixes over which the objects are spread"),
     Setting("requests", integer(1), 500, "requests of a phase", phases=NOT_BURST),
     Setting("range", integer(1, 100), 10, "percent of an object that range-get asks for", phases=(RANGE,)),
     Setting("part", integer(1, 1_000_000_000), 5 << 20, "bytes of a part of multipart-put", phases=(MULTIPART,)),
-    Setting("burst", integer(1, MOST_UNDER_WAY), 50, "requests of a burst, all at once", phases=(BURST,)),
+    Setting("burst", _at_once, 50, "requests of a burst, all at once", phases=(BURST,)),
     Setting("silence", integer(0, 3_600), 1, "seconds without a request before a burst", phases=(BURST,)),
     Setting("patience", integer(1, 3_600), 60, "seconds after which a request is an error"),
 )
@@ -206,38 +201,22 @@ PARTS = ("first-byte", "body")
 TENTH = tuple(f"tenth-{at + 1}" for at in range(TENTHS))
 _READ = "every body, by its size and digest"
 _WRITTEN = "a sample is read back, by size and digest, and the list of all"
+_STALE = "each answer: stale ones are counted, and are not errors"
+_REQUESTS, _CONNECTIONS = "one request to open, one for each part, one to join", "each on a connection of its own"
+_read = partial(Phase, unit="object", writes=False, checked=_READ, parts=PARTS, metric="bandwidth")
+_write = partial(Phase, unit="object", writes=True, checked=_WRITTEN)
 PHASES = (
-    Phase(PUT, "new objects", "object", True, checked=_WRITTEN, metric="bandwidth"),
+    _write(PUT, "new objects", metric="bandwidth"),
     Phase(HEAD, "the size of an object", "object", False, checked="every size"),
-    Phase(GET, "whole objects", "object", False, checked=_READ, parts=PARTS, metric="bandwidth"),
-    Phase(RANGE, "a piece of an object", "object", False, checked=_READ, parts=PARTS, metric="bandwidth"),
+    _read(GET, "whole objects"),
+    _read(RANGE, "a piece of an object"),
     Phase(LIST, "up to 1,000 names of one prefix, from a random one on", "request", False, checked="every name"),
-    Phase(COPY, "an object to another name, by the store itself", "object", True, checked=_WRITTEN),
-    Phase(
-        MULTIPART,
-        "new objects in parts: one request to open, one for each part, one to join",
-        "object",
-        True,
-        checked=_WRITTEN,
-        metric="bandwidth",
-    ),
-    Phase(
-        VISIBLE,
-        "write, read, list, overwrite, read, delete, read and list one name",
-        "object",
-        True,
-        checked="each answer: stale ones are counted, and are not errors",
-    ),
-    Phase(
-        BURST,
-        "all requests at once after silence, each on a connection of its own",
-        "object",
-        False,
-        checked=_READ,
-        parts=TENTH,
-    ),
-    Phase(COLD, "whole objects, once each", "object", False, "cold", checked=_READ, parts=PARTS, metric="bandwidth"),
-    Phase(DELETE, "objects that are there", "object", True, checked="none is listed afterwards"),
+    _write(COPY, "an object to another name, by the store itself"),
+    _write(MULTIPART, f"new objects in parts: {_REQUESTS}", metric="bandwidth"),
+    _write(VISIBLE, "write, read, list, overwrite, read, delete, read and list one name", checked=_STALE),
+    _read(BURST, f"all requests at once after silence, {_CONNECTIONS}", parts=TENTH, metric="throughput"),
+    _read(COLD, "whole objects, once each", temperature="cold"),
+    _write(DELETE, "objects that are there", checked="none is listed afterwards"),
 )
 
 CHARTS = (

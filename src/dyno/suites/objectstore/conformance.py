@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from typing import Any
 
 from dyno.contracts.equality import expect
 from dyno.contracts.model import Tier, Wrong
+from dyno.contracts.suite import Opened, by_name
 from dyno.suites.objectstore import DIGEST, Bucket, NoObject, Requester, StoreRequest, StoreResponse
 from dyno.suites.objectstore.requests import ScriptRunner, digest_of, multipart_script, run_all
 
-Opened = Callable[[str], AbstractContextManager[Bucket]]
-Check = Callable[[Opened, Tier | None], None]
 BODIES = {
     "plain": b"x",
     "empty": b"",
@@ -33,7 +32,7 @@ def run_one(requester: Any, argument: Any) -> Any:
 
 
 @contextmanager
-def _filled(opened: Opened, name: str) -> Iterator[Requester]:
+def _filled(opened: Opened[Bucket], name: str) -> Iterator[Requester]:
     """Yields a requester of a bucket that holds BODIES."""
     with opened(name) as port, closing(port.asking(2, False)) as requester:
         for _ in run_all(requester, 2, [StoreRequest("put", key, body) for key, body in BODIES.items()]):
@@ -49,7 +48,7 @@ def _expect_body(name: str, requester: Requester, key: str, right: bytes, **how:
     expect(digest_of(answer), DIGEST(right).digest(), f"{name}: digest of {key}")
 
 
-def objects(opened: Opened, tier: Tier | None) -> None:
+def objects(opened: Opened[Bucket], tier: Tier | None) -> None:
     """Objects are returned as they were written, whole and by range, with their size, and after being overwritten."""
     with _filled(opened, "objects") as requester:
         for key, body in BODIES.items():
@@ -62,7 +61,7 @@ def objects(opened: Opened, tier: Tier | None) -> None:
             _expect_body("overwritten", requester, key, again)
 
 
-def gone(opened: Opened, tier: Tier | None) -> None:
+def gone(opened: Opened[Bucket], tier: Tier | None) -> None:
     """Deleted objects, and objects that never existed, are absent. Deleting an absent object is not an error."""
     with _filled(opened, "gone") as requester:
         for key in ("plain", "plain", "never"):
@@ -74,7 +73,7 @@ def gone(opened: Opened, tier: Tier | None) -> None:
                     raise Wrong(f"{verb} of the absent object {key}: {answer!r:.200}")
 
 
-def listed(opened: Opened, tier: Tier | None) -> None:
+def listed(opened: Opened[Bucket], tier: Tier | None) -> None:
     """A list has the names of a prefix in byte order, after a given name, and at most the requested number."""
     with _filled(opened, "listed") as requester:
         every_key = sorted(BODIES, key=str.encode)
@@ -96,7 +95,7 @@ def _names(answer: Any) -> Sequence[str]:
     return list(answer.names())
 
 
-def copied(opened: Opened, tier: Tier | None) -> None:
+def copied(opened: Opened[Bucket], tier: Tier | None) -> None:
     """A copy has the same bytes, and keeps them when its source is overwritten."""
     with _filled(opened, "copied") as requester:
         for at, (key, body) in enumerate(BODIES.items()):
@@ -107,7 +106,7 @@ def copied(opened: Opened, tier: Tier | None) -> None:
             _expect_body("copy", requester, f"copy/{at}", body)
 
 
-def parts(opened: Opened, tier: Tier | None) -> None:
+def parts(opened: Opened[Bucket], tier: Tier | None) -> None:
     """An object uploaded in parts is one object, and exists only once its parts are joined."""
     first, last = bytes(PART_BYTES - 1) + b"1", b"the last part"
     with opened("parts") as port, closing(port.asking(2, False)) as requester:
@@ -122,4 +121,4 @@ def parts(opened: Opened, tier: Tier | None) -> None:
         expect(names, ["a/joined"], "list after a dropped upload")
 
 
-CHECKS: dict[str, Check] = {check.__name__: check for check in (objects, gone, listed, copied, parts)}
+CHECKS = by_name(objects, gone, listed, copied, parts)

@@ -7,15 +7,16 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from functools import partial
 from typing import Any
 
 from dyno.contracts.engine import Engine
-from dyno.contracts.equality import same
+from dyno.contracts.equality import difference, same
 from dyno.contracts.model import Fact, Phase, Wrong
-from dyno.contracts.suite import Failure, Job, Operations, Work
+from dyno.contracts.suite import Failure, Job, Operations, Work, check_each
 from dyno.suites import objectstore as p
 from dyno.suites._shared.store import OnStore
-from dyno.suites.objectstore import DIGEST, Bucket, Requester, StoreRequest, StoreResponse, Throttled
+from dyno.suites.objectstore import DIGEST, Bucket, Requester, StoreRequest, Throttled
 from dyno.suites.objectstore.conformance import CHECKS
 from dyno.suites.objectstore.requests import (
     FILLER_BYTES,
@@ -25,6 +26,7 @@ from dyno.suites.objectstore.requests import (
     Names,
     ScriptRunner,
     StartRecorder,
+    VisibilityResult,
     billed,
     digest_of,
     latencies_by_tenth,
@@ -111,22 +113,30 @@ class ObjectStoreWorkload(OnStore):
     def work(self, phase: Phase, port: Any, client: int, clients: int, round: int) -> Iterator[Work]:
         if round and phase.name in (p.BURST, p.COLD, p.DELETE):
             return
-        burst, floor = phase.name == p.BURST, self._job.spec.floor
-        count = self._params["burst"] if burst else self._count(phase.name)
+        burst, floor, name = phase.name == p.BURST, self._job.spec.floor, phase.name
+        count = self._params["burst"] if burst else self._count(name)
         step = count if burst else SLICE
         for start in range(0, count, step):
             # The seed doesn't depend on the engine, so that every engine gets the same requests in the same order.
-            rng = random.Random(f"{self._job.seed}:{phase.name}:{round}:{start}")
+            rng = random.Random(f"{self._job.seed}:{name}:{round}:{start}")
             numbers = range(start, min(start + step, count))
-            arguments, check = self._slice(phase.name, rng, round, numbers)
+            places: dict[str, Any] = {"calls": lambda _: (), "many": port, "places": count if burst else self._places}
+            if floor:
+                yield Operations(arguments=[StoreRequest("head", "")] * len(numbers), check=lambda _: 0, **places)
+                continue
+            if name in PREFIXES:
+                arguments, check = self._writes(name, rng, self._keys(name, round, numbers), numbers)
+            elif name == p.VISIBLE:
+                arguments = [self._visibility(f"visible-{round}-{at:08d}", at) for at in numbers]
+                check = check_each(arguments, self._count_stale)
+            else:
+                arguments, check = self._reads(name, rng, numbers)
             yield Operations(
-                calls=lambda _: (),
                 arguments=arguments,
-                check=(lambda answers: 0) if floor else self._counting(check),
-                sizes=None if floor else self._sizes(phase.name),
-                parts=None if floor else self._latencies(phase),
-                many=port,
-                places=count if burst else self._places,
+                check=partial(self._count_and_check, check),
+                sizes=self._sizes(name),
+                parts=self._latencies(phase),
+                **places,
             )
 
     # -- requests -------------------------------------------------------------------------------------------
@@ -147,54 +157,63 @@ class ObjectStoreWorkload(OnStore):
         target, off = divmod(number, self._stride)
         return self._fillers.body(number) if off or target >= self._targets else self._bodies.body(target)
 
-    def _slice(self, name: str, rng: random.Random, round: int, numbers: range) -> tuple[list[Any], CheckAnswers]:
-        if self._job.spec.floor:
-            return [StoreRequest("head", "")] * len(numbers), len
-        if name == p.VISIBLE:
-            return [self._visibility(f"visible-{round}-{at:08d}", at) for at in numbers], self._count_stale
-        if name in (p.PUT, p.DELETE, p.MULTIPART):
-            return self._writing(name, numbers, self._keys(name, round, numbers))
-        # A cold phase reads each object once.
-        targets = list(numbers) if name == p.COLD else rng.choices(range(self._targets), k=len(numbers))
-        return self._reading(name, rng, round, numbers, targets)
-
-    def _writing(self, name: str, numbers: range, keys: list[str]) -> tuple[list[Any], CheckAnswers]:
-        bodies = self._bodies
+    def _writes(
+        self, name: str, rng: random.Random, keys: Sequence[str], numbers: range
+    ) -> tuple[list[Any], CheckAnswers]:
+        """Returns requests that write or delete these keys. Acknowledged ones are compared after the phase."""
+        bodies, digests = self._bodies, [self._bodies.right(at) for at in numbers]
+        requests: list[Any]
         if name == p.MULTIPART:
-            uploads = [self._multipart(key, at) for key, at in zip(keys, numbers, strict=True)]
-            return uploads, self._remember(keys, [self._joined_digest(at) for at in numbers])
-        if name == p.DELETE:
+            requests = [self._multipart(key, at) for key, at in zip(keys, numbers, strict=True)]
+            digests = [self._joined_digest(at) for at in numbers]
+        elif name == p.COPY:
+            targets = self._draw(rng, len(numbers))
+            sources = [self._names.every[target * self._stride] for target in targets]
+            requests = [StoreRequest("copy", key, other=source) for key, source in zip(keys, sources, strict=True)]
+            digests = [bodies.right(target) for target in targets]
+        elif name == p.DELETE:
             requests = [StoreRequest("delete", key) for key in keys]
         else:
-            requests = [StoreRequest("put", key, bodies.body(at)) for at, key in zip(numbers, keys, strict=True)]
-        return requests, self._remember(keys, [bodies.right(at) for at in numbers])
+            requests = [StoreRequest("put", key, bodies.body(at)) for key, at in zip(keys, numbers, strict=True)]
 
-    def _reading(
-        self, name: str, rng: random.Random, round: int, numbers: range, targets: list[int]
-    ) -> tuple[list[Any], CheckAnswers]:
+        def remember(at: int, answer: Any) -> int:
+            self._stored[keys[at]] = digests[at]
+            return 0
+
+        return requests, check_each(range(len(keys)), remember)
+
+    def _reads(self, name: str, rng: random.Random, numbers: range) -> tuple[list[Any], CheckAnswers]:
+        # A cold phase reads each object once.
+        targets = list(numbers) if name == p.COLD else self._draw(rng, len(numbers))
         names, bodies = [self._names.every[target * self._stride] for target in targets], self._bodies
         if name == p.HEAD:
-            return [StoreRequest("head", key) for key in names], self._check_sizes
-        if name == p.COPY:
-            keys = self._keys(name, round, numbers)
-            copies = [StoreRequest("copy", key, other=source) for key, source in zip(keys, names, strict=True)]
-            return copies, self._remember(keys, [bodies.right(target) for target in targets])
+            requests = [StoreRequest("head", key) for key in names]
+            return requests, check_each(names, lambda _, answer: _expect(answer.size, self._size, "size"))
         if name == p.LIST:
             after = [rng.randrange(self._params["objects"]) for _ in numbers]
             every, prefix = self._names.every, self._names.prefix
-            lists = [StoreRequest("list", prefix(at), other=every[at], number=LISTED) for at in after]
-            return lists, self._check_lists(after)
+            requests = [StoreRequest("list", prefix(at), other=every[at], number=LISTED) for at in after]
+
+            def check_list(at: int, answer: Any) -> int:
+                return _expect(list(answer.names()), self._names.after(at, LISTED), "list")
+
+            return requests, check_each(after, check_list)
+        end = self._burst_bytes if name == p.BURST else self._size
+        starts, length = [0] * len(numbers), end
         if name == p.RANGE:
             # Use at most five positions, to limit the time for hashing the expected answers.
             length = self._range_bytes
             starts = [(self._size - length) * rng.randrange(5) // 4 for _ in numbers]
-            ranges = list(zip(names, targets, starts, strict=True))
-            requests = [StoreRequest("get", key, start=at, end=at + length) for key, _, at in ranges]
-            return requests, self._check_bodies([bodies.right(target, at, at + length) for _, target, at in ranges])
-        end = self._burst_bytes if name == p.BURST else self._size
-        start = 0 if end < self._size else None
-        requests = [StoreRequest("get", key, start=start, end=end) for key in names]
-        return requests, self._check_bodies([bodies.right(target, 0, end) for target in targets])
+        ranged = name == p.RANGE or end < self._size
+        requests = [
+            StoreRequest("get", key, start=at if ranged else None, end=at + length)
+            for key, at in zip(names, starts, strict=True)
+        ]
+        digests = [bodies.right(target, at, at + length) for target, at in zip(targets, starts, strict=True)]
+        return requests, check_each(digests, lambda right, answer: _expect(digest_of(answer), right, "body"))
+
+    def _draw(self, rng: random.Random, count: int) -> list[int]:
+        return rng.choices(range(self._targets), k=count)
 
     def _multipart(self, key: str, at: int) -> Callable[[], Any]:
         body = self._part_bodies.body
@@ -216,45 +235,18 @@ class ObjectStoreWorkload(OnStore):
 
     # -- answers --------------------------------------------------------------------------------------------
 
-    def _counting(self, check: CheckAnswers) -> CheckAnswers:
-        def count_and_check(answers: Sequence[Any]) -> int:
-            for answer in answers:
-                failure = type(answer) is Failure
-                throttled = failure and answer.error.startswith(f"{Throttled.__name__}:")
-                self._counts["throttled" if throttled else "failed" if failure else "served"] += 1
-            if self._phase == p.BURST:
-                self._burst = answers
-            return check(answers)
+    def _count_and_check(self, check: CheckAnswers, answers: Sequence[Any]) -> int:
+        for answer in answers:
+            failure = type(answer) is Failure
+            throttled = failure and answer.error.startswith(f"{Throttled.__name__}:")
+            self._counts["throttled" if throttled else "failed" if failure else "served"] += 1
+        if self._phase == p.BURST:
+            self._burst = answers
+        return check(answers)
 
-        return count_and_check
-
-    def _remember(self, keys: Sequence[str], rights: Sequence[bytes]) -> CheckAnswers:
-        """Returns a check that records acknowledged writes, to be compared after the phase."""
-
-        def remember(answers: Sequence[Any]) -> int:
-            done = [at for at, answer in enumerate(answers) if type(answer) is not Failure]
-            self._stored.update({keys[at]: rights[at] for at in done})
-            return 0
-
-        return remember
-
-    def _check_sizes(self, answers: Sequence[Any]) -> int:
-        return _check_each(answers, lambda at, answer: same(answer.size, self._size), "size")
-
-    def _check_bodies(self, rights: Sequence[bytes]) -> CheckAnswers:
-        return lambda answers: _check_each(answers, lambda at, answer: same(digest_of(answer), rights[at]), "body")
-
-    def _check_lists(self, after: Sequence[int]) -> CheckAnswers:
-        def is_right(at: int, answer: StoreResponse) -> bool:
-            assert answer.names is not None
-            return same(list(answer.names()), self._names.after(after[at], LISTED))
-
-        return lambda answers: _check_each(answers, is_right, "list")
-
-    def _count_stale(self, answers: Sequence[Any]) -> int:
-        results = [answer for answer in answers if type(answer) is not Failure]
-        self._counts.update(check for result in results for check in result.stale)
-        return len(results) * len(STALE_CHECKS)
+    def _count_stale(self, _: Any, answer: VisibilityResult) -> int:
+        self._counts.update(answer.stale)
+        return len(STALE_CHECKS)
 
     def _sizes(self, name: str) -> Any:
         if name in (p.PUT, p.MULTIPART):
@@ -280,7 +272,7 @@ class ObjectStoreWorkload(OnStore):
     def verify(self, phase: Phase) -> int:
         """Checks that acknowledged objects are listed, reads some of them back, and checks that deleted objects are
         not listed."""
-        if self._job.spec.floor or phase.name not in PREFIXES or not self._stored:
+        if not self._stored:
             return 0
         with closing(self.port(self.engine())) as port, closing(port.asking(LOADING, False)) as requester:
             listed = set(_list_all(requester, PREFIXES[phase.name]))
@@ -318,24 +310,17 @@ def _put_all(requester: Requester, objects: Iterable[tuple[str, memoryview]]) ->
 
 
 def _list_all(requester: Requester, prefix: str) -> Iterator[str]:
-    after = ""
-    while True:
-        ((_, answer),) = run_all(requester, 1, [StoreRequest("list", prefix, other=after, number=LISTED)])
+    names = [""]
+    while names:
+        ((_, answer),) = run_all(requester, 1, [StoreRequest("list", prefix, other=names[-1], number=LISTED)])
         names = list(answer.names()) if answer.names is not None else []
         yield from names
-        if not names:
-            return
-        after = names[-1]
 
 
-def _check_each(answers: Sequence[Any], is_right: Callable[[int, Any], bool], what: str) -> int:
-    count = 0
-    for at, answer in enumerate(answers):
-        if type(answer) is not Failure:
-            if not is_right(at, answer):
-                raise Wrong(f"answer {at}: wrong {what}")
-            count += 1
-    return count
+def _expect(got: Any, right: Any, what: str) -> int:
+    if not same(got, right):
+        raise Wrong(f"wrong {what}: {difference(got, right)}")
+    return 1
 
 
 WORKLOAD = ObjectStoreWorkload
