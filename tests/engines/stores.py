@@ -15,8 +15,7 @@ from pathlib import Path
 from dyno import registry
 from dyno.contracts.engine import EngineSpec, Server
 from dyno.contracts.model import Tier
-from dyno.contracts.suite import Job
-from dyno.suites.records.conformance import Opened
+from dyno.contracts.suite import Job, Opened
 from dyno.suites.records.port import Records
 from dyno.suites.records.workload import open_port
 

@@ -15,9 +15,10 @@ from dyno import registry
 from dyno.contracts.engine import EngineSpec, PortSpec
 from dyno.contracts.model import Tier, Wrong
 from dyno.contracts.ordered_kv import KVReader
+from dyno.contracts.suite import Opened
 from dyno.suites._shared.store import brief
 from dyno.suites.compression.batches import Batches
-from dyno.suites.compression.conformance import CHECKS, Opened
+from dyno.suites.compression.conformance import CHECKS
 from dyno.suites.compression.packers import PACKER_SPECS, open_packer
 
 ENGINES = [spec for spec in registry.engines() if "ordered-kv" in spec.ports and not spec.floor]

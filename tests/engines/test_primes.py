@@ -15,8 +15,8 @@ from needed import require
 from dyno import registry
 from dyno.contracts.engine import EngineSpec
 from dyno.contracts.model import Wrong
-from dyno.contracts.suite import Report
-from dyno.suites.cpu.workload import CHECKS, Opened, primes
+from dyno.contracts.suite import Opened, Report
+from dyno.suites.cpu.workload import CHECKS, primes
 
 PORT = "primes"
 SPECS = [spec for spec in registry.engines() if PORT in spec.ports]

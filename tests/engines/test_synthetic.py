@@ -16,8 +16,9 @@ import pytest
 from dyno import registry
 from dyno.contracts.engine import EngineSpec
 from dyno.contracts.model import Tier, Wrong
+from dyno.contracts.suite import Opened
 from dyno.engines import synthetic
-from dyno.suites.selftest.workload import CHECKS, Opened, Synthetic
+from dyno.suites.selftest.workload import CHECKS, Synthetic
 
 PORT = "synthetic"
 SPECS = [spec for spec in registry.engines() if PORT in spec.ports and not spec.floor]

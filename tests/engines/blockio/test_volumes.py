@@ -14,10 +14,10 @@ from needed import require
 from dyno import registry
 from dyno.contracts.engine import EngineSpec
 from dyno.contracts.model import Wrong
-from dyno.contracts.suite import Report
+from dyno.contracts.suite import Opened, Report
 from dyno.engines.blockio import engines
 from dyno.suites.volume import IO, Volume
-from dyno.suites.volume.workload import CHECKS, Opened
+from dyno.suites.volume.workload import CHECKS
 
 PORT = "volume"
 SPECS = [spec for spec in registry.engines() if PORT in spec.ports and not spec.floor]

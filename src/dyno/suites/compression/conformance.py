@@ -6,16 +6,14 @@ checks on every engine and packer. A worker also runs all of them before it meas
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Sequence
 
 from dyno.contracts.equality import PlannedFailure, expect
 from dyno.contracts.model import Tier
+from dyno.contracts.suite import Opened, by_name
 from dyno.suites.compression.batches import FIRST, Batches
 from dyno.suites.compression.dataset import Record, key_of
 
-Opened = Callable[[str, int], AbstractContextManager[Batches]]
-Check = Callable[[Opened, Tier], None]
 COUNT = 7
 
 
@@ -30,7 +28,7 @@ def store(port: Batches, numbers: Sequence[int], size: int) -> None:
             write([(key_of(number), record(number)) for number in numbers[at : at + size]])
 
 
-def lookups(opened: Opened, tier: Tier) -> None:
+def lookups(opened: Opened[Batches], tier: Tier) -> None:
     """Every record is found in its batch; absent keys before, between and after the records are not."""
     for size in (1, 3, COUNT):
         with opened(f"lookups-{size}", size) as port:
@@ -46,7 +44,7 @@ def lookups(opened: Opened, tier: Tier) -> None:
                 expect(reader.get(key_of(COUNT + 1)), None, "get of a key after all")
 
 
-def order(opened: Opened, tier: Tier) -> None:
+def order(opened: Opened[Batches], tier: Tier) -> None:
     """An iteration returns every record once, in key order, independent of the order in which batches were stored."""
     for size in (1, 3):
         with opened(f"order-{size}", size) as port:
@@ -59,7 +57,7 @@ def order(opened: Opened, tier: Tier) -> None:
                 expect(keys, [key_of(at) for at in range(size - 1, 9, size)], f"keys of entries, batches of {size}")
 
 
-def atomicity(opened: Opened, tier: Tier) -> None:
+def atomicity(opened: Opened[Batches], tier: Tier) -> None:
     """A transaction that fails leaves no trace."""
     with opened("atomicity", 2) as port:
         store(port, range(2), 2)
@@ -73,7 +71,7 @@ def atomicity(opened: Opened, tier: Tier) -> None:
             expect(reader.iterate(FIRST), [record(0), record(1)], "all after a failed transaction")
 
 
-def persistence(opened: Opened, tier: Tier) -> None:
+def persistence(opened: Opened[Batches], tier: Tier) -> None:
     """Unless the tier is volatile, a store that is closed and opened again holds the same records."""
     if tier is Tier.VOLATILE:
         return
@@ -83,4 +81,4 @@ def persistence(opened: Opened, tier: Tier) -> None:
         expect(reader.iterate(FIRST), [record(number) for number in range(COUNT)], "all after opening again")
 
 
-CHECKS: dict[str, Check] = {check.__name__: check for check in (lookups, order, atomicity, persistence)}
+CHECKS = by_name(lookups, order, atomicity, persistence)

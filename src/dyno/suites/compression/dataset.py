@@ -125,11 +125,10 @@ def _vocabulary(draw: random.Random) -> list[str]:
     while len(words) < VOCABULARY:
         rank = len(words)
         syllables = 1 + (rank > 40) + (rank > 300 and draw.random() < 0.5) + (rank > 1_000 and draw.random() < 0.3)
-        words["".join(_syllable(draw) for _ in range(syllables))] = None
+        word = ""
+        for _ in range(syllables):
+            first, last = draw.choices(CONSONANTS, CONSONANT_WEIGHTS, k=2)
+            (vowel,) = draw.choices(VOWELS, VOWEL_WEIGHTS)
+            word += first + vowel + (last if draw.random() < CLOSED else "")
+        words[word] = None
     return list(words)
-
-
-def _syllable(draw: random.Random) -> str:
-    first, last = draw.choices(CONSONANTS, CONSONANT_WEIGHTS, k=2)
-    (vowel,) = draw.choices(VOWELS, VOWEL_WEIGHTS)
-    return first + vowel + (last if draw.random() < CLOSED else "")

@@ -37,64 +37,17 @@ class PackerSpec(NamedTuple):
 
     module: str
     """Module that the packer imports."""
-    levels: range
+    levels: range = range(0)
     """Supported levels; empty if the packer has no levels."""
-    open: Callable[[int | None], Packer]
-    """Opens the packer at a level. None: the library's default level."""
-
-
-def _plain(level: int | None) -> Packer:
-    return Packer(bytes, bytes, None)
-
-
-def _zlib(level: int | None) -> Packer:
-    compress: Compress = zlib.compress if level is None else partial(zlib.compress, level=level)
-    return Packer(compress, zlib.decompress, f"zlib {zlib.ZLIB_RUNTIME_VERSION}")
-
-
-def _snappy(level: int | None) -> Packer:
-    from cramjam import snappy
-
-    def compress(text: bytes) -> bytes:
-        # Convert to bytes, since both functions return the library's own buffer type.
-        return bytes(snappy.compress_raw(text))
-
-    def decompress(text: bytes) -> bytes:
-        return bytes(snappy.decompress_raw(text))
-
-    return Packer(compress, decompress, f"cramjam {version('cramjam')}")
-
-
-def _lz4(level: int | None) -> Packer:
-    from lz4 import block, library_version_string
-
-    hard: Compress = partial(block.compress, mode="high_compression", compression=level)
-    library = f"lz4 {version('lz4')} (LZ4 {library_version_string()})"
-    return Packer(block.compress if level is None else hard, block.decompress, library)
-
-
-def _zstd(level: int | None) -> Packer:
-    import zstandard
-
-    library = f"zstandard {zstandard.__version__} (Zstandard {'.'.join(map(str, zstandard.ZSTD_VERSION))})"
-    compressor = zstandard.ZstdCompressor() if level is None else zstandard.ZstdCompressor(level)
-    return Packer(compressor.compress, zstandard.ZstdDecompressor().decompress, library)
-
-
-def _brotli(level: int | None) -> Packer:
-    import brotli
-
-    compress: Compress = brotli.compress if level is None else partial(brotli.compress, quality=level)
-    return Packer(compress, brotli.decompress, f"Brotli {version('Brotli')}")
 
 
 PACKER_SPECS = {
-    "plain": PackerSpec("zlib", range(0), _plain),
-    "zlib": PackerSpec("zlib", range(1, 10), _zlib),
-    "snappy": PackerSpec("cramjam", range(0), _snappy),
-    "lz4": PackerSpec("lz4", range(1, 13), _lz4),
-    "zstd": PackerSpec("zstandard", range(1, 23), _zstd),
-    "brotli": PackerSpec("brotli", range(12), _brotli),
+    "plain": PackerSpec("zlib"),
+    "zlib": PackerSpec("zlib", range(1, 10)),
+    "snappy": PackerSpec("cramjam"),
+    "lz4": PackerSpec("lz4", range(1, 13)),
+    "zstd": PackerSpec("zstandard", range(1, 23)),
+    "brotli": PackerSpec("brotli", range(12)),
 }
 
 
@@ -114,6 +67,35 @@ def parse(text: str) -> Value:
 
 
 def open_packer(text: str) -> Packer:
-    """Opens a packer by a text that `parse` returned."""
-    name, colon, level = text.partition(":")
-    return PACKER_SPECS[name].open(int(level) if colon else None)
+    """Opens a packer by a text that `parse` returned. Without a level, the library's default applies."""
+    name, _, level = text.partition(":")
+    compress: Compress
+    if name == "plain":
+        return Packer(bytes, bytes, None)
+    if name == "zlib":
+        compress = partial(zlib.compress, level=int(level)) if level else zlib.compress
+        return Packer(compress, zlib.decompress, f"zlib {zlib.ZLIB_RUNTIME_VERSION}")
+    if name == "snappy":
+        from cramjam import snappy
+
+        def decompress(text: bytes) -> bytes:
+            # Both functions return the library's own buffer type.
+            return bytes(snappy.decompress_raw(text))
+
+        return Packer(lambda text: bytes(snappy.compress_raw(text)), decompress, f"cramjam {version('cramjam')}")
+    if name == "lz4":
+        from lz4 import block, library_version_string
+
+        hard: Compress = partial(block.compress, mode="high_compression", compression=int(level or 0))
+        library = f"lz4 {version('lz4')} (LZ4 {library_version_string()})"
+        return Packer(hard if level else block.compress, block.decompress, library)
+    if name == "zstd":
+        import zstandard
+
+        library = f"zstandard {zstandard.__version__} (Zstandard {'.'.join(map(str, zstandard.ZSTD_VERSION))})"
+        compressor = zstandard.ZstdCompressor(int(level)) if level else zstandard.ZstdCompressor()
+        return Packer(compressor.compress, zstandard.ZstdDecompressor().decompress, library)
+    import brotli
+
+    compress = partial(brotli.compress, quality=int(level)) if level else brotli.compress
+    return Packer(compress, brotli.decompress, f"Brotli {version('Brotli')}")

@@ -14,7 +14,7 @@ import numpy as np
 from dyno.contracts.engine import Engine
 from dyno.contracts.equality import difference, same
 from dyno.contracts.model import Caveat, Fact, Phase, Wrong
-from dyno.contracts.suite import Failure, Job, Operations, Work
+from dyno.contracts.suite import Failure, Job, Operations, Work, check_each
 from dyno.suites._shared.store import OnStore
 from dyno.suites.compression import conformance
 from dyno.suites.compression.batches import FIRST, Batch, Batches
@@ -83,6 +83,13 @@ class CompressionWorkload(OnStore):
 
     def _insert(self, port: Batches, client: int, clients: int, round: int) -> Slices:
         """Yields operations that store every batch once, in key order. Further rounds store nothing."""
+
+        def acknowledge(numbers: Sequence[int], answers: Sequence[Any]) -> int:
+            """Compares nothing: `verify` reads the store after the phase."""
+            for number, answer in zip(numbers, answers, strict=False):
+                self._stored[number] = type(answer) is not Failure
+            return 0
+
         mine = range(client, len(self._starts), clients) if round == 0 else range(0)
         step = max(INSERT_SLICE // self._size, 1)
         for start in range(0, len(mine), step):
@@ -91,17 +98,10 @@ class CompressionWorkload(OnStore):
             yield Operations(
                 calls=lambda store: (store,),
                 arguments=batches,
-                check=partial(self._acknowledge, numbers),
+                check=partial(acknowledge, numbers),
                 weights=[len(batch) for batch in batches],
                 around=port.writing,
             )
-
-    def _acknowledge(self, numbers: Sequence[int], answers: Sequence[Any]) -> int:
-        """Records which batches were acknowledged. Returns 0 compared records: `verify` reads the store after the
-        phase."""
-        for number, answer in zip(numbers, answers, strict=False):
-            self._stored[number] = type(answer) is not Failure
-        return 0
 
     def _reads(self, port: Batches, iterate: bool, client: int, clients: int, round: int) -> Slices:
         """Yields reads of random records, or iterations over all records, in one read transaction."""
@@ -115,30 +115,22 @@ class CompressionWorkload(OnStore):
             numbers = rng.integers(0, len(dataset), len(range(client, int(params["gets"]), clients))).tolist()
             arguments, expected = [dataset.keys[at] for at in numbers], [dataset.records[at] for at in numbers]
             step = GET_SLICE
+
+        def check(right: Record | list[Record], answer: Any) -> int:
+            if not same(answer, right):
+                raise Wrong(f"{'all records' if iterate else 'record'}: {_difference(answer, right)}")
+            return len(right) if type(right) is list else 1
+
         held = port.reading()
         for start in range(0, len(arguments), step):
             part = slice(start, start + step)
             yield Operations(
                 calls=lambda reader: (reader.iterate if iterate else reader.get,),
                 arguments=arguments[part],
-                check=self._checking("all records" if iterate else "record", expected[part]),
+                check=check_each(expected[part], check, not self._job.spec.floor),
                 weights=[len(dataset)] * len(arguments[part]) if iterate else None,
                 held=held,
             )
-
-    def _checking(self, what: str, expected: Sequence[Record | list[Record]]) -> Callable[[Sequence[Any]], int]:
-        def check(answers: Sequence[Any]) -> int:
-            if self._job.spec.floor:
-                return 0
-            compared = 0
-            for answer, right in zip(answers, expected, strict=False):
-                if type(answer) is not Failure:
-                    if not same(answer, right):
-                        raise Wrong(f"{what}: {_difference(answer, right)}")
-                    compared += len(right) if type(right) is list else 1
-            return compared
-
-        return check
 
     # -- after a phase --------------------------------------------------------------------------------------
 
@@ -150,7 +142,7 @@ class CompressionWorkload(OnStore):
 
     def verify(self, phase: Phase) -> int:
         """Compares every record in key order, and the keys of the entries with those of the batches."""
-        if self._job.spec.floor or not phase.writes:
+        if not phase.writes:
             return 0
         numbers = np.flatnonzero(self._stored).tolist()
         expected = [record for number in numbers for _, record in self._batch(number)]

@@ -5,6 +5,8 @@ Based on Cloud Mercato, Benchmark floating point computations with Python.
 
 from __future__ import annotations
 
+from functools import partial
+
 from dyno.contracts.model import Phase, Preset
 from dyno.contracts.settings import Setting, choice, integer
 from dyno.contracts.suite import Axis, Curve, Suite
@@ -15,17 +17,13 @@ OPEN, LOAD, COMPUTE = "open", "load", "compute"
 """Parts of the latency of the phase FIRST."""
 SINGLE, DOUBLE = "float32", "float64"
 
+_REPEATS = "largest number of operations of a phase; fewer on large arrays"
+
 PARAMS = (
     Setting("size", integer(1, 10**10), 10_000, "numbers; rows of sum2d"),
     Setting("dtype", choice(SINGLE, DOUBLE), SINGLE, "their type"),
     Setting("columns", integer(1, 100), 3, "columns of sum2d", phases=("sum2d",)),
-    Setting(
-        "repeats",
-        integer(1, 100_000),
-        100,
-        "largest number of operations of a phase; fewer on large arrays",
-        phases=("avg", "max", "sin", "sum", "sum2d", "corr"),
-    ),
+    Setting("repeats", integer(1, 100_000), 100, _REPEATS, phases=("avg", "max", "sin", "sum", "sum2d", "corr")),
 )
 
 
@@ -43,25 +41,17 @@ PRESETS = {
 _NEAR = "each to 1e-4 of itself of float32, to 1e-10 of float64"
 
 
-def _phase(name: str, title: str, checked: str) -> Phase:
-    return Phase(name, title, "op", False, checked=checked, metric="p50")
-
+_ONCE = "from nothing to the first average: the library imported, its cluster started, its code compiled"
+_phase = partial(Phase, unit="op", writes=False, metric="p50")
 
 PHASES = (
-    Phase(
-        FIRST,
-        "from nothing to the first average: the library imported, its cluster started, its code compiled",
-        *("start", False),
-        checked="the average",
-        parts=(OPEN, LOAD, COMPUTE),
-        metric="p50",
-    ),
-    _phase("avg", "the average", _NEAR),
-    _phase("max", "the largest", "exactly"),
-    _phase("sin", "the sine of each", "every one, to 1e-6 of float32, to 1e-14 of float64"),
-    _phase("sum", "the sum", _NEAR),
-    _phase("sum2d", "of a table with so many rows, the sum of each column", _NEAR),
-    _phase("corr", "the correlation of as many pairs", "to 1e-4 of float32, to 1e-9 of float64"),
+    _phase(FIRST, _ONCE, unit="start", checked="the average", parts=(OPEN, LOAD, COMPUTE)),
+    _phase("avg", "the average", checked=_NEAR),
+    _phase("max", "the largest", checked="exactly"),
+    _phase("sin", "the sine of each", checked="every one, to 1e-6 of float32, to 1e-14 of float64"),
+    _phase("sum", "the sum", checked=_NEAR),
+    _phase("sum2d", "of a table with so many rows, the sum of each column", checked=_NEAR),
+    _phase("corr", "the correlation of as many pairs", checked="to 1e-4 of float32, to 1e-9 of float64"),
 )
 
 

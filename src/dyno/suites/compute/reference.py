@@ -64,7 +64,7 @@ class Reference:
         if name == "sin":
             return self._sines(answer)
         if name not in self._answers:
-            self._answers[name] = getattr(self, f"_{name}")()
+            self._answers[name] = self._expected(name)
         got = as_array(name, answer)
         expected = np.atleast_1d(np.asarray(self._answers[name], dtype=np.float64))
         if got.shape != expected.shape:
@@ -95,19 +95,13 @@ class Reference:
         for start in range(0, len(arrays[0]), CHUNK):
             yield tuple(array[start : start + CHUNK].astype(np.longdouble) for array in arrays)
 
-    def _sum(self) -> Any:
-        return sum((part.sum() for (part,) in self._chunks(X)), np.longdouble(0))
-
-    def _avg(self) -> Any:
-        return self._sum() / len(self._arrays[X])
-
-    def _max(self) -> Any:
-        return self._arrays[X].max()
-
-    def _sum2d(self) -> Any:
-        return sum((part.sum(axis=0) for (part,) in self._chunks(GRID)), np.longdouble(0))
-
-    def _corr(self) -> Any:
+    def _expected(self, name: str) -> Any:
+        if name == "max":
+            return self._arrays[X].max()
+        if name != "corr":
+            parts = self._chunks(GRID if name == "sum2d" else X)
+            total: Any = sum((part.sum(axis=0) for (part,) in parts), np.longdouble(0))
+            return total / len(self._arrays[X]) if name == "avg" else total
         sums = np.zeros(2, np.longdouble)
         for x, y in self._chunks(X, Y):
             sums += [x.sum(), y.sum()]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -17,7 +17,7 @@ import numpy as np
 
 from dyno.contracts.engine import Engine
 from dyno.contracts.model import Absent, Fact, Phase, Tier
-from dyno.contracts.suite import Failure, Job, Operations, Work, Workload
+from dyno.contracts.suite import Check, Failure, Job, Opened, Operations, Work, Workload
 from dyno.suites.compute import COMPUTE, DOUBLE, FIRST, LOAD, OPEN, SINGLE
 from dyno.suites.compute.port import INPUTS, OPERATIONS, Compute
 from dyno.suites.compute.reference import Reference, generate
@@ -56,13 +56,11 @@ def read_rate() -> float:
     return array.nbytes / median(times) * 1e9
 
 
-Opened = Callable[[str], AbstractContextManager[Compute]]
-Check = Callable[[Opened, Tier | None], None]
 SIZES = (1, 7, 1_000, 70_001)
 """One number; fewer than a vector register holds; a round number; and a number that no chunk size divides."""
 
 
-def _check_operation(name: str, opened: Opened, tier: Tier | None) -> None:
+def _check_operation(name: str, opened: Opened[Compute], tier: Tier | None) -> None:
     with opened(name) as port:
         operation = port.operation(name)
         # Each load replaces the previous arrays. The same numbers must give the same answer again.
@@ -105,9 +103,7 @@ class ComputeWorkload(Workload):
 
     # -- the engine -----------------------------------------------------------------------------------------
 
-    def conformance(self) -> None:
-        """Does nothing: `prepare` checks the engine before its first operation, since opening the engine is
-        measured."""
+    # `prepare` checks the engine before its first operation, rather than `conformance`, since opening it is measured.
 
     def opens(self, phase: Phase) -> bool:
         return phase.name == FIRST
@@ -187,12 +183,22 @@ class ComputeWorkload(Workload):
                 )
             return
         assert self._operation is not None
-        call = self._operation if self._size < UNCACHED else self._timed(self._operation)
+        operation, call = self._operation, self._operation
+
+        def timed(handle: Any) -> Any:
+            # For the share of the bandwidth. Recording takes a thousandth of the operation's time at these sizes.
+            begin = perf_counter_ns()
+            answer = operation(handle)
+            self._times.append(perf_counter_ns() - begin)
+            return answer
+
+        if self._size >= UNCACHED:
+            call = timed
         left = max(min(int(self._params["repeats"]), PHASE_NUMBERS // self._size), LEAST_REPEATS)
         most = max((SLICE_SINES if phase.name == "sin" else SLICE_NUMBERS) // self._size, 1)
         cached = most == 1 and self._size <= UNCACHED
         while left:
-            cached = cached and self._warm_up(self._operation)
+            cached = cached and self._warm_up(operation)
             count = min(left, most)
             left -= count
             yield Operations(
@@ -220,19 +226,6 @@ class ComputeWorkload(Workload):
         loaded = perf_counter_ns()
         answer = port.operation("avg")(self._handle)
         return answer, (opened - begin, loaded - opened, perf_counter_ns() - loaded)
-
-    def _timed(self, operation: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        """Wraps an operation so that its duration is recorded, for the share of the bandwidth. Recording takes a
-        thousandth of the operation's time at these sizes."""
-        times = self._times
-
-        def timed(handle: Any) -> Any:
-            begin = perf_counter_ns()
-            answer = operation(handle)
-            times.append(perf_counter_ns() - begin)
-            return answer
-
-        return timed
 
     def _check(self, name: str, answers: Sequence[Any]) -> int:
         for answer in answers:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 from dyno.contracts.equality import same
 from dyno.contracts.model import Fact, Phase, Tier, Wrong
-from dyno.contracts.suite import Report
+from dyno.contracts.suite import Opened, Report, by_name
 from dyno.suites._shared.tool import ToolWorkload, plausible
 
 
@@ -28,8 +27,6 @@ class Primes(Protocol):
         return None
 
 
-Opened = Callable[[str], AbstractContextManager[Primes]]
-Check = Callable[[Opened, Tier | None], None]
 SECOND_NS, THREADS, EVENTS = 10**9, 2, 3
 LIMIT = 1_000
 
@@ -54,7 +51,7 @@ def check_counts(facts: Mapping[str, Fact], limit: int) -> int:
     return len(counts)
 
 
-def events(opened: Opened, tier: Tier | None) -> None:
+def events(opened: Opened[Primes], tier: Tier | None) -> None:
     """All threads do the requested number of events, and find the right number of primes."""
     with opened("events") as port:
         report = port.search(THREADS, LIMIT, SECOND_NS, EVENTS)
@@ -64,7 +61,7 @@ def events(opened: Opened, tier: Tier | None) -> None:
             raise Wrong(f"{report.operations} events were done, expected {THREADS * EVENTS}")
 
 
-CHECKS: dict[str, Check] = {"events": events}
+CHECKS = by_name(events)
 
 
 class CpuWorkload(ToolWorkload):

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, closing
+from collections.abc import Sequence
+from contextlib import closing
 from typing import Any
 
 from dyno.contracts.equality import same, shorten
 from dyno.contracts.model import Refused, Tier, Wrong
 from dyno.contracts.passwords import mask_password
+from dyno.contracts.suite import Opened, by_name
 from dyno.http.multi import DIGEST, RequestFailed, Response, StatusError
 from dyno.suites.http import Requester, Requests, Target
 
-Opened = Callable[[str], AbstractContextManager[Requests]]
-Check = Callable[[Opened, Tier | None], None]
 BODIES = (b"", b"x", bytes(range(256)) * 40, bytes(300_000))
 PATIENCE_NS = 120_000_000_000
 REMEDIES = {
@@ -95,19 +94,19 @@ def _check_bodies(port: Requests, fresh: bool) -> None:
             raise Wrong(f"{target.url}: {answer.connects} connections for a request, expected 1")
 
 
-def kept(opened: Opened, tier: Tier | None) -> None:
+def kept(opened: Opened[Requests], tier: Tier | None) -> None:
     """Published bodies come back, on connections that are kept."""
     with opened("kept") as port:
         _check_bodies(port, fresh=False)
 
 
-def fresh(opened: Opened, tier: Tier | None) -> None:
+def fresh(opened: Opened[Requests], tier: Tier | None) -> None:
     """Published bodies come back, each on a new connection."""
     with opened("fresh") as port:
         _check_bodies(port, fresh=True)
 
 
-def known(opened: Opened, tier: Tier | None) -> None:
+def known(opened: Opened[Requests], tier: Tier | None) -> None:
     """A target has the size and digest of the published body, or neither."""
     with opened("known") as port:
         for body, target in zip(BODIES, port.publish(BODIES), strict=False):
@@ -116,4 +115,4 @@ def known(opened: Opened, tier: Tier | None) -> None:
                 raise Wrong(f"{target.url}: the target has another size or digest than the published body")
 
 
-CHECKS: dict[str, Check] = {"known": known, "kept": kept, "fresh": fresh}
+CHECKS = by_name(known, kept, fresh)

@@ -6,12 +6,11 @@ import random
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from functools import partial
 from typing import Any
 
 from dyno.contracts.engine import Engine
 from dyno.contracts.model import Fact, Phase, Wrong
-from dyno.contracts.suite import Failure, Operations, Work
+from dyno.contracts.suite import Operations, Work, check_each
 from dyno.http.multi import KEPT_BYTES
 from dyno.http.stages import STAGES, Moments, stages
 from dyno.suites._shared.store import OnStore
@@ -105,7 +104,7 @@ class HttpWorkload(OnStore):
             yield Operations(
                 calls=lambda _: (),
                 arguments=[target.url for target in targets],
-                check=(lambda answers: 0) if floor else partial(_check_bodies, targets),
+                check=check_each(targets, check_body, not floor),
                 sizes=None if floor else lambda answers: [answer.size for answer in answers],
                 parts=None if floor else self._parts,
                 many=port,
@@ -135,11 +134,6 @@ class HttpWorkload(OnStore):
     def facts(self, phase: Phase) -> Mapping[str, Fact]:
         codes = {f"status_{code}": times for code, times in sorted(self._codes.items())}
         return {} if self._job.spec.floor else {"connections": self._connections, **codes}
-
-
-def _check_bodies(targets: Sequence[Target], answers: Sequence[Any]) -> int:
-    pairs = zip(targets, answers, strict=False)
-    return sum(check_body(target, answer) for target, answer in pairs if type(answer) is not Failure)
 
 
 WORKLOAD = HttpWorkload

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol
 
 from dyno.contracts.equality import same
 from dyno.contracts.model import Absent, Fact, Phase, Tier, Wrong
-from dyno.contracts.suite import Report
+from dyno.contracts.suite import Opened, Report, by_name
 from dyno.host.procfs import Cache, caches
 from dyno.suites._shared.tool import ToolWorkload, plausible
 from dyno.suites.memory import CACHES, CHASE, TRIAD
@@ -32,8 +31,6 @@ class Memory(Protocol):
         return None
 
 
-Opened = Callable[[str], AbstractContextManager[Memory]]
-Check = Callable[[Opened, Tier | None], None]
 SIZE, SHORT_NS = 64 << 10, 10_000_000
 
 
@@ -53,7 +50,7 @@ def check_report(pattern: str, report: Report, threads: int) -> int:
     return compared
 
 
-def kernels(opened: Opened, tier: Tier | None) -> None:
+def kernels(opened: Opened[Memory], tier: Tier | None) -> None:
     """The triad and the chase leave the right results after a short run in two threads."""
     with opened("kernels") as port:
         for pattern in (TRIAD, CHASE):
@@ -63,7 +60,7 @@ def kernels(opened: Opened, tier: Tier | None) -> None:
                 continue
 
 
-CHECKS: dict[str, Check] = {"kernels": kernels}
+CHECKS = by_name(kernels)
 
 
 class MemoryWorkload(ToolWorkload):

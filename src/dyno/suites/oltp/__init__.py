@@ -15,16 +15,13 @@ from dyno.contracts.suite import Report, Suite
 _SYSBENCH = ("point-select", "read-only", "point-select-cold", "read-only-cold", "write-only", "read-write")
 _PGBENCH = ("select-only", "tpcb-like")
 
+_distribution = choice("special", "uniform", "gaussian", "pareto")
+_REQUESTED = "distribution of the requested rows; special: most are from one in a hundred"
+
 PARAMS = (
     Setting("tables", integer(1, 10_000), 1, "tables of sysbench", phases=_SYSBENCH),
     Setting("table_size", integer(100), 10_000, "rows in each table", phases=_SYSBENCH),
-    Setting(
-        "distribution",
-        choice("special", "uniform", "gaussian", "pareto"),
-        "special",
-        "distribution of the requested rows; special: most are from one in a hundred",
-        phases=_SYSBENCH,
-    ),
+    Setting("distribution", _distribution, "special", _REQUESTED, phases=_SYSBENCH),
     Setting("bank_scale", integer(1, 100_000), 1, "scale of pgbench: times 100,000 accounts", phases=_PGBENCH),
 )
 
@@ -70,6 +67,7 @@ TOOL_RUNS = {
     "tpcb-like": ToolRun("tpcb-like", bank=True),
 }
 FITS = "the report's figures, and the number of statements"
+_SUMS = "the sums of all balances"
 ROWS = f"{FITS}; afterwards, the rows of each table"
 
 
@@ -85,11 +83,7 @@ PHASES = (
     _phase("write-only", "sysbench: two updates, a delete and an insert, in a transaction", checked=ROWS),
     _phase("read-write", "sysbench: the reads and the writes, in a transaction", checked=ROWS),
     _phase("select-only", "pgbench: one account by its key", "hot", "the report's figures"),
-    _phase(
-        "tpcb-like",
-        "pgbench: a change of account, teller and branch, after TPC-B",
-        checked="the sums of all balances",
-    ),
+    _phase("tpcb-like", "pgbench: a change of account, teller and branch, after TPC-B", checked=_SUMS),
 )
 
 

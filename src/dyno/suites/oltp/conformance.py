@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Mapping, Sequence
 
 from dyno.contracts.equality import difference, same
 from dyno.contracts.model import Absent, Tier, Wrong
-from dyno.contracts.suite import Report
+from dyno.contracts.suite import Opened, Report, by_name
 from dyno.suites._shared.tool import plausible
 from dyno.suites.oltp import Load, SysbenchTables, Transactions
 
-Opened = Callable[[str], AbstractContextManager[Transactions]]
-Check = Callable[[Opened, Tier | None], None]
 FEW = SysbenchTables(2, 100, "uniform")
 LOAD = Load(clients=2, limit_ns=0, seed=1, events=10)
 
@@ -84,7 +81,7 @@ def check_completed(report: Report) -> None:
         raise Wrong(f"{LOAD.events} transactions were requested, {report.items} done and {report.errors} aborted")
 
 
-def tables(opened: Opened, tier: Tier | None) -> None:
+def tables(opened: Opened[Transactions], tier: Tier | None) -> None:
     """Ten transactions of each of sysbench's tests leave the number of rows unchanged."""
     with opened("tables") as port:
         port.fill(FEW)
@@ -96,7 +93,7 @@ def tables(opened: Opened, tier: Tier | None) -> None:
             check_rows(port.rows(FEW), FEW)
 
 
-def bank(opened: Opened, tier: Tier | None) -> None:
+def bank(opened: Opened[Transactions], tier: Tier | None) -> None:
     """After ten transactions of each of pgbench's scripts the balances add up."""
     with opened("bank") as port:
         try:
@@ -109,4 +106,4 @@ def bank(opened: Opened, tier: Tier | None) -> None:
         check_balances(port.balances(), report.items)
 
 
-CHECKS: dict[str, Check] = {"tables": tables, "bank": bank}
+CHECKS = by_name(tables, bank)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
-from functools import partial
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 from dyno.contracts.engine import Engine
 from dyno.contracts.equality import expect
 from dyno.contracts.model import Phase, Tier
-from dyno.contracts.suite import Failure, Operations, Work
+from dyno.contracts.suite import Opened, Operations, Work, by_name, check_each
 from dyno.suites._shared.store import OnStore
 
 SLICE = 1_000
@@ -26,11 +24,7 @@ class Synthetic(Protocol):
     def close(self) -> None: ...
 
 
-Opened = Callable[[str], AbstractContextManager[Synthetic]]
-Check = Callable[[Opened, Tier | None], None]
-
-
-def answers(opened: Opened, tier: Tier | None) -> None:
+def answers(opened: Opened[Synthetic], tier: Tier | None) -> None:
     """Every operation returns the number that it got."""
     with opened("answers") as port:
         operation = port.operation()
@@ -38,7 +32,7 @@ def answers(opened: Opened, tier: Tier | None) -> None:
             expect(operation(number), number, f"operation {number}")
 
 
-CHECKS: dict[str, Check] = {"answers": answers}
+CHECKS = by_name(answers)
 
 
 class SelftestWorkload(OnStore):
@@ -62,17 +56,14 @@ class SelftestWorkload(OnStore):
 
     def work(self, phase: Phase, port: Any, client: int, clients: int, round: int) -> Iterator[Work]:
         operation, count = port.operation(), int(self._job.params["operations"])
+
+        def check(number: int, answer: Any) -> int:
+            expect(answer, number, f"operation {number}")
+            return 1
+
         for start in range(client * SLICE, count, clients * SLICE):
             numbers = range(start, min(start + SLICE, count))
-            yield Operations(lambda _: (operation,), numbers, partial(self._check, numbers))
-
-    def _check(self, numbers: Sequence[int], answers: Sequence[Any]) -> int:
-        if self._job.spec.floor:
-            return 0
-        for number, answer in zip(numbers, answers, strict=False):
-            if type(answer) is not Failure:
-                expect(answer, number, f"operation {number}")
-        return len(answers)
+            yield Operations(lambda _: (operation,), numbers, check_each(numbers, check, not self._job.spec.floor))
 
 
 WORKLOAD = SelftestWorkload

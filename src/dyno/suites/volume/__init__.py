@@ -6,6 +6,7 @@ Based on Cloud Mercato, "Do you warm up volumes ?" and "dd is not a benchmarking
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -150,24 +151,6 @@ PARTS = ("submission", "completion")
 MIXED = {READ: False, WRITE: True}
 
 
-def _phase(name: str, title: str, writes: bool, mixed: bool = False, metric: str = "throughput") -> Phase:
-    return Phase(
-        name,
-        title,
-        unit="op",
-        writes=writes,
-        checked=COUNTED,
-        kinds=MIXED if mixed else {},
-        parts=PARTS,
-        reported=True,
-        metric=metric,
-    )
-
-
-def _copy(name: str, title: str) -> Phase:
-    return Phase(name, title, "op", True, checked="how many bytes it wrote", reported=True, metric="bandwidth")
-
-
 UNWRITTEN, WARM_UP, FLUSH = "unwritten-read", "warm-up", "flush"
 PATTERNS = {
     UNWRITTEN: "randread",
@@ -184,27 +167,22 @@ COPIES = {"dd": "plain", "dd-fdatasync": "fdatasync", "dd-direct": "direct"}
 SINGLE = (FLUSH, *COPIES)
 """Phases that can have only one request in flight."""
 
+_phase = partial(Phase, unit="op", checked=COUNTED, parts=PARTS, reported=True)
+_dd = partial(Phase, unit="op", writes=True, checked="how many bytes it wrote", reported=True, metric="bandwidth")
+_FLUSHED = ("writing", "flushing")
 PHASES = (
     _phase(UNWRITTEN, "read blocks at random that were never written", writes=False),
     _phase(WARM_UP, "write blocks at random that were never written, until the rate is steady", writes=True),
     _phase("seq-write", "write in order", writes=True, metric="bandwidth"),
     _phase("seq-read", "read in order", writes=False, metric="bandwidth"),
-    _phase("seq-mixed", "read and write in order", writes=True, mixed=True, metric="bandwidth"),
+    _phase("seq-mixed", "read and write in order", writes=True, kinds=MIXED, metric="bandwidth"),
     _phase("rand-write", "write at random", writes=True),
     _phase("rand-read", "read at random", writes=False),
-    _phase("rand-mixed", "read and write at random", writes=True, mixed=True),
-    Phase(
-        FLUSH,
-        "write and fdatasync in turn, one request at a time",
-        unit="op",
-        writes=True,
-        checked=COUNTED,
-        parts=("writing", "flushing"),
-        reported=True,
-    ),
-    _copy("dd", "dd as people mostly run it: it ends when memory has the data"),
-    _copy("dd-fdatasync", "dd conv=fdatasync: flushed once, at the end"),
-    _copy("dd-direct", "dd oflag=direct: past the page cache, one request at a time"),
+    _phase("rand-mixed", "read and write at random", writes=True, kinds=MIXED),
+    _phase(FLUSH, "write and fdatasync in turn, one request at a time", writes=True, parts=_FLUSHED),
+    _dd("dd", "dd as people mostly run it: it ends when memory has the data"),
+    _dd("dd-fdatasync", "dd conv=fdatasync: flushed once, at the end"),
+    _dd("dd-direct", "dd oflag=direct: past the page cache, one request at a time"),
 )
 
 LAYOUT = Layout(

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
 from dataclasses import replace
 from functools import partial
+from itertools import accumulate
 from pathlib import Path
 from statistics import linear_regression, mean
-from typing import Any
 
 from dyno.contracts.engine import Engine
 from dyno.contracts.model import Absent, Fact, Phase, Refused, Tier, Wrong
-from dyno.contracts.suite import Job, Report, Reported, Work, Workload
+from dyno.contracts.suite import Job, Opened, Report, Reported, Work, Workload, by_name
 from dyno.suites._shared.store import brief
 from dyno.suites.volume import (
     COPIES,
@@ -64,38 +65,28 @@ def is_enough(rounds: Sequence[Round], block_size: int, size: int) -> bool:
 
 def steady_facts(rounds: Sequence[Round], block_size: int, size: int) -> dict[str, Fact]:
     """Returns the facts of a warm-up. Those that need a steady rate are None if the rate never became steady."""
+
+    def rate(of: Sequence[Round]) -> float | None:
+        lasted = sum(each.lasts_ns for each in of)
+        return sum(each.operations for each in of) / lasted * 1e9 if lasted else None
+
     whole = is_enough(rounds, block_size, size)
-    fresh = _mean(_first_pass(rounds, block_size, size))
-    end = _mean(rounds[-WINDOW:]) if whole else None
+    written = list(accumulate(each.operations * block_size for each in rounds))
+    # The first pass ends with the round in which every block has been written once.
+    fresh = rate(rounds[: bisect_left(written, size) + 1])
+    end = rate(rounds[-WINDOW:]) if whole else None
     return {
         "steady": whole,
         "steady_after_ns": rounds[-WINDOW].ends_ns - rounds[-WINDOW].lasts_ns if whole else None,
         "fresh_per_second": fresh,
         "steady_per_second": end,
         "penalty_percent": None if end is None or fresh is None else (1 - fresh / end) * 100,
-        "passes": sum(each.operations for each in rounds) * block_size / size,
+        "passes": (written[-1] if written else 0) / size,
     }
-
-
-def _first_pass(rounds: Sequence[Round], block_size: int, size: int) -> Sequence[Round]:
-    """Returns the rounds until every block was written once."""
-    done = 0
-    for at, each in enumerate(rounds):
-        done += each.operations * block_size
-        if done >= size:
-            return rounds[: at + 1]
-    return rounds
-
-
-def _mean(rounds: Sequence[Round]) -> float | None:
-    lasted = sum(each.lasts_ns for each in rounds)
-    return sum(each.operations for each in rounds) / lasted * 1e9 if lasted else None
 
 
 # -- conformance --------------------------------------------------------------------------------------------------
 
-Opened = Callable[[str], AbstractContextManager[Volume]]
-Check = Callable[[Opened, Tier | None], None]
 SIZE, BLOCK, LIMIT_NS = 1 << 20, 4096, 100_000_000
 
 
@@ -105,25 +96,22 @@ def check_report(report: Report, io: IO) -> int:
         raise Wrong(f"{report.tool} ended early: {report.first_error}")
     if report.bytes != report.items * io.block_size:
         raise Wrong(f"{report.items:,} requests of {io.block_size:,} bytes can't have moved {report.bytes:,} bytes")
-    compared = 1
-    if report.latencies:
-        if (counted := sum(times for _, times in report.latencies)) != report.operations:
-            raise Wrong(f"the histogram has {counted:,} latencies of {report.operations:,} operations")
-        compared += 1
-    both = f"{READ} and {WRITE}"
+    if report.latencies and (counted := sum(times for _, times in report.latencies)) != report.operations:
+        raise Wrong(f"the histogram has {counted:,} latencies of {report.operations:,} operations")
     if io.mixed and report.by_kind.keys() != {READ, WRITE}:
-        raise Wrong(f"the report of a mixed pattern has {', '.join(report.by_kind) or 'no kinds'}, expected {both}")
-    return compared
+        kinds = ", ".join(report.by_kind) or "no kinds"
+        raise Wrong(f"the report of a mixed pattern has {kinds}, expected {READ} and {WRITE}")
+    return 2 if report.latencies else 1
 
 
-def integrity(opened: Opened, tier: Tier | None, size: int = SIZE) -> None:
+def integrity(opened: Opened[Volume], tier: Tier | None, size: int = SIZE) -> None:
     """Data reads back as it was written, by the tool's own checksums."""
     with opened("integrity") as volume:
         if (wrong := volume.verify(size)) is not None:
             raise Wrong(f"data did not read back as written: {wrong}")
 
 
-def reports(opened: Opened, tier: Tier | None) -> None:
+def reports(opened: Opened[Volume], tier: Tier | None) -> None:
     """The report of each pattern is consistent."""
     with opened("reports") as volume:
         volume.fresh(SIZE)
@@ -136,7 +124,7 @@ def reports(opened: Opened, tier: Tier | None) -> None:
                 raise Wrong(f"{pattern}: nothing was done")
 
 
-def flushes(opened: Opened, tier: Tier | None) -> None:
+def flushes(opened: Opened[Volume], tier: Tier | None) -> None:
     """The report of flushed writes is consistent."""
     with opened("flushes") as volume:
         volume.fresh(SIZE)
@@ -145,7 +133,7 @@ def flushes(opened: Opened, tier: Tier | None) -> None:
         check_report(volume.run(io, LIMIT_NS, 0), io)
 
 
-def copies(opened: Opened, tier: Tier | None) -> None:
+def copies(opened: Opened[Volume], tier: Tier | None) -> None:
     """dd writes as much as requested, in each way."""
     with opened("copies") as volume:
         for how in ("plain", "fdatasync", "direct"):
@@ -155,7 +143,7 @@ def copies(opened: Opened, tier: Tier | None) -> None:
                 raise Wrong(f"dd, {how}: wrote {report.bytes:,} bytes, expected {SIZE:,}")
 
 
-CHECKS: dict[str, Check] = {"integrity": integrity, "reports": reports, "flushes": flushes, "copies": copies}
+CHECKS = by_name(integrity, reports, flushes, copies)
 BRIEF = {"integrity": integrity}
 """Checks before measuring. The other checks take as long as a phase, and a phase's report is checked in the same
 way."""
@@ -179,20 +167,16 @@ class VolumeWorkload(Workload):
     # -- the volume -----------------------------------------------------------------------------------------
 
     def conformance(self) -> None:
-        if not self._job.spec.floor:
-            with self.connect() as volume:
-                volume.fits(self._area)
-            checks = {name: partial(check, size=min(SIZE, self._area)) for name, check in BRIEF.items()}
-            brief(checks, lambda name: self.connect(), self._job.tier)
+        with self.connect() as volume:
+            volume.fits(self._area)
+        checks = {name: partial(check, size=min(SIZE, self._area)) for name, check in BRIEF.items()}
+        brief(checks, lambda name: self.connect(), self._job.tier)
 
     def connect(self) -> AbstractContextManager[Volume]:
         return closing(self._job.port(self._engine))
 
     def engine(self) -> Engine:
         return self._engine
-
-    def release(self) -> None:
-        return None
 
     def place(self) -> Path | None:
         with self.connect() as volume:
@@ -217,21 +201,13 @@ class VolumeWorkload(Workload):
 
     # -- the phases -----------------------------------------------------------------------------------------
 
-    def work(self, phase: Phase, port: Any, client: int, clients: int, round: int) -> Iterator[Work]:
+    def work(self, phase: Phase, port: Volume, client: int, clients: int, round: int) -> Iterator[Work]:
         call: Callable[[int], Report]
-        io = self._io(phase)
-        if phase.name in COPIES:
-            size = min(self._area, MOST_COPIED * self._block)
-            call = partial(self._copy, port, COPIES[phase.name], size)
-        elif phase.name == WARM_UP:
-            call = partial(self._warm_up, port, io)
-        else:
-            call = partial(port.run, io, round_ns=SECOND_NS)
-        floor = self._job.spec.floor
-        yield Reported(call, lambda report: 0 if floor else check_report(report, io))
 
-    def _io(self, phase: Phase) -> IO:
-        return IO(
+        def copy(limit_ns: int) -> Report:
+            return port.copy(COPIES[phase.name], self._block, min(self._area, MOST_COPIED * self._block))
+
+        io = IO(
             pattern=PATTERNS.get(phase.name, "write"),
             block_size=self._block,
             size=self._area,
@@ -241,9 +217,14 @@ class VolumeWorkload(Workload):
             flush=phase.name == FLUSH,
             seed=self._job.seed,
         )
-
-    def _copy(self, volume: Volume, how: str, size: int, limit_ns: int) -> Report:
-        return volume.copy(how, self._block, size)
+        if phase.name in COPIES:
+            call = copy
+        elif phase.name == WARM_UP:
+            call = partial(self._warm_up, port, io)
+        else:
+            call = partial(port.run, io, round_ns=SECOND_NS)
+        floor = self._job.spec.floor
+        yield Reported(call, lambda report: 0 if floor else check_report(report, io))
 
     def _warm_up(self, volume: Volume, io: IO, limit_ns: int) -> Report:
         """Runs until the rate is steady, but at most for the parameter `warm`, which replaces the phase's budget.
