@@ -50,11 +50,8 @@ class KVWriter(Protocol):
 
 
 class OrderedKV(Protocol):
-    """An ordered key-value store that maps bytes to bytes. Keys are in the order of their bytes.
-
-    Engines implement it as a class called with `(engine,)`; each client has an instance. Subclasses inherit `single`
-    and `close`.
-    """
+    """An ordered key-value store that maps bytes to bytes. Keys are in the order of their bytes. Engines implement it
+    as a class called with `(engine,)`; each client has an instance. Subclasses inherit `single` and `close`."""
 
     def reading(self) -> AbstractContextManager[KVReader]:
         """Opens a reader for many reads of one state, without later commits by others. This instance does not write

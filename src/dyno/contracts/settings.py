@@ -19,11 +19,8 @@ SHOWN = 80
 
 
 class Setting(NamedTuple):
-    """A named value that a user may give: an engine's option or a suite's parameter.
-
-    `parse` returns the value of a text. For an invalid text it raises ValueError with a message that says what would
-    be right.
-    """
+    """A named value that a user may give: an engine's option or a suite's parameter. `parse` returns the value of a
+    text. For an invalid text it raises ValueError with a message that says what would be right."""
 
     name: str
     parse: Callable[[str], Value]

@@ -83,10 +83,8 @@ def check_each(
 
 @dataclass
 class Bulk:
-    """A phase of one timed call over many items. `feed` yields slices; the clock stops while it builds one.
-
-    `call` takes a flat iterable. `check` takes the call's answer and the number of records that the call consumed.
-    """
+    """A phase of one timed call over many items. `feed` yields slices; the clock stops while it builds one. `call`
+    takes a flat iterable. `check` takes the call's answer and the number of records that the call consumed."""
 
     call: Callable[[Iterable[Any]], Any]
     feed: Iterator[Sequence[Any]]
@@ -125,11 +123,8 @@ class Report:
 
 @dataclass
 class Reported:
-    """A phase that an outside tool runs and measures.
-
-    `call` takes the time budget in ns, and runs the tool. `check` checks the tool's report. It returns the number of
-    compared figures, and raises `Wrong`.
-    """
+    """A phase that an outside tool runs and measures. `call` takes the time budget in ns, and runs the tool. `check`
+    checks the tool's report. It returns the number of compared figures, and raises `Wrong`."""
 
     call: Callable[[int], Report]
     check: Callable[[Report], int]

@@ -19,10 +19,8 @@ Writes = Mapping[str, str | None]
 
 
 class Slots:
-    """The transactions of a seed, computed on demand.
-
-    `single`: each transaction sets one slot, for stores whose transactions consist of a single write.
-    """
+    """The transactions of a seed, computed on demand. `single`: each transaction sets one slot, for stores whose
+    transactions consist of a single write."""
 
     def __init__(self, seed: int, single: bool = False) -> None:
         self._seed, self._single = seed, single

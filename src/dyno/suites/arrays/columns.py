@@ -119,10 +119,8 @@ def total(column: str, parts: Iterable[Array]) -> int | float:
 
 
 def moments(parts: Callable[[], Iterable[Array]]) -> tuple[float, float]:
-    """Returns mean and standard deviation of a column's pieces.
-
-    Reads the pieces twice, since differences from the mean don't suffer from cancellation.
-    """
+    """Returns mean and standard deviation of a column's pieces. Reads the pieces twice, since differences from the
+    mean don't suffer from cancellation."""
     count, total, squares = 0, 0.0, 0.0
     for part in parts():
         count += len(part)

@@ -81,23 +81,17 @@ class Change(NamedTuple):
 
 
 class Arrays(Protocol):
-    """A table. Engines implement this protocol as a class called with `(engine,)`.
-
-    The position of a row is `uid - 1`. No other client uses the table. Subclasses inherit `close`.
-    """
+    """A table. Engines implement this protocol as a class called with `(engine,)`. A row with the `uid` 1 has
+    position 0. No other client uses the table. Subclasses inherit `close`."""
 
     def writing(self, rows: int) -> AbstractContextManager[Callable[[Chunk], object]]:
-        """Begins a transaction that appends at most `rows` rows, and yields a function that takes chunks.
-
-        At the end of the block, the rows are stored with the tier's durability. If the block raises, none of them are
-        stored, unless the engine has no transactions.
-        """
+        """Begins a transaction that appends at most `rows` rows, and yields a function that takes chunks. At the end
+        of the block, the rows are stored with the tier's durability. If the block raises, none of them are stored,
+        unless the engine has no transactions."""
 
     def sum(self, column: str) -> Any:
-        """Returns the sum of all rows, exact and as a whole number for whole numbers.
-
-        The engine computes the sum itself or adds up chunks, so that the column is never loaded as a whole.
-        """
+        """Returns the sum of all rows, exact and as a whole number for whole numbers. The engine computes the sum
+        itself or adds up chunks, so that the column is never loaded as a whole."""
 
     def stats(self, columns: Sequence[str]) -> Sequence[tuple[float, float]]:
         """Returns mean and population standard deviation of each column."""

@@ -121,10 +121,8 @@ class ClientWork:
         self._model = state.model
 
     def appends(self, rows: range, transactions: int = 1) -> Slices:
-        """Yields appends of these rows, in several transactions of about the same size.
-
-        Further rounds append nothing, since the table would grow without limit.
-        """
+        """Yields appends of these rows, in several transactions of about the same size. Further rounds append
+        nothing, since the table would grow without limit."""
         if self._round or not rows:
             return
         count = min(transactions, len(rows))

@@ -21,10 +21,8 @@ Compress = Callable[[bytes], bytes]
 
 
 class Packer(NamedTuple):
-    """An opened packer, for which `decompress(compress(text)) == text`.
-
-    Each client needs its own, since some libraries' objects are not thread-safe.
-    """
+    """An opened packer, for which `decompress(compress(text)) == text`. Each client needs its own, since some
+    libraries' objects are not thread-safe."""
 
     compress: Compress
     decompress: Compress

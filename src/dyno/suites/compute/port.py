@@ -28,18 +28,13 @@ Operation = Callable[[Any], Any]
 
 
 class Compute(Protocol):
-    """A library that computes. Engines implement this protocol as a class called with `(engine,)`.
-
-    The constructor does one-time work: imports, the start of a cluster. Subclasses inherit defaults for `threads` and
-    `close`.
-    """
+    """A library that computes. Engines implement this protocol as a class called with `(engine,)`. The constructor
+    does one-time work: imports, the start of a cluster. Subclasses inherit defaults for `threads` and `close`."""
 
     def load(self, arrays: Arrays) -> Any:
-        """Replaces the loaded arrays: `x`, or `x` and `y`, or `grid`, which is two-dimensional in C order.
-
-        Returns the argument of the operations in the form that the library computes on: data on a cluster, a table, a
-        list.
-        """
+        """Replaces the loaded arrays: `x`, or `x` and `y`, or `grid`, which is two-dimensional in C order. Returns
+        the argument of the operations in the form that the library computes on: data on a cluster, a table, a
+        list."""
 
     def operation(self, name: str) -> Operation:
         """Returns an operation as a function of the result of `load`: the library's own function or bound method, as

@@ -42,10 +42,8 @@ of times that it is read."""
 
 
 def read_rate() -> float:
-    """Measures the memory bandwidth in bytes per second: the median of five passes.
-
-    In each pass, a thread for each core that this process may use computes the maximum of its part of an array.
-    """
+    """Measures the memory bandwidth in bytes per second: the median of five passes. In each pass, a thread for each
+    core that this process may use computes the maximum of its part of an array."""
     array, times = np.ones(MEMORY_BYTES // 8), []
     parts = np.array_split(array, len(os.sched_getaffinity(0)))
     with ThreadPoolExecutor(len(parts)) as threads:

@@ -30,10 +30,8 @@ REMEDIES = {
 
 
 def request_all(requester: Requester, places: int, urls: Sequence[str]) -> list[Any]:
-    """Requests all URLs, with up to `places` requests in flight. Returns the answers in the order of the URLs.
-
-    Raises Wrong if an answer is missing.
-    """
+    """Requests all URLs, with up to `places` requests in flight. Returns the answers in the order of the URLs. Raises
+    Wrong if an answer is missing."""
     free, answers, in_flight, at = list(range(places)), [None] * len(urls), dict[int, int](), 0
     while at < len(urls) or in_flight:
         while free and at < len(urls):
@@ -56,10 +54,8 @@ def check_connection(target: Target, answer: Any) -> None:
 
 
 def digest_of(target: Target, answer: Any) -> bytes:
-    """Returns the digest of a response's body.
-
-    Raises Refused if the request got no connection or an error status, and Wrong for other failures.
-    """
+    """Returns the digest of a response's body. Raises Refused if the request got no connection or an error status,
+    and Wrong for other failures."""
     check_connection(target, answer)
     if type(answer) is StatusError:
         raise Refused(f"{mask_password(target.url)}: {answer}: only responses with a status under 400 are measured")
@@ -69,10 +65,8 @@ def digest_of(target: Target, answer: Any) -> bytes:
 
 
 def check_body(target: Target, answer: Any) -> int:
-    """Compares a body. Returns the number of compared bodies. Raises Wrong if the body differs.
-
-    If the request failed, raises the exceptions of `digest_of`.
-    """
+    """Compares a body. Returns the number of compared bodies. Raises Wrong if the body differs. If the request
+    failed, raises the exceptions of `digest_of`."""
     digest = digest_of(target, answer)
     if target.size is not None and not same(answer.size, target.size):
         raise Wrong(f"{mask_password(target.url)}: the body has {answer.size} bytes, expected {target.size}")

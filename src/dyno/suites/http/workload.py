@@ -77,10 +77,8 @@ class HttpWorkload(OnStore):
                 self._codes = Counter(requester.codes) - before
 
     def _probe(self, port: Requests) -> None:
-        """Requests each of a user's URLs once, to learn the body that later responses must have.
-
-        Raises Refused if a server can't be reached.
-        """
+        """Requests each of a user's URLs once, to learn the body that later responses must have. Raises Refused if a
+        server can't be reached."""
         unknown = [target for target in self._targets if target.digest is None]
         if not unknown:
             return

@@ -32,9 +32,7 @@ class Objects(Protocol):
 
     def forget(self) -> None:
         """Empties the storage's own caches in this process, so that the next read goes to the server or the files.
-
-        Does nothing for a storage without caches.
-        """
+        Does nothing for a storage without caches."""
 
     def close(self) -> None: ...
 

@@ -80,10 +80,7 @@ class Requester(InFlight, Protocol):
 
 class ThreadedRequester:
     """A `Requester` for clients that wait for each response. It has a thread for each place, or none for a single
-    place.
-
-    `respond` makes a request and returns the response. If it raises an exception, that is the answer.
-    """
+    place. `respond` makes a request and returns the response. If it raises an exception, that is the answer."""
 
     def __init__(self, respond: Callable[[StoreRequest], StoreResponse], places: int) -> None:
         self._respond = respond
@@ -128,11 +125,8 @@ class ThreadedRequester:
 
 class Bucket(Protocol):
     """A client's access to a bucket. Engines implement this protocol as a class called with `(engine, large,
-    patience)`.
-
-    `large`: bodies are too large to keep in memory until they are checked. `patience`: seconds after which a request
-    is an error. A bucket on a server lists only the names of its own store.
-    """
+    patience)`. `large`: bodies are too large to keep in memory until they are checked. `patience`: seconds after
+    which a request is an error. A bucket on a server lists only the names of its own store."""
 
     def asking(self, places: int, fresh: bool) -> Requester:
         """Returns a requester for up to `places` requests in flight. `fresh`: use a new connection for each, if the

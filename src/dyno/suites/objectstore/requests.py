@@ -42,11 +42,8 @@ FILLER_BYTES = 1_000
 
 
 class Bodies:
-    """Different bodies of one size, as many as there is time to hash.
-
-    Each body is a window into one random text, STEP bytes after the previous window, so that all together take hardly
-    more memory than one.
-    """
+    """Different bodies of one size, as many as there is time to hash. Each body is a window into one random text,
+    STEP bytes after the previous window, so that all together take hardly more memory than one."""
 
     def __init__(self, seed: int, size: int) -> None:
         self.size = size
@@ -87,11 +84,8 @@ class Names:
 
 
 class ScriptRunner:
-    """Runs scripts on a requester, see `dyno.contracts.suite.InFlight`.
-
-    An operation's argument is a function that starts a script. The requests of a script follow each other at one
-    place.
-    """
+    """Runs scripts on a requester, see `dyno.contracts.suite.InFlight`. An operation's argument is a function that
+    starts a script. The requests of a script follow each other at one place."""
 
     def __init__(self, requester: Requester) -> None:
         self._requester = requester
@@ -172,9 +166,7 @@ class VisibilityResult(NamedTuple):
 
 def visibility_script(key: str, bodies: tuple[Body, Body], digests: tuple[bytes, bytes]) -> Script:
     """Writes, reads, lists, overwrites and deletes an object, and compares each answer with the acknowledged state.
-
-    Returns VisibilityResult, or the exception of the first request that failed.
-    """
+    Returns VisibilityResult, or the exception of the first request that failed."""
     stale = []
     steps: tuple[tuple[str, StoreRequest, Any], ...] = (
         ("", StoreRequest("put", key, bodies[0]), None),
@@ -212,11 +204,9 @@ class StartRecorder:
 
 
 def recovery_seconds(port: Bucket, request: StoreRequest, begun_ns: int, patience: float) -> float | None:
-    """Returns the seconds from the start of a burst to the first of STEADY consecutive probes that are served.
-
-    Makes the probes one by one, each on a new connection. Returns None if the store did not recover within `patience`
-    seconds.
-    """
+    """Returns the seconds from the start of a burst to the first of STEADY consecutive probes that are served. Makes
+    the probes one by one, each on a new connection. Returns None if the store did not recover within `patience`
+    seconds."""
     served, first = 0, 0
     with closing(port.asking(1, True)) as requester:
         while now() - begun_ns < patience * 1e9:

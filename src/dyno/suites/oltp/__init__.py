@@ -109,20 +109,15 @@ class SysbenchTables:
 
 
 class Transactions(Protocol):
-    """Tools on a SQL server. Engines implement this protocol as a class called with `(engine,)`.
-
-    Items of a report are transactions. Its operations also include the failed transactions.
-    """
+    """Tools on a SQL server. Engines implement this protocol as a class called with `(engine,)`. Items of a report
+    are transactions. Its operations also include the failed transactions."""
 
     def fill(self, tables: SysbenchTables) -> None:
         """Creates and fills sysbench's tables."""
 
     def run(self, test: str, tables: SysbenchTables, load: Load) -> Report:
-        """Runs one of sysbench's tests, such as `oltp_read_only`.
-
-        The report's facts have the number of statements of each kind (`reads`, `writes`, `others`), ignored errors,
-        and reconnects.
-        """
+        """Runs one of sysbench's tests, such as `oltp_read_only`. The report's facts have the number of statements of
+        each kind (`reads`, `writes`, `others`), ignored errors, and reconnects."""
 
     def rows(self, tables: SysbenchTables) -> list[int]:
         """Returns the number of rows in each table, counted by Dyno's own client."""

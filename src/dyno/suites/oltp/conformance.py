@@ -24,11 +24,9 @@ STATEMENTS: Mapping[str, tuple[int, int]] = {
 
 
 def check_statements(test: str, report: Report, clients: int) -> int:
-    """Checks the number of statements in a report. Returns the number of compared figures.
-
-    Raises Wrong for an implausible report, and if the number of statements doesn't fit the transactions. It must fit
-    exactly, unless some transactions were aborted and retried.
-    """
+    """Checks the number of statements in a report. Returns the number of compared figures. Raises Wrong for an
+    implausible report, and if the number of statements doesn't fit the transactions. It must fit exactly, unless some
+    transactions were aborted and retried."""
     compared = plausible(report, clients)
     reads, others = _count(report, "reads"), _count(report, "writes") + _count(report, "others")
     for name, count, each in zip(("reads", "writes and others"), (reads, others), STATEMENTS[test], strict=True):
@@ -47,11 +45,8 @@ def _count(report: Report, name: str) -> int:
 
 
 def check_rows(rows: Sequence[int], tables: SysbenchTables) -> int:
-    """Checks the number of rows in each table. Returns the number of compared tables.
-
-    Raises Wrong if a table has another number of rows than at the start, since each transaction inserts the row again
-    that it deletes.
-    """
+    """Checks the number of rows in each table. Returns the number of compared tables. Raises Wrong if a table has
+    another number of rows than at the start, since each transaction inserts the row again that it deletes."""
     expected = [tables.size] * tables.count
     if not same(list(rows), expected):
         raise Wrong(f"rows of each table: {difference(list(rows), expected)}")
@@ -59,10 +54,8 @@ def check_rows(rows: Sequence[int], tables: SysbenchTables) -> int:
 
 
 def check_balances(balances: Sequence[int], transactions: int) -> int:
-    """Checks the sums of balances. Returns the number of compared figures.
-
-    Raises Wrong if the sums differ, or if the history has another number of changes than there were transactions.
-    """
+    """Checks the sums of balances. Returns the number of compared figures. Raises Wrong if the sums differ, or if the
+    history has another number of changes than there were transactions."""
     accounts, tellers, branches, changes, history = balances
     for name, total in (("tellers", tellers), ("branches", branches), ("the history", changes)):
         if not same(total, accounts):
@@ -73,10 +66,8 @@ def check_balances(balances: Sequence[int], transactions: int) -> int:
 
 
 def check_completed(report: Report) -> None:
-    """Raises Wrong unless each transaction of LOAD was completed or counted as an error.
-
-    With serializable isolation the server aborts some transactions, which pgbench doesn't retry.
-    """
+    """Raises Wrong unless each transaction of LOAD was completed or counted as an error. With serializable isolation
+    the server aborts some transactions, which pgbench doesn't retry."""
     if not same(report.items + report.errors, LOAD.events):
         raise Wrong(f"{LOAD.events} transactions were requested, {report.items} done and {report.errors} aborted")
 

@@ -113,11 +113,8 @@ class Dataset:
 
 
 class Model:
-    """Expected contents of the store: the version of each record by record number, or ABSENT.
-
-    Client processes, which are forked from one worker, share the memory, so that they see each other's acknowledged
-    writes.
-    """
+    """Expected contents of the store: the version of each record by record number, or ABSENT. Client processes, which
+    are forked from one worker, share the memory, so that they see each other's acknowledged writes."""
 
     def __init__(self, size: int) -> None:
         self.versions = np.frombuffer(mmap.mmap(-1, max(4 * size, 4)), dtype=np.int32)[:size]
@@ -130,10 +127,8 @@ class Model:
 
 
 def following(versions: NDArray[np.int32], dataset: Dataset, number: int, count: int) -> list[int]:
-    """Returns the numbers of up to `count` present records, in key order from record `number` on.
-
-    `versions`: version of each record, or ABSENT.
-    """
+    """Returns the numbers of up to `count` present records, in key order from record `number` on. `versions`: version
+    of each record, or ABSENT."""
     start, numbers = int(dataset.rank[number]), list[int]()
     while len(numbers) < count and start < len(dataset.order):
         stretch = dataset.order[start : start + 2 * count]
@@ -144,9 +139,7 @@ def following(versions: NDArray[np.int32], dataset: Dataset, number: int, count:
 
 def record_strings(answer: Any) -> tuple[str, str, str] | None:
     """Returns name, location and stub of a record; None unless the answer is a dict of exactly these three strings.
-
-    It requires exact types, so that hashing and comparing use Python's own methods rather than an engine's.
-    """
+    It requires exact types, so that hashing and comparing use Python's own methods rather than an engine's."""
     if type(answer) is not dict or len(answer) != 3:
         return None
     one, two, three = answer
@@ -158,9 +151,7 @@ def record_strings(answer: Any) -> tuple[str, str, str] | None:
 
 def answer_hash(version: int, answer: Any) -> int:
     """Returns a hash of an answer and of its expected version; 0 for an answer that is not shaped like a record.
-
-    Since the hash includes the version, a stale answer that was right earlier doesn't pass.
-    """
+    Since the hash includes the version, a stale answer that was right earlier doesn't pass."""
     strings = record_strings(answer)
     return 0 if strings is None else hash((version, strings))
 
@@ -192,9 +183,7 @@ def zipf_ranks(count: int, draws: int, rng: np.random.Generator, theta: float = 
 
 def draw(distribution: str, count: int, draws: int, rng: np.random.Generator, seed: int) -> list[int]:
     """Draws `draws` record numbers below `count`: uniform, zipfian (hot records spread over the keys), or latest.
-
-    Only `seed` decides which records are hot, so that reads and writes favour the same ones.
-    """
+    Only `seed` decides which records are hot, so that reads and writes favour the same ones."""
     if distribution == "uniform":
         numbers: list[int] = rng.integers(0, count, draws).tolist()
         return numbers

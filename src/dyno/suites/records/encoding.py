@@ -17,10 +17,8 @@ from dyno.suites.records.port import Record
 
 
 def python_pack(prefix: bytes, parts: tuple[str, ...]) -> bytes:
-    """Returns the prefix, then each string in UTF-8 followed by NUL. A NUL inside a string becomes NUL 0xff.
-
-    Raises UnicodeEncodeError for half a surrogate pair, and TypeError for a part that is not a string.
-    """
+    """Returns the prefix, then each string in UTF-8 followed by NUL. A NUL inside a string becomes NUL 0xff. Raises
+    UnicodeEncodeError for half a surrogate pair, and TypeError for a part that is not a string."""
     text = "\0".join((*parts, "")).encode()
     if text.count(b"\0") != len(parts):
         text = b"".join([part.encode().replace(b"\0", b"\0\xff") + b"\0" for part in parts])
@@ -33,10 +31,8 @@ NATIVE = pack is not python_pack
 
 
 def identity(name: str, location: str) -> str:
-    """Returns the key as one string, for engines that look a record up by a single column.
-
-    NUL separates the two parts, so NUL and 0x01 in the name are escaped.
-    """
+    """Returns the key as one string, for engines that look a record up by a single column. NUL separates the two
+    parts, so NUL and 0x01 in the name are escaped."""
     if "\0" in name or "\1" in name:
         name = name.replace("\1", "\1\2").replace("\0", "\1\1")
     return f"{name}\0{location}"

@@ -36,10 +36,8 @@ class Reader(Protocol):
         """Returns the decoded record, or None if the key is absent."""
 
     def get_many(self, keys: Sequence[Key]) -> list[Record | None]:
-        """Returns the records of these keys in the same order, with None for each absent key.
-
-        It reads in the way that the engine's users request many records at once, by default one after the other.
-        """
+        """Returns the records of these keys in the same order, with None for each absent key. It reads in the way
+        that the engine's users request many records at once, by default one after the other."""
         return [self.get(key) for key in keys]
 
     def finder(self, index: str) -> Callable[[str], Record | None]:
@@ -49,11 +47,9 @@ class Reader(Protocol):
         """Returns a function that returns up to `count` records in key order, from a key (inclusive) on."""
 
     def entries(self, index: str) -> Iterator[bytes] | None:
-        """Yields the entries of an index that is stored beside the records, in byte order. Never timed.
-
-        Each entry is the packed tuple of indexed value, name and location. Returns None if the database maintains the
-        index itself.
-        """
+        """Yields the entries of an index that is stored beside the records, in byte order. Never timed. Each entry is
+        the packed tuple of indexed value, name and location. Returns None if the database maintains the index
+        itself."""
         return None
 
 
@@ -66,10 +62,8 @@ def entries(reader: Reader, index: str) -> Iterator[bytes] | None:
 
 class Records(Protocol):
     """A collection of records, with both indexes or with neither. Every method that writes is one transaction.
-
     Engines implement it as a class called with `(engine, indexed)`. Each client has its own instance. At most one
-    `reading` transaction is open at a time, and none while the same instance writes.
-    """
+    `reading` transaction is open at a time, and none while the same instance writes."""
 
     def reading(self) -> AbstractContextManager[Reader]:
         """Opens a read transaction for many reads."""
@@ -83,9 +77,7 @@ class Records(Protocol):
 
     def replace(self, records: Iterable[Record]) -> list[Record | None]:
         """Stores records, and reads the old record of each key first (not blind). Returns the old records in order.
-
-        If a key comes twice, the second replacement returns the record of the first one.
-        """
+        If a key comes twice, the second replacement returns the record of the first one."""
 
     def delete(self, keys: Iterable[Key]) -> list[bool]:
         """Deletes records and their index entries. Returns whether each record existed."""

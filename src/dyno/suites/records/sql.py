@@ -37,11 +37,9 @@ def record(row: tuple[str, str, str]) -> Record:
 
 
 class SqlReader(Reader):
-    """Reads on one connection, in its current transaction.
-
-    `indexed`: the column or expression of each index whose column doesn't have the index's name. `many`: returns
-    those of the requested records that exist, if the engine has a single statement for that.
-    """
+    """Reads on one connection, in its current transaction. `indexed`: the column or expression of each index whose
+    column doesn't have the index's name. `many`: returns those of the requested records that exist, if the engine has
+    a single statement for that."""
 
     def __init__(
         self,
@@ -114,10 +112,8 @@ class RecordTable(Records):
         """Inserts or replaces records. No key comes twice."""
 
     def replace_one(self, new: Record) -> Record | None:
-        """Inserts or replaces a record, and returns the old record.
-
-        By default it uses four statements: BEGIN, a read, a write, COMMIT.
-        """
+        """Inserts or replaces a record, and returns the old record. By default it uses four statements: BEGIN, a
+        read, a write, COMMIT."""
         with self.transaction():
             old = self.current.get((new["name"], new["location"]))
             self.store([new])

@@ -54,10 +54,7 @@ def _finds(state: TrialState, reader: Reader, phase: str, numbers: list[int]) ->
 
 def _entries(state: TrialState, reader: Reader, phase: str) -> int:
     """Compares the first million entries of each index that is stored beside the records. Each record must have one
-    entry.
-
-    A lookup can't find an entry left over from a deleted record, since the record itself is gone.
-    """
+    entry. A lookup can't find an entry left over from a deleted record, since the record itself is gone."""
     dataset, versions, compared = state.dataset, state.model.versions, 0
     present = min(int((versions != ABSENT).sum()), MAX_WALKED)
     for index, function in INDEXES.items():

@@ -64,11 +64,8 @@ class TrialState:
 
     def right(self, numbers: Sequence[int], answers: Sequence[Any]) -> NDArray[np.bool_]:
         """Returns whether each answer is the record as the store must hold it now, up to the end of the shorter
-        sequence.
-
-        An answer is compared as a whole the first time, and by its hash afterwards: the less a check does between
-        slices, the less of the engine's memory it evicts from the processor's caches.
-        """
+        sequence. An answer is compared as a whole the first time, and by its hash afterwards: the less a check does
+        between slices, the less of the engine's memory it evicts from the processor's caches."""
         at = np.array(numbers[: len(answers)], dtype=np.intp)
         hashes = answer_hashes(self.model.versions[at].astype(np.int64), answers[: len(at)])
         right: NDArray[np.bool_] = (hashes == self.model.hashes[at]) & (hashes != 0)
@@ -118,11 +115,8 @@ class ClientWork:
         return Shuffled(own, self._seed, self.share_of(operations))
 
     def draw_own(self, distribution: str, draws: int) -> list[int]:
-        """Draws numbers of this client's records by the key distribution.
-
-        A record of another client is replaced by this client's record in the same row of `clients` records, so that
-        all clients' hot records are neighbours.
-        """
+        """Draws numbers of this client's records by the key distribution. A record of another client is replaced by
+        this client's record in the same row of `clients` records, so that all clients' hot records are neighbours."""
         drawn = draw(distribution, self.dataset.records, draws, self.rng, self.dataset.seed)
         own = [number - number % self.clients + self.client for number in drawn]
         return [number if number < self.dataset.records else number - self.clients for number in own]
@@ -251,10 +245,8 @@ class ClientWork:
         group: int = 1,
     ) -> Slices:
         """Yields reads in read transactions of `txn` operations: all in one transaction, or each in its own for 1.
-
         `bind` returns the functions of a reader to call, and `check` the check of a slice of these numbers. `group`:
-        if over 1, an operation reads a list of that many numbers.
-        """
+        if over 1, an operation reads a list of that many numbers."""
         most *= SEVERAL_CLIENTS_FACTOR if self.clients > 1 else 1
 
         def slices(size: int, bind: Calls, **transaction: Any) -> Slices:

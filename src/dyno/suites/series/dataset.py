@@ -157,9 +157,7 @@ class SyntheticDataset:
 
     def _sent(self, ticks: range) -> tuple[_Selection, dict[int, _Selection], dict[int, _Selection]]:
         """Returns three selections of these ticks' samples: those on time, late ones, and those that arrive again.
-
-        The last two are dicts by the number of batches after which the samples arrive.
-        """
+        The last two are dicts by the number of batches after which the samples arrive."""
         (pv, tick), facility, pattern = self._of(ticks), self._facility, self._pattern
         late = facility.delays(LATE, pv, tick, MAX_LATE, pattern.late)
         resent = facility.delays(RESENT, pv, tick, MAX_LATE, pattern.resent)

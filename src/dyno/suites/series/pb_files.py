@@ -29,10 +29,8 @@ class PbDataset:
     """Samples from PB files, in the order of their times. See `dyno.suites.series.dataset.Dataset`."""
 
     def __init__(self, files: Path, directory: Path, batch: int) -> None:
-        """Reads a file, or all files below a directory, and stores the arrays in `directory`.
-
-        Raises Refused if the files have no samples.
-        """
+        """Reads a file, or all files below a directory, and stores the arrays in `directory`. Raises Refused if the
+        files have no samples."""
         directory.mkdir(parents=True, exist_ok=True)
         pieces, self.left_out = _read(files)
         if not pieces:

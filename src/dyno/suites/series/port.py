@@ -68,10 +68,8 @@ class Series(Protocol):
     """
 
     def insert(self, batch: SampleBatch) -> object:
-        """Inserts a batch in one transaction.
-
-        On return, the batch is acknowledged with the tier's durability. It need not be readable yet.
-        """
+        """Inserts a batch in one transaction. On return, the batch is acknowledged with the tier's durability. It
+        need not be readable yet."""
 
     def settle(self) -> None:
         """Waits until all acknowledged samples are readable, by the engine's own means. Never timed."""
@@ -94,9 +92,7 @@ class Series(Protocol):
         variables."""
 
     def downsample(self, pv: int, start: int, end: int, bucket: int) -> Buckets:
-        """Returns summaries by intervals of `bucket` ns of the samples with start <= TS < end.
-
-        The engine computes them if it can. Start, end and bucket are whole minutes.
-        """
+        """Returns summaries by intervals of `bucket` ns of the samples with start <= TS < end. The engine computes
+        them if it can. Start, end and bucket are whole minutes."""
 
     def close(self) -> None: ...

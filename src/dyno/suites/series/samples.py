@@ -100,11 +100,9 @@ def to_csv(batch: SampleBatch) -> Any:
 
 
 def batch_of_table(table: Any, name: str, rest: Sequence[str], numbers: Mapping[str, int]) -> SampleBatch:
-    """Converts an Arrow table or record batch whose rows have the dictionary-encoded name of their variable.
-
-    `name`: the column of names. `numbers`: the port's number of each name. `rest`: the columns of time, value, status
-    and severity.
-    """
+    """Converts an Arrow table or record batch whose rows have the dictionary-encoded name of their variable. `name`:
+    the column of names. `numbers`: the port's number of each name. `rest`: the columns of time, value, status and
+    severity."""
     import numpy as np
 
     names = table.column(name)

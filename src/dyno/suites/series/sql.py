@@ -83,10 +83,8 @@ LATEST_BY_SKIPS = (
 
 
 def downsample(mark: str, bucket: int, begins: str) -> str:
-    """Returns the query for summaries by bucket.
-
-    `begins`: the engine's expression for the start of a time's bucket, with {bucket} for the bucket's length.
-    """
+    """Returns the query for summaries by bucket. `begins`: the engine's expression for the start of a time's bucket,
+    with {bucket} for the bucket's length."""
     begin = begins.format(bucket=bucket)
     return (
         f"SELECT {begin}, AVG(val), MIN(val), MAX(val) FROM {TABLE} "

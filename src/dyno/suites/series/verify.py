@@ -136,11 +136,8 @@ class Survival:
 
     def verify(self, stored: Iterable[SampleBatch], batches: int) -> int:
         """Compares the samples that the remaining nodes return with the first `batches` batches. Returns their
-        number.
-
-        Raises Wrong for duplicates and for samples that were never written. If the server promises that acknowledged
-        data survives the loss of a node, also raises it for lost samples.
-        """
+        number. Raises Wrong for duplicates and for samples that were never written. If the server promises that
+        acknowledged data survives the loss of a node, also raises it for lost samples."""
         if not self.killed:
             raise Wrong("the phase was over before the node was to be killed: give it a longer --budget")
         written, others = list[SampleBatch](), list[SampleBatch]()

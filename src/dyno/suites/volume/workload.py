@@ -55,10 +55,7 @@ def steady(rates: Sequence[float]) -> bool:
 
 def is_enough(rounds: Sequence[Round], block_size: int, size: int) -> bool:
     """Returns whether a warm-up may end: every block was written before the last five rounds, and their rate is
-    steady.
-
-    fio writes each block once before it writes any block again.
-    """
+    steady. fio writes each block once before it writes any block again."""
     written = sum(each.operations for each in rounds[:-WINDOW]) * block_size
     return written >= size and steady([each.per_second for each in rounds])
 
@@ -227,10 +224,8 @@ class VolumeWorkload(Workload):
         yield Reported(call, lambda report: 0 if floor else check_report(report, io))
 
     def _warm_up(self, volume: Volume, io: IO, limit_ns: int) -> Report:
-        """Runs until the rate is steady, but at most for the parameter `warm`, which replaces the phase's budget.
-
-        A null engine never becomes steady, so it keeps to the budget.
-        """
+        """Runs until the rate is steady, but at most for the parameter `warm`, which replaces the phase's budget. A
+        null engine never becomes steady, so it keeps to the budget."""
         longest = min(self._warm_ns, limit_ns) if self._job.spec.floor else self._warm_ns
         round_ns = max(LEAST_ROUND_NS, longest // ROUNDS)
         rounds: list[Round] = []
