@@ -117,17 +117,13 @@ def _merged(encoded: Iterable[bytes | None]) -> tuple[int, NDArray[np.int64]]:
     if not histograms:
         # The common case: most rows have no histogram of most kinds of latencies.
         return 0, _NOTHING
-    counts = _counts()
+    counts = np.zeros(_LAYOUT.counts_len, dtype=np.int64)
     try:
         low, high = _restore(counts, list(map(_content, histograms)), _INNER.size)
     # Damaged histograms make the libraries raise many types of exceptions.
     except Exception as error:
-        counts[:] = 0
         raise ValueError(f"not a histogram: {error}") from None
-    # Copy only this range: few counters are filled, and they are close together.
-    merged = counts[low:high].copy()
-    counts[low:high] = 0
-    return low, merged
+    return low, counts[low:high]
 
 
 def _content(whole: bytes) -> bytes:
@@ -168,12 +164,6 @@ def restored(counts: NDArray[np.int64], histograms: Sequence[bytes], skip: int) 
 
 _restore = getattr(loaded(), "restore", restored)
 _NOTHING = np.zeros(0, dtype=np.int64)
-
-
-@cache
-def _counts() -> NDArray[np.int64]:
-    """Scratch space of `_merged`, all zero between two calls."""
-    return np.zeros(_LAYOUT.counts_len, dtype=np.int64)
 
 
 _SHOWN = {**PERCENTILES, "max": 100.0}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from itertools import islice
 from typing import Any, Protocol
 
@@ -198,21 +198,16 @@ def delete(opened: Opened[OrderedKV], tier: Tier | None) -> None:
 
 def atomicity(opened: Opened[OrderedKV], tier: Tier | None) -> None:
     """A failed transaction leaves nothing behind."""
-
-    class Planned(Exception):
-        pass
+    from dyno.contracts.equality import PlannedFailure
 
     with opened("atomicity") as kv:
         with kv.writing() as writer:
             writer.put(b"old", b"1")
-        try:
-            with kv.writing() as writer:
-                for number in range(500):
-                    writer.put(b"new%d" % number, b"2")
-                writer.delete(b"old")
-                raise Planned
-        except Planned:
-            pass
+        with suppress(PlannedFailure), kv.writing() as writer:
+            for number in range(500):
+                writer.put(b"new%d" % number, b"2")
+            writer.delete(b"old")
+            raise PlannedFailure
         _expect(_all(kv), [(b"old", b"1")], "all entries after a failed transaction")
 
 
