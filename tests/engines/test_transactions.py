@@ -17,7 +17,7 @@ from dyno import registry
 from dyno.contracts.model import Wrong
 from dyno.contracts.suite import Report
 from dyno.suites.oltp import SysbenchTables
-from dyno.suites.oltp.conformance import (
+from dyno.suites.oltp.workload import (
     CHECKS,
     STATEMENTS,
     Opened,

@@ -16,7 +16,7 @@ from dyno.contracts.equality import same
 from dyno.contracts.model import Refused, Value, Wrong
 from dyno.contracts.suite import Job
 from dyno.suites.http import RequestOptions, Requests
-from dyno.suites.http.conformance import CHECKS, digest_of, request_all
+from dyno.suites.http.workload import CHECKS, digest_of, request_all
 
 SUITE = registry.suite("http")
 NGINX = [

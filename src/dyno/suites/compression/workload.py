@@ -1,10 +1,12 @@
-"""Trial of the compression suite: its store, its operations, the checks of their answers, and its facts."""
+"""The suite `compression`: conformance checks of batches on an ordered key-value store, and a trial: its store, its
+operations, the checks of their answers, and its facts."""
 
 from __future__ import annotations
 
 import mmap
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 from zlib import crc32
@@ -12,14 +14,80 @@ from zlib import crc32
 import numpy as np
 
 from dyno.contracts.engine import Engine
-from dyno.contracts.equality import difference, same
-from dyno.contracts.model import Caveat, Fact, Phase, Wrong
-from dyno.contracts.suite import Failure, Job, Operations, Work, check_each
+from dyno.contracts.equality import PlannedFailure, difference, expect, same
+from dyno.contracts.model import Caveat, Fact, Phase, Tier, Wrong
+from dyno.contracts.suite import Failure, Job, Opened, Operations, Work, by_name, check_each
 from dyno.suites._shared.store import OnStore
-from dyno.suites.compression import conformance
 from dyno.suites.compression.batches import FIRST, Batch, Batches
-from dyno.suites.compression.dataset import Dataset, Record
+from dyno.suites.compression.dataset import Dataset, Record, key_of
 from dyno.suites.compression.packers import open_packer
+
+COUNT = 7
+
+
+def record(number: int) -> Record:
+    # Records have different lengths, and characters that JSON escapes.
+    return {"id": key_of(number).hex(), "tags": ["é", '"', "\n"], "summary": "ab" * (number * 50)}
+
+
+def store(port: Batches, numbers: Sequence[int], size: int) -> None:
+    with port.writing() as write:
+        for at in range(0, len(numbers), size):
+            write([(key_of(number), record(number)) for number in numbers[at : at + size]])
+
+
+def lookups(opened: Opened[Batches], tier: Tier) -> None:
+    """Every record is found in its batch; absent keys before, between and after the records are not."""
+    for size in (1, 3, COUNT):
+        with opened(f"lookups-{size}", size) as port:
+            with port.reading() as reader:
+                expect(reader.get(key_of(1)), None, "get from an empty store")
+            store(port, range(1, COUNT + 1), size)
+            with port.reading() as reader:
+                for number in range(1, COUNT + 1):
+                    expect(reader.get(key_of(number)), record(number), f"get, batches of {size}")
+                    beside = (int.from_bytes(key_of(number), "big") + 1).to_bytes(len(FIRST), "big")
+                    expect(reader.get(beside), None, f"get of an absent key, batches of {size}")
+                expect(reader.get(key_of(0)), None, "get of a key before all")
+                expect(reader.get(key_of(COUNT + 1)), None, "get of a key after all")
+
+
+def order(opened: Opened[Batches], tier: Tier) -> None:
+    """An iteration returns every record once, in key order, independent of the order in which batches were stored."""
+    for size in (1, 3):
+        with opened(f"order-{size}", size) as port:
+            for start in (6, 0, 3):
+                store(port, range(start, start + 3), size)
+            with port.reading() as reader:
+                expect(reader.iterate(FIRST), [record(number) for number in range(9)], f"all, batches of {size}")
+            with port.entries() as entries:
+                keys = [key for key, _ in entries]
+                expect(keys, [key_of(at) for at in range(size - 1, 9, size)], f"keys of entries, batches of {size}")
+
+
+def atomicity(opened: Opened[Batches], tier: Tier) -> None:
+    """A transaction that fails leaves no trace."""
+    with opened("atomicity", 2) as port:
+        store(port, range(2), 2)
+        with suppress(PlannedFailure), port.writing() as write:
+            write([(key_of(2), record(2)), (key_of(3), record(3))])
+            raise PlannedFailure
+        with port.reading() as reader:
+            expect(reader.iterate(FIRST), [record(0), record(1)], "all after a failed transaction")
+
+
+def persistence(opened: Opened[Batches], tier: Tier) -> None:
+    """Unless the tier is volatile, a store that is closed and opened again holds the same records."""
+    if tier is Tier.VOLATILE:
+        return
+    with opened("persistence", 3) as port:
+        store(port, range(COUNT), 3)
+    with opened("persistence", 3) as port, port.reading() as reader:
+        expect(reader.iterate(FIRST), [record(number) for number in range(COUNT)], "all after opening again")
+
+
+CHECKS = by_name(lookups, order, atomicity, persistence)
+
 
 Slices = Iterator[Work]
 # Small slices: answers wait in memory for their check, and evict the engine's data from the processor's caches.
@@ -35,7 +103,7 @@ COMPRESSION, UNCOMPRESSED = "compression", (None, "none", "no", False)
 
 
 class CompressionWorkload(OnStore):
-    checks = conformance.CHECKS
+    checks = CHECKS
 
     def __init__(self, job: Job) -> None:
         super().__init__(job)

@@ -13,7 +13,8 @@ from dyno.contracts.settings import Setting, choice, integer
 from dyno.contracts.suite import Report, Suite
 
 _SYSBENCH = ("point-select", "read-only", "point-select-cold", "read-only-cold", "write-only", "read-write")
-_PGBENCH = ("select-only", "tpcb-like")
+PGBENCH = ("select-only", "tpcb-like")
+"""Phases of pgbench, named after its scripts. The others are named after sysbench's tests."""
 
 _distribution = choice("special", "uniform", "gaussian", "pareto")
 _REQUESTED = "distribution of the requested rows; special: most are from one in a hundred"
@@ -22,7 +23,7 @@ PARAMS = (
     Setting("tables", integer(1, 10_000), 1, "tables of sysbench", phases=_SYSBENCH),
     Setting("table_size", integer(100), 10_000, "rows in each table", phases=_SYSBENCH),
     Setting("distribution", _distribution, "special", _REQUESTED, phases=_SYSBENCH),
-    Setting("bank_scale", integer(1, 100_000), 1, "scale of pgbench: times 100,000 accounts", phases=_PGBENCH),
+    Setting("bank_scale", integer(1, 100_000), 1, "scale of pgbench: times 100,000 accounts", phases=PGBENCH),
 )
 
 PRESETS = {
@@ -47,25 +48,6 @@ PRESETS = {
 }
 
 
-class ToolRun(NamedTuple):
-    """Run of a tool in a phase."""
-
-    test: str
-    """Name of a test of sysbench, or of a script of pgbench."""
-    bank: bool = False
-    """Whether `test` is a script of pgbench."""
-
-
-TOOL_RUNS = {
-    "point-select": ToolRun("oltp_point_select"),
-    "read-only": ToolRun("oltp_read_only"),
-    "point-select-cold": ToolRun("oltp_point_select"),
-    "read-only-cold": ToolRun("oltp_read_only"),
-    "write-only": ToolRun("oltp_write_only"),
-    "read-write": ToolRun("oltp_read_write"),
-    "select-only": ToolRun("select-only", bank=True),
-    "tpcb-like": ToolRun("tpcb-like", bank=True),
-}
 FITS = "the report's figures, and the number of statements"
 _SUMS = "the sums of all balances"
 ROWS = f"{FITS}; afterwards, the rows of each table"
