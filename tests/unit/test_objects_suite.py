@@ -18,7 +18,7 @@ from dyno.contracts.suite import Failure, Job, Operations
 from dyno.measure.driver import measure
 from dyno.suites.objects.dataset import HEAD_BYTES, OWN, SETS, SHARED, Dataset, client_branch
 from dyno.suites.objects.transactions import ObjectPosition, Task
-from dyno.suites.objects.verify import in_child_process
+from dyno.suites.objects.work import in_child_process
 from dyno.suites.objects.workload import ObjectsWorkload
 
 SUITE = registry.suite("objects")

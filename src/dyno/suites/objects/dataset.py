@@ -68,9 +68,8 @@ class Model:
         self._objects = objects
         names = [client_branch(client, phase) for phase in phases for client in range(clients)]
         self._areas = {name: at for at, name in enumerate((SETS, OWN, SHARED, OTHERS, BLOBS, *names))}
-        self._written = {
-            phase: np.frombuffer(mmap.mmap(-1, clients * MAX_WRITTEN), dtype=np.uint8) for phase in phases
-        }
+        area = clients * MAX_WRITTEN
+        self._written = {phase: np.frombuffer(mmap.mmap(-1, area), dtype=np.uint8) for phase in phases}
         """State of each container by client: 0 not written, 1 acknowledged, 2 raised (it may exist or not)."""
         self.versions = _shared_array(clients)
         """Version of each client's own container."""

@@ -10,7 +10,7 @@ storage.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from time import perf_counter_ns as now
 from typing import Any, NamedTuple, Protocol
 
@@ -105,6 +105,8 @@ class Transactions:
         # documentation tells users to raise the default of 400.
         port.database.setCacheSize(objects * 2 + 100)
         self._writer, self._reader = Connection(port.database), Connection(port.database)
+        self.writing = self._writer.writing
+        """Opens an untimed transaction on the root of the database."""
 
     # -- timed ----------------------------------------------------------------------------------------------
 
@@ -208,10 +210,6 @@ class Transactions:
                 container[number] = self._items.Counter()
             root[task.branch][task.key] = container
 
-    def writing(self) -> AbstractContextManager[Any]:
-        """Opens an untimed transaction on the root of the database."""
-        return self._writer.writing()
-
     def retryable(self, error: Exception) -> bool:
         """Returns whether the error is a conflict. Other transient errors don't count: a server may be unreachable
         for long."""
@@ -259,16 +257,9 @@ class NullTransactions:
     """Substitute for `Transactions` on a null engine, which has no database."""
 
     def __init__(self, port: Objects) -> None:
-        self._port = port
+        self.forget, self.close = port.forget, port.close
 
     def _nothing(self, _: Any) -> None:
         pass
 
-    write = add = update = read = read_again = prefetch = count = _nothing
-    write_blobs = read_blobs = pack = _nothing
-
-    def forget(self) -> None:
-        self._port.forget()
-
-    def close(self) -> None:
-        self._port.close()
+    write = add = update = read = read_again = prefetch = count = write_blobs = read_blobs = pack = _nothing

@@ -16,8 +16,7 @@ from dyno.suites._shared.store import OnStore
 from dyno.suites.objects import conformance
 from dyno.suites.objects.dataset import BLOBS, OTHERS, OWN, SETS, SHARED, Dataset, Model
 from dyno.suites.objects.transactions import Connection, NullTransactions, ObjectPosition, Task, Transactions
-from dyno.suites.objects.verify import Verification, in_child_process
-from dyno.suites.objects.work import ClientWork, TrialState
+from dyno.suites.objects.work import ClientWork, TrialState, Verification, in_child_process
 
 WRITING = ("write", "read", "blob-write")
 """Phases in which each client writes new containers of its own."""
