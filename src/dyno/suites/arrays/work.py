@@ -125,6 +125,15 @@ class ClientWork:
         nothing, since the table would grow without limit."""
         if self._round or not rows:
             return
+
+        def appended(part: range, chunk: Chunk, answers: Sequence[Any]) -> int:
+            for answer in answers:
+                if type(answer) is Failure:
+                    # Stop here, since all later rows would be at wrong positions.
+                    raise Wrong(f"rows {part.start} to {part.stop} were not written: {answer.error}")
+                self._model.append(chunk)
+            return 0
+
         count = min(transactions, len(rows))
         ends = [rows.start + len(rows) * at // count for at in range(count + 1)]
         for start, stop in pairwise(ends):
@@ -133,19 +142,11 @@ class ClientWork:
                 yield Operations(
                     calls=lambda write: (write,),
                     arguments=[chunk],
-                    check=partial(self._appended, part, chunk),
+                    check=partial(appended, part, chunk),
                     weights=[len(part)],
                     held=held,
                     sizes=self._sizes([len(part) * ROW_BYTES]),
                 )
-
-    def _appended(self, rows: range, chunk: Chunk, answers: Sequence[Any]) -> int:
-        for answer in answers:
-            if type(answer) is Failure:
-                # Stop here, since all later rows would be at wrong positions.
-                raise Wrong(f"rows {rows.start} to {rows.stop} were not written: {answer.error}")
-            self._model.append(chunk)
-        return 0
 
     def sums(self, cold: bool, by_frame: bool = False) -> Slices:
         """Yields sums of the column by the engine or by a DataFrame. If `cold`, only the first round has one."""
@@ -190,6 +191,14 @@ class ClientWork:
     def updates(self) -> Slices:
         """Yields updates of adjacent slices in random order. No slice is updated again before all slices have
         been."""
+
+        def updated(versions: Sequence[tuple[int, int]], answers: Sequence[Any]) -> int:
+            for (number, version), answer in zip(versions, answers, strict=False):
+                if type(answer) is Failure:
+                    raise Wrong(f"slice {number} was not updated: {answer.error}")
+                self._model.update(number, version)
+            return 0
+
         count = -(-self._model.rows // self._model.slice_rows)
         order = Permutation(count, [self._state.seed, 5])
         first = self._round * self._state.updates
@@ -205,16 +214,9 @@ class ClientWork:
             yield Operations(
                 calls=lambda _: (self._port.update,),
                 arguments=changes,
-                check=partial(self._updated, versions),
+                check=partial(updated, versions),
                 sizes=self._sizes([(change.stop - change.start) * bytes_of(UPDATED) for change in changes]),
             )
-
-    def _updated(self, versions: Sequence[tuple[int, int]], answers: Sequence[Any]) -> int:
-        for (number, version), answer in zip(versions, answers, strict=False):
-            if type(answer) is Failure:
-                raise Wrong(f"slice {number} was not updated: {answer.error}")
-            self._model.update(number, version)
-        return 0
 
     def _sizes(self, sizes: list[int]) -> list[int] | None:
         """Returns the bytes that operations move; None for a null engine, which moves none."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing
-from functools import partial
 from hashlib import blake2b
 from itertools import count
 from typing import Any
@@ -55,20 +54,20 @@ class ArraysWorkload(OnStore):
         if self._job.spec.floor:
             self._model.reference.count(len(missing))
             return
-        self.load(partial(self._append, missing))
+
+        def append_missing() -> None:
+            if missing:
+                with self.connect() as port, port.writing(len(missing)) as write:
+                    for _, chunk in self._model.dataset.chunks(missing):
+                        write(chunk)
+                        self._model.append(chunk)
+                self._written = True
+
+        self.load(append_missing)
         # Rows that another trial has loaded.
         for _, chunk in self._model.dataset.chunks(range(self._model.rows, self._rows)):
             self._model.append(chunk)
         self.keep_up()
-
-    def _append(self, rows: range) -> None:
-        if not rows:
-            return
-        with self.connect() as port, port.writing(len(rows)) as write:
-            for _, chunk in self._model.dataset.chunks(rows):
-                write(chunk)
-                self._model.append(chunk)
-        self._written = True
 
     # -- phases ---------------------------------------------------------------------------------------------
 

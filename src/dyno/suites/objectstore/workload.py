@@ -5,9 +5,10 @@ from __future__ import annotations
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
+from itertools import chain
 from typing import Any
 
 from dyno.contracts.engine import Engine
@@ -24,6 +25,7 @@ from dyno.suites.objectstore.requests import (
     STALE_CHECKS,
     Bodies,
     Names,
+    Script,
     ScriptRunner,
     StartRecorder,
     VisibilityResult,
@@ -81,12 +83,13 @@ class ObjectStoreWorkload(OnStore):
         if self._job.spec.floor:
             return
         with closing(self.port(self.engine())) as port, closing(port.asking(LOADING, False)) as requester:
-            if not self._loaded:
-                _put_all(requester, ((key, self._body(at)) for at, key in enumerate(self._names.every)))
-                self._loaded = True
-            if phase.name == p.DELETE:
-                keys = self._keys(phase.name, 0)
-                _put_all(requester, ((key, self._bodies.body(at)) for at, key in enumerate(keys)))
+            every = enumerate(() if self._loaded else self._names.every)
+            deleted = enumerate(self._keys(phase.name, 0) if phase.name == p.DELETE else ())
+            targets = ((key, self._bodies.body(at)) for at, key in deleted)
+            objects = chain(((key, self._body(at)) for at, key in every), targets)
+            for _ in run_all(requester, LOADING, (StoreRequest("put", key, body) for key, body in objects)):
+                pass
+            self._loaded = True
         if phase.name == p.BURST:
             time.sleep(self._params["silence"])
 
@@ -127,7 +130,7 @@ class ObjectStoreWorkload(OnStore):
             if name in PREFIXES:
                 arguments, check = self._writes(name, rng, self._keys(name, round, numbers), numbers)
             elif name == p.VISIBLE:
-                arguments = [self._visibility(f"visible-{round}-{at:08d}", at) for at in numbers]
+                arguments = [partial(self._visibility, f"visible-{round}-{at:08d}", at) for at in numbers]
                 check = check_each(arguments, self._count_stale)
             else:
                 arguments, check = self._reads(name, rng, numbers)
@@ -164,10 +167,10 @@ class ObjectStoreWorkload(OnStore):
         bodies, digests = self._bodies, [self._bodies.right(at) for at in numbers]
         requests: list[Any]
         if name == p.MULTIPART:
-            requests = [self._multipart(key, at) for key, at in zip(keys, numbers, strict=True)]
+            requests = [partial(self._multipart, key, at) for key, at in zip(keys, numbers, strict=True)]
             digests = [self._joined_digest(at) for at in numbers]
         elif name == p.COPY:
-            targets = self._draw(rng, len(numbers))
+            targets = rng.choices(range(self._targets), k=len(numbers))
             sources = [self._names.every[target * self._stride] for target in targets]
             requests = [StoreRequest("copy", key, other=source) for key, source in zip(keys, sources, strict=True)]
             digests = [bodies.right(target) for target in targets]
@@ -184,7 +187,7 @@ class ObjectStoreWorkload(OnStore):
 
     def _reads(self, name: str, rng: random.Random, numbers: range) -> tuple[list[Any], CheckAnswers]:
         # A cold phase reads each object once.
-        targets = list(numbers) if name == p.COLD else self._draw(rng, len(numbers))
+        targets = list(numbers) if name == p.COLD else rng.choices(range(self._targets), k=len(numbers))
         names, bodies = [self._names.every[target * self._stride] for target in targets], self._bodies
         if name == p.HEAD:
             requests = [StoreRequest("head", key) for key in names]
@@ -212,12 +215,8 @@ class ObjectStoreWorkload(OnStore):
         digests = [bodies.right(target, at, at + length) for target, at in zip(targets, starts, strict=True)]
         return requests, check_each(digests, lambda right, answer: _expect(digest_of(answer), right, "body"))
 
-    def _draw(self, rng: random.Random, count: int) -> list[int]:
-        return rng.choices(range(self._targets), k=count)
-
-    def _multipart(self, key: str, at: int) -> Callable[[], Any]:
-        body = self._part_bodies.body
-        return lambda: multipart_script(key, [body(at + part) for part in range(self._parts)])
+    def _multipart(self, key: str, at: int) -> Script:
+        return multipart_script(key, [self._part_bodies.body(at + part) for part in range(self._parts)])
 
     def _joined_digest(self, at: int) -> bytes:
         """Returns the digest of a multipart object. It is empty for most objects, which are then not read back, to
@@ -229,9 +228,9 @@ class ObjectStoreWorkload(OnStore):
             digest.update(self._part_bodies.body(at + part))
         return digest.digest()
 
-    def _visibility(self, key: str, at: int) -> Callable[[], Any]:
+    def _visibility(self, key: str, at: int) -> Script:
         body, right = self._bodies.body, self._bodies.right
-        return lambda: visibility_script(key, (body(at), body(at + 1)), (right(at), right(at + 1)))
+        return visibility_script(key, (body(at), body(at + 1)), (right(at), right(at + 1)))
 
     # -- answers --------------------------------------------------------------------------------------------
 
@@ -302,11 +301,6 @@ class ObjectStoreWorkload(OnStore):
         if phase.name == p.VISIBLE:
             facts.update({check: self._counts[check] for check in STALE_CHECKS})
         return facts
-
-
-def _put_all(requester: Requester, objects: Iterable[tuple[str, memoryview]]) -> None:
-    for _ in run_all(requester, LOADING, (StoreRequest("put", key, body) for key, body in objects)):
-        pass
 
 
 def _list_all(requester: Requester, prefix: str) -> Iterator[str]:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 
-from dyno.contracts.ordered_kv import Entry, KVReader, KVWriter, OrderedKV
+from dyno.contracts.ordered_kv import Entry, KVReader, OrderedKV
 from dyno.suites.records.encoding import Encoder, pack
 from dyno.suites.records.port import INDEXES, Key, Reader, Record
 
@@ -148,19 +148,15 @@ class LayeredRecords:
                 value = writer.get(packed)
                 old = None if value is None else self._encoder.decode(value)
                 writer.put(packed, self._encoder.encode(record))
-                self._reindex(writer, key, old, record)
+                for letter, function in self._indexes:
+                    indexed, stale = function(record), None if old is None else function(old)
+                    if stale == indexed:
+                        continue
+                    if stale is not None:
+                        writer.delete(pack(letter, (stale, *key)))
+                    writer.put(pack(letter, (indexed, *key)), b"")
                 olds.append(old)
         return olds
-
-    def _reindex(self, writer: KVWriter, key: Key, old: Record | None, new: Record) -> None:
-        for letter, function in self._indexes:
-            indexed = function(new)
-            if old is not None:
-                stale = function(old)
-                if stale == indexed:
-                    continue
-                writer.delete(pack(letter, (stale, *key)))
-            writer.put(pack(letter, (indexed, *key)), b"")
 
     def delete(self, keys: Iterable[Key]) -> list[bool]:
         existed: list[bool] = []

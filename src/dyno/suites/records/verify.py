@@ -6,7 +6,6 @@ timed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
@@ -37,19 +36,15 @@ def verify(state: TrialState, port: Records, phase: str, indexed: bool) -> int:
         for number in numbers:
             _expect(state, phase, number, reader.get(state.dataset.key(number)))
         if indexed:
-            compared += _finds(state, reader, phase, numbers) + _entries(state, reader, phase)
+            # Look up the sample by each index: the present records, and a few that must be absent.
+            absent = [number for number in numbers if state.model.versions[number] == ABSENT]
+            searched = [number for number in numbers if state.model.versions[number] != ABSENT] + absent[:MAX_ABSENT]
+            for index, function in INDEXES.items():
+                find = reader.finder(index)
+                for number in searched:
+                    _expect(state, phase, number, find(function(_stubless(state, number))))
+            compared += len(searched) * len(INDEXES) + _entries(state, reader, phase)
     return len(numbers) + compared
-
-
-def _finds(state: TrialState, reader: Reader, phase: str, numbers: list[int]) -> int:
-    """Looks up the sample by each index: the present records, and a few that must be absent."""
-    absent = [number for number in numbers if state.model.versions[number] == ABSENT]
-    searched = [number for number in numbers if state.model.versions[number] != ABSENT] + absent[:MAX_ABSENT]
-    for index, function in INDEXES.items():
-        find = reader.finder(index)
-        for number in searched:
-            _expect(state, phase, number, find(function(_stubless(state, number))))
-    return len(searched) * len(INDEXES)
 
 
 def _entries(state: TrialState, reader: Reader, phase: str) -> int:
@@ -93,38 +88,28 @@ def _walk(state: TrialState, reader: Reader, phase: str) -> int:
     """Compares the first million records in key order: none may be lost, wrong or surplus."""
     order = state.dataset.order
     present = order[state.model.versions[order] != ABSENT][:MAX_WALKED].tolist()
-    walked = 0
-    for page in _pages(reader):
-        page = page[: MAX_WALKED - walked]
-        numbers = present[walked : walked + len(page)]
-        for number, got, right in zip(numbers, page, state.right(numbers, page), strict=False):
-            if not right:
-                raise _out_of_place(phase, walked, got, state.current(number))
-            walked += 1
-        if len(numbers) < len(page):
-            raise _out_of_place(phase, walked, page[len(numbers)], None)
-        if walked == MAX_WALKED:
-            break
-    if walked < len(present):
-        raise _out_of_place(phase, walked, None, state.current(present[walked]))
-    return walked
+    scan, start, overlap, walked, more = reader.scanner(PAGE), ("", ""), 0, 0, True
 
+    def out_of_place(got: Any, expected: Any) -> Wrong:
+        return Wrong(f"after {phase}, record {walked:,} in key order: {difference(got, expected)}")
 
-def _out_of_place(phase: str, rank: int, got: Any, expected: Any) -> Wrong:
-    return Wrong(f"after {phase}, record {rank:,} in key order: {difference(got, expected)}")
-
-
-def _pages(reader: Reader) -> Iterator[list[Record]]:
-    """Yields every record in key order."""
-    scan = reader.scanner(PAGE)
-    start, overlap = ("", ""), 0
-    while True:
+    while more and walked < MAX_WALKED:
         page = scan(start)
-        yield page[overlap:]
-        if len(page) < PAGE:
-            return
+        more = len(page) == PAGE
         # A scan includes the key that it starts from.
-        start, overlap = (page[-1]["name"], page[-1]["location"]), 1
+        records = page[overlap:][: MAX_WALKED - walked]
+        numbers = present[walked : walked + len(records)]
+        for number, got, right in zip(numbers, records, state.right(numbers, records), strict=False):
+            if not right:
+                raise out_of_place(got, state.current(number))
+            walked += 1
+        if len(numbers) < len(records):
+            raise out_of_place(records[len(numbers)], None)
+        if more:
+            start, overlap = (page[-1]["name"], page[-1]["location"]), 1
+    if walked < len(present):
+        raise out_of_place(None, state.current(present[walked]))
+    return walked
 
 
 def _expect(state: TrialState, phase: str, number: int, got: Any) -> None:

@@ -11,9 +11,12 @@ from typing import Any
 
 from dyno.suites.series import samples
 from dyno.suites.series.port import Array, Buckets, SampleBatch, Samples, Series
+from dyno.suites.series.sql import missing_names
 
 KEY = Struct(">IQ")
 """Key of a sample, big-endian, so that keys have the order of variables and times."""
+KEY_FIELDS, VALUE_FIELDS = [("pv", ">u4"), ("ts", ">u8")], [("val", "<f8"), ("stat", "<i2"), ("sevr", "<i2")]
+"""NumPy types of the fields in a key and in a value."""
 NAME = b"\xff\xff\xff\xff"
 """Prefix of the key of a name, which sorts after all variables. The value is the variable's id."""
 NUMBER = Struct(">I")
@@ -29,12 +32,11 @@ class KeyedSeries(Series):
 
     def __init__(self, names: Sequence[str]) -> None:
         with self.scan(NAME) as entries:
-            ids = [(NUMBER.unpack(value)[0], key[len(NAME) :].decode()) for key, value in entries]
-        known = {name for _, name in ids}
-        new = list(enumerate((name for name in names if name not in known), len(ids)))
+            known = {NUMBER.unpack(value)[0]: key[len(NAME) :].decode() for key, value in entries}
+        new = missing_names(names, known)
         self.put((NAME + name.encode(), NUMBER.pack(number)) for number, name in new)
-        self._numbers = samples.VariableIds(names, [*ids, *new])
-        self._end = max((number for number, _ in [*ids, *new]), default=-1) + 1
+        known.update(new)
+        self._numbers, self._end = samples.VariableIds(names, list(known.items())), max(known, default=-1) + 1
 
     def put(self, entries: Iterable[Entry]) -> None:
         """Writes entries in one transaction."""
@@ -54,11 +56,15 @@ class KeyedSeries(Series):
     def insert(self, batch: SampleBatch) -> None:
         import numpy as np
 
-        key_dtype, value_dtype = _dtypes()
-        keys, values = np.empty(len(batch.ts), key_dtype), np.empty(len(batch.ts), value_dtype)
+        keys, values = np.empty(len(batch.ts), KEY_FIELDS), np.empty(len(batch.ts), VALUE_FIELDS)
         for name, column in batch._replace(pv=self._numbers.to_store(batch.pv))._asdict().items():
-            (keys if name in key_dtype.names else values)[name] = column
-        self.put(zip(_row_bytes(keys), _row_bytes(values), strict=True))
+            (keys if name in ("pv", "ts") else values)[name] = column
+
+        def rows(array: Any) -> Iterable[bytes]:
+            whole, width = array.tobytes(), array.dtype.itemsize
+            return (whole[at : at + width] for at in range(0, len(whole), width))
+
+        self.put(zip(rows(keys), rows(values), strict=True))
 
     def seen(self, pv: int, ts: int) -> bool:
         return self.get(KEY.pack(self._numbers.one(pv), ts)) is not None
@@ -87,23 +93,11 @@ class KeyedSeries(Series):
         return samples.downsample(self.window(pv, start, end), bucket)
 
 
-def _dtypes() -> tuple[Any, Any]:
-    import numpy as np
-
-    return np.dtype([("pv", ">u4"), ("ts", ">u8")]), np.dtype([("val", "<f8"), ("stat", "<i2"), ("sevr", "<i2")])
-
-
-def _row_bytes(rows: Any) -> Iterable[bytes]:
-    whole, width = rows.tobytes(), rows.dtype.itemsize
-    return (whole[at : at + width] for at in range(0, len(whole), width))
-
-
 def _columns(entries: Iterable[Entry]) -> list[Array]:
     """Returns the columns of samples, in the order of a batch's fields."""
     import numpy as np
 
-    key_dtype, value_dtype = _dtypes()
     pairs = list(entries)
-    keys = np.frombuffer(b"".join(key for key, _ in pairs), key_dtype)
-    values = np.frombuffer(b"".join(value for _, value in pairs), value_dtype)
-    return [*(keys[name] for name in key_dtype.names), *(values[name] for name in value_dtype.names)]
+    keys = np.frombuffer(b"".join(key for key, _ in pairs), KEY_FIELDS)
+    values = np.frombuffer(b"".join(value for _, value in pairs), VALUE_FIELDS)
+    return [*(keys[name] for name, _ in KEY_FIELDS), *(values[name] for name, _ in VALUE_FIELDS)]

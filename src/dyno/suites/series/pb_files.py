@@ -76,34 +76,30 @@ class PbDataset:
 
 def _read(files: Path) -> tuple[dict[str, list[NDArray[Any]]], int]:
     """Returns samples by the name of the variable, one array for each file, and the number of skipped files."""
-    pieces: dict[str, list[NDArray[Any]]] = {}
-    left_out = 0
-    for path in sorted(files.rglob(f"*{PB}")) if files.is_dir() else [files]:
-        name, rows = _parse(path)
-        left_out += not len(rows)
-        if len(rows):
-            pieces.setdefault(name, []).append(rows)
-    return pieces, left_out
-
-
-def _parse(path: Path) -> tuple[str, NDArray[Any]]:
-    """Returns the variable of a file and its samples, of which a file of another type has none."""
     try:
         from epicsarchiver.retrieval import pb
     except ImportError:
         raise Refused(f"PB files need epicsarchiver: {installation.extra('archiver')}") from None
-    try:
-        headers, events = pb.read_pb_file(str(path))
-    except Exception as error:
-        # The library raises various exceptions for files of another format.
-        raise Refused(f"{path}: is not a PB file of an Archiver Appliance: {error}") from None
-    rows = [
-        (event.timestamp_ns, float(event.val), event.status, event.severity)
-        for event in events
-        if isinstance(event.val, (int, float))
-    ]
-    samples = np.array(rows, SAMPLE_DTYPE)
-    return next((header.pv_name for header in headers.values()), path.stem), samples[np.isfinite(samples["val"])]
+    pieces: dict[str, list[NDArray[Any]]] = {}
+    left_out = 0
+    for path in sorted(files.rglob(f"*{PB}")) if files.is_dir() else [files]:
+        try:
+            headers, events = pb.read_pb_file(str(path))
+        except Exception as error:
+            # The library raises various exceptions for files of another format.
+            raise Refused(f"{path}: is not a PB file of an Archiver Appliance: {error}") from None
+        rows = [
+            (event.timestamp_ns, float(event.val), event.status, event.severity)
+            for event in events
+            if isinstance(event.val, (int, float))
+        ]
+        samples = np.array(rows, SAMPLE_DTYPE)
+        samples = samples[np.isfinite(samples["val"])]
+        left_out += not len(samples)
+        if len(samples):
+            name = next((header.pv_name for header in headers.values()), path.stem)
+            pieces.setdefault(name, []).append(samples)
+    return pieces, left_out
 
 
 def _store(pieces: list[NDArray[Any]], path: Path) -> NDArray[Any]:

@@ -53,18 +53,6 @@ def missing_names(names: Sequence[str], known: Mapping[int, str]) -> list[tuple[
     return list(enumerate((name for name in names if name not in present), len(known)))
 
 
-def seen(mark: str) -> str:
-    return f"SELECT 1 FROM {TABLE} WHERE pv = {mark} AND ts = {mark}"
-
-
-def one(mark: str) -> str:
-    return f"SELECT {FIELDS} FROM {TABLE} WHERE pv = {mark} ORDER BY ts"
-
-
-def window(mark: str) -> str:
-    return f"SELECT {FIELDS} FROM {TABLE} WHERE pv = {mark} AND ts >= {mark} AND ts < {mark} ORDER BY ts"
-
-
 ALL = f"SELECT pv, {FIELDS} FROM {TABLE}"
 LATEST_BY_GROUPS = (
     f"SELECT pv, MAX(ts), ARG_MAX(val, ts), ARG_MAX(stat, ts), ARG_MAX(sevr, ts) FROM {TABLE} GROUP BY pv"
@@ -82,16 +70,6 @@ LATEST_BY_SKIPS = (
 """Query for the last samples, for engines that skip from variable to variable in such an index when they group."""
 
 
-def downsample(mark: str, bucket: int, begins: str) -> str:
-    """Returns the query for summaries by bucket. `begins`: the engine's expression for the start of a time's bucket,
-    with {bucket} for the bucket's length."""
-    begin = begins.format(bucket=bucket)
-    return (
-        f"SELECT {begin}, AVG(val), MIN(val), MAX(val) FROM {TABLE} "
-        f"WHERE pv = {mark} AND ts >= {mark} AND ts < {mark} GROUP BY {begin} ORDER BY 1"
-    )
-
-
 class SqlSeries:
     """The reading half of `dyno.suites.series.port.Series`. Subclasses add `insert` and `all`."""
 
@@ -101,7 +79,10 @@ class SqlSeries:
 
     def __init__(self, numbers: VariableIds) -> None:
         self.numbers = numbers
-        self._seen, self._one, self._window = seen(self.mark), one(self.mark), window(self.mark)
+        mark = self.mark
+        self._seen = f"SELECT 1 FROM {TABLE} WHERE pv = {mark} AND ts = {mark}"
+        self._one = f"SELECT {FIELDS} FROM {TABLE} WHERE pv = {mark} ORDER BY ts"
+        self._within = f"FROM {TABLE} WHERE pv = {mark} AND ts >= {mark} AND ts < {mark}"
 
     def columns(self, statement: str, values: Sequence[Any], count: int) -> Sequence[Any]:
         """Returns the statement's result as `count` columns."""
@@ -117,7 +98,8 @@ class SqlSeries:
         return samples.samples(self.columns(self._one, (self.numbers.one(pv),), 4))
 
     def window(self, pv: int, start: int, end: int) -> Samples:
-        return samples.samples(self.columns(self._window, (self.numbers.one(pv), start, end), 4))
+        statement = f"SELECT {FIELDS} {self._within} ORDER BY ts"
+        return samples.samples(self.columns(statement, (self.numbers.one(pv), start, end), 4))
 
     def latest(self) -> SampleBatch:
         return self.batch(self.columns(self.last, (), 5))
@@ -131,5 +113,6 @@ class SqlSeries:
         return given._replace(pv=self.numbers.to_store(given.pv))
 
     def downsample(self, pv: int, start: int, end: int, bucket: int) -> Buckets:
-        statement = downsample(self.mark, bucket, self.begins)
+        begin = self.begins.format(bucket=bucket)
+        statement = f"SELECT {begin}, AVG(val), MIN(val), MAX(val) {self._within} GROUP BY {begin} ORDER BY 1"
         return samples.buckets(self.columns(statement, (self.numbers.one(pv), start, end), 4))
