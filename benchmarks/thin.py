@@ -1,6 +1,7 @@
 """Cost of a client: Dyno's default and thin clients and native load, beside the load tool of the server's own users.
 
-    python benchmarks/thin.py [ENGINE...] [--clients N[,N...]] [--turns N] [--seconds S] [--records N]
+    python benchmarks/thin.py [ENGINE...] [--clients N[,N...]] [--open N] [--only NAME[,NAME...]] [--turns N]
+                              [--seconds S] [--records N]
 
 Each contestant does single lookups by key on one server, which is started for this benchmark: Dyno's default
 client, its thin client, native load, and pgbench, sysbench or redis-benchmark, in turns and in shuffled order. A
@@ -8,6 +9,10 @@ tool has its own data on that server; the table names what it looks up. Figures 
 operations per second, and the client's CPU time per lookup over all of its processes and threads, including the
 tool's start and end. Ratios of Dyno's clients to a tool are taken by turn, with a 95 % interval: 2.00 in the last
 column means that the client computes twice as long for a lookup.
+
+`--open N` also compares native load and the tools in an open loop, with N connections at half of the tool's maximum.
+Its table has the ratio of the rate to the offered one, and p99 of the time from the intended start. redis-benchmark
+has no open loop.
 
 Exit status: 0 success; 1 something failed, and is named; 2 usage error; 3 there are no servers or tools to measure.
 """
@@ -24,8 +29,9 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
-from statistics import median
+from statistics import median, quantiles
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
@@ -42,6 +48,26 @@ PHASE, TIER = "rand-key", Tier.PROCESS
 SEEN = 20_000
 """Requests of a short redis-benchmark run that determines how many requests fill the requested time."""
 STUB = 150
+LOG = "pgbench-log"
+SAME_LUA = """
+function thread_init()
+  connection = sysbench.sql.driver():connect()
+  statement = connection:prepare(
+    "SELECT name, location, stub FROM same WHERE name = ? AND location = ?")
+  name = statement:bind_create(sysbench.sql.type.VARCHAR, 20)
+  location = statement:bind_create(sysbench.sql.type.VARCHAR, 20)
+  statement:bind_param(name, location)
+end
+
+function event()
+  local text = tostring(sysbench.rand.uniform(1, RECORDS))
+  name:set(text)
+  location:set(text)
+  statement:execute()
+end
+"""
+"""Script of sysbench that looks up records in a table like that of the suite."""
+NATIVE = "native"
 
 
 class Turn(NamedTuple):
@@ -50,10 +76,12 @@ class Turn(NamedTuple):
     rate: float
     cpu_ns: float
     """CPU time of the client per lookup."""
+    p99_ns: float | None = None
+    """Response time from the intended start, in an open loop."""
 
 
-Contestant = Callable[[int], Turn]
-"""Measures one turn with a number of connections."""
+Contestant = Callable[[int, float | None], Turn]
+"""Measures one turn with a number of connections, at an offered rate per second or in a closed loop."""
 
 
 class Failed(Exception):
@@ -65,18 +93,21 @@ class Bench:
 
     def __init__(self, engine: str, server: Any, work: Path, records: int, seconds: float) -> None:
         self.engine, self.server, self.work, self.records, self.seconds = engine, server, work, records, seconds
+        self.paced = engine not in ("redis", "valkey")
+        """Whether the tool has an open loop."""
         self._runs = 0
 
     def dyno(self, client: str, url: str) -> Contestant:
         """Runs Dyno with the client on the server, as if a user had started that server."""
 
-        def turn(clients: int) -> Turn:
+        def turn(clients: int, rate: float | None = None) -> Turn:
             args = {"name": self.engine, "client": client, "url": url}
+            params: dict[str, Any] = {"records": [self.records], "txn": [1]}
             run_plan = plan.make(
                 RunRequest(
                     "records",
                     engines=[args],
-                    params={"records": [self.records], "txn": [1]},
+                    params=params if rate is None else {**params, "rate": [rate]},
                     phases=[PHASE],
                     clients=[clients],
                     samples=1,
@@ -84,30 +115,38 @@ class Bench:
                     tier=TIER.value,
                 )
             )
+            # Leave out the null engine, which takes as long.
+            run_plan = replace(run_plan, cells=[cell for cell in run_plan.cells if cell.engine == self.engine])
             self._runs += 1
             file = self.work / f"{self._runs}.json"
             run = parent.execute(run_plan, file, self.work)
-            row = next(row for row in summarize(run) if row.cell.engine == self.engine)
+            (row,) = summarize(run)
             if row.throughput is None or row.client_cpu_ns is None:
                 raise Failed(f"{self.engine}:client={client}: {row.why or 'told no CPU time'}")
-            return Turn(row.throughput.median, row.client_cpu_ns)
+            return Turn(row.throughput.median, row.client_cpu_ns, row.response_ns["p99"])
 
         return turn
 
-    def tool(self, command: Callable[[int], Sequence[str]], done: str, rate: str) -> Contestant:
-        """Runs a tool. The regular expressions find the number of lookups, and lookups per second, in its output."""
+    def tool(
+        self, command: Callable[[int, float | None], Sequence[str]], done: str, rate: str, p99: Callable[[str], float]
+    ) -> Contestant:
+        """Runs a tool. The regular expressions find the number of lookups, and lookups per second, in its output.
+        `p99` returns the response time in ns, for an open loop."""
 
-        def turn(clients: int) -> Turn:
-            text, cpu_ns = ran(command(clients))
-            return Turn(output_text(rate, text), cpu_ns / output_text(done, text))
+        def turn(clients: int, offered: float | None = None) -> Turn:
+            text, cpu_ns = ran(command(clients, offered), self.work)
+            response = None if offered is None else p99(text)
+            return Turn(output_text(rate, text), cpu_ns / output_text(done, text), response)
 
         return turn
 
 
-def ran(command: Sequence[str]) -> tuple[str, int]:
-    """Runs a command; returns its output and the CPU time of its process in ns."""
+def ran(command: Sequence[str], place: Path | None = None) -> tuple[str, int]:
+    """Runs a command in a directory; returns its output and the CPU time of its process in ns."""
     with tempfile.TemporaryFile("w+", errors="replace") as output:
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, cwd=place
+        )
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
         output.seek(0)
@@ -147,13 +186,27 @@ def postgresql(bench: Bench) -> Iterator[tuple[str, Contestant]]:
         "SELECT name, location, stub FROM thin WHERE name = :n AND location = :n;\n"
     )
 
-    def command(*what: str) -> Callable[[int], Sequence[str]]:
-        output_text = ["pgbench", "-n", "-M", "prepared", "-T", f"{bench.seconds:.0f}"]
-        return lambda clients: [*output_text, *what, "-c", str(clients), *words]
+    def command(*what: str) -> Callable[[int, float | None], Sequence[str]]:
+        fixed = ["pgbench", "-n", "-M", "prepared", "-T", f"{bench.seconds:.0f}", *what]
+
+        def words_of(clients: int, rate: float | None) -> Sequence[str]:
+            paced = [] if rate is None else ["-R", f"{rate:.0f}", "-l", f"--log-prefix={LOG}"]
+            return [*fixed, *paced, "-c", str(clients), *words]
+
+        return words_of
+
+    def p99(text: str) -> float:
+        """Reads the third column of pgbench's log: the time from the scheduled start, in µs."""
+        times = []
+        for log in bench.work.glob(f"{LOG}.*"):
+            times += [int(line.split()[2]) for line in log.read_text().splitlines()]
+            log.unlink()
+        return quantiles(times, n=100)[-1] * 1e3
 
     done, rate = r"actually processed: (\d+)", r"tps = ([\d.]+)"
-    yield "pgbench -S -M prepared: an integer by an integer", bench.tool(command("-S"), done, rate)
-    yield "pgbench -f -M prepared: Dyno's table and statement", bench.tool(command("-f", str(script)), done, rate)
+    yield "pgbench -S -M prepared: an integer by an integer", bench.tool(command("-S"), done, rate, p99)
+    same = command("-f", str(script))
+    yield "pgbench -f -M prepared: Dyno's table and statement", bench.tool(same, done, rate, p99)
 
 
 def mariadb(bench: Bench) -> Iterator[tuple[str, Contestant]]:
@@ -162,20 +215,33 @@ def mariadb(bench: Bench) -> Iterator[tuple[str, Contestant]]:
     address = bench.server.address
     url = f"mariadb://{address['user']}@localhost/?unix_socket={quote(address['unix_socket'], safe='')}"
     yield from ((client, bench.dyno(client, url)) for client in ("pymysql", "c", "native"))
-    words = ["sysbench", "oltp_point_select", "--db-driver=mysql", "--mysql-db=thin", "--tables=1"]
-    words += [f"--mysql-socket={address['unix_socket']}", f"--mysql-user={address['user']}"]
-    words += [f"--table-size={bench.records}"]
+    script = bench.work / "same.lua"
+    script.write_text(SAME_LUA.replace("RECORDS", str(bench.records)))
+    words = ["--db-driver=mysql", "--mysql-db=thin", f"--mysql-socket={address['unix_socket']}"]
+    words += [f"--mysql-user={address['user']}", "--percentile=99"]
+    point = ["sysbench", "oltp_point_select", *words, "--tables=1", f"--table-size={bench.records}"]
     with closing(pymysql.connect(user=address["user"], unix_socket=address["unix_socket"])) as connection:
-        connection.cursor().execute("CREATE DATABASE thin")
-    ran([*words, "prepare"])
-    yield (
-        "sysbench oltp_point_select: 120 characters by an integer",
-        bench.tool(
-            lambda clients: [*words, f"--threads={clients}", f"--time={bench.seconds:.0f}", "run"],
-            r"transactions: +(\d+)",
-            r"transactions: +\d+ +\(([\d.]+) per sec",
-        ),
-    )
+        cursor = connection.cursor()
+        cursor.execute("CREATE DATABASE thin CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin")
+        cursor.execute("USE thin")
+        columns = "name VARCHAR(255), location VARCHAR(255), stub LONGTEXT NOT NULL, PRIMARY KEY (name, location)"
+        cursor.execute(f"CREATE TABLE same ({columns}) ENGINE=InnoDB")
+        rows = f"SELECT seq, seq, REPEAT('x', {STUB}) FROM seq_1_to_{bench.records}"
+        cursor.execute(f"INSERT INTO same {rows}")
+        connection.commit()
+    ran([*point, "prepare"])
+
+    def tool(command: Sequence[str]) -> Contestant:
+        def words_of(clients: int, rate: float | None) -> Sequence[str]:
+            paced = [] if rate is None else [f"--rate={rate:.0f}"]
+            return [*command, f"--threads={clients}", f"--time={bench.seconds:.0f}", *paced, "run"]
+
+        rate = r"transactions: +\d+ +\(([\d.]+) per sec"
+        p99 = r"99th percentile: +([\d.]+)"
+        return bench.tool(words_of, r"transactions: +(\d+)", rate, lambda text: output_text(p99, text) * 1e6)
+
+    yield "sysbench oltp_point_select: 120 characters by an integer", tool(point)
+    yield "sysbench same.lua: Dyno's table and statement", tool(["sysbench", str(script), *words])
 
 
 def redis(bench: Bench) -> Iterator[tuple[str, Contestant]]:
@@ -188,7 +254,7 @@ def redis(bench: Bench) -> Iterator[tuple[str, Contestant]]:
             client.set(f"key:{number:012}", "x" * STUB)
     words = ["redis-benchmark", "-s", path, "--csv", "-r", str(bench.records), "-d", str(STUB), "-t", "get"]
 
-    def turn(clients: int) -> Turn:
+    def turn(clients: int, offered: float | None = None) -> Turn:
         def args(requests: int) -> tuple[float, int]:
             text, cpu_ns = ran([*words, "-c", str(clients), "-n", str(requests)])
             return output_text(r'"GET","([\d.]+)"', text), cpu_ns
@@ -222,29 +288,47 @@ def serving(engine: str, home: Path, clients: int) -> Iterator[Server]:
 
 
 def contest(
-    bench: Bench, clients: Sequence[int], turns: int, shuffle: random.Random, only: Sequence[str] = ()
+    bench: Bench,
+    clients: Sequence[int],
+    opened: int,
+    turns: int,
+    shuffle: random.Random,
+    only: Sequence[str],
 ) -> None:
-    contestants = dict(CONTESTS[bench.engine][0](bench))
-    if only:
-        contestants = {name: turn for name, turn in contestants.items() if name.split()[0] in only}
-    seen: dict[tuple[int, str], list[Turn]] = {(n, name): [] for n in clients for name in contestants}
+    every = dict(CONTESTS[bench.engine][0](bench))
+    contestants = {name: turn for name, turn in every.items() if not only or name.split()[0] in only}
+    tools = [name for name in contestants if " " in name]
+    loops = [(number, None) for number in clients]
+    if opened and tools:
+        most = [contestants[tools[0]](opened, None).rate for _ in range(turns)]
+        loops.append((opened, round(median(most) / 2)))
+    seen: dict[tuple[int, float | None], dict[str, list[Turn]]] = {}
+    for number, rate in loops:
+        # An open loop is for native load, and for the tools that have one.
+        able = [name for name in contestants if rate is None or (" " in name and bench.paced) or name == NATIVE]
+        seen[number, rate] = {name: [] for name in able}
     for _ in range(turns):
-        order = list(seen)
+        order = [(loop, name) for loop, names in seen.items() for name in names]
         shuffle.shuffle(order)
-        for number, name in order:
-            seen[number, name].append(contestants[name](number))
+        for loop, name in order:
+            seen[loop][name].append(contestants[name](*loop))
             print(".", end="", file=sys.stderr, flush=True)
     print(file=sys.stderr)
-    for number in clients:
-        show(bench.engine, number, {name: seen[number, name] for name in contestants})
+    for (number, rate), of_names in seen.items():
+        show(bench.engine, number, rate, of_names)
 
 
-def show(engine: str, clients: int, seen: dict[str, list[Turn]]) -> None:
+def show(engine: str, clients: int, offered: float | None, seen: dict[str, list[Turn]]) -> None:
     noun = "connection" if clients == 1 else "connections"
-    print(f"\n{f'{engine}, {clients} {noun}':<58}{'op/s':>10}{'client':>10}")
+    title = f"{engine}, {clients} {noun}" + ("" if offered is None else f", {offered:,.0f} op/s offered")
+    print(f"\n{title:<58}{'op/s':>10}{'client':>10}{'' if offered is None else 'p99':>10}")
     for name, turns in seen.items():
         rate, cost = (median(turn[at] for turn in turns) for at in (0, 1))
-        print(f"{name:<58}{rate:>10,.0f}{units.cpu_time(cost):>10}")
+        p99 = [turn.p99_ns for turn in turns if turn.p99_ns is not None]
+        last = units.duration(median(p99)) if p99 else ""
+        print(f"{name:<58}{rate:>10,.0f}{units.cpu_time(cost):>10}{last:>10}")
+        if offered is not None:
+            print(f"{'  to the offered rate':<58}{rate / offered:>10.3f}")
     ours = [name for name in seen if " " not in name]
     for tool in [name for name in seen if " " in name]:
         print(f"{'  to ' + tool.partition(':')[0]:<40}{'op/s':>24}{'CPU of the client':>26}")
@@ -277,13 +361,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="What a client costs, beside the tools of a server's own users.")
     parser.add_argument("engine", nargs="*", help=f"{', '.join(CONTESTS)}; default: all")
     parser.add_argument("--clients", type=numbers, default=[1, 32], metavar="N[,N...]", help="default: 1,32")
-    parser.add_argument(
-        "--only",
-        type=lambda text: text.split(","),
-        default=[],
-        metavar="NAME[,NAME...]",
-        help="contestants; default: all",
-    )
+    parser.add_argument("--open", type=int, default=0, metavar="N", help="connections of an open loop; default: none")
+    only = "contestants, each by its first word; default: all"
+    parser.add_argument("--only", type=lambda text: text.split(","), default=[], metavar="NAME[,NAME...]", help=only)
     parser.add_argument("--turns", type=int, default=5, metavar="N", help="default: 5")
     parser.add_argument("--seconds", type=float, default=3, metavar="S", help="of each turn; default: 3")
     parser.add_argument("--records", type=int, default=20_000, metavar="N", help="default: 20000")
@@ -298,10 +378,10 @@ def main() -> int:
         with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="thin-") as place:
             work = Path(place)
             work.chmod(0o755)
-            with serving(name, work / "server", max(args.clients)) as server:
+            with serving(name, work / "server", max(*args.clients, args.open)) as server:
                 try:
                     bench = Bench(name, server, work, args.records, args.seconds)
-                    contest(bench, args.clients, args.turns, random.Random(name), args.only)
+                    contest(bench, args.clients, args.open, args.turns, random.Random(name), args.only)
                 except Failed as error:
                     failed = True
                     print(f"{name}: {error}")

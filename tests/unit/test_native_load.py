@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+from wire_responses import RESPONSES, value_of
 
 from dyno.contracts.histogram import Recorder
 from dyno.contracts.model import Wrong
@@ -126,6 +127,64 @@ def test_a_duration_repeats_rounds_and_a_warm_up_is_not_counted():
 def test_one_wrong_answer_voids_the_phase():
     with servers(lambda number: double(number + (number == 2101))) as sockets:
         assert "2101 became 4204" in Suite(sockets).measure().void
+
+
+TOGETHER = 1_000
+"""Responses to one request, so that a scripted peer answers 100,000 times in a moment."""
+
+
+class Values:
+    """A port whose operation has many responses, and returns their values."""
+
+    def __init__(self, protocol: str, connection: socket.socket) -> None:
+        self.exchange = Exchange(protocol, connection.fileno(), encrypted=False)
+        self.values = NativeCall(self._values, self.exchange)
+
+    def _values(self, number: int) -> list[bytes]:
+        answers = self.exchange.ask(((b"%09d\n" % number, TOGETHER),))
+        return [value_of(self.exchange.protocol, answer) for answer in answers]
+
+
+def value(number: int, at: int) -> bytes:
+    return b"value %03d %03d" % (number, at)
+
+
+@pytest.mark.parametrize("flipped", [None, 0, 57_123, 99_999])
+@pytest.mark.parametrize("protocol", RESPONSES)
+def test_one_wrong_byte_in_100000_responses_voids_the_phase(protocol: str, flipped: int | None) -> None:
+    """The peer is scripted. It flips one bit in the value of one response."""
+    from dyno.measure.native_load import NativeClients
+
+    def serve(peer: socket.socket) -> None:
+        with peer, peer.makefile("rwb", buffering=0) as stream:
+            while line := stream.readline():
+                number = int(line)
+                values = [bytearray(value(number, at)) for at in range(TOGETHER)]
+                if flipped is not None and number == flipped // TOGETHER:
+                    values[flipped % TOGETHER][6] ^= 1
+                peer.sendall(b"".join(RESPONSES[protocol](bytes(each)) for each in values))
+
+    def check(numbers: list[int], answers: list[Any]) -> int:
+        for number, answer in zip(numbers, answers, strict=False):
+            for at, each in enumerate(answer):
+                if each != value(number, at):
+                    raise Wrong(f"{value(number, at)!r} became {each!r}")
+        return len(answers) * TOGETHER
+
+    ours, theirs = socket.socketpair()
+    thread = threading.Thread(target=serve, args=(theirs,), daemon=True)
+    thread.start()
+    with ours:
+        port, numbers = Values(protocol, ours), list(range(100))
+        work = Operations(lambda _: (port.values,), numbers, partial(check, numbers))
+        make = partial(NativeClients, native.Wire(protocol, [ours.fileno()]), {0: lambda _: iter([work])}, 1)
+        tally = measure(lambda n: iter(()), Pace(), lambda: None, scheduler=SingleClient(served=True), make=make)
+    thread.join(10)
+    assert tally.operations == 100
+    if flipped is None:
+        assert tally.void is None and tally.checked == 100_000
+    else:
+        assert f"b'value {flipped // TOGETHER:03} {flipped % TOGETHER:03}' became" in tally.void
 
 
 def test_an_error_response_is_a_failed_operation():

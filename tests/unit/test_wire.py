@@ -12,6 +12,20 @@ from contextlib import contextmanager, suppress
 
 import numpy as np
 import pytest
+from wire_responses import (
+    NOT_OK,
+    OK,
+    READY,
+    RESPONSES,
+    column,
+    document,
+    message,
+    op_msg,
+    packet,
+    row,
+    text_field,
+    value_of,
+)
 
 native = pytest.importorskip("dyno._native")
 if not hasattr(native, "Wire"):
@@ -100,6 +114,32 @@ def test_each_connection_has_its_answers_in_order(connections):
         assert freed[0] == 0 and (freed[1:] == ends[:-1]).all()
 
 
+@pytest.mark.parametrize("protocol", RESPONSES)
+def test_a_response_of_each_protocol_may_arrive_byte_by_byte(protocol):
+    pieces = [bytes([byte]) for byte in RESPONSES[protocol](b"value")]
+    with peers(replying(*pieces, request=len(PING))) as sockets:
+        (answers,) = run(protocol, sockets, [[PING, PING]])
+    assert [value_of(protocol, answer) for answer in answers.decode(ValueError)] == [b"value"] * 2
+
+
+@pytest.mark.parametrize("protocol", RESPONSES)
+def test_a_response_of_each_protocol_may_have_10_mb(protocol):
+    value = b"v" * 10_000_000
+    servers = [replying(RESPONSES[protocol](value), request=len(PING))] * 2
+    with peers(*servers) as sockets:
+        for answers in run(protocol, sockets, [[PING, PING], [PING]]):
+            assert all(value_of(protocol, answer) == value for answer in answers.decode(ValueError))
+
+
+def test_what_is_no_reply_of_mongodb_cannot_be_decoded():
+    whole = op_msg(document(text_field(b"v", b"x"), OK))
+    for wrong in (op_msg(document()), whole[:12] + b"\x01" + whole[13:], whole[:20] + b"\x01" + whole[21:]):
+        with peers(replying(wrong, request=len(PING))) as sockets:
+            (answers,) = run("mongodb", sockets, [[PING]])
+        with pytest.raises(ValueError, match="response"):
+            answers.decode(ValueError)
+
+
 def test_a_response_may_arrive_byte_by_byte():
     pieces = [bytes([byte]) for byte in b"*2\r\n$3\r\na\r\n\r\n:7\r\n"]
     with peers(replying(*pieces, request=len(PING))) as sockets:
@@ -141,17 +181,6 @@ def test_a_lost_connection_ends_the_run(ending, connections):
         run("redis", sockets, [[PING] * 1000] * connections)
 
 
-def message(kind: bytes, body: bytes = b"") -> bytes:
-    return kind + struct.pack(">I", 4 + len(body)) + body
-
-
-def packet(number: int, payload: bytes) -> bytes:
-    return struct.pack("<I", len(payload))[:3] + bytes([number]) + payload
-
-
-READY = message(b"Z", b"I")
-
-
 @pytest.mark.parametrize(
     ("protocol", "request_", "response", "text"),
     [
@@ -163,6 +192,24 @@ READY = message(b"Z", b"I")
             "22012: zero",
         ),
         ("mysql", native.mysql(1, ()), packet(1, b"\xff\x10\x04#42000wrong"), "1040: wrong"),
+        (
+            "mongodb",
+            native.mongodb(1, document()),
+            op_msg(document(NOT_OK, text_field(b"errmsg", b"wrong"), text_field(b"codeName", b"BadValue"))),
+            "BadValue: wrong",
+        ),
+        (
+            "mongodb",
+            native.mongodb(1, document()),
+            op_msg(
+                document(
+                    b"\x04writeErrors\0",
+                    document(b"\x030\0" + document(b"\x10code\0" + struct.pack("<i", 11000))),
+                    OK,
+                )
+            ),
+            "11000: ",
+        ),
     ],
 )
 def test_an_error_response_is_the_operations_answer(protocol, request_, response, text):
@@ -170,13 +217,6 @@ def test_an_error_response_is_the_operations_answer(protocol, request_, response
         (answers,) = run(protocol, sockets, [[request_, request_]])
     errors = answers.decode(ValueError)
     assert [type(error) for error in errors] == [ValueError] * 2 and str(errors[0]) == text
-
-
-def row(*values: str | None) -> bytes:
-    body = struct.pack(">H", len(values))
-    for value in values:
-        body += struct.pack(">i", -1) if value is None else struct.pack(">i", len(value.encode())) + value.encode()
-    return message(b"D", body)
 
 
 def test_postgresql_rows_nulls_notices_and_counts():
@@ -191,16 +231,20 @@ def test_postgresql_rows_nulls_notices_and_counts():
         assert answers.decode(ValueError) == [expected or [("é", None), ("b", "")]] * 2
 
 
-def test_a_notice_between_two_responses_belongs_to_none():
+@pytest.mark.parametrize(
+    "between",
+    [
+        message(b"N", b"Mlater\0\0"),
+        message(b"S", b"TimeZone\0UTC\0"),
+        message(b"A", struct.pack(">i", 7) + b"channel\0text\0"),
+    ],
+)
+def test_a_notice_between_two_responses_belongs_to_none(between):
     request = native.postgresql(b"get", ())
-    response = message(b"C", b"DELETE 1\0") + READY + message(b"N", b"Mlater\0\0")
+    response = message(b"C", b"DELETE 1\0") + READY + between
     with peers(replying(response, request=len(request))) as sockets:
         (answers,) = run("postgresql", sockets, [[request] * 5])
     assert answers.decode(ValueError) == [1] * 5
-
-
-def column(kind: int, charset: int = 45, flags: int = 0) -> bytes:
-    return b"\x03def\0\0\0\x01c\0\x0c" + struct.pack("<HIBHB", charset, 100, kind, flags, 0) + b"\0\0"
 
 
 @pytest.mark.parametrize("eof", [True, False])
