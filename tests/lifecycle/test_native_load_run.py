@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-import shutil
+import re
 import socket
-import subprocess
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import quote
 
 import pytest
-from needed import require, unavailable
-from shell import Shell
+from needed import require
+from shell import Shell, wait_for
 
 from dyno import registry
+from dyno.contracts.model import Tier
 
 PHASES = "insert-blind-indices,rand-key,rand-index,update,mixed,delete"
 SMALL = ("-p", "txn=1", "--samples", 1, "--duration", 0.3)
@@ -70,105 +73,176 @@ def test_what_has_no_native_load_is_refused(shell: Shell) -> None:
     assert not shell.file.exists()
 
 
-@contextmanager
-def redis_server(place: Path) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
-    """A server that the test starts itself, and its socket."""
-    program = shutil.which("redis-server")
-    if program is None:
-        unavailable("redis-server is not installed")
-    path = place / "redis.sock"
-    command = [program, "--port", "0", "--unixsocket", str(path), "--save", "", "--dir", str(place)]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
-        try:
-            while not path.exists():
-                assert process.poll() is None
-                time.sleep(0.05)
-            yield process, path
-        finally:
-            process.kill()
+class Address(NamedTuple):
+    """Where a server listens, and the URL under which a run finds it at another socket."""
+
+    listens: Path
+    connects: Path
+    url: str
+
+
+def _address(engine: str, server: Any, place: Path) -> Address:
+    """`place` gets the other socket."""
+    if engine == "postgresql":
+        name, user, database = f".s.PGSQL.{server.address['port']}", server.address["user"], server.address["dbname"]
+        url = f"postgresql://{user}@/{database}?host={quote(str(place), safe='')}&port={server.address['port']}"
+        return Address(Path(server.address["host"]) / name, place / name, url)
+    path = place / "s.sock"
+    quoted = quote(str(path), safe="")
+    if engine == "mariadb":
+        url = f"mariadb://{server.address['user']}@localhost/?unix_socket={quoted}"
+        return Address(Path(server.address["unix_socket"]), path, url)
+    if engine == "ferretdb":
+        return Address(server.path, path, f"mongodb://{quoted}/?directConnection=true")
+    return Address(Path(server.address), path, f"unix://{path}")
 
 
 class Proxy:
-    """Passes bytes between clients and the server. After `healthy` intact responses to GET, it changes one byte of
-    the record in the next response.
+    """Passes bytes between clients and a server, and counts what the server sends. After `healthy` intact responses
+    with the text of a record, it flips one bit in the text of the next.
     """
 
-    def __init__(self, path: Path, healthy: int) -> None:
-        self._path, self._left = path, healthy
+    def __init__(self, address: Address, healthy: int | None = None) -> None:
+        self._path, self._healthy = address.listens, healthy
+        self.records = 0
+        """Responses with the text of a record."""
+        self.seen: Counter[bytes] = Counter()
+        """How often each of `texts` was in what the server sent."""
+        self.texts: tuple[bytes, ...] = ()
         self._lock = threading.Lock()
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.url = f"redis://127.0.0.1:{self._listener.getsockname()[1]}"
-        self._threads = [threading.Thread(target=self._accept, daemon=True)]
-        self._threads[0].start()
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(str(address.connects))
+        self._listener.listen(64)
+        threading.Thread(target=self._accept, daemon=True).start()
 
     def _accept(self) -> None:
         with suppress(OSError):
             while True:
                 client, _ = self._listener.accept()
                 server = socket.socket(socket.AF_UNIX)
-                server.connect(str(self._path))
-                for source, target, changes in ((client, server, False), (server, client, True)):
-                    threading.Thread(target=self._pass, args=(source, target, changes), daemon=True).start()
+                try:
+                    server.connect(str(self._path))
+                except OSError:
+                    client.close()
+                    continue
+                for source, target, responses in ((client, server, False), (server, client, True)):
+                    threading.Thread(target=self._pass, args=(source, target, responses), daemon=True).start()
 
-    def _pass(self, source: socket.socket, target: socket.socket, changes: bool) -> None:
+    def _pass(self, source: socket.socket, target: socket.socket, responses: bool) -> None:
         with suppress(OSError):
             while data := source.recv(1 << 16):
-                target.sendall(self._changed(data) if changes else data)
+                target.sendall(self._changed(data) if responses else data)
         for each in (source, target):
             with suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)
 
     def _changed(self, data: bytes) -> bytes:
-        # The suite encodes a record as a map of three texts.
-        if not data.startswith(b"$") or b"\x83\xa4name" not in data:
+        self.seen.update({text: data.count(text) for text in self.texts})
+        # Only the stub of a record is such a long text.
+        text = re.search(rb"[ -~]{100,}", data)
+        if text is None:
             return data
         with self._lock:
-            self._left -= 1
-            return data[:-10] + bytes([data[-10] ^ 1]) + data[-9:] if self._left == 0 else data
+            self.records += 1
+            if self.records - 1 != self._healthy:
+                return data
+        at = text.end() - 20
+        return data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
 
     def close(self) -> None:
         self._listener.close()
 
 
-def test_one_wrong_byte_in_many_answers_voids_the_row(shell: Shell, place: Path) -> None:
-    require(registry.engine("redis"))
-    with redis_server(place) as (_, path):
-        proxy = Proxy(path, healthy=20_000)
-        try:
-            words = ("run", "records", "-e", f"redis:url={proxy.url}", "--load", "native", "--clients", 4)
-            ended = shell.dyno(
-                *(*words, "--phases", "rand-key", "-p", "records=5000", "-p", "txn=1", "--samples", 1),
-                *("--duration", 30, "--retries", 0, "-o", shell.file),
-            )
-        finally:
-            proxy.close()
-    assert ended.status in (1, 3), ended
-    (attempt,) = shell.attempts("redis")
+@contextmanager
+def served(engine: str, place: Path, healthy: int | None = None) -> Iterator[tuple[Any, Proxy, str]]:
+    """Yields a server that the test starts itself, a proxy before it, and the proxy's URL."""
+    spec = registry.engine(engine)
+    require(spec)
+    assert spec.server is not None
+    server: Any = spec.server(place / "server", Tier.PROCESS, spec.resolve({}), 8)
+    sockets = place / "sockets"
+    sockets.mkdir()
+    with closing(server):
+        server.start()
+        address = _address(engine, server, sockets)
+        proxy = Proxy(address, healthy)
+        with closing(proxy):
+            yield server, proxy, address.url
+
+
+def _words(engine: str, url: str, seconds: float, records: int) -> tuple[object, ...]:
+    return (
+        *("run", "records", "-e", f"{engine}:url={url}", "--load", "native", "--clients", 4, "--tier", "process"),
+        *("--phases", "rand-key", "-p", f"records={records}", "-p", "txn=1", "--samples", 1, "--retries", 0),
+        *("--duration", seconds),
+    )
+
+
+# FerretDB reads its whole collection to find a record.
+@pytest.mark.parametrize(
+    ("engine", "records", "healthy"),
+    [("redis", 2000, 20_000), ("postgresql", 2000, 10_000), ("mariadb", 2000, 10_000), ("ferretdb", 100, 300)],
+)
+def test_one_wrong_byte_in_many_answers_voids_the_row(
+    engine: str, records: int, healthy: int, shell: Shell, place: Path
+) -> None:
+    with served(engine, place, healthy) as (_, proxy, url):
+        ended = shell.dyno(*_words(engine, url, 40, records), "-o", shell.file)
+    assert ended.status in (1, 3) and proxy.records > healthy, ended
+    (attempt,) = shell.attempts(engine)
     (sample,) = attempt["samples"]
     assert "record" in sample["void"]
 
 
-def test_a_server_that_dies_is_an_error_in_one_line(shell: Shell, place: Path) -> None:
-    require(registry.engine("redis"))
-    with redis_server(place) as (server, path):
-        words = ("run", "records", "-e", f"redis:url=unix://{path}", "--load", "native", "--clients", 4)
-        options = ("--phases", "rand-key", "-p", "records=2000", "-p", "txn=1", "--samples", 1, "--duration", 60)
-        with shell.started(*words, *options, "--retries", 0, "-o", shell.file) as run:
-            deadline = time.monotonic() + 60
-            while not _serves_get(path) and time.monotonic() < deadline:
-                time.sleep(0.1)
-            server.kill()
-            out, err = run.communicate(timeout=60)
+@pytest.mark.parametrize("engine", ["redis", "postgresql", "mariadb", "ferretdb"])
+def test_a_server_that_dies_is_an_error_in_one_line(engine: str, shell: Shell, place: Path) -> None:
+    with (
+        served(engine, place) as (server, proxy, url),
+        shell.started(*_words(engine, url, 60, 100), "-o", shell.file) as run,
+    ):
+        # Loading and its checks read fewer records.
+        assert wait_for(lambda: proxy.records > 1_000)
+        server.kill()
+        out, err = run.communicate(timeout=60)
     assert run.returncode in (1, 3), (out, err)
-    (attempt,) = shell.attempts("redis")
+    (attempt,) = shell.attempts(engine)
     assert attempt["outcome"] != "ok" and "\n" not in attempt["why"] and "connection" in attempt["why"].lower()
 
 
-def _serves_get(path: Path) -> bool:
-    """Whether the server has answered many reads, so that the phase has begun."""
-    with socket.socket(socket.AF_UNIX) as client:
-        client.connect(str(path))
-        client.sendall(b"INFO commandstats\r\n")
-        text = client.recv(1 << 16).decode()
-    calls = [line.split("calls=")[1].split(",")[0] for line in text.splitlines() if line.startswith("cmdstat_get:")]
-    return bool(calls) and int(calls[0]) > 5_000
+def test_notices_and_changed_parameters_are_no_answers(shell: Shell, place: Path) -> None:
+    """With these settings, PostgreSQL sends a notice for every statement. With a new time zone, it sends a parameter
+    that nobody asked for."""
+    import psycopg
+
+    with served("postgresql", place) as (server, proxy, url):
+        notices = quote("-c client_min_messages=log -c log_duration=on")
+        proxy.texts = (b"duration: ", b"TimeZone\0Asia/Tokyo", b"TimeZone\0Asia/Seoul")
+        words = _words("postgresql", f"{url}&options={notices}", 3, 1000)
+        with (
+            psycopg.connect(**server.address, autocommit=True) as admin,
+            shell.started(*words, "-o", shell.file) as run,
+        ):
+            while run.poll() is None:
+                for zone in ("Tokyo", "Seoul"):
+                    admin.execute(f"ALTER SYSTEM SET timezone = 'Asia/{zone}'")
+                    admin.execute("SELECT pg_reload_conf()")
+                    time.sleep(0.05)
+            out, err = run.communicate()
+    assert run.returncode == 0, (out, err)
+    (attempt,) = shell.attempts("postgresql")
+    (sample,) = attempt["samples"]
+    assert sample["void"] is None and sample["errors"] == 0 and sample["checked"] == sample["operations"] > 0
+    assert proxy.seen[proxy.texts[0]] >= sample["operations"] and min(proxy.seen.values()) > 4
+
+
+@pytest.mark.parametrize("engine", ["postgresql", "redis"])
+def test_an_open_loop_with_512_connections(engine: str, shell: Shell) -> None:
+    """PostgreSQL's default is 100 connections."""
+    require(registry.engine(engine))
+    words = ("run", "records", "-e", engine, "--load", "native", "--clients", 512, "--phases", "rand-key")
+    ended = shell.dyno(*words, *SMALL, "-p", "records=2000", "--rate", 1000, "-o", shell.file)
+    (attempt,) = shell.attempts(engine)
+    assert attempt["outcome"] == "ok", ended
+    (sample,) = attempt["samples"]
+    assert sample["void"] is None and sample["errors"] == 0 and sample["response"] is not None
+    assert sample["checked"] == sample["operations"] >= 0.99 * sample["due"] > 0
