@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 
-from pages import checks, commands, contracts, engines, library, suites, tables
+from pages import checks, commands, contracts, engines, formats, library, suites, tables
 from pages.text import DOCS, ROOT, by_hand, filled
 
 BLOCKS: Mapping[str, Callable[..., str]] = {
@@ -18,6 +18,7 @@ BLOCKS: Mapping[str, Callable[..., str]] = {
     **commands.BLOCKS,
     **checks.BLOCKS,
     **library.BLOCKS,
+    **formats.BLOCKS,
     **contracts.BLOCKS,
 }
 

@@ -14,6 +14,8 @@ DOCS = ROOT / "docs"
 WRITTEN = "<!-- Written by tools/reference.py: change {0} and run `make reference`. -->"
 BLOCK = re.compile(r"<!-- generated: ([\w-]+)((?: [\w-]+)*) -->\n(.*?)<!-- end -->", re.DOTALL)
 """A generated part of a page that people write: the name of what makes it, and its arguments."""
+PRINTED = re.compile(r"<!-- ([\w-]+) -->\n.*?<!-- /\1 -->", re.DOTALL)
+"""A part of a page that a command of Dyno printed, such as `dyno selftest --tiers --markdown`."""
 LINK = re.compile(r"(\]\()(?![a-z]+:|#)([^)#\s]+)")
 TYPES = {
     "Amount": "number",
@@ -71,8 +73,8 @@ def filled(text: str, blocks: Mapping[str, Callable[..., str]]) -> str:
 
 
 def by_hand(text: str) -> str:
-    """The text of a page without its generated blocks."""
-    return "" if text.startswith(WRITTEN[:20], text.find("<!--")) else BLOCK.sub("", text)
+    """The text of a page without what a tool or a command wrote."""
+    return "" if text.startswith(WRITTEN[:20], text.find("<!--")) else PRINTED.sub("", BLOCK.sub("", text))
 
 
 def moved(text: str, source: Path, page: Path) -> str:

@@ -1,0 +1,299 @@
+"""Shapes of the JSON that `dyno show`, `dyno compare` and `dyno check` print, and of parts of the run file.
+
+A docstring says what a key's name does not. Tests compare the pages with what the commands print.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypedDict
+
+from dyno.contracts.decoded_types import Fact, Value, _Loop, _Point
+
+Latencies = TypedDict(
+    "Latencies",
+    dict.fromkeys(("p50", "p90", "p95", "p99", "p999", "max"), int | None),  # type: ignore[misc]
+)
+
+
+class Place(TypedDict):
+    suite: str
+    engine: str
+    """The requested engine with its options: `sqlite:journal_mode=delete`."""
+    phase: str
+    params: Mapping[str, Value]
+    """Every parameter of the suite, `clients` and `rate`."""
+    tier: str | None
+    """`volatile`, `process` or `power`; null if nothing is stored."""
+
+
+class Interval(TypedDict):
+    median: float
+    low: float | None
+    """Lower end of the 95 % interval; null under 3 samples."""
+    high: float | None
+
+
+class Throughput(Interval):
+    unit: str
+    """`key/s`, `op/s`, `B/s`: all clients together."""
+
+
+class CPU(TypedDict):
+    client: float | None
+    server: float | None
+    """Null without a server, and if it used under 50 ms in a sample."""
+
+
+class Remark(TypedDict):
+    code: str
+    text: str
+
+
+class MachineDoubt(Remark):
+    severity: str
+    """`warn` or `bad`."""
+    remedy: str
+
+
+class Used(TypedDict):
+    user_ns: int | None
+    system_ns: int | None
+    voluntary_switches: int | None
+    involuntary_switches: int | None
+    major_faults: int | None
+    asked_bytes: int | None
+    """Read by system calls, from wherever."""
+    read_bytes: int | None
+    """Read from the device."""
+    written_bytes: int | None
+    """Dirtied pages, less those dropped before they were flushed."""
+
+
+class Row(Place):
+    floor: bool
+    """Whether it is a null engine's row."""
+    valid: bool
+    why: str | None
+    """Why there is no number: begins with `void`, `crash`, `timeout`, `out-of-memory`, `refused`, `error` or `not
+    measured yet`."""
+    samples: int
+    throughput: Throughput | None
+    metric: str
+    """What rows of the phase are compared by."""
+    bandwidth: Throughput | None
+    offered_per_second: float | None
+    """Of an open loop: operations due per second."""
+    served_per_second: float | None
+    """Of an open loop: operations done per second."""
+    cpu_ns_per_item: CPU
+    latency_ns: Latencies
+    latency_by_kind_ns: Mapping[str, Latencies]
+    latency_by_part_ns: Mapping[str, Latencies]
+    response_ns: Latencies
+    late_ns: Latencies
+    series: list[list[_Point]]
+    """A list of points for each sample."""
+    client: Used
+    server: Mapping[str, int | None]
+    """The keys of `client`."""
+    write_amplification: float | None
+    """Bytes to the device per byte stored by the application."""
+    facts: Mapping[str, Fact]
+    """The suite's facts: medians over the samples."""
+    trial_facts: Mapping[str, Fact]
+    loop: _Loop | None
+    """The measuring loop of the last trial."""
+    version: str | None
+    settings: Mapping[str, Fact] | None
+    """Settings in effect."""
+    caveats: list[Remark]
+    doubts: list[Remark]
+
+
+class Absence(Place):
+    why: str
+
+
+class Cost(Place):
+    million: float | None
+    """Cost of a million operations of the phase."""
+    month: float | None
+    currency: str
+
+
+class Show(TypedDict):
+    schema: int
+    """Version of this format: 1."""
+    suite: str
+    complete: bool
+    """Whether every planned trial has ended."""
+    created: str
+    """UTC, ISO 8601."""
+    dyno: str
+    plan: object
+    """As in the [run file](run-file.md#the-first-line)."""
+    host: object
+    """As in the [run file](run-file.md#the-machine)."""
+    machine_doubts: list[MachineDoubt]
+    cells: list[Row]
+    """Grouped by phase, tier and parameters; the best first, null engines last. Also has the
+    [measured quantities](measured-quantities.md)."""
+    absent: list[Absence]
+    """Phases that make no sense for an engine."""
+    costs: list[Cost] | None
+    """Null without `--prices`."""
+
+
+class Compared(TypedDict):
+    phase: str
+    tier: str | None
+    params: Mapping[str, Value]
+    metric: str
+    reported_by: str | None
+    """The outside tool that measured; null if Dyno timed it."""
+    engine: str
+    kind: str
+    """`faster`, `slower`, `alike` (no difference above the margin) or `unclear`."""
+    ratio: float | None
+    """Ratio of speeds: above 1 is better, for times too; null under 3 blocks."""
+    low: float | None
+    high: float | None
+    bound: float | None
+    """The smallest difference if faster or slower, the largest if alike, as a share."""
+    blocks: int
+    more: int | None
+    """If unclear: about so many more samples would tell."""
+    text: str
+    """The verdict in words."""
+
+
+class WithinRow(Compared):
+    baseline: str
+    baseline_tier: str | None
+
+
+class Within(TypedDict):
+    schema: int
+    """Version of this format: 1."""
+    confidence: float
+    margin: float
+    run: str
+    awake: bool
+    comparisons: list[WithinRow]
+
+
+class Difference(TypedDict):
+    where: str
+    """`machine`, `dyno`, `plan`, or an engine."""
+    what: str
+    """A path in the [run file](run-file.md)."""
+    before: Fact
+    after: Fact
+
+
+class Bandwidths(TypedDict):
+    before: Interval | None
+    after: Interval | None
+
+
+class CPUs(TypedDict):
+    before: CPU
+    after: CPU
+
+
+class BetweenRow(Compared):
+    before: Interval | None
+    """Throughput in the first run, whatever the metric is."""
+    after: Interval | None
+    bandwidth: Bandwidths
+    cpu_ns_per_item: CPUs
+
+
+class OneSided(TypedDict):
+    phase: str
+    tier: str | None
+    params: Mapping[str, Value]
+    engine: str
+
+
+class Lost(OneSided):
+    why: str
+    """Why it has no number now, or `not in the run`."""
+
+
+class Between(TypedDict):
+    schema: int
+    confidence: float
+    margin: float
+    before: str
+    """The first run file."""
+    after: str
+    awake: bool
+    in_turns: bool
+    """Whether ratios are taken block by block."""
+    differences: list[Difference]
+    changes: list[BetweenRow]
+    lost: list[Lost]
+    """Rows with a number before and none after."""
+    new: list[OneSided]
+
+
+class GateRow(TypedDict):
+    state: str
+    """`slower` than the margin allows, `fine` or `unclear`."""
+
+
+class Gate(TypedDict):
+    changes: list[GateRow]
+    passed: bool
+
+
+FIRST = {
+    "schema": "Version of the format: 3.",
+    "created": "UTC, ISO 8601.",
+    "plan": "The work and its [options](run-options.md#in-the-run-file) as resolved.",
+    "host": "[The machine](#the-machine).",
+    "cells": "Trials name them by their position.",
+    "crashed": "Latest results of `dyno crash` for these engines: [a list](#crashes).",
+    "layout": "The suite's own table.",
+    "charts": "The suite's own charts.",
+}
+"""Meanings of keys of the run file's first line."""
+ROUND_TRIPS = ("p50_ns", "p99_ns", "awake_p50_ns", "awake_p99_ns")
+HOST = {
+    "cpu.quota_cores": "CPU time that a control group allows, in cores.",
+    "memory.cgroup_limit_bytes": "What a control group allows.",
+    "filesystem": "The file system of the work directory.",
+    "filesystem.device": "Null where it would name a server or a user.",
+    "filesystem.fsync_ns": "Median time to write and flush 4 kB in place.",
+    "clock.cost_ns": "Of a reading.",
+    "steal_percent": "Since boot.",
+    "psi": "Pressure stall information: `cpu`, `memory`, `io`.",
+    "pressure": "What others did while Dyno watched, before the first trial.",
+    "wakeups": "Round trips of a byte between two processes.",
+    "wakeups.cost_ns": "One wake-up of a sleeping core.",
+    "wakeups.apart": "Each process on a core of its own.",
+    "wakeups.free": "Both placed by the kernel.",
+    "ceilings": "As `dyno doctor --probe` measured them.",
+    "ceilings.flushes_per_second": "Writes of 4 KiB in place, each flushed.",
+    "ceilings.probed": "The day.",
+}
+"""Meanings of facts of the machine whose names don't tell."""
+COLUMNS = {
+    "awake": "Figures with and without may not be compared.",
+    "block": "Which trial of the cell, from 0.",
+    "caveats": "Codes.",
+    "client_cpu_ns_per_item": "CPU time per item of the throughput.",
+    "doubts": "Codes.",
+    "engine": "The requested engine with its options.",
+    "floor": "Whether it is a null engine.",
+    "metric": "What rows of the phase are compared by.",
+    "param_*": "A parameter's value.",
+    "samples": "Trials that the figures come from.",
+    "throughput_median": "Median over the samples; `low` and `high` are the ends of its 95 % interval.",
+    "tier": "Null if nothing is stored.",
+    "valid": "Whether the row has a number; of a sample, whether it counts.",
+    "why": "Why it has none.",
+}
+"""Meanings of columns whose names don't tell."""
