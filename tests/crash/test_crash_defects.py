@@ -64,7 +64,7 @@ def test_a_planted_defect_is_found(recorded, tmp_path: Path, name: str) -> None:
         other.build(tmp_path / "built")
         return toys.judged(name, tmp_path / "built", other.acknowledged, other.begun) is not None
 
-    small = shrink(record, state, fails)
+    small = shrink(state, fails)
     assert fails(small)
     assert len(small.lost()) <= len(state.lost())
     assert len(explain(small)) <= 4

@@ -297,7 +297,7 @@ def test_there_is_no_other_model() -> None:
 def smallest(tape: Tape, fails, model: str = "ext4") -> State:
     record = tape.record()
     state = next(state for state in draws(record, model, 1, 200, birth=True) if fails(state))
-    return shrink(record, state, fails)
+    return shrink(state, fails)
 
 
 def test_the_smallest_witness_is_one_lost_page() -> None:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeAlias
 
 import numpy as np
 
 from dyno.crash.record import NEVER, Create, Event, Flush, Link, Record, Rename, Resize, Unlink, Write
-from dyno.crash.tree import Tree
 
 PAGE = 4096
 SECTOR = 512
@@ -76,25 +76,28 @@ class FileChanges:
         for event in record.events:
             self._add(event)
         start = Flush(durable, durable, 0, "", None)
-        _set_durable(self, sorted([*record.events, start], key=lambda event: event.end), Tree(record.header.nodes))
+        _set_durable(self, record, sorted([*record.events, start], key=lambda event: event.end))
         self._begins = np.array([change.begin for change in self.all], np.int64)
         self._durable = np.array([change.durable_at for change in self.all], np.int64)
 
     def _add(self, event: Event) -> None:
         if isinstance(event, Write):
-            done = 0
-            while done < len(event.data):
-                offset = event.offset + done
-                length = PAGE - offset % PAGE
-                self._write(event, offset, event.data[done : done + length])
-                done += length
+            offset, end = event.offset, event.offset + len(event.data)
+            while offset < end:
+                until = min((offset // PAGE + 1) * PAGE, end)
+                self._write(event, offset, event.data[offset - event.offset : until - event.offset])
+                offset = until
         elif isinstance(event, Resize):
             self._resize(event)
         elif isinstance(event, NAMES):
             if isinstance(event, Create):
                 self._length[event.file] = 0
             if not isinstance(event, Create) or event.parent >= 0:
-                self._name(event)
+                slots = _slots(event)
+                needs = [self._slots.get(slot) for slot in slots] if self.model == "posix" else self.names[-1:]
+                change = self._change(event, needs)
+                self.names.append(change)
+                self._slots.update(dict.fromkeys(slots, change))
 
     def _change(self, event: Changing, needs: Iterable[FileChange | None]) -> FileChange:
         change = FileChange(len(self.all), event, event.begin, event.end, event.file)
@@ -144,13 +147,6 @@ class FileChanges:
                 change.versions[page] = len(versions)
                 versions.append(change)
 
-    def _name(self, event: Naming) -> None:
-        slots = _slots(event)
-        needs = [self._slots.get(slot) for slot in slots] if self.model == "posix" else self.names[-1:]
-        change = self._change(event, needs)
-        self.names.append(change)
-        self._slots.update(dict.fromkeys(slots, change))
-
     def pending(self, point: int) -> list[FileChange]:
         """Returns the changes that had begun at the moment `point` and were not durable."""
         numbers = np.flatnonzero((self._begins <= point) & (self._durable > point))
@@ -158,7 +154,7 @@ class FileChanges:
 
     def lowered(self, kept: Iterable[FileChange], point: int) -> set[FileChange]:
         """Returns the changes of `kept` whose needs are all kept too, or durable."""
-        remaining: set[FileChange] = set()
+        remaining = set[FileChange]()
         for change in sorted(kept, key=lambda change: change.number):
             if all(other in remaining or other.durable_at <= point for other in change.needs):
                 remaining.add(change)
@@ -166,8 +162,7 @@ class FileChanges:
 
     def raised(self, kept: Iterable[FileChange], point: int) -> set[FileChange]:
         """Returns `kept` with all pending changes that these need."""
-        closure: set[FileChange] = set()
-        stack = list(kept)
+        closure, stack = set[FileChange](), list(kept)
         while stack:
             change = stack.pop()
             if change not in closure and change.durable_at > point:
@@ -182,37 +177,36 @@ def _slots(event: Naming) -> list[tuple[int, str]]:
     return [own, (event.new_parent, event.new_name)] if isinstance(event, Rename) else [own]
 
 
-class _Unflushed:
-    """Changes that no flush has covered yet."""
-
-    def __init__(self, changes: FileChanges) -> None:
-        self.data: dict[int, list[FileChange]] = {}
-        self.names: list[FileChange] = []
-        for change in changes.all:
-            if change.is_name:
-                self.names.append(change)
-            else:
-                self.data.setdefault(change.file, []).append(change)
-
-    def settle(
-        self, pending: list[FileChange], flush: Flush | Write, covers: Callable[[FileChange], bool]
-    ) -> list[FileChange]:
-        """Makes the covered changes durable from the end of the flush on. Returns the changes that
-        it doesn't cover.
-        """
-        remaining: list[FileChange] = []
-        for position, change in enumerate(pending):
-            if change.end >= _since(flush):
-                # The changes are sorted by end, so all further ones ended too late as well.
-                return remaining + pending[position:]
-            if covers(change):
-                change.durable_at = min(change.durable_at, flush.end)
-            else:
-                remaining.append(change)
-        return remaining
-
-    def settle_names(self, flush: Flush | Write, covers: Callable[[FileChange], bool] = lambda change: True) -> None:
-        self.names = self.settle(self.names, flush, covers)
+def _set_durable(changes: FileChanges, record: Record, events: list[Event]) -> None:
+    """Sets the moment from which each change is durable: the end of the first flush or synchronous write that covers
+    it. `events` are sorted by their ends.
+    """
+    directories = {node.number for node in record.header.nodes if node.kind == "directory"}
+    directories |= {event.file for event in events if isinstance(event, Create) and event.kind == "directory"}
+    names = [change for change in changes.all if change.is_name]
+    data: dict[int, list[FileChange]] = {}
+    for change in changes.all:
+        if not change.is_name:
+            data.setdefault(change.file, []).append(change)
+    for event in events:
+        if event.end == NEVER or not (isinstance(event, Flush) or (isinstance(event, Write) and event.durable)):
+            continue
+        if event.file is None:
+            data = {file: _unflushed(pending, event) for file, pending in data.items()}
+            names = _unflushed(names, event)
+        elif event.file not in directories:
+            pending = data.get(event.file, [])
+            if changes.model != "posix" and _takes_names(names, pending, event):
+                names = _unflushed(names, event)
+            data[event.file] = _unflushed(pending, event, partial(_covers_data, event))
+        elif changes.model == "posix":
+            names = _unflushed(names, event, partial(_is_in, event.file))
+        else:
+            # A journal is written in order, so the flush of one directory makes all earlier changes of names durable.
+            names = _unflushed(names, event)
+    for change in reversed(changes.all):
+        for other in change.needs:
+            other.durable_at = min(other.durable_at, change.durable_at)
 
 
 def _since(flush: Flush | Write) -> int:
@@ -220,55 +214,36 @@ def _since(flush: Flush | Write) -> int:
     return flush.begin if isinstance(flush, Flush) else flush.end + 1
 
 
-def _set_durable(changes: FileChanges, events: Iterable[Event], tree: Tree) -> None:
-    directories = {number for number, node in tree.nodes.items() if node.kind == "directory"}
-    directories |= {event.file for event in events if isinstance(event, Create) and event.kind == "directory"}
-    unflushed = _Unflushed(changes)
-    for event in events:
-        is_flush = isinstance(event, Flush) or (isinstance(event, Write) and event.durable)
-        if event.end == NEVER or not is_flush:
-            continue
-        assert isinstance(event, Flush | Write)
-        if event.file is None:
-            for file, pending in unflushed.data.items():
-                unflushed.data[file] = unflushed.settle(pending, event, lambda change: True)
-            unflushed.settle_names(event)
-        elif event.file not in directories:
-            _flush_file(changes, unflushed, event, event.file)
-        elif changes.model == "posix":
-            unflushed.settle_names(event, _names_in(event.file))
+def _unflushed(
+    pending: list[FileChange], flush: Flush | Write, covers: Callable[[FileChange], bool] = lambda change: True
+) -> list[FileChange]:
+    """Makes the covered changes durable from the end of the flush on. Returns the others."""
+    remaining: list[FileChange] = []
+    for position, change in enumerate(pending):
+        if change.end >= _since(flush):
+            # The changes are sorted by end, so all further ones ended too late as well.
+            return remaining + pending[position:]
+        if covers(change):
+            change.durable_at = min(change.durable_at, flush.end)
         else:
-            # A journal is written in order, so the flush of one directory makes all earlier changes of names durable.
-            unflushed.settle_names(event)
-    for change in reversed(changes.all):
-        for other in change.needs:
-            other.durable_at = min(other.durable_at, change.durable_at)
+            remaining.append(change)
+    return remaining
 
 
-def _names_in(directory: int) -> Callable[[FileChange], bool]:
-    def covers(change: FileChange) -> bool:
-        assert isinstance(change.event, NAMES)
-        return any(parent == directory for parent, _ in _slots(change.event))
-
-    return covers
+def _is_in(directory: int, change: FileChange) -> bool:
+    assert isinstance(change.event, NAMES)
+    return any(parent == directory for parent, _ in _slots(change.event))
 
 
-def _flush_file(changes: FileChanges, unflushed: _Unflushed, flush: Flush | Write, file: int) -> None:
-    pending = unflushed.data.get(file, [])
+def _covers_data(flush: Flush | Write, change: FileChange) -> bool:
     if isinstance(flush, Write):
-        first, end = flush.offset // PAGE, -(-(flush.offset + len(flush.data)) // PAGE)
+        start, stop = flush.offset, flush.offset + len(flush.data)
     else:
-        first, end = flush.start // PAGE, NEVER if flush.stop is None else -(-flush.stop // PAGE)
-    if changes.model != "posix" and _takes_names(unflushed, pending, flush):
-        unflushed.settle_names(flush)
-
-    def covers(change: FileChange) -> bool:
-        return change.size is not None or (change.page is not None and first <= change.page < end)
-
-    unflushed.data[file] = unflushed.settle(pending, flush, covers)
+        start, stop = flush.start, NEVER if flush.stop is None else flush.stop
+    return change.size is not None or (change.page is not None and start // PAGE <= change.page < -(-stop // PAGE))
 
 
-def _takes_names(unflushed: _Unflushed, pending: list[FileChange], flush: Flush | Write) -> bool:
+def _takes_names(names: list[FileChange], pending: list[FileChange], flush: Flush | Write) -> bool:
     """Returns whether the flush writes the file's metadata. If so, it writes the journal with all earlier changes of
     names.
 
@@ -276,10 +251,7 @@ def _takes_names(unflushed: _Unflushed, pending: list[FileChange], flush: Flush 
     file's ctime.
     """
     since = _since(flush)
-    if any(change.size is not None and change.end < since for change in pending):
-        return True
     kinds = NAMES if isinstance(flush, Flush) and flush.call == "fsync" else (Create,)
-    return any(
-        change.end < since and change.file == flush.file and isinstance(change.event, kinds)
-        for change in unflushed.names
+    return any(change.size is not None and change.end < since for change in pending) or any(
+        change.end < since and change.file == flush.file and isinstance(change.event, kinds) for change in names
     )

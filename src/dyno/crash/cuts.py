@@ -9,18 +9,18 @@ import math
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
+from dyno.crash import recorder
 from dyno.crash.explanation import explain
 from dyno.crash.kills import WorkloadFailed
 from dyno.crash.model import State, draws, shrink
 from dyno.crash.processes import COMMIT, StoreChecker, numbers, words, write_job
 from dyno.crash.record import Record
-from dyno.crash.recorder import record
 from dyno.crash.store import HANG, REFUSED, CrashTarget, Judgement
 from dyno.servers import leftover_processes
 
@@ -53,9 +53,6 @@ class TimeBudget:
         return self if self.end == math.inf else TimeBudget(now + max(0.0, self.end - now) * share)
 
 
-UNLIMITED = TimeBudget()
-
-
 class Unreadable(Exception):
     """The file system of a state can't be mounted or read. The message says why."""
 
@@ -69,22 +66,7 @@ class Cut:
     before the first commit. 'device': on a disk with a real file system.
     """
     judgement: Judgement
-    acknowledged: int
-    begun: int
-    kind: str
     state: State
-    record: Record
-
-
-@dataclass(frozen=True)
-class RecordedWorkload:
-    """Record of a workload, with the output of the process that ran it."""
-
-    record: Record
-    seldom: int
-    """Number of times that the engine did its maintenance."""
-    lines: Sequence[str]
-    """Output of the committing process."""
 
 
 class Bench:
@@ -102,31 +84,27 @@ class Bench:
         self.born = target.spec.server is None
         """Whether the record includes the creation of the store."""
 
-    def __enter__(self) -> Bench:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
         self._checker.close()
 
-    def workload(self) -> RecordedWorkload:
-        """Records COMMITS commits on a new store.
+    def workload(self) -> tuple[Record, list[str]]:
+        """Records COMMITS commits on a new store. Returns the record, and the lines of the committing process.
 
         A server's store is created before the recording, by a program of its own. Raises WorkloadFailed.
         """
         self._recorded.mkdir(parents=True)
         if not self.born:
-            self._create_store()
+            self._commit(0, stop=True)
         recording, lines = self._record(COMMITS, "record")
         if len(numbers(lines, "done")) != COMMITS:
             raise WorkloadFailed(lines[-1].removeprefix("failed ") if lines else "the recorded process did nothing")
-        return RecordedWorkload(recording, len(numbers(lines, "seldom")), lines)
-
-    def _create_store(self) -> None:
-        """Creates the store and shuts it down in order, without recording."""
-        self._commit(0, stop=True)
+        return recording, lines
 
     def _commit(self, commits: int, stop: bool = False) -> list[str]:
-        """Commits without recording. Returns the lines of the process. Raises WorkloadFailed."""
+        """Creates the store if it is new, and commits without recording. Returns the lines of the process.
+
+        `stop`: shut a server down in order. Raises WorkloadFailed.
+        """
         answers = self._answers()
         job = write_job(self._target, self._recorded, 0, commits, stop)
         try:
@@ -152,7 +130,7 @@ class Bench:
         shutil.rmtree(out, ignore_errors=True)
         job = write_job(self._target, self._recorded, 0, commits)
         try:
-            recording = record(
+            recording = recorder.record(
                 words(self._target, COMMIT, job, str(answers)),
                 [self._recorded],
                 out,
@@ -194,17 +172,15 @@ class Bench:
         return dataclasses.replace(recording, header=header)
 
 
-def cuts(
-    bench: Bench, workload: RecordedWorkload, model: str, count: int, seed: int, budget: TimeBudget = UNLIMITED
-) -> Iterator[Cut]:
+def cuts(bench: Bench, record: Record, model: str, count: int, seed: int, budget: TimeBudget) -> Iterator[Cut]:
     """Yields cuts at `count` states while the engine commits, then at some while it recovers from these states, then
     at some while the store is created.
 
     If the time is short, there are fewer, but at least one of each kind. Raises WorkloadFailed.
     """
     sound: list[State] = []
-    states = draws(workload.record, model, seed, count)
-    for cut in judgements(bench, workload.record, WHEN_RUNNING, states, budget.part(RUNNING_SHARE)):
+    states = draws(record, model, seed, count)
+    for cut in judgements(bench, WHEN_RUNNING, states, budget.part(RUNNING_SHARE)):
         if cut.judgement.sound:
             sound.append(cut.state)
         yield cut
@@ -216,20 +192,18 @@ def cuts(
             break
         if (recording := bench.recovery(state)) is not None:
             states = draws(recording, model, seed + number, per_recovery, birth=True)
-            yield from judgements(bench, recording, WHEN_RECOVERING, states, recovering)
+            yield from judgements(bench, WHEN_RECOVERING, states, recovering)
     if bench.born:
-        states = draws(workload.record, model, seed, max(1, count // 4), birth=True)
-        yield from judgements(bench, workload.record, WHEN_BORN, states, budget)
+        states = draws(record, model, seed, max(1, count // 4), birth=True)
+        yield from judgements(bench, WHEN_BORN, states, budget)
 
 
-def judgements(
-    bench: Bench, recording: Record, when: str, states: Iterator[State], budget: TimeBudget = UNLIMITED
-) -> Iterator[Cut]:
+def judgements(bench: Bench, when: str, states: Iterator[State], budget: TimeBudget) -> Iterator[Cut]:
     """Yields the judgement of the first state, and of others while there is time."""
     for number, state in enumerate(states):
         if number and budget.over:
             return
-        yield Cut(when, bench.judged(state), state.acknowledged, state.begun, state.kind, state, recording)
+        yield Cut(when, bench.judged(state), state)
 
 
 def smallest(bench: Bench, cut: Cut) -> Cut:
@@ -243,10 +217,6 @@ def smallest(bench: Bench, cut: Cut) -> Cut:
     def same(state: State) -> bool:
         return bench.judged(state).outcome == cut.judgement.outcome
 
-    state = shrink(cut.record, cut.state, same)
+    state = shrink(cut.state, same)
     judgement = bench.judged(state)
-    if judgement.outcome != cut.judgement.outcome:
-        return cut
-    return dataclasses.replace(
-        cut, state=state, judgement=judgement, acknowledged=state.acknowledged, begun=state.begun
-    )
+    return Cut(cut.when, judgement, state) if judgement.outcome == cut.judgement.outcome else cut

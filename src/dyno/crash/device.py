@@ -35,14 +35,12 @@ from dyno.crash.cuts import (
     WHEN_MOUNTED,
     Bench,
     Cut,
-    RecordedWorkload,
     TimeBudget,
     Unreadable,
     judgements,
 )
 from dyno.crash.kills import WorkloadFailed
 from dyno.crash.model import State, draws
-from dyno.crash.processes import numbers
 from dyno.crash.record import VERSION, Event, Flush, Header, Mark, Node, Record, Write, framed, read
 from dyno.crash.store import CrashTarget
 from dyno.host import installation, interpreters
@@ -100,23 +98,23 @@ class DeviceBench(Bench):
         for directory in (self._mount, self._fuse, self._built, self._mounted):
             directory.mkdir()
 
-    def __enter__(self) -> DeviceBench:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        super().__exit__()
+    def close(self) -> None:
+        super().close()
         for mountpoint in (self._mounted, self._mount, self._fuse):
             unmount(mountpoint)
 
-    def workload(self) -> RecordedWorkload:
-        """Records COMMITS commits on an existing store, as writes and flushes of the disk. Raises WorkloadFailed."""
+    def workload(self) -> tuple[Record, list[str]]:
+        """Records COMMITS commits on an existing store, as writes and flushes of the disk.
+
+        Returns the record, and the lines of the committing process. Raises WorkloadFailed.
+        """
         size = LEAST_BYTES[self._system] + (0 if self.born else SERVER_BYTES)
         with self._image.open("wb") as file:
             file.truncate(size)
         _run(*SYSTEMS[self._system], str(self._image))
         with self._on(self._image, self._mount):
             self._recorded.mkdir()
-            self._create_store()
+            self._commit(0, stop=True)
         base, path = self._place / "base", self._place / "events"
         base.mkdir()
         _run("cp", "--sparse=always", str(self._image), str(base / "1"))
@@ -131,8 +129,7 @@ class DeviceBench(Bench):
             Node(1, 0, DISK, "file", 0o600, 0, 0, size, ""),
         ]
         header = Header(VERSION, [str(self._fuse)], nodes, "fuse", [], 0)
-        record = Record(header, sorted(events, key=lambda event: event.end), base)
-        return RecordedWorkload(record, len(numbers(lines, "seldom")), lines)
+        return Record(header, sorted(events, key=lambda event: event.end), base), lines
 
     @contextmanager
     def _on(self, image: Path, mountpoint: Path) -> Iterator[None]:
@@ -194,12 +191,11 @@ class DeviceBench(Bench):
         return [f"the disk lost nothing that {self._system} wrote; the rest was in the kernel's memory, unflushed"]
 
 
-def cuts(bench: DeviceBench, workload: RecordedWorkload, count: int, seed: int, budget: TimeBudget) -> Iterator[Cut]:
+def cuts(bench: DeviceBench, record: Record, count: int, seed: int, budget: TimeBudget) -> Iterator[Cut]:
     """Yields cuts of the disk's power at `count` states. The model is irrelevant: all models agree about the pages of
     a single file.
     """
-    states = draws(workload.record, "ext4", seed, count)
-    return judgements(bench, workload.record, WHEN_MOUNTED, states, budget)
+    return judgements(bench, WHEN_MOUNTED, draws(record, "ext4", seed, count), budget)
 
 
 def _marks(lines: list[str]) -> Iterator[Mark]:

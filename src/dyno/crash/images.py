@@ -7,7 +7,8 @@ import shutil
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
+from itertools import groupby
 from pathlib import Path
 
 from dyno.crash.changes import PAGE, SECTOR, FileChange, FileChanges
@@ -20,7 +21,6 @@ before the record.
 """
 MOST_PATHS, MOST_VERSIONS = 64, 8
 """Number of cached sets of names, and of cached versions of each page."""
-_ZEROS = bytes(PAGE)
 
 
 class PageVersions:
@@ -71,7 +71,8 @@ class FileContents:
     number: int
     size: int
     changed: dict[int, bytes]
-    first: FirstContents
+    first: bytes
+    """Contents before the record."""
 
     def written(self) -> Iterator[tuple[int, bytes]]:
         """Yields the number and the bytes of each changed page. The last page ends at the file's size."""
@@ -82,20 +83,14 @@ class FileContents:
     def runs(self) -> Iterator[tuple[int, bytes]]:
         """Yields the offset and the bytes of each run of pages that aren't all zeros."""
         pages = dict(self.written())
-        for page in range(min(-(-self.size // PAGE), self.first.pages)):
+        for page in range(-(-min(self.size, len(self.first)) // PAGE)):
             if page not in self.changed:
-                pages[page] = self.first.page(page)[: self.size - page * PAGE]
-        begin, parts = -1, list[bytes]()
-        for page, image in sorted(pages.items()):
-            if image == _ZEROS[: len(image)]:
-                continue
-            if begin < 0 or page * PAGE != begin + PAGE * len(parts):
-                if parts:
-                    yield begin, b"".join(parts)
-                begin, parts = page * PAGE, []
-            parts.append(image)
-        if parts:
-            yield begin, b"".join(parts)
+                pages[page] = _page(self.first, page)[: self.size - page * PAGE]
+        filled = [page for page, image in sorted(pages.items()) if image != bytes(len(image))]
+        # Pages of one run have the same difference between their number and their rank.
+        for _, ranked in groupby(enumerate(filled), key=lambda pair: pair[1] - pair[0]):
+            run = [page for _, page in ranked]
+            yield run[0] * PAGE, b"".join(pages[page] for page in run)
 
     @cached_property
     def data(self) -> bytes:
@@ -106,23 +101,9 @@ class FileContents:
         return bytes(contents)
 
 
-class FirstContents:
-    """Contents of a file before the command started."""
-
-    def __init__(self, record: Record, number: int) -> None:
-        self._record, self._number = record, number
-
-    @cached_property
-    def data(self) -> bytes:
-        return self._record.first(self._number)
-
-    @property
-    def pages(self) -> int:
-        return -(-len(self.data) // PAGE)
-
-    def page(self, number: int) -> bytes:
-        """Returns the PAGE bytes of a page, padded with zeros."""
-        return self.data[number * PAGE : (number + 1) * PAGE].ljust(PAGE, b"\0")
+def _page(contents: bytes, number: int) -> bytes:
+    """Returns the PAGE bytes of a page, padded with zeros."""
+    return contents[number * PAGE : (number + 1) * PAGE].ljust(PAGE, b"\0")
 
 
 Files = dict[str, tuple[Node, FileContents | None]]
@@ -169,21 +150,17 @@ class Images:
     def __init__(self, record: Record, changes: FileChanges) -> None:
         self._record, self._changes = record, changes
         self._sizes = {node.number: node.size for node in record.header.nodes if node.kind == "file"}
-        self._first: dict[int, FirstContents] = {}
+        self._first = cache(record.first)
         self._pages: dict[tuple[int, int], PageVersions] = {}
-        self._durable_sizes: dict[int, list[int]] = {}
         self._paths: dict[tuple[int, ...], dict[str, Node]] = {}
         self._contents: dict[bytes, int] = {}
 
     def page(self, file: int, page: int) -> PageVersions:
         """Returns the versions of a page. At least one event of the record must change the page."""
         if (file, page) not in self._pages:
-            first = self._first_of(file).page(page)
+            first = _page(self._first(file), page)
             self._pages[file, page] = PageVersions(first, self._changes.pages[file][page], page)
         return self._pages[file, page]
-
-    def _first_of(self, file: int) -> FirstContents:
-        return self._first.setdefault(file, FirstContents(self._record, file))
 
     def files(self, point: int, kept: Iterable[FileChange], torn: Torn | None) -> Files:
         """Returns the files after a cut at the moment `point` that kept the changes `kept`."""
@@ -222,18 +199,13 @@ class Images:
                 version = max(history.durable(point), versions.get((number, page), -1))
                 if version >= 0:
                     changed[page] = history.image(version)
-        return FileContents(number, self._size(number, point, size), changed, self._first_of(number))
-
-    def _size(self, number: int, point: int, kept: FileChange | None) -> int:
-        if kept is not None and kept.size is not None:
-            return kept.size
-        sizes = self._changes.sizes.get(number, [])
-        if number not in self._durable_sizes:
-            self._durable_sizes[number] = [change.durable_at for change in sizes]
-        at = bisect_right(self._durable_sizes[number], point) - 1
-        size = sizes[at].size if at >= 0 else self._sizes.get(number, 0)
-        assert size is not None
-        return size
+        if size is None:
+            sizes = self._changes.sizes.get(number, [])
+            at = bisect_right(sizes, point, key=lambda change: change.durable_at) - 1
+            size = sizes[at] if at >= 0 else None
+        length = self._sizes.get(number, 0) if size is None else size.size
+        assert length is not None
+        return FileContents(number, length, changed, self._first(number))
 
     def _names(self, point: int, kept: list[FileChange]) -> dict[str, Node]:
         """Returns the paths after all durable and all kept changes of names."""

@@ -31,8 +31,6 @@ class Kill:
     judgement: Judgement
     acknowledged: int
     begun: int
-    seldom: int
-    """Number of times that the process did the engine's maintenance."""
     words: str
     lines: Sequence[str]
     """Output of the committing process."""
@@ -63,7 +61,7 @@ def kills(target: CrashTarget, home: Path, count: int, seed: int, keep: Callable
             judgement = checker.look(acknowledged, begun)
             words = f"killed after {acknowledged - start} of its commits"
             words += ", within one" if begun > acknowledged else ""
-            kill = Kill(judgement, acknowledged, begun, len(numbers(lines, "seldom")), words, lines)
+            kill = Kill(judgement, acknowledged, begun, words, lines)
             if not judgement.sound:
                 keep(kill)
             if judgement.outcome in (OK, LOST) and judgement.held is not None:

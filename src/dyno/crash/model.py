@@ -10,7 +10,6 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import islice
 from pathlib import Path
 
 from dyno.crash import images
@@ -107,22 +106,14 @@ def draws(record: Record, model: str, seed: int, count: int, birth: bool = False
     All changes before the first transaction are durable. With `birth` (and for a recovery), only the files from
     before the command are durable. Raises ValueError for an unknown model.
     """
-    drawer = _Drawer(Replay(record, model, birth), random.Random(seed))
-    return islice(_distinct(drawer), count)
-
-
-def _distinct(drawer: _Drawer) -> Iterator[State]:
-    seen: set[int] = set()
-    repeats = 0
-    while repeats < MOST_REPEATS:
+    drawer, seen, repeats = _Drawer(Replay(record, model, birth), random.Random(seed)), set[int](), 0
+    while len(seen) < count and repeats < MOST_REPEATS:
         state = drawer.state()
-        key = hash(state.key)
-        if key in seen:
-            repeats += 1
-            continue
-        seen.add(key)
-        repeats = 0
-        yield state
+        repeats += 1
+        if (key := hash(state.key)) not in seen:
+            seen.add(key)
+            repeats = 0
+            yield state
 
 
 class _Drawer:
@@ -147,9 +138,8 @@ class _Drawer:
             point = next(self._acknowledgements, None)
             kind = _KINDS[self._turn // 4 % 2]
         self._turn += 1
-        return self._drawn(kind, next(self._points) if point is None else point)
-
-    def _drawn(self, kind: str, point: int) -> State:
+        if point is None:
+            point = next(self._points)
         pending = self._changes.pending(point)
         ended = [change for change in pending if change.end <= point]
         if kind == "drop" or not pending:
@@ -214,10 +204,9 @@ class _Drawer:
         return self._replay.state(point, "torn", kept, (change.file, page, tuple(versions)))
 
 
-def shrink(record: Record, state: State, still_fails: Callable[[State], bool]) -> State:
+def shrink(state: State, still_fails: Callable[[State], bool]) -> State:
     """Returns a failing state of the same cut with as few lost changes as MOST_SHRINKS tries can find."""
-    replay, tries_left = state.replay, MOST_SHRINKS
-    assert replay.record is record
+    changes, tries_left = state.replay.changes, MOST_SHRINKS
 
     def fails(smaller: State) -> bool:
         nonlocal tries_left
@@ -227,14 +216,17 @@ def shrink(record: Record, state: State, still_fails: Callable[[State], bool]) -
     if state.torn is not None and fails(whole := replace(state, torn=None)):
         state = whole
     # Drop the changes that hadn't ended, unless the state then no longer fails.
-    ended = {change.number for change in replay.changes.pending(state.point) if change.end <= state.point}
+    ended = {change.number for change in changes.pending(state.point) if change.end <= state.point}
     if state.torn is None and not state.kept <= ended and fails(without := replace(state, kept=state.kept & ended)):
         state = without
     size = len(state.lost())
     while size and tries_left > 0:
         lost, smaller = state.lost(), None
         for at in range(0, len(lost), size):
-            candidate = _keeping(state, lost[at : at + size])
+            kept = changes.raised(
+                [*lost[at : at + size], *(changes.all[number] for number in state.kept)], state.point
+            )
+            candidate = replace(state, kept=frozenset(change.number for change in kept))
             if len(candidate.lost()) < len(lost) and fails(candidate):
                 smaller = candidate
                 break
@@ -244,10 +236,3 @@ def shrink(record: Record, state: State, still_fails: Callable[[State], bool]) -
         else:
             size //= 2
     return state
-
-
-def _keeping(state: State, changes: list[FileChange]) -> State:
-    """Returns the state that also keeps these changes, with all changes that they need."""
-    kept = {*changes, *(state.replay.changes.all[number] for number in state.kept)}
-    raised = state.replay.changes.raised(kept, state.point)
-    return replace(state, kept=frozenset(change.number for change in raised))

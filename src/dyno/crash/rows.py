@@ -9,18 +9,19 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
+from contextlib import closing, suppress
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from dyno import registry
+from dyno.contracts.cell import Cell
 from dyno.contracts.model import Tier, UsageError, Value
 from dyno.contracts.sanitize import sanitize
 from dyno.crash import cuts, device, recorder
 from dyno.crash.cuts import TimeBudget
 from dyno.crash.kills import Kill, WorkloadFailed, kills
-from dyno.crash.store import HANG, OK, PROMISES, CrashTarget
+from dyno.crash.store import HANG, OK, PROMISES, CrashTarget, Judgement
 from dyno.host.force_remove import remove
 from dyno.selftest import flushes
 from dyno.selftest.flushes import TierClaim
@@ -76,9 +77,6 @@ class CrashTally:
         self.outcomes[outcome] = self.outcomes.get(outcome, 0) + 1
         self.lost = max(self.lost, lost)
 
-    def data(self) -> dict[str, Any]:
-        return {"count": self.count, "outcomes": self.outcomes, "lost": self.lost, "seldom": self.seldom}
-
 
 @dataclass
 class CrashRow:
@@ -98,14 +96,16 @@ class CrashRow:
     system: str | None = None
     """File system of the device, for cuts of a disk."""
 
-    def read(self, lines: Sequence[str]) -> None:
-        """Sets the version and settings from the lines of a committing process."""
+    def read(self, way: str, lines: Sequence[str]) -> None:
+        """Sets the version and settings, and counts maintenance, from the lines of a committing process."""
         for line in lines:
             word, _, rest = line.partition(" ")
             if word == "opened":
                 self.version = sanitize(rest, keep="")
             elif word == "settings":
                 self.settings = flushes.read_back(self.claim.spec.tiers[self.claim.tier], json.loads(rest))
+            elif word == "seldom":
+                self.tally(way).seldom += 1
 
     def data(self) -> dict[str, Any]:
         """Returns the row as plain JSON data."""
@@ -117,7 +117,7 @@ class CrashRow:
             "verdict": self.verdict,
             "why": self.why,
             "traced": self.traced,
-            **{way: self.tallies[way].data() if way in self.tallies else None for way in (KILLED, *cuts.WAYS)},
+            **{way: asdict(self.tallies[way]) if way in self.tallies else None for way in (KILLED, *cuts.WAYS)},
             "model": self.model,
             "system": self.system,
             "faults": list(self.faults.values()),
@@ -162,16 +162,20 @@ class _Crasher:
         self, claim: TierClaim, request: CrashRequest, place: Path, fast: Path, prefix: str, progress: Progress
     ) -> None:
         self._claim, self._request, self._place, self._fast = claim, request, place, fast
-        self._row, self._prefix, self._progress = CrashRow(claim, request.model), prefix, progress
+        self._row = CrashRow(claim, request.model)
+        self._tell: Progress = lambda text: progress(prefix + text)
 
     def run(self, budget: TimeBudget) -> CrashRow:
-        row = self._row
+        row, cell, untested = self._row, self._claim.cell, self._claim.spec.untested
+        proof = None if cell is None else registry.suite(cell.suite).proof
         try:
             _make(self._place, self._fast)
-            if (why := self._unjudged()) is not None:
-                row.why = why
+            if cell is None or untested:
+                row.why = self._claim.lacking or untested
+            elif proof is None or proof.history is None:
+                row.why = f"the suite {cell.suite} has no history to judge a crash by"
             else:
-                self._crash(budget)
+                self._crash(cell, budget)
         except WorkloadFailed as error:
             row.verdict, row.why = FAILED, sanitize(str(error), keep="")
         finally:
@@ -180,22 +184,8 @@ class _Crasher:
                 remove(directory)
         return row
 
-    def _unjudged(self) -> str | None:
-        """Returns why the engine can't be judged, or None if it can."""
-        claim = self._claim
-        if claim.cell is None:
-            return claim.lacking
-        if claim.spec.untested:
-            return claim.spec.untested
-        proof = registry.suite(claim.cell.suite).proof
-        if proof is None or proof.history is None:
-            return f"the suite {claim.cell.suite} has no history to judge a crash by"
-        return None
-
-    def _crash(self, budget: TimeBudget) -> None:
+    def _crash(self, cell: Cell, budget: TimeBudget) -> None:
         row, claim, request = self._row, self._claim, self._request
-        cell = claim.cell
-        assert cell is not None
         target = CrashTarget(
             cell.suite, cell.engine, claim.tier.value, dict(cell.options), dict(cell.params), request.seed
         )
@@ -218,21 +208,17 @@ class _Crasher:
                 row.notes.append(f"as often as the time allowed: {', '.join(fewer)}")
         self._conclude()
 
-    def _tell(self, text: str) -> None:
-        self._progress(self._prefix + text)
-
     def _kill(self, target: CrashTarget, budget: TimeBudget) -> None:
         place, count = self._place / "kills", self._request.kills
         _make(place)
         tally = self._row.tally(KILLED)
 
         def keep(kill: Kill) -> None:
-            self._add_fault(KILLED, place / "home", [kill.words], kill)
+            self._add_fault(KILLED, place / "home", [kill.words], kill.judgement, kill.acknowledged, kill.begun)
 
         for number, kill in enumerate(kills(target, place / "home", count, self._request.seed, keep), 1):
             tally.add(kill.judgement.outcome, kill.judgement.lost)
-            tally.seldom += kill.seldom
-            self._row.read(kill.lines)
+            self._row.read(KILLED, kill.lines)
             self._tell(f"{number} of {count} kills")
             if budget.over:
                 return
@@ -245,13 +231,12 @@ class _Crasher:
         place, states = self._place / "cuts", self._fast / "cuts"
         _make(place, states)
         self._tell("recording its changes to its files")
-        with cuts.Bench(target, place, states) as bench:
-            workload = bench.workload()
-            row.read(workload.lines)
-            row.tally(cuts.WHEN_RUNNING).seldom = workload.seldom
-            row.notes += [f"refused {call}: the engine had to do without" for call in workload.record.refused]
-            row.notes += [f"not in the record: {what}" for what in workload.record.unseen]
-            self._judge(bench, cuts.cuts(bench, workload, request.model, request.states, request.seed, budget))
+        with closing(cuts.Bench(target, place, states)) as bench:
+            record, lines = bench.workload()
+            row.read(cuts.WHEN_RUNNING, lines)
+            row.notes += [f"refused {call}: the engine had to do without" for call in record.refused]
+            row.notes += [f"not in the record: {what}" for what in record.unseen]
+            self._judge(bench, cuts.cuts(bench, record, request.model, request.states, request.seed, budget))
 
     def _cut_device(self, target: CrashTarget, system: str, budget: TimeBudget) -> None:
         row, request = self._row, self._request
@@ -259,11 +244,10 @@ class _Crasher:
         _make(place, states)
         self._tell(f"recording what {system} writes to a disk")
         row.system = system
-        with device.DeviceBench(target, place, states, system) as bench:
-            workload = bench.workload()
-            row.read(workload.lines)
-            row.tally(cuts.WHEN_MOUNTED).seldom = workload.seldom
-            self._judge(bench, device.cuts(bench, workload, request.states, request.seed, budget))
+        with closing(device.DeviceBench(target, place, states, system)) as bench:
+            record, lines = bench.workload()
+            row.read(cuts.WHEN_MOUNTED, lines)
+            self._judge(bench, device.cuts(bench, record, request.states, request.seed, budget))
         ways = (cuts.WHEN_RUNNING, cuts.WHEN_MOUNTED)
         allowed, shown = ({outcome for outcome in row.tally(way).outcomes if outcome != OK} for way in ways)
         comparisons = (
@@ -284,31 +268,36 @@ class _Crasher:
                 # Judging changed the store, so build the state again before it is copied.
                 with suppress(cuts.Unreadable):
                     bench.build(least.state)
-                self._add_fault(cut.when, bench.home, bench.words(least.state), least)
+                state, witness = least.state, bench.words(least.state)
+                self._add_fault(cut.when, bench.home, witness, least.judgement, state.acknowledged, state.begun)
             hangs += cut.judgement.outcome == HANG
             if hangs == MOST_HANGS:
                 row.notes.append(f"no more cuts after {hangs} states in which it hung")
                 return
 
-    def _add_fault(self, way: str, home: Path, words: list[str], crash: Kill | cuts.Cut) -> None:
+    def _add_fault(
+        self, way: str, home: Path, words: list[str], judgement: Judgement, acknowledged: int, begun: int
+    ) -> None:
         """Records the first fault of its kind, and copies its store if requested."""
-        outcome = crash.judgement.outcome
+        outcome = judgement.outcome
         if (way, outcome) in self._row.faults:
             return
         copy: Path | None = None
         if self._request.keep is not None:
             engine = self._claim.engine.replace(":", "-").replace("/", "-")
-            copy = _unused(self._request.keep / f"{engine}-{self._claim.tier.value}-{way}-{outcome}")
+            path = self._request.keep / f"{engine}-{self._claim.tier.value}-{way}-{outcome}"
+            paths = itertools.chain([path], (path.with_name(f"{path.name}-{n}") for n in itertools.count(2)))
+            copy = next(path for path in paths if not os.path.lexists(path))
             # copytree raises this error for sockets, after it has copied all other files.
             with suppress(shutil.Error):
                 shutil.copytree(home, copy, symlinks=True)
         self._row.faults[way, outcome] = {
             "when": way,
             "outcome": outcome,
-            "why": sanitize(crash.judgement.why, keep=""),
-            "acknowledged": crash.acknowledged,
-            "begun": crash.begun,
-            "held": crash.judgement.held,
+            "why": sanitize(judgement.why, keep=""),
+            "acknowledged": acknowledged,
+            "begun": begun,
+            "held": judgement.held,
             "witness": [sanitize(line, keep="") for line in words],
             "directory": None if copy is None else str(copy),
         }
@@ -351,12 +340,6 @@ def _make(*directories: Path) -> None:
         directory.mkdir()
         # A server may run as another user, who must be able to pass through this directory.
         directory.chmod(0o755)
-
-
-def _unused(path: Path) -> Path:
-    """Returns the path, or the first of path-2, path-3, ... that does not exist."""
-    names = itertools.chain([path], (path.with_name(f"{path.name}-{number}") for number in itertools.count(2)))
-    return next(name for name in names if not os.path.lexists(name))
 
 
 def _outcomes(way: str, tally: CrashTally) -> str:
