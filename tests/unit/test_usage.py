@@ -233,7 +233,7 @@ def test_a_tree_counts_descendants_once_also_ended_ones(child: Child) -> None:
         child.do("below.kill(); below.communicate()")
     ended = usage.of_tree([child.pid])
     assert not Path(f"/proc/{below}").exists()
-    assert cpu_ns(ended) - cpu_ns(usage.of(child.pid)) >= 160 * MS
+    assert cpu_ns(ended) >= 160 * MS
     assert (ended - tree).user_ns is not None
 
 
@@ -266,11 +266,11 @@ def test_the_kernels_files_of_a_process(plant: Plant) -> None:
     )
     tick = 10**9 // os.sysconf("SC_CLK_TCK")
     assert usage.of(42, root=root) == Usage(
-        user_ns=3 * tick,
-        system_ns=5 * tick,
+        user_ns=(3 + 300) * tick,
+        system_ns=(5 + 500) * tick,
         voluntary_switches=111,
         involuntary_switches=11,
-        major_faults=7,
+        major_faults=7 + 70,
         asked_bytes=5000,
         read_bytes=4096,
         written_bytes=6_000,

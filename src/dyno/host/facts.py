@@ -26,6 +26,7 @@ from dyno.host.procfs import (
     quota_cores,
     read_lines,
     read_text,
+    stat_words,
     swapped,
     to_float,
     to_int,
@@ -113,41 +114,30 @@ def _cpu(root: Path) -> dict[str, Any]:
         name, _, value = (part.strip() for part in line.partition(":"))
         processors += name == "processor"
         info.setdefault(name, value)
+    # The cores that affinity and cpuset allow this process.
+    status = [line.partition(":")[2] for line in read_lines(root / "proc/self/status") if "Cpus_allowed_list" in line]
+    allowed = cpu_list(status[0]) if status else None
     cpus = root / "sys/devices/system/cpu"
+    no_turbo, boost = read_text(cpus / "intel_pstate/no_turbo"), read_text(cpus / "cpufreq/boost")
+    turbo = no_turbo == "0" if no_turbo else boost == "1" if boost else None
     governors = {read_text(file) for file in cpus.glob("cpu[0-9]*/cpufreq/scaling_governor")} - {None}
     mhz = to_float(info.get("cpu MHz"))
     return {
         "model": info.get("model name") or info.get("Model") or info.get("cpu model"),
         "logical_cores": processors or None,
-        "available_cores": _allowed_cores(root),
+        "available_cores": None if allowed is None else len(allowed),
         "quota_cores": quota_cores(root),
         "governor": ", ".join(sorted(str(g) for g in governors)) or None,
         "mhz": round(mhz) if mhz else _mhz(cpus / "cpu0/cpufreq/scaling_cur_freq"),
         "max_mhz": _mhz(cpus / "cpu0/cpufreq/cpuinfo_max_freq"),
-        "turbo": _turbo(cpus),
+        "turbo": turbo,
         "virtualised": _virtualised(root, info),
     }
-
-
-def _allowed_cores(root: Path) -> int | None:
-    """Returns the number of cores that affinity and cpuset allow this process."""
-    for line in read_lines(root / "proc/self/status"):
-        if line.startswith("Cpus_allowed_list:"):
-            cpus = cpu_list(line.partition(":")[2])
-            return None if cpus is None else len(cpus)
-    return None
 
 
 def _mhz(file: Path) -> int | None:
     khz = to_int(read_text(file))
     return round(khz / 1000) if khz else None
-
-
-def _turbo(cpus: Path) -> bool | None:
-    no_turbo, boost = read_text(cpus / "intel_pstate/no_turbo"), read_text(cpus / "cpufreq/boost")
-    if no_turbo is not None:
-        return no_turbo == "0"
-    return None if boost is None else boost == "1"
 
 
 def _virtualised(root: Path, info: dict[str, str]) -> bool | None:
@@ -205,9 +195,7 @@ def _percent(part: int, total: int) -> float | None:
 
 def _own_ticks(root: Path) -> int | None:
     """Returns the CPU time of this process in the ticks of /proc/stat."""
-    # Skip the program's name, which is in parentheses and may itself contain parentheses.
-    words = (read_text(root / "proc/self/stat") or "").rpartition(")")[2].split()
-    own = [n for n in map(to_int, words[11:13]) if n is not None]
+    own = [n for n in map(to_int, stat_words(root / "proc/self")[11:13]) if n is not None]
     return sum(own) if len(own) == 2 else None
 
 

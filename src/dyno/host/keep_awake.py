@@ -88,14 +88,6 @@ def kept() -> Iterator[Keeper]:
     If this process is killed, the processes that keep them awake end too. Raises CannotKeepAwake.
     """
     check()
-    keeper = _start()
-    try:
-        yield keeper
-    finally:
-        keeper.end()
-
-
-def _start() -> Keeper:
     own = cores()
     process = subprocess.Popen(
         [sys.executable, "-m", MODULE, str(os.getpid()), *map(str, own)],
@@ -114,10 +106,9 @@ def _start() -> Keeper:
             line = process.stdout.readline().strip()
         if line != READY:
             raise CannotKeepAwake(line or f"{sys.executable} could not be started for it")
-    except BaseException:
+        yield keeper
+    finally:
         keeper.end()
-        raise
-    return keeper
 
 
 def spinner(core: int) -> int:
@@ -127,7 +118,13 @@ def spinner(core: int) -> int:
     if not pid:
         try:
             die_with_parent(parent)
-            _spin()
+            with suppress(ImportError):
+                # The native loop leaves most of the core's units to its other hardware thread.
+                from dyno._native import spin
+
+                spin()
+            while True:
+                pass
         finally:
             os._exit(1)
     try:
@@ -137,16 +134,6 @@ def spinner(core: int) -> int:
         end([pid])
         raise
     return pid
-
-
-def _spin() -> None:
-    """Spins without end. The native loop leaves most of the core's units to its other hardware thread."""
-    try:
-        import dyno._native
-    except ImportError:
-        while True:
-            pass
-    dyno._native.spin()
 
 
 def end(pids: Iterable[int]) -> None:

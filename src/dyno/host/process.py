@@ -17,15 +17,15 @@ _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 
 
-def die_with_parent(parent: int) -> None:
-    """Makes the kernel kill this process when the process `parent` dies, so that no engine outlives a killed run.
+def die_with_parent(parent: int, by: signal.Signals = signal.SIGKILL) -> None:
+    """Makes the kernel end this process when the process `parent` dies, so that no engine outlives a killed run.
 
     Linux only. On other systems the trial of a killed run ends by itself.
     """
     if sys.platform == "linux":
         from ctypes import CDLL
 
-        CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        CDLL(None).prctl(_PR_SET_PDEATHSIG, by)
         # The parent may have died before the call.
         if os.getppid() != parent:
             os._exit(1)

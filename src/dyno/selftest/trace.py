@@ -103,11 +103,6 @@ def calls(lines: Iterable[str]) -> Iterator[Call]:
             yield Call(int(match["pid"]), match["name"], match["arguments"], int(match["result"], 0), first, number)
 
 
-def _descriptors(arguments: str) -> list[tuple[int, str]]:
-    """Returns the descriptors among the arguments, each with its path, which strace shows with -y."""
-    return [(int(number), _unescaped(path)) for number, path in _DESCRIPTOR.findall(arguments)]
-
-
 def _unescaped(path: str) -> str:
     return os.fsdecode(path.encode("ascii", "backslashreplace").decode("unicode_escape").encode("latin-1", "replace"))
 
@@ -167,11 +162,14 @@ class TraceSummary:
         return sum(commit.written for commit in self.commits)
 
 
+@dataclass
 class _Process:
-    """State that the threads of a process share: synchronous descriptors and writable mappings."""
+    """State that the threads of a process share."""
 
-    def __init__(self, synchronous: Mapping[int, str], mappings: Iterable[tuple[int, int, str]]) -> None:
-        self.synchronous, self.mappings = dict(synchronous), list(mappings)
+    synchronous: dict[int, str] = field(default_factory=dict)
+    """Flags of the descriptors that were opened with O_DSYNC or O_SYNC."""
+    mappings: list[tuple[int, int, str]] = field(default_factory=list)
+    """Start, end and file of the writable mappings."""
 
 
 def seen(lines: Iterable[str], home: Path, log: Sequence[str] = ()) -> TraceSummary:
@@ -227,79 +225,57 @@ class _Follower:
     def _process(self, pid: int) -> _Process:
         """Returns the process of a thread, which may appear before the call that created it has ended."""
         if pid not in self._processes:
-            if pid not in self._parents:
-                self._processes[pid] = _Process({}, ())
-            else:
-                parent_pid, shares = self._parents[pid]
-                parent = self._process(parent_pid)
-                self._processes[pid] = parent if shares else _Process(parent.synchronous, parent.mappings)
+            parent_pid, shares = self._parents.get(pid, (None, False))
+            parent = _Process() if parent_pid is None else self._process(parent_pid)
+            own = parent if shares else _Process(dict(parent.synchronous), list(parent.mappings))
+            self._processes[pid] = own
         return self._processes[pid]
 
     def _acts(self, call: Call) -> list[Act]:
         """Returns the acts of a call. Updates the state of its process."""
-        process, arguments = self._process(call.pid), call.arguments
-        if call.name in _WRITES:
-            return self._write(call, process)
-        if call.name in _FLUSHES:
-            return self._flush(call, process)
-        if call.name in _TRUNCATES:
-            return [self._act(call, path) for _, path in filter(self._is_ours, _descriptors(arguments))]
-        if call.name in _NAMES:
-            paths = [Path(_unescaped(directory), _unescaped(name)) for directory, name in _NAME.findall(arguments)]
-            return [self._act(call, str(path.parent)) for path in paths if self._is_ours((0, str(path)))]
-        if call.name in _OPENS:
+        process, name, arguments = self._process(call.pid), call.name, call.arguments
+        moments = call.pid, call.began, call.ended
+        # With -y, strace shows the path of each descriptor.
+        descriptors = [(int(number), _unescaped(path)) for number, path in _DESCRIPTOR.findall(arguments)]
+        if name in _COPIES:
+            descriptors = descriptors[1:]
+        elif name == "sendfile":
+            descriptors = descriptors[:1]
+        ours = [(number, path) for number, path in descriptors if self._is_ours(path)]
+        if name in _WRITES:
+            flag = re.search(r"\bRWF_D?SYNC\b", arguments)
+            modes = [(path, flag[0] if flag else process.synchronous.get(number)) for number, path in ours]
+            return [Act(f"{name} {mode}" if mode else name, path, True, bool(mode), *moments) for path, mode in modes]
+        if name in _TRUNCATES:
+            return [Act(name, path, False, False, *moments) for _, path in ours]
+        if name in _NAMES:
+            paths = [Path(_unescaped(directory), _unescaped(entry)) for directory, entry in _NAME.findall(arguments)]
+            return [Act(name, str(path.parent), False, False, *moments) for path in paths if self._is_ours(str(path))]
+        if name == "msync":
+            address = int(arguments.split(",")[0], 0)
+            mapped = [path for low, high, path in process.mappings if low <= address < high]
+            is_flush = mapped and re.search(r"\bMS_SYNC\b", arguments)
+            return [Act(name, mapped[-1], False, True, *moments)] if is_flush else []
+        if name in _FLUSHES:
+            whole = name in ("sync", "syncfs")
+            return [Act(name, None if whole else ours[0][1], False, True, *moments)] if ours or name == "sync" else []
+        if name in _OPENS:
             # Search behind the name, which may look like a flag.
             if match := re.search(r"\bO_D?SYNC\b", arguments.rpartition('", ')[2]):
                 process.synchronous[call.result] = match[0]
             else:
                 process.synchronous.pop(call.result, None)
-        elif call.name == "close" and (descriptors := _descriptors(arguments)):
+        elif name == "close" and descriptors:
             process.synchronous.pop(descriptors[0][0], None)
-        elif call.name == "mmap" and "PROT_WRITE" in arguments and re.search(r"\bMAP_SHARED", arguments):
-            for _, path in filter(self._is_ours, _descriptors(arguments)):
-                size = int(arguments.split(",")[1], 0)
-                process.mappings.append((call.result, call.result + size, path))
-                self._mapped.add(path)
-        elif call.name == "io_uring_setup":
+        elif name == "mmap" and "PROT_WRITE" in arguments and re.search(r"\bMAP_SHARED", arguments):
+            size = int(arguments.split(",")[1], 0)
+            process.mappings += [(call.result, call.result + size, path) for _, path in ours]
+            self._mapped.update(path for _, path in ours)
+        elif name == "io_uring_setup":
             self._unseen.add("io_uring")
         return []
 
-    def _act(
-        self, call: Call, path: str | None, writes: bool = False, flushes: bool = False, kind: str | None = None
-    ) -> Act:
-        return Act(kind or call.name, path, writes, flushes, call.pid, call.began, call.ended)
-
-    def _write(self, call: Call, process: _Process) -> list[Act]:
-        descriptors = _descriptors(call.arguments)
-        if call.name in _COPIES:
-            descriptors = descriptors[1:]
-        elif call.name == "sendfile":
-            descriptors = descriptors[:1]
-        flag = re.search(r"\bRWF_D?SYNC\b", call.arguments)
-        acts = []
-        for number, path in filter(self._is_ours, descriptors):
-            how = flag[0] if flag else process.synchronous.get(number)
-            kind = f"{call.name} {how}" if how else call.name
-            acts.append(self._act(call, path, writes=True, flushes=bool(how), kind=kind))
-        return acts
-
-    def _flush(self, call: Call, process: _Process) -> list[Act]:
-        path: str | None = None
-        if call.name == "msync":
-            address = int(call.arguments.split(",")[0], 0)
-            mapped = (path for low, high, path in reversed(process.mappings) if low <= address < high)
-            path = next(mapped, None)
-            if path is None or not re.search(r"\bMS_SYNC\b", call.arguments):
-                return []
-        elif call.name != "sync":
-            ours = list(filter(self._is_ours, _descriptors(call.arguments)))
-            if not ours:
-                return []
-            path = None if call.name == "syncfs" else ours[0][1]
-        return [self._act(call, path, flushes=True)]
-
-    def _is_ours(self, descriptor: tuple[int, str]) -> bool:
-        path = descriptor[1]
+    def _is_ours(self, path: str) -> bool:
         if self._log:
             return any(fnmatchcase(path, pattern) for pattern in self._log)
         return path == self._home or path.startswith(self._home + os.sep)

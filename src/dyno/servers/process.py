@@ -9,22 +9,21 @@ import shutil
 import signal
 import stat
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from pwd import getpwnam, struct_passwd
-from typing import IO, Any
+from typing import Any
 
 from dyno.contracts.model import Refused
+from dyno.host.process import die_with_parent
 
 READY_SECONDS, STOP_SECONDS = 60.0, 60.0
 POLL_SECONDS = 0.005
 LONGEST_SOCKET = 107
 """Maximum number of bytes in the path of a Unix socket: sun_path of unix(7), less the NUL."""
 OUTPUT = "server.log"
-_PR_SET_PDEATHSIG = 1
 
 
 class Process:
@@ -63,10 +62,22 @@ class Process:
         doesn't."""
         from dyno.servers import leftover_processes
 
+        parent = os.getpid()
         # Open the file in this process, because the server's user may not be able to create it.
         with (self.home / OUTPUT).open("ab") as output:
             try:
-                self._process = self._spawn(output)
+                self._process = subprocess.Popen(
+                    self.command,
+                    cwd=self.home,
+                    env=self._environment,
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                    # This runs after the change of user, which would reset it.
+                    preexec_fn=lambda: die_with_parent(parent, self._orphaned),
+                    **as_user(self.user),
+                )
             except OSError as error:
                 raise Refused(f"{self.program} can't be started: {error}") from None
         leftover_processes.record(self.home, self._process.pid)
@@ -77,19 +88,6 @@ class Process:
                 self.kill()
                 raise Refused(f"{self.program} {how}: {self._last_message()}")
             time.sleep(POLL_SECONDS)
-
-    def _spawn(self, output: IO[bytes]) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(
-            self.command,
-            cwd=self.home,
-            env=self._environment,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-            preexec_fn=_dying_with(os.getpid(), self._orphaned),
-            **as_user(self.user),
-        )
 
     def stop(self, by: signal.Signals | None = None) -> None:
         """Sends the signal `by`, or the server's ending signal, and waits. Kills the server if it takes too long."""
@@ -134,22 +132,6 @@ class Process:
         return " ".join([line, *(why for why in after if re.match(r"[\w.$]+(Exception|Error)\b", why))])
 
 
-def _dying_with(parent: int, orphaned: signal.Signals) -> Callable[[], None]:
-    """Returns a function that a new process must call before its `exec`. It makes the kernel send the process
-    `orphaned` when the parent dies, on Linux only. It must run after the change of user, which would reset this."""
-    from ctypes import CDLL
-
-    library = CDLL(None) if sys.platform == "linux" else None
-
-    def request() -> None:
-        if library is not None:
-            library.prctl(_PR_SET_PDEATHSIG, orphaned)
-            if os.getppid() != parent:
-                os._exit(1)
-
-    return request
-
-
 def unprivileged(*names: str) -> struct_passwd | None:
     """Returns the first of these users that exists, or nobody, if this process is root's; None otherwise."""
     if os.geteuid() != 0:
@@ -171,12 +153,11 @@ def directory(home: Path, user: struct_passwd | None = None) -> Path:
     home.mkdir(parents=True, exist_ok=True)
     if user is not None:
         shutil.chown(home, user.pw_uid, user.pw_gid)
-        for above in home.resolve().parents:
-            if not _may_enter(above.stat(), user):
-                raise Refused(
-                    f"it runs as user {user.pw_name}, who may not enter {above}; name another work directory,"
-                    " such as --work /var/tmp/dyno"
-                )
+        if closed := first_closed(home, user):
+            raise Refused(
+                f"it runs as user {user.pw_name}, who may not enter {closed}; name another work directory,"
+                " such as --work /var/tmp/dyno"
+            )
     home.chmod(0o700)
     return home
 
@@ -184,14 +165,12 @@ def directory(home: Path, user: struct_passwd | None = None) -> Path:
 def first_closed(path: Path, user: struct_passwd) -> Path | None:
     """Returns the first directory that the user may not enter, above `path` or above what it links to; None if there
     is none."""
-    parents = dict.fromkeys([*path.absolute().parents, *path.resolve().parents])
-    return next((place for place in parents if not _may_enter(place.stat(), user)), None)
-
-
-def _may_enter(status: os.stat_result, user: struct_passwd) -> bool:
-    if status.st_uid == user.pw_uid:
-        return bool(status.st_mode & stat.S_IXUSR)
-    return bool(status.st_mode & (stat.S_IXGRP if status.st_gid == user.pw_gid else stat.S_IXOTH))
+    for place in dict.fromkeys([*path.absolute().parents, *path.resolve().parents]):
+        status = place.stat()
+        others_right = stat.S_IXGRP if status.st_gid == user.pw_gid else stat.S_IXOTH
+        if not status.st_mode & (stat.S_IXUSR if status.st_uid == user.pw_uid else others_right):
+            return place
+    return None
 
 
 def socket(path: Path) -> Path:

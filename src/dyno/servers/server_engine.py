@@ -126,7 +126,7 @@ class ServerStore(Engine):
     def settings(self) -> Mapping[str, Value | None]:
         names = tuple(dict.fromkeys((*self.shown, *set_option.to_read(self.options))))
         own = "loopback" if isinstance(self.server.address, Address) else "socket"
-        return {**self.read_settings(names), **user_server.transport(self.server, self.tls, own)}
+        return {**self.read_settings(names), "transport": own if self.server.own else URL, "tls": self.tls}
 
     def files(self) -> Iterable[Path]:
         return self.own_files() if self.server.own else ()
@@ -137,8 +137,11 @@ class ServerStore(Engine):
         if self.server.own:
             yield from self.own_caveats
         else:
-            settings = self.durability()
-            declared = user_server.declared(self.gives(), settings) if settings else self.undeclared
+            declared, settings = self.undeclared, self.durability()
+            if settings:
+                shown = ", ".join(f"{name}={'unknown' if at is None else at}" for name, at in settings.items())
+                text = f"is your own server: its settings give tier {self.gives().value}, not proven ({shown})"
+                declared = Caveat(user_server.DECLARED.code, text)
             yield from user_server.caveats(self.tls, declared)
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
-from dyno.contracts.model import STAND_IN_PREFIX, Absent, Caveat, Refused, Tier, Value
+from dyno.contracts.model import STAND_IN_PREFIX, Absent, Caveat, Refused, Value
 from dyno.contracts.passwords import mask_password
 from dyno.contracts.settings import Setting
 
@@ -63,20 +63,9 @@ def unreachable(server: Any, why: object) -> Refused:
     return Refused(f"can't connect to {where}: {' '.join(str(why).split())}")
 
 
-def declared(gives: Tier, settings: Mapping[str, str | None]) -> Caveat:
-    """Returns the caveat of a user's server that gives the tier `gives` according to these settings."""
-    shown = ", ".join(f"{name}={'unknown' if value is None else value}" for name, value in settings.items())
-    return Caveat(DECLARED.code, f"is your own server: its settings give tier {gives.value}, not proven ({shown})")
-
-
-def transport(server: Any, tls: bool | None, own: str = "socket") -> Mapping[str, Value | None]:
-    """Returns the settings that describe how a server is reached. `tls` says whether the connection is encrypted;
-    None if that is unknown. `own` is the transport to a server that Dyno started."""
-    return {"transport": own if server.own else URL, "tls": tls}
-
-
 def caveats(tls: bool | None, declared: Caveat = DECLARED) -> Iterator[Caveat]:
-    """Yields the caveats that every user's server has. For `tls` see `transport`."""
+    """Yields the caveats that every user's server has. `tls` says whether the connection is encrypted; None if that
+    is unknown."""
     yield declared
     if tls is not None:
         yield ENCRYPTED if tls else UNENCRYPTED
