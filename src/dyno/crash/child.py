@@ -32,14 +32,6 @@ from dyno.selftest.trace import BEGIN, END, mark
 MOST_LINE_BYTES = 4_000
 
 
-class FaultAfterOpening(Exception):
-    """Error of an engine after it opened its store. `outcome` is the outcome of the crash."""
-
-    def __init__(self, outcome: str) -> None:
-        super().__init__(outcome)
-        self.outcome = outcome
-
-
 def commit(job: Mapping[str, Any], tell: Callable[[str], object]) -> None:
     """Commits the transactions from `start` on: `commits` of them, or without end if that is None.
 
@@ -74,38 +66,32 @@ def commit(job: Mapping[str, Any], tell: Callable[[str], object]) -> None:
 
 def look(target: CrashTarget, history: History, store: Mapping[str, Any]) -> Judgement:
     """Opens a store, judges its contents, commits one more transaction and reads it back."""
-    home = Path(store["home"])
+    home, outcome = Path(store["home"]), REFUSED
     try:
         with target.open(home) as (engine, server), history.open(engine) as port:
-            try:
-                judgement = judge(history, history.found(port), store["acknowledged"], store["begun"])
-                if target.spec.intact is not None and (wrong := target.spec.intact(engine)):
-                    return Judgement(CORRUPT, f"its own check finds: {wrong}"[:300])
-                if judgement.held is None or not store["more"]:
-                    return judgement
-                history.commit(port, judgement.held)
-                if server is not None:
-                    return _after_commit(judgement, history, history.found(port))
-            except Exception as error:
-                raise FaultAfterOpening(TORN if isinstance(error, Wrong) else CORRUPT) from error
-        # Damage to the end of a log may show only at the next recovery.
-        with target.open(home) as (engine, _), history.open(engine) as port:
-            return _after_commit(judgement, history, history.found(port))
-    except FaultAfterOpening as fault:
-        return Judgement(fault.outcome, _one_line(fault.__cause__)[:300])
+            outcome = CORRUPT
+            judgement = judge(history, history.found(port), store["acknowledged"], store["begun"])
+            if target.spec.intact is not None and (wrong := target.spec.intact(engine)):
+                return Judgement(CORRUPT, f"its own check finds: {wrong}"[:300])
+            if judgement.held is None:
+                return judgement
+            history.commit(port, judgement.held)
+            contents = None if server is None else history.found(port)
+            outcome = REFUSED
+        if contents is None:
+            # Damage to the end of a log may show only at the next recovery.
+            with target.open(home) as (engine, _), history.open(engine) as port:
+                contents = history.found(port)
     except Exception as error:
-        return Judgement(REFUSED, _one_line(error)[:300])
-
-
-def _after_commit(judgement: Judgement, history: History, contents: Mapping[str, Any]) -> Judgement:
-    assert judgement.held is not None
+        if outcome == CORRUPT and isinstance(error, Wrong):
+            outcome = TORN
+        return Judgement(outcome, _one_line(error)[:300])
     if history.state(judgement.held + 1) == contents:
         return judgement
     return Judgement(TORN, "one more commit was acknowledged after the crash, but the store does not hold it")
 
 
-def _one_line(error: BaseException | None) -> str:
-    assert error is not None
+def _one_line(error: Exception) -> str:
     return f"{type(error).__name__}: {' '.join(exception_text(error).split())}"
 
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 import dataclasses
 import math
 import shutil
-import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from dyno.crash import recorder
 from dyno.crash.explanation import explain
 from dyno.crash.kills import WorkloadFailed
 from dyno.crash.model import State, draws, shrink
-from dyno.crash.processes import COMMIT, StoreChecker, numbers, words, write_job
+from dyno.crash.processes import COMMIT, CrashProcess, StoreChecker, numbers, words, write_job
 from dyno.crash.record import Record
 from dyno.crash.store import HANG, REFUSED, CrashTarget, Judgement
 from dyno.servers import leftover_processes
@@ -105,28 +105,22 @@ class Bench:
 
         `stop`: shut a server down in order. Raises WorkloadFailed.
         """
-        answers = self._answers()
         job = write_job(self._target, self._recorded, 0, commits, stop)
-        try:
-            done = subprocess.run(
-                words(self._target, COMMIT, job, str(answers)),
-                capture_output=True,
-                text=True,
-                errors="replace",
-                timeout=RECORD_SECONDS,
-            )
-        except subprocess.TimeoutExpired:
-            raise WorkloadFailed(f"it was not done after {RECORD_SECONDS:g} s") from None
-        finally:
-            leftover_processes.clear(self._recorded)
-        lines = answers.read_text(errors="replace").splitlines()
-        if done.returncode:
-            output = lines or done.stderr.strip().splitlines()
-            raise WorkloadFailed(output[-1].removeprefix("failed ") if output else f"exit status {done.returncode}")
+        with closing(CrashProcess(self._target, COMMIT, self._recorded, job)) as child:
+            lines = list[str]()
+            try:
+                while (line := child.line(RECORD_SECONDS)) is not None:
+                    lines.append(line)
+            except TimeoutError:
+                raise WorkloadFailed(f"it did nothing for {RECORD_SECONDS:g} s") from None
+            if lines[-1:] != ["ended"]:
+                failed = bool(lines) and lines[-1].startswith("failed ")
+                raise WorkloadFailed(lines[-1].removeprefix("failed ") if failed else child.ended())
         return lines
 
     def _record(self, commits: int, name: str) -> tuple[Record, list[str]]:
-        answers, out = self._answers(), self._place / name
+        answers, out = self._place / "answers", self._place / name
+        answers.write_bytes(b"")
         shutil.rmtree(out, ignore_errors=True)
         job = write_job(self._target, self._recorded, 0, commits)
         try:
@@ -142,11 +136,6 @@ class Bench:
             leftover_processes.clear(self._recorded)
         return recording, answers.read_text(errors="replace").splitlines()
 
-    def _answers(self) -> Path:
-        answers = self._place / "answers"
-        answers.write_bytes(b"")
-        return answers
-
     def build(self, state: State) -> None:
         """Replaces the contents of `home` by the state. Raises Unreadable."""
         state.build(self.home)
@@ -155,12 +144,12 @@ class Bench:
         """Describes the changes that the state lost."""
         return explain(state)
 
-    def judged(self, state: State, more: bool = True) -> Judgement:
+    def judged(self, state: State) -> Judgement:
         try:
             self.build(state)
         except Unreadable as error:
             return Judgement(REFUSED, str(error))
-        return self._checker.look(state.acknowledged, state.begun, more)
+        return self._checker.look(state.acknowledged, state.begun)
 
     def recovery(self, state: State) -> Record | None:
         """Records the recovery from a state. Returns None if the recovery did not finish."""

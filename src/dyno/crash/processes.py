@@ -126,15 +126,15 @@ class StoreChecker:
         self._child: CrashProcess | None = None
         self._patience = HANG_SECONDS
 
-    def look(self, acknowledged: int, begun: int, more: bool = True) -> Judgement:
-        """Judges the store after `acknowledged` and `begun` transactions. `more`: also commit another transaction."""
+    def look(self, acknowledged: int, begun: int) -> Judgement:
+        """Judges the store after `acknowledged` and `begun` transactions, and commits another one."""
         if self._child is not None and self._child.open_files() > MOST_FILES:
             # An engine that leaks open files must not affect the judgement of the next store.
             self.close()
         if self._child is None:
             self._child = CrashProcess(self._target, JUDGE, self._home)
             self._child.send(self._target.data())
-        self._child.send({"home": str(self._home), "acknowledged": acknowledged, "begun": begun, "more": more})
+        self._child.send({"home": str(self._home), "acknowledged": acknowledged, "begun": begun})
         sent = time.monotonic()
         try:
             line = self._child.line(self._patience)

