@@ -45,7 +45,7 @@ from dyno.crash.record import VERSION, Event, Flush, Header, Mark, Node, Record,
 from dyno.crash.store import CrashTarget
 from dyno.host import installation, interpreters
 from dyno.host.force_remove import remove, unmount
-from dyno.host.process import die_with_parent, environment
+from dyno.host.process import die_with_parent, own_session
 
 SYSTEMS = {
     "ext4": ("mkfs.ext4", "-q", "-F", "-b", "4096", "-E", "nodiscard"),
@@ -145,16 +145,14 @@ class DeviceBench(Bench):
     @contextmanager
     def _disk(self, events: Path) -> Iterator[Path]:
         """Serves the image as a recorded disk from a separate process. Yields the path of the disk's file."""
-        parent, disk = os.getpid(), self._fuse / DISK
+        disk = self._fuse / DISK
         words = interpreters.words(sys.executable, "dyno.crash.device")
         process = subprocess.Popen(
             [*words, str(self._image), str(self._fuse), str(events)],
-            env=environment(),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
-            start_new_session=True,
-            preexec_fn=lambda: die_with_parent(parent),
+            **own_session(),
         )
         try:
             deadline = time.monotonic() + START_SECONDS

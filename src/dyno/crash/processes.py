@@ -19,7 +19,7 @@ import psutil
 from dyno.contracts.sanitize import sanitize
 from dyno.crash.store import CRASH, HANG, CrashTarget, Judgement
 from dyno.host import interpreters
-from dyno.host.process import die_with_parent
+from dyno.host.process import own_session
 from dyno.servers import leftover_processes
 
 COMMIT, JUDGE = "commit", "judge"
@@ -44,7 +44,6 @@ class CrashProcess:
         self._home, self._buffer, self._has_server = home, b"", target.spec.server is not None
         self._log = home.parent / f"{command}.log"
         self._lines, writing = os.pipe()
-        parent = os.getpid()
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
                 words(target, command, *arguments, f"/dev/fd/{writing}"),
@@ -52,8 +51,7 @@ class CrashProcess:
                 stdout=log,
                 stderr=log,
                 pass_fds=[writing],
-                start_new_session=True,
-                preexec_fn=lambda: die_with_parent(parent),
+                **own_session(),
             )
         os.close(writing)
 

@@ -20,7 +20,7 @@ import msgspec
 from dyno.crash import tree
 from dyno.crash.record import VERSION, Header, Record, write
 from dyno.host import interpreters
-from dyno.host.process import die_with_parent, environment, nothing_left
+from dyno.host.process import environment, nothing_left, own_session
 
 GRACE_NS = 10_000_000_000
 """Time that processes may outlive the command that started them."""
@@ -91,15 +91,12 @@ def _run(job: RecordingJob, out: Path, timeout_seconds: float) -> int | None:
     request, answer = out / "job", out / "answer"
     request.write_bytes(msgspec.json.encode(job))
     request.chmod(0o600)
-    parent = os.getpid()
     with nothing_left():
         try:
             done = subprocess.run(
                 [*interpreters.words(sys.executable, "dyno.crash.recorder"), str(request), str(answer)],
                 timeout=timeout_seconds,
-                env=environment(),
-                start_new_session=True,
-                preexec_fn=lambda: die_with_parent(parent),
+                **own_session(),
             )
         except subprocess.TimeoutExpired:
             raise TimeoutError(f"{Path(job.command[0]).name} was not done after {timeout_seconds:g} s") from None

@@ -8,10 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    import psutil
+from typing import Any
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
@@ -48,6 +45,14 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "PYTHONUTF8": "1"}
 
 
+def own_session() -> dict[str, Any]:
+    """Returns the arguments with which `subprocess` starts an interpreter in its own session. The kernel kills it when
+    this process dies.
+    """
+    parent = os.getpid()
+    return {"env": environment(), "start_new_session": True, "preexec_fn": lambda: die_with_parent(parent)}
+
+
 def running(pid: int) -> bool:
     """Returns whether a process is running. Zombies don't count."""
     import psutil
@@ -73,18 +78,11 @@ def nothing_left() -> Iterator[None]:
     try:
         yield
     finally:
-        after = here.children(recursive=True)
-        left = [process for process in after if process not in before and not _has_ancestor(process, before)]
-        for process in left:
+        left = []
+        for process in here.children(recursive=True):
             # This process may lack the right to kill a process that changed its user.
             with suppress(psutil.Error):
-                process.kill()
+                if not before & {process, *process.parents()}:
+                    left.append(process)
+                    process.kill()
         psutil.wait_procs(left, timeout=5)
-
-
-def _has_ancestor(process: psutil.Process, candidates: set[psutil.Process]) -> bool:
-    import psutil
-
-    with suppress(psutil.NoSuchProcess):
-        return any(parent in candidates for parent in process.parents())
-    return False

@@ -25,7 +25,7 @@ from dyno.contracts.sanitize import sanitize
 from dyno.contracts.settings import resolve
 from dyno.contracts.suite import Job, Suite
 from dyno.host import interpreters
-from dyno.host.process import die_with_parent, environment, nothing_left
+from dyno.host.process import die_with_parent, nothing_left, own_session
 from dyno.runner.resources import Watch, default_limit
 
 PASS, GAP, FAIL, SKIPPED = "pass", "gap", "fail", "not run"
@@ -125,16 +125,14 @@ def _run(python: str, job: Mapping[str, Any]) -> tuple[dict[str, str | None], st
 
     Returns the error of each finished check (None: it passed), and why the others were not run.
     """
-    events, log, parent, exceeded = Path(job["home"], "events"), Path(job["home"], "stderr"), os.getpid(), ""
+    events, log, exceeded = Path(job["home"], "events"), Path(job["home"], "stderr"), ""
     with nothing_left(), log.open("wb") as stderr:
         child = subprocess.Popen(
             [*interpreters.words(python, "dyno.selftest.conformance"), str(events)],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=stderr,
-            env=environment(),
-            start_new_session=True,
-            preexec_fn=lambda: die_with_parent(parent),
+            **own_session(),
         )
         watch = Watch(child.pid, default_limit(), monotonic() + TIMEOUT_SECONDS)
         assert child.stdin is not None

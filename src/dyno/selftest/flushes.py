@@ -5,7 +5,6 @@ tier.
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -23,7 +22,7 @@ from dyno.contracts.sanitize import sanitize
 from dyno.contracts.settings import closest_match, unknown
 from dyno.contracts.suite import Suite
 from dyno.host import interpreters
-from dyno.host.process import die_with_parent, nothing_left
+from dyno.host.process import nothing_left, own_session
 from dyno.options import RunRequest
 from dyno.runner import plan
 from dyno.runner.rows import split_engines
@@ -206,7 +205,6 @@ def read_back(declared: Mapping[str, Value], reported: Mapping[str, Any]) -> Map
 def _trace(python: str, job: Mapping[str, Any], lines: Path, answer: Path) -> str | None:
     """Runs the job in the interpreter `python` under strace. Returns None, or why it failed, in one line."""
     words = [*interpreters.words(python, "dyno.selftest.committer"), str(answer)]
-    parent = os.getpid()
     with nothing_left():
         try:
             done = subprocess.run(
@@ -216,8 +214,7 @@ def _trace(python: str, job: Mapping[str, Any], lines: Path, answer: Path) -> st
                 text=True,
                 errors="replace",
                 timeout=TIMEOUT_SECONDS,
-                start_new_session=True,
-                preexec_fn=lambda: die_with_parent(parent),
+                **own_session(),
             )
         except subprocess.TimeoutExpired:
             return f"not done after {TIMEOUT_SECONDS} s"
@@ -227,23 +224,16 @@ def _trace(python: str, job: Mapping[str, Any], lines: Path, answer: Path) -> st
     return None if answer.exists() else "it ended with status 0 in the middle of its work"
 
 
-def _named(files: Sequence[str]) -> str:
-    """Returns for example 'a, b, c and 20 more'."""
-    more = f" and {len(files) - NAMED} more" if len(files) > NAMED else ""
-    return ", ".join(files[:NAMED]) + more
-
-
 def judged(tier: Tier, seen: TraceSummary, commits: int = COMMITS) -> tuple[str, str]:
     """Returns the verdict on a tier and its reason, based on the traced commits.
 
     `commits`: number of acknowledged commits.
     """
-    count, mapped = len(seen.commits), _named([Path(name).name for name in seen.mapped])
+    count, files = len(seen.commits), [Path(name).name for name in seen.mapped]
+    mapped = ", ".join(files[:NAMED]) + (f" and {len(files) - NAMED} more" if len(files) > NAMED else "")
     if tier is Tier.VOLATILE:
-        return (
-            NOTHING,
-            f"no trace shows what it stores in its mapping of {mapped}" if mapped and not seen.written else "",
-        )
+        unseen = mapped and not seen.written
+        return NOTHING, f"no trace shows what it stores in its mapping of {mapped}" if unseen else ""
     if count != commits:
         return DECLARED, f"the trace shows {count} of {commits} commits"
     if tier is Tier.POWER:
@@ -258,6 +248,6 @@ def judged(tier: Tier, seen: TraceSummary, commits: int = COMMITS) -> tuple[str,
         costly = sum(seen.flushes.values()) >= count
         return PROVEN, "it flushes as often as it commits, which costs more than is promised" if costly else ""
     if mapped or seen.unseen:
-        how = ", ".join([*([f"its mapping of {mapped}"] if mapped else []), *seen.unseen])
-        return DECLARED, f"no trace shows what it writes through {how}"
+        ways = filter(None, (mapped and f"its mapping of {mapped}", *seen.unseen))
+        return DECLARED, f"no trace shows what it writes through {', '.join(ways)}"
     return BROKEN, f"{silent} of {count} commits were acknowledged before anything was written"

@@ -106,15 +106,13 @@ def _idle_percent() -> float:
     return max(shares) * 100
 
 
-def _may_run_on(pid: int, core: int) -> bool:
-    with suppress(ProcessLookupError):
-        return core in os.sched_getaffinity(pid)
-    return False
-
-
 def _taken_percent(pids: Sequence[int], core: int) -> float:
     """Returns the share of a core's time that `pids` take from a process that computes on the core for SECONDS."""
-    on_core = [pid for pid in pids if _may_run_on(pid, core)]
+    on_core = []
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            if core in os.sched_getaffinity(pid):
+                on_core.append(pid)
     words = [sys.executable, "-S", "-c", BURN, str(core), str(SECONDS)]
     with subprocess.Popen(words, stdout=subprocess.PIPE, start_new_session=True) as process:
         assert process.stdout is not None

@@ -131,14 +131,13 @@ def client(work: Path) -> CheckResult:
     """Measures two servers that do nothing: the first one's client computes all the time, the second one's client
     waits.
     """
-    busy = _is_doubted(run_trials(work, "busy", ["synthetic:server=yes"], samples=BUSY_TRIALS))
-    waiting = _is_doubted(
-        run_trials(work, "waiting", ["synthetic:server=yes+wait_us=1000"], samples=1, params={"operations": [200]})
+    runs = (
+        run_trials(work, "busy", ["synthetic:server=yes"], samples=BUSY_TRIALS),
+        run_trials(work, "waiting", ["synthetic:server=yes+wait_us=1000"], samples=1, params={"operations": [200]}),
+    )
+    busy, waiting = (
+        any(doubt.code == "client" for row in summarize(run) for doubt in doubts(row, run)) for run in runs
     )
     text = f"a client that computes all the time is {'' if busy else 'not '}noticed,"
     text += f" one that waits is {'' if waiting else 'not '}suspected"
     return CheckResult(busy and not waiting, text)
-
-
-def _is_doubted(run: Run) -> bool:
-    return any(doubt.code == "client" for row in summarize(run) for doubt in doubts(row, run))
