@@ -87,7 +87,7 @@ class Tape:
         return self.add(Mark(self.now, self.now, 7, number, which))
 
     def record(self) -> Record:
-        header = Header(VERSION, ["/nowhere"], self.nodes, "native", ["made"], 0)
+        header = Header(VERSION, "/nowhere", self.nodes, "native", ["made"], 0)
         return Record(header, sorted(self.events, key=lambda event: event.end), None, self.contents)
 
 

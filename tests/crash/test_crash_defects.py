@@ -31,7 +31,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory):
         place = tmp_path_factory.mktemp("toy")
         home = place / "home"
         home.mkdir()
-        record = recorder.record([sys.executable, toys.__file__, name, str(home)], [home], place / "record")
+        record = recorder.record([sys.executable, toys.__file__, name, str(home)], home, place / "record")
         assert (record.header.status, record.unseen) == (0, [])
         return record
 

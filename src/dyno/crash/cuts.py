@@ -126,7 +126,7 @@ class Bench:
         try:
             recording = recorder.record(
                 words(self._target, COMMIT, job, str(answers)),
-                [self._recorded],
+                self._recorded,
                 out,
                 timeout_seconds=RECORD_SECONDS,
             )

@@ -128,7 +128,7 @@ class DeviceBench(Bench):
             Node(0, -1, "", "directory", 0o700, 0, 0, 0, ""),
             Node(1, 0, DISK, "file", 0o600, 0, 0, size, ""),
         ]
-        header = Header(VERSION, [str(self._fuse)], nodes, "fuse", [], 0)
+        header = Header(VERSION, str(self._fuse), nodes, "fuse", [], 0)
         return Record(header, sorted(events, key=lambda event: event.end), base), lines
 
     @contextmanager

@@ -107,8 +107,8 @@ def _page(contents: bytes, number: int) -> bytes:
 
 
 Files = dict[str, tuple[Node, FileContents | None]]
-"""Files by path below the root. With several roots, paths begin with the number of the root. Directories come before
-their entries. Directories and symbolic links have no contents.
+"""Files by path below the root. Directories come before their entries. Directories and symbolic links have no
+contents.
 """
 
 
@@ -219,7 +219,7 @@ class Images:
                 tree.apply(self._changes.all[number].event)
             # Add files that were created without a name (O_TMPFILE) and linked later.
             tree.nodes.update(self._unnamed)
-            self._paths[key] = tree.paths(len(self._record.roots))
+            self._paths[key] = tree.paths()
         return self._paths[key]
 
     @cached_property

@@ -64,9 +64,7 @@ class State:
         return [change for change in pending if change.end <= self.point and change.number not in self.kept]
 
     def build(self, directory: Path) -> None:
-        """Replaces the contents of a directory by the files. With several roots, each gets a subdirectory named by
-        its number.
-        """
+        """Replaces the contents of a directory by the files."""
         images.build(self.files, directory)
 
 

@@ -1,11 +1,11 @@
-"""Record of a command's effects on the files below some directories: changes with their bytes, flushes and marks.
+"""Record of a command's effects on the files below a directory, the root: changes with their bytes, flushes, marks.
 
 A record is a directory with `record.json` (a `Header`), `events` (for each `Event` its length as 32 bits,
 little-endian, and its MessagePack) and `base/N`, the contents of file number N before the command started.
 
-Files, directories and symbolic links have numbers, since their names change. The roots are 0, 1, ... in the order
-given. `begin` and `end` are moments in one order of all calls of all threads: a call that began after another had
-ended has higher numbers. The `end` of a call that never ended is NEVER.
+Files, directories and symbolic links have numbers, since their names change. The root is 0. `begin` and `end` are
+moments in one order of all calls of all threads: a call that began after another had ended has higher numbers. The
+`end` of a call that never ended is NEVER.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class Rename(_Event, frozen=True, array_like=True, tag="rename"):
 
 
 class Unlink(_Event, frozen=True, array_like=True, tag="unlink"):
-    """Removed name: by unlink, by rmdir, or by a move out of the roots."""
+    """Removed name: by unlink, by rmdir, or by a move out of the root."""
 
     file: int
     parent: int
@@ -141,7 +141,7 @@ class Node(msgspec.Struct, frozen=True):
 
     number: int
     parent: int
-    """Number of the parent directory; -1 for a root."""
+    """Number of the parent directory; -1 for the root."""
     name: str
     kind: Literal["file", "directory", "symlink", "link"]
     mode: int
@@ -153,10 +153,10 @@ class Node(msgspec.Struct, frozen=True):
 
 class Header(msgspec.Struct, frozen=True):
     version: int
-    roots: list[str]
-    """Absolute paths without symbolic links."""
+    root: str
+    """Absolute path without symbolic links."""
     nodes: list[Node]
-    """Files below the roots. Directories come before their entries."""
+    """The root and the files below. Directories come before their entries."""
     recorder: str
     """Recorder that made the record: 'native', or 'fuse' for a disk."""
     command: list[str]
@@ -179,10 +179,6 @@ class Record:
     """Directory with the files' contents before the command, by number."""
     contents: dict[int, bytes] = field(default_factory=dict)
     """Contents of files before the command, by number, for records built in memory (by tests)."""
-
-    @property
-    def roots(self) -> list[Path]:
-        return [Path(root) for root in self.header.roots]
 
     @property
     def refused(self) -> list[str]:

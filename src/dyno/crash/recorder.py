@@ -1,4 +1,4 @@
-"""Records the effects of a command on the files below some directories.
+"""Records the effects of a command on the files below a directory.
 
 The recorder is a separate process (this module, run as a program). When it dies, all processes that it records die
 too.
@@ -49,24 +49,22 @@ def unavailable() -> str | None:
 
 def record(
     command: Sequence[str],
-    roots: Sequence[Path],
+    root: Path,
     out: Path,
     user: str | None = None,
     timeout_seconds: float = 600,
 ) -> Record:
-    """Runs a command until it ends, and records the effects of all its processes and threads (servers too) below
-    `roots`.
+    """Runs a command until it ends, and records the effects of all its processes and threads (servers too) below the
+    existing directory `root`.
 
-    The directories `roots` must exist. Creates the directory `out`. Processes that outlive the command by 10 s are
-    killed.
+    Creates the directory `out`. Processes that outlive the command by 10 s are killed.
 
     `user`: runs the command as this user; needs root. Raises FileExistsError if `out` exists, RuntimeError if
     recording fails, TimeoutError.
     """
-    roots = [root.resolve(strict=True) for root in roots]
+    root = root.resolve(strict=True)
     out.mkdir(parents=True)
-    nodes, known = tree.scan(roots)
-    tree.copy(roots, nodes, out / "base")
+    nodes, known = tree.scan(root, out / "base")
     program = shutil.which(command[0])
     if program is None:
         raise RuntimeError(f"there is no program {command[0]}")
@@ -77,7 +75,7 @@ def record(
     words = [str(Path(program).absolute()), *command[1:]]
     job = RecordingJob(words, environment(), identity, known, str((out / "events").resolve()))
     status = _run(job, out, timeout_seconds)
-    header = Header(VERSION, [str(root) for root in roots], nodes, "native", list(command), status)
+    header = Header(VERSION, str(root), nodes, "native", list(command), status)
     (out / "record.json").write_bytes(msgspec.json.encode(header))
     recording = Record.load(out)
     if unseen := tree.unseen(recording):

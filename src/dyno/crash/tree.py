@@ -1,25 +1,27 @@
-"""Files and names below the roots: on disk, as replayed from a record, and the differences between the two."""
+"""Files and names below the root: on disk, as replayed from a record, and the differences between the two."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import stat
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal
 
 from dyno.crash.record import NEVER, Create, Event, Link, Node, Record, Rename, Resize, Unlink, UnseenChange, Write
 
 Known = tuple[int, int, int, int, bytes]
-"""An existing name, for the native recorder: device, inode, number, number of the directory (-1 for a root), name."""
+"""An existing name, for the native recorder: device, inode, number, directory's number (-1 for the root), name."""
 
 
-def scan(roots: Sequence[Path]) -> tuple[list[Node], list[Known]]:
-    """Lists the files and names below the roots, directories before their entries. Skips sockets,
-    pipes and devices.
+def scan(root: Path, base: Path) -> tuple[list[Node], list[Known]]:
+    """Lists the files and names below `root`, directories before their entries. Skips sockets, pipes and devices.
+
+    Copies the contents of each file to a file in the new directory `base` that is named by its number.
     """
     nodes, known, numbers = list[Node](), list[Known](), dict[tuple[int, int], int]()
+    base.mkdir(parents=True)
 
     def add(path: Path, number: int, parent: int) -> None:
         status = path.lstat()
@@ -38,10 +40,11 @@ def scan(roots: Sequence[Path]) -> tuple[list[Node], list[Known]]:
         known.append((*inode, number, parent, os.fsencode(name)))
         if kind == "directory":
             for entry in sorted(path.iterdir()):
-                add(entry, len(roots) + len(nodes), number)
+                add(entry, 1 + len(nodes), number)
+        elif kind == "file" and not is_link:
+            shutil.copyfile(path, base / str(number))
 
-    for number, root in enumerate(roots):
-        add(root, number, -1)
+    add(root, 0, -1)
     return nodes, known
 
 
@@ -53,19 +56,8 @@ def _kind(mode: int) -> Literal["file", "directory", "symlink"] | None:
     return "symlink" if stat.S_ISLNK(mode) else None
 
 
-def copy(roots: Sequence[Path], nodes: Iterable[Node], to: Path) -> None:
-    """Copies each file's contents to a file named by its number."""
-    to.mkdir(parents=True)
-    paths: dict[int, Path] = {}
-    for node in nodes:
-        path = roots[node.number] if node.parent < 0 else paths[node.parent] / node.name
-        paths[node.number] = path
-        if node.kind == "file":
-            shutil.copyfile(path, to / str(node.number))
-
-
 class Tree:
-    """Names below the roots, updated by events."""
+    """Names below the root, updated by events."""
 
     def __init__(self, nodes: Iterable[Node]) -> None:
         self.nodes: dict[int, Node] = {}
@@ -91,18 +83,12 @@ class Tree:
         elif isinstance(event, Unlink):
             self.names.pop((event.parent, event.name), None)
 
-    def paths(self, roots: int = 1) -> dict[str, Node]:
-        """Returns nodes by path below the root. With several roots, paths begin with the number of the root.
-
-        Directories come before their entries.
-        """
+    def paths(self) -> dict[str, Node]:
+        """Returns nodes by path below the root. Directories come before their entries."""
         children: dict[int, list[tuple[str, int]]] = {}
         for (parent, name), number in self.names.items():
             children.setdefault(parent, []).append((name, number))
-        paths: dict[str, Node] = {}
-        pending = [("" if roots == 1 else f"{root}/", root) for root in range(roots)]
-        if roots > 1:
-            paths.update({str(root): self.nodes[root] for root in range(roots)})
+        paths, pending = dict[str, Node](), [("", 0)]
         while pending:
             prefix, parent = pending.pop()
             for name, number in children.get(parent, ()):
@@ -129,7 +115,7 @@ def replayed(record: Record) -> tuple[dict[str, Node], dict[int, bytearray]]:
                 del data[event.size :]
             else:
                 data[event.offset : end] = event.data
-    return tree.paths(len(record.roots)), contents
+    return tree.paths(), contents
 
 
 def unseen(record: Record) -> list[UnseenChange]:
@@ -138,14 +124,9 @@ def unseen(record: Record) -> list[UnseenChange]:
     """
     names, contents = replayed(record)
     unfinished = {event.file for event in record.events if isinstance(event, Write) and event.end == NEVER}
-    roots = record.roots
-    actual: dict[str, Path] = {}
-    for number, root in enumerate(roots):
-        for path in root.rglob("*"):
-            name = path.relative_to(root).as_posix()
-            if _kind(path.lstat().st_mode):
-                actual[name if len(roots) == 1 else f"{number}/{name}"] = path
-    different = {name for name in names.keys() ^ actual.keys() if not (len(roots) > 1 and name.isdigit())}
+    root = Path(record.header.root)
+    actual = {path.relative_to(root).as_posix(): path for path in root.rglob("*") if _kind(path.lstat().st_mode)}
+    different = names.keys() ^ actual.keys()
     for name in names.keys() & actual.keys():
         node, path = names[name], actual[name]
         if _kind(path.lstat().st_mode) != node.kind:

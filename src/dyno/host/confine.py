@@ -27,14 +27,12 @@ _FILES = {
     1: {
         "limit": "memory.limit_in_bytes",
         "swap": "memory.memsw.limit_in_bytes",
-        "used": "memory.usage_in_bytes",
         "peak": "memory.max_usage_in_bytes",
         "events": "memory.oom_control",
     },
     2: {
         "limit": "memory.max",
         "swap": "memory.swap.max",
-        "used": "memory.current",
         "peak": "memory.peak",
         "events": "memory.events",
     },
@@ -63,10 +61,6 @@ class ControlGroup:
     @property
     def limit_bytes(self) -> int | None:
         return self._number("limit")
-
-    @property
-    def used_bytes(self) -> int | None:
-        return self._number("used")
 
     @property
     def peak_bytes(self) -> int | None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from dyno.host.filesystem import size_on_disk
 
 _FICLONE = 0x40049409
-_CHUNK = 1 << 30
+_CHUNK = 1 << 20
 SPARE_BYTES = 1 << 30
 """Free space that must remain after copying."""
 WRITABLE = 0o222
@@ -75,19 +75,7 @@ def _copy_extents(source: int, target: int) -> None:
             # The rest of the file is a hole.
             break
         end = os.lseek(source, at, os.SEEK_HOLE)
-        while at < end and (done := _copy_bytes(source, target, at, min(end - at, _CHUNK))):
+        while at < end and (done := os.pwrite(target, os.pread(source, min(end - at, _CHUNK), at), at)):
             at += done
         at = end
     os.ftruncate(target, size)
-
-
-def _copy_bytes(source: int, target: int, at: int, count: int) -> int:
-    """Copies at most `count` bytes. Returns the number of copied bytes."""
-    try:
-        if sys.platform != "linux":
-            raise OSError(errno.ENOSYS, "")
-        return os.copy_file_range(source, target, count, at, at)
-    except OSError as error:
-        if error.errno not in (errno.ENOSYS, errno.EXDEV, errno.EOPNOTSUPP, errno.EINVAL):
-            raise
-        return os.pwrite(target, os.pread(source, min(count, 1 << 20), at), at)

@@ -10,6 +10,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -39,17 +40,22 @@ def filesystem(work: Path, *, root: Path = ROOT) -> dict[str, Any]:
     mount = _mount_of(work, root)
     block = _block_device(mount, root) if mount else None
     total = free = None
-    try:
+    with suppress(OSError):
         space = os.statvfs(work)
         total, free = space.f_blocks * space.f_frsize, space.f_bavail * space.f_frsize
-    except OSError:
-        pass
+    # host:/export, //host/share and user@host identify a server or a user, and so may a path among the options.
+    source = mount.source if mount else ""
+    is_private = re.search(r"[:@]|^//", source) and not source.startswith("/dev/")
+    options = None
+    if mount:
+        named = [(option, *option.partition("=")[::2]) for option in mount.options]
+        options = [option for option, name, value in named if name not in _PRIVATE_OPTIONS and "/" not in value]
     rotational = read_text(block / "queue/rotational") if block else None
     return {
         "mount_point": mount.point if mount else None,
         "type": mount.type if mount else None,
-        "device": _device_name(mount.source) if mount else None,
-        "options": [option for option in mount.options if _is_public(option)] if mount else None,
+        "device": mount.source if mount and not is_private else None,
+        "options": options,
         "ram_backed": _ram_backed(mount, block, root) if mount else None,
         "network": mount.type in _NETWORK_TYPES if mount else None,
         "rotational": None if rotational is None else rotational == "1",
@@ -103,11 +109,9 @@ def nearest_existing(path: Path) -> Path:
     """Returns the absolute path without symbolic links; if it doesn't exist, its nearest parent that exists."""
     path = Path(os.path.realpath(path))
     for candidate in (path, *path.parents):
-        try:
+        with suppress(OSError):
             candidate.stat()
-        except OSError:
-            continue
-        return candidate
+            return candidate
     return ROOT
 
 
@@ -155,29 +159,15 @@ def _ram_backed(mount: Mount, block: Path | None, root: Path) -> bool | None:
     return block.name.startswith(("ram", "zram"))
 
 
-def _device_name(source: str) -> str | None:
-    """Returns the mounted source, or None if it identifies a server or a user: host:/export,
-    //host/share, user@host.
-    """
-    return None if re.search(r"[:@]|^//", source) and not source.startswith("/dev/") else source
-
-
-def _is_public(option: str) -> bool:
-    name, _, value = option.partition("=")
-    return name not in _PRIVATE_OPTIONS and "/" not in value
-
-
 def size_on_disk(files: Iterable[Path]) -> int | None:
     """Returns the allocated bytes of files, which differ from their lengths if they are sparse or preallocated.
     Returns None without files.
     """
     total = None
     for path in files:
-        try:
+        # An engine's compaction may have removed the file in the meantime.
+        with suppress(FileNotFoundError):
             total = (total or 0) + path.stat().st_blocks * BLOCK_BYTES
-        except FileNotFoundError:
-            # An engine's compaction may have removed the file in the meantime.
-            continue
     return total
 
 

@@ -46,8 +46,9 @@ def environment() -> dict[str, str]:
 
 
 def own_session() -> dict[str, Any]:
-    """Returns the arguments with which `subprocess` starts an interpreter in its own session. The kernel kills it when
-    this process dies.
+    """Returns the arguments with which `subprocess` starts an interpreter in its own session.
+
+    The kernel kills it when this process dies.
     """
     parent = os.getpid()
     return {"env": environment(), "start_new_session": True, "preexec_fn": lambda: die_with_parent(parent)}

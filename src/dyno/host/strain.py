@@ -18,15 +18,15 @@ def counters(*, root: Path = ROOT) -> dict[str, int | None]:
     """Returns the kernel's current counters, as an argument for `since`."""
     ticks = Ticks.read(root)
     swapped_in, swapped_out = swapped(root)
+    files = (root / "sys/devices/system/cpu").glob("cpu[0-9]*/thermal_throttle/core_throttle_count")
+    throttles = [count for count in map(to_int, map(read_text, files)) if count is not None]
     return {
         "steal_ticks": ticks.steal if ticks else None,
         "total_ticks": ticks.total if ticks else None,
         "swapped_in_bytes": swapped_in,
         "swapped_out_bytes": swapped_out,
-        "memory_stall_ns": _stall_ns(root, "memory"),
-        "io_stall_ns": _stall_ns(root, "io"),
-        "cpu_stall_ns": _stall_ns(root, "cpu"),
-        "thermal_throttles": _thermal_throttles(root),
+        **{f"{what}_stall_ns": _stall_ns(root, what) for what in ("memory", "io", "cpu")},
+        "thermal_throttles": sum(throttles) if throttles else None,
         # Number the groups, since a group's name may reveal the machine or its user.
         **{f"{_THROTTLED}{n}": _throttled_ns(group) for n, group in enumerate(groups(root, "cpu"))},
     }
@@ -66,11 +66,8 @@ def since(
     return {
         # iowait may run backwards and shrink the total, so limit the share to 100 %.
         "steal_percent": None if steal is None or not total else round(100 * min(steal / total, 1), 2),
-        "swapped_in_bytes": gained("swapped_in_bytes"),
-        "swapped_out_bytes": gained("swapped_out_bytes"),
-        "memory_stall_ns": gained("memory_stall_ns"),
-        "io_stall_ns": gained("io_stall_ns"),
-        "cpu_stall_ns": gained("cpu_stall_ns"),
+        **{f"swapped_{way}_bytes": gained(f"swapped_{way}_bytes") for way in ("in", "out")},
+        **{f"{what}_stall_ns": gained(f"{what}_stall_ns") for what in ("memory", "io", "cpu")},
         "throttled_ns": max(throttled, default=None),
         "thermal_throttles": gained("thermal_throttles"),
         "elapsed_ns": elapsed_ns,
@@ -89,9 +86,3 @@ def _throttled_ns(group: Path) -> int | None:
     counts = dict(line.partition(" ")[::2] for line in read_lines(group / "cpu.stat"))
     microseconds = to_int(counts.get("throttled_usec"))
     return to_int(counts.get("throttled_time")) if microseconds is None else microseconds * 1000
-
-
-def _thermal_throttles(root: Path) -> int | None:
-    files = (root / "sys/devices/system/cpu").glob("cpu[0-9]*/thermal_throttle/core_throttle_count")
-    counts = [count for count in map(to_int, map(read_text, files)) if count is not None]
-    return sum(counts) if counts else None
