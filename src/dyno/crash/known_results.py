@@ -16,9 +16,7 @@ from dyno.host.filesystem import replace
 if TYPE_CHECKING:
     from dyno.contracts.cell import Cell
 
-TEXTS = ("engine", "tier", "verdict", "why", "model")
-OPTIONAL_TEXTS = ("version", "traced", "system")
-NAMES = (*TEXTS, *OPTIONAL_TEXTS, "settings")
+NAMES = ("engine", "tier", "verdict", "why", "model", "version", "traced", "system", "settings")
 WAYS = ("killed", "cut", "recovery", "birth", "device")
 TALLY = ("count", "outcomes", "lost")
 FILE = "crashes.json"
@@ -41,11 +39,11 @@ def keep(cache: Path, row: Mapping[str, Any]) -> None:
 
 
 def load(cache: Path) -> list[dict[str, Any]]:
-    """Returns the cached rows without malformed ones."""
+    """Returns the cached rows without those of another version of Dyno."""
     with suppress(OSError, ValueError):
         rows = json.loads((cache / FILE).read_text())
         if isinstance(rows, list):
-            return [row for row in rows if _is_valid(row)]
+            return [row for row in rows if isinstance(row, dict) and row.keys() == {*NAMES, *WAYS}]
     return []
 
 
@@ -57,22 +55,3 @@ def of(cache: Path, cells: Iterable[Cell]) -> list[dict[str, Any]] | None:
 
 def _key(row: Mapping[str, Any]) -> tuple[str, str]:
     return row["engine"], row["tier"]
-
-
-def _is_valid(row: object) -> bool:
-    """Checks the types in a row, since it is copied into run files."""
-    return (
-        isinstance(row, dict)
-        and row.keys() == {*NAMES, *WAYS}
-        and all(isinstance(row[name], str) for name in TEXTS)
-        and all(isinstance(row[name], str | None) for name in OPTIONAL_TEXTS)
-        and isinstance(row["settings"], dict)
-        and all(row[way] is None or _is_valid_tally(row[way]) for way in WAYS)
-    )
-
-
-def _is_valid_tally(tally: object) -> bool:
-    if not isinstance(tally, dict) or not isinstance(tally.get("outcomes"), dict):
-        return False
-    counts = [tally.get("count"), tally.get("lost"), *tally["outcomes"].values()]
-    return all(type(count) is int and 0 <= count < 1 << 60 for count in counts)

@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -96,10 +97,9 @@ class CrashProcess:
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
 
-    def open_files(self) -> int:
-        with suppress(psutil.Error):
-            return psutil.Process(self._process.pid).num_fds()
-        return 0
+    @property
+    def pid(self) -> int:
+        return self._process.pid
 
     def ended(self) -> str:
         """Waits for the process. Describes how it ended, with the last line of its log."""
@@ -126,12 +126,13 @@ class StoreChecker:
 
     def look(self, acknowledged: int, begun: int) -> Judgement:
         """Judges the store after `acknowledged` and `begun` transactions, and commits another one."""
-        if self._child is not None and self._child.open_files() > MOST_FILES:
+        with suppress(psutil.Error):
             # An engine that leaks open files must not affect the judgement of the next store.
-            self.close()
+            if self._child is not None and psutil.Process(self._child.pid).num_fds() > MOST_FILES:
+                self.close()
         if self._child is None:
             self._child = CrashProcess(self._target, JUDGE, self._home)
-            self._child.send(self._target.data())
+            self._child.send(asdict(self._target))
         self._child.send({"home": str(self._home), "acknowledged": acknowledged, "begun": begun})
         sent = time.monotonic()
         try:
@@ -156,7 +157,7 @@ def write_job(
     target: CrashTarget, home: Path, start: int, commits: int | None, stop: bool = False, often: int = 1
 ) -> str:
     """Writes the job of a committing process to a file next to the store. Returns its path."""
-    job = {"target": target.data(), "home": str(home), "start": start, "commits": commits}
+    job = {"target": asdict(target), "home": str(home), "start": start, "commits": commits}
     path = home.parent / "job.json"
     path.write_text(json.dumps({**job, "stop": stop, "often": often}))
     return str(path)

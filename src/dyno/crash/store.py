@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +30,6 @@ class CrashTarget:
     options: Mapping[str, Value]
     params: Mapping[str, Value]
     seed: int
-
-    def data(self) -> dict[str, Any]:
-        return asdict(self)
 
     @property
     def spec(self) -> EngineSpec:

@@ -101,12 +101,11 @@ def _installed(module: str, environment: Path) -> bool:
 
 
 def _importable(module: str) -> bool:
-    try:
+    # Finding a submodule imports its package, which may raise any exception.
+    with suppress(Exception):
         _find(module)
-    except Exception:
-        # Finding a submodule imports its package, which may raise any exception.
-        return False
-    return True
+        return True
+    return False
 
 
 @cache

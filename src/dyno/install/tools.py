@@ -51,7 +51,12 @@ def run(
         try:
             out, err = process.communicate()
         except BaseException:
-            _end(process)
+            # Send SIGTERM first, so that an installer can clean up. Processes of another user can't be signalled.
+            for number, seconds in ((signal.SIGTERM, GRACE_SECONDS), (signal.SIGKILL, None)):
+                with suppress(ProcessLookupError, PermissionError):
+                    os.killpg(process.pid, number)
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(seconds)
             raise
     if process.returncode:
         why = last_error(err) or last_error(out) or "it said nothing"
@@ -90,18 +95,6 @@ def _lifeline() -> Iterator[Callable[[], None]]:
     finally:
         os.close(theirs)
         os.close(ours)
-
-
-def _end(process: subprocess.Popen[str]) -> None:
-    """Sends SIGTERM to the tool's process group, so that an installer can clean up, and later SIGKILL."""
-    # Processes of another user can't be signalled.
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGTERM)
-    with suppress(subprocess.TimeoutExpired):
-        process.wait(GRACE_SECONDS)
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
 
 
 def last_error(text: str) -> str:

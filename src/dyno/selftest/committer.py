@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, closing
 from functools import partial
-from itertools import groupby, islice
+from itertools import groupby
 from pathlib import Path
 from typing import Any, cast
 
@@ -69,7 +69,14 @@ def _commit_phases(suite: Suite, job: Job, commits: int) -> dict[str, Any]:
                 absent = str(why)
                 continue
             with workload.connect() as port:
-                _commit_each(_transactions(workload.work(phase, port, 0, 1, 0)), done, commits)
+                transactions = _transactions(workload.work(phase, port, 0, 1, 0))
+                # Skip the first commit, which may do something only once, such as creating a file.
+                next(transactions)()
+                for number in range(done + 1, done + commits + 1):
+                    transaction = next(transactions)
+                    mark(number, BEGIN)
+                    transaction()
+                    mark(number, END)
             done += commits
         if not done:
             return {"refused": absent}
@@ -79,18 +86,6 @@ def _commit_phases(suite: Suite, job: Job, commits: int) -> dict[str, Any]:
             "settings": declarations.checked_values(engine.settings(), f"{who}: settings"),
             "commits": done,
         }
-
-
-def _commit_each(transactions: Iterator[Transaction], before: int, commits: int) -> None:
-    """Marks `commits` commits, numbered from `before` + 1."""
-    # Skip the first commit, which may do something only once, such as creating a file.
-    next(transactions)()
-    done = 0
-    for done, transaction in enumerate(islice(transactions, commits), 1):
-        mark(before + done, BEGIN)
-        transaction()
-        mark(before + done, END)
-    assert done == commits
 
 
 def _transactions(works: Iterator[Work]) -> Iterator[Transaction]:

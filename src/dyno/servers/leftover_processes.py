@@ -37,22 +37,19 @@ def forget(home: Path) -> None:
 
 def recorded(root: Path) -> list[psutil.Process]:
     """Returns the running servers that are recorded in `root` or below."""
-    return [process for file in _records(root) if (process := _read(file)[1])]
+    files = (file for file in filesystem.files(root) if file.name == RECORD)
+    return [process for file in files if (process := _read(file)[1])]
 
 
 def clear(root: Path) -> None:
     """Kills all servers that are recorded in `root` or below."""
-    for file in _records(root):
+    for file in (file for file in filesystem.files(root) if file.name == RECORD):
         pid, process = _read(file)
         if process is not None:
             kill(family(process.pid))
         elif pid is not None:
             _remove_segments({pid})
         file.unlink(missing_ok=True)
-
-
-def _records(root: Path) -> list[Path]:
-    return [file for file in filesystem.files(root) if file.name == RECORD]
 
 
 def _read(file: Path) -> tuple[int | None, psutil.Process | None]:

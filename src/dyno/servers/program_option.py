@@ -3,7 +3,6 @@ So two versions of a server can run side by side."""
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import subprocess
@@ -147,11 +146,7 @@ def sibling(path: str, name: str) -> str | None:
     """Returns the path of the program `name` in the directory of another program, or of the file that the other links
     to; None if there is none."""
     places = (Path(path).parent, Path(path).resolve().parent)
-    return next((str(place / name) for place in places if _executable(place / name)), None)
-
-
-def _executable(path: Path) -> bool:
-    return path.is_file() and os.access(path, os.X_OK)
+    return next(filter(None, (shutil.which(place / name) for place in places)), None)
 
 
 def _why(kind: ServerProgram, path: str) -> str | None:
@@ -159,7 +154,7 @@ def _why(kind: ServerProgram, path: str) -> str | None:
         return "there is no such file"
     if Path(path).is_dir():
         return f"it is a directory, and the path of the {kind.title}'s program in it is wanted"
-    if not _executable(Path(path)):
+    if not shutil.which(path):
         return "it is not executable"
     output = _output(path, kind.arguments)
     if re.search(kind.pattern, output) is None:
