@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from dyno.crash.model import State, draws
 from dyno.crash.record import (
-    VERSION,
     Create,
     Event,
     Flush,
-    Header,
     Hint,
     Link,
     Mark,
@@ -87,8 +87,8 @@ class Tape:
         return self.add(Mark(self.now, self.now, 7, number, which))
 
     def record(self) -> Record:
-        header = Header(VERSION, "/nowhere", self.nodes, "native", ["made"], 0)
-        return Record(header, sorted(self.events, key=lambda event: event.end), None, self.contents)
+        events = sorted(self.events, key=lambda event: event.end)
+        return Record(Path("/nowhere"), self.nodes, events, contents=self.contents)
 
 
 def states(tape: Tape, model: str, birth: bool = True, seed: int = 1, count: int = 100) -> list[State]:

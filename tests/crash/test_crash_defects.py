@@ -32,7 +32,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory):
         home = place / "home"
         home.mkdir()
         record = recorder.record([sys.executable, toys.__file__, name, str(home)], home, place / "record")
-        assert (record.header.status, record.unseen) == (0, [])
+        assert (record.status, record.unseen) == (0, [])
         return record
 
     return made

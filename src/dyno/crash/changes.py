@@ -69,7 +69,7 @@ class FileChanges:
         """Changes of each page's bytes, by file and page. Truncations are included."""
         self.sizes: dict[int, list[FileChange]] = {}
         self.names: list[FileChange] = []
-        self._length: dict[int, int] = {node.number: node.size for node in record.header.nodes}
+        self._length: dict[int, int] = {node.number: node.size for node in record.nodes}
         self._first = dict(self._length)
         self._truncations: dict[int, FileChange] = {}
         self._slots: dict[tuple[int, str], FileChange] = {}
@@ -181,7 +181,7 @@ def _set_durable(changes: FileChanges, record: Record, events: list[Event]) -> N
     """Sets the moment from which each change is durable: the end of the first flush or synchronous write that covers
     it. `events` are sorted by their ends.
     """
-    directories = {node.number for node in record.header.nodes if node.kind == "directory"}
+    directories = {node.number for node in record.nodes if node.kind == "directory"}
     directories |= {event.file for event in events if isinstance(event, Create) and event.kind == "directory"}
     names = [change for change in changes.all if change.is_name]
     data: dict[int, list[FileChange]] = {}

@@ -13,8 +13,6 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-import msgspec
-
 from dyno.crash import recorder
 from dyno.crash.explanation import explain
 from dyno.crash.kills import WorkloadFailed
@@ -157,8 +155,7 @@ class Bench:
         recording, lines = self._record(0, "recovery")
         if "ended" not in lines:
             return None
-        header = msgspec.structs.replace(recording.header, acknowledged=state.acknowledged, begun=state.begun)
-        return dataclasses.replace(recording, header=header)
+        return dataclasses.replace(recording, acknowledged=state.acknowledged, begun=state.begun)
 
 
 def cuts(bench: Bench, record: Record, model: str, count: int, seed: int, budget: TimeBudget) -> Iterator[Cut]:

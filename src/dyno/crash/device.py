@@ -41,7 +41,7 @@ from dyno.crash.cuts import (
 )
 from dyno.crash.kills import WorkloadFailed
 from dyno.crash.model import State, draws
-from dyno.crash.record import VERSION, Event, Flush, Header, Mark, Node, Record, Write, framed, read
+from dyno.crash.record import Event, Flush, Mark, Node, Record, Write, framed, read
 from dyno.crash.store import CrashTarget
 from dyno.host import installation, interpreters
 from dyno.host.force_remove import remove, unmount
@@ -128,8 +128,7 @@ class DeviceBench(Bench):
             Node(0, -1, "", "directory", 0o700, 0, 0, 0, ""),
             Node(1, 0, DISK, "file", 0o600, 0, 0, size, ""),
         ]
-        header = Header(VERSION, str(self._fuse), nodes, "fuse", [], 0)
-        return Record(header, sorted(events, key=lambda event: event.end), base), lines
+        return Record(self._fuse, nodes, sorted(events, key=lambda event: event.end), base=base), lines
 
     @contextmanager
     def _on(self, image: Path, mountpoint: Path) -> Iterator[None]:

@@ -42,7 +42,7 @@ class Paths:
     """The first name of each file in a record."""
 
     def __init__(self, record: Record) -> None:
-        self._nodes: dict[int, Node | Create] = {node.number: node for node in reversed(record.header.nodes)}
+        self._nodes: dict[int, Node | Create] = {node.number: node for node in reversed(record.nodes)}
         self._links: dict[int, Link] = {}
         for event in record.events:
             if isinstance(event, Create):

@@ -149,7 +149,7 @@ class Images:
 
     def __init__(self, record: Record, changes: FileChanges) -> None:
         self._record, self._changes = record, changes
-        self._sizes = {node.number: node.size for node in record.header.nodes if node.kind == "file"}
+        self._sizes = {node.number: node.size for node in record.nodes if node.kind == "file"}
         self._first = cache(record.first)
         self._pages: dict[tuple[int, int], PageVersions] = {}
         self._paths: dict[tuple[int, ...], dict[str, Node]] = {}
@@ -214,7 +214,7 @@ class Images:
         if key not in self._paths:
             if len(self._paths) > MOST_PATHS:
                 self._paths.clear()
-            tree = Tree(self._record.header.nodes)
+            tree = Tree(self._record.nodes)
             for number in key:
                 tree.apply(self._changes.all[number].event)
             # Add files that were created without a name (O_TMPFILE) and linked later.
@@ -224,7 +224,7 @@ class Images:
 
     @cached_property
     def _unnamed(self) -> dict[int, Node]:
-        tree = Tree(self._record.header.nodes)
+        tree = Tree(self._record.nodes)
         before = set(tree.nodes)
         for event in self._record.events:
             tree.apply(event)

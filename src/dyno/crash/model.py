@@ -41,12 +41,12 @@ class State:
     @property
     def acknowledged(self) -> int:
         """Number of transactions that were acknowledged before the cut."""
-        return self.replay.record.header.acknowledged + bisect_right(self.replay.ends, self.point)
+        return self.replay.record.acknowledged + bisect_right(self.replay.ends, self.point)
 
     @property
     def begun(self) -> int:
         """Number of transactions that had begun before the cut."""
-        return self.replay.record.header.begun + bisect_right(self.replay.begins, self.point)
+        return self.replay.record.begun + bisect_right(self.replay.begins, self.point)
 
     @cached_property
     def files(self) -> Files:

@@ -1,7 +1,7 @@
 """Record of a command's effects on the files below a directory, the root: changes with their bytes, flushes, marks.
 
-A record is a directory with `record.json` (a `Header`), `events` (for each `Event` its length as 32 bits,
-little-endian, and its MessagePack) and `base/N`, the contents of file number N before the command started.
+A recorder writes a file `events` (for each `Event` its length as 32 bits, little-endian, and its MessagePack) and
+`base/N`, the contents of file number N before the command started.
 
 Files, directories and symbolic links have numbers, since their names change. The root is 0. `begin` and `end` are
 moments in one order of all calls of all threads: a call that began after another had ended has higher numbers. The
@@ -10,7 +10,6 @@ moments in one order of all calls of all threads: a call that began after anothe
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -18,7 +17,6 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-VERSION = 1
 NEVER = (1 << 62) - 1
 """End of a call that was still running when the record ended."""
 _PREFIX = 4
@@ -151,30 +149,22 @@ class Node(msgspec.Struct, frozen=True):
     target: str = ""
 
 
-class Header(msgspec.Struct, frozen=True):
-    version: int
-    root: str
-    """Absolute path without symbolic links."""
-    nodes: list[Node]
-    """The root and the files below. Directories come before their entries."""
-    recorder: str
-    """Recorder that made the record: 'native', or 'fuse' for a disk."""
-    command: list[str]
-    status: int | None
-    """Exit status, or the negative number of a signal; None if the recorder killed the command."""
-    acknowledged: int = 0
-    """In the record of a recovery: number of transactions acknowledged before the command started."""
-    begun: int = 0
-    """In the record of a recovery: number of transactions begun before the command started."""
-
-
 @dataclass(frozen=True)
 class Record:
     """A record in memory."""
 
-    header: Header
+    root: Path
+    """Absolute path without symbolic links."""
+    nodes: list[Node]
+    """The root and the files below before the command. Directories come before their entries."""
     events: list[Event]
     """Events sorted by their ends. Events that never ended come last."""
+    status: int | None = 0
+    """Exit status of the command, or the negative number of a signal; None if the recorder killed it."""
+    acknowledged: int = 0
+    """In the record of a recovery: number of transactions acknowledged before the command started."""
+    begun: int = 0
+    """In the record of a recovery: number of transactions begun before the command started."""
     base: Path | None = None
     """Directory with the files' contents before the command, by number."""
     contents: dict[int, bytes] = field(default_factory=dict)
@@ -201,24 +191,6 @@ class Record:
         path = self.base / str(number) if self.base else None
         return path.read_bytes() if path and path.exists() else b""
 
-    @classmethod
-    def load(cls, path: Path) -> Record:
-        """Reads a record. Raises ValueError if the record is missing or has another version."""
-        try:
-            header = msgspec.json.decode((path / "record.json").read_bytes(), type=Header)
-            events = read(path / "events")
-        except (OSError, msgspec.MsgspecError) as error:
-            raise ValueError(f"{path} has no record: {error}") from None
-        if header.version != VERSION:
-            raise ValueError(f"{path} is a record of version {header.version}; this Dyno reads {VERSION}")
-        return cls(header, sorted(events, key=lambda event: event.end), path / "base")
-
-
-def write(path: Path, events: Iterable[Event]) -> None:
-    """Writes the file `events` of a record."""
-    with path.open("wb") as file:
-        file.writelines(map(framed, events))
-
 
 def framed(event: Event) -> bytes:
     """Encodes an event for the file `events`."""
@@ -227,7 +199,7 @@ def framed(event: Event) -> bytes:
 
 
 def read(path: Path) -> list[Event]:
-    """Reads the file `events` of a record. Raises OSError, msgspec.MsgspecError."""
+    """Reads the file `events` of a recorder. Raises OSError, msgspec.MsgspecError."""
     decoder: msgspec.msgpack.Decoder[Event] = msgspec.msgpack.Decoder(Event)
     view, at, events = memoryview(path.read_bytes()), 0, list[Event]()
     while at < len(view):

@@ -18,7 +18,7 @@ from pathlib import Path
 import msgspec
 
 from dyno.crash import tree
-from dyno.crash.record import VERSION, Header, Record, write
+from dyno.crash.record import Record, read
 from dyno.host import interpreters
 from dyno.host.process import environment, nothing_left, own_session
 
@@ -75,13 +75,9 @@ def record(
     words = [str(Path(program).absolute()), *command[1:]]
     job = RecordingJob(words, environment(), identity, known, str((out / "events").resolve()))
     status = _run(job, out, timeout_seconds)
-    header = Header(VERSION, str(root), nodes, "native", list(command), status)
-    (out / "record.json").write_bytes(msgspec.json.encode(header))
-    recording = Record.load(out)
-    if unseen := tree.unseen(recording):
-        recording = replace(recording, events=[*recording.events, *unseen])
-        write(out / "events", recording.events)
-    return recording
+    events = sorted(read(out / "events"), key=lambda event: event.end)
+    recording = Record(root, nodes, events, status, base=out / "base")
+    return replace(recording, events=[*events, *tree.unseen(recording)])
 
 
 def _run(job: RecordingJob, out: Path, timeout_seconds: float) -> int | None:

@@ -100,7 +100,7 @@ class Tree:
 
 def replayed(record: Record) -> tuple[dict[str, Node], dict[int, bytearray]]:
     """Returns all names, and the contents of changed files, after all calls that ended."""
-    tree, contents = Tree(record.header.nodes), dict[int, bytearray]()
+    tree, contents = Tree(record.nodes), dict[int, bytearray]()
     for event in record.events:
         if event.end == NEVER:
             continue
@@ -124,8 +124,8 @@ def unseen(record: Record) -> list[UnseenChange]:
     """
     names, contents = replayed(record)
     unfinished = {event.file for event in record.events if isinstance(event, Write) and event.end == NEVER}
-    root = Path(record.header.root)
-    actual = {path.relative_to(root).as_posix(): path for path in root.rglob("*") if _kind(path.lstat().st_mode)}
+    below = (path for path in record.root.rglob("*") if _kind(path.lstat().st_mode))
+    actual = {path.relative_to(record.root).as_posix(): path for path in below}
     different = names.keys() ^ actual.keys()
     for name in names.keys() & actual.keys():
         node, path = names[name], actual[name]
