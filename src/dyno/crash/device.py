@@ -41,7 +41,7 @@ from dyno.crash.cuts import (
 )
 from dyno.crash.kills import WorkloadFailed
 from dyno.crash.model import State, draws
-from dyno.crash.record import Event, Flush, Mark, Node, Record, Write, framed, read
+from dyno.crash.record import Flush, Mark, Node, Record, Write, framed, read
 from dyno.crash.store import CrashTarget
 from dyno.host import installation, interpreters
 from dyno.host.force_remove import remove, unmount
@@ -245,16 +245,14 @@ def serve(image: str, mountpoint: str, events: str) -> None:
         def write(self, path: str, data: bytes, offset: int, fh: int) -> int:
             begin = time.monotonic_ns()
             os.pwrite(self._image, data, offset)
-            self._log(Write(begin, time.monotonic_ns(), 0, 1, offset, bytes(data), "block"))
+            event = Write(begin, time.monotonic_ns(), 0, 1, offset, bytes(data), "block")
+            self._events.write(framed(event))
             return len(data)
 
         def fsync(self, path: str, datasync: int, fh: int) -> int:
             begin = time.monotonic_ns()
-            self._log(Flush(begin, time.monotonic_ns(), 0, "flush", 1))
+            self._events.write(framed(Flush(begin, time.monotonic_ns(), 0, "flush", 1)))
             return 0
-
-        def _log(self, event: Event) -> None:
-            self._events.write(framed(event))
 
         def destroy(self, path: str) -> None:
             self._events.close()

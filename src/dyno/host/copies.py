@@ -4,7 +4,6 @@ holes.
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import os
 import shutil
@@ -13,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from dyno.host.filesystem import size_on_disk
+from dyno.host.pagecache import extents
 
 _FICLONE = 0x40049409
 _CHUNK = 1 << 20
@@ -65,17 +65,9 @@ def _clone(source: int, target: int) -> bool:
 
 def _copy_extents(source: int, target: int) -> None:
     """Copies the data between holes, and the length of the file."""
-    size, at = os.fstat(source).st_size, 0
-    while at < size:
-        try:
-            at = os.lseek(source, at, os.SEEK_DATA)
-        except OSError as error:
-            if error.errno != errno.ENXIO:
-                raise
-            # The rest of the file is a hole.
-            break
-        end = os.lseek(source, at, os.SEEK_HOLE)
+    size = os.fstat(source).st_size
+    for at, length in extents(source, size):
+        end = at + length
         while at < end and (done := os.pwrite(target, os.pread(source, min(end - at, _CHUNK), at), at)):
             at += done
-        at = end
     os.ftruncate(target, size)

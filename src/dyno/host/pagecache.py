@@ -60,14 +60,14 @@ def residency(files: Iterable[Path]) -> Residency:
             file_bytes += _in_pages(size)
             resident = None
             continue
-        if not (extents := list(_data(fd, size))):
+        if not (parts := list(extents(fd, size))):
             continue
-        file_bytes += sum(_in_pages(length) for _, length in extents)
-        cached = _by_mincore(fd, extents)
+        file_bytes += sum(_in_pages(length) for _, length in parts)
+        cached = _by_mincore(fd, parts)
         if cached is None:
             # If cachestat returns 0, the residency is unknown: on an overlay (a container's root) it looks at the
             # wrong inode.
-            cached = _by_cachestat(fd, extents) or None
+            cached = _by_cachestat(fd, parts) or None
         resident = None if resident is None or cached is None else resident + cached
     return Residency(file_bytes, resident)
 
@@ -133,7 +133,7 @@ def _open_each(files: Iterable[Path]) -> Iterator[tuple[int | None, int]]:
             os.close(fd)
 
 
-def _data(fd: int, size: int) -> Iterator[tuple[int, int]]:
+def extents(fd: int, size: int) -> Iterator[tuple[int, int]]:
     """Yields offset and length of the data between holes, in whole pages except at the file's end."""
     end = 0
     while end < size:
