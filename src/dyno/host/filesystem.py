@@ -43,19 +43,12 @@ def filesystem(work: Path, *, root: Path = ROOT) -> dict[str, Any]:
     with suppress(OSError):
         space = os.statvfs(work)
         total, free = space.f_blocks * space.f_frsize, space.f_bavail * space.f_frsize
-    # host:/export, //host/share and user@host identify a server or a user, and so may a path among the options.
-    source = mount.source if mount else ""
-    is_private = re.search(r"[:@]|^//", source) and not source.startswith("/dev/")
-    options = None
-    if mount:
-        named = [(option, *option.partition("=")[::2]) for option in mount.options]
-        options = [option for option, name, value in named if name not in _PRIVATE_OPTIONS and "/" not in value]
     rotational = read_text(block / "queue/rotational") if block else None
     return {
         "mount_point": mount.point if mount else None,
         "type": mount.type if mount else None,
-        "device": mount.source if mount and not is_private else None,
-        "options": options,
+        "device": _device_name(mount.source) if mount else None,
+        "options": [option for option in mount.options if _is_public(option)] if mount else None,
         "ram_backed": _ram_backed(mount, block, root) if mount else None,
         "network": mount.type in _NETWORK_TYPES if mount else None,
         "rotational": None if rotational is None else rotational == "1",
@@ -157,6 +150,18 @@ def _ram_backed(mount: Mount, block: Path | None, root: Path) -> bool | None:
     if below and below.type in _RAM_TYPES:
         return True
     return block.name.startswith(("ram", "zram"))
+
+
+def _device_name(source: str) -> str | None:
+    """Returns the mounted source, or None if it identifies a server or a user: host:/export,
+    //host/share, user@host.
+    """
+    return None if re.search(r"[:@]|^//", source) and not source.startswith("/dev/") else source
+
+
+def _is_public(option: str) -> bool:
+    name, _, value = option.partition("=")
+    return name not in _PRIVATE_OPTIONS and "/" not in value
 
 
 def size_on_disk(files: Iterable[Path]) -> int | None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import re
-import statistics
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -190,15 +189,12 @@ def caches(*, root: Path = ROOT) -> list[Cache]:
     return sorted(caches, key=lambda cache: cache.size_bytes)
 
 
-def mean_mhz(*, root: Path = ROOT) -> float | None:
-    """Returns the current mean clock rate of all processors, from /proc/cpuinfo or else from cpufreq.
+def mean_mhz() -> float | None:
+    """Returns the current mean clock rate of all processors.
 
     In a virtual machine it may be a constant that the host reports.
     """
-    lines = [line for line in read_lines(root / "proc/cpuinfo") if "cpu MHz" in line]
-    rates = [to_float(line.partition(":")[2].strip()) for line in lines]
-    if not rates:
-        files = (root / "sys/devices/system/cpu").glob("cpu[0-9]*/cpufreq/scaling_cur_freq")
-        rates = [None if (khz := to_int(read_text(file))) is None else khz / 1000 for file in files]
-    known = [mhz for mhz in rates if mhz is not None]
-    return round(statistics.mean(known), 1) if known else None
+    import psutil
+
+    frequency = psutil.cpu_freq()
+    return round(frequency.current, 1) if frequency else None
