@@ -10,47 +10,34 @@ from dyno.contracts.settings import Setting, integer
 from dyno.contracts.suite import Axis, Column, Curve, Layout, Suite
 from dyno.suites.compression import packers
 
+PACKERS = tuple(packers.PACKER_SPECS)
 PARAMS = (
-    Setting(
-        "packer", packers.parse, "zlib", f"{', '.join(packers.PACKER_SPECS)}; a level, where it has some: zlib:9"
-    ),
+    Setting("packer", packers.parse, "zlib", f"{', '.join(PACKERS)}; a level, where it has some: zlib:9"),
     Setting("batch", integer(1, 100_000), 1, "records in a batch, which is compressed and stored as one entry"),
     Setting("records", integer(1), 777, "records in the collection, of about 1.5 kB each"),
     Setting("gets", integer(1), 4_000, "lookups of the phase gets", phases=("gets",)),
     Setting("iterations", integer(1), 20, "iterations of the phase iterate", phases=("iterate",)),
 )
 
-PACKERS = tuple(packers.PACKER_SPECS)
 # Leave out brotli, which takes seconds at its default level.
 QUICK_PACKERS = tuple(name for name in PACKERS if name != "brotli")
 # Batch sizes of the published table.
 BATCHES = (1, 2, 4, 5, 8, 16, 32, 64)
 
+_QUICK = {"packer": QUICK_PACKERS, "batch": (1, 16), "gets": 2_000, "iterations": 5}
+_ALL = {"packer": PACKERS, "batch": BATCHES}
 PRESETS = {
-    "quick": Preset(
-        {"packer": QUICK_PACKERS, "batch": (1, 16), "gets": 2_000, "iterations": 5}, samples=3, budget=1, timeout=60
-    ),
-    "standard": Preset({"packer": PACKERS, "batch": BATCHES}, samples=5, budget=20, timeout=300),
-    "full": Preset(
-        {"packer": PACKERS, "batch": BATCHES, "records": 20_000, "gets": 20_000},
-        samples=10,
-        budget=120,
-        timeout=3_600,
-    ),
+    "quick": Preset(_QUICK, samples=3, budget=1, timeout=60),
+    "standard": Preset(_ALL, samples=5, budget=20, timeout=300),
+    "full": Preset({**_ALL, "records": 20_000, "gets": 20_000}, samples=10, budget=120, timeout=3_600),
 }
 
+_INSERT = "encode, compress and store all records, batch by batch, in one transaction"
+_IN_ORDER = "every record, in order"
 PHASES = (
-    Phase(
-        "insert",
-        "encode, compress and store all records, batch by batch, in one transaction",
-        unit="record",
-        writes=True,
-        checked="every record and the number of entries, by reading the store",
-    ),
+    Phase("insert", _INSERT, "record", True, checked="every record and the number of entries, by reading the store"),
     Phase("gets", "get records by key: seek, decompress, pick, decode", "op", False, "hot", "every record"),
-    Phase(
-        "iterate", "read all records in key order, again and again", "record", False, "hot", "every record, in order"
-    ),
+    Phase("iterate", "read all records in key order, again and again", "record", False, "hot", _IN_ORDER),
 )
 
 # Columns of the published table in its order, then the cost of compression.

@@ -59,6 +59,12 @@ class Requests(Protocol):
         return None
 
 
+_SAME = "on your own server: whether an address always has the same body"
+_STANDARD = {"inflight": (1, 8, 64, 512), "body": (1_000, 100_000), "requests": 100_000}
+_BODIES = (1_000, 100_000, 10_000_000, 100_000_000)
+_FULL = {"inflight": (1, 8, 64, 512, 10_000), "body": _BODIES, "targets": 2, "requests": 1_000_000}
+
+
 class HttpSuite(Suite):
     name = "http"
     title = "HTTP requests, one or many under way at once, part by part"
@@ -71,30 +77,13 @@ class HttpSuite(Suite):
         Setting("requests", integer(1), 20_000, "requests of a phase"),
         Setting("protocol", choice("1.1", "2"), "1.1", "version of HTTP"),
         Setting("patience", integer(1, 3_600), 60, "seconds after which a request is an error"),
-        Setting(
-            "bodies", choice("same", "any"), "same", "on your own server: whether an address always has the same body"
-        ),
+        Setting("bodies", choice("same", "any"), "same", _SAME),
     )
     presets = MappingProxyType(
         {
             "quick": Preset({"inflight": (1, 8, 64), "requests": 10_000}, samples=3, budget=2, timeout=120),
-            "standard": Preset(
-                {"inflight": (1, 8, 64, 512), "body": (1_000, 100_000), "requests": 100_000},
-                samples=5,
-                budget=20,
-                timeout=600,
-            ),
-            "full": Preset(
-                {
-                    "inflight": (1, 8, 64, 512, 10_000),
-                    "body": (1_000, 100_000, 10_000_000, 100_000_000),
-                    "targets": 2,
-                    "requests": 1_000_000,
-                },
-                samples=10,
-                budget=60,
-                timeout=3_600,
-            ),
+            "standard": Preset(_STANDARD, samples=5, budget=20, timeout=600),
+            "full": Preset(_FULL, samples=10, budget=60, timeout=3_600),
         }
     )
     phases = (

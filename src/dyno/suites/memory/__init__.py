@@ -6,6 +6,7 @@ bandwidth and machine balance, 1995 (the triad); and lmbench's pointer chase (L.
 
 from __future__ import annotations
 
+from functools import partial
 from types import MappingProxyType
 
 from dyno.contracts.model import Phase, Preset, Value
@@ -23,6 +24,7 @@ LINE_BYTES, TRIAD_BYTES = 64, 24
 CHECKED = "consistency of the report's figures"
 TITLES = ("read", "write", "random read", "random write")
 SIZES = (16, 64, 256, 1_024, 4_096, 16_384, 65_536)
+THREADS = ("1", "cpus/2", "cpus", "2cpus")
 MORE_SIZES = tuple(1 << at for at in range(2, 19))
 
 LAYOUT = Layout(
@@ -54,6 +56,7 @@ STEPS = Curve(
 )
 
 
+_phase = partial(Phase, unit="MB", writes=False, checked=CHECKED, reported=True)
 _number = integer(4, 1 << 24)
 
 
@@ -74,23 +77,13 @@ class MemorySuite(Suite):
         {
             "quick": Preset({"size_kib": SIZES}, samples=3, budget=1, timeout=60),
             "standard": Preset({"size_kib": MORE_SIZES, "clients": ("1", "cpus")}, samples=5, budget=2, timeout=120),
-            "full": Preset(
-                {"size_kib": MORE_SIZES, "clients": ("1", "cpus/2", "cpus", "2cpus")},
-                samples=10,
-                budget=5,
-                timeout=300,
-            ),
+            "full": Preset({"size_kib": MORE_SIZES, "clients": THREADS}, samples=10, budget=5, timeout=300),
         }
     )
     phases = (
-        *(
-            Phase(name, f"sysbench: {title}s, block after block", "MB", False, checked=CHECKED, reported=True)
-            for title, name in zip(TITLES, BLOCKS, strict=True)
-        ),
-        Phase(TRIAD, "a = b + 3 c, pass after pass", "MB", False, checked=f"{CHECKED}; every element", reported=True),
-        Phase(
-            CHASE, "hops from cache line to cache line", "hop", False, checked=f"{CHECKED}; the ring", reported=True
-        ),
+        *(_phase(each, f"sysbench: {t}s, block after block") for t, each in zip(TITLES, BLOCKS, strict=True)),
+        _phase(TRIAD, "a = b + 3 c, pass after pass", checked=f"{CHECKED}; every element"),
+        _phase(CHASE, "hops from cache line to cache line", unit="hop", checked=f"{CHECKED}; the ring"),
     )
     layout = LAYOUT
     charts = (STEPS,)

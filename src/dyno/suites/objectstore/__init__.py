@@ -159,36 +159,14 @@ PARAMS = (
     Setting("patience", integer(1, 3_600), 60, "seconds after which a request is an error"),
 )
 
+_SIZES, _OBJECTS = (1_000, 100_000, 10_000_000, 1_000_000_000), (1_000, 10_000, 100_000)
+_STANDARD = {"size": _SIZES[:3], "inflight": (1, 8, 32), "objects": _OBJECTS[:2], "targets": 20}
+_FULL = {"size": _SIZES, "inflight": (1, 8, 32, 128), "objects": _OBJECTS, "prefixes": (1, 100), "targets": 8}
+_MANY = {"requests": 10_000, "burst": 1_000, "silence": 30}
 PRESETS = {
     "quick": Preset({"size": (1_000, 100_000), "inflight": (1, 8)}, samples=3, budget=0.5, timeout=120),
-    "standard": Preset(
-        {
-            "size": (1_000, 100_000, 10_000_000),
-            "inflight": (1, 8, 32),
-            "objects": (1_000, 10_000),
-            "targets": 20,
-            "requests": 2_000,
-            "burst": 500,
-        },
-        samples=3,
-        budget=1,
-        timeout=600,
-    ),
-    "full": Preset(
-        {
-            "size": (1_000, 100_000, 10_000_000, 1_000_000_000),
-            "inflight": (1, 8, 32, 128),
-            "objects": (1_000, 10_000, 100_000),
-            "prefixes": (1, 100),
-            "targets": 8,
-            "requests": 10_000,
-            "burst": 1_000,
-            "silence": 30,
-        },
-        samples=5,
-        budget=20,
-        timeout=7_200,
-    ),
+    "standard": Preset({**_STANDARD, "requests": 2_000, "burst": 500}, samples=3, budget=1, timeout=600),
+    "full": Preset({**_FULL, **_MANY}, samples=5, budget=20, timeout=7_200),
 }
 
 PARTS = ("first-byte", "body")

@@ -26,27 +26,13 @@ PARAMS = (
     Setting("bank_scale", integer(1, 100_000), 1, "scale of pgbench: times 100,000 accounts", phases=PGBENCH),
 )
 
+_STANDARD = {"tables": 10, "table_size": 100_000, "bank_scale": 10, "clients": ("1", "cpus", "4cpus")}
+_FULL = {**_STANDARD, "table_size": 1_000_000, "bank_scale": 100, "clients": ("1", "cpus", "2cpus", "4cpus", "8cpus")}
 PRESETS = {
     "quick": Preset({}, samples=3, budget=2, timeout=120),
-    "standard": Preset(
-        {"tables": 10, "table_size": 100_000, "bank_scale": 10, "clients": ("1", "cpus", "4cpus")},
-        samples=5,
-        budget=10,
-        timeout=600,
-    ),
-    "full": Preset(
-        {
-            "tables": 10,
-            "table_size": 1_000_000,
-            "bank_scale": 100,
-            "clients": ("1", "cpus", "2cpus", "4cpus", "8cpus"),
-        },
-        samples=5,
-        budget=60,
-        timeout=3_600,
-    ),
+    "standard": Preset(_STANDARD, samples=5, budget=10, timeout=600),
+    "full": Preset(_FULL, samples=5, budget=60, timeout=3_600),
 }
-
 
 FITS = "the report's figures, and the number of statements"
 _SUMS = "the sums of all balances"

@@ -83,21 +83,14 @@ PARAMS = (
     Setting("operations", _or_all, "all", _OPERATIONS, phases=(*DRAWN, "delete")),
 )
 
+_MAIN_STEPS = ("insert-noblind-indices", "rand-key", "scan", "rand-key-cold", "update")
+"""The main steps in the life of a store."""
+_FULL = {"records": 10_000_000, "txn": 10_000, "operations": 1_000_000}
 PRESETS = {
-    # The main steps in the life of a store. Samples are added until a verdict is possible, but for at most a minute.
-    "quick": Preset(
-        {"records": 20_000},
-        samples=3,
-        budget=0.3,
-        timeout=120,
-        phases=("insert-noblind-indices", "rand-key", "scan", "rand-key-cold", "update"),
-        until="10%",
-        within=60,
-    ),
+    # Samples are added until a verdict is possible, but for at most a minute.
+    "quick": Preset({"records": 20_000}, 3, budget=0.3, timeout=120, phases=_MAIN_STEPS, until="10%", within=60),
     "standard": Preset({"records": 235_886}, samples=5, budget=20, timeout=1_800),
-    "full": Preset(
-        {"records": 10_000_000, "txn": 10_000, "operations": 1_000_000}, samples=3, budget=900, timeout=36_000
-    ),
+    "full": Preset(_FULL, samples=3, budget=900, timeout=36_000),
 }
 
 KEYS_PER_RECORD = MappingProxyType(dict(zip(INSERTS, (1, 3, 1, 3), strict=True)))

@@ -114,30 +114,14 @@ PARAMS = (
     Setting("warm", integer(1, 86_400), 10, "longest warm-up, in seconds", phases=("warm-up",)),
 )
 
+_QUICK = {"area": 64 * MIB, "block_size": (4 * KIB, MIB), "depth": (1, 16), "warm": 5}
+_STANDARD = {"area": GIB, "block_size": (4 * KIB, 64 * KIB, MIB), "depth": (1, 4, 16, 64), "warm": 60}
+_BLOCKS = tuple(size * KIB for size in (4, 16, 64, 256, 1_024))
+_FULL = {"area": 8 * GIB, "block_size": _BLOCKS, "depth": (1, 2, 4, 8, 16, 32, 64), "warm": 1_800}
 PRESETS = {
-    "quick": Preset(
-        {"area": 64 * MIB, "block_size": (4 * KIB, MIB), "depth": (1, 16), "warm": 5},
-        samples=3,
-        budget=1,
-        timeout=300,
-    ),
-    "standard": Preset(
-        {"area": GIB, "block_size": (4 * KIB, 64 * KIB, MIB), "depth": (1, 4, 16, 64), "warm": 60},
-        samples=5,
-        budget=10,
-        timeout=1_800,
-    ),
-    "full": Preset(
-        {
-            "area": 8 * GIB,
-            "block_size": (4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB, MIB),
-            "depth": (1, 2, 4, 8, 16, 32, 64),
-            "warm": 1_800,
-        },
-        samples=5,
-        budget=30,
-        timeout=14_400,
-    ),
+    "quick": Preset(_QUICK, samples=3, budget=1, timeout=300),
+    "standard": Preset(_STANDARD, samples=5, budget=10, timeout=1_800),
+    "full": Preset(_FULL, samples=5, budget=30, timeout=14_400),
 }
 
 COUNTED = "consistency of bytes, operations and histogram"
