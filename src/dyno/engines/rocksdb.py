@@ -94,16 +94,13 @@ class RocksDB(Engine):
         shown = {
             name: value for name, value in self._options.items() if name not in (set_option.SET, set_option.READ_BACK)
         }
-        return {**self._tier, **shown, **self._read_back()}
-
-    def _read_back(self) -> dict[str, Value | None]:
-        """Returns the settings that the option `set` changes, as RocksDB's newest OPTIONS file has them."""
         names = set_option.to_read(self._options)
+        # RocksDB's newest OPTIONS file has the settings that the option `set` changes.
         newest = max(self._home.glob("OPTIONS-*"), default=None) if names else None
         lines = [] if newest is None else newest.read_text().splitlines()
         pairs = (line.partition("=") for line in lines if "=" in line)
         values = {name.strip(): value.strip() for name, _, value in pairs}
-        return {name: values.get(name) for name in names}
+        return {**self._tier, **shown, **{name: values.get(name) for name in names}}
 
     def files(self) -> Iterable[Path]:
         return (path for path in self._home.iterdir() if path.is_file())

@@ -43,28 +43,23 @@ class Operations:
         self._stall, self._after = int(options["stall_ms"]) / 1e3, int(options["stall_after"])
 
     def operation(self) -> Callable[[int], int]:
-        if self._wait:
-            return self._waiting
-        return self._stalling() if self._stall else self._busy
-
-    def _busy(self, number: int) -> int:
-        crc_hqx(self._work, 0)
-        return number
-
-    def _waiting(self, number: int) -> int:
-        time.sleep(self._wait)
-        return number
-
-    def _stalling(self) -> Callable[[int], int]:
-        """Returns an operation that is always busy, and that once also takes the time of the stall."""
+        """Returns an operation that waits, or that is busy and may once also take the time of the stall."""
         pauses = iter([*repeat(0.0, self._after), self._stall])
 
-        def operation(number: int) -> int:
+        def waiting(number: int) -> int:
+            time.sleep(self._wait)
+            return number
+
+        def busy(number: int) -> int:
+            crc_hqx(self._work, 0)
+            return number
+
+        def stalling(number: int) -> int:
             if pause := next(pauses, 0.0):
                 time.sleep(pause)
-            return self._busy(number)
+            return busy(number)
 
-        return operation
+        return waiting if self._wait else stalling if self._stall else busy
 
     def close(self) -> None:
         return None

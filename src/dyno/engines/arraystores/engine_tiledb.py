@@ -27,22 +27,19 @@ class TileDB(Engine):
     def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value]) -> None:
         import tiledb
 
-        self._path, self._options = home / "stock.tiledb", options
+        self._path = home / "stock.tiledb"
         self.uri = str(self._path)
         if not self._path.exists():
-            self._create(tiledb)
+            tile = int(options["tile_rows"])
+            # The domain must be a multiple of the tile.
+            last = MOST_ROWS // tile * tile - 1
+            domain = tiledb.Domain(tiledb.Dim("row", domain=(0, last), tile=tile, dtype="u8"))
+            filters = tiledb.FilterList([tiledb.ZstdFilter()] if options["compression"] == "zstd" else [])
+            attributes = [tiledb.Attr(name, dtype=columns.dtype(name), filters=filters) for name in NAMES]
+            tiledb.Array.create(self.uri, tiledb.ArraySchema(domain=domain, attrs=attributes, sparse=False))
+            with tiledb.open(self.uri, "w") as array:
+                array.meta[ROWS] = 0
         self.array: Any = tiledb.open(self.uri)
-
-    def _create(self, tiledb: Any) -> None:
-        tile = int(self._options["tile_rows"])
-        # The domain must be a multiple of the tile.
-        last = MOST_ROWS // tile * tile - 1
-        domain = tiledb.Domain(tiledb.Dim("row", domain=(0, last), tile=tile, dtype="u8"))
-        zstd = [tiledb.ZstdFilter()] if self._options["compression"] == "zstd" else []
-        attributes = [tiledb.Attr(name, dtype=columns.dtype(name), filters=tiledb.FilterList(zstd)) for name in NAMES]
-        tiledb.Array.create(self.uri, tiledb.ArraySchema(domain=domain, attrs=attributes, sparse=False))
-        with tiledb.open(self.uri, "w") as array:
-            array.meta[ROWS] = 0
 
     @property
     def rows(self) -> int:

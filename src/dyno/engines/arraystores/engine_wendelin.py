@@ -49,8 +49,11 @@ class Wendelin(Engine):
     """A ZODB database on FileStorage or ZEO. The layout decides whether it has an array per column or one of rows."""
 
     def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value], server: Any = None) -> None:
+        import transaction
         import ZODB
+        from wendelin.bigarray.array_zodb import ZBigArray
         from wendelin.bigfile import file_zodb
+        from ZODB.FileStorage import FileStorage
 
         self.bound = int(options["pages_mib"]) << 20
         """Maximum number of bytes of pages in memory; 0 for no limit."""
@@ -59,31 +62,19 @@ class Wendelin(Engine):
         # By default, the environment variable WENDELIN_CORE_ZBLK_FMT decides when the module is imported.
         file_zodb.ZBlk_fmt_write = str(options["blocks"])
         self._home, self.server = home, server
-        self._database = ZODB.DB(self._storage())
+        storage = FileStorage(str(home / FILE)) if server is None else open_storage(server, home, CACHE_MIB)
+        self._database = ZODB.DB(storage)
         self._connection = self._database.open()
         self.root: Any = self._connection.root()
         if ROWS not in self.root:
-            self._create()
+            self.root[ROWS] = 0
+            for name, dtype in layouts.dtypes(self.layout).items():
+                self.root[name] = ZBigArray((0,), dtype)
+            # A new array must be committed before it is used.
+            transaction.commit()
         self.arrays: dict[str, Any] = {}
         """Views of the whole arrays, by name."""
         self.view()
-
-    def _storage(self) -> Any:
-        from ZODB.FileStorage import FileStorage
-
-        if self.server is None:
-            return FileStorage(str(self._home / FILE))
-        return open_storage(self.server, self._home, CACHE_MIB)
-
-    def _create(self) -> None:
-        import transaction
-        from wendelin.bigarray.array_zodb import ZBigArray
-
-        self.root[ROWS] = 0
-        for name, dtype in layouts.dtypes(self.layout).items():
-            self.root[name] = ZBigArray((0,), dtype)
-        # A new array must be committed before it is used.
-        transaction.commit()
 
     def view(self) -> None:
         self.arrays.clear()
@@ -207,18 +198,16 @@ class BoundedArrays(Arrays):
         return [columns.moments(partial(self._parts, name)) for name in names]
 
     def frame(self, names: Sequence[str]) -> Any:
+        import numpy as np
         from pandas import DataFrame
 
-        return DataFrame({name: self._copy(name) for name in names}, copy=False)
-
-    def _copy(self, name: str) -> Any:
-        import numpy as np
-
-        values, at = np.empty(len(self._column(name)), columns.dtype(name)), 0
-        for part in self._parts(name):
-            values[at : at + len(part)] = part
-            at += len(part)
-        return values
+        copies = {name: np.empty(len(self._column(name)), columns.dtype(name)) for name in names}
+        for name, values in copies.items():
+            at = 0
+            for part in self._parts(name):
+                values[at : at + len(part)] = part
+                at += len(part)
+        return DataFrame(copies, copy=False)
 
     def slice(self, rows: range) -> Chunk:
         chunk = super().slice(rows)
@@ -230,15 +219,11 @@ class BoundedArrays(Arrays):
         self._engine.touched(len(change.values), (change.stop - change.start) * columns.record().itemsize)
 
 
-def arrays(engine: Wendelin) -> Arrays:
-    return BoundedArrays(engine) if engine.bound else Arrays(engine)
-
-
 ENGINE = EngineSpec(
     name="wendelin",
     title="Wendelin.core, arrays in ZODB that are larger than memory",
     opener=Wendelin,
-    ports={"arrays": PortSpec(arrays)},
+    ports={"arrays": PortSpec(lambda engine: BoundedArrays(engine) if engine.bound else Arrays(engine))},
     tiers=TIERS,
     default_tier=Tier.POWER,
     modules=("wendelin.bigarray", "ZODB", "ZEO", "pandas"),

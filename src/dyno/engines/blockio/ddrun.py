@@ -49,7 +49,13 @@ def run(target: Target, how: str, block_size: int, size: int, sink: bool = False
     elapsed_ns, blocks = round(seconds * 1e9), int(copied) // block_size
     facts: dict[str, Fact] = {"command": shlex.join(words)}
     if how == "plain" and not sink and not errors:
-        flush_ns = _flush(target)
+        descriptor = os.open(target.directory / target.name, os.O_WRONLY)
+        try:
+            begin = time.monotonic_ns()
+            os.fdatasync(descriptor)
+            flush_ns = time.monotonic_ns() - begin
+        finally:
+            os.close(descriptor)
         facts |= {"flush_after_ns": flush_ns, "flushed_bytes_per_second": copied / (elapsed_ns + flush_ns) * 1e9}
     return Report(
         tool=version(),
@@ -61,14 +67,3 @@ def run(target: Target, how: str, block_size: int, size: int, sink: bool = False
         bytes=blocks * block_size,
         facts=facts,
     )
-
-
-def _flush(target: Target) -> int:
-    """Flushes the target by fdatasync; returns the time in ns."""
-    descriptor = os.open(target.directory / target.name, os.O_WRONLY)
-    try:
-        begin = time.monotonic_ns()
-        os.fdatasync(descriptor)
-        return time.monotonic_ns() - begin
-    finally:
-        os.close(descriptor)

@@ -53,24 +53,19 @@ class Fio(Engine):
         self._stack = ExitStack()
         self.ioengine = NULL if null else str(options["ioengine"])
         self.direct = not null and bool(options["direct"]) and self.ioengine != "mmap"
-        self.home, self.descriptor = home, self._device(str(options.get("destroy", "")))
-        self.target = Target(home, FILE)
-        if self.descriptor is not None:
+        self.home, self.target, self.descriptor = home, Target(home, FILE), None
+        if path := str(options.get("destroy", "")):
+            if path.startswith(HELD_PREFIX):
+                self.descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+                self._stack.callback(os.close, self.descriptor)
+            else:
+                # `hold` does not hold this device, so it has not been checked yet.
+                try:
+                    self.descriptor = self._stack.enter_context(blockdevice.held(path, writable=True)).descriptor
+                except blockdevice.DeviceBusy as busy:
+                    raise Refused(f"{path} {busy}") from None
             self.target = Target(home, f"/proc/self/fd/{self.descriptor}", (self.descriptor,))
         self.tool = fiorun.version()
-
-    def _device(self, path: str) -> int | None:
-        if not path:
-            return None
-        try:
-            if not path.startswith(HELD_PREFIX):
-                # `hold` does not hold this device, so it has not been checked yet.
-                return self._stack.enter_context(blockdevice.held(path, writable=True)).descriptor
-            descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-        except blockdevice.DeviceBusy as busy:
-            raise Refused(f"{path} {busy}") from None
-        self._stack.callback(os.close, descriptor)
-        return descriptor
 
     def close(self) -> None:
         self._stack.close()
@@ -139,8 +134,7 @@ class Volume:
         elif not engine.path().exists() or engine.path().stat().st_size != size:
             self.fresh(size)
         # Write in large buffered requests, which any file system and device supports, and flush once at the end.
-        words = _untimed(self._command(IO("write", min(size, 1 << 20), size)))
-        error = self._tool([*words, "--end_fsync=1", "--ioengine=psync", "--direct=0"])
+        error = self._tool(IO("write", min(size, 1 << 20), size), "--end_fsync=1", "--ioengine=psync", "--direct=0")
         if error is not None:
             raise OSError(errno.EIO, f"can't write the whole volume before measuring: {error}")
 
@@ -148,8 +142,9 @@ class Volume:
         engine = self._engine
         if engine.descriptor is None:
             self.fresh(size)
-        words = _untimed(self._command(IO("randwrite", min(4096, size), size)))
-        error = self._tool([*words, "--verify=crc32c", "--verify_fatal=1", "--verify_state_save=0"])
+        error = self._tool(
+            IO("randwrite", min(4096, size), size), "--verify=crc32c", "--verify_fatal=1", "--verify_state_save=0"
+        )
         if error is None or "verify:" in error:
             return error
         number = fiorun.error_number(error)
@@ -197,10 +192,11 @@ class Volume:
         engine = self._engine
         return fiorun.command(io, engine.target, engine.ioengine, engine.direct, limit_ns)
 
-    def _tool(self, words: list[str]) -> str | None:
-        """Runs fio untimed; returns its error messages if it failed, or None."""
+    def _tool(self, io: IO, *more: str) -> str | None:
+        """Runs fio without a time limit; returns its error messages if it failed, or None."""
+        words = [word for word in self._command(io) if word != "--time_based" and not word.startswith("--runtime=")]
         process = subprocess.run(
-            [*words, "--output-format=terse"],
+            [*words, *more, "--output-format=terse"],
             cwd=self._engine.target.directory,
             pass_fds=self._engine.target.descriptors,
             stdout=subprocess.PIPE,
@@ -209,10 +205,6 @@ class Volume:
         )
         errors = [line for line in process.stdout.splitlines() if line.startswith(("fio:", "verify:"))]
         return None if process.returncode == 0 else " ".join([*errors, f"(status {process.returncode})"])
-
-
-def _untimed(words: list[str]) -> list[str]:
-    return [word for word in words if word != "--time_based" and not word.startswith("--runtime=")]
 
 
 def needs(options: Mapping[str, Value]) -> str | None:

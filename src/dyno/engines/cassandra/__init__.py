@@ -39,16 +39,11 @@ def start(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) ->
     heap = int(str(options["heap_mib"])) or (1_024 if nodes == 1 else 512)
     period = {"commitlog_sync_period": "10000ms"} if tier is Tier.VOLATILE else {}
     server = Cassandra(home, set_option.combined(TIERS[tier], options, **period), nodes, heap)
-    server.copies = int(str(options["replication"])) or min(nodes, 3)
-    server.survives = _survives(str(options["consistency"]), server.copies)
+    server.copies = copies = int(str(options["replication"])) or min(nodes, 3)
+    required = {"ONE": 1, "TWO": 2, "QUORUM": copies // 2 + 1, "ALL": copies}[str(options["consistency"])]
+    # An acknowledged write is on two nodes, and can still be read after the loss of one. With ALL, too few are left.
+    server.survives = 2 <= required < copies and 2 * required > copies
     return server
-
-
-def _survives(consistency: str, copies: int) -> bool:
-    """Returns whether an acknowledged write is on two nodes and can still be read after the loss of one. With ALL,
-    too few nodes are left for a read."""
-    required = {"ONE": 1, "TWO": 2, "QUORUM": copies // 2 + 1, "ALL": copies}[consistency]
-    return 2 <= required < copies and 2 * required > copies
 
 
 def refuse(tier: Tier, options: Mapping[str, Value]) -> str | None:

@@ -42,10 +42,16 @@ class Series:
     """See `dyno.suites.series.port.Series`."""
 
     def __init__(self, engine: Cass, names: Sequence[str]) -> None:
+        from cassandra import numpy_parser
+        from cassandra.protocol import NumpyProtocolHandler
+
         self._engine, self._names = engine, names
         self._numbers = {name: number for number, name in enumerate(names)}
         self._writer, self._reader = engine.connect(), engine.connect()
-        self._read_arrays()
+        # Make the driver return rows as NumPy arrays. Replace its own function, which calls a method that NumPy 2
+        # removed.
+        numpy_parser.make_native_byteorder = _native_byteorder
+        self._reader.client_protocol_handler = NumpyProtocolHandler
         session = self._writer
         for statement in (TABLE, DAYS):
             session.execute(statement)
@@ -64,25 +70,25 @@ class Series:
             if name in self._numbers:
                 self._days.setdefault(self._numbers[name], set()).add(day)
 
-    def _read_arrays(self) -> None:
-        """Makes the driver return rows as NumPy arrays."""
-        from cassandra import numpy_parser
-        from cassandra.protocol import NumpyProtocolHandler
-
-        # Replace the driver's own function, which calls a method that NumPy 2 removed.
-        numpy_parser.make_native_byteorder = _native_byteorder
-        self._reader.client_protocol_handler = NumpyProtocolHandler
-
     def insert(self, batch: SampleBatch) -> None:
         """Sends requests of up to ROWS rows of one partition, and waits until all are acknowledged."""
+        from cassandra.query import BatchStatement, BatchType
+
         requests = _Requests(self._writer)
         for pv, day, rows in _partitions(batch):
             name = self._names[pv]
             if day not in self._days.setdefault(pv, set()):
                 requests.send(self._insert_day, (name, day))
                 self._days[pv].add(day)
+            if len(rows) == 1:
+                requests.send(self._insert, (name, day, *rows[0]))
+                continue
             for first in range(0, len(rows), ROWS):
-                requests.send(*self._insertion(name, day, rows[first : first + ROWS]))
+                # A batch within one partition is one write, so it is atomic without a batch log.
+                statement = BatchStatement(BatchType.UNLOGGED)
+                for row in rows[first : first + ROWS]:
+                    statement.add(self._insert, (name, day, *row))
+                requests.send(statement)
         self._engine.unflushed += len(batch.ts)
         try:
             requests.wait()
@@ -91,17 +97,6 @@ class Series:
             for pv in set(batch.pv.tolist()):
                 self._days.pop(pv, None)
             raise
-
-    def _insertion(self, name: str, day: int, rows: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
-        from cassandra.query import BatchStatement, BatchType
-
-        if len(rows) == 1:
-            return self._insert, (name, day, *rows[0])
-        # A batch within one partition is one write, so it is atomic without a batch log.
-        statement = BatchStatement(BatchType.UNLOGGED)
-        for row in rows:
-            statement.add(self._insert, (name, day, *row))
-        return (statement,)
 
     def settle(self) -> None:
         """Writes samples from memory into tables, as the server eventually does by itself."""

@@ -12,6 +12,7 @@ import shutil
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing, suppress
+from functools import partial
 from pathlib import Path
 
 from dyno.contracts.model import Refused
@@ -113,7 +114,20 @@ class Cassandra(Cluster[Process]):
         self._words = [java, f"-Xms{heap_mib}M", f"-Xmx{heap_mib}M", *JAVA]
         self._words += [f"-Dcassandra.system_auth.default_rf={nodes}"]
         self._words += [f"-javaagent:{agent}" for agent in jars.glob("jamm-*.jar")]
-        super().__init__([self._node(number, address, jars) for number, address in enumerate(self.addresses)])
+        processes = []
+        for number, address in enumerate(self.addresses):
+            node = self._node_home(number)
+            properties = {
+                "java.io.tmpdir": node / "tmp",
+                "cassandra.config": f"file://{node}/conf/cassandra.yaml",
+                "cassandra.storagedir": node,
+                "cassandra.logdir": node / "log",
+                "logback.configurationFile": f"file://{node}/conf/logback.xml",
+            }
+            words = [*self._words, *(f"-D{name}={value}" for name, value in properties.items())]
+            words += ["-cp", f"{node}/conf:{jars}/*", DAEMON]
+            processes.append(Process(words, node, partial(loopback.listens, address), timeout=READY_SECONDS))
+        super().__init__(processes)
 
     @property
     def address(self) -> Address:
@@ -126,19 +140,6 @@ class Cassandra(Cluster[Process]):
 
     def _node_home(self, number: int) -> Path:
         return self._home / f"node-{number + 1}"
-
-    def _node(self, number: int, address: Address, jars: Path) -> Process:
-        home = self._node_home(number)
-        properties = {
-            "java.io.tmpdir": home / "tmp",
-            "cassandra.config": f"file://{home}/conf/cassandra.yaml",
-            "cassandra.storagedir": home,
-            "cassandra.logdir": home / "log",
-            "logback.configurationFile": f"file://{home}/conf/logback.xml",
-        }
-        words = [*self._words, *(f"-D{name}={value}" for name, value in properties.items())]
-        words += ["-cp", f"{home}/conf:{jars}/*", DAEMON]
-        return Process(words, home, lambda: loopback.listens(address), timeout=READY_SECONDS)
 
     def start(self) -> None:
         directory(self._home)

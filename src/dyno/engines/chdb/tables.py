@@ -32,12 +32,12 @@ class Arrays(array_sql.SqlArrays):
 
     @contextmanager
     def writing(self, rows: int) -> Iterator[Callable[[Chunk], None]]:
-        yield self._write
+        def write(rows: Chunk) -> None:
+            # The statement names this local variable, which chDB looks up.
+            chunk = array_columns.table(rows)  # noqa: F841
+            self._query(self._insert)
 
-    def _write(self, rows: Chunk) -> None:
-        # The statement names this local variable, which chDB looks up.
-        chunk = array_columns.table(rows)  # noqa: F841
-        self._query(self._insert)
+        yield write
 
     def row(self, statement: str) -> Any:
         return [column[0].as_py() for column in self._query(statement, "ArrowTable").columns]

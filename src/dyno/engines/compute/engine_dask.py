@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
-from contextlib import ExitStack, closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from dyno.contracts.engine import Server
 from dyno.contracts.model import Caveat, Tier, Value
 from dyno.contracts.settings import Setting, integer
-from dyno.engines.compute.library import CHUNK, THREADS, Library, LibraryPort, declare, library, select
+from dyno.engines.compute.library import CHUNK, THREADS, FunctionPort, Library, declare, library, select
 from dyno.engines.compute.server_dask import Cluster
 from dyno.servers import user_server
 from dyno.servers.user_server import URL, UserServer, unreachable
-from dyno.suites.compute.port import Arrays
 
 ARRIVAL_SECONDS, POLL_SECONDS = 60, 0.5
 """Seconds to wait for workers, and seconds between checks that they can still arrive."""
@@ -29,53 +28,47 @@ class Dask(library("Dask", "dask", "distributed", "numpy")):  # type: ignore[mis
             yield Caveat("declared", "is on your own cluster, whose workers Dyno can't check")
 
 
-class Compute(LibraryPort):
-    def __init__(self, engine: Library) -> None:
-        import dask
-        import dask.array as da
+def compute(engine: Library) -> FunctionPort:
+    """Returns a port that computes by threads, or by the workers of a cluster."""
+    import dask
+    import dask.array as da
+    from dask.system import CPU_COUNT
 
-        self._stack, self._dask_array = ExitStack(), da
-        self._client: Any = None
-        self._threads = engine.threads
-        if engine.server is not None:
-            self._client = self._stack.enter_context(closing(_client(engine.server)))
-        else:
-            workers = {"num_workers": self._threads} if self._threads else {}
-            self._stack.enter_context(dask.config.set(scheduler="threads", **workers))
-        self.operations = {
+    client: Any = None
+    if engine.server is not None:
+        client = _client(engine.server)
+        close, threads = client.close, int(sum(client.nthreads().values()))
+    else:
+        threads = engine.threads or int(CPU_COUNT)
+        setting = dask.config.set(scheduler="threads", num_workers=threads)
+        close = partial(setting.__exit__, None, None, None)
+
+    def chunks(array: Any) -> Any:
+        """Splits the array into a chunk per thread, or into more if these would be too large. A cluster's workers
+        hold the chunks."""
+        rows = min(-(-len(array) // max(threads, 1)), CHUNK)
+        parts = da.from_array(array, chunks=(rows, *array.shape[1:]))
+        if client is None:
+            return parts
+        from distributed import wait
+
+        persisted = client.persist(parts)
+        wait(persisted)
+        return persisted
+
+    return FunctionPort(
+        {
             "avg": lambda x: x.mean().compute(),
             "max": lambda x: x.max().compute(),
             "sin": lambda x: da.sin(x).compute(),
             "sum": lambda x: x.sum().compute(),
             "sum2d": lambda grid: grid.sum(axis=0).compute(),
             "corr": lambda pair: da.corrcoef(*pair)[0, 1].compute(),
-        }
-
-    def load(self, arrays: Arrays) -> Any:
-        return select({name: self._chunks(array) for name, array in arrays.items()})
-
-    def _chunks(self, array: Any) -> Any:
-        """Splits the array into a chunk per thread, or into more if these would be too large. A cluster's workers
-        hold the chunks."""
-        rows = min(-(-len(array) // (self.threads() or 1)), CHUNK)
-        chunks = self._dask_array.from_array(array, chunks=(rows, *array.shape[1:]))
-        if self._client is None:
-            return chunks
-        from distributed import wait
-
-        persisted = self._client.persist(chunks)
-        wait(persisted)
-        return persisted
-
-    def threads(self) -> int | None:
-        if self._client is not None:
-            return int(sum(self._client.nthreads().values()))
-        from dask.system import CPU_COUNT
-
-        return self._threads or int(CPU_COUNT)
-
-    def close(self) -> None:
-        self._stack.close()
+        },
+        lambda arrays: select({name: chunks(array) for name, array in arrays.items()}),
+        threads,
+        close,
+    )
 
 
 def _client(server: Any) -> Any:
@@ -111,7 +104,7 @@ ENGINE = declare(
     "dask",
     "Dask, arrays in chunks, by threads or on a cluster",
     Dask,
-    Compute,
+    compute,
     modules=("dask", "distributed"),
     requires=("dask[array,distributed]>=2024.1",),
     server=serve,

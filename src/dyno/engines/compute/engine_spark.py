@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -14,10 +14,10 @@ from typing import Any
 from dyno.contracts.engine import Server
 from dyno.contracts.model import Tier, Value
 from dyno.contracts.settings import Setting, integer
-from dyno.engines.compute.library import THREADS, Library, LibraryPort, declare, library
+from dyno.engines.compute.library import THREADS, FunctionPort, Library, declare, library
 from dyno.servers import user_server
 from dyno.servers.user_server import URL, UserServer, unreachable
-from dyno.suites.compute.port import Arrays, columns, sums_of
+from dyno.suites.compute.port import Arrays, Operation, columns, sums_of
 
 PYTHON = "{}.{}".format(*sys.version_info)
 """Version of this Python. PySpark gets a separate environment, because it includes Spark: half a gigabyte, which
@@ -58,44 +58,45 @@ class JavaProcess:
         return () if self.pid is None else (self.pid,)
 
 
-class Compute(LibraryPort):
-    def __init__(self, engine: Library) -> None:
-        server: Any = engine.server
-        local = isinstance(server, JavaProcess)
-        master = f"local[{engine.threads or len(os.sched_getaffinity(0))}]" if local else server.url
-        self._session = _session(master, engine, server)
-        if local:
-            server.pid = self._session.sparkContext._gateway.proc.pid
-        from pyspark.sql import functions as f
+def compute(engine: Library) -> FunctionPort:
+    """Returns a port on a session, whose executors cache the DataFrame."""
+    server: Any = engine.server
+    local = isinstance(server, JavaProcess)
+    master = f"local[{engine.threads or len(os.sched_getaffinity(0))}]" if local else server.url
+    session = _session(master, engine, server)
+    if local:
+        server.pid = session.sparkContext._gateway.proc.pid
+    from pyspark.sql import functions as f
 
-        self._cached: Any = None
-        self.operations = {
-            "avg": self._aggregate(f.avg("x")),
-            "max": self._aggregate(f.max("x")),
-            "sin": lambda frame: frame.select(f.sin("x").alias("x")).toArrow()["x"],
-            "sum": self._aggregate(f.sum("x")),
-            "sum2d": lambda frame: list(frame.agg(*(f.sum(name) for name in sums_of(frame.columns))).collect()[0]),
-            "corr": self._aggregate(f.corr("x", "y")),
-        }
+    cached: Any = None
 
-    def _aggregate(self, function: Any) -> Callable[[Any], Any]:
-        return lambda frame: frame.agg(function).collect()[0][0]
-
-    def load(self, arrays: Arrays) -> Any:
+    def load(arrays: Arrays) -> Any:
         import pyarrow as pa
 
-        if self._cached is not None:
-            self._cached.unpersist(blocking=True)
-        self._cached = self._session.createDataFrame(pa.table(columns(arrays))).cache()
+        nonlocal cached
+        if cached is not None:
+            cached.unpersist(blocking=True)
+        cached = session.createDataFrame(pa.table(columns(arrays))).cache()
         # Caching is lazy, and counting loads all rows.
-        self._cached.count()
-        return self._cached
+        cached.count()
+        return cached
 
-    def threads(self) -> int | None:
-        return int(self._session.sparkContext.defaultParallelism)
+    def aggregate(function: Any) -> Operation:
+        return lambda frame: frame.agg(function).collect()[0][0]
 
-    def close(self) -> None:
-        self._session.stop()
+    return FunctionPort(
+        {
+            "avg": aggregate(f.avg("x")),
+            "max": aggregate(f.max("x")),
+            "sin": lambda frame: frame.select(f.sin("x").alias("x")).toArrow()["x"],
+            "sum": aggregate(f.sum("x")),
+            "sum2d": lambda frame: list(frame.agg(*(f.sum(name) for name in sums_of(frame.columns))).collect()[0]),
+            "corr": aggregate(f.corr("x", "y")),
+        },
+        load,
+        int(session.sparkContext.defaultParallelism),
+        session.stop,
+    )
 
 
 def _session(master: str, engine: Library, server: Any) -> Any:
@@ -137,7 +138,7 @@ ENGINE = declare(
     "spark",
     "Apache Spark, a cached DataFrame (PySpark)",
     library("Spark", "pyspark", "pyarrow"),
-    Compute,
+    compute,
     modules=("pyspark", "pyarrow"),
     requires=("pyspark==4.3.0", "pyarrow>=15"),
     python=PYTHON,

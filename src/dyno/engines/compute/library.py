@@ -4,6 +4,7 @@ declaration."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -42,37 +43,20 @@ def library(title: str, *distributions: str) -> type[Library]:
 
     class Named(Library):
         def version(self) -> str:
-            first, *others = map(_version, distributions)
+            versions = dict.fromkeys(distributions, "of unknown version")
+            for name in distributions:
+                with suppress(ModuleNotFoundError):
+                    versions[name] = version(name)
+            first, *others = versions.values()
             clients = ", ".join(f"{name} {each}" for name, each in zip(distributions[1:], others, strict=True))
             return f"{title} {first} ({clients})" if clients else f"{title} {first}"
 
     return Named
 
 
-def _version(distribution: str) -> str:
-    try:
-        return version(distribution)
-    except ModuleNotFoundError:
-        return "of unknown version"
-
-
-class LibraryPort(Compute):
-    """Base of the `compute` ports: operations are functions of the loaded arrays."""
-
-    operations: dict[str, Operation]
-
-    def load(self, arrays: Arrays) -> Any:
-        return select(arrays)
-
-    def operation(self, name: str) -> Operation:
-        if name not in self.operations:
-            raise Absent(f"the library has no {name}")
-        return self.operations[name]
-
-
-class FunctionPort(LibraryPort):
-    """A port that is made of four values: the operations, `load` as a function, the number of threads (None if
-    unknown), and a function that frees what the library holds."""
+class FunctionPort(Compute):
+    """A port that is made of four values: the operations, which are functions of the loaded arrays, `load` as a
+    function, the number of threads (None if unknown), and a function that frees what the library holds."""
 
     def __init__(
         self,
@@ -81,10 +65,15 @@ class FunctionPort(LibraryPort):
         threads: int | None = 1,
         close: Callable[[], object] = lambda: None,
     ) -> None:
-        self.operations, self._load, self._threads, self._close = operations, load or select, threads, close
+        self._operations, self._load, self._threads, self._close = operations, load or select, threads, close
 
     def load(self, arrays: Arrays) -> Any:
         return self._load(arrays)
+
+    def operation(self, name: str) -> Operation:
+        if name not in self._operations:
+            raise Absent(f"the library has no {name}")
+        return self._operations[name]
 
     def threads(self) -> int | None:
         return self._threads

@@ -99,7 +99,7 @@ ENGINE = EngineSpec(
             options=_threads(0),
         ),
         "compute": PortSpec(
-            "dyno.engines.duckdb.compute:Compute",
+            "dyno.engines.duckdb.compute:compute",
             modules=("pyarrow",),
             requires=("pyarrow>=15",),
             clients="one",

@@ -5,40 +5,35 @@ from __future__ import annotations
 from typing import Any
 
 from dyno.contracts.cleanup import finally_
-from dyno.engines.compute.library import LibraryPort
+from dyno.engines.compute.library import FunctionPort
 from dyno.engines.duckdb import DuckDB
 from dyno.suites.compute.port import Arrays, Operation, columns
 
 
-class Compute(LibraryPort):
-    def __init__(self, engine: DuckDB) -> None:
-        self._cursor = engine.db.cursor()
-        execute = self._cursor.execute
+def compute(engine: DuckDB) -> FunctionPort:
+    cursor = engine.db.cursor()
+    execute = cursor.execute
 
-        def value(statement: str) -> Operation:
-            return lambda _: execute(statement).fetchall()[0][0]
+    def value(statement: str) -> Operation:
+        return lambda _: execute(statement).fetchall()[0][0]
 
-        self.operations = {
-            "avg": value("SELECT avg(x) FROM numbers"),
-            "max": value("SELECT max(x) FROM numbers"),
-            "sin": lambda _: execute("SELECT sin(x) AS sines FROM numbers").fetchnumpy()["sines"],
-            "sum": value("SELECT sum(x) FROM numbers"),
-            "sum2d": lambda statement: execute(statement).fetchall()[0],
-            "corr": value("SELECT corr(x, y) FROM numbers"),
-        }
-
-    def load(self, arrays: Arrays) -> Any:
+    def load(arrays: Arrays) -> Any:
         """Loads the arrays; returns the statement that adds up every column."""
         import pyarrow as pa
 
         by_name = columns(arrays)
-        self._cursor.register("arrow", pa.table(by_name))
-        with finally_(lambda: self._cursor.unregister("arrow")):
-            self._cursor.execute("CREATE OR REPLACE TABLE numbers AS SELECT * FROM arrow").fetchall()
+        cursor.register("arrow", pa.table(by_name))
+        with finally_(lambda: cursor.unregister("arrow")):
+            execute("CREATE OR REPLACE TABLE numbers AS SELECT * FROM arrow").fetchall()
         return f"SELECT {', '.join(f'sum({name})' for name in by_name)} FROM numbers"
 
-    def threads(self) -> int | None:
-        return int(self._cursor.execute("SELECT current_setting('threads')").fetchall()[0][0])
-
-    def close(self) -> None:
-        self._cursor.close()
+    operations: dict[str, Operation] = {
+        "avg": value("SELECT avg(x) FROM numbers"),
+        "max": value("SELECT max(x) FROM numbers"),
+        "sin": lambda _: execute("SELECT sin(x) AS sines FROM numbers").fetchnumpy()["sines"],
+        "sum": value("SELECT sum(x) FROM numbers"),
+        "sum2d": lambda statement: execute(statement).fetchall()[0],
+        "corr": value("SELECT corr(x, y) FROM numbers"),
+    }
+    threads = int(execute("SELECT current_setting('threads')").fetchall()[0][0])
+    return FunctionPort(operations, load, threads, cursor.close)

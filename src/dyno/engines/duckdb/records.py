@@ -101,14 +101,14 @@ class Table(RecordTable):
         self._write("upsert", records)
 
     def get_many(self, keys: list[Key]) -> dict[Key, Record]:
-        rows = self._cursor.execute(GET_MANY, _identities(keys)).fetchall()
+        rows = self._cursor.execute(GET_MANY, [[identity(*key) for key in keys]]).fetchall()
         return {(row[0], row[1]): record(row) for row in rows}
 
     def delete_one(self, key: Key) -> bool:
         return bool(self._cursor.execute(self._delete, (identity(*key),)).fetchone()[0])
 
     def delete_many(self, keys: list[Key]) -> None:
-        self._cursor.execute(DELETE_MANY, _identities(keys))
+        self._cursor.execute(DELETE_MANY, [[identity(*key) for key in keys]])
 
     def close(self) -> None:
         self._cursor.close()
@@ -119,7 +119,3 @@ def parsed(cursor: Any, statement: str) -> Any:
     text."""
     (result,) = cursor.extract_statements(statement)
     return result
-
-
-def _identities(keys: list[Key]) -> list[list[str]]:
-    return [[identity(*key) for key in keys]]

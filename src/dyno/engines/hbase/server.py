@@ -105,21 +105,13 @@ class HBase(Cluster[Process]):
         self._jars, self._heap = jars, heap_mib
         self._own = dict[Path, Mapping[str, str]]()
         """Settings of a process in addition to those of all processes, by its directory."""
-        self.settings = {**SETTINGS, **settings, **self._places(nodes > 1, zookeeper, master)}
-        parts = [self._process("master", {"hbase.regionserver.port": str(regions[0])}, master)]
-        if nodes > 1:
-            parts.insert(0, self._process("zookeeper", {}, zookeeper))
-            for number, port in enumerate(regions):
-                parts.append(self._process("region", {"hbase.regionserver.port": str(port)}, port, number + 1))
-        self._regions = parts[-nodes:]
-        super().__init__([*parts, self._process("thrift", {}, self.address.port)])
-
-    def _places(self, distributed: bool, zookeeper: int, master: int) -> dict[str, str]:
-        host = loopback.HOST
-        return {
+        host, self._distributed = loopback.HOST, nodes > 1
+        self.settings = {
+            **SETTINGS,
+            **settings,
             "hbase.rootdir": f"file://{self.root}",
             "hbase.tmp.dir": str(self._home / "tmp"),
-            "hbase.cluster.distributed": str(distributed).lower(),
+            "hbase.cluster.distributed": str(self._distributed).lower(),
             "hbase.localcluster.assign.random.ports": "false",
             "hbase.zookeeper.quorum": host,
             "hbase.zookeeper.property.clientPort": str(zookeeper),
@@ -129,6 +121,13 @@ class HBase(Cluster[Process]):
             **{f"hbase.{part}.hostname": "localhost" for part in ("master", "regionserver")},
             **{f"hbase.{part}.ipc.address": host for part in ("master", "regionserver")},
         }
+        parts = [self._process("master", {"hbase.regionserver.port": str(regions[0])}, master)]
+        if nodes > 1:
+            parts.insert(0, self._process("zookeeper", {}, zookeeper))
+            for number, port in enumerate(regions):
+                parts.append(self._process("region", {"hbase.regionserver.port": str(port)}, port, number + 1))
+        self._regions = parts[-nodes:]
+        super().__init__([*parts, self._process("thrift", {}, self.address.port)])
 
     @property
     def root(self) -> Path:
@@ -148,17 +147,19 @@ class HBase(Cluster[Process]):
         ready = partial(_answers, at) if role == "thrift" else partial(loopback.listens, at)
         return Process(words, home, ready, timeout=READY_SECONDS)
 
-    @property
-    def _distributed(self) -> bool:
-        return self.settings["hbase.cluster.distributed"] == "true"
-
     def start(self) -> None:
+        from html import escape
+
         directory(self._home)
         (self._home / "tmp").mkdir(exist_ok=True)
         for home, own in self._own.items():
             (home / "conf").mkdir(parents=True, exist_ok=True)
             (home / "conf" / "log4j.properties").write_text(_LOGGING)
-            (home / "conf" / "hbase-site.xml").write_text(_site({**self.settings, **own}))
+            properties = "".join(
+                f"<property><name>{name}</name><value>{escape(value, quote=False)}</value></property>"
+                for name, value in {**self.settings, **own}.items()
+            )
+            (home / "conf" / "hbase-site.xml").write_text(f"<configuration>{properties}</configuration>\n")
         super().start()
 
     def stop(self) -> None:
@@ -179,13 +180,6 @@ class HBase(Cluster[Process]):
 
     def restore(self, number: int) -> None:
         self._regions[number].start()
-
-
-def _site(settings: Mapping[str, str]) -> str:
-    from html import escape
-
-    each = (f"<name>{name}</name><value>{escape(value, quote=False)}</value>" for name, value in settings.items())
-    return f"<configuration>{''.join(f'<property>{one}</property>' for one in each)}</configuration>\n"
 
 
 def _answers(address: Address) -> bool:

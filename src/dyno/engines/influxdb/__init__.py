@@ -96,21 +96,16 @@ class Influx(ServerStore):
         some of the settings in `names`; a reported value replaces the one from the file."""
         file = self.server.settings if self.server.own else {}
         written = {name: value.strip('"') for name, value in file.items() if not name.endswith(("dir", "-address"))}
-        effective = self._diagnostics() if names else {}
+        effective: dict[str, str] = {}
+        if names:
+            # Request JSON, because the client can't decode this answer in its usual format, MessagePack.
+            request = {"params": {"q": "SHOW DIAGNOSTICS"}, "headers": {"Accept": "application/json"}}
+            (result,) = self.client.request("query", **request).json()["results"]
+            for series in result["series"]:
+                section = SECTIONS.get(series["name"], series["name"].removeprefix("config-"))
+                for key, value in zip(series["columns"], series["values"][0], strict=True):
+                    effective[f"{section}.{key}"] = str(value).lower() if isinstance(value, bool) else str(value)
         return {**written, **{name: effective[name] for name in names if name in effective}}
-
-    def _diagnostics(self) -> dict[str, str]:
-        """Returns the settings that the server reports, by their names in the configuration file."""
-        # Request JSON, because the client can't decode this answer in its usual format, MessagePack.
-        request = {"params": {"q": "SHOW DIAGNOSTICS"}, "headers": {"Accept": "application/json"}}
-        (result,) = self.client.request("query", **request).json()["results"]
-        return {
-            f"{SECTIONS.get(series['name'], series['name'].removeprefix('config-'))}.{name}": (
-                str(value).lower() if isinstance(value, bool) else str(value)
-            )
-            for series in result["series"]
-            for name, value in zip(series["columns"], series["values"][0], strict=True)
-        }
 
     def upkeep(self) -> None:
         """Waits until the log has been written to the data files, which the server does some time after the last
@@ -166,6 +161,11 @@ class Series:
             "query", params={**self._reading, "q": query, **how}, headers=CSV.copy(), stream=stream
         )
 
+    def _columns(self, query: str, *names: str) -> Sequence[Any]:
+        """Returns columns of the answer to the query."""
+        table = self._table(query)
+        return [()] * len(names) if table is None else [table.column(name).to_numpy() for name in names]
+
     def _table(self, query: str) -> Any:
         """Returns the answer to the query as a table; None if it is empty."""
         from pyarrow import csv
@@ -181,11 +181,11 @@ class Series:
         return bool(self._query(f"SELECT val {self._where(pv, f' AND time = {ts}')}").content)
 
     def one(self, pv: int) -> Samples:
-        return _samples(self._table(f"SELECT {FIELDS} {self._where(pv)}"))
+        return samples.samples(self._columns(f"SELECT {FIELDS} {self._where(pv)}", *OF_ONE))
 
     def window(self, pv: int, start: int, end: int) -> Samples:
         within = f" AND time >= {start} AND time < {end}"
-        return _samples(self._table(f"SELECT {FIELDS} {self._where(pv, within)}"))
+        return samples.samples(self._columns(f"SELECT {FIELDS} {self._where(pv, within)}", *OF_ONE))
 
     def all(self) -> Iterator[SampleBatch]:
         """Yields the answer to one query as it arrives."""
@@ -210,8 +210,8 @@ class Series:
 
     def downsample(self, pv: int, start: int, end: int, bucket: int) -> Buckets:
         within = f" AND time >= {start} AND time < {end} GROUP BY time({bucket}ns) fill(none)"
-        table = self._table(f"SELECT mean(val), min(val), max(val) {self._where(pv, within)}")
-        return samples.buckets([()] * 4 if table is None else _columns(table, "time", "mean", "min", "max"))
+        query = f"SELECT mean(val), min(val), max(val) {self._where(pv, within)}"
+        return samples.buckets(self._columns(query, "time", "mean", "min", "max"))
 
     def close(self) -> None:
         self._client.close()
@@ -233,14 +233,6 @@ def _tag(value: str) -> str:
 
 def _types() -> Any:
     return samples.csv_types("tags", ("time", "stat", "sevr"), ("val", "mean", "min", "max"))
-
-
-def _columns(table: Any, *names: str) -> list[Any]:
-    return [table.column(name).to_numpy() for name in names]
-
-
-def _samples(table: Any) -> Samples:
-    return samples.samples([()] * 4 if table is None else _columns(table, *OF_ONE))
 
 
 ENGINE = server_engine(

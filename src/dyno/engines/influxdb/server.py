@@ -7,12 +7,12 @@ Source: InfluxData, InfluxDB 1.6 documentation, "Configuration settings" and "Au
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 from urllib.parse import urlencode
 
+from dyno.contracts.cleanup import undo_on_error
 from dyno.contracts.model import Refused
 from dyno.servers import loopback, program_option
 from dyno.servers.process import Process, directory
@@ -68,14 +68,16 @@ class InfluxDB(Process):
     def start(self) -> None:
         directory(self.home)
         new = not (self.home / CONFIGURATION).exists()
-        (self.home / CONFIGURATION).write_text("".join(_lines(self.settings)))
+        # Settings without a section are the first.
+        sections: dict[str, str] = {"": ""}
+        for name, value in sorted(self.settings.items()):
+            section, _, key = name.rpartition(".")
+            sections[section] = sections.get(section, f"[{section}]\n") + f"{key} = {value}\n"
+        (self.home / CONFIGURATION).write_text("".join(sections.values()))
         super().start()
         if new:
-            try:
+            with undo_on_error(self.kill):
                 self._create_user()
-            except BaseException:
-                self.kill()
-                raise
 
     def _create_user(self) -> None:
         """Creates the only user. Until then, the server refuses all other requests."""
@@ -88,14 +90,3 @@ class InfluxDB(Process):
             text = response.read().decode(errors="replace")
         if response.status != 200 or "error" in text:
             raise Refused(f"influxd made no user: {text.strip()}")
-
-
-def _lines(settings: Mapping[str, str]) -> Iterator[str]:
-    """Yields the lines of the configuration file, beginning with settings without a section."""
-    sections: dict[str, list[str]] = defaultdict(list)
-    for name, value in settings.items():
-        section, _, key = name.rpartition(".")
-        sections[section].append(f"{key} = {value}\n")
-    for section in sorted(sections):
-        yield f"[{section}]\n" if section else ""
-        yield from sections[section]

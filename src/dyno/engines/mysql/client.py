@@ -5,7 +5,6 @@ Both libraries insert escaped values into the text of a statement.
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -208,13 +207,6 @@ def load(client: Client, statement: str, content: Any) -> int:
         file.write(memoryview(content))
         file.flush()
         return int(client.execute(statement.format(path=f"/proc/self/fd/{file.fileno()}")).rowcount)
-
-
-def missing_client(client: str, remedy: str) -> str | None:
-    """Returns a message that the client's library is missing, with the command that installs it; None if it is
-    installed."""
-    missing = client == "c" and importlib.util.find_spec("_mysql_connector") is None
-    return f"needs MySQL Connector/Python for client=c: {remedy}" if missing else None
 
 
 def connect(server: Any, client: str, loading: bool = False) -> Client:

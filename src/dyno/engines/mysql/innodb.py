@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import shlex
 from collections.abc import Iterable, Mapping
 from functools import partial
@@ -13,7 +14,7 @@ from dyno.contracts.engine import EngineSpec, Maintenance, Nodes, PortSpec, Serv
 from dyno.contracts.model import Caveat, Refused, Tier, Value
 from dyno.contracts.settings import Setting, choice, integer
 from dyno.engines.mysql import server_galera
-from dyno.engines.mysql.client import CLIENTS, REQUIRES, Client, connect, error_text, missing_client, parse_address
+from dyno.engines.mysql.client import CLIENTS, REQUIRES, Client, connect, error_text, parse_address
 from dyno.engines.mysql.server_galera import Galera
 from dyno.engines.mysql.server_mariadb import MARIADB, MYSQL, OURS, PROGRAMS, MariaDB
 from dyno.servers import program_option, set_option, user_server
@@ -228,8 +229,9 @@ def declaration(product: str, *schemes: str, options: tuple[Setting, ...] = (), 
     """Returns the declaration of the engine for MariaDB or MySQL. `schemes` are those of a user's server."""
 
     def needs(options: Mapping[str, Value]) -> str | None:
-        cluster = server_galera.missing() if _nodes(options) > 1 else None
-        return missing_client(str(options["client"]), PROGRAMS[product].install) or cluster
+        if options["client"] == "c" and importlib.util.find_spec("_mysql_connector") is None:
+            return f"needs MySQL Connector/Python for client=c: {PROGRAMS[product].install}"
+        return server_galera.missing() if _nodes(options) > 1 else None
 
     return server_engine(
         InnoDB,

@@ -157,16 +157,11 @@ class Member(MariaDB):
     def position(self) -> tuple[str, int]:
         """Returns the group and the number of this node's last commit."""
         group, number = self._state("uuid"), int(self._state("seqno"))
-        if number == UNKNOWN:
-            # The node was killed. Read the number from its tables once, and record it.
-            number = self._recovered(group)
-            self._state("seqno", str(number))
-        return group, number
-
-    def _recovered(self, group: str) -> int:
-        """Returns the number of the last commit in the server's tables. Kills the server when it has printed the
-        number: while it ends, MariaDB 10.11 may wait for ever for one of its own tasks (1 of 27 recoveries on a busy
-        machine)."""
+        if number != UNKNOWN:
+            return group, number
+        # The node was killed. Read the number from its tables once, and record it. Kill the server when it has
+        # printed the number: while it ends, MariaDB 10.11 may wait for ever for one of its own tasks (1 of 27
+        # recoveries on a busy machine).
         log = self.home / OUTPUT
         before = log.stat().st_size
 
@@ -182,7 +177,9 @@ class Member(MariaDB):
             recovery.start()
         position = match()
         # If the server reports no group, nothing was committed before it was killed.
-        return int(position[2]) if position and position[1].decode() == group else 0
+        number = int(position[2]) if position and position[1].decode() == group else 0
+        self._state("seqno", str(number))
+        return group, number
 
     def _state(self, name: str, value: str = "") -> str:
         path = self.data / STATE
@@ -237,17 +234,14 @@ class Galera(Cluster[Member]):
     def start(self) -> None:
         first, *others = self.nodes
         if not first.data.exists():
-            self._write_script()
+            self.programs.mkdir(parents=True, exist_ok=True)
+            script = self.programs / f"wsrep_sst_{TRANSFER}"
+            script.write_text(SCRIPT)
+            script.chmod(0o755)
             first.initialize(str(uuid4()))
             for node in others:
                 node.copy(first)
         super().start()
-
-    def _write_script(self) -> None:
-        self.programs.mkdir(parents=True, exist_ok=True)
-        path = self.programs / f"wsrep_sst_{TRANSFER}"
-        path.write_text(SCRIPT)
-        path.chmod(0o755)
 
     def starting_order(self) -> Sequence[Member]:
         """Returns the node with the most commits first, which bootstraps the group."""

@@ -73,10 +73,18 @@ class Arrays(port.Arrays):
         import pyarrow
 
         tables = []
-        for path, start, stop in zip(self._parts, self._ends, self._ends[1:], strict=False):
-            if start < rows.stop and rows.start < stop:
-                part = self._engine.open(path)
-                tables.append(_slice(part, max(rows.start - start, 0), min(rows.stop, stop) - start))
+        for path, begin in zip(self._parts, self._ends, strict=False):
+            part = self._engine.open(path)
+            # Read only the row groups that contain the rows.
+            groups, first, end = list[int](), 0, begin
+            for group in range(part.num_row_groups):
+                start, end = end, end + part.metadata.row_group(group).num_rows
+                if start < rows.stop and rows.start < end:
+                    first = start if not groups else first
+                    groups.append(group)
+            if groups:
+                skipped = max(rows.start - first, 0)
+                tables.append(part.read_row_groups(groups).slice(skipped, rows.stop - first - skipped))
         return columns.of_table(pyarrow.concat_tables(tables))
 
     def frame(self, names: Sequence[str]) -> Any:
@@ -87,14 +95,3 @@ class Arrays(port.Arrays):
 
     def update(self, change: Change) -> None:
         raise NotImplementedError(GAP.reason)
-
-
-def _slice(part: Any, start: int, stop: int) -> Any:
-    """Returns rows of a file. Reads only the row groups that contain them."""
-    groups, first, end = list[int](), 0, 0
-    for group in range(part.num_row_groups):
-        begin, end = end, end + part.metadata.row_group(group).num_rows
-        if begin < stop and start < end:
-            first = begin if not groups else first
-            groups.append(group)
-    return part.read_row_groups(groups).slice(start - first, stop - start)

@@ -138,6 +138,7 @@ class Series:
 
     def __init__(self, engine: Quest, names: Sequence[str]) -> None:
         import pandas
+        import questdb
 
         self._table, self._names = engine.name, names
         self._numbers = {name: number for number, name in enumerate(names)}
@@ -153,11 +154,6 @@ class Series:
             "ts TIMESTAMP_NS, val DOUBLE, stat SHORT, sevr SHORT) "
             "TIMESTAMP(ts) PARTITION BY DAY WAL DEDUP UPSERT KEYS(ts, pv)"
         )
-        self._sender = self._connect_sender()
-
-    def _connect_sender(self) -> Any:
-        import questdb
-
         at = self._http
         sender: Any = questdb.Sender.from_conf(
             f"http{'s' if at.secure else ''}::addr={at.host}:{at.port};auto_flush=off;"
@@ -166,7 +162,7 @@ class Series:
             password=at.password if at.user else None,
         )
         sender.establish()
-        return sender
+        self._sender = sender
 
     def insert(self, batch: SampleBatch) -> None:
         from pandas import Categorical, DataFrame

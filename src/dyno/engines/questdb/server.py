@@ -65,14 +65,10 @@ class QuestDB(Process):
         self.address = loopback.own(home)
         self.postgresql = replace(loopback.own(home), password=self.address.password)
         """The address of PostgreSQL's protocol."""
-        self.settings = {**SETTINGS, **settings, **self._addresses()}
-        # QuestDB unpacks native libraries into the temporary directory. It would leave them in /tmp.
-        words = [*JAVA, f"-Djava.io.tmpdir={home.absolute() / 'tmp'}", "-p", str(jar), "-m", MODULE]
-        super().__init__([java, *words, "-d", self.root.name], home, lambda: loopback.says(self.address, "/ping"))
-
-    def _addresses(self) -> Mapping[str, str]:
         http, pg = self.address, self.postgresql
-        return {
+        self.settings = {
+            **SETTINGS,
+            **settings,
             "http.bind.to": f"{http.host}:{http.port}",
             "http.user": http.user,
             "http.password": http.password,
@@ -80,6 +76,9 @@ class QuestDB(Process):
             "pg.user": pg.user,
             "pg.password": pg.password,
         }
+        # QuestDB unpacks native libraries into the temporary directory. It would leave them in /tmp.
+        words = [*JAVA, f"-Djava.io.tmpdir={home.absolute() / 'tmp'}", "-p", str(jar), "-m", MODULE]
+        super().__init__([java, *words, "-d", self.root.name], home, lambda: loopback.says(self.address, "/ping"))
 
     def start(self) -> None:
         directory(self.home)

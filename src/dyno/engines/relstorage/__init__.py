@@ -96,7 +96,7 @@ class Relational(databases.Database):
 
             return f"{super().version()}, SQLite {sqlite3.sqlite_version}"
         # Read the version from the module, because distributions of several names have it.
-        library = DRIVERS[driver(self._options)].module
+        library, _ = DRIVERS[driver(self._options)]
         number = str(import_module(library).__version__).split()[0]
         server = "PostgreSQL" if self._options["backend"] == "postgresql" else "MariaDB"
         with self._cursor() as cursor:

@@ -23,21 +23,13 @@ LOCKS = 2_048
 
 
 _REFERENCES = re.compile(r"\bREFERENCES\s+([\"`]?)transaction\1(?!\s*\()")
-
-
-class Driver(NamedTuple):
-    """A client library: its module and its package. The keys of DRIVERS are RelStorage's names."""
-
-    module: str
-    package: str
-
-
-DRIVERS: Mapping[str, Driver] = {
-    "sqlite3": Driver("sqlite3", ""),
-    "psycopg2": Driver("psycopg2", "psycopg2-binary"),
-    "PyMySQL": Driver("pymysql", "PyMySQL"),
-    "MySQLdb": Driver("MySQLdb", "mysqlclient"),
+DRIVERS: Mapping[str, tuple[str, str]] = {
+    "sqlite3": ("sqlite3", ""),
+    "psycopg2": ("psycopg2", "psycopg2-binary"),
+    "PyMySQL": ("pymysql", "PyMySQL"),
+    "MySQLdb": ("MySQLdb", "mysqlclient"),
 }
+"""Module and package of each client library, by RelStorage's name."""
 
 
 class Backend(NamedTuple):
@@ -93,9 +85,9 @@ def refuse(tier: Tier, options: Mapping[str, Value]) -> str | None:
 
 def needs(options: Mapping[str, Value]) -> str | None:
     """See `dyno.contracts.engine.EngineSpec.needs`."""
-    library = DRIVERS[driver(options)]
-    if find_spec(library.module) is None:
-        return f"needs {library.module} for backend={options['backend']}: {installation.command([library.package])}"
+    module, package = DRIVERS[driver(options)]
+    if find_spec(module) is None:
+        return f"needs {module} for backend={options['backend']}: {installation.command([package])}"
     if options["backend"] == "postgresql":
         return PROGRAM.missing()
     return PROGRAMS[MARIADB].missing() if options["backend"] == "mariadb" else None

@@ -32,9 +32,12 @@ class BotoRequester(ThreadedRequester):
     """Sends requests through boto3. It waits for each request, so each request in flight has a thread."""
 
     def __init__(self, at: buckets.Access, places: int, large: bool, patience: float) -> None:
+        import boto3
+
         self._at, self._large = at, large
+        session = boto3.Session(at.access, at.secret, at.token or None, at.region)
         self._client = buckets.create_client(
-            buckets.session_of(at), at.endpoint, at.region, places, patience, authority=at.authority
+            session, at.endpoint, at.region, places, patience, authority=at.authority
         )
         super().__init__(self._respond, places)
 
@@ -52,14 +55,31 @@ class BotoRequester(ThreadedRequester):
                 case "head":
                     response = StoreResponse(client.head_object(**where)["ContentLength"])
                 case "list":
-                    response = self._list(request)
+                    prefix = self._at.prefix
+                    after = {"StartAfter": prefix + request.other} if request.other else {}
+                    listing = client.list_objects_v2(
+                        Bucket=self._at.bucket, Prefix=prefix + request.key, MaxKeys=request.number, **after
+                    )
+                    contents = listing.get("Contents", ())
+                    response = StoreResponse(names=lambda: [each["Key"][len(prefix) :] for each in contents])
                 case "copy":
                     source = {"Bucket": self._at.bucket, "Key": self._at.prefix + request.other}
                     client.copy_object(**where, CopySource=source)
                 case "delete":
                     client.delete_object(**where)
-                case _:
-                    response = StoreResponse(tag=self._multipart(request, where))
+                case "open":
+                    response = StoreResponse(tag=str(client.create_multipart_upload(**where)["UploadId"]))
+                case "part":
+                    part = client.upload_part(
+                        **where, UploadId=request.upload, PartNumber=request.number, Body=bytes(request.body)
+                    )
+                    response = StoreResponse(tag=str(part["ETag"]))
+                case "join":
+                    parts = [{"PartNumber": number, "ETag": tag} for number, tag in enumerate(request.tags, 1)]
+                    upload = {"Parts": parts}
+                    client.complete_multipart_upload(**where, UploadId=request.upload, MultipartUpload=upload)
+                case "drop":
+                    client.abort_multipart_upload(**where, UploadId=request.upload)
         except ClientError as error:
             parsed = error.response
             raise error_of(
@@ -80,29 +100,6 @@ class BotoRequester(ThreadedRequester):
             digest.update(piece)
             size += len(piece)
         return StoreResponse(size, digest.digest(), None, first, now() - start)
-
-    def _list(self, request: StoreRequest) -> StoreResponse:
-        prefix = self._at.prefix
-        after = {"StartAfter": prefix + request.other} if request.other else {}
-        listing = self._client.list_objects_v2(
-            Bucket=self._at.bucket, Prefix=prefix + request.key, MaxKeys=request.number, **after
-        )
-        return StoreResponse(names=lambda: [each["Key"][len(prefix) :] for each in listing.get("Contents", ())])
-
-    def _multipart(self, request: StoreRequest, where: dict[str, str]) -> str:
-        client, upload = self._client, request.upload
-        if request.verb == "open":
-            return str(client.create_multipart_upload(**where)["UploadId"])
-        if request.verb == "part":
-            body = bytes(request.body)
-            part = client.upload_part(**where, UploadId=upload, PartNumber=request.number, Body=body)
-            return str(part["ETag"])
-        if request.verb == "join":
-            parts = [{"PartNumber": number, "ETag": tag} for number, tag in enumerate(request.tags, 1)]
-            client.complete_multipart_upload(**where, UploadId=upload, MultipartUpload={"Parts": parts})
-        else:
-            client.abort_multipart_upload(**where, UploadId=upload)
-        return ""
 
     def close(self) -> None:
         super().close()

@@ -7,14 +7,14 @@ Responses".
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from dyno.contracts.engine import Engine
-from dyno.contracts.model import Refused, Value
+from dyno.contracts.model import Refused, Tier, Value
 from dyno.contracts.passwords import mask_password
 from dyno.contracts.settings import Setting, choice
 from dyno.host.installation import version
@@ -75,7 +75,7 @@ class Store(Engine):
     """Base of the S3 engines. A store is a bucket that Dyno creates, or a prefix in a bucket that the user named. If
     a home is opened again, it has the same bucket and prefix."""
 
-    def __init__(self, home: Path, options: Mapping[str, Value], server: Any) -> None:
+    def __init__(self, home: Path, tier: Tier | None, options: Mapping[str, Value], server: Any) -> None:
         self.options, self.server = options, server
         self._name = name_of(namespace.of(home))
         self.client, self.at = _connected(self._name, options, server)
@@ -105,23 +105,24 @@ class Store(Engine):
         """Removes buckets or prefixes that dead runs of this machine left behind."""
         from botocore.exceptions import ClientError
 
+        names: set[str] = set()
         if self.at.prefix:
             prefixes = self._pages("list_objects_v2", "CommonPrefixes", Prefix="dyno-", Delimiter="/")
             names = {each["Prefix"].rstrip("/") for each in prefixes}
             names |= {each["Key"].partition("/")[0] for each in self._pages("list_multipart_uploads", "Uploads")}
-            for name in _abandoned(names):
+        else:
+            # The access keys may be allowed to use a bucket, but not to list all buckets.
+            with suppress(ClientError):
+                listing = self.client.list_buckets()
+                if "Buckets" not in listing:
+                    raise self._not_s3(NO_S3_BODY)
+                names = {each["Name"] for each in listing["Buckets"]}
+        for name in map(name_of, namespace.abandoned(each.replace("-", "_") for each in names)):
+            if self.at.prefix:
                 self._empty(self.at.bucket, f"{name}/")
-            return
-        buckets: list[dict[str, str]] = []
-        # The access keys may be allowed to use a bucket, but not to list all buckets.
-        with suppress(ClientError):
-            listing = self.client.list_buckets()
-            if "Buckets" not in listing:
-                raise self._not_s3(NO_S3_BODY)
-            buckets = listing["Buckets"]
-        for name in _abandoned(each["Name"] for each in buckets):
-            self._empty(name, "")
-            self.client.delete_bucket(Bucket=name)
+            else:
+                self._empty(name, "")
+                self.client.delete_bucket(Bucket=name)
 
     def remove(self) -> None:
         """Deletes the bucket, or everything under the prefix."""
@@ -211,10 +212,6 @@ def name_of(store: str) -> str:
     return store.replace("_", "-")
 
 
-def _abandoned(names: Iterable[str]) -> list[str]:
-    return [name_of(name) for name in namespace.abandoned(each.replace("-", "_") for each in names)]
-
-
 def _connected(name: str, options: Mapping[str, Value], server: Any) -> tuple[Any, Access]:
     """Returns a boto3 client that creates and removes buckets, and the access to the store's bucket."""
     import boto3
@@ -275,9 +272,3 @@ def create_client(
         proxies={} if endpoint and "127.0.0.1" in endpoint else None,
     )
     return session.client("s3", endpoint_url=endpoint, config=config, verify=authority)
-
-
-def session_of(at: Access) -> Any:
-    import boto3
-
-    return boto3.Session(at.access, at.secret, at.token or None, at.region)

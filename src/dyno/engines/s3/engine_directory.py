@@ -17,7 +17,7 @@ from dyno.contracts.engine import Engine, EngineSpec, PortSpec
 from dyno.contracts.model import Caveat, Tier, Value
 from dyno.engines.arraystores.flushing import fsync
 from dyno.host import filesystem
-from dyno.suites.objectstore import NoObject, StoreRequest, StoreResponse, ThreadedRequester
+from dyno.suites.objectstore import DIGEST, NoObject, StoreRequest, StoreResponse, ThreadedRequester
 
 FOLDER, FILE = "%d", "%f"
 """Suffixes of the names of directories and files, which no quoted segment has."""
@@ -56,33 +56,60 @@ class Objects:
     """See `dyno.suites.objectstore.Bucket`."""
 
     def __init__(self, engine: Directory, large: bool, patience: float) -> None:
-        from dyno.suites.objectstore import DIGEST
-
-        self._engine, self._large, self._digest = engine, large, DIGEST
-        self._verbs = {
-            "put": self._put,
-            "get": self._get,
-            "head": lambda request: StoreResponse(self._path(request.key).stat().st_size),
-            "list": self._list,
-            "copy": self._copy,
-            "delete": self._delete,
-            "open": self._open,
-            "part": self._part,
-            "join": self._join,
-            "drop": self._drop,
-        }
+        self._engine, self._large = engine, large
 
     def asking(self, places: int, fresh: bool) -> ThreadedRequester:
         return ThreadedRequester(self._respond, places)
 
     def _respond(self, request: StoreRequest) -> StoreResponse:
+        upload = self._engine.beside / request.upload
         try:
-            return self._verbs[request.verb](request)
+            match request.verb:
+                case "put":
+                    new = self._new()
+                    new.write_bytes(request.body)
+                    self._rename(new, request.key)
+                case "get":
+                    return self._get(request)
+                case "head":
+                    return StoreResponse(self._path(request.key).stat().st_size)
+                case "list":
+                    keys = sorted(self._below(request.key), key=str.encode)
+                    names = [key for key in keys if key > request.other][: request.number]
+                    return StoreResponse(names=lambda: names)
+                case "copy":
+                    new = self._new()
+                    shutil.copyfile(self._path(request.other), new)
+                    self._rename(new, request.key)
+                case "delete":
+                    path = self._path(request.key)
+                    path.unlink(missing_ok=True)
+                    if self._engine.fsync and path.parent.exists():
+                        fsync(path.parent)
+                case "open":
+                    new = self._new()
+                    new.mkdir()
+                    return StoreResponse(tag=new.name)
+                case "part":
+                    (upload / str(request.number)).write_bytes(request.body)
+                    return StoreResponse(tag=str(request.number))
+                case "join":
+                    new = self._new()
+                    with new.open("wb") as whole:
+                        for tag in request.tags:
+                            with (upload / tag).open("rb") as part:
+                                shutil.copyfileobj(part, whole, PIECE_BYTES)
+                    self._rename(new, request.key)
+                    shutil.rmtree(upload)
+                case "drop":
+                    shutil.rmtree(upload)
         except FileNotFoundError:
             raise NoObject(request.key) from None
+        return StoreResponse()
 
     def _path(self, key: str) -> Path:
-        return self._engine.root / _quoted(key)
+        *folders, name = (quote(part, safe=" ") for part in key.split("/"))
+        return self._engine.root.joinpath(*(f"{folder}{FOLDER}" for folder in folders), f"{name}{FILE}")
 
     def _new(self) -> Path:
         return self._engine.beside / os.urandom(8).hex()
@@ -104,12 +131,6 @@ class Objects:
         if self._engine.fsync:
             fsync(path.parent)
 
-    def _put(self, request: StoreRequest) -> StoreResponse:
-        new = self._new()
-        new.write_bytes(request.body)
-        self._rename(new, request.key)
-        return StoreResponse()
-
     def _get(self, request: StoreRequest) -> StoreResponse:
         start = now()
         with self._path(request.key).open("rb", buffering=0) as file:
@@ -119,18 +140,13 @@ class Objects:
                 body = file.read(left)
                 end = now() - start
                 return StoreResponse(len(body), None, body, end, end)
-            digest, size, first = self._digest(), 0, 0
+            digest, size, first = DIGEST(), 0, 0
             while left > 0 and (piece := file.read(min(left, PIECE_BYTES))):
                 first = first or now() - start
                 digest.update(piece)
                 size, left = size + len(piece), left - len(piece)
         total = now() - start
         return StoreResponse(size, digest.digest(), None, first or total, total)
-
-    def _list(self, request: StoreRequest) -> StoreResponse:
-        keys = sorted(self._below(request.key), key=str.encode)
-        names = [key for key in keys if key > request.other][: request.number]
-        return StoreResponse(names=lambda: names)
 
     def _below(self, prefix: str) -> Iterator[str]:
         folder = prefix.rpartition("/")[0]
@@ -141,49 +157,8 @@ class Objects:
                 if key.startswith(prefix):
                     yield key
 
-    def _copy(self, request: StoreRequest) -> StoreResponse:
-        new = self._new()
-        shutil.copyfile(self._path(request.other), new)
-        self._rename(new, request.key)
-        return StoreResponse()
-
-    def _delete(self, request: StoreRequest) -> StoreResponse:
-        path = self._path(request.key)
-        path.unlink(missing_ok=True)
-        if self._engine.fsync and path.parent.exists():
-            fsync(path.parent)
-        return StoreResponse()
-
-    def _open(self, request: StoreRequest) -> StoreResponse:
-        new = self._new()
-        new.mkdir()
-        return StoreResponse(tag=new.name)
-
-    def _part(self, request: StoreRequest) -> StoreResponse:
-        (self._engine.beside / request.upload / str(request.number)).write_bytes(request.body)
-        return StoreResponse(tag=str(request.number))
-
-    def _join(self, request: StoreRequest) -> StoreResponse:
-        new, parts = self._new(), self._engine.beside / request.upload
-        with new.open("wb") as whole:
-            for tag in request.tags:
-                with (parts / tag).open("rb") as part:
-                    shutil.copyfileobj(part, whole, PIECE_BYTES)
-        self._rename(new, request.key)
-        shutil.rmtree(parts)
-        return StoreResponse()
-
-    def _drop(self, request: StoreRequest) -> StoreResponse:
-        shutil.rmtree(self._engine.beside / request.upload)
-        return StoreResponse()
-
     def close(self) -> None:
         pass
-
-
-def _quoted(key: str) -> str:
-    *folders, name = (quote(part, safe=" ") for part in key.split("/"))
-    return "/".join([*(f"{folder}{FOLDER}" for folder in folders), f"{name}{FILE}"])
 
 
 ENGINE = EngineSpec(

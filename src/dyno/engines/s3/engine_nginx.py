@@ -4,8 +4,9 @@ measures the server, the client and the kernel, but no network."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dyno.contracts.engine import Engine, EngineSpec, PortSpec, Server
 from dyno.contracts.model import Caveat, Refused, Tier, Value
@@ -13,10 +14,7 @@ from dyno.contracts.settings import Setting, boolean, integer
 from dyno.engines.s3 import http_requests
 from dyno.engines.s3.server_nginx import KIND, Nginx, missing, version
 from dyno.servers import program_option
-from dyno.suites.http import RequestOptions, Target
-
-if TYPE_CHECKING:
-    from dyno.http.options import Options
+from dyno.suites.http import Target
 
 
 def serve(home: Path, tier: Tier | None, options: Mapping[str, Value], clients: int) -> Server:
@@ -31,29 +29,25 @@ def needs(options: Mapping[str, Value]) -> str | None:
 
 
 class Files(Engine):
-    """nginx as an engine; implements `dyno.engines.s3.http_requests.Web`."""
+    """nginx as an engine of `dyno.engines.s3.http_requests.Requests`."""
 
     def __init__(self, home: Path, tier: Tier | None, options: Mapping[str, Value], server: Any) -> None:
         self._options, self._server = options, server
 
-    def options(self, how: RequestOptions) -> Options:
+    def transport(self, version: str) -> tuple[bool, Mapping[str, Any]]:
         tls = bool(self._options["tls"])
-        if not tls and bool(self._options["h2c"]) is not (how.version == "2"):
+        if not tls and bool(self._options["h2c"]) is not (version == "2"):
             raise Refused("without TLS it serves one version only: use protocol=2 with h2c, and protocol=1.1 without")
-        return http_requests.options_for(
-            how.version, tls, cacert=self._server.certificate if tls else None, noproxy="*"
-        )
+        return tls, {"cacert": self._server.certificate if tls else None, "noproxy": "*"}
 
     def publish(self, bodies: Sequence[bytes]) -> Sequence[Target]:
-        return [self._put(at, body) for at, body in enumerate(bodies)]
-
-    def _put(self, at: int, body: bytes) -> Target:
-        from hashlib import sha256
-
-        file = self._server.root / f"{at}-{len(body)}"
-        file.write_bytes(body)
-        file.chmod(0o644)
-        return Target(f"{self._server.address.url}/{file.name}", len(body), sha256(body).digest())
+        targets = []
+        for at, body in enumerate(bodies):
+            file = self._server.root / f"{at}-{len(body)}"
+            file.write_bytes(body)
+            file.chmod(0o644)
+            targets.append(Target(f"{self._server.address.url}/{file.name}", len(body), sha256(body).digest()))
+        return targets
 
     def version(self) -> str:
         own = version(program_option.given(self._options))

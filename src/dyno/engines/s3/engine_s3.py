@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from dyno.contracts.engine import EngineSpec, PortSpec
-from dyno.contracts.model import Caveat, Tier, Value
+from dyno.contracts.model import Caveat, Value
 from dyno.contracts.settings import Setting
 from dyno.engines.s3 import buckets
 from dyno.servers import user_server
@@ -57,9 +57,6 @@ def configured(profile: str) -> str:
 
 
 class Store(buckets.Store):
-    def __init__(self, home: Path, tier: Tier | None, options: Mapping[str, Value], server: Any) -> None:
-        super().__init__(home, options, server)
-
     def version(self) -> str:
         with self.explained_errors():
             listing = self.client.list_objects_v2(Bucket=self.at.bucket, Prefix=self.at.prefix, MaxKeys=1)

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dyno.contracts.engine import Engine, EngineSpec, PortSpec
 from dyno.contracts.model import Caveat, Tier, UsageError, Value
 from dyno.contracts.settings import Setting, boolean
 from dyno.engines.s3 import http_requests
 from dyno.servers.user_server import URL, UserServer
-from dyno.suites.http import RequestOptions, Target
-
-if TYPE_CHECKING:
-    from dyno.http.options import Options
+from dyno.suites.http import Target
 
 
 def addresses(text: str) -> Value:
@@ -35,7 +32,7 @@ def needs(options: Mapping[str, Value]) -> str | None:
 
 
 class Site(Engine):
-    """The user's web servers as an engine; implements `dyno.engines.s3.http_requests.Web`."""
+    """The user's web servers as an engine of `dyno.engines.s3.http_requests.Requests`."""
 
     def __init__(self, home: Path, tier: Tier | None, options: Mapping[str, Value], server: Any) -> None:
         from dyno.http.options import checked
@@ -43,9 +40,9 @@ class Site(Engine):
         self._options = options
         self._urls = [checked(url) for url in str(options[URL]).split()]
 
-    def options(self, how: RequestOptions) -> Options:
+    def transport(self, version: str) -> tuple[bool, Mapping[str, Any]]:
         secure = all(url.lower().startswith("https:") for url in self._urls)
-        return http_requests.options_for(how.version, secure, insecure=bool(self._options["insecure"]))
+        return secure, {"insecure": bool(self._options["insecure"])}
 
     def publish(self, bodies: Sequence[bytes]) -> Sequence[Target]:
         return [Target(url, None, None) for url in self._urls]

@@ -11,9 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 from dyno.contracts.engine import EngineSpec, PortSpec, Server
 from dyno.contracts.model import Caveat, Tier, Value
@@ -58,6 +56,8 @@ class S3Server(Process):
     """An S3 server on the directory `data`. Its access keys are the user and password of `address`."""
 
     server: ServerProgram
+    flushes: str
+    """What the server flushes before it acknowledges a write."""
     ready: str
     """Path of the health check in the server's URL."""
     region = buckets.REGION
@@ -86,6 +86,10 @@ class S3Server(Process):
 
 
 class Minio(S3Server):
+    """MinIO. It flushes the content of an object, but not the directory with its name, so it does not provide tier
+    `power`."""
+
+    flushes = "contents"
     ready = "/minio/health/ready"
     server = _program("MinIO server", r"minio version (\S+)", MINIO_PROGRAM)
 
@@ -108,9 +112,10 @@ class Minio(S3Server):
 
 
 class Versitygw(S3Server):
-    """versitygw. An object's metadata is in extended attributes of its file, or in a separate directory if the file
-    system has no extended attributes."""
+    """versitygw. It never flushes; an acknowledged object is in a file with its final name. The object's metadata is
+    in extended attributes of the file, or in a separate directory if the file system has no extended attributes."""
 
+    flushes = "none"
     ready = "/health"
     server = _program("versitygw server", r"Version\s*: (\S+)", VERSITYGW_PROGRAM)
 
@@ -133,32 +138,26 @@ class Versitygw(S3Server):
 class Store(buckets.Store):
     """A store in a bucket of a server that Dyno started."""
 
-    def __init__(
-        self, cls: type[S3Server], flushes: str, home: Path, tier: Tier, options: Mapping[str, Value], server: Any
-    ) -> None:
-        super().__init__(home, options, server)
-        self._class, self._flushes = cls, flushes
-
     def version(self) -> str:
-        version = self._class.server.version_of(program_option.given(self.options))
-        return f"{self._class.server.names[0]} {version} ({self.clients()})"
+        program = self.server.server
+        return f"{program.names[0]} {program.version_of(program_option.given(self.options))} ({self.clients()})"
 
     def settings(self) -> Mapping[str, Value | None]:
         client = {"client": self.options["client"], "region": self.at.region, "transport": "loopback"}
-        return {"flushes": self._flushes, **client}
+        return {"flushes": self.server.flushes, **client}
 
     def files(self) -> Iterable[Path]:
         return filesystem.files(self.server.data)
 
     def caveats(self) -> Iterable[Caveat]:
         yield LOOPBACK
-        if self._flushes == "contents":
+        if self.server.flushes == "contents":
             yield Caveat(
                 "names-not-flushed", "flushes an object's content, more than tier process asks for, but not its name"
             )
 
 
-def _declare(cls: type[S3Server], title: str, flushes: str) -> EngineSpec:
+def _declare(cls: type[S3Server], title: str) -> EngineSpec:
     name, program = cls.server.names[0], cls.server.pinned
     assert program is not None
 
@@ -168,9 +167,9 @@ def _declare(cls: type[S3Server], title: str, flushes: str) -> EngineSpec:
     return EngineSpec(
         name=name,
         title=title,
-        opener=partial(Store, cls, flushes),
+        opener=Store,
         ports={"bucket": PortSpec("dyno.engines.s3.boto:Objects")},
-        tiers={Tier.PROCESS: {"flushes": flushes}},
+        tiers={Tier.PROCESS: {"flushes": cls.flushes}},
         default_tier=Tier.PROCESS,
         modules=("boto3", "pycurl"),
         requires=("boto3>=1.36", "pycurl>=7.45.7"),
@@ -182,11 +181,7 @@ def _declare(cls: type[S3Server], title: str, flushes: str) -> EngineSpec:
     )
 
 
-# MinIO flushes the content of an object, but not the directory with its name, so it does not provide tier `power`.
-MINIO = _declare(Minio, "MinIO on one directory, which Dyno starts (boto3, or libcurl)", "contents")
-# versitygw never flushes. An acknowledged object is in a file with its final name and attributes.
+MINIO = _declare(Minio, "MinIO on one directory, which Dyno starts (boto3, or libcurl)")
 VERSITYGW = _declare(
-    Versitygw,
-    "versitygw 1.8, an S3 server over a directory of files, which Dyno starts (boto3, or libcurl)",
-    "none",
+    Versitygw, "versitygw 1.8, an S3 server over a directory of files, which Dyno starts (boto3, or libcurl)"
 )

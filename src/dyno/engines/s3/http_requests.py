@@ -3,35 +3,31 @@
 from __future__ import annotations
 
 import resource
-from collections.abc import Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any
 
 from dyno.contracts.model import Caveat, Refused
-from dyno.suites.http import Requester, RequestOptions, Target
-
-if TYPE_CHECKING:
-    from dyno.http.options import Options
+from dyno.suites.http import Requester, RequestOptions
 
 SPARE = 200
 """Number of open files besides connections."""
 LOOPBACK = Caveat("loopback", "is on the client's machine: no network is between them, and they share its cores")
 
 
-class Web(Protocol):
-    """An engine whose server gets requests."""
-
-    def options(self, how: RequestOptions) -> Options: ...
-
-    def publish(self, bodies: Sequence[bytes]) -> Sequence[Target]: ...
-
-
 class Requests:
-    """See `dyno.suites.http.Requests`."""
+    """See `dyno.suites.http.Requests`. An engine has two methods: `publish`, and `transport`, which returns whether
+    its server has TLS, and libcurl's options for a version of HTTP."""
 
     def __init__(self, engine: Any, how: RequestOptions) -> None:
+        # Import here, so that listing engines doesn't take these 15 ms.
+        from dyno.http.options import Options
+
         self._how, self.publish = how, engine.publish
-        self._options = replace(engine.options(how), max_time=how.max_time)
+        tls, others = engine.transport(how.version)
+        two = how.version == "2"
+        # Without TLS, version 2 can't be negotiated, so libcurl uses it without negotiating.
+        self._options = Options(
+            http1_1=not two, http2=two and tls, http2_prior_knowledge=two and not tls, max_time=how.max_time, **others
+        )
 
     def asking(self, places: int, fresh: bool) -> Requester:
         from dyno.http.multi import CurlRequester
@@ -52,16 +48,6 @@ def allow_open_files(connections: int) -> None:
         if hard != resource.RLIM_INFINITY and hard < count:
             raise Refused(f"needs {count:,} open files, and the limit is {hard:,}: raise it (ulimit -Hn)")
         resource.setrlimit(resource.RLIMIT_NOFILE, (count, hard))
-
-
-def options_for(version: str, secure: bool, **others: Any) -> Options:
-    """Returns libcurl's options for a version of HTTP. Without TLS, version 2 can't be negotiated, so libcurl uses it
-    without negotiating."""
-    # Import here, so that listing engines doesn't take these 15 ms.
-    from dyno.http.options import Options
-
-    two = version == "2"
-    return Options(http1_1=not two, http2=two and secure, http2_prior_knowledge=two and not secure, **others)
 
 
 def client_version() -> str:

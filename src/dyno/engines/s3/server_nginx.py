@@ -47,7 +47,7 @@ http {{
     scgi_temp_path scgi;
     server {{
         # All connections that arrive at once wait for the worker.
-        listen {host}:{port} backlog=65535{listen};
+        listen {address} backlog=65535{listen};
         {secure}
         root {root};
     }}
@@ -95,22 +95,17 @@ class Nginx(Process):
         self.root.chmod(0o755)
         if self._tls and not self.certificate.exists():
             self._certify()
-        (self.home / CONFIG_FILE).write_text(self._configuration())
-        super().start()
-
-    def _configuration(self) -> str:
-        secure = f"ssl_certificate {CERTIFICATE}; ssl_certificate_key {KEY};" if self._tls else ""
-        listen = " ssl http2" if self._tls else " http2" if self._plain2 else ""
-        return CONFIG.format(
+        configuration = CONFIG.format(
             workers=self._workers,
             descriptors=DESCRIPTORS,
             connections=DESCRIPTORS - 500,
-            host=self.address.host,
-            port=self.address.port,
-            listen=listen,
-            secure=secure,
+            address=f"{self.address.host}:{self.address.port}",
+            listen=" ssl http2" if self._tls else " http2" if self._plain2 else "",
+            secure=f"ssl_certificate {CERTIFICATE}; ssl_certificate_key {KEY};" if self._tls else "",
             root=ROOT,
         )
+        (self.home / CONFIG_FILE).write_text(configuration)
+        super().start()
 
     def _certify(self) -> None:
         """Creates a self-signed certificate for the server's address."""

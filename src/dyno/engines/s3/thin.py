@@ -75,19 +75,16 @@ class ThinRequester(CurlRequester):
         super().__init__(options, places, fresh, keeps)
         self._root = f"{at.endpoint.rstrip('/')}/{at.bucket}"
         self._at, self._keeps = at, keeps
-        for handle in self._handles:
-            self._sign(handle)
-
-    def _sign(self, handle: Any) -> None:
         c = self._c
-        handle.setopt(c.AWS_SIGV4, f"aws:amz:{self._at.region}:s3")
-        handle.setopt(c.USERNAME, self._at.access)
-        handle.setopt(c.PASSWORD, self._at.secret)
-        handle.setopt(c.UPLOAD_BUFFERSIZE, 512 << 10)
-        handle.source, handle.headers, handle.request, handle.verb = Source(), [], None, ""
-        handle.setopt(c.READFUNCTION, handle.source.read)
-        handle.setopt(c.SEEKFUNCTION, handle.source.seek)
-        handle.setopt(c.HEADERFUNCTION, handle.headers.append)
+        for handle in self._handles:
+            handle.setopt(c.AWS_SIGV4, f"aws:amz:{at.region}:s3")
+            handle.setopt(c.USERNAME, at.access)
+            handle.setopt(c.PASSWORD, at.secret)
+            handle.setopt(c.UPLOAD_BUFFERSIZE, 512 << 10)
+            handle.source, handle.headers, handle.request, handle.verb = Source(), [], None, ""
+            handle.setopt(c.READFUNCTION, handle.source.read)
+            handle.setopt(c.SEEKFUNCTION, handle.source.seek)
+            handle.setopt(c.HEADERFUNCTION, handle.headers.append)
 
     # -- a request ------------------------------------------------------------------------------------------
 
@@ -102,7 +99,12 @@ class ThinRequester(CurlRequester):
         if request.verb in WRITES:
             handle.setopt(c.INFILESIZE_LARGE, handle.source.replace(request.body))
         elif request.verb in ("open", "join"):
-            handle.setopt(c.POSTFIELDS, _list_of_parts(request) if request.verb == "join" else b"")
+            parts = "".join(
+                f"<Part><PartNumber>{number}</PartNumber><ETag>{tag}</ETag></Part>"
+                for number, tag in enumerate(request.tags, 1)
+            )
+            body = f"<CompleteMultipartUpload>{parts}</CompleteMultipartUpload>" if request.verb == "join" else ""
+            handle.setopt(c.POSTFIELDS, body.encode())
         if request.verb == "copy":
             source = quote(f"/{self._at.bucket}/{self._at.prefix}{request.other}", SAFE)
             self._set_headers(handle, f"x-amz-copy-source: {source}")
@@ -192,14 +194,6 @@ def _tag(request: StoreRequest, headers: Sequence[bytes], body: bytes) -> str:
     if request.verb == "part":
         return next((header[5:].strip().decode() for header in headers if header[:5].lower() == b"etag:"), "")
     return ""
-
-
-def _list_of_parts(request: StoreRequest) -> bytes:
-    parts = "".join(
-        f"<Part><PartNumber>{number}</PartNumber><ETag>{tag}</ETag></Part>"
-        for number, tag in enumerate(request.tags, 1)
-    )
-    return f"<CompleteMultipartUpload>{parts}</CompleteMultipartUpload>".encode()
 
 
 def error_of(status: int, code: str) -> Exception:

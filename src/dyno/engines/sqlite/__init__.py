@@ -159,7 +159,7 @@ ENGINE = EngineSpec(
         ),
         "series": PortSpec("dyno.engines.sqlite.tables:Series", clients="one"),
         "compute": PortSpec(
-            "dyno.engines.sqlite.compute:Compute", clients="one", tiers={}, gaps=gaps(), caveats=(DOUBLES,)
+            "dyno.engines.sqlite.compute:compute", clients="one", tiers={}, gaps=gaps(), caveats=(DOUBLES,)
         ),
     },
     tiers=TIERS,

@@ -20,7 +20,10 @@ class Records:
         self._connection = connection = engine.connect()
         self._indexed = indexed
         self._reader = SqlReader(connection.execute, STATEMENTS)
-        self._insert, self._upsert = self._statements()
+        names = ["name", "location", "stub", *(INDEXES if indexed else ())]
+        self._insert = f"INSERT INTO records ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})"
+        values = ", ".join(f"{name} = excluded.{name}" for name in names[2:])
+        self._upsert = f"{self._insert} ON CONFLICT (name, location) DO UPDATE SET {values}"
         columns = "".join(f", {name} TEXT NOT NULL" for name in INDEXES) if indexed else ""
         connection.execute(
             "CREATE TABLE IF NOT EXISTS records (name TEXT NOT NULL, location TEXT NOT NULL, stub TEXT NOT NULL"
@@ -28,12 +31,6 @@ class Records:
         )
         for name in INDEXES if indexed else ():
             connection.execute(f"CREATE INDEX IF NOT EXISTS by_{name} ON records ({name})")
-
-    def _statements(self) -> tuple[str, str]:
-        names = ["name", "location", "stub", *(INDEXES if self._indexed else ())]
-        insert = f"INSERT INTO records ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})"
-        values = ", ".join(f"{name} = excluded.{name}" for name in names[2:])
-        return insert, f"{insert} ON CONFLICT (name, location) DO UPDATE SET {values}"
 
     def _row(self, record: Record) -> tuple[str, ...]:
         name, location = record["name"], record["location"]

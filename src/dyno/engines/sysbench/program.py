@@ -88,7 +88,9 @@ class Result(NamedTuple):
         }
         facts["events_per_thread"] = float(fairness[1]) if fairness else None
         facts["events_deviation"] = float(fairness[2]) if fairness else None
-        return Result(int(events), round(seconds * SECOND_NS), _histogram(output), facts)
+        rows = re.findall(rf"^{_NUMBER} \|\**\s+(\d+)$", output, re.MULTILINE)
+        latencies = tuple((round(float(ms) * 1e6), int(count)) for ms, count in rows)
+        return Result(int(events), round(seconds * SECOND_NS), latencies, facts)
 
     def report(self, tool: str) -> Report:
         """Returns a report in which every event is an operation and an item."""
@@ -106,11 +108,6 @@ def number(output: str, label: str) -> float | None:
     """Returns the number after a label at the start of a line; None if there is none."""
     match = re.search(rf"^\s*{re.escape(label)}{_NUMBER}", output, re.MULTILINE)
     return float(match[1]) if match else None
-
-
-def _histogram(output: str) -> tuple[tuple[int, int], ...]:
-    rows = re.findall(rf"^{_NUMBER} \|\**\s+(\d+)$", output, re.MULTILINE)
-    return tuple((round(float(ms) * 1e6), int(count)) for ms, count in rows)
 
 
 def words(threads: int, limit_ns: int, events: int = 0, histogram: bool = True) -> list[str]:

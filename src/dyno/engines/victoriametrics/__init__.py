@@ -143,10 +143,7 @@ class Series:
         self._dumps, self._loads = orjson.dumps, orjson.loads
 
     def insert(self, batch: SampleBatch) -> None:
-        self._api.post("/api/v1/import", b"\n".join(self._lines(batch)))
-
-    def _lines(self, batch: SampleBatch) -> Iterator[bytes]:
-        """Yields a line of JSON for each series of each variable."""
+        """Sends a line of JSON for each series of each variable."""
         import numpy as np
 
         order = np.argsort(batch.pv, kind="stable")
@@ -154,46 +151,54 @@ class Series:
         times, ns = np.divmod(ts, MS)
         fields = [values.tolist() for values in (*_pieces(val), ns, stat, sevr)]
         ends = [*(np.flatnonzero(pv[1:] != pv[:-1]) + 1).tolist(), len(pv)]
-        every, start = times.tolist(), 0
+        every, start, lines = times.tolist(), 0, list[bytes]()
         for end in ends:
             name = self._names[pv[start]]
             for series, values in zip(SERIES, fields, strict=True):
                 metric = {"__name__": series, STORE: self._store, "pv": name}
-                yield self._dumps({"metric": metric, "values": values[start:end], "timestamps": every[start:end]})
+                line = {"metric": metric, "values": values[start:end], "timestamps": every[start:end]}
+                lines.append(self._dumps(line))
             start = end
+        self._api.post("/api/v1/import", b"\n".join(lines))
 
     def settle(self) -> None:
         """Makes new samples visible, as the server does by itself after about a second."""
         self._api.post("/internal/force_flush")
 
     def _exported(self, pvs: Iterable[int], start: str = "0", end: str = "") -> dict[int, Samples]:
-        """Returns samples by variable. `start` and `end` are in seconds."""
-        form = [("match[]", f"{{{self._label(pv)}}}") for pv in pvs]
+        """Returns samples by variable, joined from five series each. `start` and `end` are in seconds. Raises
+        RuntimeError if the series have different times."""
+        import numpy as np
+
+        form = [("match[]", f'{{{STORE}="{self._store}", pv={json.dumps(self._names[pv])}}}') for pv in pvs]
         form += [("start", start), *([("end", end)] if end else [])]
         columns: dict[int, dict[str, tuple[list[int], list[float]]]] = defaultdict(dict)
         for line in self._api.post("/api/v1/export", form).splitlines():
             series = self._loads(line)
             metric = series["metric"]
             columns[self._numbers[metric["pv"]]][metric["__name__"]] = series["timestamps"], series["values"]
-        return {pv: _joined(each) for pv, each in columns.items() if len(each) == len(SERIES)}
-
-    def _label(self, pv: int) -> str:
-        return f'{STORE}="{self._store}", pv={json.dumps(self._names[pv])}'
+        exported = {}
+        for pv, parts in columns.items():
+            if len(parts) == len(SERIES):
+                (times, *others), numbers = zip(*(parts[name] for name in SERIES), strict=True)
+                if any(each != times for each in others):
+                    raise RuntimeError("the series of a variable have different times")
+                val, rest, ns, stat, sevr = (np.array(each, "f8") for each in numbers)
+                ts = np.array(times, "i8") * MS + ns.astype("i8")
+                exported[pv] = samples.samples([ts, val + rest, stat, sevr])
+        return exported
 
     def seen(self, pv: int, ts: int) -> bool:
         at = _seconds(ts)
-        return ts in self._one(pv, at, at).ts
+        return ts in self.one(pv, at, at).ts
 
-    def _one(self, pv: int, start: str = "0", end: str = "") -> Samples:
+    def one(self, pv: int, start: str = "0", end: str = "") -> Samples:
         return self._exported((pv,), start, end).get(pv) or samples.samples([()] * 4)
-
-    def one(self, pv: int) -> Samples:
-        return self._one(pv)
 
     def window(self, pv: int, start: int, end: int) -> Samples:
         if start >= end:
             return samples.samples([()] * 4)
-        return self._one(pv, _seconds(start), _seconds(end - MS))
+        return self.one(pv, _seconds(start), _seconds(end - MS))
 
     def all(self) -> Iterator[SampleBatch]:
         import numpy as np
@@ -244,17 +249,6 @@ def _pieces(val: Array) -> tuple[Array, Array]:
         scale = 10.0 ** np.abs(decimals)
         first = np.where(decimals >= 0, np.rint(val * scale) / scale, np.rint(val / scale) * scale)
     return first, val - first
-
-
-def _joined(series: Mapping[str, tuple[Sequence[int], Sequence[float]]]) -> Samples:
-    """Joins the five series of a variable. Raises RuntimeError if their times differ."""
-    import numpy as np
-
-    times = series[SERIES[0]][0]
-    if any(series[name][0] != times for name in SERIES):
-        raise RuntimeError("the series of a variable have different times")
-    val, rest, ns, stat, sevr = (np.array(series[name][1], "f8") for name in SERIES)
-    return samples.samples([np.array(times, "i8") * MS + ns.astype("i8"), val + rest, stat, sevr])
 
 
 def _seconds(ts: int) -> str:

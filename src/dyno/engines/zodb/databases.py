@@ -38,13 +38,19 @@ PACK = Maintenance("pack", lambda engine: engine.database.pack(), every=30)
 
 
 class Database(Engine):
-    """A ZODB database on a storage; base of the engines."""
+    """A ZODB database on a storage, which is closed with it; base of the engines."""
 
     distributions: ClassVar[tuple[str, ...]] = ()
     """Names of distributions besides ZODB whose versions are reported."""
 
     def __init__(self, storage: Any) -> None:
-        self.database = database(storage)
+        import ZODB
+
+        try:
+            self.database = ZODB.DB(storage, pool_size=CONNECTIONS)
+        except BaseException:
+            storage.close()
+            raise
 
     def close(self) -> None:
         self.database.close()
@@ -89,18 +95,6 @@ def in_memory(name: str, title: str, storage: Callable[[], Any]) -> EngineSpec:
         clients="threads",
         in_memory=True,
     )
-
-
-def database(storage: Any) -> Any:
-    """Opens a database on a storage. The storage is closed with the database, and also if the database can't be
-    opened."""
-    import ZODB
-
-    try:
-        return ZODB.DB(storage, pool_size=CONNECTIONS)
-    except BaseException:
-        storage.close()
-        raise
 
 
 def files(*places: Path) -> Iterator[Path]:

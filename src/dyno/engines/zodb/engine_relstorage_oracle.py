@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,7 @@ TIERS: Mapping[Tier, Mapping[str, Value]] = {
 }
 
 
-def parse_url(url: str) -> loopback.Address:
-    return loopback.of_url(url, port=1_521, secure=())
+parse_url = partial(loopback.of_url, port=1_521, secure=())
 
 
 class Oracle(databases.Database):

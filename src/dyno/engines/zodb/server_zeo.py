@@ -8,7 +8,6 @@ takes the first free one. Source: Zope Foundation, ZEO documentation, "Running a
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -44,16 +43,14 @@ class ZEO(Process):
         socket(self.address)
         # Remove the socket of a killed server.
         self.address.unlink(missing_ok=True)
-        (self.home / CONFIGURATION).write_text("".join(self._configuration()))
-        super().start()
-
-    def _configuration(self) -> Iterator[str]:
         # By default the server writes its process ID below /var.
-        yield f"<zeo>\n  address {self.address}\n  pid-filename {self.home / 'zeo.pid'}\n"
-        yield f"  invalidation-queue-size {self._queue}\n</zeo>\n"
+        configuration = f"<zeo>\n  address {self.address}\n  pid-filename {self.home / 'zeo.pid'}\n"
+        configuration += f"  invalidation-queue-size {self._queue}\n</zeo>\n"
         for number in range(STORAGES):
             self._directory(number).mkdir(exist_ok=True)
-            yield _STORAGE.format(name=number, file=self.file(str(number)), blobs=self.blobs(str(number)))
+            configuration += _STORAGE.format(name=number, file=self.file(str(number)), blobs=self.blobs(str(number)))
+        (self.home / CONFIGURATION).write_text(configuration)
+        super().start()
 
     def _directory(self, number: int | str) -> Path:
         return self.home / f"{NAME}-{number}"
