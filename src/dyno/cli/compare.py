@@ -17,7 +17,6 @@ from dyno.contracts.model import UsageError
 from dyno.contracts.settings import percent, unknown
 from dyno.report.formats import junit
 from dyno.report.tables import comparison, sections, sweeps
-from dyno.results import Run
 from dyno.stats import growth
 from dyno.stats.history import steps
 from dyno.stats.metric import metric
@@ -115,12 +114,7 @@ def history_command(runs: tuple[Path, ...], **flags: Any) -> None:
     by, margin = _metric_and_margin(flags)
     loaded = [results.load(path) for path in dict.fromkeys(runs)]
     changes = steps(loaded, None if by is None else metric(by), margin)
-    console = output()
-    sections.render(comparison.history(changes), console)
-    if changes:
-        console.print()
-    for line in comparison.history_lines(changes, len(loaded)):
-        console.print(line, soft_wrap=True)
+    _print(comparison.history(changes), comparison.history_lines(changes, len(loaded)))
 
 
 def _metric_and_margin(flags: dict[str, Any]) -> tuple[str | None, float]:
@@ -137,13 +131,14 @@ def _metric_and_margin(flags: dict[str, Any]) -> tuple[str | None, float]:
         raise UsageError(f"--margin {flags['margin']}: {error}") from None
 
 
-def _print(parts: list[sections.Section], lines: list[str], as_markdown: bool) -> None:
+def _print(parts: list[sections.Section], lines: list[str], as_markdown: bool = False) -> None:
     if as_markdown:
         print(sections.markdown(parts, lines), end="")
         return
     console = output()
     sections.render(parts, console)
-    console.print()
+    if parts:
+        console.print()
     for line in lines:
         console.print(line, soft_wrap=True)
 
@@ -162,7 +157,12 @@ def extrapolate_command(path: Path, wanted: str | None, held: str | None, as_jso
     """
     run = results.load(path)
     name, _, values = (wanted or "").partition("=")
-    parameter = _parameter(run, name)
+    names = swept(run)
+    if not names:
+        raise UsageError(f"{path}: no parameter has several values that are numbers")
+    if name not in names and (name or len(names) > 1):
+        raise UsageError(unknown("--to: parameter", name, names))
+    parameter = name or names[0]
     to = {value: f"{value:g}" for value in _numbers("--to", values)}
     fits = growth.growths(run, parameter, _numbers("--hold-out", held or ""))
     if not fits:
@@ -171,16 +171,6 @@ def extrapolate_command(path: Path, wanted: str | None, held: str | None, as_jso
         print(json.dumps(sweeps.growth_data(fits, parameter, to), indent=2))
     else:
         sections.render(sweeps.growth_sections(fits, parameter, to), output())
-
-
-def _parameter(run: Run, name: str) -> str:
-    """The named parameter; without a name, the only one that varies. Raises UsageError."""
-    names = swept(run)
-    if not names:
-        raise UsageError(f"{run.path}: no parameter has several values that are numbers")
-    if name not in names and (name or len(names) > 1):
-        raise UsageError(unknown("--to: parameter", name, names))
-    return name or names[0]
 
 
 def _numbers(flag: str, text: str) -> Sequence[float]:

@@ -39,7 +39,19 @@ def doctor_command(as_json: bool, root: Path | None, probes: bool) -> int:
     from dyno.runner.work_directory import default_root, left_behind
 
     root = root if root is not None else default_root()
-    directory = _writable(root)
+    directory = facts.nearest_existing(root)
+    with suppress(OSError):
+        # A dangling link does not exist, but is in the way.
+        directory = root if root.is_symlink() else directory
+    if not directory.is_dir():
+        raise UsageError(f"--work: expected a directory, got {directory}")
+    try:
+        # Permissions don't tell: root may write everywhere, but not in /proc.
+        with tempfile.TemporaryFile(dir=directory):
+            pass
+    except OSError as error:
+        why = (error.strerror or str(error)).lower()
+        raise UsageError(f"can't write in {directory} ({why}): name another directory by --work") from None
     # First: collecting facts flushes files, which would count as other processes' pressure.
     pressure = facts.pressure(PRESSURE_SECONDS)
     machine = {
@@ -63,20 +75,3 @@ def doctor_command(as_json: bool, root: Path | None, probes: bool) -> int:
     else:
         render(machine, findings, output())
     return 1 if any(finding.severity == "bad" for finding in findings) else 0
-
-
-def _writable(root: Path) -> Path:
-    """`root` or its nearest existing parent. Raises UsageError if data can't be written there."""
-    directory = facts.nearest_existing(root)
-    with suppress(OSError):
-        # A dangling link does not exist, but is in the way.
-        directory = root if root.is_symlink() else directory
-    if not directory.is_dir():
-        raise UsageError(f"--work: expected a directory, got {directory}")
-    try:
-        # Permissions don't tell: root may write everywhere, but not in /proc.
-        with tempfile.TemporaryFile(dir=directory):
-            return directory
-    except OSError as error:
-        why = (error.strerror or str(error)).lower()
-        raise UsageError(f"can't write in {directory} ({why}): name another directory by --work") from None

@@ -44,16 +44,6 @@ def check(path: str) -> None:
         raise UsageError(f"can't write {path}: {os.strerror(errno.ENOENT)}")
 
 
-def check_own(path: str, head: bytes, what: str, hint: str) -> None:
-    """Raises UsageError for an existing file that does not begin with `head`, and so was not made by Dyno. For names
-    that the user did not give: a link is not followed."""
-    if Path(path).is_symlink():
-        raise UsageError(f"{path} is a link, which is not followed: remove it, or {hint}")
-    if opening(path, len(head)) not in (None, head):
-        raise UsageError(f"{path} exists and is not {what}: move it away, or {hint}")
-    check(path)
-
-
 def check_streamed(path: str) -> None:
     """Raises UsageError if the file can't be written piece by piece."""
     if is_output(path):

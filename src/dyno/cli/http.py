@@ -99,7 +99,17 @@ def http_command(url: str, data: tuple[str, ...], count: int, keep: bool, human:
     from dyno.report.about import waterfall
 
     checked(url)
-    with _interrupts() as interrupted, Client(Options.of(_options(flags, data)), interrupted) as client:
+    options = {name: value for name, value in flags.items() if value not in (None, False, ())}
+    if "output" in options:
+        # It imports `dyno.results`, which takes long.
+        from dyno.cli import files
+
+        files.check_streamed(str(options["output"]))
+    if data:
+        options["data"] = b"&".join(map(_read, data))
+    if (user := options.get("user", "")).startswith("@"):
+        options["user"] = _read(user).decode(errors="surrogateescape").rstrip("\r\n")
+    with _interrupts() as interrupted, Client(Options.of(options), interrupted) as client:
         if count == 1:
             record, show = client.request(url), waterfall.render
             failed = record["error"] is not None
@@ -112,21 +122,6 @@ def http_command(url: str, data: tuple[str, ...], count: int, keep: bool, human:
     else:
         click.echo(json.dumps(record, indent=2))
     return 1 if failed else 0
-
-
-def _options(flags: dict[str, Any], data: tuple[str, ...]) -> dict[str, Any]:
-    """The given options. Raises UsageError for a file that can't be read."""
-    options = {name: value for name, value in flags.items() if value not in (None, False, ())}
-    if "output" in options:
-        # It imports `dyno.results`, which takes long.
-        from dyno.cli import files
-
-        files.check_streamed(str(options["output"]))
-    if data:
-        options["data"] = b"&".join(map(_read, data))
-    if (user := options.get("user", "")).startswith("@"):
-        options["user"] = _read(user).decode(errors="surrogateescape").rstrip("\r\n")
-    return options
 
 
 def _read(text: str) -> bytes:

@@ -90,8 +90,17 @@ def plot_command(
         drawings = [plot.drawing(loaded, plot.chart(loaded, name, by), choice, width)]
     paths = {d.file: str(Path(path) / f"{d.file}.svg") if into_directory else path for d in drawings}
     if Path(path).is_dir():
+        # The user did not give these names: replace only charts of dyno, and follow no link.
         for file in paths.values():
-            files.check_own(file, OPENING.encode(), "a chart of dyno", "name another directory with -o")
+            if Path(file).is_symlink():
+                raise UsageError(
+                    f"{file} is a link, which is not followed: remove it, or name another directory with -o"
+                )
+            if files.opening(file, len(OPENING)) not in (None, OPENING.encode()):
+                raise UsageError(
+                    f"{file} exists and is not a chart of dyno: move it away, or name another directory with -o"
+                )
+            files.check(file)
     # Frees the memory of a large run for the renderer.
     del loaded
     trim()

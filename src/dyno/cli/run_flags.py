@@ -35,35 +35,31 @@ def run_flags(*names: str, but: Sequence[str] = (), **helps: str) -> Callable[[F
 
     def add(function: F) -> F:
         # The decorator applied last is listed first.
-        for each in reversed(rows):
-            function = _flag(each, helps.get(each.name, each.help))(function)
+        for option in reversed(rows):
+            kind, words, more = option.kind, [option.flag], dict[str, Any]()
+            if option.short:
+                words.insert(0, option.short)
+            if kind is WHOLE:
+                more["type"] = click.IntRange(None if option.least is None else int(option.least), int(option.most))
+            elif kind.read is not None:
+                least = option.least or 0
+                more["type"] = Quantity(kind.read, least / GIB if kind is SIZE else least)
+            elif kind is SWITCH:
+                words = [f"{option.flag}/--no-{option.key}"]
+            function = click.option(
+                *words,
+                option.name,
+                default=None,
+                # Flags of lists may be repeated if they have a short name.
+                multiple=(kind.several or kind is PARAMS) and bool(option.short),
+                metavar=option.metavar or METAVARS.get(kind.words),
+                shell_complete=COMPLETIONS.get(option.name),
+                help=helps.get(option.name, option.help),
+                **more,
+            )(function)
         return function
 
     return add
-
-
-def _flag(option: Option, help: str) -> Callable[[F], F]:
-    kind, words, more = option.kind, [option.flag], dict[str, Any]()
-    if option.short:
-        words.insert(0, option.short)
-    if kind is WHOLE:
-        more["type"] = click.IntRange(None if option.least is None else int(option.least), int(option.most))
-    elif kind.read is not None:
-        least = option.least or 0
-        more["type"] = Quantity(kind.read, least / GIB if kind is SIZE else least)
-    elif kind is SWITCH:
-        words = [f"{option.flag}/--no-{option.key}"]
-    return click.option(
-        *words,
-        option.name,
-        default=None,
-        # Flags of lists may be repeated if they have a short name.
-        multiple=(kind.several or kind is PARAMS) and bool(option.short),
-        metavar=option.metavar or METAVARS.get(kind.words),
-        shell_complete=COMPLETIONS.get(option.name),
-        help=help,
-        **more,
-    )
 
 
 def request(what: str, given: dict[str, Any], on: str | None = None) -> RunRequest:

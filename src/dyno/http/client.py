@@ -134,8 +134,14 @@ class Client:
         if at.total > elapsed_us + SLACK_US:
             # If a request ends before it begins, libcurl reports times since the machine's start.
             at = Moments(None, 0, 0, 0, 0, 0, elapsed_us)
-        if exitcode:
-            at = _reached(at, exitcode, info)
+        # For some moments that a failed request did not reach, libcurl reports the request's end.
+        if exitcode and not info["request_size"]:
+            at = at._replace(pretransfer=0, posttransfer=0)
+        if exitcode and not info["header_size"] and not info["size_download"]:
+            at = at._replace(starttransfer=0)
+        if exitcode == curl.COULD_NOT_CONNECT:
+            # If the connection is refused, libcurl doesn't report the duration of the lookup.
+            at = at._replace(namelookup=at.namelookup or None)
         new = info["num_connects"] > 0 or not at.pretransfer
         return Hop(url, options.method, at, url.lower().startswith("https:"), new, info, error, exitcode)
 
@@ -207,19 +213,6 @@ def _prepared(c: Any, handle: Any, options: Options, url: str) -> Iterator[None]
         yield
 
 
-def _reached(at: Moments, exitcode: int, info: Mapping[str, Any]) -> Moments:
-    """Returns the moments of a failed request, with 0 for those that it did not reach.
-
-    libcurl reports the end of the request for some of these.
-    """
-    if not info["request_size"]:
-        at = at._replace(pretransfer=0, posttransfer=0)
-    if not info["header_size"] and not info["size_download"]:
-        at = at._replace(starttransfer=0)
-    # If the connection is refused, libcurl doesn't report the duration of the lookup.
-    return at._replace(namelookup=at.namelookup or None) if exitcode == curl.COULD_NOT_CONNECT else at
-
-
 # -- records --------------------------------------------------------------------------------------------------
 
 
@@ -233,6 +226,12 @@ def record(hops: Sequence[Hop], options: Options) -> dict[str, Any]:
     last, stages_us = hops[-1], [hop.stages_us for hop in hops]
     total = sum(hop.at.total for hop in hops) / MICRO
     known = {name: [us for part in stages_us if (us := part[name]) is not None] for name in STAGES}
+    moments: dict[str, float | None] = {}
+    for name in MOMENTS:
+        connecting = name in ("namelookup", "connect", "appconnect")
+        counted = [hop for hop in hops if (hop.fresh or not connecting) and (hop.secure or name != "appconnect")]
+        reached = [us for hop in counted if (us := getattr(hop.at, name))]
+        moments[f"{name}_time"] = sum(reached) / MICRO if reached else None
     fields: dict[str, Any] = {
         **last.info,
         "method": last.method,
@@ -247,7 +246,7 @@ def record(hops: Sequence[Hop], options: Options) -> dict[str, Any]:
         "redirect_time": sum(hop.at.total for hop in hops[:-1]) / MICRO if len(hops) > 1 else None,
         "redirect_url": last.info["redirect_url"] and mask_password(last.info["redirect_url"]),
         "ssl_verifyresult": last.info["ssl_verifyresult"] if last.secure else None,
-        **{f"{name}_time": _moment(hops, name) for name in MOMENTS},
+        **moments,
         "total_time": total,
         **{f"speed_{way}": last.info[f"size_{way}"] / total if total else None for way in ("download", "upload")},
         "stages": _seconds({name: sum(values) if values else None for name, values in known.items()}),
@@ -265,17 +264,6 @@ def record(hops: Sequence[Hop], options: Options) -> dict[str, Any]:
         "doubts": [f"{COARSE}: {', '.join(short)}"] if (short := fine(stages_us)) else [],
     }
     return dict(sorted(fields.items()))
-
-
-def _moment(hops: Sequence[Hop], name: str) -> float | None:
-    """Returns the sum of the hops' moments in seconds; None if no hop reached that moment."""
-    connecting = name in ("namelookup", "connect", "appconnect")
-    moments = [
-        getattr(hop.at, name) or 0
-        for hop in hops
-        if (hop.fresh or not connecting) and (hop.secure or name != "appconnect")
-    ]
-    return sum(moments) / MICRO if any(moments) else None
 
 
 def _seconds(us: Mapping[str, int | None]) -> dict[str, float | None]:

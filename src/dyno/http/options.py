@@ -158,18 +158,14 @@ def redirected(options: Options, status: int, source: str, target: str) -> Optio
     if options.get:
         # The data was part of the URL that redirected.
         following = replace(following, data=None, get=False)
-    before, after = _origin(source), _origin(target)
-    if before != after:
+    before, after = urlsplit(source), urlsplit(target)
+    ports = [each.port or PORTS.get(each.scheme) for each in (before, after)]
+    if (before.scheme, before.hostname, ports[0]) != (after.scheme, after.hostname, ports[1]):
         # A Host header is valid for one host, on any port.
-        dropped = PRIVATE if before[1] == after[1] else (*PRIVATE, "host")
+        dropped = PRIVATE if before.hostname == after.hostname else (*PRIVATE, "host")
         header = [line for line in options.header if line.partition(":")[0].strip().lower() not in dropped]
         following = replace(following, user=None, cookie=None, header=header)
     return following
-
-
-def _origin(url: str) -> tuple[str, str | None, int | None]:
-    parts = urlsplit(url)
-    return parts.scheme, parts.hostname, parts.port or PORTS.get(parts.scheme)
 
 
 # -- URLs -----------------------------------------------------------------------------------------------------

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol
 
 from dyno.contracts.model import UsageError
 from dyno.host import installation
@@ -23,8 +23,6 @@ from dyno.stats.verdict import MARGIN, Verdict
 
 if TYPE_CHECKING:
     import pandas
-
-T = TypeVar("T")
 
 
 class HasRun(Protocol):
@@ -73,43 +71,35 @@ class Change(Comparison):
     """'slower' than the margin allows, 'fine' or 'unclear'."""
 
 
-@dataclass(frozen=True)
-class ComparisonList(Generic[T]):
-    """Comparisons as `stats` returns them, with functions that convert and print them."""
-
-    items: Sequence[T]
-    row: Callable[[T], Comparison]
-    sections: Callable[[], list[Section]]
-    lines: Callable[[], list[str]]
-    data: Callable[[], dict[str, Any]]
-
-
 class Comparisons(Sequence[Comparison]):
     """The result of `compare`: a sequence of comparisons, with its tables and notes."""
 
-    def __init__(self, comparisons: ComparisonList[Any]) -> None:
+    def __init__(
+        self,
+        items: Sequence[Any],
+        row: Callable[[Any], Comparison],
+        sections: Callable[[], list[Section]],
+        lines: Callable[[], list[str]],
+        data: Callable[[], dict[str, Any]],
+    ) -> None:
         # Each form is computed on demand: it takes seconds for large runs, and a command prints only one.
-        self._source = comparisons
+        self._items, self._row, self._sections, self._lines, self._data = items, row, sections, lines, cache(data)
 
     @cached_property
     def _rows(self) -> tuple[Comparison, ...]:
-        return tuple(map(self._source.row, self._source.items))
+        return tuple(map(self._row, self._items))
 
     @cached_property
     def sections(self) -> list[Section]:
-        return self._source.sections()
+        return self._sections()
 
     @cached_property
     def lines(self) -> list[str]:
-        return self._source.lines()
-
-    @cached_property
-    def _data(self) -> dict[str, Any]:
-        return self._source.data()
+        return self._lines()
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the JSON of `dyno compare --json`: see docs/reference/compare-json.md."""
-        return self._data
+        return self._data()
 
     def to_pandas(self) -> pandas.DataFrame:
         """Returns a DataFrame with a line for each comparison: its fields, and a column `param_NAME` for each
@@ -132,7 +122,7 @@ class Comparisons(Sequence[Comparison]):
         return self._rows[at]
 
     def __len__(self) -> int:
-        return len(self._source.items)
+        return len(self._items)
 
     def __iter__(self) -> Iterator[Comparison]:
         return iter(self._rows)
@@ -191,19 +181,13 @@ def check(
     states = [row.state for row in judged]
     passed = "slower" not in states and not pairs.lost and not (strict and "unclear" in states)
     summary = comparison.summary(states, len(pairs.lost), margin, strict)
+    how = comparison.how(pairs.paired, comparison.GATE_LEVEL)
     result = Check(
-        ComparisonList(
-            judged,
-            lambda row: Change(*(*_change(row.change, before, row.verdict, wording.gated), row.state)),
-            lambda: [comparison.changed(before, after, pairs.differences), *comparison.gated(judged, varying(after))],
-            lambda: [
-                *comparison.gone(pairs),
-                *comparison.conditions(after),
-                comparison.how(pairs.paired, comparison.GATE_LEVEL),
-                summary,
-            ],
-            lambda: {**comparison.between_data(before, after, pairs, margin, judged), "passed": passed},
-        )
+        judged,
+        lambda row: Change(*(*_change(row.change, before, row.verdict, wording.gated), row.state)),
+        lambda: [comparison.changed(before, after, pairs.differences), *comparison.gated(judged, varying(after))],
+        lambda: [*comparison.gone(pairs), *comparison.conditions(after), how, summary],
+        lambda: {**comparison.between_data(before, after, pairs, margin, judged), "passed": passed},
     )
     result.passed = passed
     result.lost = tuple(f"{row.cell.asked}, {row.phase}: {why}" for row, why in pairs.lost)
@@ -224,13 +208,11 @@ def _within(run: Run, baseline: str | None, by: Metric | None, margin: float) ->
 
     how = f"{comparison.WITHIN} {comparison.equal(margin)}"
     return Comparisons(
-        ComparisonList(
-            [c for table in tables for c in one.against(table, baseline, margin)],
-            row,
-            lambda: comparison.within(run, tables, baseline, margin),
-            lambda: [*wording.answers(run), *comparison.conditions(run), how],
-            lambda: comparison.within_data(run, tables, baseline, margin),
-        )
+        [c for table in tables for c in one.against(table, baseline, margin)],
+        row,
+        lambda: comparison.within(run, tables, baseline, margin),
+        lambda: [*wording.answers(run), *comparison.conditions(run), how],
+        lambda: comparison.within_data(run, tables, baseline, margin),
     )
 
 
@@ -238,16 +220,11 @@ def _between(before: Run, after: Run, by: Metric | None, margin: float) -> Compa
     pairs = two.between(before, after, by, margin)
     how = f"{comparison.how(pairs.paired)} {comparison.equal(margin)}"
     return Comparisons(
-        ComparisonList(
-            pairs.changes,
-            lambda change: Comparison(*_change(change, before)),
-            lambda: [
-                comparison.changed(before, after, pairs.differences),
-                *comparison.between(pairs, varying(after)),
-            ],
-            lambda: [*comparison.gone(pairs), *comparison.conditions(after), how],
-            lambda: comparison.between_data(before, after, pairs, margin),
-        )
+        pairs.changes,
+        lambda change: Comparison(*_change(change, before)),
+        lambda: [comparison.changed(before, after, pairs.differences), *comparison.between(pairs, varying(after))],
+        lambda: [*comparison.gone(pairs), *comparison.conditions(after), how],
+        lambda: comparison.between_data(before, after, pairs, margin),
     )
 
 

@@ -28,12 +28,14 @@ from dyno.stats.verdict import Verdict
 SLICE = 1_000
 """Minimum number of operations of a slice; their answers are held in memory until its end."""
 METRICS = ("time", "cpu")
-UNFINISHED = "a call only creates {kind} and does not run it; measure a function that runs it, such as {how}"
-RUNNERS = {
-    "a coroutine": "lambda: asyncio.run(work())",
-    "an async generator": "lambda: asyncio.run(consume())",
-    "a generator": "lambda: list(work())",
-}
+UNFINISHED: tuple[tuple[str, Callable[[Any], bool], type, str], ...] = (
+    ("a coroutine", inspect.iscoroutinefunction, Coroutine, "lambda: asyncio.run(work())"),
+    ("an async generator", inspect.isasyncgenfunction, AsyncGenerator, "lambda: asyncio.run(consume())"),
+    ("a generator", inspect.isgeneratorfunction, Generator, "lambda: list(work())"),
+)
+"""Objects that a call may create instead of running the function: the name, a check of the function, the type, and a
+function that runs the object."""
+NOT_RUN = "a call only creates {kind} and does not run it; measure a function that runs it, such as {how}"
 
 
 @dataclass(frozen=True)
@@ -95,22 +97,23 @@ def measured(
     """
     if arguments is not None and not len(arguments):
         raise ValueError("arguments: expected at least one, got none")
-    if kind := _unfinished_kind(function):
-        raise _unfinished(kind)
+    for attempted in (function, type(function).__call__):
+        for kind, creates, _, how in UNFINISHED:
+            if creates(attempted):
+                raise UsageError(NOT_RUN.format(kind=kind, how=how))
     call = (lambda _: function()) if arguments is None else function
     inputs = [None] if arguments is None else list(arguments)
     part = inputs * math.ceil(SLICE / len(inputs))
-    created: list[str] = []
+    created, begun = list[str](), list[int]()
     slices = [Operations(lambda _: (call,), part, partial(_checked, part, check, created))]
     pace, latency = Pace(duration_ns=int(seconds * 1e9)), Recorder()
     times, cpu, operations = [], [], 0
     # The first sample is not counted, because it warms up.
     for number in range(samples + 1):
-        begun = _Moment()
-        tally = measure(lambda _: iter(slices), pace, begun)
-        spent = process_time_ns() - begun.ns - sum(tally.paused)
+        tally = measure(lambda _: iter(slices), pace, lambda: begun.append(process_time_ns()))
+        spent = process_time_ns() - begun[-1] - sum(tally.paused)
         if created:
-            raise _unfinished(created[0])
+            raise UsageError(created[0])
         if tally.void is not None:
             raise AssertionError(tally.void)
         if number:
@@ -121,46 +124,17 @@ def measured(
     return Measured(operations, tuple(times), tuple(cpu), percentiles([latency.encode()]), pick().NAME)
 
 
-class _Moment:
-    """Records the CPU time of the process when it is called, at the start of the measurement."""
-
-    ns = 0
-
-    def __call__(self) -> None:
-        self.ns = process_time_ns()
-
-
-def _unfinished_kind(function: Callable[..., Any]) -> str | None:
-    """Returns the kind of object that a call creates instead of running the function; None if a call runs it."""
-    for call in (function, type(function).__call__):
-        if inspect.iscoroutinefunction(call):
-            return "a coroutine"
-        if inspect.isasyncgenfunction(call):
-            return "an async generator"
-        if inspect.isgeneratorfunction(call):
-            return "a generator"
-    return None
-
-
-def _unfinished_answer(answer: Any) -> str | None:
-    """Returns the kind of an answer that still has to be run, or None. Closes coroutines, to avoid a warning."""
-    if isinstance(answer, Coroutine):
-        answer.close()
-        return "a coroutine"
-    if isinstance(answer, AsyncGenerator):
-        return "an async generator"
-    return "a generator" if isinstance(answer, Generator) else None
-
-
-def _unfinished(kind: str) -> UsageError:
-    return UsageError(UNFINISHED.format(kind=kind, how=RUNNERS[kind]))
-
-
 def _checked(
     part: Sequence[Any], check: Callable[[Any, Any], bool] | None, created: list[str], answers: Sequence[Any]
 ) -> int:
-    if kinds := list(filter(None, map(_unfinished_answer, answers))):
-        created.append(kinds[0])
+    for kind, _, unfinished, how in UNFINISHED:
+        for answer in answers:
+            if isinstance(answer, unfinished):
+                created.append(NOT_RUN.format(kind=kind, how=how))
+                if isinstance(answer, Coroutine):
+                    # A coroutine that is not closed causes a warning.
+                    answer.close()
+    if created:
         raise Wrong("the answers are unfinished")
     for argument, answer in zip(part, answers, strict=False):
         if isinstance(answer, Failure):

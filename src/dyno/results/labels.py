@@ -4,7 +4,7 @@ is added; if another product answered, the label names that product. This module
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from urllib.parse import urlsplit
 
 from dyno.contracts.cell import Cell
@@ -30,23 +30,24 @@ def set_labels(cells: Sequence[Cell], attempts: Sequence[Attempt]) -> None:
         at: f"{cell.engine} {versions[at]}"
         for at, cell in enumerate(cells)
         if cell.engine in several and at in versions
-    } | _other_products(cells, attempts)
+    }
+    for each in attempts:
+        engine = cells[each.cell].engine
+        if each.version and any(caveat.code == STAND_IN_PREFIX + engine for caveat in each.caveats):
+            # The server was another product than the engine's name says: 'MariaDB 10.11.19 (as mysql)'.
+            named[each.cell] = f"{each.version.partition('(')[0].strip()} (as {engine})"
     named = {at: name for at, name in named.items() if cells[at].name is None}
     short = {cells[at].asked: f"{name}{_options(cells[at], PROGRAM)}" for at, name in named.items()}
     for at, name in named.items():
         # Two programs of the same version differ only in their paths.
         alone = list(short.values()).count(short[cells[at].asked]) == 1
         object.__setattr__(cells[at], "label", short[cells[at].asked] if alone else f"{name}{_options(cells[at])}")
-    _set_places([cell for at, cell in enumerate(cells) if cell.name is None and at not in named])
-
-
-def _set_places(unnamed: Sequence[Cell]) -> None:
-    """Shortens an address in a label to 'postgresql at db.example:5432/shop' if no other row has the same short
-    label."""
-    short = {cell.asked: place for cell in unnamed if (place := _place(cell))}
+    # Shorten an address to 'postgresql at db.example:5432/shop' if no other row has the same short label.
+    unnamed = [cell for at, cell in enumerate(cells) if cell.name is None and at not in named]
+    places = {cell.asked: place for cell in unnamed if (place := _place(cell))}
     for cell in unnamed:
-        place = short.get(cell.asked)
-        if place is not None and list(short.values()).count(place) == 1:
+        place = places.get(cell.asked)
+        if place is not None and list(places.values()).count(place) == 1:
             object.__setattr__(cell, "label", place)
 
 
@@ -62,17 +63,6 @@ def _place(cell: Cell) -> str | None:
         return None
     host = f"[{host}]" if ":" in host else host
     return f"{cell.engine} at {host}{'' if port is None else f':{port}'}{address.path}{_options(cell, URL)}"
-
-
-def _other_products(cells: Sequence[Cell], attempts: Iterable[Attempt]) -> dict[int, str]:
-    """Returns 'MariaDB 10.11.19 (as mysql)' for each cell whose server was another product than the engine's name
-    says."""
-    return {
-        each.cell: f"{each.version.partition('(')[0].strip()} (as {engine})"
-        for each in attempts
-        if each.version
-        and STAND_IN_PREFIX + (engine := cells[each.cell].engine) in (caveat.code for caveat in each.caveats)
-    }
 
 
 def _options(cell: Cell, without: str = "") -> str:

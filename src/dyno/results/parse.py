@@ -10,6 +10,7 @@ import json
 import math
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -76,38 +77,26 @@ def damaged(path: Path, why: object, line: int | None = None) -> UsageError:
 def parsed(line: bytes) -> Any:
     """Parses the JSON of a line, and sanitizes its texts. Raises ValueError."""
     try:
-        data = _decoded(line)
-        if data is None:
-            data = _strictly_decoded(line)
+        data = None
+        # msgspec also refuses lone surrogates, which older versions of Dyno wrote.
+        with suppress(msgspec.DecodeError, ValueError):
+            data = _decode(line)
+        if data is None or _encode(data) != line:
+            data = json.loads(
+                line.decode(),
+                object_pairs_hook=_object,
+                parse_int=_integer,
+                parse_float=_finite,
+                parse_constant=_finite,
+            )
         plain = line.isascii() and b"\\" not in line and b"\x7f" not in line
         return data if plain else cleaned(data)
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
-
-
-def _decoded(line: bytes) -> Any:
-    """Decodes a line; returns None if Dyno would write the line differently."""
-    try:
-        data = _decode(line)
-    except (msgspec.DecodeError, ValueError):
-        # msgspec also refuses lone surrogates, which older versions of Dyno wrote.
-        return None
-    return data if _encode(data) == line else None
-
-
-def _strictly_decoded(line: bytes) -> Any:
-    try:
-        return json.loads(
-            line.decode(),
-            object_pairs_hook=_object,
-            parse_int=_integer,
-            parse_float=_finite,
-            parse_constant=_finite,
-        )
     except json.JSONDecodeError as error:
         raise ValueError(f"not JSON from character {error.pos} on") from None
     except UnicodeDecodeError as error:
         raise ValueError(f"not UTF-8 from byte {error.start} on") from None
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
 
 
 def _object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ Histograms are decoded later, when they are needed.
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ _COMMON = ("outcome", "version", "settings", "caveats", "loop", "absent")
 _COMMON_OF_SAMPLES = ("phase", "unit", "ended_by", "temperature")
 _OFTEN_EMPTY = ("by_kind", "by_part", "facts")
 _EMPTY: Mapping[str, Any] = {}
+_encode = msgspec.json.Encoder().encode
 # Dates in these years are valid in every time zone.
 FIRST_YEAR, LAST_YEAR = 1900, 9900
 
@@ -49,7 +50,7 @@ def load(path: Path) -> Run:
 def _loaded(path: Path) -> Run:
     remaining = lines(path)
     header, cells = opening(path, next(remaining, b""))
-    attempts, phases, ending, shared = [], frozenset(header["plan"]["phases"]), None, _interned()
+    attempts, phases, ending, known = [], frozenset(header["plan"]["phases"]), None, dict[bytes, Any]()
     for number, line in enumerate(remaining, 2):
         try:
             data = parsed(line)
@@ -58,7 +59,8 @@ def _loaded(path: Path) -> Run:
             # If further lines follow an `end` line, the run was resumed.
             ending = typed(data, End)["why"] if data.get("kind") == "end" else None
             if data.get("kind") == "trial":
-                attempts.append(_shrunk(attempt(data, len(cells), phases), shared))
+                attempts.append(attempt(data, len(cells), phases))
+                _share(attempts[-1], known)
         except ValueError as error:
             raise damaged(path, error, number) from None
     apply_server_tiers(cells, attempts)
@@ -66,27 +68,22 @@ def _loaded(path: Path) -> Run:
     return Run(path, header, cells, tuple(attempts), ending)
 
 
-def _interned() -> Callable[[Any], Any]:
-    """Returns a function that returns the same object for equal values."""
-    known: dict[bytes, Any] = {}
-    encode = msgspec.json.Encoder().encode
-    return lambda value: known.setdefault(encode(value), value)
-
-
-def _shrunk(attempt: Attempt, shared: Callable[[Any], Any]) -> Attempt:
-    """Shares equal values between attempts, because a run may have 100,000 of them."""
+def _share(attempt: Attempt, known: dict[bytes, Any]) -> None:
+    """Shares equal values between attempts, because a run may have 100,000 of them. `known` has the values, keyed by
+    their JSON."""
     for name in _COMMON:
-        object.__setattr__(attempt, name, shared(getattr(attempt, name)))
+        value = getattr(attempt, name)
+        object.__setattr__(attempt, name, known.setdefault(_encode(value), value))
     for name in ("facts", "spent_ns"):
         if not getattr(attempt, name):
             object.__setattr__(attempt, name, _EMPTY)
     for each in attempt.samples:
         for name in _COMMON_OF_SAMPLES:
-            setattr(each, name, shared(getattr(each, name)))
+            value = getattr(each, name)
+            setattr(each, name, known.setdefault(_encode(value), value))
         for name in _OFTEN_EMPTY:
             if not getattr(each, name):
                 setattr(each, name, _EMPTY)
-    return attempt
 
 
 def planned(path: Path) -> tuple[Cell, ...]:

@@ -79,7 +79,13 @@ class Run:
     def phases(self) -> Mapping[str, Phase]:
         """The suite's declarations of the plan's phases; defaults if the run file lacks them."""
         declared = {phase["name"]: phase for phase in self.header.get("phases") or ()}
-        return {name: _phase(name, declared.get(name, {})) for name in self.plan["phases"]}
+        phases = {}
+        for name in self.plan["phases"]:
+            # Fields of a later schema are ignored.
+            data = {key: value for key, value in declared.get(name, {}).items() if key in _PHASE}
+            values = {"title": name, "unit": "op", "writes": False, **data, "name": name}
+            phases[name] = Phase(**{**values, "parts": tuple(values.get("parts", ()))})
+        return phases
 
     def final(self) -> list[Attempt]:
         """Returns the last attempt of every trial that has ended."""
@@ -117,13 +123,6 @@ def is_reference(cells: Iterable[Cell], cell: Cell) -> bool:
     """Returns whether the cell is a null engine's in a run of other engines. Such a cell only shows the harness's
     cost."""
     return cell.floor and not all(other.floor for other in cells)
-
-
-def _phase(name: str, data: Mapping[str, Any]) -> Phase:
-    # Fields of a later schema are ignored.
-    values = {key: value for key, value in data.items() if key in _PHASE}
-    values = {"title": name, "unit": "op", "writes": False, **values, "name": name}
-    return Phase(**{**values, "parts": tuple(values.get("parts", ()))})
 
 
 def apply_server_tiers(cells: Sequence[Cell], attempts: Iterable[Attempt]) -> None:

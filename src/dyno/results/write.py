@@ -37,16 +37,25 @@ def create(
     except ValueError as error:
         raise _unreadable(path, error) from None
     try:
+        new = path
         if replace:
-            _check_replaced(path)
+            if path.exists() and not is_run_file(path):
+                # Raises UsageError, because it is another file.
+                read.load(path)
             lock.take(path)
             # The old file stays until the new one is complete.
-            part = path.with_name(f".dyno-{os.getpid()}.part")
-            part.unlink(missing_ok=True)
-            _begin(part, line, lock)
-            part.replace(path)
-        else:
-            _begin(path, line, lock)
+            new = path.with_name(f".dyno-{os.getpid()}.part")
+            new.unlink(missing_ok=True)
+        with new.open("xb") as file:
+            try:
+                # Locked before the file gets its final name, so that no other process can lock it first.
+                lock.add(path, os.dup(file.fileno()))
+                _write(file, line)
+            except OSError:
+                new.unlink(missing_ok=True)
+                raise
+        if replace:
+            new.replace(path)
     except FileExistsError:
         hint = "--resume continues it, --overwrite replaces it, -o names another"
         raise UsageError(f"{path} exists: {hint}") from None
@@ -62,24 +71,6 @@ def as_read(cells: Collection[Cell]) -> tuple[Cell, ...]:
     except ValueError:
         # A run file can't contain these cells.
         return tuple(cells)
-
-
-def _begin(path: Path, line: bytes, lock: Lock) -> None:
-    """Creates a locked file with this line. If the line can't be written, removes the file."""
-    with path.open("xb") as file:
-        try:
-            # Locked before the file gets its final name, so that no other process can lock it first.
-            lock.add(path, os.dup(file.fileno()))
-            _write(file, line)
-        except OSError:
-            path.unlink(missing_ok=True)
-            raise
-
-
-def _check_replaced(path: Path) -> None:
-    """Raises UsageError for an existing file that is not a run file."""
-    if path.exists() and not is_run_file(path):
-        read.load(path)
 
 
 def append(path: Path, attempt: Attempt) -> None:

@@ -3,9 +3,8 @@ killed or lost its connection."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic, monotonic_ns
 from typing import Any
@@ -21,29 +20,6 @@ PATIENCE_SECONDS = 60.0
 OUTPUT = ".removal"
 
 
-@dataclass
-class _Stores:
-    """The stores that are not yet removed."""
-
-    commands: dict[str, str] = field(default_factory=dict)
-    """Commands with which a user can remove the stores, by the stores' names."""
-    reasons: dict[str, str] = field(default_factory=dict)
-    unreachable: bool = False
-    end_reason: str = "the process that should remove it ended early"
-    """Printed for stores without a reason of their own."""
-
-    def add(self, event: Mapping[str, Any]) -> None:
-        name = str(event.get("name"))
-        if event["event"] == "store":
-            self.commands[name] = str(event["command"])
-        elif event["event"] == "left":
-            self.reasons[name], self.unreachable = str(event["why"]), bool(event["unreachable"])
-        elif event["event"] == "removed":
-            self.commands.pop(name, None)
-        elif event["event"] == "end" and event["why"]:
-            self.end_reason = str(event["why"])
-
-
 def remove_stores(
     job: Mapping[str, Any], refused: bool, executable: str, pools: WorkerPools, secrets: tuple[str, ...]
 ) -> list[str]:
@@ -53,19 +29,30 @@ def remove_stores(
     if not (names := namespace.stores(Path(job["home"]))):
         return []
     url = str(job["options"].get(URL, ""))
-    # Without an address, the worker determines whether the server is the user's. If it is Dyno's own, it has ended.
-    stores = _Stores(dict.fromkeys(names if url else (), ""))
+    # Commands with which a user can remove the stores that are left, and the reasons. Without an address, the worker
+    # determines whether the server is the user's. If it is Dyno's own, it has ended.
+    commands: dict[str, str] = dict.fromkeys(names if url else (), "")
+    reasons, unreachable, why = dict[str, str](), False, "the process that should remove it ended early"
     try:
-        why = _listen(job, executable, pools, stores)
+        for event in _events(job, executable, pools):
+            name = str(event.get("name"))
+            if event["event"] == "store":
+                commands[name] = str(event["command"])
+            elif event["event"] == "left":
+                reasons[name], unreachable = str(event["why"]), bool(event["unreachable"])
+            elif event["event"] == "removed":
+                commands.pop(name, None)
+            elif event["event"] == "end" and event["why"]:
+                why = str(event["why"])
     except (WorkerStartError, ProtocolError, ClockMismatch, OSError) as error:
         why = str(error)
     except KeyboardInterrupt:
         why = "interrupted"
-    if refused and stores.unreachable:
+    if refused and unreachable:
         return []
     lines = []
-    for name, command in stores.commands.items():
-        reason = " ".join(stores.reasons.get(name, why).split())
+    for name, command in commands.items():
+        reason = " ".join(reasons.get(name, why).split())
         how = f"; to remove it: {command}" if command else ""
         # A refused trial may have ended before it created a store.
         verb = "may stay" if refused else "stays"
@@ -74,8 +61,8 @@ def remove_stores(
     return lines
 
 
-def _listen(job: Mapping[str, Any], executable: str, pools: WorkerPools, stores: _Stores) -> str:
-    """Runs the worker. Returns the reason to print for stores that the worker did not report."""
+def _events(job: Mapping[str, Any], executable: str, pools: WorkerPools) -> Iterator[Mapping[str, Any]]:
+    """Runs the worker and yields its events. Raises TimeoutError after PATIENCE_SECONDS."""
     home, deadline = Path(job["home"]), monotonic() + PATIENCE_SECONDS
     began = monotonic_ns()
     pools.ready(executable)
@@ -86,7 +73,6 @@ def _listen(job: Mapping[str, Any], executable: str, pools: WorkerPools, stores:
         while not channel.over:
             left = deadline - monotonic()
             if left < 0:
-                return f"not removed after {PATIENCE_SECONDS:g} s"
+                raise TimeoutError(f"not removed after {PATIENCE_SECONDS:g} s")
             for message in channel.read(left) or ():
-                stores.add(message.event)
-    return stores.end_reason
+                yield message.event

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import fields, replace
 from datetime import datetime, timezone
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -75,12 +74,13 @@ def execute(
     removed.
     """
     rule, observer = stop_rule or StopRule(), observer or ProgressListener()
-    with (
-        _hold_resources(plan) as plan,
-        work_directory.directory(root, observer.leftover) as work,
-        WorkerPools(plan.suite, work.path) as pools,
-        results.Lock() as lock,
-    ):
+    with ExitStack() as stack:
+        # The plan then has the addresses of the resources that are held until the run ends.
+        addresses = {name: stack.enter_context(hold(name)) for name, hold in plan.holds.items()}
+        plan = replace(plan, addresses={**plan.addresses, **addresses})
+        work = stack.enter_context(work_directory.directory(root, observer.leftover))
+        pools = stack.enter_context(WorkerPools(plan.suite, work.path))
+        lock = stack.enter_context(results.Lock())
         _check_confinement(plan, work.path)
         fresh = not (resume and path.exists())
         attempts = _open(plan, path, work.path, resume, overwrite, lock)
@@ -88,14 +88,13 @@ def execute(
         worked, floors = 0, Floors(plan, path, rule)
         with _awake(plan) as still_awake, _run_file(path, fresh, attempts, lock):
             observer.machine(results.load(path).header["host"])
-            store = partial(_store, path, lock)
             limit, datasets = plan.memory or default_limit(), Datasets(plan, work.path)
             context = TrialContext(limit, pools, datasets, still_awake, observer.leftover)
             for number in numbers(plan, path, rule, observer.extended):
                 before = len(attempts)
                 pools.renew()
                 for trial in floors.trials(number, attempts):
-                    _until_settled(plan, trial, store, work, context, observer, attempts)
+                    _until_settled(plan, trial, path, lock, work, context, observer, attempts)
                 worked += len(attempts) > before
                 if worked == most:
                     break
@@ -115,15 +114,6 @@ def _run_file(path: Path, fresh: bool, attempts: Sequence[Attempt], lock: result
                 lock.check(path)
                 path.unlink()
         raise
-
-
-@contextmanager
-def _hold_resources(plan: Plan) -> Iterator[Plan]:
-    """Holds the plan's resources during the block. Yields the plan with the addresses of the resources. Raises
-    UsageError."""
-    with ExitStack() as stack:
-        addresses = {name: stack.enter_context(hold(name)) for name, hold in plan.holds.items()}
-        yield replace(plan, addresses={**plan.addresses, **addresses})
 
 
 def _check_confinement(plan: Plan, home: Path) -> None:
@@ -164,52 +154,45 @@ def _awake(plan: Plan) -> Iterator[Callable[[], None]]:
 def _open(plan: Plan, path: Path, home: Path, resume: bool, overwrite: bool, lock: results.Lock) -> list[Attempt]:
     """Opens or creates the run file, and locks it. Returns the attempts in it."""
     if not (resume and path.exists()):
-        results.create(path, _header(plan, home), list(plan.cells), replace=overwrite, lock=lock)
+        host = facts.facts(home)
+        host["pressure"] = facts.pressure(PRESSURE_SECONDS)
+        host["wakeups"] = wakeups(WAKEUP_SECONDS)
+        host["ceilings"] = ceilings.known(directories.cache(), home)
+        header = {
+            "dyno": dyno.__version__,
+            "created": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+            "plan": plan.data(),
+            **plan.declared,
+            "crashed": known_results.of(directories.cache(), plan.cells),
+            "host": host,
+        }
+        results.create(path, header, list(plan.cells), replace=overwrite, lock=lock)
         return []
     lock.take(path)
     run = results.load(path)
-    if why := _difference(plan, run, path):
+    # A file of an earlier version lacks the options that were added later.
+    old = {**{each.name: each.default for each in fields(PlanOptions)}, **run.plan}
+    why = ", ".join(f"{name} was {old.get(name)}" for name, new in plan.data().items() if old.get(name) != new)
+    if results.planned(path) != results.as_read(plan.cells):
+        why = "other engines, tiers or parameters"
+    if why:
         raise UsageError(f"{path} can't be resumed: it was made by another plan ({why})")
     results.cut_incomplete_line(path)
     return list(run.attempts)
 
 
-def _header(plan: Plan, home: Path) -> dict[str, Any]:
-    host = facts.facts(home)
-    host["pressure"] = facts.pressure(PRESSURE_SECONDS)
-    host["wakeups"] = wakeups(WAKEUP_SECONDS)
-    host["ceilings"] = ceilings.known(directories.cache(), home)
-    return {
-        "dyno": dyno.__version__,
-        "created": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        "plan": plan.data(),
-        **plan.declared,
-        "crashed": known_results.of(directories.cache(), plan.cells),
-        "host": host,
-    }
-
-
-def _difference(plan: Plan, run: Run, path: Path) -> str | None:
-    """Returns how the plan differs from the run file's; None if it doesn't."""
-    if results.planned(path) != results.as_read(plan.cells):
-        return "other engines, tiers or parameters"
-    old, new = run.plan, plan.data()
-    # A file of an earlier version lacks the options that were added later.
-    old = {**{each.name: each.default for each in fields(PlanOptions)}, **old}
-    changed = [f"{name} was {old.get(name)}" for name in new if old.get(name) != new[name]]
-    return ", ".join(changed) or None
-
-
 def _until_settled(
     plan: Plan,
     trial: Trial,
-    store: Callable[[Attempt], Attempt],
+    path: Path,
+    lock: results.Lock,
     work: work_directory.WorkDirectory,
     context: TrialContext,
     observer: ProgressListener,
     attempts: list[Attempt],
 ) -> None:
-    """Attempts the trial as often as the plan allows. Attempts of an earlier, interrupted run count."""
+    """Attempts the trial as often as the plan allows, and appends each attempt to the run file. Attempts of an
+    earlier, interrupted run count. Raises RunFileLost."""
     cell = plan.cells[trial.cell]
     earlier = [a for a in attempts if (a.cell, a.block) == (trial.cell, trial.block)]
     if earlier and earlier[-1].outcome in SETTLED:
@@ -223,24 +206,18 @@ def _until_settled(
         attempt = run_trial(plan, cell, trial, number, home, context, observer.phase)
         # Called before the attempt is stored, so that an attempt during which a core slept is discarded.
         context.still_awake()
-        attempt = store(attempt)
+        lock.check(path)
+        try:
+            results.append(path, attempt)
+        except UsageError as error:
+            # The attempt's values can't be stored, so store an error instead.
+            why = sanitize(f"its results can't be stored: {error}", keep="")
+            lost: dict[str, Any] = {"samples": (), "version": None, "settings": None, "caveats": (), "loop": None}
+            lost |= {name: {} for name in ("resources", "absent", "facts", "spent_ns")}
+            attempt = replace(attempt, outcome="error", why=why, **lost)
+            results.append(path, attempt)
         attempts.append(attempt)
         context.datasets.ended(attempt)
         observer.ended(cell, attempt)
         if attempt.outcome in SETTLED:
             return
-
-
-def _store(path: Path, lock: results.Lock, attempt: Attempt) -> Attempt:
-    """Appends the attempt to the run file and returns it. If its values can't be stored, stores an attempt with the
-    outcome 'error' instead. Raises RunFileLost."""
-    lock.check(path)
-    try:
-        results.append(path, attempt)
-    except UsageError as error:
-        why = sanitize(f"its results can't be stored: {error}", keep="")
-        lost: dict[str, Any] = {"samples": (), "version": None, "settings": None, "caveats": (), "loop": None}
-        lost |= {name: {} for name in ("resources", "absent", "facts", "spent_ns")}
-        attempt = replace(attempt, outcome="error", why=why, **lost)
-        results.append(path, attempt)
-    return attempt

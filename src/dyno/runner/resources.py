@@ -59,20 +59,17 @@ class Watch:
 
     def verdict(self) -> str | None:
         """Returns 'timeout' or 'out-of-memory', or None while the trial is within its limits."""
-        used = anonymous_bytes([self.pid, *self._processes()])
-        self.peak_bytes = max(self.peak_bytes, used)
-        if used > self.limit_bytes:
-            return "out-of-memory"
-        return "timeout" if monotonic() > self.deadline else None
-
-    def _processes(self) -> list[int]:
-        """Returns the descendants found by the last search. With a server of hundreds of threads, a search takes CPU
-        time of milliseconds from the measurement."""
+        # Search for new descendants at times only. With a server of hundreds of threads, a search takes CPU time of
+        # milliseconds from the measurement.
         if monotonic() >= self._next_search:
             began = thread_time()
             self._descendants = list(descendants(self.pid))
             self._next_search = monotonic() + min((thread_time() - began) / SHARE, LONGEST)
-        return self._descendants
+        used = anonymous_bytes([self.pid, *self._descendants])
+        self.peak_bytes = max(self.peak_bytes, used)
+        if used > self.limit_bytes:
+            return "out-of-memory"
+        return "timeout" if monotonic() > self.deadline else None
 
 
 def default_limit() -> int:

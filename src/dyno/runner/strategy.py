@@ -12,7 +12,6 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
-from typing import NamedTuple
 
 from dyno import results
 from dyno.contracts.model import Trial
@@ -78,15 +77,9 @@ class Floors:
         return [t for t in trials if t.cell in self._open or not is_reference(cells, cells[t.cell])]
 
 
-class Forecast(NamedTuple):
-    trials: int
-    """Number of trials, null engines' included."""
-    seconds: float
-    """Maximum time of measuring and warm-up, without starting, loading and checking."""
-
-
-def forecast_time(plan: Plan) -> Forecast:
-    """Forecasts a run that stops after its planned blocks."""
+def forecast_time(plan: Plan) -> tuple[int, float]:
+    """Forecasts a run that stops after its planned blocks. Returns the number of trials, null engines' included, and
+    the maximum time of measuring and warm-up in s, without starting, loading and checking."""
     trials, total = 0, 0.0
     for cell in plan.cells:
         blocks = min(plan.samples, FLOOR_BLOCKS) if is_reference(plan.cells, cell) else plan.samples
@@ -94,4 +87,4 @@ def forecast_time(plan: Plan) -> Forecast:
         each = pace["warmup_ns"] + (pace["budget_ns"] if pace["duration_ns"] is None else pace["duration_ns"])
         trials += blocks
         total += blocks * len(plan.phases) * each / 1e9
-    return Forecast(trials, total)
+    return trials, total

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -119,8 +119,12 @@ class TrialReport:
 
     def conclude(self, verdict: str | None, status: int, plan: Plan, limit: int) -> None:
         """Sets the outcome from the watch's verdict and the worker's exit status."""
-        if verdict == "timeout":
-            self.outcome, self.why = verdict, self._timed_out(plan.timeout)
+        if verdict == "timeout" and self.checking_since_ns is not None:
+            why = f"Dyno's own check of the answers took more than {plan.timeout:g} s"
+            self.outcome, self.why = verdict, f"{why}: use less data, or raise --timeout"
+        elif verdict == "timeout":
+            checks = f" and {self.check_ns / 1e9:.0f} s of Dyno's own checks" if self.check_ns >= 1e9 else ""
+            self.outcome, self.why = verdict, f"not done after {plan.timeout:g} s{checks}"
         elif verdict == "out-of-memory":
             self.outcome, self.why = verdict, f"used more than {limit / (1 << 30):.2f} GiB of memory"
         elif verdict is not None:
@@ -129,12 +133,6 @@ class TrialReport:
             self.outcome, self.why = "crash", _died(status)
         elif self.outcome is None:
             self.outcome, self.why = "crash", "ended without a result"
-
-    def _timed_out(self, timeout: float) -> str:
-        if self.checking_since_ns is not None:
-            return f"Dyno's own check of the answers took more than {timeout:g} s: use less data, or raise --timeout"
-        checks = f" and {self.check_ns / 1e9:.0f} s of Dyno's own checks" if self.check_ns >= 1e9 else ""
-        return f"not done after {timeout:g} s{checks}"
 
     def fail(self, error: OSError) -> None:
         """Records an error of this process, for example because the engine has removed a directory."""
@@ -178,12 +176,9 @@ def _impossible(sample: Sample, passed_ns: int, since_start_ns: int, cores: int)
     # A server starts and ends processes at any time. The CPU time of a process that was overlooked is added when it
     # ends, so the limit counts from the trial's start.
     for process, used, ns in (("client", sample.client, passed_ns), ("server", sample.server, since_start_ns)):
-        if _cpu_ns(used) > cores * (ns + SLACK_NS):
-            yield f"the {process} used {_s(_cpu_ns(used))} of CPU time, but {cores} cores had {_s(cores * ns)}"
-
-
-def _cpu_ns(used: Mapping[str, int | None] | None) -> int:
-    return sum((used or {}).get(name) or 0 for name in ("user_ns", "system_ns"))
+        cpu_ns = sum((used or {}).get(name) or 0 for name in ("user_ns", "system_ns"))
+        if cpu_ns > cores * (ns + SLACK_NS):
+            yield f"the {process} used {_s(cpu_ns)} of CPU time, but {cores} cores had {_s(cores * ns)}"
 
 
 def _s(ns: int) -> str:

@@ -79,18 +79,13 @@ def _create(root: Path) -> tuple[Path, IO[str]]:
 def directory(root: Path, warn: Callable[[str], object]) -> Iterator[WorkDirectory]:
     """Creates a new directory under `root`, and removes it at the end of the block. First removes directories of
     killed runs. `warn` receives a line for each directory that can't be removed."""
-    named = root
     try:
         # An absolute path, because workers have other working directories.
-        root = root.absolute()
-        sweep(root, warn)
-        work = WorkDirectory(root)
-    except FileExistsError:
-        raise UsageError(
-            f"can't use {named} as the work directory: it is not a directory; --work names another"
-        ) from None
+        sweep(root.absolute(), warn)
+        work = WorkDirectory(root.absolute())
     except OSError as error:
-        raise UsageError(f"can't use {named} as the work directory: {error.strerror}; --work names another") from None
+        why = "it is not a directory" if isinstance(error, FileExistsError) else error.strerror
+        raise UsageError(f"can't use {root} as the work directory: {why}; --work names another") from None
     try:
         yield work
     finally:
