@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from dyno.contracts.histogram import Recorder
 from dyno.contracts.model import Wrong
 from dyno.contracts.pace import PATIENCE, Pace
 from dyno.contracts.suite import Bulk, Failure, Operations, Work
@@ -111,7 +112,12 @@ class Client:
                     spent_ns, self._tally.warm = self._warm_round(WARM, self._pace.limit_ns)
                     if self._warm_operations:
                         self._scheduler.expect(spent_ns / self._warm_operations)
-                self._warm_up()
+                left, deadline = self._pace.warmup_ns, monotonic_ns() + PATIENCE * self._pace.warmup_ns
+                for number in count(WARM + 1):
+                    spent_ns, _ = self._warm_round(number, left) if left > 0 else (0, True)
+                    left -= spent_ns
+                    if not spent_ns or monotonic_ns() > deadline:
+                        break
                 self._load()
             except Wrong as wrong:
                 self._tally.void = str(wrong)
@@ -129,14 +135,6 @@ class Client:
             self._close()
 
     # -- warm-up --------------------------------------------------------------------------------------------
-
-    def _warm_up(self) -> None:
-        left, deadline = self._pace.warmup_ns, monotonic_ns() + PATIENCE * self._pace.warmup_ns
-        for number in count(WARM + 1):
-            spent, _ = self._warm_round(number, left) if left > 0 else (0, True)
-            left -= spent
-            if not spent or monotonic_ns() > deadline:
-                return
 
     def _warm_round(self, number: int, limit_ns: int) -> tuple[int, bool]:
         """Runs a round that is not recorded. Returns how long it took, about `limit_ns` at most, and whether it was
@@ -233,21 +231,19 @@ class Client:
                     self._load()
             except Wrong as wrong:
                 tally.void = str(wrong)
-        self._finish()
-
-    def _finish(self) -> None:
-        """Leaves the held transaction, in measured time, and checks the last slice, which may be incomplete."""
-        begin = self._loop.now()
+        # Leave the held transaction, in measured time.
+        begin = now()
         if self._held.leave():
-            over = self._loop.now()
-            self._tally.count(over - begin, over - begin, ())
-            self._tally.wall_ns = over - self._begun
+            over = now()
+            tally.count(over - begin, over - begin, ())
+            tally.wall_ns = over - self._begun
+        # Check the last slice, which may be incomplete.
         for slice_ in self._waiting():
-            if isinstance(slice_, Slice) and slice_.done and self._tally.void is None:
+            if isinstance(slice_, Slice) and slice_.done and tally.void is None:
                 try:
                     self._check(slice_)
                 except Wrong as wrong:
-                    self._tally.void = str(wrong)
+                    tally.void = str(wrong)
 
     def _run_batch(self, start: int) -> tuple[int, int, Callable[[int], None]]:
         """Runs a batch. Returns when it ended, its number of operations, and a function that records and checks it.
@@ -327,10 +323,15 @@ class Client:
         work, answers = slice_.work, slice_.answers
         self._checks.run(work.check, answers)
         if work.sizes is not None or work.parts is not None:
-            good = [answer for answer in answers if type(answer) is not Failure]
-            self._tally.add_bytes(slice_.bytes_moved(good))
+            good, tally = [answer for answer in answers if type(answer) is not Failure], self._tally
+            if callable(work.sizes):
+                tally.bytes = (tally.bytes or 0) + (sum(work.sizes(good)) if good else 0)
+            elif work.sizes is not None:
+                sizes = zip(work.sizes, answers, strict=False)
+                moved = sum(size for size, answer in sizes if type(answer) is not Failure)
+                tally.bytes = (tally.bytes or 0) + moved
             for part, spans in (work.parts(good) if work.parts is not None and good else {}).items():
-                self._tally.add_part(part, spans)
+                tally.by_part.setdefault(part, Recorder()).add(spans)
 
     def _run_bulk(self, work: Any, start: int, left_ns: int) -> tuple[int, Callable[[int], None]]:
         """Makes the one call. Returns when it ended, and the function that records and checks it."""
@@ -356,7 +357,7 @@ class Client:
             if not failures:
                 self._checks.run_announced(work.check, answer, feed.taken)
                 if work.moved is not None:
-                    tally.add_bytes(work.moved(answer, feed.taken))
+                    tally.bytes = (tally.bytes or 0) + work.moved(answer, feed.taken)
 
         return over, record
 

@@ -21,7 +21,6 @@ from dyno.host.usage import Usage, device, of_tree, own
 from dyno.measure.clients import run_phase
 from dyno.measure.settle import rest, settle
 from dyno.measure.slices import Announce, Checks
-from dyno.measure.tally import Tally
 from dyno.measure.temperature import chill, reached
 
 
@@ -76,12 +75,16 @@ def sampled(
     settled = settle(server) if phase.writes else None
     wrote = tally.usage.written_bytes, (own() - mine).written_bytes, counters.served().written_bytes
     announce()
-    void = tally.void if tally.void or job.spec.floor else _verified(workload, phase, tally)
+    if not tally.void and not job.spec.floor:
+        try:
+            Checks(tally).run(workload.verify, phase)
+        except Wrong as wrong:
+            tally.void = str(wrong)
     spent.check_ns += tally.check_ns
-    measured = {name: getattr(tally, name) for name in COUNTED}
+    measured, where = {name: getattr(tally, name) for name in COUNTED}, f"phase {phase.name}: facts"
     histograms = {each.name: _encoded(getattr(tally, each.tally)) for each in FIELDS if each.name in HISTOGRAMS}
     return Sample(
-        **{**measured, **histograms, "void": void},
+        **{**measured, **histograms, "void": tally.void},
         phase=phase.name,
         unit=phase.unit,
         clients=job.clients,
@@ -98,7 +101,7 @@ def sampled(
         settled=settled,
         written_bytes=None if None in wrote else sum(part or 0 for part in wrote),
         payload_bytes=workload.payload_bytes(phase, tally.items),
-        facts={} if void else checked_values({**tally.facts, **workload.facts(phase)}, f"phase {phase.name}: facts"),
+        facts={} if tally.void else checked_values({**tally.facts, **workload.facts(phase)}, where),
     )
 
 
@@ -130,15 +133,6 @@ class _Counters:
         }
         # The counters of a device that was detached and attached again restart at 0.
         return {name: None if gain is None or gain < 0 else gain for name, gain in moved.items()}
-
-
-def _verified(workload: Workload, phase: Phase, tally: Tally) -> str | None:
-    """Returns why the store is wrong after the phase; None if it is right."""
-    try:
-        Checks(tally).run(workload.verify, phase)
-    except Wrong as wrong:
-        return str(wrong)
-    return None
 
 
 def _encoded(recorder: Recorder | dict[str, Recorder] | None) -> Any:

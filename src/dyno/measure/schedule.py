@@ -11,10 +11,11 @@ import mmap
 import os
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic_ns, process_time_ns, sleep
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -102,36 +103,8 @@ class Arrivals:
 # -- batches ------------------------------------------------------------------------------------------------------
 
 
-class BatchScheduler(Protocol):
-    """Starts and ends the batches of a client together with those of the other clients."""
-
-    shared: bool
-    """Whether all clients share one duration of a batch."""
-    together: bool
-    """Whether there are other clients, so that the first operation waits for the common start."""
-
-    def expect(self, operation_ns: float) -> None:
-        """Sets the duration of an operation, as measured in the warm-up. Without it, the first batch is a single
-        slice."""
-
-    def start(self, state: int, now: Callable[[], int], gathered: Callable[[], None]) -> int | None:
-        """Waits until every client is ready or gone. Returns the start of the batch, a moment in the near future on
-        this client's clock. Returns None if no client has anything left to do, or if one stops all. `gathered` is
-        called when all clients have arrived."""
-
-    def finish(self, end: int, operations: int, most: int, now: Callable[[], int]) -> int:
-        """Waits until every client has ended its batch. Returns the batch's duration, up to the end of the last
-        client."""
-
-    def length_ns(self) -> int:
-        """Returns the length of the next batch."""
-
-    def operations(self) -> int:
-        """Returns the number of operations for which this client should have inputs in the next batch."""
-
-
 class SoloClient:
-    """A single client without a server. Each of its slices is a batch."""
+    """A single client without a server. Each of its slices is a batch. The methods are those of `SharedClient`."""
 
     shared = together = False
 
@@ -207,9 +180,12 @@ class ClientGroup:
 
 
 class SharedClient:
-    """A client of several."""
+    """A client of several. It starts and ends its batches together with the others."""
 
-    shared = together = True
+    shared = True
+    """Whether all clients share one duration of a batch."""
+    together = True
+    """Whether there are other clients, so that the first operation waits for the common start."""
 
     def __init__(self, group: ClientGroup, client: int) -> None:
         self._group, self._client = group, client
@@ -219,9 +195,14 @@ class SharedClient:
         self._length_ns = self._last_ns = 0
 
     def expect(self, operation_ns: float) -> None:
+        """Sets the duration of an operation, as measured in the warm-up. Without it, the first batch is a single
+        slice."""
         self._expected_ns, self._known[self._client] = operation_ns, max(int(operation_ns), 1)
 
     def start(self, state: int, now: Callable[[], int], gathered: Callable[[], None]) -> int | None:
+        """Waits until every client is ready or gone. Returns the start of the batch, a moment in the near future on
+        this client's clock. Returns None if no client has anything left to do, or if one stops all. `gathered` is
+        called when all clients have arrived."""
         self._states[self._client], self._ready[self._client] = state, monotonic_ns()
         self._wait()
         gathered()
@@ -233,6 +214,8 @@ class SharedClient:
         return now() + self._start - monotonic_ns()
 
     def finish(self, end: int, operations: int, most: int, now: Callable[[], int]) -> int:
+        """Waits until every client has ended its batch. Returns the batch's duration, up to the end of the last
+        client."""
         self._done[self._client] = monotonic_ns() + end - now()
         self._operations[self._client], self._most[self._client] = operations, most
         self._wait()
@@ -257,6 +240,7 @@ class SharedClient:
         return least if self._group.served else int(min(least, CACHED * operation_ns))
 
     def length_ns(self) -> int:
+        """Returns the length of the next batch."""
         if self._length_ns:
             return self._length_ns
         # If a client does not know how long an operation takes, the first batch is one slice of each client.
@@ -264,6 +248,7 @@ class SharedClient:
         return self._least_ns(float(known)) if known else FOREVER_NS
 
     def operations(self) -> int:
+        """Returns the number of operations for which this client should have inputs in the next batch."""
         mine = int(self._operations[self._client])
         if not self._length_ns or not mine:
             if not self._expected_ns:
@@ -301,6 +286,8 @@ class SingleClient(SharedClient):
         self._plan(max(elapsed, 1))
         return elapsed
 
+
+BatchScheduler = SoloClient | SharedClient
 
 # -- pauses -------------------------------------------------------------------------------------------------------
 
@@ -349,16 +336,11 @@ class MemoryLimit:
     def full(self, now: int) -> bool:
         if now < self._next:
             return False
-        self._next, current = now + CHECK_NS, _anonymous_bytes()
+        pages = [0, 0, 0]
+        with suppress(OSError):
+            pages = list(map(int, _STATM.read_text().split()))
+        self._next, current = now + CHECK_NS, (pages[1] - pages[2]) * _PAGE
         if self._before is None:
             # First measured at the first check rather than at the batch's start, because most batches end before it.
             self._before = current
         return current - self._before > self._most
-
-
-def _anonymous_bytes() -> int:
-    try:
-        pages = _STATM.read_text().split()
-    except OSError:
-        return 0
-    return (int(pages[1]) - int(pages[2])) * _PAGE

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from itertools import chain
@@ -36,16 +36,6 @@ class Slice:
     @property
     def left(self) -> int:
         return len(self.arguments) - len(self.answers)
-
-    def bytes_moved(self, good: Sequence[Any]) -> int | None:
-        """Returns the bytes that the operations moved; None if the suite does not declare sizes. `good` has the
-        answers of the operations that succeeded."""
-        sizes = self.work.sizes
-        if sizes is None:
-            return None
-        if callable(sizes):
-            return sum(sizes(good)) if good else 0
-        return sum(size for size, answer in zip(sizes, self.answers, strict=False) if type(answer) is not Failure)
 
 
 class InputQueue:
@@ -81,32 +71,23 @@ class InputQueue:
             if self._slices is None:
                 self._slices = self._rounds(self._number)
             work = next(self._slices, None)
-            if work is not None:
-                self._round_has_work = True
-                self.waiting.append(self._queued(work))
-            elif not self._next_round():
+            if isinstance(work, Reported):
+                raise TypeError("only a phase that is declared `reported` may have reported work")
+            if isinstance(work, Bulk):
+                # The first items are built here rather than in measured time.
+                first = next(work.feed, ())
+                self.waiting.append(replace(work, feed=chain([first] if first else (), work.feed)))
+            elif work is not None:
+                due = None if self._arrivals is None else self._arrivals.take(len(work.arguments))
+                self.waiting.append(self._slice_type(work, due))
+            elif not self._endless or not self._round_has_work:
+                self.over = True
+            elif self._ordered and self.waiting:
                 return
-
-    def _queued(self, work: Work) -> Slice | Bulk:
-        if isinstance(work, Reported):
-            raise TypeError("only a phase that is declared `reported` may have reported work")
-        if isinstance(work, Bulk):
-            # The first items are built here rather than in measured time.
-            first = next(work.feed, ())
-            return replace(work, feed=chain([first] if first else (), work.feed))
-        due = None if self._arrivals is None else self._arrivals.take(len(work.arguments))
-        return self._slice_type(work, due)
-
-    def _next_round(self) -> bool:
-        """Begins the next round. Returns whether there is one and it may begin."""
-        if not self._endless or not self._round_has_work:
-            self.over = True
-            return False
-        if self._ordered and self.waiting:
-            return False
-        self.close()
-        self._number, self._round_has_work = self._number + 1, False
-        return True
+            else:
+                self.close()
+                self._number += 1
+            self._round_has_work = work is not None
 
     def close(self) -> None:
         """Closes the generator of slices. A transaction that the generator holds open is then left here rather than
@@ -191,7 +172,10 @@ def run_slice(
     transaction = held.enter(work.held)
     with work.around() as own:
         entered = begun if waits else now()
-        calls = _rotated(work.calls(own if work.held is None else transaction), first)
+        calls = tuple(work.calls(own if work.held is None else transaction))
+        # Rotate the callables so that operation `first` gets the right one.
+        if calls and (at := first % len(calls)):
+            calls = (*calls[at:], *calls[:at])
         if due is None:
             answers, stamps = loop.closed(calls, arguments, deadline, failed, start if waits else 0)
         else:
@@ -200,12 +184,6 @@ def run_slice(
     over = now()
     slice_.answers = slice_.answers + answers if first else answers
     return LoopResult(first, answers, stamps, failures, entered - begun + over - leaving, begun, entered, over)
-
-
-def _rotated(calls: Sequence[Callable[[Any], Any]], first: int) -> tuple[Callable[[Any], Any], ...]:
-    """Rotates the callables so that operation `first` gets the right one."""
-    at = first % len(calls) if calls else 0
-    return (*calls[at:], *calls[:at]) if at else tuple(calls)
 
 
 # -- checks -------------------------------------------------------------------------------------------------------

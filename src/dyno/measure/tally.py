@@ -126,14 +126,6 @@ class Tally(Counted):
         for kind in dict.fromkeys(kinds):
             self.by_kind.setdefault(kind, Recorder()).add(spans[names == kind])
 
-    def add_bytes(self, moved: int | None) -> None:
-        """Adds moved bytes; None if the suite does not declare sizes."""
-        if moved is not None:
-            self.bytes = (self.bytes or 0) + moved
-
-    def add_part(self, name: str, spans_ns: Sequence[int]) -> None:
-        self.by_part.setdefault(name, Recorder()).add(spans_ns)
-
     def add_open(self, starts: Times, ends: Times, due: Times, free_ns: int, good: Good = ALL) -> int:
         """Adds a slice of an open loop. `due`, `starts` and `ends` are on one clock. Response times are those of the
         operations that succeeded.

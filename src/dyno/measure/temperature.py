@@ -3,9 +3,9 @@ attempted."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from dyno.contracts.model import Absent, Phase
@@ -30,23 +30,17 @@ def chill(workload: Workload, job: Job) -> Mapping[str, Any]:
     if job.server is None and not [*workload.engine().files(), *workload.files()]:
         raise Absent("stores nothing in files, so that it can't be cold")
     workload.release()
-    if job.server is None:
-        return _evicted(job.home, workload.files())
-    job.server.stop()
-    try:
-        return _evicted(job.home, workload.files())
-    finally:
-        job.server.start()
-
-
-def _evicted(home: Path, others: Iterable[Path]) -> Mapping[str, Any]:
-    files = [path for path in (*filesystem.files(home), *others) if path.is_file()]
-    how, residency = pagecache.evict(files, drop=None), pagecache.residency(files)
-    if not _is_cold(residency.resident_bytes, residency.file_bytes):
-        # Dropping all caches of the machine slows down other work and the next trial's start, so it is the last
-        # resort.
-        how, residency = pagecache.evict(files), pagecache.residency(files)
-    return {**asdict(residency), "evicted_by": how}
+    with ExitStack() as stack:
+        if job.server is not None:
+            job.server.stop()
+            stack.callback(job.server.start)
+        files = [path for path in (*filesystem.files(job.home), *workload.files()) if path.is_file()]
+        how, residency = pagecache.evict(files, drop=None), pagecache.residency(files)
+        if not _is_cold(residency.resident_bytes, residency.file_bytes):
+            # Dropping all caches of the machine slows down other work and the next trial's start, so it is the last
+            # resort.
+            how, residency = pagecache.evict(files), pagecache.residency(files)
+        return {**asdict(residency), "evicted_by": how}
 
 
 def _is_cold(resident_bytes: int | None, file_bytes: int) -> bool:

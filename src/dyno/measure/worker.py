@@ -13,7 +13,7 @@ import resource
 import sys
 import traceback
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import asdict, replace
 from functools import partial
 from itertools import chain
@@ -22,6 +22,7 @@ from typing import Any, NoReturn
 
 from dyno import registry
 from dyno.contracts import declarations
+from dyno.contracts.cleanup import finally_
 from dyno.contracts.declarations import InvalidValue, exception_text
 from dyno.contracts.model import Absent, Refused, Tier, Wrong
 from dyno.contracts.pace import Pace
@@ -103,31 +104,36 @@ def _resources(server: Mapping[str, int | None] | None = None) -> dict[str, Any]
     return {"client": client, "server": server}
 
 
-def _server_resources(job: Job) -> dict[str, int | None] | None:
-    """Returns the usage of the server's processes, with their memory peaks added up. None without a server."""
-    pids = serving(job)
-    if not pids:
-        return None
-    peaks = [peak_resident_bytes(pid) for pid in pids]
-    known = [peak for peak in peaks if peak is not None]
-    return {**asdict(of_tree(pids)), "peak_resident_bytes": sum(known) if len(known) == len(peaks) else None}
-
-
 def _trial(message: Mapping[str, Any], reporter: Reporter, spent: Stopwatch) -> dict[str, Any]:
     """Executes the trial; returns the resources that it used."""
     suite = registry.suite(message["suite"])
     job = _job(message, suite)
     spent.lap("start")
-    with _served(job, reporter, spent) as job, _rights_checked(job), _closed(suite.workload(job)) as workload:
+    with ExitStack() as stack:
+        start = job.spec.server
+        if server := start and start(job.home / SERVER, job.tier, job.options, job.clients):
+            reporter.report("phase", phase=SERVER)
+            stack.enter_context(closing(server))
+            server.start()
+            spent.lap(SERVER)
+            job = replace(job, server=server)
+        stack.enter_context(_rights_checked(job))
+        workload = suite.workload(job)
+        # Closed even after an error, so that its stores on a user's own server are removed.
+        stack.enter_context(finally_(workload.close))
         spent.lap("dataset")
         _phases(workload, suite, job, message, reporter, spent)
         facts = declarations.checked_values(workload.trial_facts(), f"suite {suite.name}: facts")
         reporter.report("facts", facts=facts)
         reporter.report("phase", phase="close")
         # Measured before the server ends: at its end the kernel adds its bytes to those of its parent, this process.
-        server = _server_resources(job)
-        resources = _resources(server)
-    return resources if server else _resources()
+        pids = serving(job)
+        if pids:
+            peaks = [peak_resident_bytes(pid) for pid in pids]
+            known = [peak for peak in peaks if peak is not None]
+            peak = sum(known) if len(known) == len(peaks) else None
+            return _resources({**asdict(of_tree(pids)), "peak_resident_bytes": peak})
+    return _resources()
 
 
 def _job(message: Mapping[str, Any], suite: Suite) -> Job:
@@ -169,21 +175,6 @@ def _remove_stores(message: Mapping[str, Any], reporter: Reporter) -> dict[str, 
 
 
 @contextmanager
-def _served(job: Job, reporter: Reporter, spent: Stopwatch) -> Iterator[Job]:
-    """Yields the job with its server, which runs until the end of the block."""
-    start = job.spec.server
-    server = start and start(job.home / SERVER, job.tier, job.options, job.clients)
-    if not server:
-        yield job
-        return
-    reporter.report("phase", phase=SERVER)
-    with closing(server):
-        server.start()
-        spent.lap(SERVER)
-        yield replace(job, server=server)
-
-
-@contextmanager
 def _rights_checked(job: Job) -> Iterator[None]:
     """Raises Refused if the block fails because the login on the user's own server lacks a right."""
     try:
@@ -200,18 +191,6 @@ def _rights_checked(job: Job) -> Iterator[None]:
                 raise Refused(f"the user of the server lacks a right: {lacking}") from error
             link = link.__cause__ or link.__context__
         raise
-
-
-@contextmanager
-def _closed(workload: Workload) -> Iterator[Workload]:
-    """Closes the workload at the end, even after an error, so that its stores on a user's own server are removed."""
-    try:
-        yield workload
-    except BaseException:
-        with suppress(Exception):
-            workload.close()
-        raise
-    workload.close()
 
 
 def _phases(
