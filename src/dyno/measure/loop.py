@@ -195,11 +195,16 @@ class InputFeed:
                 piece = items[at : at + PIECE]
                 self.taken += len(piece)
                 yield piece
-            paused, others, cpu = now(), process_time_ns() - thread_time_ns(), of_thread_ns()
+            paused, others, cpu = now(), _other_threads_ns(), of_thread_ns()
             items = next(self._slices, ())
-            after, gift_ns = of_thread_ns(), process_time_ns() - thread_time_ns() - others if self._shared else 0
+            after, gift_ns = of_thread_ns(), _other_threads_ns() - others if self._shared else 0
             self.paused_cpu = (self.paused_cpu[0] + after[0] - cpu[0], self.paused_cpu[1] + after[1] - cpu[1])
             self.paused_ns += 0 if self._runs else max(now() - paused - max(gift_ns, 0), 0)
+
+
+def _other_threads_ns() -> int:
+    """Returns the CPU time of this process without the calling thread, in ns."""
+    return process_time_ns() - thread_time_ns()
 
 
 # -- which loop measures ------------------------------------------------------------------------------------------

@@ -206,18 +206,24 @@ def _until_settled(
         attempt = run_trial(plan, cell, trial, number, home, context, observer.phase)
         # Called before the attempt is stored, so that an attempt during which a core slept is discarded.
         context.still_awake()
-        lock.check(path)
-        try:
-            results.append(path, attempt)
-        except UsageError as error:
-            # The attempt's values can't be stored, so store an error instead.
-            why = sanitize(f"its results can't be stored: {error}", keep="")
-            lost: dict[str, Any] = {"samples": (), "version": None, "settings": None, "caveats": (), "loop": None}
-            lost |= {name: {} for name in ("resources", "absent", "facts", "spent_ns")}
-            attempt = replace(attempt, outcome="error", why=why, **lost)
-            results.append(path, attempt)
+        attempt = _store(path, lock, attempt)
         attempts.append(attempt)
         context.datasets.ended(attempt)
         observer.ended(cell, attempt)
         if attempt.outcome in SETTLED:
             return
+
+
+def _store(path: Path, lock: results.Lock, attempt: Attempt) -> Attempt:
+    """Appends the attempt to the run file and returns it. If its values can't be stored, stores an attempt with the
+    outcome 'error' instead. Raises RunFileLost."""
+    lock.check(path)
+    try:
+        results.append(path, attempt)
+    except UsageError as error:
+        why = sanitize(f"its results can't be stored: {error}", keep="")
+        lost: dict[str, Any] = {"samples": (), "version": None, "settings": None, "caveats": (), "loop": None}
+        lost |= {name: {} for name in ("resources", "absent", "facts", "spent_ns")}
+        attempt = replace(attempt, outcome="error", why=why, **lost)
+        results.append(path, attempt)
+    return attempt
