@@ -6,6 +6,7 @@ import json
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -15,64 +16,25 @@ from dyno.cli.console import output
 from dyno.cli.flag_values import PATH
 from dyno.contracts.passwords import mask_argument
 from dyno.contracts.safe_read import MIB, opened
+from dyno.http.options import Options, checked
 
 MOST = 100_000
 MOST_DATA = 256 * MIB
-_CURL_OPTIONS: dict[str, tuple[str, Any, str]] = {
-    "-H|--header": ("NAME: VALUE", list, "Send this header."),
-    "--resolve": ("HOST:PORT:ADDRESS", list, "Use this address for a host."),
-    "--connect-to": ("HOST:PORT:HOST:PORT", list, "Connect to another host and port."),
-    "-X|--request": ("METHOD", str, "Use this method."),
-    "-u|--user": ("USER:PASSWORD", str, "User and password; @FILE: read them from a file."),
-    "-A|--user-agent": ("NAME", str, "Send this User-Agent."),
-    "-e|--referer": ("URL", str, "Send this Referer."),
-    "-b|--cookie": ("NAME=VALUE", str, "Send these cookies."),
-    "-r|--range": ("FROM-TO", str, "Request only these bytes."),
-    "-T|--upload-file": ("FILE", PATH, "Upload a file."),
-    "-m|--max-time": ("SECONDS", float, "Maximum time, including redirects."),
-    "--connect-timeout": ("SECONDS", float, "Maximum time to connect. Default: 300."),
-    "--max-redirs": ("N", int, "Maximum number of redirects. Default: 50."),
-    "--max-filesize": ("BYTES", int, "Maximum size of the body."),
-    "--limit-rate": ("BYTES", int, "Maximum bytes per second."),
-    "--cacert": ("FILE", PATH, "Trust these certificates."),
-    "-E|--cert": ("FILE", PATH, "Client certificate."),
-    "--key": ("FILE", PATH, "Key of the client certificate."),
-    "-x|--proxy": ("URL", str, "Use this proxy; '': none."),
-    "--noproxy": ("HOSTS", str, "Hosts to reach without a proxy."),
-    "--interface": ("NAME", str, "Use this network interface."),
-    "--unix-socket": ("PATH", PATH, "Connect to this socket."),
-    "-o|--output": ("FILE", PATH, "Write the body to a file. Default: discard it."),
-    "-k|--insecure": ("", bool, "Accept any certificate."),
-    "-4|--ipv4": ("", bool, "Use IPv4 only."),
-    "-6|--ipv6": ("", bool, "Use IPv6 only."),
-    "--http1.0": ("", bool, "Use HTTP/1.0."),
-    "--http1.1": ("", bool, "Use HTTP/1.1."),
-    "--http2": ("", bool, "Use HTTP/2 if the server has it."),
-    "--http2-prior-knowledge": ("", bool, "Use HTTP/2 without TLS."),
-    "--http3": ("", bool, "Use HTTP/3 if the server has it."),
-    "--http3-only": ("", bool, "Use HTTP/3 only."),
-    "--tlsv1.2": ("", bool, "Use TLS 1.2 or later."),
-    "--tlsv1.3": ("", bool, "Use TLS 1.3 or later."),
-    "--compressed": ("", bool, "Request a compressed response."),
-    "-L|--location": ("", bool, "Follow redirects."),
-    "-I|--head": ("", bool, "Request only the head."),
-    "-G|--get": ("", bool, "Append -d to the address."),
-    "-f|--fail": ("", bool, "Count a status of 400 or more as a failure."),
-}
-"""Metavar, type and help of curl's options; a list: the option may be repeated."""
+TYPES = {"str": str, "Path": PATH, "float": float, "int": int}
 
 
 def _curl_options(function: Callable[..., int]) -> Callable[..., int]:
     # The decorator applied last is listed first.
-    for words, (metavar, kind, help) in reversed(_CURL_OPTIONS.items()):
-        field = words.rpartition("--")[2].replace("-", "_").replace(".", "_")
-        if kind is bool:
-            option = click.option(*words.split("|"), field, is_flag=True, help=help)
-        elif kind is list:
-            option = click.option(*words.split("|"), field, multiple=True, metavar=metavar, help=help)
+    for each in reversed([each for each in fields(Options) if each.metadata]):
+        words, kind = each.metadata["words"], str(each.type).partition(" ")[0]
+        more: dict[str, Any] = {"metavar": each.metadata["metavar"]}
+        if kind == "bool":
+            more = {"is_flag": True}
+        elif kind in TYPES:
+            more["type"] = TYPES[kind]
         else:
-            option = click.option(*words.split("|"), field, type=kind, metavar=metavar, help=help)
-        function = option(function)
+            more["multiple"] = True
+        function = click.option(*words, each.name, help=each.metadata["help"], **more)(function)
     return function
 
 
@@ -93,8 +55,7 @@ def http_command(url: str, data: tuple[str, ...], count: int, keep: bool, human:
     dyno http https://example.org/ -L --http2 --human
     dyno http https://example.org/ -n 50
     """
-    from dyno.http import Client, Options
-    from dyno.http.options import checked
+    from dyno.http import Client
     from dyno.http.stages import repeated
     from dyno.report.about import waterfall
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 import string
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -41,55 +41,55 @@ AMBIGUOUS = "ßẞς\u200c\u200d"
 _URL = re.compile(r"([\w+.-]*://)?(?:([^/?#]*)@)?([^/?#]*)(.*)", re.DOTALL)
 
 
+def option(words: str, metavar: str, help: str, default: Any = None) -> Any:
+    """A field of Options, with the words, metavar and help of its flag of `dyno http`."""
+    return field(default=default, metadata={"words": words.split("|"), "metavar": metavar, "help": help})
+
+
 @dataclass(frozen=True)
 class Options:
-    """Options of a request. Each field is curl's option of that name. Times are in seconds."""
+    """Options of a request. Each field is curl's option of that name. Times are in seconds, sizes in bytes."""
 
-    request: str | None = None
-    """Method of the request. None: GET, or the method that `data`, `head` or `upload_file` implies."""
-    header: Sequence[str] = ()
+    header: Sequence[str] = option("-H|--header", "NAME: VALUE", "Send this header.", ())
+    resolve: Sequence[str] = option("--resolve", "HOST:PORT:ADDRESS", "Use this address for a host.", ())
+    connect_to: Sequence[str] = option("--connect-to", "HOST:PORT:HOST:PORT", "Connect to another host and port.", ())
+    request: str | None = option("-X|--request", "METHOD", "Use this method.")
+    user: str | None = option("-u|--user", "USER:PASSWORD", "User and password; @FILE: read them from a file.")
+    user_agent: str | None = option("-A|--user-agent", "NAME", "Send this User-Agent.")
+    referer: str | None = option("-e|--referer", "URL", "Send this Referer.")
+    cookie: str | None = option("-b|--cookie", "NAME=VALUE", "Send these cookies.")
+    range: str | None = option("-r|--range", "FROM-TO", "Request only these bytes.")
+    upload_file: Path | None = option("-T|--upload-file", "FILE", "Upload a file.")
+    max_time: float | None = option("-m|--max-time", "SECONDS", "Maximum time, including redirects.")
+    connect_timeout: float | None = option("--connect-timeout", "SECONDS", "Maximum time to connect. Default: 300.")
+    max_redirs: int = option("--max-redirs", "N", "Maximum number of redirects. Default: 50.", REDIRECTS)
+    max_filesize: int | None = option("--max-filesize", "BYTES", "Maximum size of the body.")
+    limit_rate: int | None = option("--limit-rate", "BYTES", "Maximum bytes per second.")
+    cacert: Path | None = option("--cacert", "FILE", "Trust these certificates.")
+    cert: Path | None = option("-E|--cert", "FILE", "Client certificate.")
+    key: Path | None = option("--key", "FILE", "Key of the client certificate.")
+    proxy: str | None = option("-x|--proxy", "URL", "Use this proxy; '': none.")
+    noproxy: str | None = option("--noproxy", "HOSTS", "Hosts to reach without a proxy.")
+    interface: str | None = option("--interface", "NAME", "Use this network interface.")
+    unix_socket: Path | None = option("--unix-socket", "PATH", "Connect to this socket.")
+    output: Path | None = option("-o|--output", "FILE", "Write the body to a file. Default: discard it.")
+    insecure: bool = option("-k|--insecure", "", "Accept any certificate.", False)
+    ipv4: bool = option("-4|--ipv4", "", "Use IPv4 only.", False)
+    ipv6: bool = option("-6|--ipv6", "", "Use IPv6 only.", False)
+    http1_0: bool = option("--http1.0", "", "Use HTTP/1.0.", False)
+    http1_1: bool = option("--http1.1", "", "Use HTTP/1.1.", False)
+    http2: bool = option("--http2", "", "Use HTTP/2 if the server has it.", False)
+    http2_prior_knowledge: bool = option("--http2-prior-knowledge", "", "Use HTTP/2 without TLS.", False)
+    http3: bool = option("--http3", "", "Use HTTP/3 if the server has it.", False)
+    http3_only: bool = option("--http3-only", "", "Use HTTP/3 only.", False)
+    tlsv1_2: bool = option("--tlsv1.2", "", "Use TLS 1.2 or later.", False)
+    tlsv1_3: bool = option("--tlsv1.3", "", "Use TLS 1.3 or later.", False)
+    compressed: bool = option("--compressed", "", "Request a compressed response.", False)
+    location: bool = option("-L|--location", "", "Follow redirects.", False)
+    head: bool = option("-I|--head", "", "Request only the head.", False)
+    get: bool = option("-G|--get", "", "Append -d to the address.", False)
+    fail: bool = option("-f|--fail", "", "Count a status of 400 or more as a failure.", False)
     data: bytes | str | None = None
-    get: bool = False
-    """Append `data` to the URL's query."""
-    head: bool = False
-    upload_file: Path | None = None
-    user: str | None = None
-    insecure: bool = False
-    cacert: Path | None = None
-    cert: Path | None = None
-    key: Path | None = None
-    ipv4: bool = False
-    ipv6: bool = False
-    http1_0: bool = False
-    http1_1: bool = False
-    http2: bool = False
-    http2_prior_knowledge: bool = False
-    http3: bool = False
-    http3_only: bool = False
-    tlsv1_2: bool = False
-    tlsv1_3: bool = False
-    compressed: bool = False
-    location: bool = False
-    max_redirs: int = REDIRECTS
-    max_time: float | None = None
-    connect_timeout: float | None = None
-    max_filesize: int | None = None
-    limit_rate: int | None = None
-    """Maximum rate in bytes per second."""
-    range: str | None = None
-    user_agent: str | None = None
-    referer: str | None = None
-    cookie: str | None = None
-    proxy: str | None = None
-    noproxy: str | None = None
-    interface: str | None = None
-    resolve: Sequence[str] = ()
-    connect_to: Sequence[str] = ()
-    unix_socket: Path | None = None
-    fail: bool = False
-    """Treat a status of 400 or more as an error."""
-    output: Path | None = None
-    """File that receives the body; None discards it."""
 
     @classmethod
     def of(cls, values: dict[str, Any]) -> Options:

@@ -22,6 +22,7 @@ from dyno.contracts.suite import Report
 from dyno.engines.blockio import ddrun, fiorun
 from dyno.engines.blockio.fiorun import Target
 from dyno.host import blockdevice
+from dyno.suites import volume
 from dyno.suites.volume import IO, Enough
 
 FILE, COPY = "volume", "dd"
@@ -98,7 +99,7 @@ class Fio(Engine):
             yield Caveat("loop-device", "a loop device: below it is a file, usually through the page cache")
 
 
-class Volume:
+class Volume(volume.Volume):
     """The port `volume`. See `dyno.suites.volume`."""
 
     def __init__(self, engine: Fio) -> None:
@@ -184,9 +185,6 @@ class Volume:
             return ddrun.run(target, how, block_size, size)
         finally:
             (target.directory / target.name).unlink(missing_ok=True)
-
-    def close(self) -> None:
-        pass
 
     def _command(self, io: IO, limit_ns: int = 0) -> list[str]:
         engine = self._engine

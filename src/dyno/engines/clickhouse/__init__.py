@@ -19,7 +19,7 @@ from dyno.host import filesystem
 from dyno.host.installation import version
 from dyno.servers import loopback, program_option, set_option, user_server
 from dyno.servers.server_engine import ServerStore, server_engine
-from dyno.suites.series import samples, sql
+from dyno.suites.series import port, samples, sql
 from dyno.suites.series.port import Buckets, SampleBatch, Samples
 from dyno.suites.series.sql import DIRECTORY, FIELDS, TABLE
 
@@ -114,8 +114,8 @@ class Click(ServerStore):
         return shlex.join(["clickhouse-client", *words, "-q", f"DROP DATABASE {name}"])
 
 
-class Series:
-    """See `dyno.suites.series.port.Series`."""
+class Series(port.Series):
+    """The port `series`. Acknowledged samples can be read at once."""
 
     def __init__(self, engine: Click, names: Sequence[str]) -> None:
         import numpy as np
@@ -133,9 +133,6 @@ class Series:
     def insert(self, batch: SampleBatch) -> None:
         columns = [self._numbers.to_store(batch.pv).astype("u4"), *batch[1:]]
         self._execute(f"INSERT INTO {TABLE} (pv, {FIELDS}) VALUES", columns, columnar=True)
-
-    def settle(self) -> None:
-        """Does nothing: acknowledged samples can be read."""
 
     def _select(self, statement: str, columns: int, **values: int) -> Sequence[Any]:
         return self._execute(statement, values, columnar=True) or [()] * columns

@@ -24,7 +24,7 @@ from dyno.host import filesystem
 from dyno.host.installation import version
 from dyno.servers import loopback, program_option, set_option, user_server
 from dyno.servers.server_engine import ServerStore, server_engine
-from dyno.suites.series import samples
+from dyno.suites.series import port, samples
 from dyno.suites.series.port import Buckets, SampleBatch, Samples
 
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
@@ -134,8 +134,8 @@ class Influx(ServerStore):
         return shlex.join(["influx", *words, "-execute", f"DROP DATABASE {name}"])
 
 
-class Series:
-    """See `dyno.suites.series.port.Series`."""
+class Series(port.Series):
+    """The port `series`. Acknowledged samples can be read at once."""
 
     def __init__(self, engine: Influx, names: Sequence[str]) -> None:
         self._client = engine.connect()
@@ -152,9 +152,6 @@ class Series:
             f"{heads[pv]}{val!r},stat={stat}i,sevr={sevr}i {ts}" for pv, ts, val, stat, sevr in samples.rows_of(batch)
         ]
         self._client.write(lines, self._writing, protocol="line")
-
-    def settle(self) -> None:
-        """Does nothing: acknowledged samples can be read."""
 
     def _query(self, query: str, stream: bool = False, **how: str) -> Any:
         return self._client.request(

@@ -65,7 +65,13 @@ class Table(RecordTable):
         self._characters = int(packet) // ESCAPED_BYTES
         order = f"CHARACTER SET utf8mb4 COLLATE {self._collation()}"
         text, long = f"VARCHAR(255) {order}", f"LONGTEXT {order}"
-        columns = ", ".join(_columns(text, long, indexed))
+        columns = (
+            f"name {text} NOT NULL, location {text} NOT NULL, stub {long} NOT NULL, PRIMARY KEY (name, location)"
+        )
+        # Use virtual columns, which are stored in the index only, because MariaDB can't index an expression.
+        for index in INDEXES if indexed else ():
+            columns += f", {index} {text} AS (REVERSE({index.removeprefix('rev_')})) VIRTUAL"
+            columns += f", INDEX by_{index} ({index})"
         execute(f"CREATE TABLE IF NOT EXISTS records ({columns}) ENGINE=InnoDB")
         # Not all versions know IF NOT EXISTS for procedures. No other client creates this store at the same time.
         if execute(ROUTINES).fetchone()[0] == 0:
@@ -110,42 +116,27 @@ class Table(RecordTable):
         return None if row is None else record(row)
 
     def get_many(self, keys: list[Key]) -> dict[Key, Record]:
-        rows = self._execute(f"SELECT {FIELDS} FROM records WHERE {_among(keys)}", _flat(keys))
+        rows = self._execute_among(f"SELECT {FIELDS} FROM records", keys)
         return {(row[0], row[1]): record(row) for row in rows.fetchall()}
+
+    def _execute_among(self, statement: str, keys: list[Key]) -> Any:
+        values = [value for key in keys for value in key]
+        return self._execute(f"{statement} WHERE (name, location) IN ({_rows(len(keys), 2)})", values)
 
     def delete_one(self, key: Key) -> bool:
         return bool(self._execute(STATEMENTS.delete, key).rowcount == 1)
 
     def delete_many(self, keys: list[Key]) -> None:
         if keys:
-            self._execute(f"DELETE FROM records WHERE {_among(keys)}", _flat(keys))
+            self._execute_among("DELETE FROM records", keys)
 
     def close(self) -> None:
         self._connection.close()
-
-
-def _columns(text: str, long: str, indexed: bool) -> Iterator[str]:
-    yield f"name {text} NOT NULL"
-    yield f"location {text} NOT NULL"
-    yield f"stub {long} NOT NULL"
-    yield "PRIMARY KEY (name, location)"
-    # Use virtual columns, which are stored in the index only, because MariaDB can't index an expression.
-    for index in INDEXES if indexed else ():
-        yield f"{index} {text} AS (REVERSE({index.removeprefix('rev_')})) VIRTUAL"
-        yield f"INDEX by_{index} ({index})"
 
 
 def _rows(count: int, columns: int) -> str:
     return ", ".join([f"({', '.join(['%s'] * columns)})"] * count)
 
 
-def _among(keys: list[Key]) -> str:
-    return f"(name, location) IN ({_rows(len(keys), 2)})"
-
-
 def _values(records: list[Record]) -> list[str]:
     return [value for each in records for value in (each["name"], each["location"], each["stub"])]
-
-
-def _flat(keys: list[Key]) -> list[str]:
-    return [value for key in keys for value in key]

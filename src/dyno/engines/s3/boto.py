@@ -7,12 +7,12 @@ from time import perf_counter_ns as now
 from dyno.engines.s3 import buckets
 from dyno.engines.s3.http_requests import allow_open_files
 from dyno.engines.s3.thin import ThinRequester, error_of
-from dyno.suites.objectstore import DIGEST, Requester, StoreRequest, StoreResponse, ThreadedRequester
+from dyno.suites.objectstore import DIGEST, Bucket, Requester, StoreRequest, StoreResponse, ThreadedRequester
 
 PIECE_BYTES = 1 << 20
 
 
-class Objects:
+class Objects(Bucket):
     """See `dyno.suites.objectstore.Bucket`."""
 
     def __init__(self, engine: buckets.Store, large: bool, patience: float) -> None:
@@ -23,9 +23,6 @@ class Objects:
         if self._store.options["client"] == "thin":
             return ThinRequester(self._store.at, places, fresh, not self._large, self._patience)
         return BotoRequester(self._store.at, places, self._large, self._patience)
-
-    def close(self) -> None:
-        return None
 
 
 class BotoRequester(ThreadedRequester):

@@ -17,7 +17,7 @@ from dyno.contracts.engine import Engine, EngineSpec, PortSpec
 from dyno.contracts.model import Caveat, Tier, Value
 from dyno.engines.arraystores.flushing import fsync
 from dyno.host import filesystem
-from dyno.suites.objectstore import DIGEST, NoObject, StoreRequest, StoreResponse, ThreadedRequester
+from dyno.suites.objectstore import DIGEST, Bucket, NoObject, StoreRequest, StoreResponse, ThreadedRequester
 
 FOLDER, FILE = "%d", "%f"
 """Suffixes of the names of directories and files, which no quoted segment has."""
@@ -52,7 +52,7 @@ class Directory(Engine):
         yield Caveat("no-server", "is files in a directory: no request is sent anywhere, and no keys are checked")
 
 
-class Objects:
+class Objects(Bucket):
     """See `dyno.suites.objectstore.Bucket`."""
 
     def __init__(self, engine: Directory, large: bool, patience: float) -> None:
@@ -156,9 +156,6 @@ class Objects:
                 key = "/".join([*above, unquote(name[: -len(FILE)])])
                 if key.startswith(prefix):
                     yield key
-
-    def close(self) -> None:
-        pass
 
 
 ENGINE = EngineSpec(

@@ -34,7 +34,7 @@ class Primes:
 
     def search(self, threads: int, limit: int, limit_ns: int, events: int = 0) -> Report:
         words = [*program.words(threads, limit_ns, events * threads), "cpu", f"--cpu-max-prime={limit}", "run"]
-        return program.Result.of(program.run(words)).report(self._tool)
+        return program.report(self._tool, program.run(words))
 
     def close(self) -> None:
         pass
@@ -53,8 +53,8 @@ class Memory:
         words = [*program.words(threads, limit_ns, histogram=False), f"--rand-seed={seed}", "memory"]
         words += [f"--memory-block-size={size_bytes}", "--memory-scope=local", f"--memory-total-size={ENDLESS}"]
         words += [f"--memory-access-mode={'rnd' if mode == 'random' else 'seq'}", f"--memory-oper={operation}", "run"]
-        result = program.Result.of(program.run(words))
-        return replace(result.report(self._tool), bytes=result.events * size_bytes)
+        report = program.report(self._tool, program.run(words))
+        return replace(report, bytes=report.items * size_bytes)
 
     def close(self) -> None:
         pass

@@ -12,7 +12,6 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
 
 from dyno.contracts.model import Fact, Refused
 from dyno.contracts.settings import format_value
@@ -66,42 +65,24 @@ def outside(command: Sequence[str], environment: Mapping[str, str] | None = None
     return process.stdout
 
 
-class Result(NamedTuple):
-    """sysbench's report of a run. Times are in ns, as precise as sysbench prints them."""
-
-    events: int
-    elapsed_ns: int
-    latencies: tuple[tuple[int, int], ...]
-    """Pairs of latency in ns and count: 1,024 steps from 1 µs to 100 s, each 1.8 % above the one before."""
-    facts: Mapping[str, Fact]
-
-    @staticmethod
-    def of(output: str) -> Result:
-        """Parses sysbench's output. Raises Refused if it contains no report."""
-        events, seconds = number(output, "total number of events:"), number(output, "total time:")
-        if events is None or seconds is None:
-            raise Refused(f"no events and no time in sysbench's report: {format_value(output[-200:].strip())}")
-        fairness = re.search(r"events \(avg/stddev\):\s*([\d.]+)/([\d.]+)", output)
-        facts: dict[str, Fact] = {
-            f"latency_{name}_ns": None if (ms := number(output, f"{label}:")) is None else round(ms * 1e6)
-            for name, label in (("min", "min"), ("avg", "avg"), ("p95", "95th percentile"), ("max", "max"))
-        }
-        facts["events_per_thread"] = float(fairness[1]) if fairness else None
-        facts["events_deviation"] = float(fairness[2]) if fairness else None
-        rows = re.findall(rf"^{_NUMBER} \|\**\s+(\d+)$", output, re.MULTILINE)
-        latencies = tuple((round(float(ms) * 1e6), int(count)) for ms, count in rows)
-        return Result(int(events), round(seconds * SECOND_NS), latencies, facts)
-
-    def report(self, tool: str) -> Report:
-        """Returns a report in which every event is an operation and an item."""
-        return Report(
-            tool=tool,
-            operations=self.events,
-            items=self.events,
-            elapsed_ns=self.elapsed_ns,
-            latencies=self.latencies,
-            facts=self.facts,
-        )
+def report(tool: str, output: str) -> Report:
+    """Parses sysbench's output to a report in which every event is an operation and an item. Latencies have 1,024
+    steps from 1 µs to 100 s, each 1.8 % above the one before. Raises Refused if the output contains no report."""
+    events, seconds = number(output, "total number of events:"), number(output, "total time:")
+    if events is None or seconds is None:
+        raise Refused(f"no events and no time in sysbench's report: {format_value(output[-200:].strip())}")
+    fairness = re.search(r"events \(avg/stddev\):\s*([\d.]+)/([\d.]+)", output)
+    facts: dict[str, Fact] = {
+        f"latency_{name}_ns": _ns(output, f"{label}:")
+        for name, label in (("min", "min"), ("avg", "avg"), ("p95", "95th percentile"), ("max", "max"))
+    }
+    facts["events_per_thread"] = float(fairness[1]) if fairness else None
+    facts["events_deviation"] = float(fairness[2]) if fairness else None
+    rows = re.findall(rf"^{_NUMBER} \|\**\s+(\d+)$", output, re.MULTILINE)
+    latencies = tuple((round(float(ms) * 1e6), int(count)) for ms, count in rows)
+    return Report(
+        tool, int(events), int(events), elapsed_ns=round(seconds * SECOND_NS), latencies=latencies, facts=facts
+    )
 
 
 def number(output: str, label: str) -> float | None:
@@ -132,7 +113,6 @@ class Sysbench:
         arguments = [*self._of(test, tables), *words(load.clients, load.limit_ns, load.events)]
         arguments += [f"--rand-seed={load.seed}", f"--rand-type={tables.distribution}", "run"]
         output = run(arguments, self._environment)
-        result = Result.of(output)
         transactions = _counted(output, "transactions:")
         errors = _counted(output, "ignored errors:")
         facts: dict[str, Fact] = {
@@ -142,8 +122,9 @@ class Sysbench:
             "reconnects": _counted(output, "reconnects:"),
         }
         self._tool = self._tool or version()
+        result = report(self._tool, output)
         return replace(
-            result.report(self._tool),
+            result,
             operations=transactions + errors,
             items=transactions,
             errors=errors,
