@@ -68,20 +68,19 @@ def test_the_death_of_what_workers_come_from_hurts_no_trial(shell: Shell) -> Non
     assert shell.strays() == []
 
 
-def attempted(home: Path, forks: bool = True) -> Attempt:
+def attempted(home: Path) -> Attempt:
     """One trial of the selftest engine."""
     run_plan = plan.make(RunRequest("selftest", engines=["synthetic"], params={"operations": ["10"]}))
-    with WorkerPools(run_plan.suite, home, forks) as pools:
+    with WorkerPools(run_plan.suite, home) as pools:
         place = home / "trial"
         context = trial.TrialContext(1 << 30, pools, Datasets(run_plan, home))
         return trial.run_trial(run_plan, run_plan.cells[0], Trial(0, 0), 0, place, context, lambda phase: None)
 
 
-@pytest.mark.claim("A forked worker is equal to one started in a new interpreter")
-@pytest.mark.parametrize("forks", [True, False], ids=["forked", "started"])
-def test_a_trial_is_the_same_whether_its_worker_is_forked_or_started(tmp_path: Path, forks: bool) -> None:
+@pytest.mark.claim("A forked worker executes a trial and leaves no process behind")
+def test_a_trial_runs_in_a_forked_worker_and_leaves_no_process(tmp_path: Path) -> None:
     before = psutil.Process().children()
-    attempt = attempted(tmp_path, forks)
+    attempt = attempted(tmp_path)
     assert (attempt.outcome, attempt.why, [sample.operations for sample in attempt.samples]) == ("ok", None, [10])
     # Processes of earlier tests, such as a browser, may be children too.
     assert psutil.Process().children() == before

@@ -1,8 +1,7 @@
 """Executes one trial in a process of its own: suite, engine and measuring loop.
 
-The process is forked by `dyno.runner.worker_pool`, or started by the process PARENT as `python -m dyno.measure.worker
-FD PARENT`. It reads its job, a line of JSON, from standard input, and reports events to the file descriptor FD
-(`dyno.contracts.worker_protocol`). Standard output belongs to the engine.
+The process is forked by `dyno.runner.worker_pool`. It reads its job, a line of JSON, from standard input, and reports
+events to a pipe (`dyno.contracts.worker_protocol`). Standard output belongs to the engine.
 """
 
 from __future__ import annotations
@@ -236,7 +235,3 @@ def _about(workload: Workload, job: Job) -> dict[str, Any]:
         "settings": declarations.checked_values(engine.settings(), f"{where}: settings"),
         "caveats": declarations.checked_caveats(caveats, f"{where}: caveats"),
     }
-
-
-if __name__ == "__main__":
-    work(int(sys.argv[1]), int(sys.argv[2]))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-import subprocess
 from collections.abc import Callable, Mapping
 from contextlib import closing, nullcontext, suppress
 from dataclasses import dataclass
@@ -30,7 +29,7 @@ from dyno.runner.leftovers import remove_stores
 from dyno.runner.plan import GENERAL, Plan
 from dyno.runner.resources import INTERVAL, Watch
 from dyno.runner.trial_report import CLOSED, WRONG_CLOCK, TrialReport
-from dyno.runner.worker_pool import Process, WorkerPools, WorkerStartError, end
+from dyno.runner.worker_pool import WorkerPools, WorkerProcess, WorkerStartError, end
 from dyno.servers import leftover_processes, set_option
 
 OUTPUT, OUTPUT_KEPT = ".output", 4_000
@@ -191,7 +190,7 @@ def _job(plan: Plan, cell: Cell, home: Path, sealed: Path) -> dict[str, Any]:
 
 
 def _listen(
-    process: Process, channel: WorkerChannel, watch: Watch, report: TrialReport, timeout: float
+    process: WorkerProcess, channel: WorkerChannel, watch: Watch, report: TrialReport, timeout: float
 ) -> str | None:
     """Reads the worker's events until it ends. Returns why the worker was killed; None if it was not."""
     ended, trial = False, watch.deadline
@@ -222,7 +221,7 @@ def _listen(
     try:
         longest = CLOSING_TIME if report.outcome else CLOSED_TIME
         process.wait(min(longest, max(watch.deadline - monotonic(), 0.1)))
-    except (subprocess.TimeoutExpired, psutil.TimeoutExpired):
+    except psutil.TimeoutExpired:
         end(process)
         return "timeout" if report.outcome else CLOSED
     return None

@@ -2,8 +2,7 @@
 modules that workers need.
 
 There is a fork server for each interpreter that engines run in: `python -m dyno.runner.worker_pool FD PARENT SUITE`.
-It never imports an engine and never starts a thread. On macOS, forked workers would not become children of this
-process, so each worker is started as a new interpreter.
+It never imports an engine and never starts a thread.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from functools import partial
 from pathlib import Path
 from signal import SIGKILL
 from time import sleep
@@ -27,7 +25,6 @@ import psutil
 from dyno.host import interpreters
 from dyno.host.process import adopt_orphans, die_with_parent, environment
 
-FORKS = sys.platform == "linux"
 REQUEST_BYTES, DESCRIPTORS, REPLY_BYTES = 1 << 16, 3, 64
 PATIENCE_SECONDS = 60.0
 """Maximum time for a fork server to start and to fork a worker."""
@@ -44,11 +41,8 @@ class WorkerProcess(psutil.Process):
             return None
 
 
-Process = subprocess.Popen[bytes] | WorkerProcess
-
-
-def end(process: Process) -> None:
-    """Kills a worker with all processes of its session, and waits for it."""
+def end(process: WorkerProcess | subprocess.Popen[bytes]) -> None:
+    """Kills a worker or fork server with all processes of its session, and waits for it."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, SIGKILL)
     if process.poll() is None:
@@ -80,10 +74,20 @@ class WorkerPool:
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._control.settimeout(PATIENCE_SECONDS)
         with theirs, self._output.open("wb") as printed:
-            descriptors = subprocess.DEVNULL, printed.fileno(), theirs.fileno()
-            self._process = _start(self._executable, __name__, self._output.parent, *descriptors, self._suite)
+            words = interpreters.words(self._executable, __name__, "-X", "faulthandler")
+            self._process = subprocess.Popen(
+                [*words, str(theirs.fileno()), str(os.getpid()), self._suite],
+                stdin=subprocess.DEVNULL,
+                stdout=printed,
+                stderr=printed,
+                cwd=self._output.parent,
+                # A fixed hash seed gives sets the same order in each trial.
+                env={**environment(), "PYTHONHASHSEED": "0"},
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+            )
 
-    def fork(self, home: Path, stdin: int, stdout: int, results: int) -> Process:
+    def fork(self, home: Path, stdin: int, stdout: int, results: int) -> WorkerProcess:
         """Forks a worker in `home` with these descriptors. Raises WorkerStartError."""
         assert self._control is not None
         pid = 0
@@ -110,8 +114,8 @@ class WorkerPool:
 class WorkerPools:
     """The worker pools of a run, one for each interpreter. `home` is the run's work directory."""
 
-    def __init__(self, suite: str, home: Path, forks: bool = FORKS) -> None:
-        self._suite, self._home, self._forks = suite, home, forks
+    def __init__(self, suite: str, home: Path) -> None:
+        self._suite, self._home = suite, home
         self._by_executable: dict[str, WorkerPool] = {}
 
     def __enter__(self) -> WorkerPools:
@@ -133,11 +137,10 @@ class WorkerPools:
     def ready(self, executable: str) -> None:
         """Starts the fork server of an interpreter. Must be called before the watch for leftover processes, which
         would count the fork server."""
-        if self._forks:
-            if executable not in self._by_executable:
-                output = self._home / f"worker-pool-{len(self._by_executable)}.output"
-                self._by_executable[executable] = WorkerPool(executable, self._suite, output)
-            self._by_executable[executable].ready()
+        if executable not in self._by_executable:
+            output = self._home / f"worker-pool-{len(self._by_executable)}.output"
+            self._by_executable[executable] = WorkerPool(executable, self._suite, output)
+        self._by_executable[executable].ready()
 
     @contextmanager
     def worker(
@@ -147,19 +150,14 @@ class WorkerPools:
         output: Path,
         job: Mapping[str, Any],
         on_start: Callable[[int], object] = int,
-    ) -> Iterator[tuple[Process, int]]:
+    ) -> Iterator[tuple[WorkerProcess, int]]:
         """Yields a worker in a session of its own, and the reading end of its pipe. Kills the worker's processes at
         the end. `on_start` receives the process id before the worker receives its job. Raises WorkerStartError."""
         reading, writing = os.pipe()
         stdin, sending = os.pipe()
         try:
             with output.open("wb") as printed:
-                start = (
-                    self._by_executable[executable].fork
-                    if self._forks
-                    else partial(_start, executable, "dyno.measure.worker")
-                )
-                process = start(home, stdin, printed.fileno(), writing)
+                process = self._by_executable[executable].fork(home, stdin, printed.fileno(), writing)
         except BaseException:
             os.close(reading)
             os.close(sending)
@@ -175,25 +173,6 @@ class WorkerPools:
         finally:
             os.close(reading)
             end(process)
-
-
-def _start(
-    executable: str, module: str, home: Path, stdin: int, stdout: int, descriptor: int, *words: str
-) -> subprocess.Popen[bytes]:
-    """Starts a module as a process. Its arguments are the descriptor of its pipe or socket, this process's id, and
-    `words`."""
-    command = interpreters.words(executable, module, "-X", "faulthandler")
-    return subprocess.Popen(
-        [*command, str(descriptor), str(os.getpid()), *words],
-        stdin=stdin,
-        stdout=stdout,
-        stderr=stdout,
-        cwd=home,
-        # A fixed hash seed gives sets the same order in each trial.
-        env={**environment(), "PYTHONHASHSEED": "0"},
-        pass_fds=[descriptor],
-        start_new_session=True,
-    )
 
 
 # -- the fork server ----------------------------------------------------------------------------------------------

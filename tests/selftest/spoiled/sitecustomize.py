@@ -251,7 +251,7 @@ def slower_is_ignored() -> None:
 
 def _apply() -> None:
     command = sys.orig_argv[1:3] == ["-m", "dyno"]
-    modules = {"dyno.measure.worker", "dyno.runner.worker_pool", "dyno.host.keep_awake"}
+    modules = {"dyno.runner.worker_pool", "dyno.host.keep_awake"}
     if not command and not modules & set(sys.orig_argv):
         return
     for name in filter(None, os.environ.get("DYNO_SPOILT", "").split(",")):

@@ -191,10 +191,7 @@ class _Requests:
 
     def send(self, *request: Any) -> None:
         self._slots.acquire()
-        self._send(*request).add_callbacks(self._done, self._failed)
-
-    def _done(self, _: Any) -> None:
-        self._slots.release()
+        self._send(*request).add_callbacks(lambda _: self._slots.release(), self._failed)
 
     def _failed(self, error: BaseException) -> None:
         self._errors.append(error)

@@ -37,9 +37,6 @@ class JavaProcess:
     def start(self) -> None:
         return None
 
-    def stop(self) -> None:
-        self.kill()
-
     def kill(self) -> None:
         if self.pid is not None:
             # Imported here: listing engines should work without psutil.
@@ -51,8 +48,7 @@ class JavaProcess:
                 leftover_processes.kill(leftover_processes.family(self.pid))
             self.pid = None
 
-    def close(self) -> None:
-        self.kill()
+    stop = close = kill
 
     def pids(self) -> Iterable[int]:
         return () if self.pid is None else (self.pid,)

@@ -69,8 +69,7 @@ class Cluster:
             process.kill()
         self._processes.clear()
 
-    def close(self) -> None:
-        self.kill()
+    close = kill
 
     def pids(self) -> Iterable[int]:
         return [pid for process in self._processes for pid in process.pids()]

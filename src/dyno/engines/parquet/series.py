@@ -48,7 +48,11 @@ class Series(port.Series):
         self._dataset = None
         small = [path for path in self._paths if MERGED not in path.stem]
         if len(small) >= int(self._engine.options["merged"]):
-            self._merge(small)
+            merged = _arrays(_open_all(small).to_table())
+            self._paths = [path for path in self._paths if path not in set(small)]
+            self._paths.append(self._write(merged, MERGED))
+            for path in small:
+                path.unlink()
 
     def _write(self, columns: Sequence[Array], kind: str) -> Path:
         import pyarrow
@@ -63,14 +67,6 @@ class Series(port.Series):
         )
         self._next += 1
         return self._engine.commit(path)
-
-    def _merge(self, small: Sequence[Path]) -> None:
-        merged = _arrays(_open_all(small).to_table())
-        self._paths = [path for path in self._paths if path not in set(small)]
-        self._paths.append(self._write(merged, MERGED))
-        self._dataset = None
-        for path in small:
-            path.unlink()
 
     @property
     def _all(self) -> Any:

@@ -210,10 +210,8 @@ class Series:
         with closing(self._session.get(f"{self._http.url}/exp", params=query, headers=plain, stream=True)) as answer:
             answer.raise_for_status()
             types = samples.csv_types("pv", ("ts", "stat", "sevr"), ("val",))
-            yield from map(self._batch, csv.open_csv(PythonFile(answer.raw, "r"), convert_options=types))
-
-    def _batch(self, table: Any) -> SampleBatch:
-        return samples.batch_of_table(table, "pv", ("ts", "val", "stat", "sevr"), self._numbers)
+            for table in csv.open_csv(PythonFile(answer.raw, "r"), convert_options=types):
+                yield samples.batch_of_table(table, "pv", ("ts", "val", "stat", "sevr"), self._numbers)
 
     def latest(self) -> SampleBatch:
         query = f"SELECT pv, ts::long, {FIELDS} FROM {self._table} LATEST ON ts PARTITION BY pv"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing, contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -29,52 +29,45 @@ class Relational(databases.Database):
         from relstorage.storage import RelStorage
 
         self._home, self._tier, self._options, self._server = home.absolute(), tier, options, server
-        backend = str(options["backend"])
         arguments: dict[str, Any] = {
             "name": "dyno",
             "driver": driver(options),
             "keep_history": options["history"] == "keep",
             "blob_dir": str(self._home / BLOBS),
             # SQLite's adapter stores blobs as files. Servers store blobs in chunks and use the files as a cache.
-            "shared_blob_dir": backend == SQLITE,
+            "shared_blob_dir": options["backend"] == SQLITE,
             "cache_local_mb": 0 if options["cache"] == "none" else options["cache_mib"],
         }
         if options["cache"] == "file":
             arguments["cache_local_dir"] = str(self._home / CACHE)
-        adapters: Mapping[str, Callable[[Any], Any]] = {
-            SQLITE: self._sqlite,
-            "postgresql": self._postgresql,
-            "mariadb": self._mariadb,
-        }
         chosen = Options(**arguments)
-        super().__init__(RelStorage(adapters[backend](chosen), options=chosen))
+        super().__init__(RelStorage(self._adapter(chosen), options=chosen))
 
-    def _sqlite(self, chosen: Any) -> Any:
-        from relstorage.adapters.sqlite.adapter import Sqlite3Adapter
-
-        self._data = self._home / SQLITE
-        self._data.mkdir(exist_ok=True)
-        pragmas = dict(BACKENDS[SQLITE].tiers[self._tier])
-        pragmas["cache_size"] = -int(self._options["server_cache_mib"]) * 1024
-        return Sqlite3Adapter(str(self._data), pragmas, options=chosen)
-
-    def _postgresql(self, chosen: Any) -> Any:
-        from psycopg2.extensions import make_dsn
-        from relstorage.adapters.postgresql import PostgreSQLAdapter
-
+    def _adapter(self, chosen: Any) -> Any:
+        """Creates the store's database if it doesn't exist; returns RelStorage's adapter for it."""
         name = namespace.of(self._home)
-        with self._cursor() as cursor:
-            cursor.execute("SELECT oid FROM pg_database WHERE datname = %s", (name,))
-            row = cursor.fetchone()
-            if row is None:
-                cursor.execute(f"CREATE DATABASE {name}")
-                cursor.execute("SELECT oid FROM pg_database WHERE datname = %s", (name,))
+        if self._options["backend"] == SQLITE:
+            from relstorage.adapters.sqlite.adapter import Sqlite3Adapter
+
+            self._data = self._home / SQLITE
+            self._data.mkdir(exist_ok=True)
+            pragmas = dict(BACKENDS[SQLITE].tiers[self._tier])
+            pragmas["cache_size"] = -int(self._options["server_cache_mib"]) * 1024
+            return Sqlite3Adapter(str(self._data), pragmas, options=chosen)
+        if self._options["backend"] == "postgresql":
+            from psycopg2.extensions import make_dsn
+            from relstorage.adapters.postgresql import PostgreSQLAdapter
+
+            with self._cursor() as cursor:
+                identify = "SELECT oid FROM pg_database WHERE datname = %s"
+                cursor.execute(identify, (name,))
                 row = cursor.fetchone()
-        self._data = self._server.data / "base" / str(row[0])
-        return PostgreSQLAdapter(dsn=make_dsn(**{**self._server.address, "dbname": name}), options=chosen)
-
-    def _mariadb(self, chosen: Any) -> Any:
-        name = namespace.of(self._home)
+                if row is None:
+                    cursor.execute(f"CREATE DATABASE {name}")
+                    cursor.execute(identify, (name,))
+                    row = cursor.fetchone()
+            self._data = self._server.data / "base" / str(row[0])
+            return PostgreSQLAdapter(dsn=make_dsn(**{**self._server.address, "dbname": name}), options=chosen)
         with self._cursor() as cursor:
             cursor.execute(f"CREATE DATABASE IF NOT EXISTS {name}")
         self._data = self._server.data / name

@@ -12,7 +12,7 @@ from dyno.contracts.engine import Engine, EngineSpec, PortSpec, Server
 from dyno.contracts.model import Caveat, Refused, Tier, Value
 from dyno.contracts.settings import Setting, boolean, integer
 from dyno.engines.s3 import http_requests
-from dyno.engines.s3.server_nginx import KIND, Nginx, missing, version
+from dyno.engines.s3.server_nginx import KIND, Nginx, missing
 from dyno.servers import program_option
 from dyno.suites.http import Target
 
@@ -50,7 +50,7 @@ class Files(Engine):
         return targets
 
     def version(self) -> str:
-        own = version(program_option.given(self._options))
+        own = KIND.version_of(program_option.given(self._options))
         return f"nginx {own} ({http_requests.client_version()})"
 
     def settings(self) -> Mapping[str, Value | None]:

@@ -22,7 +22,9 @@ CERTIFICATE, KEY = "certificate.pem", "key.pem"
 DESCRIPTORS = 21_000
 """Limit of a worker's open files, which is higher than any client's number of connections."""
 # The option -e, which names the error log, came with version 1.19.5.
-KIND = program_option.ServerProgram("nginx server", r"nginx/(\d[\d.]*)", ("-v",), least="1.19.5")
+KIND = program_option.ServerProgram(
+    *("nginx server", r"nginx/(\d[\d.]*)", ("-v",)), least="1.19.5", names=("nginx",), install=INSTALL, only_own=True
+)
 CONFIG = """
 daemon off;
 pid nginx.pid;
@@ -57,15 +59,9 @@ http {{
 
 def missing(tls: bool = False, path: str = "") -> str | None:
     """Returns what is missing, with the remedy; None if nothing is. `path` is a program that the user named."""
-    if path and (why := KIND.wrong(path)):
+    if why := KIND.missing(path):
         return why
-    if not path and program("nginx") is None:
-        return f"needs nginx: {INSTALL}"
     return "needs openssl, to create its certificate" if tls and program("openssl") is None else None
-
-
-def version(path: str) -> str:
-    return KIND.version(path or program("nginx") or "nginx") or "of unknown version"
 
 
 class Nginx(Process):
@@ -73,15 +69,14 @@ class Nginx(Process):
     serves HTTP/2 without TLS, and nothing else. `path` is a program that the user named."""
 
     def __init__(self, home: Path, tls: bool, workers: int, plain2: bool = False, path: str = "") -> None:
-        command = path or program("nginx")
-        if command is None or missing(tls, path):
-            raise Refused(f"{missing(tls, path)}")
+        if why := missing(tls, path):
+            raise Refused(why)
         self._tls, self._workers, self._plain2 = tls, workers, plain2
         self.root, self.certificate = home / ROOT, home / CERTIFICATE
         address = loopback.own(home)
         self.address = loopback.Address(address.host, address.port, secure=tls)
         super().__init__(
-            [command, "-p", str(home), "-c", str(home / CONFIG_FILE), "-e", "stderr"],
+            [KIND.executable(path), "-p", str(home), "-c", str(home / CONFIG_FILE), "-e", "stderr"],
             home,
             lambda: loopback.listens(self.address),
             unprivileged("www-data", "nginx"),
