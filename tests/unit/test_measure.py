@@ -964,7 +964,8 @@ def test_a_bulk_phase_without_items_is_ready_and_empty() -> None:
 
 
 def test_merging_adds_what_adds_up_and_keeps_the_longest_time() -> None:
-    one = Tally(operations=2, items=6, elapsed_ns=100, busy_ns=90, checked=2, slowest=(5, 1))
+    one = Tally(operations=2, items=6, elapsed_ns=100, busy_ns=90, checked=2)
+    one.slowest = (5, 1)
     other = Tally(operations=3, items=9, elapsed_ns=70, busy_ns=60, errors=1, checked=3, first_error="x", bulk=True)
     other.ended_by, other.void, other.slowest = "budget", "wrong", (7, 0)
     one.latency.add([5])
@@ -972,7 +973,9 @@ def test_merging_adds_what_adds_up_and_keeps_the_longest_time() -> None:
     other.by_kind = {"get": Recorder()}
     other.by_kind["get"].add([7])
     one.merge(other)
-    one.merge(Tally(by_kind=dict(other.by_kind)))
+    further = Tally()
+    further.by_kind = dict(other.by_kind)
+    one.merge(further)
     assert int(one.by_kind["get"].counts.sum()) == 2
     assert (one.operations, one.items, one.errors, one.checked) == (5, 15, 1, 5)
     assert (one.elapsed_ns, one.busy_ns) == (100, 150)
@@ -983,10 +986,9 @@ def test_merging_adds_what_adds_up_and_keeps_the_longest_time() -> None:
 
 
 def test_merging_adds_up_what_the_clients_used_and_keeps_what_any_of_them_lacked() -> None:
-    one, other = (
-        Tally(paused=(1, 20), usage=Usage(*range(8))),
-        Tally(paused=(300, 4_000), usage=Usage(*range(10, 18))),
-    )
+    one, other = Tally(), Tally()
+    one.paused, one.usage = (1, 20), Usage(*range(8))
+    other.paused, other.usage = (300, 4_000), Usage(*range(10, 18))
     other.warm, other.ended_by = False, "duration"
     one.merge(other)
     assert one.paused == (301, 4_020)
@@ -997,9 +999,9 @@ def test_merging_adds_up_what_the_clients_used_and_keeps_what_any_of_them_lacked
 
 
 def test_merging_open_loops_keeps_every_response_and_closed_ones_have_none() -> None:
-    tallies = [Tally(response=Recorder(), late=Recorder()) for _ in range(2)]
+    tallies = [Tally(), Tally()]
     for tally, response in zip(tallies, (100, 200), strict=True):
-        assert tally.response is not None and tally.late is not None
+        tally.response, tally.late = Recorder(), Recorder()
         tally.response.add([response])
         tally.late.add([response // 10])
     whole = Tally()

@@ -256,7 +256,9 @@ READ, NONE_READ = replace(NOTHING, read_bytes=4096), NOTHING
 
 def verdict(phase: Phase, used: Usage = READ, served: Usage = NOTHING, warm: bool = True, resident: Any = 0) -> str:
     residency = {"file_bytes": FILE_BYTES, "resident_bytes": resident, "evicted_by": "files"}
-    return reached(phase, Tally(usage=used, warm=warm), residency if phase is A_COLD else None, served)
+    tally = Tally()
+    tally.usage, tally.warm = used, warm
+    return reached(phase, tally, residency if phase is A_COLD else None, served)
 
 
 def test_hot_is_what_had_its_untimed_round() -> None:

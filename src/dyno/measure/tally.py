@@ -15,7 +15,7 @@ from dyno.contracts.histogram import Recorder
 from dyno.contracts.model import Fact, Wrong
 from dyno.contracts.suite import Failure
 from dyno.fields import FIELDS, Counted
-from dyno.host.usage import NOTHING, Usage
+from dyno.host.usage import NOTHING
 from dyno.measure.loop import Times
 from dyno.measure.series import Series
 
@@ -45,33 +45,22 @@ class Tally(Counted):
     """The work of one client, or of all together, in a phase: the counts of a sample, and recorders for the
     latencies."""
 
-    def __init__(
-        self,
-        *,
-        latency: Recorder | None = None,
-        by_kind: dict[str, Recorder] | None = None,
-        response: Recorder | None = None,
-        late: Recorder | None = None,
-        slowest: tuple[int, int] | None = None,
-        usage: Usage = NOTHING,
-        paused: tuple[int, int] = (0, 0),
-        warm: bool = True,
-        **counts: Any,
-    ) -> None:
+    def __init__(self, **counts: Any) -> None:
         super().__init__(**{**START, **counts})
-        self.latency = latency or Recorder()
-        self.by_kind = by_kind or {}
+        self.latency = Recorder()
+        self.by_kind: dict[str, Recorder] = {}
         self.by_part: dict[str, Recorder] = {}
-        self.response, self.late = response, late
-        self.slowest = slowest
+        self.response: Recorder | None = None
+        self.late: Recorder | None = None
+        self.slowest: tuple[int, int] | None = None
         """Latency of the slowest operation, and its begin, counted from the start of the phase."""
         self.series = Series()
-        self.usage = usage
-        self.warm = warm
+        self.usage = NOTHING
+        self.warm = True
         """Whether the untimed round that the phase requested was completed."""
         self.check_ns = 0
         """Time of checks of answers, which is not part of elapsed_ns. For several clients, the longest."""
-        self.paused = paused
+        self.paused = (0, 0)
         """User and system CPU time of the client's thread in pauses, for inputs and checks."""
         self.paused_waits = 0
         """Number of times that the client's thread gave up its core in pauses, to wait."""
