@@ -9,7 +9,6 @@ see `dyno.http.client.record`. After Cloud Mercato, "New HTTP benchmark tool: py
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -23,7 +22,10 @@ def __getattr__(name: str) -> Any:
     """Imports the client on demand, since a list of suites needs only the names of the stages."""
     if name not in ("Client", "Options"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{name.lower()}"), name)
+    from dyno.http.client import Client
+    from dyno.http.options import Options
+
+    return Client if name == "Client" else Options
 
 
 def request(url: str, **options: Any) -> dict[str, Any]:
