@@ -65,15 +65,15 @@ class FunctionPort(Compute):
         threads: int | None = 1,
         close: Callable[[], object] = lambda: None,
     ) -> None:
-        self._operations, self._load, self._threads, self._close = operations, load or select, threads, close
+        self.operations, self._load, self._threads, self._close = operations, load or select, threads, close
 
     def load(self, arrays: Arrays) -> Any:
         return self._load(arrays)
 
     def operation(self, name: str) -> Operation:
-        if name not in self._operations:
+        if name not in self.operations:
             raise Absent(f"the library has no {name}")
-        return self._operations[name]
+        return self.operations[name]
 
     def threads(self) -> int | None:
         return self._threads
