@@ -171,7 +171,7 @@ class EngineSpec:
     tiers: Mapping[Tier, Mapping[str, Value]]
     """The tiers that it provides, each with the settings that provide it. Empty if it stores nothing."""
     default_tier: Tier | None = None
-    """None if there are no tiers."""
+    """May be left out if there is only one tier. None if there are none."""
     modules: tuple[str, ...] = ()
     """Modules that must be importable."""
     requires: tuple[str, ...] = ()
@@ -231,6 +231,10 @@ class EngineSpec:
     """True if the engine runs without being named."""
     untested: str = ""
     """Why nobody has run the engine against the real product; empty if the tests run it."""
+
+    def __post_init__(self) -> None:
+        if self.default_tier is None and len(self.tiers) == 1:
+            object.__setattr__(self, "default_tier", next(iter(self.tiers)))
 
     @property
     def gaps(self) -> tuple[Gap, ...]:

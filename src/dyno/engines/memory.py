@@ -71,7 +71,6 @@ ENGINE = EngineSpec(
     opener=Memory,
     ports={"ordered-kv": PortSpec(Keys)},
     tiers={Tier.VOLATILE: {}},
-    default_tier=Tier.VOLATILE,
     modules=("sortedcontainers",),
     requires=("sortedcontainers>=2.4",),
 )

@@ -154,7 +154,6 @@ ENGINE = server_engine(
     needs=lambda options: None if options[URL] else "needs an Oracle server of your own: name it with url=",
     ports={"series": PortSpec(Series, clients="one")},
     tiers=TIERS,
-    default_tier=Tier.POWER,
     modules=("oracledb",),
     requires=("oracledb>=2",),
     untested="no Oracle server could be had where Dyno is made: nobody has run a statement of it",

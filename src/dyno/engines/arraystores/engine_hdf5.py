@@ -70,7 +70,6 @@ ENGINE = EngineSpec(
     ports={"arrays": PortSpec(Arrays)},
     # A commit writes its rows into the file, but a process that dies during a later write may destroy the file.
     tiers={Tier.VOLATILE: {}},
-    default_tier=Tier.VOLATILE,
     modules=("h5py", "pandas"),
     requires=("h5py>=3.8", "pandas>=2.0"),
     options=(

@@ -125,7 +125,6 @@ ENGINE = EngineSpec(
     ports={"arrays": PortSpec(Arrays)},
     # A fragment becomes valid when its commit file exists, which is written last.
     tiers={Tier.PROCESS: {}},
-    default_tier=Tier.PROCESS,
     seldom=Maintenance("every commit is a fragment of its own, and nothing else is ever done"),
     modules=("tiledb", "pandas"),
     requires=("tiledb>=0.33", "pandas>=2.0"),

@@ -225,7 +225,6 @@ ENGINE = EngineSpec(
     opener=Wendelin,
     ports={"arrays": PortSpec(lambda engine: BoundedArrays(engine) if engine.bound else Arrays(engine))},
     tiers=TIERS,
-    default_tier=Tier.POWER,
     modules=("wendelin.bigarray", "ZODB", "ZEO", "pandas"),
     requires=("wendelin.core==0.13", "ZODB>=5.8", "ZEO>=6", "pandas>=2.0"),
     # wendelin.core needs pkg_resources, which later versions of setuptools lack.

@@ -61,7 +61,6 @@ ENGINE = EngineSpec(
     ports={"arrays": PortSpec(ChunkedArrays)},
     # A chunk is written to a new file, which replaces the old one and is not flushed.
     tiers={Tier.PROCESS: {}},
-    default_tier=Tier.PROCESS,
     modules=("zarr", "pandas"),
     requires=("zarr>=3.1.3; python_version >= '3.11'", "pandas>=2.0"),
     seldom=Maintenance("every commit replaces files, and nothing else is ever done"),

@@ -134,7 +134,6 @@ NUMPY_MEMORY = EngineSpec(
     opener=Memory,
     ports={"arrays": PortSpec(MemoryArrays), "series": PortSpec(Series)},
     tiers={Tier.VOLATILE: {}},
-    default_tier=Tier.VOLATILE,
     modules=("pandas",),
     requires=("pandas>=2.0",),
     options=(LAYOUT,),

@@ -82,7 +82,6 @@ ENGINE = EngineSpec(
         "series": PortSpec("dyno.engines.chdb.tables:Series"),
     },
     tiers=TIERS,
-    default_tier=Tier.PROCESS,
     modules=("chdb", "pandas", "pyarrow"),
     requires=("chdb>=3", "pandas>=2.0", "pyarrow>=15"),
     options=(Setting("threads", integer(0, 1024), 0, "threads of a query; 0 for ClickHouse's default"),),

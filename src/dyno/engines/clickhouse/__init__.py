@@ -195,7 +195,6 @@ ENGINE = server_engine(
     settings=set_option.setting("settings", ("fsync_after_insert", "fsync_part_directory")),
     ports={"series": PortSpec(Series)},
     tiers=TIERS,
-    default_tier=Tier.PROCESS,
     modules=("clickhouse_driver", "pandas"),
     requires=("clickhouse-driver[numpy]>=0.2.9",),
     packages=("clickhouse-server",),

@@ -107,7 +107,6 @@ ENGINE = server_engine(
     settings=set_option.setting("settings", OURS),
     ports={"series": PortSpec("dyno.engines.hbase.series:Series")},
     tiers=TIERS,
-    default_tier=Tier.PROCESS,
     modules=("happybase",),
     requires=("happybase>=1.3",),
     options=(

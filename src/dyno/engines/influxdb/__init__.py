@@ -243,7 +243,6 @@ ENGINE = server_engine(
     settings=set_option.setting("settings", (*OURS, "data.index-version")),
     ports={"series": PortSpec(Series)},
     tiers=TIERS,
-    default_tier=Tier.PROCESS,
     modules=("influxdb", "requests", "pyarrow"),
     requires=("influxdb>=5.3", "requests>=2.28", "pyarrow>=15"),
     packages=("influxdb",),

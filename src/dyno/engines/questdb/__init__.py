@@ -244,7 +244,6 @@ ENGINE = server_engine(
     settings=set_option.setting("settings", OURS),
     ports={"series": PortSpec(Series)},
     tiers=TIERS,
-    default_tier=Tier.PROCESS,
     modules=("questdb", "psycopg", "requests", "pandas", "pyarrow"),
     requires=("questdb>=6", "psycopg[binary]>=3.1", "requests>=2.28", "pandas>=2.0", "pyarrow>=15"),
     seldom=Maintenance("partitions squashed, and old files removed", Quest.squash),

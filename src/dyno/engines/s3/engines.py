@@ -170,7 +170,6 @@ def _declare(cls: type[S3Server], title: str) -> EngineSpec:
         opener=Store,
         ports={"bucket": PortSpec("dyno.engines.s3.boto:Objects")},
         tiers={Tier.PROCESS: {"flushes": cls.flushes}},
-        default_tier=Tier.PROCESS,
         modules=("boto3", "pycurl"),
         requires=("boto3>=1.36", "pycurl>=7.45.7"),
         programs=(program,),

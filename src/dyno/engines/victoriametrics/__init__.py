@@ -276,7 +276,6 @@ ENGINE = server_engine(
         )
     },
     tiers=TIERS,
-    default_tier=Tier.VOLATILE,
     modules=("requests", "orjson"),
     requires=("requests>=2.28", "orjson>=3.9"),
     packages=("victoria-metrics",),

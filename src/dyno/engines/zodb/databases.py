@@ -89,7 +89,6 @@ def in_memory(name: str, title: str, storage: Callable[[], Any]) -> EngineSpec:
         opener=partial(_InMemory, storage),
         ports={"objects": PortSpec(Objects)},
         tiers={Tier.VOLATILE: {}},
-        default_tier=Tier.VOLATILE,
         modules=("ZODB",),
         requires=REQUIRES,
         clients="threads",

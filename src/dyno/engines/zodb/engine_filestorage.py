@@ -38,7 +38,6 @@ ENGINE = EngineSpec(
     opener=File,
     ports={"objects": PortSpec(databases.Objects)},
     tiers=TIERS,
-    default_tier=Tier.POWER,
     modules=("ZODB",),
     requires=databases.REQUIRES,
     clients="threads",

@@ -14,7 +14,6 @@ ENGINE = EngineSpec(
     opener=databases.Database,
     ports={"objects": PortSpec(databases.Objects)},
     tiers={Tier.POWER: {}},
-    default_tier=Tier.POWER,
     needs=lambda options: f"can't be run: {WHY}",
     clients="processes",
     by_default=False,

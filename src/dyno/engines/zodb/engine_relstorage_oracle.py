@@ -61,7 +61,6 @@ ENGINE = EngineSpec(
     opener=Oracle,
     ports={"objects": PortSpec(databases.Objects)},
     tiers=TIERS,
-    default_tier=Tier.POWER,
     modules=("ZODB", "relstorage", "cx_Oracle"),
     requires=(*databases.REQUIRES, "RelStorage>=4", "cx_Oracle>=8; python_version < '3.11'"),
     # This is the last Python version for which cx_Oracle has binary wheels.

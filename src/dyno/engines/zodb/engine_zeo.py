@@ -45,7 +45,6 @@ ENGINE = EngineSpec(
     opener=Client,
     ports={"objects": PortSpec(databases.Objects)},
     tiers=TIERS,
-    default_tier=Tier.POWER,
     modules=("ZODB", "ZEO"),
     requires=(*databases.REQUIRES, "ZEO>=6"),
     options=(
