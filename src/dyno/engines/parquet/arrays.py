@@ -73,7 +73,9 @@ class Arrays(port.Arrays):
         import pyarrow
 
         tables = []
-        for path, begin in zip(self._parts, self._ends, strict=False):
+        for path, begin, stop in zip(self._parts, self._ends, self._ends[1:], strict=False):
+            if rows.stop <= begin or stop <= rows.start:
+                continue
             part = self._engine.open(path)
             # Read only the row groups that contain the rows.
             groups, first, end = list[int](), 0, begin
@@ -82,9 +84,8 @@ class Arrays(port.Arrays):
                 if start < rows.stop and rows.start < end:
                     first = start if not groups else first
                     groups.append(group)
-            if groups:
-                skipped = max(rows.start - first, 0)
-                tables.append(part.read_row_groups(groups).slice(skipped, rows.stop - first - skipped))
+            skipped = max(rows.start - first, 0)
+            tables.append(part.read_row_groups(groups).slice(skipped, rows.stop - first - skipped))
         return columns.of_table(pyarrow.concat_tables(tables))
 
     def frame(self, names: Sequence[str]) -> Any:
