@@ -67,7 +67,8 @@ class Series:
         return self._read(row_start=self._key(pv, end - 1), row_stop=self._key(pv, start - 1))
 
     def _read(self, **rows: bytes) -> Samples:
-        return samples.samples([values[::-1] for values in _columns(list(self._table.scan(batch_size=PAGE, **rows)))])
+        columns = _columns(list(self._table.scan(batch_size=PAGE, **rows)))
+        return samples.samples([values[::-1] for values in columns])
 
     def all(self) -> Iterator[SampleBatch]:
         """Yields all samples in the order of the keys."""
