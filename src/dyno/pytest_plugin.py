@@ -174,7 +174,7 @@ def _compare(session: Session, test: str, result: Measured) -> tuple[str, str | 
     """Returns the line for the summary, and the reason to fail the test; None if the test is not slower than the
     baseline allows."""
     from dyno.library.function import judged
-    from dyno.report.tables import units
+    from dyno.report.tables import units, wording
 
     value = result.time if session.metric == "time" else result.cpu
     figure = f"{units.duration(value.median)} {session.metric} [95 %: {units.duration(value.low)} – "
@@ -182,9 +182,10 @@ def _compare(session: Session, test: str, result: Measured) -> tuple[str, str | 
     before = None if session.before is None else session.before.tests.get(test)
     if before is None:
         return f"{test}: {figure}{'' if session.before is None else ', not in the baseline'}", None
-    gate = judged(result.values(session.metric), before[f"{session.metric}_ns"], session.margin)
-    slower = f"{test} is slower than the baseline allows ({session.margin:.0%}): {gate.text}"
-    return f"{test}: {figure}, {gate.text}", None if gate.passed else slower
+    verdict = judged(result.values(session.metric), before[f"{session.metric}_ns"], session.margin)
+    text = wording.gated(verdict)
+    slower = f"{test} is slower than the baseline allows ({session.margin:.0%}): {text}"
+    return f"{test}: {figure}, {text}", slower if verdict.kind == "slower" else None
 
 
 @pytest.hookimpl(hookwrapper=True)

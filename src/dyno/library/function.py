@@ -20,7 +20,6 @@ from dyno.contracts.pace import Pace
 from dyno.contracts.suite import Failure, Operations
 from dyno.measure.driver import measure
 from dyno.measure.loop import pick
-from dyno.report.tables import wording
 from dyno.stats.estimate import FEWEST_TRIALS, Estimate, apart, estimate
 from dyno.stats.gate import CHANCE, chance, decide
 from dyno.stats.verdict import Verdict
@@ -63,22 +62,6 @@ class Measured:
 
     def values(self, metric: str) -> tuple[float, ...]:
         return self.time_ns if metric == "time" else self.cpu_ns
-
-
-@dataclass(frozen=True)
-class Gate:
-    """The comparison of a callable with its baseline."""
-
-    verdict: Verdict
-    """Verdict on the ratio of speeds: above 1 is faster."""
-
-    @property
-    def passed(self) -> bool:
-        return self.verdict.kind != "slower"
-
-    @property
-    def text(self) -> str:
-        return wording.gated(self.verdict)
 
 
 def measured(
@@ -144,13 +127,15 @@ def _checked(
     return len(answers)
 
 
-def judged(now: Sequence[float], before: Sequence[float], margin: float) -> Gate:
-    """Compares times per operation. The gate fails if the times are longer by more than the margin, with an error
-    probability of at most 1 %."""
+def judged(now: Sequence[float], before: Sequence[float], margin: float) -> Verdict:
+    """Compares times per operation. Returns a verdict on the ratio of speeds: above 1 is faster.
+
+    The verdict is 'slower' if the times are longer by more than the margin, with an error probability of at most 1 %.
+    """
     fewest = min(len(now), len(before))
     # A ratio of speeds, as in all comparisons: the inverse of the ratio of times.
     ratio = estimate(before).median / estimate(now).median
     center = apart(before, now) if fewest >= FEWEST_TRIALS else None
     threshold = -math.log1p(margin)
     failed = center is not None and chance(center, threshold) <= CHANCE
-    return Gate(decide(center, ratio, fewest, threshold, failed, times=True))
+    return decide(center, ratio, fewest, threshold, failed, times=True)
