@@ -43,7 +43,7 @@ def waiting(shell: Shell) -> Iterator[tuple[psutil.Process, psutil.Process, psut
         assert started.wait() == 0
 
 
-@pytest.mark.claim("A forked worker is equal to one started in a new interpreter")
+@pytest.mark.claim("A forked worker is a process of its own")
 def test_a_worker_is_a_process_of_its_own(shell: Shell) -> None:
     with waiting(shell) as (run, server, worker):
         assert worker.parent() == server.parent() == run
@@ -58,7 +58,7 @@ def test_a_worker_is_a_process_of_its_own(shell: Shell) -> None:
         assert not [link for link in links.values() if link.startswith("socket:")]
 
 
-@pytest.mark.claim("A forked worker is equal to one started in a new interpreter")
+@pytest.mark.claim("A forked worker is a process of its own")
 def test_the_death_of_what_workers_come_from_hurts_no_trial(shell: Shell) -> None:
     with waiting(shell) as (_, server, worker):
         server.send_signal(signal.SIGKILL)
@@ -77,7 +77,7 @@ def attempted(home: Path) -> Attempt:
         return trial.run_trial(run_plan, run_plan.cells[0], Trial(0, 0), 0, place, context, lambda phase: None)
 
 
-@pytest.mark.claim("A forked worker executes a trial and leaves no process behind")
+@pytest.mark.claim("A forked worker is a process of its own")
 def test_a_trial_runs_in_a_forked_worker_and_leaves_no_process(tmp_path: Path) -> None:
     before = psutil.Process().children()
     attempt = attempted(tmp_path)
