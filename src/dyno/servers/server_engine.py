@@ -70,6 +70,10 @@ class ServerStore(Engine):
     def create(self) -> None:
         """Creates the store, if it doesn't exist."""
 
+    def connect(self) -> Any:
+        """Returns a further connection to the server."""
+        return self.open_client(self.server, self.options)
+
     def read_settings(self, names: tuple[str, ...]) -> Mapping[str, Value | None]:
         """Returns these settings as the server reports them, except those that it does not know."""
         return {}

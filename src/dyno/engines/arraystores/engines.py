@@ -22,7 +22,7 @@ from dyno.engines.arraystores.layouts import LAYOUT, RECORDS, WHOLE, NumpyArrays
 from dyno.host.installation import version
 from dyno.suites.arrays.port import CHUNK_ROWS, Change, Chunk
 from dyno.suites.series import port, samples
-from dyno.suites.series.port import Buckets, SampleBatch, Samples
+from dyno.suites.series.port import SampleBatch, Samples
 
 # -- in memory ----------------------------------------------------------------------------------------------------
 
@@ -123,9 +123,6 @@ class Series(port.Series):
         # Leave out variables without samples.
         last = last[np.diff(np.r_[-1, last]) > 0]
         return SampleBatch(*(values[last] for values in batch))
-
-    def downsample(self, pv: int, start: int, end: int, bucket: int) -> Buckets:
-        return samples.downsample(self.window(pv, start, end), bucket)
 
 
 NUMPY_MEMORY = EngineSpec(

@@ -16,8 +16,8 @@ from threading import Semaphore
 from typing import Any
 
 from dyno.engines.cassandra import Cass
-from dyno.suites.series import samples
-from dyno.suites.series.port import Buckets, SampleBatch, Samples
+from dyno.suites.series import port, samples
+from dyno.suites.series.port import SampleBatch, Samples
 
 IN_FLIGHT = 64
 """Maximum number of requests in flight."""
@@ -38,8 +38,8 @@ WORTH_FLUSHING = 10
 FLUSH_SECONDS, QUIET_SECONDS = 30.0, 0.15
 
 
-class Series:
-    """See `dyno.suites.series.port.Series`."""
+class Series(port.Series):
+    """The port `series`. Buckets are computed in the client, because Cassandra groups by times in whole ms only."""
 
     def __init__(self, engine: Cass, names: Sequence[str]) -> None:
         from cassandra import numpy_parser
@@ -172,10 +172,6 @@ class Series:
         return self._batch(
             [pv for pv, _ in answers], [np.concatenate([each[at] for _, each in answers]) for at in range(4)]
         )
-
-    def downsample(self, pv: int, start: int, end: int, bucket: int) -> Buckets:
-        """Computes the buckets in the client, because Cassandra groups by times in whole ms only."""
-        return samples.downsample(self.window(pv, start, end), bucket)
 
     def close(self) -> None:
         self._writer.shutdown()

@@ -55,10 +55,6 @@ class Base(ServerStore):
         if name.encode() in client.tables():
             client.delete_table(name, disable=True)
 
-    def connect(self) -> Any:
-        """Returns a new connection to the gateway."""
-        return connected(self.server.address)
-
     def flush(self) -> None:
         """Writes samples from memory into files, as the server eventually does by itself. The gateway has no command
         for that, but disabling a table has this effect."""

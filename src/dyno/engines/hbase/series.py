@@ -12,8 +12,8 @@ from struct import Struct
 from typing import Any
 
 from dyno.engines.hbase import Base
-from dyno.suites.series import samples
-from dyno.suites.series.port import Buckets, SampleBatch, Samples
+from dyno.suites.series import port, samples
+from dyno.suites.series.port import SampleBatch, Samples
 
 PAGE = 10_000
 """Rows in one answer of a scan."""
@@ -26,8 +26,8 @@ KEY, CELL = Struct(">q"), Struct(">dhh")
 CELLS = [("val", ">f8"), ("stat", ">i2"), ("sevr", ">i2")]
 
 
-class Series:
-    """See `dyno.suites.series.port.Series`."""
+class Series(port.Series):
+    """The port `series`. Buckets are computed in the client, because HBase has no such query."""
 
     def __init__(self, engine: Base, names: Sequence[str]) -> None:
         self._engine = engine
@@ -88,10 +88,6 @@ class Series:
 
     def _batch(self, rows: Sequence[Any]) -> SampleBatch:
         return samples.batch([[self._numbers[key[: -KEY.size]] for key, _ in rows], *_columns(rows)])
-
-    def downsample(self, pv: int, start: int, end: int, bucket: int) -> Buckets:
-        """Computes the buckets in the client, because HBase has no such query."""
-        return samples.downsample(self.window(pv, start, end), bucket)
 
     def close(self) -> None:
         self._connection.close()

@@ -15,7 +15,7 @@ from typing import Any
 from dyno.engines.arraystores.flushing import replace
 from dyno.engines.parquet import DIRECTORY, SUFFIX, Parquet
 from dyno.suites.series import port, samples
-from dyno.suites.series.port import DTYPES, FIELDS, Array, Buckets, SampleBatch, Samples
+from dyno.suites.series.port import DTYPES, FIELDS, Array, SampleBatch, Samples
 
 PIECE = 1_000_000
 """Approximate number of samples in a batch that `all` yields."""
@@ -111,9 +111,6 @@ class Series(port.Series):
             pieces.append(last([column.to_numpy() for column in piece.columns]))
         pv, *rest = last(samples.latest_versions([np.concatenate(parts) for parts in zip(*pieces, strict=True)]))
         return samples.batch([self._numbers.from_store(pv), *rest])
-
-    def downsample(self, pv: int, start: int, end: int, bucket: int) -> Buckets:
-        return samples.downsample(self.window(pv, start, end), bucket)
 
     def close(self) -> None:
         self._dataset = None

@@ -104,9 +104,6 @@ class Quest(ServerStore):
         self.client.execute(f"ALTER TABLE {self.name} SQUASH PARTITIONS")
         self.client.execute(f"VACUUM TABLE {self.name}")
 
-    def connect(self) -> Any:
-        return self.open_client(self.server, self.options)
-
     def version(self) -> str:
         (build,) = self.client.execute("SELECT build()").fetchone()
         server = build.removeprefix("Build Information: ").split(",")[0]

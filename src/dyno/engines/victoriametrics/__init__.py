@@ -27,8 +27,8 @@ from dyno.host import filesystem
 from dyno.host.installation import version
 from dyno.servers import loopback, program_option, set_option, user_server
 from dyno.servers.server_engine import ServerStore, server_engine
-from dyno.suites.series import samples
-from dyno.suites.series.port import Array, Buckets, SampleBatch, Samples
+from dyno.suites.series import port, samples
+from dyno.suites.series.port import Array, SampleBatch, Samples
 
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
     # New samples stay in memory for some seconds, and there is no log.
@@ -132,8 +132,8 @@ class Victoria(ServerStore):
         return shlex.join(["curl", path, "--data-urlencode", f'match[]={{{STORE}="{name}"}}'])
 
 
-class Series:
-    """See `dyno.suites.series.port.Series`."""
+class Series(port.Series):
+    """The port `series`. Buckets are computed in the client."""
 
     def __init__(self, engine: Victoria, names: Sequence[str]) -> None:
         import orjson
@@ -231,9 +231,6 @@ class Series:
     def _vector(self, query: str, at: int) -> list[tuple[dict[str, str], float]]:
         answer = self._loads(self._api.post("/api/v1/query", {"query": query, "time": str(at)}))
         return [(each["metric"], float(each["value"][1])) for each in answer["data"]["result"]]
-
-    def downsample(self, pv: int, start: int, end: int, bucket: int) -> Buckets:
-        return samples.downsample(self.window(pv, start, end), bucket)
 
     def close(self) -> None:
         self._api.close()

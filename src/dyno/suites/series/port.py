@@ -92,7 +92,10 @@ class Series(Protocol):
         variables."""
 
     def downsample(self, pv: int, start: int, end: int, bucket: int) -> Buckets:
-        """Returns summaries by intervals of `bucket` ns of the samples with start <= TS < end. The engine computes
-        them if it can. Start, end and bucket are whole minutes."""
+        """Returns summaries by intervals of `bucket` ns of the samples with start <= TS < end. Start, end and bucket
+        are whole minutes. The engine computes them if it can; the default computes them in the client."""
+        from dyno.suites.series import samples
+
+        return samples.downsample(self.window(pv, start, end), bucket)
 
     def close(self) -> None: ...
