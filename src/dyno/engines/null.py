@@ -127,11 +127,10 @@ class Series(NullPort):
     def seen(self, pv: int, ts: int) -> bool:
         return True
 
-    def one(self, pv: int) -> Samples:
+    def one(self, pv: int, start: int = 0, end: int = 0) -> Samples:
         return self._samples
 
-    def window(self, pv: int, start: int, end: int) -> Samples:
-        return self._samples
+    window = one
 
     def all(self) -> Iterator[SampleBatch]:
         return iter(())

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from dyno.contracts.cleanup import undo_on_error
 from dyno.contracts.suite import Report
 from dyno.suites.volume import IO, READ, WRITE, Enough, Round
 
@@ -93,16 +94,13 @@ def run(words: Sequence[str], target: Target, io: IO, round_ns: int, enough: Eno
         text=True,
     ) as process:
         assert process.stdout is not None
-        try:
+        with undo_on_error(process.kill):
             for job in progress.read(process.stdout):
                 round_ended = bool(round_ns) and progress.add(job)
                 if enough is not None and round_ended and enough(progress.rounds):
                     # On SIGINT, fio finishes the requests in flight and prints its last state.
                     process.send_signal(signal.SIGINT)
                     enough = None
-        except BaseException:
-            process.kill()
-            raise
     if progress.last is None:
         raise Failed(f"fio ended with status {process.returncode}: {' '.join(progress.messages) or 'no output'}")
     return _report(progress, io, tool, words)

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
+from dyno.contracts.cleanup import undo_on_error
 from dyno.contracts.engine import Engine, EngineSpec, Maintenance, PortSpec
 from dyno.contracts.model import Caveat, Tier, Value
 from dyno.contracts.settings import Setting, choice
@@ -46,11 +47,8 @@ class Database(Engine):
     def __init__(self, storage: Any) -> None:
         import ZODB
 
-        try:
+        with undo_on_error(storage.close):
             self.database = ZODB.DB(storage, pool_size=CONNECTIONS)
-        except BaseException:
-            storage.close()
-            raise
 
     def close(self) -> None:
         self.database.close()
