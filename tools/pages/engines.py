@@ -22,6 +22,7 @@ from dyno.contracts.programs import GoModule
 from dyno.contracts.settings import Setting
 
 ENGINES = Path(dyno.engines.__file__).parent
+UNKNOWN = "…"
 FILES = "Files"
 """The README's section for contributors, which the site does not have."""
 SHARING = {
@@ -171,7 +172,9 @@ def caveats_of(kind: Any) -> Mapping[str, str]:
     found: dict[str, str] = {}
     for node in ast.walk(ast.parse(textwrap.dedent(inspect.getsource(kind)))):
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Caveat" and len(node.args) == 2:
-            found |= dict([literal(node, names)])
+            name, text = literal(node, names)
+            # One that an engine's own declaration names is found there.
+            found |= {name: text} if name != UNKNOWN else {}
         elif isinstance(node, ast.Name) and isinstance(value := names.get(node.id), Caveat):
             found[value.code] = value.text
         elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
@@ -193,13 +196,13 @@ def text_of(node: ast.expr, names: Mapping[str, Any]) -> str:
         return "".join(text_of(part, names) for part in node.values)
     if isinstance(node, ast.FormattedValue):
         value = names.get(node.value.id) if isinstance(node.value, ast.Name) else None
-        return value if isinstance(value, str) else "…"
+        return value if isinstance(value, str) else UNKNOWN
     if isinstance(node, ast.Name) and isinstance(names.get(node.id), str):
         return str(names[node.id])
     if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
         value = getattr(names.get(node.value.id), node.attr, None)
-        return value if isinstance(value, str) else "…"
-    return "…"
+        return value if isinstance(value, str) else UNKNOWN
+    return UNKNOWN
 
 
 def gaps(spec: EngineSpec) -> str:
