@@ -238,8 +238,8 @@ def test_notices_and_changed_parameters_are_no_answers(shell: Shell, place: Path
 
 @pytest.mark.parametrize("engine", ["postgresql", "redis"])
 def test_an_open_loop_with_512_connections(engine: str, shell: Shell) -> None:
-    """PostgreSQL's default is 100 connections. The run has no null engine, of which 512 processes would need more
-    memory than machines have."""
+    """PostgreSQL's default is 100 connections, and the limit of open files is often 1,024. The run has no null
+    engine: 512 processes of it would need more memory than machines have."""
     require(registry.engine(engine))
     script = shell.home / "run.py"
     script.write_text(OPEN_LOOP)
@@ -253,6 +253,7 @@ def test_an_open_loop_with_512_connections(engine: str, shell: Shell) -> None:
 
 
 OPEN_LOOP = """
+import resource
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -261,6 +262,7 @@ from dyno.runner import parent, plan
 
 if __name__ == "__main__":
     engine, file, work = sys.argv[1:]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
     params = {"records": [2000], "txn": [1], "rate": [1000]}
     engines = [{"name": engine, "client": "native"}]
     request = RunRequest("records", engines=engines, params=params, phases=["rand-key"], clients=[512], samples=1,

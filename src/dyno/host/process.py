@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import sys
 from collections.abc import Iterator
@@ -34,6 +35,14 @@ def adopt_orphans() -> None:
         from ctypes import CDLL
 
         CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def allow_open_files(count: int) -> None:
+    """Raises this process's limit of open files to `count`, or as far as its hard limit allows."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = count if hard == resource.RLIM_INFINITY else min(count, hard)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
 def environment() -> dict[str, str]:

@@ -17,7 +17,7 @@ from typing import Any
 from dyno.contracts.model import Phase
 from dyno.contracts.pace import Pace
 from dyno.contracts.suite import Work, Workload
-from dyno.host.process import die_with_parent
+from dyno.host.process import allow_open_files, die_with_parent
 from dyno.host.usage import Usage, cpu_ns, own, with_descendants
 from dyno.measure.driver import Client, measure
 from dyno.measure.loop import uncollected
@@ -27,6 +27,9 @@ from dyno.measure.slices import Announce
 from dyno.measure.tally import Tally
 
 START_TIMEOUT = 120
+FILES_PER_CLIENT, SPARE_FILES = 8, 200
+"""Open files of a process with native load. Each client has connections of the engine and of the port, and pymongo's
+clients have monitors."""
 READY = "ready"
 
 
@@ -175,6 +178,8 @@ def _native_clients(task: Task, position: ClientPosition, stack: ExitStack) -> C
 
     clients, native = range(position.client, task.connections, position.clients), task.workload.native(task.phase)
     assert native is not None
+    # The usual limit is 1,024.
+    allow_open_files(FILES_PER_CLIENT * len(clients) + SPARE_FILES)
     ports = {client: native(stack.enter_context(task.workload.connect())) for client in clients}
     exchanges = [port.exchange for port in ports.values()]
     wire = Wire(exchanges[0].protocol, [exchange.descriptor for exchange in exchanges])
