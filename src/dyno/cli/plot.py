@@ -14,7 +14,6 @@ from dyno.cli.flag_values import output_option
 from dyno.contracts.model import UsageError
 from dyno.report.charts import FIXED, draw, plot, sweep
 from dyno.report.charts.plot import Choice
-from dyno.report.export.free_memory import trim
 
 SCALE = 2.0
 OPENING = "<!-- A chart of dyno -->\n"
@@ -103,7 +102,7 @@ def plot_command(
             files.check(file)
     # Frees the memory of a large run for the renderer.
     del loaded
-    trim()
+    draw.trim()
     for drawing in drawings:
         picture = drawing.svg(flags["dark"])
         if into_directory:

@@ -17,7 +17,7 @@ from dyno.cli.show import PRICES
 from dyno.contracts.model import UsageError
 from dyno.report.page import card
 from dyno.report.page.build import OPENING, build
-from dyno.report.page.downloads import MOST_BYTES
+from dyno.report.page.parts import MOST_BYTES
 from dyno.report.tables import sections, several_runs
 from dyno.stats.costs import read_prices
 

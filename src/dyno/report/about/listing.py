@@ -60,21 +60,20 @@ def states(
     _table(("engine", "here", "what it is" if suite else "suites"), rows, console, styles)
 
 
-def suites(chosen: Iterable[Suite], console: Console) -> None:
+def suites(chosen: Sequence[Suite], console: Console) -> None:
     """Prints the suites with their phases, parameters and presets."""
-    listed = list(chosen)
-    _table(("suite", "what it asks"), [(suite.name, suite.title) for suite in listed], console)
-    for suite in listed:
-        console.print(Text(f"\n{suite.name}: phases", "bold"))
+    _table(("suite", "what it asks"), [(suite.name, suite.title) for suite in chosen], console)
+    for suite in chosen:
         phases = [(phase.name, phase.title, f"{phase.unit}s", phase.checked) for phase in suite.phases]
-        _table(("phase", "what it does", "counts", "how it is checked"), phases, console)
-        console.print(Text(f"\n{suite.name}: parameters (-p NAME=VALUE[,VALUE...])", "bold"))
-        _settings(suite.params, console)
-        console.print(Text(f"\n{suite.name}: presets (--preset NAME)", "bold"))
         presets = [
             (name, units.params(preset.params), str(preset.samples), f"{preset.budget:g} s")
             for name, preset in suite.presets.items()
         ]
+        console.print(Text(f"\n{suite.name}: phases", "bold"))
+        _table(("phase", "what it does", "counts", "how it is checked"), phases, console)
+        console.print(Text(f"\n{suite.name}: parameters (-p NAME=VALUE[,VALUE...])", "bold"))
+        _settings(suite.params, console)
+        console.print(Text(f"\n{suite.name}: presets (--preset NAME)", "bold"))
         _table(("preset", "parameters", "samples", "budget of a phase"), presets, console)
 
 
@@ -93,8 +92,14 @@ def engines(chosen: Sequence[EngineSpec], ports: Mapping[str, Ports], console: C
             lines.setdefault(same, ([], through, state))[0].append(suite)
         name, title = spec.name, spec.title
         for in_suites, through, state in lines.values():
-            tiers = ", ".join(_tier(through, tier) for tier in through.tiers) or units.UNKNOWN
-            rows.append((name, title, ", ".join(in_suites), tiers, through.clients, state))
+            tiers = []
+            for tier in through.tiers:
+                # Tier volatile promises nothing, so there is nothing to prove.
+                unproven = UNPROVEN if through.untested and tier is not Tier.VOLATILE else ""
+                tiers.append(f"{tier.value}{'*' if tier is through.default_tier else ''}{unproven}")
+            rows.append(
+                (name, title, ", ".join(in_suites), ", ".join(tiers) or units.UNKNOWN, through.clients, state)
+            )
             name = title = ""
     _table(("engine", "what it is", "suites", "tiers", "clients", "here"), rows, console, styles)
     console.print(Text("* the tier without --tier. Clients: how several share it; `one` refuses more.", "dim"))
@@ -120,13 +125,6 @@ def engines(chosen: Sequence[EngineSpec], ports: Mapping[str, Ports], console: C
                 _settings(settings, console)
 
 
-def _tier(spec: EngineSpec, tier: Tier) -> str:
-    """Returns the tier's name with its signs. Tier volatile never gets the sign of unproven tiers, because it
-    promises nothing."""
-    unproven = UNPROVEN if spec.untested and tier is not Tier.VOLATILE else ""
-    return f"{tier.value}{'*' if tier is spec.default_tier else ''}{unproven}"
-
-
 def _state(spec: EngineSpec) -> tuple[str, str]:
     """Returns the state of an engine here, and the style of this text."""
     if spec.missing():
@@ -147,9 +145,8 @@ def _table(
     heads: Sequence[str], rows: Sequence[Sequence[str]], console: Console, styles: Mapping[str, str] | None = None
 ) -> None:
     """Prints a table. `styles`: styles of cells, by their text."""
-    columns = [
-        grid.Column(head, left=True, folds=at > 0, style="" if at else "bold") for at, head in enumerate(heads)
-    ]
+    first, *others = heads
+    columns = [grid.Column(first, True, style="bold"), *(grid.Column(head, True, folds=True) for head in others)]
     grid.render(columns, rows, console, marks=styles)
 
 
@@ -161,14 +158,10 @@ def plan(suite: str, phases: Sequence[str], cells: Sequence[Cell], sentence: str
     console.print(Text(f"{suite}: {' '.join(f'{name}={value}' for name, value in same.items())}"))
     console.print(Text(f"phases: {', '.join(phases)}"))
     console.print()
-    rows = [
-        (
-            f"{cell.label}{' (floor)' if cell.floor else ''}",
-            "as set" if cell.follows else cell.tier_name or "",
-            *(str(cell.params[name]) for name in varying),
-        )
-        for cell in cells
-    ]
+    rows = []
+    for cell in cells:
+        name, tier = cell.label + " (floor)" * cell.floor, "as set" if cell.follows else cell.tier_name or ""
+        rows.append((name, tier, *(str(cell.params[each]) for each in varying)))
     grid.render([grid.Column(name, left=True, folds=True) for name in ("engine", "tier", *varying)], rows, console)
     console.print()
     console.print(Text(sentence), soft_wrap=True)

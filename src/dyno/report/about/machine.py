@@ -64,13 +64,9 @@ def render(facts: Mapping[str, Any], findings: Sequence[Finding], console: Conso
         console.print(line, soft_wrap=True)
         if finding.remedy:
             console.print(Text(f"      {finding.remedy}", style="dim"), soft_wrap=True)
-    console.print(Text(verdict(sum(finding.severity != "ok" for finding in findings)), style="bold"), soft_wrap=True)
-
-
-def verdict(spoilers: int) -> str:
-    if not spoilers:
-        return "quiet: ready to measure"
-    return f"{spoilers} thing{'s' if spoilers > 1 else ''} would spoil a measurement"
+    spoilers = sum(finding.severity != "ok" for finding in findings)
+    things = f"{spoilers} thing{'s' if spoilers > 1 else ''} would spoil a measurement"
+    console.print(Text(things if spoilers else "quiet: ready to measure", style="bold"), soft_wrap=True)
 
 
 def _fact(facts: Any, path: str) -> Any:

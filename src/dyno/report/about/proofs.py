@@ -47,7 +47,7 @@ class ProofTable:
 
     columns: tuple[str, ...]
     cells: Callable[[Row], dict[str, str]]
-    """Returns the texts of a row by column, without the verdict."""
+    """Returns the texts of a row by column, without engine, tier and verdict."""
     legend: str
     figures: tuple[str, ...] = ()
     """Columns of figures; the other columns are texts."""
@@ -56,16 +56,10 @@ class ProofTable:
 
     def render(self, rows: Sequence[Row], console: Console) -> None:
         names, cells = self._texts(rows)
-        columns = [
-            grid.Column(
-                name,
-                left=name not in self.figures,
-                folds=name not in self.figures,
-                style="bold" if name == "engine" else "",
-                key=name in ("engine", "tier"),
-            )
-            for name in names
-        ]
+        columns = []
+        for name in names:
+            words, style = name not in self.figures, "bold" if name == "engine" else ""
+            columns.append(grid.Column(name, words, folds=words, style=style, key=name in ("engine", "tier")))
         styles = {texts["verdict"]: STYLES.get(row["verdict"], "") for row, texts in zip(rows, cells, strict=True)}
         grid.render(columns, [[texts[name] for name in names] for texts in cells], console, marks=styles)
         for line in _witnesses(rows):
@@ -90,7 +84,8 @@ class ProofTable:
     def _texts(self, rows: Sequence[Row]) -> tuple[list[str], list[dict[str, str]]]:
         names = [name for name in self.columns if name != self.optional or any(row[name] for row in rows)]
         verdicts = [f"{row['verdict']}: {row['why']}" if row["why"] else str(row["verdict"]) for row in rows]
-        cells = [{**self.cells(row), "verdict": verdict} for row, verdict in zip(rows, verdicts, strict=True)]
+        place = [{"engine": row["engine"], "tier": row["tier"]} for row in rows]
+        cells = [{**at, **self.cells(row), "verdict": v} for at, row, v in zip(place, rows, verdicts, strict=True)]
         return names, cells
 
 
@@ -125,17 +120,13 @@ def _settings(row: Row) -> str:
 
 
 def _tier_cells(row: Row) -> dict[str, str]:
-    calls = {
-        name: units.UNKNOWN
-        if row[name] is None
-        else ", ".join(f"{kind} {n}" for kind, n in row[name].items()) or "none"
-        for name in ("flushes", "writes")
-    }
-    commits = {
-        name: units.UNKNOWN if row[name] is None else f"{row[name]} of {row['commits']}"
-        for name in ("flushed", "written")
-    }
-    return {"engine": row["engine"], "tier": row["tier"], "settings": _settings(row), **calls, **commits}
+    texts = {"settings": _settings(row)}
+    for name in ("flushes", "writes"):
+        kinds = [f"{kind} {n}" for kind, n in (row[name] or {}).items()]
+        texts[name] = units.UNKNOWN if row[name] is None else ", ".join(kinds) or "none"
+    for name in ("flushed", "written"):
+        texts[name] = units.UNKNOWN if row[name] is None else f"{row[name]} of {row['commits']}"
+    return texts
 
 
 def _crash_cells(row: Row) -> dict[str, str]:
@@ -143,8 +134,7 @@ def _crash_cells(row: Row) -> dict[str, str]:
     for name, where in (("cut", "model"), ("device", "system")):
         if row[name]:
             outcomes[name] += f", {row[where]}"
-    traced = row["traced"] or units.UNKNOWN
-    return {"engine": row["engine"], "tier": row["tier"], "declared": _settings(row), "traced": traced, **outcomes}
+    return {"declared": _settings(row), "traced": row["traced"] or units.UNKNOWN, **outcomes}
 
 
 TIERS = ProofTable(

@@ -16,25 +16,35 @@ WIDTH = 50
 
 def render(record: Mapping[str, Any], console: Console) -> None:
     """Prints each hop with its stages on one time axis, then the totals and the doubts."""
-    total = record["total_time"]
-    start = 0.0
+    total, start = record["total_time"], 0.0
     for hop in record["hops"]:
-        console.print(Text(", ".join(_headline(hop)), style="bold"), soft_wrap=True)
+        code, version, address = hop["http_code"], hop["http_version"], hop["primary_ip"]
+        words = [
+            f"{hop['method']} {hop['url']}",
+            "" if code is None else f"{code}",
+            "" if version is None else f"HTTP/{version}",
+            "" if address is None else f"from {address} port {hop['primary_port']}",
+            "on the same connection" if hop["reused"] else "",
+        ]
+        console.print(Text(", ".join(filter(None, words)), style="bold"), soft_wrap=True)
         rows = []
         for name, seconds in hop["stages"].items():
-            rows.append((name, _time(seconds), _bar(start, seconds, total)))
+            bar = ""
+            if seconds is not None and total:
+                first, end = round(WIDTH * start / total), round(WIDTH * (start + seconds) / total)
+                bar = " " * min(first, WIDTH - 1) + ("█" * (end - first) or "▏")
+            rows.append((name, _time(seconds), bar))
             start += seconds or 0.0
         columns = [grid.Column("", left=True), grid.Column(""), grid.Column("", left=True, spare=True)]
         grid.render(columns, rows, console, indent=2)
     words = [f"total {_time(total)}"]
     if record["redirect_count"]:
         words.append(f"{record['redirect_count']} redirects {_time(record['redirect_time'])}")
-    words.append(f"{units.count(record['size_download'])} bytes")
-    words.append(units.bandwidth(record["speed_download"]))
+    words += [f"{units.count(record['size_download'])} bytes", units.bandwidth(record["speed_download"])]
     console.print(Text(", ".join(words), style="bold"), soft_wrap=True)
     if record["error"] is not None:
         console.print(Text(f"error: {record['error']}", style="bold red"), soft_wrap=True)
-    _doubts(record, console)
+    _print_doubts(record, console)
 
 
 def summary(record: Mapping[str, Any], console: Console) -> None:
@@ -47,31 +57,13 @@ def summary(record: Mapping[str, Any], console: Console) -> None:
     grid.render([grid.Column("", left=True), *map(grid.Column, names)], rows, console)
     for error, times in record["errors"].items():
         console.print(Text(f"error: {times:,} × {error}", style="bold red"), soft_wrap=True)
-    _doubts(record, console)
-
-
-def _headline(hop: Mapping[str, Any]) -> list[str]:
-    code, version, address = hop["http_code"], hop["http_version"], hop["primary_ip"]
-    return [
-        f"{hop['method']} {hop['url']}",
-        *([f"{code}"] if code is not None else []),
-        *([f"HTTP/{version}"] if version is not None else []),
-        *([f"from {address} port {hop['primary_port']}"] if address is not None else []),
-        *(["on the same connection"] if hop["reused"] else []),
-    ]
+    _print_doubts(record, console)
 
 
 def _time(seconds: float | None) -> str:
     return units.duration(None if seconds is None else seconds * 1e9)
 
 
-def _bar(start: float, seconds: float | None, total: float) -> str:
-    if seconds is None or not total:
-        return ""
-    first, end = round(WIDTH * start / total), round(WIDTH * (start + seconds) / total)
-    return " " * min(first, WIDTH - 1) + ("█" * (end - first) or "▏")
-
-
-def _doubts(record: Mapping[str, Any], console: Console) -> None:
+def _print_doubts(record: Mapping[str, Any], console: Console) -> None:
     for doubt in record["doubts"]:
         console.print(Text(f"doubt: {doubt}", style="yellow"), soft_wrap=True)

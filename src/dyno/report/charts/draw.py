@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import re
 import resource
+from contextlib import suppress
 from typing import Any
 
 from dyno.contracts.model import UsageError
@@ -86,3 +88,11 @@ def _longest(view: dict[str, Any]) -> int:
     """Returns the length of the panel's longest record."""
     records = view["data"]["values"]
     return max(sum(len(str(v)) for v in record.values() if not isinstance(v, list)) for record in records)
+
+
+def trim() -> None:
+    """Returns memory to the system that the C library holds although it was freed. vl-convert leaves much of it after
+    it has bundled the charting library in its threads."""
+    # Only the GNU C library has this function.
+    with suppress(AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)

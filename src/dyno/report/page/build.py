@@ -11,12 +11,12 @@ from typing import Any
 from dyno import __version__
 from dyno.contracts.sanitize import sanitize
 from dyno.report import charts
+from dyno.report.charts import draw
 from dyno.report.charts.chart import Chart
-from dyno.report.export.free_memory import trim
 from dyno.report.export.json_stream import compact
-from dyno.report.page import downloads, parts, payload, relative, results, settings, stills, together
+from dyno.report.page import parts, payload, relative, results, settings, stills, together
 from dyno.report.page.card import Link
-from dyno.report.page.downloads import MOST_BYTES, Download, Part, pack
+from dyno.report.page.parts import MOST_BYTES, Download, Part, pack
 from dyno.report.tables import display_limits, heading, notes, sweeps, units, wide, wording
 from dyno.report.tables.overview import address, called, overviews, rankings
 from dyno.report.tables.table import groups, served, varying
@@ -66,7 +66,7 @@ def build(
     packed.append(Part("data", pack(compact({**payload.common(by_name.values()), "runs": data}))))
     # Free memory for the drawing: the data of a large run takes much of it.
     data.clear()
-    trim()
+    draw.trim()
     drawings = stills.stills(shown[0]["run"], to_draw)
 
     def page(run_file: Callable[[Run, int], Download]) -> str:
@@ -96,17 +96,17 @@ def build(
 
     # If the page is already too large, the whole run file doesn't fit.
     size = sum(len(part.packed) for part in [*packed, *chain.from_iterable(one["files"] for one in shown)])
-    text = page(downloads.whole) if size < MOST_BYTES else ""
+    text = page(parts.whole) if size < MOST_BYTES else ""
     if text and len(text.encode()) <= MOST_BYTES:
         return text
-    text = page(downloads.part)
+    text = page(parts.part)
     over = len(text.encode()) - MOST_BYTES
     if over <= 0 or not drawings:
         return text
     # Drop drawings, the last ones first, because the program draws these charts anyway.
     while over > 0 and drawings:
         over -= len(drawings.popitem()[1].encode())
-    return page(downloads.part)
+    return page(parts.part)
 
 
 def _shown(at: int, run: Run, name: str, of_run: Sequence[Chart]) -> dict[str, Any]:
@@ -161,5 +161,5 @@ def _shown(at: int, run: Run, name: str, of_run: Sequence[Chart]) -> dict[str, A
         "machine": settings.machine(run),
         "machine_findings": machine_doubts(run.header.get("host") or {}),
         "command": settings.command(run),
-        "files": list(downloads.results(run, at)),
+        "files": list(parts.results(run, at)),
     }

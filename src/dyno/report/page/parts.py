@@ -1,27 +1,39 @@
-"""Parts of pages: templates, their programs, the charting library, and the policy that allows these to run."""
+"""Parts of pages: templates, their programs, the charting library, the policy that allows these to run, and packed
+texts: data for the program, and files that the reader can download without a network."""
 
 from __future__ import annotations
 
 import base64
+import gzip
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
 from typing import Any
 
 from dyno.contracts.model import UsageError
+from dyno.contracts.sanitize import sanitize
 from dyno.host import installation
 from dyno.host.directories import cache
 from dyno.host.filesystem import replace
 from dyno.report.charts import draw
-from dyno.report.export.free_memory import trim
+from dyno.report.export import documents
+from dyno.report.export.json_stream import compact
 from dyno.report.tables import row_titles, units
+from dyno.results import Run, lines, parsed
 
 NEEDS = "the report needs Jinja2 and vl-convert; install them by"
 BESIDE = "'self' file:"
 """Policy for scripts in files next to the page, from the same server or the same directory."""
 ENTRY = "window.vegaEmbed = vegaEmbed;"
+MOST_BYTES = 2_000_000
+"""Target size of a page."""
+MOST_RUN_BYTES = 64_000_000
+"""Larger run files are not packed, not even in part."""
+LARGE = 4_000_000
+"""From this size on, the best compression would take too long."""
 
 
 def text(name: str) -> str:
@@ -61,7 +73,7 @@ def script(vl_convert: Any) -> str:
         if checksum == _checksum(content):
             return content.decode()
     bundle: str = vl_convert.javascript_bundle(ENTRY)
-    trim()
+    draw.trim()
     # Wrapped in a function, so that its thousands of names don't become global.
     bundle = f"(() => {{\n{bundle}\n}})();\n"
     content = bundle.encode()
@@ -84,3 +96,70 @@ def program(*scripts: str) -> str:
 def allowed(content: str) -> str:
     """Returns the source expression of the page's policy that allows this script or style: its hash."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"
+
+
+# -- packed texts --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Part:
+    """A packed text in the page."""
+
+    id: str
+    packed: str
+
+
+@dataclass(frozen=True)
+class Download(Part):
+    """A packed file for the reader."""
+
+    name: str
+    title: str
+    kind: str
+    remark: str = ""
+    """Why no file, or only a part of it, is packed."""
+
+
+def pack(text: str | bytes) -> str:
+    """Packs a text with gzip and base64."""
+    content = text.encode() if isinstance(text, str) else text
+    return base64.b64encode(gzip.compress(content, 9 if len(content) < LARGE else 6, mtime=0)).decode()
+
+
+def results(run: Run, at: int) -> Iterator[Download]:
+    """Yields the results of the page's run number `at`, in the formats of `dyno show`."""
+    stem = _file_name(run.path.stem)
+    yield Download(f"csv-{at}", pack(documents.as_csv(run)), f"{stem}.csv", "The results as CSV", "text/csv")
+    packed = pack(compact(documents.as_data(run)))
+    yield Download(f"json-{at}", packed, f"{stem}-results.json", "The results as JSON", "application/json")
+
+
+def whole(run: Run, at: int) -> Download:
+    """Returns the run file, byte for byte."""
+    name = _file_name(run.path.name)
+    return Download(f"raw-{at}", pack(run.path.read_bytes()), name, "The run file", "application/json")
+
+
+def part(run: Run, at: int) -> Download:
+    """Returns the run file without histograms and time series, which are most of its size. The result is still a
+    valid run file. If even that is too large, nothing is packed."""
+    size = run.path.stat().st_size
+    if size > MOST_RUN_BYTES:
+        why = f"With {size / 1e6:,.0f} MB it is too large for a page"
+        return Download(f"raw-{at}", "", run.path.name, "The run file", "application/json", why)
+    content = []
+    for line in map(parsed, lines(run.path)):
+        for sample in line["samples"] if line.get("kind") == "trial" else ():
+            sample.update(histogram=None, by_kind={}, response=None, late=None, series=[])
+        content.append(f"{compact(line)}\n")
+    name = f"{_file_name(run.path.stem)}-without-histograms.json"
+    remark = (
+        "Without histograms and time series, with which the page would be larger than"
+        f" {MOST_BYTES / 1e6:g} MB; {_file_name(run.path.name)} has them."
+    )
+    return Download(f"raw-{at}", pack("".join(content)), name, "The run file in part", "application/json", remark)
+
+
+def _file_name(name: str) -> str:
+    """Sanitizes a file name, which may contain bytes that are not text."""
+    return sanitize(name, keep="")

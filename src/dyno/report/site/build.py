@@ -14,8 +14,8 @@ from dyno.contracts.model import UsageError
 from dyno.report.charts import theme, vega
 from dyno.report.export.json_stream import compact
 from dyno.report.page import build as page
-from dyno.report.page import card, downloads, parts
-from dyno.report.site.catalogue import Entry, Names, RunFile, entry
+from dyno.report.page import card, parts
+from dyno.report.site.catalogue import Entry, RunFile, entry, unique_name
 from dyno.report.site.data import BYTES, Collection
 from dyno.report.tables import units
 from dyno.stats.metric import RESPONSE
@@ -43,11 +43,11 @@ def build(run_files: Sequence[RunFile], warn: Callable[[str], None], url: str = 
     image. `warn` receives a line for each damaged run file that is left out. Raises UsageError if a library is
     missing or if a file that the user named can't be read."""
     yield LIBRARY, parts.library()
-    collection, entries, names = Collection(), list[Entry](), Names()
+    collection, entries, names = Collection(), list[Entry](), set[str]()
     for file in run_files:
         try:
             run = results.load(file.path)
-            run_entry = entry(run, names.take(file.path))
+            run_entry = entry(run, unique_name(file.path, names))
             link = card.link(url, run_entry.page) if url else None
             pages: list[File] = [
                 (run_entry.page, page.build([run], page.Site(f"../{LIBRARY}", "../index.html"), link))
@@ -96,7 +96,7 @@ def _page(name: str, entries: Sequence[Entry], data: dict[str, Any] | None = Non
         script_src=parts.allowed(program) + (f" {parts.BESIDE}" if draws else ""),
         style_src="'unsafe-inline'" if draws else parts.allowed(style),
         library=LIBRARY if draws else None,
-        data=None if data is None else downloads.pack(compact({**data, "unknown": units.UNKNOWN})),
+        data=None if data is None else parts.pack(compact({**data, "unknown": units.UNKNOWN})),
     )
     return text
 

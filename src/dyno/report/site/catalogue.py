@@ -40,22 +40,17 @@ def find(paths: Sequence[Path]) -> list[RunFile]:
     return list(matches.values())
 
 
-class Names:
-    """Gives each run a unique name, which is also its page's name. It is safe in an address and on any file
-    system."""
-
-    def __init__(self) -> None:
-        self._taken: set[str] = set()
-
-    def take(self, path: Path) -> str:
-        plain = re.sub(r"[^\w.-]+", "-", path.stem, flags=re.ASCII)[:LONGEST_NAME].strip("-.") or "run"
-        name, number = plain, 1
-        # Compared in lower case, because some file systems ignore case.
-        while name.lower() in self._taken:
-            number += 1
-            name = f"{plain}-{number}"
-        self._taken.add(name.lower())
-        return name
+def unique_name(path: Path, taken: set[str]) -> str:
+    """Returns a name for a run that is not `taken` yet, and adds it. It is also the page's name, and is safe in an
+    address and on any file system."""
+    plain = re.sub(r"[^\w.-]+", "-", path.stem, flags=re.ASCII)[:LONGEST_NAME].strip("-.") or "run"
+    name, number = plain, 1
+    # Compared in lower case, because some file systems ignore case.
+    while name.lower() in taken:
+        number += 1
+        name = f"{plain}-{number}"
+    taken.add(name.lower())
+    return name
 
 
 @dataclass(frozen=True)

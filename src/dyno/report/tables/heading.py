@@ -23,18 +23,15 @@ def fixed(run: Run) -> str:
     return units.params({name: value for name, value in run.cells[0].params.items() if name not in changing})
 
 
-def trials(run: Run) -> str:
-    return f"{_ended(run)} of {run.blocks} trials of each row; median and 95 % interval over trials"
+def trials(run: Run, how: str = "; median and 95 % interval over trials") -> str:
+    """Returns the number of ended trials, and `how` they are summarised."""
+    ended = max(Counter(attempt.cell for attempt in run.final()).values(), default=0)
+    return f"{ended} of {run.blocks} trials of each row{how}"
 
 
 def runs(run: Run) -> str:
     """Returns the number of ended trials, for tables without intervals."""
-    how = "each a run in a fresh process, in shuffled order; figures are medians"
-    return f"{_ended(run)} of {run.blocks} trials of each row, {how}"
-
-
-def _ended(run: Run) -> int:
-    return max(Counter(attempt.cell for attempt in run.final()).values(), default=0)
+    return trials(run, ", each a run in a fresh process, in shuffled order; figures are medians")
 
 
 def unfinished(run: Run) -> str:

@@ -159,16 +159,16 @@ def rates(run: Run, of: Sequence[Group], names: Mapping[str, str]) -> list[str]:
         where = row_titles.named(row_titles.tier(cell.tier), params and f"with {params}", between=" ")
         rate = f"{units.rate(float(asked))} {row.summary.unit}/s"
         rows_by_place.setdefault(row_titles.named(f"At {rate} in {phase}", where), []).append(row)
-    return [f"{place}: {_rates_held(rows)}." for place, rows in rows_by_place.items()][:MOST_RATES]
-
-
-def _rates_held(rows: Sequence[Row]) -> str:
-    held, missed = list[str](), list[str]()
-    for row in rows:
-        text = f"{row.summary.cell.label} (response p99 {units.duration(row.summary.response_ns['p99'])}"
-        behind = next((doubt.text for doubt in row.doubts if doubt.code == BEHIND), None)
-        (held if behind is None else missed).append(f"{text})" if behind is None else f"{text}: {behind})")
-    return "; ".join(f"{verb} by {listed(of)}" for verb, of in (("held", held), ("not held", missed)) if of)
+    lines = []
+    for place, rows in list(rows_by_place.items())[:MOST_RATES]:
+        held, missed = list[str](), list[str]()
+        for row in rows:
+            text = f"{row.summary.cell.label} (response p99 {units.duration(row.summary.response_ns['p99'])}"
+            behind = next((doubt.text for doubt in row.doubts if doubt.code == BEHIND), None)
+            (held if behind is None else missed).append(f"{text})" if behind is None else f"{text}: {behind})")
+        parts = [f"{verb} by {listed(of)}" for verb, of in (("held", held), ("not held", missed)) if of]
+        lines.append(f"{place}: {'; '.join(parts)}.")
+    return lines
 
 
 def differing_settings(run: Run) -> list[str]:

@@ -115,7 +115,11 @@ def table(columns: Mapping[str, Sequence[str]], words: Collection[str]) -> str:
     # A no-break space prevents a line break between a figure and its unit.
     cells = [of if name in words else [cell.replace(" ", NO_BREAK) for cell in of] for name, of in columns.items()]
     rule = "| " + " | ".join(":---" if name in words else "---:" for name in columns) + " |"
-    return "\n".join([_markdown_row(columns), rule, *map(_markdown_row, zip(*cells, strict=True))])
+    head, *rows = (
+        "| " + " | ".join(plain(cell).replace("|", "\\|") for cell in row) + " |"
+        for row in (columns, *zip(*cells, strict=True))
+    )
+    return "\n".join([head, rule, *rows])
 
 
 def bullets(lines: Iterable[str]) -> str:
@@ -134,10 +138,6 @@ def code(text: str) -> str:
     # The blanks separate a backquote at an end of the text; Markdown drops them.
     padded = f" {line} " if longest else line
     return f"{'`' * (longest + 1)}{padded}{'`' * (longest + 1)}"
-
-
-def _markdown_row(cells: Iterable[str]) -> str:
-    return "| " + " | ".join(plain(cell).replace("|", "\\|") for cell in cells) + " |"
 
 
 # -- HTML ---------------------------------------------------------------------------------------------------

@@ -29,7 +29,15 @@ def by_place(runs: Sequence[Run]) -> Iterator[Section]:
     """Yields a table of all parts of the latency, by place and engine. Then, for each phase and combination of
     parameters, yields a table with the whole latency from each place to each engine. A place is named by its run
     file. Raises UsageError if no operation of any run has parts."""
-    lines = [line for run in runs for line in _lines(run)]
+    lines = []
+    for run in runs:
+        rows = [row for row in summarize(run) if not row.cell.floor]
+        first = rows[0].cell.params if rows else {}
+        several = [name for name in first if any(row.cell.params[name] != first[name] for row in rows)]
+        phases = len({row.phase for row in rows}) > 1
+        for row in rows:
+            params = units.params({name: row.cell.params[name] for name in several})
+            lines.append(_Line(run.path.stem, row, " ".join(filter(None, [row.phase if phases else "", params]))))
     timed = {part for line in lines for part in line.row.latency_by_part_ns}
     # The parts are in the suite's order. A row may lack some of them.
     parts = [part for part in dict.fromkeys(part for line in lines for part in line.row.about.parts) if part in timed]
@@ -37,82 +45,54 @@ def by_place(runs: Sequence[Run]) -> Iterator[Section]:
         raise UsageError("--by place needs runs whose operations have parts of latency; these have none")
     details = ["of"] if any(line.details for line in lines) else []
     keys = ["from", "to", *details]
-    yield Section(
-        "",
-        heads=[*keys, *parts, "total p50", "p99", "trials"],
-        rows=[_cells(line, parts, bool(details)) for line in lines],
-        left=keys,
-        keys=keys,
-        rigid=keys,
-        legend=["medians of single operations, over all trials"],
-    )
+    cells = []
+    for line in lines:
+        row = line.row
+        medians = [units.duration((row.latency_by_part_ns.get(part) or {}).get("p50")) for part in parts]
+        whole = [units.duration(row.latency_ns[name]) for name in ("p50", "p99")]
+        whole = whole if row.valid else [row.why or "", ""]
+        names = [line.place, row.cell.label, line.details][: len(keys)]
+        cells.append([*names, *medians, *whole, str(len(row.samples))])
+    heads, legend = [*keys, *parts, "total p50", "p99", "trials"], ["medians of single operations, over all trials"]
+    yield Section("", "", heads, cells, left=keys, keys=keys, legend=legend, rigid=keys)
     for details_ in dict.fromkeys(line.details for line in lines):
         of = [line for line in lines if line.details == details_]
         places = list(dict.fromkeys(line.place for line in of))
         engines = list(dict.fromkeys(line.row.cell.label for line in of))
         if len(places) > 1:
             known = {(line.place, line.row.cell.label): line.row.latency_ns["p50"] for line in of if line.row.valid}
-            rows = [[place, *(units.duration(known.get((place, name))) for name in engines)] for place in places]
+            table = [[place, *(units.duration(known.get((place, name))) for name in engines)] for place in places]
             title = f"{details_ or of[0].row.phase}: p50, from the left to the top"
-            yield Section(title, heads=["", *engines], rows=rows, left=[""], keys=[""], rigid=[""])
-
-
-def _lines(run: Run) -> Iterator[_Line]:
-    rows = [row for row in summarize(run) if not row.cell.floor]
-    several = {name for row in rows for name, value in row.cell.params.items() if value != rows[0].cell.params[name]}
-    phases = len({row.phase for row in rows}) > 1
-    for row in rows:
-        params = units.params({name: row.cell.params[name] for name in row.cell.params if name in several})
-        yield _Line(run.path.stem, row, " ".join(filter(None, [row.phase if phases else "", params])))
-
-
-def _cells(line: _Line, parts: Sequence[str], details: bool) -> list[str]:
-    row = line.row
-    medians = [units.duration((row.latency_by_part_ns.get(part) or {}).get("p50")) for part in parts]
-    whole = [units.duration(row.latency_ns[name]) for name in ("p50", "p99")] if row.valid else [row.why or "", ""]
-    return [line.place, row.cell.label, *([line.details] if details else []), *medians, *whole, str(len(row.samples))]
+            yield Section(title, heads=["", *engines], rows=table, left=[""], keys=[""], rigid=[""])
 
 
 def by_cost(of: Sequence[tuple[Run, str, Sequence[Cost]]], prices: Prices) -> Section:
     """Returns the cost of each row by a user's table of prices, next to its figures. `of`: runs with their printed
     names and costs. Equal rows of several runs follow each other. Columns without any value are left out."""
-    lines = [
-        (cost, [name, *_cost_cells(cost, varying(run), prices.currency)]) for run, name, costs in of for cost in costs
-    ]
-    order = {key: at for at, key in enumerate(dict.fromkeys(_place(cost) for cost, _ in lines))}
-    lines.sort(key=lambda line: order[_place(line[0])])
-    rows = [cells for _, cells in lines]
+    by_place: dict[tuple[object, ...], list[list[str]]] = {}
+    for run, name, costs in of:
+        for cost in costs:
+            row, cell = cost.row, cost.row.cell
+            cells = [
+                name,
+                row.phase,
+                cell.label,
+                units.params({name: cell.params[name] for name in varying(run)}),
+                units.UNKNOWN if row.throughput is None else f"{units.rate(row.throughput.median)} {row.unit}/s",
+                units.duration(row.latency_ns["p50"]),
+                units.bandwidth(None if row.bandwidth is None else row.bandwidth.median),
+                units.money(cost.million, prices.currency),
+                units.money(cost.month, prices.currency),
+            ]
+            by_place.setdefault((row.phase, cell.asked, cell.tier, cell.combination), []).append(cells)
+    rows = [cells for of_place in by_place.values() for cells in of_place]
     used = [at for at in range(len(COST_HEADS)) if any(row[at] not in ("", units.UNKNOWN) for row in rows)]
-    heads = [COST_HEADS[at] for at in used]
-    cells = [[row[at] for at in used] for row in rows]
-    return Section(
-        f"Cost by {prices.file}", "", heads, cells, left=COST_KEYS, keys=COST_KEYS, legend=[_legend(prices)]
-    )
-
-
-def _legend(prices: Prices) -> str:
+    heads, *shown = ([cells[at] for at in used] for cells in (COST_HEADS, *rows))
     stored = "the measured store's size" if prices.kept_gb is None else f"{prices.kept_gb:,g} GB"
     machine = " and the machine for the time they take at this rate" if prices.machines else ""
     hours = "the machine, " if prices.machines else ""
-    return (
+    legend = (
         f"a million: of the phase's operations{machine}. a month: {stored} stored, {prices.millions:,g} million of"
         f" the phase's operations, {hours}and fixed fees"
     )
-
-
-def _place(cost: Cost) -> tuple[object, ...]:
-    return cost.row.phase, cost.row.cell.asked, cost.row.cell.tier, cost.row.cell.combination
-
-
-def _cost_cells(cost: Cost, changing: Sequence[str], currency: str) -> list[str]:
-    row = cost.row
-    return [
-        row.phase,
-        row.cell.label,
-        units.params({name: row.cell.params[name] for name in changing}),
-        units.UNKNOWN if row.throughput is None else f"{units.rate(row.throughput.median)} {row.unit}/s",
-        units.duration(row.latency_ns["p50"]),
-        units.bandwidth(None if row.bandwidth is None else row.bandwidth.median),
-        units.money(cost.million, currency),
-        units.money(cost.month, currency),
-    ]
+    return Section(f"Cost by {prices.file}", "", heads, shown, left=COST_KEYS, keys=COST_KEYS, legend=[legend])

@@ -5,31 +5,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from dyno.report.tables import display_limits, row_titles, units
 from dyno.report.tables.sections import Section, first_lines
 from dyno.report.tables.table import figure, varying
 from dyno.results import Run
+from dyno.stats import sweep as stats_sweep
 from dyno.stats.growth import CONFIDENCE, FEWEST_VALUES, Growth
 from dyno.stats.machine import cores
 from dyno.stats.metric import THROUGHPUT
 from dyno.stats.summary import cached
-from dyno.stats.sweep import (
-    CLIENTS,
-    KNEE,
-    Crossing,
-    End,
-    Sweep,
-    crossings,
-    ends,
-    logarithmic,
-    scalings,
-    sweeps,
-    swept,
-    values,
-)
+from dyno.stats.sweep import CLIENTS, KNEE, Crossing, End, Sweep, ends, logarithmic, scalings, sweeps, swept, values
 
 MOST_TABLES, MOST_LINES, MOST_SCALINGS = 8, 8, 24
 MORE = "`dyno report RUN` has all of them"
@@ -41,18 +29,6 @@ GROWTH_LEGEND = (
 )
 
 
-@dataclass(frozen=True)
-class SweepTable:
-    """A sweep as text, with a row for each engine and a column for each value."""
-
-    title: str
-    heads: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    """Rows of the engine and its figure at each value."""
-    crossings: tuple[Crossing, ...]
-    ends: tuple[End, ...]
-
-
 @cached
 def every(run: Run) -> tuple[Sweep, ...]:
     """Returns the sweeps over each parameter with several values, in the order of the run."""
@@ -62,27 +38,13 @@ def every(run: Run) -> tuple[Sweep, ...]:
 @cached
 def crossed(run: Run) -> tuple[Crossing, ...]:
     logs = {name: logarithmic(values(run, name)) for name in swept(run)}
-    return tuple(crossing for sweep in every(run) for crossing in crossings(sweep, logs[sweep.parameter]))
+    return tuple(crossing for sweep in every(run) for crossing in stats_sweep.crossings(sweep, logs[sweep.parameter]))
 
 
 @cached
 def ended(run: Run) -> tuple[End, ...]:
     """Returns the ends of engines' lines, in all sweeps."""
     return tuple(end for sweep in every(run) for end in ends(run, sweep))
-
-
-def table(run: Run, sweep: Sweep) -> SweepTable:
-    log = logarithmic(values(run, sweep.parameter))
-    names = dict.fromkeys(row.cell.label for _, table in sweep.points for row, _ in table.rows)
-    figures = {
-        (row.cell.label, value): figure(row, sweep.metric) for value, table in sweep.points for row, _ in table.rows
-    }
-    unit = sweep.points[0][1].rows[0][0].unit
-    metric = f"{unit}/s" if sweep.metric is THROUGHPUT else sweep.metric.title
-    rows = [(name, *(figures.get((name, value), units.UNKNOWN) for value, _ in sweep.points)) for name in names]
-    heads = (sweep.parameter, *(units.number(value) for value, _ in sweep.points))
-    title = row_titles.named(where(sweep, varying(run)), f"{metric} by {sweep.parameter}")
-    return SweepTable(title, heads, tuple(rows), tuple(crossings(sweep, log)), tuple(ends(run, sweep)))
 
 
 def where(sweep: Sweep, changing: Sequence[str]) -> str:
@@ -144,13 +106,20 @@ def sections(run: Run) -> Iterator[Section]:
     several values."""
     of = every(run)
     for sweep in of[:MOST_TABLES]:
-        text = table(run, sweep)
-        shown, rest = display_limits.first(text.rows, display_limits.ROWS, "engines", MORE)
+        by_value = [{row.cell.label: row for row, _ in table.rows} for _, table in sweep.points]
+        rows = []
+        for name in dict.fromkeys(name for of_value in by_value for name in of_value):
+            figures = (figure(of_value[name], sweep.metric) if name in of_value else None for of_value in by_value)
+            rows.append((name, *(text or units.UNKNOWN for text in figures)))
+        unit = f"{sweep.points[0][1].rows[0][0].unit}/s" if sweep.metric is THROUGHPUT else sweep.metric.title
+        title = row_titles.named(where(sweep, varying(run)), f"{unit} by {sweep.parameter}")
+        shown, rest = display_limits.first(rows, display_limits.ROWS, "engines", MORE)
         lines = [rest] if rest else []
-        lines += first_lines(list(map(sentence, text.crossings)), MOST_LINES, "more crossings")
-        lines += first_lines(list(map(ending, text.ends)), MOST_LINES, "more that stop")
-        first = text.heads[:1]
-        yield Section(text.title, "", text.heads, shown, left=first, keys=first, lines=lines, rigid=first)
+        crossings = [sentence(crossing) for crossing in crossed(run) if crossing.sweep is sweep]
+        lines += first_lines(crossings, MOST_LINES, "more crossings")
+        lines += first_lines([ending(end) for end in ended(run) if end.sweep is sweep], MOST_LINES, "more that stop")
+        heads, key = (sweep.parameter, *(units.number(value) for value, _ in sweep.points)), (sweep.parameter,)
+        yield Section(title, "", heads, shown, left=key, keys=key, lines=lines, rigid=key)
     if len(of) > MOST_TABLES:
         yield Section("", legend=[f"{len(of) - MOST_TABLES} more sweeps: {MORE}"])
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
 
 from rich.console import Console
 from rich.text import Text
 
 from dyno.report.tables import heading, notes, overview, sections, sweeps, table, wide, wording
 from dyno.report.tables.sections import Section
-from dyno.report.tables.table import Group, groups
+from dyno.report.tables.table import groups
 from dyno.results import Run
 from dyno.stats.doubts import machine
 
@@ -23,36 +22,9 @@ def render(run: Run, console: Console, by_phase: bool = False, whole: bool = Fal
     of = groups(run)
     own = [] if by_phase else wide.tables(run, of)
     own_sections = list(wide.sections(own))
-    if own and not wide.beside(run):
-        shown = [group for group in of if group.phase in wide.phases(run)]
-        _print_heading(run, console, heading.trials(run))
-        parts = [*own_sections, *sweeps.scaling_sections(run), *notes.ceiling_sections(run)]
-        below = _footer(run, of, notes.legend(shown) + wide.legend(run) + [BY_PHASE])
-    elif whole or by_phase:
-        _print_heading(run, console, heading.trials(run))
-        sections.render(table.sections(run, of), console)
-        parts = [*own_sections, *sweeps.sections(run), *sweeps.scaling_sections(run), *notes.ceiling_sections(run)]
-        below = _footer(run, of, notes.legend(of) + notes.cpu_legend(of) + (wide.legend(run) if own else []))
-    else:
-        _print_heading(run, console, heading.runs(run))
-        parts = [*overview.sections(run), *own_sections, *sweeps.sections(run), *sweeps.scaling_sections(run)]
-        below = _footer(run, of, [], overview.called(run))
-    sections.render([*parts, *below], console, aligned=False)
-    if not run.complete:
-        ended, planned = run.progress
-        console.print(Text(f"\nNot complete: {ended} trials of {planned} have ended", "bold red"))
-    if not (whole or by_phase or (own and not wide.beside(run))):
-        path = shlex.quote(str(run.path))
-        console.print(
-            Text(
-                f"\nIntervals, latencies, CPU time and every doubt: dyno show {path} --all"
-                f"\nCharts, on one page: dyno report {path}"
-            ),
-            soft_wrap=True,
-        )
-
-
-def _print_heading(run: Run, console: Console, trials: str) -> None:
+    only_own = bool(own) and not wide.beside(run)
+    detailed = only_own or whole or by_phase
+    trials = heading.trials(run) if detailed else heading.runs(run)
     console.print(Text(f"{run.plan['suite']}: {heading.fixed(run)}", "bold"))
     console.print(f"{trials}; {heading.length(run)}; seed {run.plan['seed']}")
     console.print(heading.machine(run))
@@ -60,17 +32,22 @@ def _print_heading(run: Run, console: Console, trials: str) -> None:
         console.print(Text(memory), soft_wrap=True)
     if measured := notes.loops(run):
         console.print(f"Measured by {measured}")
-
-
-def _footer(
-    run: Run, of: Sequence[Group], remarks: Sequence[str], names: Mapping[str, str] | None = None
-) -> Iterable[Section]:
-    """Returns the sections below the tables. `remarks`: explanations of remarks and columns. `names`: printed names
-    of phases, see `wording.answers`."""
+    # `names`: printed names of phases, see `wording.answers`.
+    names, remarks = ({} if detailed else overview.called(run)), list[str]()
+    if only_own:
+        shown = [group for group in of if group.phase in wide.phases(run)]
+        parts = [*own_sections, *sweeps.scaling_sections(run), *notes.ceiling_sections(run)]
+        remarks = notes.legend(shown) + wide.legend(run) + [BY_PHASE]
+    elif detailed:
+        sections.render(table.sections(run, of), console)
+        parts = [*own_sections, *sweeps.sections(run), *sweeps.scaling_sections(run), *notes.ceiling_sections(run)]
+        remarks = notes.legend(of) + notes.cpu_legend(of) + (wide.legend(run) if own else [])
+    else:
+        parts = [*overview.sections(run), *own_sections, *sweeps.sections(run), *sweeps.scaling_sections(run)]
     answers = wording.answers(run, names)
     sure = [wording.MEANS] if any(wording.SURE in answer for answer in answers) else []
-    parts = {
-        "In short": notes.rates(run, of, names or {}) + answers + sure,
+    below = {
+        "In short": notes.rates(run, of, names) + answers + sure,
         "Settings that differ": notes.differing_settings(run),
         "No number": notes.failures(of),
         "Not measured": notes.absent(run),
@@ -78,4 +55,12 @@ def _footer(
         "Tiers": notes.evidence(run),
         "This machine": [f"{finding.text} ({finding.remedy})" for finding in machine(run)],
     }
-    return [Section(title, lines=lines) for title, lines in parts.items() if lines]
+    parts += [Section(title, lines=lines) for title, lines in below.items() if lines]
+    sections.render(parts, console, aligned=False)
+    if not run.complete:
+        ended, planned = run.progress
+        console.print(Text(f"\nNot complete: {ended} trials of {planned} have ended", "bold red"))
+    if not detailed:
+        path = shlex.quote(str(run.path))
+        more = f"\nIntervals, latencies, CPU time and every doubt: dyno show {path} --all"
+        console.print(Text(f"{more}\nCharts, on one page: dyno report {path}"), soft_wrap=True)
