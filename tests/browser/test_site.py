@@ -18,8 +18,7 @@ import runfiles
 from shell import Shell, is_one_line, wait_for
 
 from dyno.report.site import data, directory
-from dyno.report.site.build import build
-from dyno.report.site.catalogue import find
+from dyno.report.site.build import build, find
 from dyno.report.tables import wording
 from dyno.stats.verdict import Verdict
 

@@ -27,8 +27,7 @@ from dyno.report import charts
 from dyno.report.charts import latency, plot, ratios
 from dyno.report.export import documents, json_stream
 from dyno.report.page import build
-from dyno.report.site.catalogue import entry
-from dyno.report.site.data import Collection
+from dyno.report.site.data import Collection, entry
 from dyno.report.tables import comparison, display_limits, grid, sweeps, text, wording
 from dyno.results import Run
 from dyno.stats import compare, gate, sweep, two_runs

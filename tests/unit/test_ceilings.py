@@ -17,9 +17,9 @@ from stats.madeup import a_cell, changed, of_rates
 from dyno.contracts.model import Tier
 from dyno.fields import Sample
 from dyno.host import ceilings
-from dyno.report.export.markdown import as_markdown
 from dyno.report.page.build import build
 from dyno.report.tables import heading, notes, sections
+from dyno.report.tables.text import as_markdown
 from dyno.results import Run
 from dyno.stats.machine import shares
 

@@ -30,7 +30,8 @@ from dyno.contracts.model import UsageError
 from dyno.fields import FIELDS, LATENCIES, USED, Sample
 from dyno.host import installation
 from dyno.host.usage import Usage
-from dyno.report.export import data_tables, documents, markdown
+from dyno.report.export import data_tables, documents
+from dyno.report.tables import sections
 from dyno.report.tables.table import groups
 from dyno.results import Attempt, Run
 
@@ -395,7 +396,7 @@ def test_markdown_of_a_run_that_is_not_complete_says_so(new: Run) -> None:
 
 @pytest.mark.parametrize("text", ["a_b", "1.5 µs", "sqlite:journal_mode=wal"])
 def test_markdown_leaves_what_is_plain_as_it_is(text: str) -> None:
-    assert markdown.plain(text) == text
+    assert sections.plain(text) == text
 
 
 # -- the command ----------------------------------------------------------------------------------------------

@@ -138,7 +138,7 @@ def site_command(runs: tuple[Path, ...], path: str, url: str) -> None:
     dyno site before.json after.json -o site/
     """
     from dyno.report.site import build as site
-    from dyno.report.site import catalogue, directory
+    from dyno.report.site import directory
 
     if files.is_output(path):
         raise UsageError(f"-o: expected a directory, got {path}")
@@ -146,7 +146,7 @@ def site_command(runs: tuple[Path, ...], path: str, url: str) -> None:
     if address:
         card.check(address)
     directory.check(Path(path))
-    pages = site.build(catalogue.find(runs), lambda why: print(f"skipped: {why}", file=sys.stderr), address)
+    pages = site.build(site.find(runs), lambda why: print(f"skipped: {why}", file=sys.stderr), address)
 
     def with_progress() -> Iterator[tuple[str, str | bytes]]:
         with progress().status("Reading the runs") as status:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from dyno import results
 from dyno.contracts.model import UsageError
-from dyno.report.export import data_tables, documents, markdown
+from dyno.report.export import data_tables, documents
+from dyno.report.tables import text
 from dyno.report.tables.table import Row as Shown
 from dyno.report.tables.table import groups
 from dyno.stats.estimate import Estimate
@@ -181,7 +182,7 @@ class Result:
         return f"<dyno.Result of {self.suite}: {len(self.rows)} rows, {ended} of {planned} trials, {self.path}>"
 
     def _repr_html_(self) -> str:
-        return markdown.as_html(self._run)
+        return text.as_html(self._run)
 
 
 def load(path: str | Path) -> Result:

@@ -96,20 +96,20 @@ class Finding:
 def findings(data: Sequence[Mapping[str, Any]], known: Mapping[str, str], where: str) -> tuple[Finding, ...]:
     """Parses the tables of a file. `known` has each contender's engine, by the contender's name. Raises UsageError
     for a finding that can't be checked."""
-    return tuple(_finding(dict(each), known, f"{where}: finding {at}") for at, each in enumerate(data, 1))
-
-
-def _finding(data: dict[str, Any], known: Mapping[str, str], where: str) -> Finding:
-    claims = tuple(_claim(dict(each), known, where) for each in data.pop("claims", ()))
-    try:
-        finding = Finding(claims=claims, **data)
-    except TypeError as error:
-        raise UsageError(f"{where}: {error}") from None
-    if bool(finding.says) == bool(finding.shows):
-        raise UsageError(f"{where}: expected either says or shows")
-    if bool(claims) == bool(finding.unchecked):
-        raise UsageError(f"{where}: expected either claims or unchecked")
-    return finding
+    parsed = []
+    for at, each in enumerate(data, 1):
+        place = f"{where}: finding {at}"
+        claims = tuple(_claim(dict(claim), known, place) for claim in each.get("claims", ()))
+        try:
+            finding = Finding(**{**each, "claims": claims})
+        except TypeError as error:
+            raise UsageError(f"{place}: {error}") from None
+        if bool(finding.says) == bool(finding.shows):
+            raise UsageError(f"{place}: expected either says or shows")
+        if bool(claims) == bool(finding.unchecked):
+            raise UsageError(f"{place}: expected either claims or unchecked")
+        parsed.append(finding)
+    return tuple(parsed)
 
 
 def _claim(data: dict[str, Any], known: Mapping[str, str], where: str) -> Claim:

@@ -37,24 +37,21 @@ def looks(engines: Iterable[str]) -> dict[str, int]:
     alone, so that an engine looks the same in every run, chart and page. Of names that hash to the same colour, the
     first in alphabetical order gets it, and the others get free colours. When the palette is used up, the remaining
     names share it again."""
+    hashes = {name: zlib.crc32(f"{SALT}:{name}".encode(errors="replace")) % len(PALETTE) for name in engines}
     numbers: dict[str, int] = {}
-    left, before = sorted(set(engines)), 0
+    left, before = sorted(hashes), 0
     while left:
         assigned: dict[int, str] = {}
         for name in left:
-            assigned.setdefault(_hash(name), name)
+            assigned.setdefault(hashes[name], name)
         done = set(assigned.values())
         for name in left:
             if name not in done and len(assigned) < len(PALETTE):
-                colours = ((_hash(name) + step) % len(PALETTE) for step in range(len(PALETTE)))
+                colours = ((hashes[name] + step) % len(PALETTE) for step in range(len(PALETTE)))
                 assigned[next(colour for colour in colours if colour not in assigned)] = name
         numbers |= {name: before + colour for colour, name in assigned.items()}
         left, before = [name for name in left if name not in numbers], before + len(PALETTE)
     return numbers
-
-
-def _hash(name: str) -> int:
-    return zlib.crc32(f"{SALT}:{name}".encode(errors="replace")) % len(PALETTE)
 
 
 def scale(engines: Sequence[str], channel: str) -> dict[str, Any]:

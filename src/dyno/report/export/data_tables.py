@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
+from importlib import import_module
 from typing import Any
 
 from dyno import fields
@@ -279,10 +280,7 @@ def as_parquet(table: Table, run: Run) -> bytes:
 def as_arrow(table: Table, run: Run) -> Any:
     """Returns a `pyarrow.Table`. Its metadata is that of `about`, with the prefix `dyno.`. Raises UsageError without
     pyarrow."""
-    try:
-        import pyarrow
-    except ImportError:
-        raise UsageError(f"Parquet needs pyarrow, which is not installed: {installation.extra('parquet')}") from None
+    pyarrow = _module("pyarrow", "Parquet")
     types = {
         TEXT: pyarrow.string(),
         INTEGER: pyarrow.int64(),
@@ -306,15 +304,17 @@ def as_arrow(table: Table, run: Run) -> Any:
         raise damaged(run.path, error) from None
 
 
+def _module(name: str, purpose: str) -> Any:
+    try:
+        return import_module(name)
+    except ImportError:
+        raise UsageError(f"{purpose} needs {name}, which is not installed: {installation.extra('parquet')}") from None
+
+
 def as_pandas(table: Table, run: Run) -> Any:
     """Returns a `pandas.DataFrame` in which unknown values are NA. Its `attrs` are the metadata of `about`. Raises
     UsageError without pandas."""
-    try:
-        import pandas
-    except ImportError:
-        raise UsageError(
-            f"A DataFrame needs pandas, which is not installed: {installation.extra('parquet')}"
-        ) from None
+    pandas = _module("pandas", "A DataFrame")
     types = {INTEGER: "Int64", NUMBER: "float64", BOOLEAN: "boolean", TEXT: "object", CODES: "object"}
     columns = {}
     for name, kind in table.columns.items():

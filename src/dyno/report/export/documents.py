@@ -13,8 +13,8 @@ from typing import Any
 from dyno.contracts.cell import Cell
 from dyno.fields import FIELDS, JSON
 from dyno.report.export import data_tables, json_stream
-from dyno.report.export.markdown import as_markdown as as_markdown
 from dyno.report.tables.table import Row, groups
+from dyno.report.tables.text import as_markdown as as_markdown
 from dyno.results import Run
 from dyno.stats.costs import Prices, costs
 from dyno.stats.doubts import machine

@@ -267,7 +267,13 @@ def _style_section(experiment: Experiment, style: Style, run: Run) -> Section:
         contender = contenders[row.cell.asked]
         systems = contender.stand_in or contender.name, contender.published_as
         remarks = ", ".join(doubt.short for doubt in doubts(row, run))
-        rows.append([row.phase, *values, *systems, *_style_figures(row, style), remarks])
+        ours, rate = typical(row), row.throughput
+        if ours is None or rate is None:
+            texts = ["", (row.why or units.UNKNOWN).split(":", 1)[0], "", "", ""]
+        else:
+            texts = [units.duration(best_of_means(row, style.runs)), *units.estimate(ours, "ns")]
+            texts += [units.rate(rate.median), units.interval(rate.low, rate.high)]
+        rows.append([row.phase, *values, *systems, *texts, remarks])
     counts = [sample.operations // sample.clients for row in mine for sample in row.samples]
     each = f"; here each client did {units.count(min(counts))}" if counts else ""
     each += f" to {units.count(max(counts))}" if counts and max(counts) > min(counts) else ""
@@ -279,14 +285,6 @@ def _style_section(experiment: Experiment, style: Style, run: Run) -> Section:
     for engine, cell in {row.cell.asked: row.cell for row in mine}.items():
         legend.append(f"{contenders[engine].title}: {row_titles.engine(engine, cell.tier)}")
     return Section("", "", heads, rows, left, ("phase", *names, *left[1:3]), rigid=left[:3], legend=legend)
-
-
-def _style_figures(row: CellSummary, style: Style) -> list[str]:
-    ours, rate = typical(row), row.throughput
-    if ours is None or rate is None:
-        return ["", (row.why or units.UNKNOWN).split(":", 1)[0], "", "", ""]
-    best = units.duration(best_of_means(row, style.runs))
-    return [best, *units.estimate(ours, "ns"), units.rate(rate.median), units.interval(rate.low, rate.high)]
 
 
 def best_of_means(row: CellSummary, runs: int) -> float | None:

@@ -1,12 +1,16 @@
-"""Builds a site. Its pages contain their style, program and data, and share one file with the charting library."""
+"""Finds run files and builds a site of them. Its pages contain their style, program and data, and share one file with
+the charting library."""
 
 from __future__ import annotations
 
 import gc
+import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from importlib.resources import files
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from dyno import results
@@ -15,8 +19,7 @@ from dyno.report.charts import theme, vega
 from dyno.report.export.json_stream import compact
 from dyno.report.page import build as page
 from dyno.report.page import card, parts
-from dyno.report.site.catalogue import Entry, RunFile, entry, unique_name
-from dyno.report.site.data import BYTES, Collection
+from dyno.report.site.data import BYTES, Collection, Entry, entry
 from dyno.report.tables import units
 from dyno.stats.metric import RESPONSE
 
@@ -28,6 +31,7 @@ PROGRAMS = {
     "compare": ("base", "theme", "runs", "compare"),
     "history": ("base", "theme", "runs", "history"),
 }
+LONGEST_NAME = 80
 LARGE = 10 << 20
 """Size in bytes from which a run file is large."""
 STEPS = {"faster": "triangle-up", "slower": "triangle-down"}
@@ -36,6 +40,42 @@ TIME = "time"
 """Unit of a history of response times."""
 File = tuple[str, "str | bytes"]
 """A path in the site, and the file's content."""
+
+
+@dataclass(frozen=True)
+class RunFile:
+    path: Path
+    named: bool
+    """Whether the user named the file. Files found in a directory may be something else."""
+
+
+def find(paths: Sequence[Path]) -> list[RunFile]:
+    """Returns the named files, and every *.json in and below the directories, in alphabetical order. Hidden
+    directories are skipped. Raises UsageError if there are none."""
+    matches: dict[Path, RunFile] = {}
+    for path in paths:
+        if not path.is_dir():
+            matches.setdefault(path.resolve(), RunFile(path, True))
+        for place, directories, names in os.walk(path):
+            directories[:] = sorted(name for name in directories if not name.startswith("."))
+            for file in (Path(place, name) for name in sorted(names) if name.endswith(".json")):
+                matches.setdefault(file.resolve(), RunFile(file, False))
+    if not matches:
+        raise UsageError(f"{' '.join(map(str, paths))}: no run file (*.json) found")
+    return list(matches.values())
+
+
+def _unique_name(path: Path, taken: set[str]) -> str:
+    """Returns a name for a run that is not `taken` yet, and adds it. It is also the page's name, and is safe in an
+    address and on any file system."""
+    plain = re.sub(r"[^\w.-]+", "-", path.stem, flags=re.ASCII)[:LONGEST_NAME].strip("-.") or "run"
+    name, number = plain, 1
+    # Compared in lower case, because some file systems ignore case.
+    while name.lower() in taken:
+        number += 1
+        name = f"{plain}-{number}"
+    taken.add(name.lower())
+    return name
 
 
 def build(run_files: Sequence[RunFile], warn: Callable[[str], None], url: str = "") -> Iterator[File]:
@@ -47,7 +87,7 @@ def build(run_files: Sequence[RunFile], warn: Callable[[str], None], url: str = 
     for file in run_files:
         try:
             run = results.load(file.path)
-            run_entry = entry(run, unique_name(file.path, names))
+            run_entry = entry(run, _unique_name(file.path, names))
             link = card.link(url, run_entry.page) if url else None
             pages: list[File] = [
                 (run_entry.page, page.build([run], page.Site(f"../{LIBRARY}", "../index.html"), link))

@@ -1,4 +1,5 @@
-"""Data of the pages that compare runs: figures of each row, verdicts on pairs of runs, and the history of each cell.
+"""Data of a site: the entry of each run in its list, and for the pages that compare runs the figures of each row, the
+verdicts on pairs of runs, and the history of each cell.
 
 All data is computed when the site is built, and the pages only look it up. Values that many runs share (places,
 facts, remarks, texts) are stored once, and are referred to by number.
@@ -9,14 +10,14 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
-from datetime import datetime
+from datetime import datetime, timezone
 from statistics import median
 from typing import Any
 from urllib.parse import urlencode
 
 from dyno.report.page import settings
-from dyno.report.site.catalogue import Entry
 from dyno.report.tables import heading, units, wording
 from dyno.report.tables.table import Row, groups, varying
 from dyno.results import Run
@@ -34,6 +35,64 @@ BYTES = "B"
 """Unit of rows that are compared by their bandwidth."""
 UNCHANGED = "Its speed did not change from one part of the runs to the next, on any machine."
 NO_STEP = "No run differs from the one before it on the same machine."
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A run in the list."""
+
+    name: str
+    page: str
+    """Path of the page in the site."""
+    suite: str
+    created: str
+    """Time in UTC, in the format of ISO 8601; empty if unknown."""
+    engines: tuple[str, ...]
+    tiers: tuple[str, ...]
+    trials: str
+    machine: str
+    """Description of the machine, without facts that an update changes, so that runs of the same machine have the
+    same text."""
+    system: str
+    dyno: str
+    answer: str
+    """The headline of the run's answer."""
+    incomplete: str
+    awake: bool
+    """Whether the cores were kept awake."""
+
+    @property
+    def day(self) -> str:
+        return self.created.replace("T", " ")[:16] or units.UNKNOWN
+
+
+def entry(run: Run, name: str) -> Entry:
+    cells = [cell for cell in run.cells if not cell.floor] or list(run.cells)
+    answers = wording.answers(run)
+    answer = answers[0].partition(". ")[0].removesuffix(".") if answers else ""
+    system = run.header.get("host", {}).get("system") or {}
+    parts = (system.get("kernel") and f"kernel {system['kernel']}", system.get("os"))
+    created = ""
+    with suppress(KeyError, ValueError):
+        time = datetime.fromisoformat(str(run.header["created"]))
+        # Old run files lack the zone, but their times are in UTC.
+        aware = time if time.tzinfo else time.replace(tzinfo=timezone.utc)
+        created = aware.astimezone(timezone.utc).isoformat(timespec="seconds")
+    return Entry(
+        name=name,
+        page=f"runs/{name}.html",
+        suite=str(run.plan["suite"]),
+        created=created,
+        engines=tuple(heading.engines(run)),
+        tiers=tuple(dict.fromkeys(cell.tier_name for cell in cells if cell.tier_name)),
+        trials=units.count(run.blocks),
+        machine=heading.machine(run),
+        system=", ".join(filter(None, parts)) or units.UNKNOWN,
+        dyno=str(run.header.get("dyno") or units.UNKNOWN),
+        answer=f"{answer or 'No engine has a valid figure: there is no answer'}.",
+        incomplete=heading.unfinished(run),
+        awake=bool(run.plan.get("awake")),
+    )
 
 
 @dataclass(frozen=True)

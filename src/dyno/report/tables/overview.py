@@ -151,10 +151,17 @@ def overviews(run: Run, of: Sequence[Group], ranked: Mapping[Place, Ranking]) ->
         places = {name: [each[name] for each in placed if name in each] for name in labels}
         order = {name: (len(at) * 2 < len(placed), fmean(at or [0])) for name, at in places.items()}
         engines, others = _engines(sorted(places, key=lambda name: order[name]), here.values())
-        lines = [_line(at, engines, rows_, ranked.get(at)) for at, rows_ in here.items()]
-        views.append(
-            Overview(tier, params, tuple(engines), tuple(line for line in lines if any(line.figures)), others)
-        )
+        lines = []
+        for at, of_phase in here.items():
+            ranking = ranked.get(at)
+            by = THROUGHPUT if ranking is None else ranking.table.metric
+            unit = next((f"{row.summary.unit}/s" for row in of_phase.values()), "") if by is THROUGHPUT else by.title
+            name = next((row.place for row in of_phase.values()), at[0])
+            tool = next((reported(row.summary) for row in of_phase.values() if row.summary.reported_by), "")
+            figures = tuple(_figure(of_phase[e], ranking, by) if e in of_phase else None for e in engines)
+            if any(figures):
+                lines.append(Line(at, name, row_titles.named(unit, tool), figures))
+        views.append(Overview(tier, params, tuple(engines), tuple(lines), others))
     return views, rest
 
 
@@ -169,15 +176,6 @@ def _engines(names: Sequence[str], rows_by_phase: Iterable[Mapping[str, Row]]) -
     chosen = set(sorted(best, key=lambda name: best[name])[: display_limits.VIEWS])
     rest = f"The best {display_limits.VIEWS} of {len(names):,} engines: the results below and the CSV have more."
     return [name for name in names if name in chosen], rest
-
-
-def _line(at: Place, engines: Sequence[str], rows: Mapping[str, Row], ranking: Ranking | None) -> Line:
-    by = THROUGHPUT if ranking is None else ranking.table.metric
-    unit = next((f"{row.summary.unit}/s" for row in rows.values()), "") if by is THROUGHPUT else by.title
-    name = next((row.place for row in rows.values()), at[0])
-    tool = next((reported(row.summary) for row in rows.values() if row.summary.reported_by), "")
-    figures = tuple(_figure(rows[engine], ranking, by) if engine in rows else None for engine in engines)
-    return Line(at, name, row_titles.named(unit, tool), figures)
 
 
 def _figure(row: Row, ranking: Ranking | None, by: Metric) -> Figure:

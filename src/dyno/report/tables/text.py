@@ -1,15 +1,17 @@
-"""Prints a run on a terminal."""
+"""A run on a terminal, as Markdown for a README or an issue, and as HTML for a notebook."""
 
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
+from html import escape
 
 from rich.console import Console
 from rich.text import Text
 
-from dyno.report.tables import heading, notes, overview, sections, sweeps, table, wide, wording
-from dyno.report.tables.sections import Section
-from dyno.report.tables.table import groups
+from dyno.report.tables import heading, notes, overview, row_titles, sections, sweeps, table, wide, wording
+from dyno.report.tables.sections import Section, bullets, code, plain
+from dyno.report.tables.table import Group, groups
 from dyno.results import Run
 from dyno.stats.doubts import machine
 
@@ -35,13 +37,12 @@ def render(run: Run, console: Console, by_phase: bool = False, whole: bool = Fal
     # `names`: printed names of phases, see `wording.answers`.
     names, remarks = ({} if detailed else overview.called(run)), list[str]()
     if only_own:
-        shown = [group for group in of if group.phase in wide.phases(run)]
         parts = [*own_sections, *sweeps.scaling_sections(run), *notes.ceiling_sections(run)]
-        remarks = notes.legend(shown) + wide.legend(run) + [BY_PHASE]
+        remarks = [*_remarks(run, of, own), BY_PHASE]
     elif detailed:
         sections.render(table.sections(run, of), console)
         parts = [*own_sections, *sweeps.sections(run), *sweeps.scaling_sections(run), *notes.ceiling_sections(run)]
-        remarks = notes.legend(of) + notes.cpu_legend(of) + (wide.legend(run) if own else [])
+        remarks = _remarks(run, of, own)
     else:
         parts = [*overview.sections(run), *own_sections, *sweeps.sections(run), *sweeps.scaling_sections(run)]
     answers = wording.answers(run, names)
@@ -64,3 +65,55 @@ def render(run: Run, console: Console, by_phase: bool = False, whole: bool = Fal
         path = shlex.quote(str(run.path))
         more = f"\nIntervals, latencies, CPU time and every doubt: dyno show {path} --all"
         console.print(Text(f"{more}\nCharts, on one page: dyno report {path}"), soft_wrap=True)
+
+
+def _remarks(run: Run, of: Sequence[Group], own: Sequence[wide.Wide]) -> list[str]:
+    """Returns the explanations of remarks and columns below the tables. `own`: the suite's own tables."""
+    if own and not wide.beside(run):
+        return notes.legend([group for group in of if group.phase in wide.phases(run)]) + wide.legend(run)
+    return notes.legend(of) + notes.cpu_legend(of) + (wide.legend(run) if own else [])
+
+
+# -- Markdown and HTML --------------------------------------------------------------------------------------
+
+
+def as_markdown(run: Run) -> str:
+    """Returns the plan and the machine, the answers, a table for each phase and tier, and all doubts. A suite's own
+    table replaces those by phase, unless its layout keeps them."""
+    of = groups(run)
+    own = wide.tables(run, of)
+    by_phase = [] if own and not wide.beside(run) else table.document_sections(run, of)
+    facts = [
+        f"plan: {code(heading.fixed(run))}; {heading.length(run)}; seed {run.plan['seed']}",
+        f"machine: {plain(heading.machine(run))}",
+        plain(heading.peaks(run)),
+        f"measured: {plain(maker)}" if (maker := heading.maker(run)) is not None else "",
+    ]
+    engines = plain(", ".join(heading.engines(run)))
+    parts = [
+        f"**{plain(run.plan['suite'])}**: {engines}. {heading.trials(run)}.",
+        bullets(filter(None, facts)),
+        bullets(map(plain, wording.answers(run))),
+        sections.markdown([*by_phase, *wide.sections(own)]).rstrip(),
+        *([] if run.complete else [f"**Not complete**: {'{} of {} trials have ended'.format(*run.progress)}."]),
+        bullets(map(plain, _notes(run, of, _remarks(run, of, own), notes.evidence(run)))),
+    ]
+    return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def as_html(run: Run) -> str:
+    of = groups(run)
+    title = f"<p><b>{escape(str(run.plan['suite']))}</b>: {escape(heading.trials(run))}.</p>"
+    tables = sections.html(table.document_sections(run, of), _notes(run, of, _remarks(run, of, []), []))
+    return "\n".join([title, sections.html_list(wording.answers(run)), tables])
+
+
+def _notes(run: Run, of: Sequence[Group], remarks: Sequence[str], tiers: Sequence[str]) -> list[str]:
+    return [
+        *(f"no number: {line}" for line in notes.failures(of)),
+        *(f"not measured: {line}" for line in notes.absent(run)),
+        *dict.fromkeys(filter(None, (row_titles.explained(group.tier) for group in of))),
+        *remarks,
+        *tiers,
+        *(f"this machine: {finding.text}" for finding in machine(run)),
+    ]
