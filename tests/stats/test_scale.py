@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import gc
 import io
-import json
 import random
 import sys
 import weakref
@@ -16,8 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from madeup import a_cell, of_rates
 from rich.console import Console
 from rich.table import Table
@@ -25,7 +22,7 @@ from rich.table import Table
 from dyno.contracts.model import Tier
 from dyno.report import charts
 from dyno.report.charts import latency, plot, ratios
-from dyno.report.export import documents, json_stream
+from dyno.report.export import documents
 from dyno.report.page import build
 from dyno.report.site.data import Collection, entry
 from dyno.report.tables import comparison, display_limits, grid, sweeps, text, wording
@@ -93,7 +90,7 @@ def checked(run: Run) -> object:
 
 REPORTS: dict[str, Callable[[Run], object]] = {
     "show": shown,
-    "show --json": lambda run: list(documents.as_json(run)),
+    "show --json": documents.as_json,
     "show --csv": documents.as_csv,
     "show --markdown": documents.as_markdown,
     "compare": lambda run: comparison.within(run, compare.tables(run), None, MARGIN),
@@ -140,20 +137,6 @@ def test_the_same_is_asked_of_a_run_once_for_as_long_as_it_is_there() -> None:
     del run
     gc.collect()
     assert summarized and gone() is None
-
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
-    max_leaves=10,
-)
-
-
-@given(st.dictionaries(st.text(), JSON, min_size=1, max_size=3), st.lists(JSON, max_size=3))
-def test_json_in_pieces_is_that_of_the_library(found: dict[str, Any], rows: list[Any]) -> None:
-    found["rows"] = rows
-    streamed = {**found, "rows": iter(rows)}
-    assert "".join(json_stream.pieces(streamed)) == json.dumps(found, indent=2) + "\n"
 
 
 @pytest.mark.parametrize("folding", [[3], [0, 1, 2, 3]], ids=["remarks fold", "all fold"])

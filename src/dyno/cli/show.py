@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 
 import click
@@ -74,13 +73,12 @@ def show_command(
         if prices is not None and charges is not None:
             sections.render([several_runs.by_cost([(loaded, "", charges)], prices)], output())
     elif path is None:
-        for piece in _pieces(loaded, form, samples, prices):
-            sys.stdout.write(piece)
+        sys.stdout.write(_text(loaded, form, samples, prices))
     elif form == "parquet":
         rows = data_tables.samples(loaded) if samples else data_tables.cells(loaded)
         files.save(path, data_tables.as_parquet(rows, loaded))
     else:
-        files.save(path, "".join(_pieces(loaded, form, samples, prices)).encode())
+        files.save(path, _text(loaded, form, samples, prices).encode())
 
 
 def _format(flags: list[str], path: str | None) -> str | None:
@@ -98,12 +96,11 @@ def _format(flags: list[str], path: str | None) -> str | None:
     return form
 
 
-def _pieces(run: Run, form: str, samples: bool, prices: Prices | None) -> Iterable[str]:
-    """The text, in pieces: that of a large run is not held in memory at once."""
+def _text(run: Run, form: str, samples: bool, prices: Prices | None) -> str:
     if form == "markdown":
-        return [documents.as_markdown(run)]
+        return documents.as_markdown(run)
     if form == "csv":
-        return [data_tables.as_csv((data_tables.samples if samples else data_tables.cells)(run))]
+        return data_tables.as_csv((data_tables.samples if samples else data_tables.cells)(run))
     return data_tables.as_json(data_tables.samples(run), run) if samples else documents.as_json(run, prices)
 
 

@@ -11,7 +11,7 @@ import csv
 import io
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from importlib import import_module
@@ -22,7 +22,6 @@ from dyno.contracts.histogram import percentiles
 from dyno.contracts.model import UsageError
 from dyno.fields import BOOLEAN, FIELDS, HISTOGRAMS, INTEGER, NUMBER, TEXT, Sample
 from dyno.host import installation
-from dyno.report.export import json_stream
 from dyno.report.tables.table import Row, groups
 from dyno.results import Attempt, Run, damaged
 from dyno.stats.doubts import machine
@@ -235,9 +234,8 @@ def about(run: Run) -> dict[str, Any]:
     }
 
 
-def as_json(table: Table, run: Run) -> Iterator[str]:
-    """Yields the table's JSON in pieces."""
-    return json_stream.pieces({**about(run), table.name: iter(table.rows)})
+def as_json(table: Table, run: Run) -> str:
+    return json.dumps({**about(run), table.name: table.rows}, indent=2) + "\n"
 
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)

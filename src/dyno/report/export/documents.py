@@ -6,13 +6,13 @@ with this module.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
 from dataclasses import asdict
 from typing import Any
 
 from dyno.contracts.cell import Cell
 from dyno.fields import FIELDS, JSON
-from dyno.report.export import data_tables, json_stream
+from dyno.report.export import data_tables
 from dyno.report.tables.table import Row, groups
 from dyno.report.tables.text import as_markdown as as_markdown
 from dyno.results import Run
@@ -23,30 +23,14 @@ from dyno.stats.summary import absences
 SCHEMA = 1
 
 
-def as_data(run: Run) -> dict[str, Any]:
-    """Returns the run as plain JSON; unknown values are None."""
-    data = _data(run)
-    return {**data, "cells": list(data["cells"])}
-
-
-def as_json(run: Run, prices: Prices | None = None) -> Iterator[str]:
-    """Yields the text of the JSON in pieces. With `prices`, it includes the costs of rows."""
-    charges = None if prices is None else costs(run, prices)
-    data = _data(run)
-    if prices is not None and charges is not None:
-        data["costs"] = [
-            {
-                **_place(cost.row.cell, cost.row.phase),
-                "million": cost.million,
-                "month": cost.month,
-                "currency": prices.currency,
-            }
-            for cost in charges
-        ]
-    return json_stream.pieces(data)
-
-
-def _data(run: Run) -> dict[str, Any]:
+def as_data(run: Run, prices: Prices | None = None) -> dict[str, Any]:
+    """Returns the run as plain JSON; unknown values are None. With `prices`, it includes the costs of rows."""
+    charges = None
+    if prices is not None:
+        charges = []
+        for cost in costs(run, prices):
+            amounts = {"million": cost.million, "month": cost.month, "currency": prices.currency}
+            charges.append({**_place(cost.row.cell, cost.row.phase), **amounts})
     return {
         "schema": SCHEMA,
         "suite": run.plan["suite"],
@@ -56,10 +40,19 @@ def _data(run: Run) -> dict[str, Any]:
         "plan": dict(run.plan),
         "host": run.header.get("host"),
         "machine_doubts": [asdict(finding) for finding in machine(run)],
-        "cells": (_cell(row) for group in groups(run) for row in group.rows),
+        "cells": [_cell(row) for group in groups(run) for row in group.rows],
         "absent": [{**_place(absence.cell, absence.phase), "why": absence.why} for absence in absences(run)],
-        "costs": None,
+        "costs": charges,
     }
+
+
+def as_json(run: Run, prices: Prices | None = None) -> str:
+    return json.dumps(as_data(run, prices), indent=2) + "\n"
+
+
+def compact(value: Any) -> str:
+    """Returns JSON without white space and without escapes for non-ASCII letters."""
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
 
 def _place(cell: Cell, phase: str) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from dyno.contracts.sanitize import sanitize
 from dyno.report import charts
 from dyno.report.charts import draw
 from dyno.report.charts.chart import Chart
-from dyno.report.export.json_stream import compact
+from dyno.report.export.documents import compact
 from dyno.report.page import parts, payload, relative, results, settings, stills, together
 from dyno.report.page.card import Link
 from dyno.report.page.parts import MOST_BYTES, Download, Part, pack
@@ -96,17 +96,15 @@ def build(
 
     # If the page is already too large, the whole run file doesn't fit.
     size = sum(len(part.packed) for part in [*packed, *chain.from_iterable(one["files"] for one in shown)])
-    text = page(parts.whole) if size < MOST_BYTES else ""
-    if text and len(text.encode()) <= MOST_BYTES:
+    if size < MOST_BYTES and len((text := page(parts.whole)).encode()) <= MOST_BYTES:
         return text
     text = page(parts.part)
     over = len(text.encode()) - MOST_BYTES
-    if over <= 0 or not drawings:
-        return text
-    # Drop drawings, the last ones first, because the program draws these charts anyway.
     while over > 0 and drawings:
+        # Drop drawings, the last ones first, because the program draws these charts anyway.
         over -= len(drawings.popitem()[1].encode())
-    return page(parts.part)
+        text = ""
+    return text or page(parts.part)
 
 
 def _shown(at: int, run: Run, name: str, of_run: Sequence[Chart]) -> dict[str, Any]:

@@ -20,7 +20,6 @@ from dyno.host.directories import cache
 from dyno.host.filesystem import replace
 from dyno.report.charts import draw
 from dyno.report.export import documents
-from dyno.report.export.json_stream import compact
 from dyno.report.tables import row_titles, units
 from dyno.results import Run, lines, parsed
 
@@ -130,7 +129,7 @@ def results(run: Run, at: int) -> Iterator[Download]:
     """Yields the results of the page's run number `at`, in the formats of `dyno show`."""
     stem = _file_name(run.path.stem)
     yield Download(f"csv-{at}", pack(documents.as_csv(run)), f"{stem}.csv", "The results as CSV", "text/csv")
-    packed = pack(compact(documents.as_data(run)))
+    packed = pack(documents.compact(documents.as_data(run)))
     yield Download(f"json-{at}", packed, f"{stem}-results.json", "The results as JSON", "application/json")
 
 
@@ -151,7 +150,7 @@ def part(run: Run, at: int) -> Download:
     for line in map(parsed, lines(run.path)):
         for sample in line["samples"] if line.get("kind") == "trial" else ():
             sample.update(histogram=None, by_kind={}, response=None, late=None, series=[])
-        content.append(f"{compact(line)}\n")
+        content.append(f"{documents.compact(line)}\n")
     name = f"{_file_name(run.path.stem)}-without-histograms.json"
     remark = (
         "Without histograms and time series, with which the page would be larger than"
