@@ -15,7 +15,7 @@ from dyno.cli.console import output
 from dyno.cli.flag_values import NAME, PATH
 from dyno.contracts.model import UsageError
 from dyno.contracts.settings import percent, unknown
-from dyno.report.formats import junit
+from dyno.report.formats import gated
 from dyno.report.tables import comparison, sections, sweeps
 from dyno.stats import growth
 from dyno.stats.history import steps
@@ -91,7 +91,7 @@ def check_command(run: Path, base: Path, strict: bool, junit_path: str | None, *
         files.check(junit_path)
     check = library.check(run, base, metric=by, margin=margin, strict=strict)
     if junit_path is not None:
-        files.save(junit_path, junit.gated(check.to_dict(), strict).encode())
+        files.save(junit_path, gated(check.to_dict(), strict).encode())
     if flags["as_json"]:
         print(json.dumps(check.to_dict(), indent=2))
     else:

@@ -89,7 +89,7 @@ def results(
     floors = [row.summary for row in group.rows if row.summary.cell.floor]
     floor_texts = []
     for floor in floors if len(floors) <= MOST_FLOORS else [floors[0], floors[-1]]:
-        params = units.params({name: floor.cell.params[name] for name in changing})
+        params = units.params(floor.cell.params, changing)
         figure = floor.why or "not measured"
         if floor.throughput is not None:
             figure = f"{units.rate(floor.throughput.median)} {floor.unit}/s"

@@ -16,7 +16,6 @@ import shutil
 import signal
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -32,13 +31,9 @@ _NAME = re.compile(r"(?:runs/)?\w[\w.-]*", re.ASCII)
 _FRESH_NAME = re.compile(re.escape(FRESH) + "[0-9a-f]{8}")
 
 
-@dataclass(frozen=True)
-class _Manifest:
-    files: Mapping[str, list[str]] = field(default_factory=dict)
-    """SHA-256 of each file that a build wrote, by path in the site. While files are exchanged, a path has two: the
-    old and the new one."""
-    building: str | None = None
-    """The directory in which a build collects its files, until the build has ended."""
+# SHA-256 of each file that a build wrote, by path in the site. While files are exchanged, a path has two: the old and
+# the new one.
+_Sums = Mapping[str, list[str]]
 
 
 def write(directory: Path, files: Iterable[tuple[str, str | bytes]]) -> None:
@@ -51,16 +46,16 @@ def write(directory: Path, files: Iterable[tuple[str, str | bytes]]) -> None:
         directory.mkdir(parents=True, exist_ok=True)
     with _locked(directory):
         before = _read(directory)
-        old, exchanging = before or _Manifest(), False
+        (old, unfinished), exchanging = before or ({}, None), False
         fresh = directory / f"{FRESH}{secrets.token_hex(4)}"
         try:
             with _writing(directory):
-                if old.building is not None:
+                if unfinished is not None:
                     # A build that was killed left the directory. rmtree does not follow links.
-                    shutil.rmtree(directory / old.building, ignore_errors=True)
+                    shutil.rmtree(directory / unfinished, ignore_errors=True)
                 # Written to the manifest before it is created, because later builds only remove a directory that the
                 # manifest names.
-                _mark(directory, _Manifest(old.files, fresh.name))
+                _mark(directory, old, fresh.name)
                 fresh.mkdir(0o700)
             new = dict[str, list[str]]()
             for name, content in files:
@@ -68,7 +63,7 @@ def write(directory: Path, files: Iterable[tuple[str, str | bytes]]) -> None:
                 if name.startswith("runs/") and (directory / "runs").is_symlink():
                     raise UsageError(f"{directory}/runs is a link, and links are not followed: remove it")
                 path = directory / name
-                if os.path.lexists(path) and not _is_own(path, directory, old.files.get(name, [])):
+                if os.path.lexists(path) and not _is_own(path, directory, old.get(name, [])):
                     raise UsageError(
                         f"{path} was not written by dyno site, or was changed since: move it away, or name another"
                         " directory with -o"
@@ -80,13 +75,13 @@ def write(directory: Path, files: Iterable[tuple[str, str | bytes]]) -> None:
                 new[name] = [hashlib.sha256(data).hexdigest()]
             with _signals_deferred(), _writing(directory):
                 exchanging = True
-                _exchange(directory, fresh, old.files, new)
+                _exchange(directory, fresh, old, new)
         finally:
             shutil.rmtree(fresh, ignore_errors=True)
             if not exchanging:
                 with suppress(OSError):
                     if before is not None:
-                        _mark(directory, _Manifest(before.files))
+                        _mark(directory, old)
                     else:
                         (directory / MARKER).unlink(missing_ok=True)
                         if not existed:
@@ -128,8 +123,9 @@ def _locked(directory: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _read(directory: Path) -> _Manifest | None:
-    """Returns the manifest; None for an empty directory. Raises UsageError."""
+def _read(directory: Path) -> tuple[_Sums, str | None] | None:
+    """Returns the manifest, which also names the directory in which an unfinished build collects its files; None for
+    an empty directory. Raises UsageError."""
     path = directory / MARKER
     manifest: Any = None
     with _writing(directory):
@@ -150,7 +146,7 @@ def _read(directory: Path) -> _Manifest | None:
     )
     if not valid or not (building is None or (isinstance(building, str) and _FRESH_NAME.fullmatch(building))):
         raise UsageError(f"{directory} is not empty and was not made by dyno site: -o names another directory")
-    return _Manifest(files or {}, building)
+    return files or {}, building
 
 
 def _is_own(path: Path, directory: Path, sums: list[str]) -> bool:
@@ -162,10 +158,10 @@ def _is_own(path: Path, directory: Path, sums: list[str]) -> bool:
     return False
 
 
-def _exchange(directory: Path, fresh: Path, old: Mapping[str, list[str]], new: Mapping[str, list[str]]) -> None:
+def _exchange(directory: Path, fresh: Path, old: _Sums, new: _Sums) -> None:
     # The manifest is written first: if this is interrupted, the next build knows every file that was written.
     both = {name: old.get(name, []) + new.get(name, []) for name in {**old, **new}}
-    _mark(directory, _Manifest(both, fresh.name))
+    _mark(directory, both, fresh.name)
     for name in new:
         (directory / name).parent.mkdir(exist_ok=True)
         (fresh / name).replace(directory / name)
@@ -174,11 +170,11 @@ def _exchange(directory: Path, fresh: Path, old: Mapping[str, list[str]], new: M
             if _is_own(directory / name, directory, old[name]):
                 (directory / name).unlink()
     shutil.rmtree(fresh, ignore_errors=True)
-    _mark(directory, _Manifest(new))
+    _mark(directory, new)
 
 
-def _mark(directory: Path, manifest: _Manifest) -> None:
-    data = {"files": manifest.files, **({} if manifest.building is None else {"building": manifest.building})}
+def _mark(directory: Path, files: _Sums, building: str | None = None) -> None:
+    data = {"files": files, **({} if building is None else {"building": building})}
     replace(directory / MARKER, json.dumps(data, indent=0).encode())
 
 

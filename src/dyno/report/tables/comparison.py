@@ -66,7 +66,7 @@ def within(run: Run, of: Sequence[Table], baseline: str | None, margin: float) -
             remark += f"; without {', '.join(c.label for c in table.warm)}, not proven to be cold"
         if several:
             remark += f"; the tiers differ: {row_titles.ACROSS}"
-        params = units.params({name: table.params[name] for name in changing})
+        params = units.params(table.params, changing)
         title = row_titles.named(
             table.phase, row_titles.tiers(table.tiers), params, _tool(table.reported_by), between="  "
         )
@@ -145,7 +145,7 @@ def _by_phase(
             cell = change.after.cell
             tiers = [row.cell.tier_name or "" for row in (change.before, change.after)]
             moved = f" ({' → '.join(tiers)})" if tiers[0] != tiers[1] else ""
-            params = [units.params({name: cell.params[name] for name in changing})] if changing else []
+            params = [units.params(cell.params, changing)] if changing else []
             medians = [_median(row, metric) for row in (change.before, change.after)]
             usage = [column[at] for column in more.values()]
             lines.append([f"{cell.label}{moved}", *params, *medians, *usage, *_ratio(change.verdict), *texts])

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import median
 
-from dyno.contracts.cell import Cell
 from dyno.contracts.model import Tier, Value
 from dyno.report.tables import row_titles, units
 from dyno.report.tables.display_limits import listed
@@ -101,7 +100,9 @@ def failed_attempts(run: Run) -> Iterator[Section]:
     for attempt, lines in shown:
         cell = run.cells[attempt.cell]
         place = f"block {attempt.block + 1}", f"attempt {attempt.attempt + 1}"
-        title = row_titles.named(row_titles.engine(cell.label, cell.tier), _params(cell, changing), *place)
+        title = row_titles.named(
+            row_titles.engine(cell.label, cell.tier), units.params(cell.params, changing), *place
+        )
         output = [line.rstrip() for line in (attempt.output or "").splitlines() if line.strip()]
         yield Section(title, lines=lines, legend=[f"| {line}" for line in output[-EXCERPT:]])
     failed = sum(a.outcome != "ok" or any(sample.void for sample in a.samples) for a, _ in shown)
@@ -123,10 +124,6 @@ def _reasons(attempt: Attempt) -> list[str]:
         where = attempt.phase or "before the first phase"
         reasons.append(f"{where}: {attempt.outcome}: {attempt.why or 'unknown reason'}")
     return reasons
-
-
-def _params(cell: Cell, names: Iterable[str]) -> str:
-    return units.params({name: cell.params[name] for name in names})
 
 
 def loops(run: Run) -> str | None:
@@ -155,7 +152,7 @@ def rates(run: Run, of: Sequence[Group], names: Mapping[str, str]) -> list[str]:
         if not row.summary.valid or not timed or row.summary.cell.floor or not isinstance(asked, (int, float)):
             continue
         cell, phase = row.summary.cell, names.get(row.summary.phase, row.summary.phase)
-        params = _params(cell, others)
+        params = units.params(cell.params, others)
         where = row_titles.named(row_titles.tier(cell.tier), params and f"with {params}", between=" ")
         rate = f"{units.rate(float(asked))} {row.summary.unit}/s"
         rows_by_place.setdefault(row_titles.named(f"At {rate} in {phase}", where), []).append(row)
@@ -234,7 +231,7 @@ def ceiling_shares(run: Run) -> Iterator[str]:
         of = ((share.flushes, "the flushes"), (share.memory, "the memory"), (share.cores, "one core"))
         if text := ", ".join(f"{value:.0%} of {name}" for value, name in of if value is not None):
             cell = share.row.cell
-            tier, params = row_titles.tier(cell.tier), _params(cell, changing)
+            tier, params = row_titles.tier(cell.tier), units.params(cell.params, changing)
             yield f"{row_titles.named(cell.label, share.row.phase, tier, params)}: {text}"
 
 

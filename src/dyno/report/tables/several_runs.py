@@ -36,7 +36,7 @@ def by_place(runs: Sequence[Run]) -> Iterator[Section]:
         several = [name for name in first if any(row.cell.params[name] != first[name] for row in rows)]
         phases = len({row.phase for row in rows}) > 1
         for row in rows:
-            params = units.params({name: row.cell.params[name] for name in several})
+            params = units.params(row.cell.params, several)
             lines.append(_Line(run.path.stem, row, " ".join(filter(None, [row.phase if phases else "", params]))))
     timed = {part for line in lines for part in line.row.latency_by_part_ns}
     # The parts are in the suite's order. A row may lack some of them.

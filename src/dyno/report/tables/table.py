@@ -274,7 +274,7 @@ def cells(row: Row, best: float | None, changing: Sequence[str], apart: bool) ->
     texts = {
         **dict.fromkeys(COLUMNS, ""),
         "engine": row.name,
-        "parameters": units.params({name: summary.cell.params[name] for name in changing}),
+        "parameters": units.params(summary.cell.params, changing),
         REMARKS: ", ".join(row.remarks()),
     }
     if summary.throughput is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from dyno.contracts.model import Fact
@@ -100,10 +100,11 @@ def _three_digits(value: float) -> str:
     return f"{value:.2f}" if value < 9.995 else f"{value:.1f}" if value < 99.95 else f"{value:.0f}"
 
 
-def params(values: Mapping[str, object]) -> str:
-    """Formats parameters: 'records=20000 txn=all'. Several values are separated by commas."""
-    texts = {name: ",".join(map(str, v)) if isinstance(v, tuple) else v for name, v in values.items()}
-    return " ".join(f"{name}={value}" for name, value in texts.items())
+def params(values: Mapping[str, object], names: Iterable[str] | None = None) -> str:
+    """Formats the parameters of these names, by default all: 'records=20000 txn=all'. Several values are separated by
+    commas."""
+    chosen = {name: values[name] for name in (values if names is None else names)}
+    return " ".join(f"{name}={','.join(map(str, v)) if isinstance(v, tuple) else v}" for name, v in chosen.items())
 
 
 def outcomes(tally: Mapping[str, Any] | None) -> str:
