@@ -56,23 +56,20 @@ def within(run: Run, of: Sequence[Table], baseline: str | None, margin: float) -
         if not comparisons:
             continue
         several = len(table.tiers) > 1
-        names = {
-            id(cell): row_titles.engine(cell.label, cell.tier if several else None)
-            for cell in [comparisons[0].baseline, *(c.engine for c in comparisons)]
-        }
-        remark = f"against {names[id(comparisons[0].baseline)]}{'' if baseline else ', the fastest'}"
+        cells = [comparisons[0].baseline, *(c.engine for c in comparisons)]
+        base, *engines = (_name(cell) if several else cell.label for cell in cells)
+        remark = f"against {base}{'' if baseline else ', the fastest'}"
         remark += _by_metric(table.metric)
         if table.warm:
             remark += f"; without {', '.join(c.label for c in table.warm)}, not proven to be cold"
         if several:
             remark += f"; the tiers differ: {row_titles.ACROSS}"
         params = units.params(table.params, changing)
-        title = row_titles.named(
-            table.phase, row_titles.tiers(table.tiers), params, _tool(table.reported_by), between="  "
-        )
+        tiers, tool = row_titles.tiers(table.tiers), _tool(table.reported_by)
+        title = row_titles.named(table.phase, tiers, params, tool, between="  ")
         rows = [
-            (names[id(c.engine)], *_ratio(c.verdict), str(c.verdict.blocks), wording.verdict(c.verdict))
-            for c in comparisons
+            (engine, *_ratio(c.verdict), str(c.verdict.blocks), wording.verdict(c.verdict))
+            for engine, c in zip(engines, comparisons, strict=True)
         ]
         sections.append(Section(title, remark, ("engine", "ratio", f"[{LEVEL}]", "samples", "verdict"), rows))
     return sections

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from dyno.contracts.model import UsageError
 from dyno.report.tables import units
@@ -17,52 +16,42 @@ COST_HEADS = ("run", "phase", "engine", "parameters", "rate", "p50", "bandwidth"
 COST_KEYS = COST_HEADS[:4]
 
 
-@dataclass(frozen=True)
-class _Line:
-    place: str
-    row: CellSummary
-    details: str
-    """Phase and parameters, if the run has several."""
-
-
 def by_place(runs: Sequence[Run]) -> Iterator[Section]:
     """Yields a table of all parts of the latency, by place and engine. Then, for each phase and combination of
     parameters, yields a table with the whole latency from each place to each engine. A place is named by its run
     file. Raises UsageError if no operation of any run has parts."""
-    lines = []
+    # Each line has its place, its row, and if the run has several, the phase and the parameters.
+    lines = list[tuple[str, CellSummary, str]]()
     for run in runs:
         rows = [row for row in summarize(run) if not row.cell.floor]
         first = rows[0].cell.params if rows else {}
         several = [name for name in first if any(row.cell.params[name] != first[name] for row in rows)]
         phases = len({row.phase for row in rows}) > 1
         for row in rows:
-            params = units.params(row.cell.params, several)
-            lines.append(_Line(run.path.stem, row, " ".join(filter(None, [row.phase if phases else "", params]))))
-    timed = {part for line in lines for part in line.row.latency_by_part_ns}
+            details = [row.phase if phases else "", units.params(row.cell.params, several)]
+            lines.append((run.path.stem, row, " ".join(filter(None, details))))
+    timed = {part for _, row, _ in lines for part in row.latency_by_part_ns}
     # The parts are in the suite's order. A row may lack some of them.
-    parts = [part for part in dict.fromkeys(part for line in lines for part in line.row.about.parts) if part in timed]
+    parts = [part for part in dict.fromkeys(part for _, row, _ in lines for part in row.about.parts) if part in timed]
     if not parts:
         raise UsageError("--by place needs runs whose operations have parts of latency; these have none")
-    details = ["of"] if any(line.details for line in lines) else []
-    keys = ["from", "to", *details]
-    cells = []
-    for line in lines:
-        row = line.row
+    keys = ["from", "to", *(["of"] if any(details for _, _, details in lines) else [])]
+    cells, by_details = [], dict[str, list[tuple[str, CellSummary]]]()
+    for place, row, of in lines:
+        by_details.setdefault(of, []).append((place, row))
         medians = [units.duration((row.latency_by_part_ns.get(part) or {}).get("p50")) for part in parts]
         whole = [units.duration(row.latency_ns[name]) for name in ("p50", "p99")]
         whole = whole if row.valid else [row.why or "", ""]
-        names = [line.place, row.cell.label, line.details][: len(keys)]
-        cells.append([*names, *medians, *whole, str(len(row.samples))])
+        cells.append([*[place, row.cell.label, of][: len(keys)], *medians, *whole, str(len(row.samples))])
     heads, legend = [*keys, *parts, "total p50", "p99", "trials"], ["medians of single operations, over all trials"]
     yield Section("", "", heads, cells, left=keys, keys=keys, legend=legend, rigid=keys)
-    for details_ in dict.fromkeys(line.details for line in lines):
-        of = [line for line in lines if line.details == details_]
-        places = list(dict.fromkeys(line.place for line in of))
-        engines = list(dict.fromkeys(line.row.cell.label for line in of))
+    for of, placed in by_details.items():
+        places = dict.fromkeys(place for place, _ in placed)
+        engines = dict.fromkeys(row.cell.label for _, row in placed)
         if len(places) > 1:
-            known = {(line.place, line.row.cell.label): line.row.latency_ns["p50"] for line in of if line.row.valid}
+            known = {(place, row.cell.label): row.latency_ns["p50"] for place, row in placed if row.valid}
             table = [[place, *(units.duration(known.get((place, name))) for name in engines)] for place in places]
-            title = f"{details_ or of[0].row.phase}: p50, from the left to the top"
+            title = f"{of or placed[0][1].phase}: p50, from the left to the top"
             yield Section(title, heads=["", *engines], rows=table, left=[""], keys=[""], rigid=[""])
 
 
