@@ -14,7 +14,6 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
-from importlib import import_module
 from typing import Any
 
 from dyno import fields
@@ -278,7 +277,10 @@ def as_parquet(table: Table, run: Run) -> bytes:
 def as_arrow(table: Table, run: Run) -> Any:
     """Returns a `pyarrow.Table`. Its metadata is that of `about`, with the prefix `dyno.`. Raises UsageError without
     pyarrow."""
-    pyarrow = _module("pyarrow", "Parquet")
+    try:
+        import pyarrow
+    except ImportError:
+        raise UsageError(f"Parquet needs pyarrow, which is not installed: {installation.extra('parquet')}") from None
     types = {
         TEXT: pyarrow.string(),
         INTEGER: pyarrow.int64(),
@@ -302,17 +304,14 @@ def as_arrow(table: Table, run: Run) -> Any:
         raise damaged(run.path, error) from None
 
 
-def _module(name: str, purpose: str) -> Any:
-    try:
-        return import_module(name)
-    except ImportError:
-        raise UsageError(f"{purpose} needs {name}, which is not installed: {installation.extra('parquet')}") from None
-
-
 def as_pandas(table: Table, run: Run) -> Any:
     """Returns a `pandas.DataFrame` in which unknown values are NA. Its `attrs` are the metadata of `about`. Raises
     UsageError without pandas."""
-    pandas = _module("pandas", "A DataFrame")
+    try:
+        import pandas
+    except ImportError:
+        extra = installation.extra("parquet")
+        raise UsageError(f"A DataFrame needs pandas, which is not installed: {extra}") from None
     types = {INTEGER: "Int64", NUMBER: "float64", BOOLEAN: "boolean", TEXT: "object", CODES: "object"}
     columns = {}
     for name, kind in table.columns.items():
