@@ -85,7 +85,9 @@ def run_command(
     dyno run records -e lmdb,sqlite:journal_mode=delete --tier power --samples 5 -o r.json
     dyno run records -e sqlite -p txn=1,100,all
     """
-    run_plan, prices = plan.make(request(what, flags, on)), None if table is None else read_prices(table)
+    requested = request(what, flags, on)
+    run_plan = plan.resumed(requested, Path(path)) if resume and path else plan.make(requested)
+    prices = None if table is None else read_prices(table)
     if any(mask_argument(word) != word for word in (*flags["engines"], on or "")):
         print_note(PASSWORD_SHOWN)
     if dry:

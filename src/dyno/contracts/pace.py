@@ -7,7 +7,7 @@ from dataclasses import dataclass
 UNIFORM, POISSON = "uniform", "poisson"
 ARRIVALS = (UNIFORM, POISSON)
 LOOPS = ("auto", "native", "python")
-LIBRARY_LOAD, NATIVE_LOAD = LOADS = ("library", "native")
+AUTO_LOAD, LIBRARY_LOAD, NATIVE_LOAD = LOADS = ("auto", "library", "native")
 FOREVER_NS = 1 << 62
 PATIENCE = 10
 """Largest factor by which a duration or a warm-up may exceed the request, pauses included: for very short operations,

@@ -344,6 +344,10 @@ class Suite(Protocol):
         """Whether native load can run some of its phases."""
         return False
 
+    def natively(self, phase: str, params: Mapping[str, Value]) -> bool:
+        """Returns whether native load can run the phase of this name with these parameters."""
+        return False
+
     def workload(self, job: Job) -> Workload:
         """Returns the workload of a trial. The default calls `WORKLOAD(job)` of the module `workload` in the suite's
         package, which only workers import."""

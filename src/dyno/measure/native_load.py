@@ -8,7 +8,7 @@ checked, so neither is measured.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from functools import partial
 from itertools import chain, cycle
 from typing import Any, NamedTuple
@@ -32,18 +32,22 @@ from dyno.measure.schedule import (
     ClientPosition,
     MemoryLimit,
 )
-from dyno.measure.slices import Announce, InputQueue, Rounds, Slice, checked
+from dyno.measure.slices import Announce, HeldTransaction, InputQueue, Rounds, Slice, checked
 from dyno.measure.tally import succeeded
 
 
 class NativeSlice(Slice):
-    """A slice with encoded requests."""
+    """A slice with encoded requests.
 
-    def __init__(self, work: Operations, due: Times | None = None) -> None:
+    Its held transaction, which is for reads, is entered here, so before the slice is measured. An earlier slice that
+    waits with this one may then run in the transaction too.
+    """
+
+    def __init__(self, held: HeldTransaction, work: Operations, due: Times | None = None) -> None:
         super().__init__(work, due)
-        if work.held is not None or work.around is not nullcontext:
-            raise TypeError("native load has no transactions around operations")
-        calls: Any = work.calls(None)
+        if work.around is not nullcontext:
+            raise TypeError("native load has no transactions around slices")
+        calls: Any = work.calls(held.enter(work.held))
         self._calls: Sequence[NativeCall] = calls
         steps = zip(cycle(self._calls), self.arguments, strict=False)
         self.requests: list[Request] = [call.request(argument) for call, argument in steps]
@@ -61,8 +65,14 @@ class Lane:
     """One client with its connection, and the slices that wait for it."""
 
     def __init__(self, rounds: Rounds, endless: bool, ordered: bool, arrivals: Arrivals | None = None) -> None:
-        self.arrivals = arrivals
-        self.queue = InputQueue(rounds, endless, ordered, arrivals, NativeSlice)
+        self.arrivals, self._held = arrivals, HeldTransaction()
+        self.queue = InputQueue(rounds, endless, ordered, arrivals, partial(NativeSlice, self._held))
+
+    def close(self) -> None:
+        """Leaves the transaction that the slices hold open. A lost connection has none."""
+        with suppress(Exception):
+            self._held.leave()
+        self.queue.close()
 
     @property
     def slices(self) -> list[NativeSlice]:
@@ -187,7 +197,7 @@ class NativeClients(Client):
             return spent, False
         finally:
             for lane in lanes:
-                lane.queue.close()
+                lane.close()
 
     def _run(self, lanes: Sequence[Lane], start: int, length_ns: int, elapsed_ns: int | None = None) -> Sent:
         dues = None if elapsed_ns is None else [lane.due(start - elapsed_ns) for lane in lanes]
@@ -227,7 +237,7 @@ class NativeClients(Client):
 
     def _close(self) -> None:
         for lane in self._lanes:
-            lane.queue.close()
+            lane.close()
 
 
 def _one_round(rounds: Rounds, number: int, round: int) -> Iterator[Work]:

@@ -51,7 +51,7 @@ class InputQueue:
         endless: bool = False,
         ordered: bool = False,
         arrivals: Arrivals | None = None,
-        slice_type: type[Slice] = Slice,
+        slice_type: Callable[[Operations, Times | None], Slice] = Slice,
     ) -> None:
         self._rounds, self._endless, self._ordered, self._arrivals = rounds, endless, ordered, arrivals
         self._slice_type = slice_type

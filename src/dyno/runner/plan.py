@@ -10,21 +10,22 @@ import random
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 from dyno import registry
 from dyno.contracts import quantities
 from dyno.contracts.cell import Cell
 from dyno.contracts.model import Preset, Trial, UsageError, Value
-from dyno.contracts.pace import PATIENCE
+from dyno.contracts.pace import AUTO_LOAD, LIBRARY_LOAD, PATIENCE
 from dyno.contracts.passwords import secrets
 from dyno.contracts.settings import Setting, by_cpus, percent, unknown
 from dyno.contracts.suite import Suite
 from dyno.measure.loop import pick
 from dyno.options import PlanOptions, RunRequest, requested
-from dyno.results import MOST_CELLS, is_reference
+from dyno.results import MOST_CELLS, as_read, is_reference, planned
 from dyno.runner.rows import EngineRow, hidden, rows_of
 
 DEFAULT_PRESET = "quick"
@@ -136,9 +137,10 @@ def make(request: RunRequest) -> Plan:
         raise UsageError(unknown(f"suite {suite.name}: preset", name, suite.presets))
     preset = suite.presets[name]
     combinations = list(_combinations(suite, preset, request))
-    rows = rows_of(suite, request, max(int(params["clients"]) for params in combinations))
     phases = _phases(suite, preset, request.phases)
     _check_used(suite, request.params, phases)
+    native = any(_natively(suite, phase, params) for phase in phases for params in combinations)
+    rows = rows_of(suite, request, max(int(params["clients"]) for params in combinations), native)
     until, within = _ending(request, preset)
     samples = request.samples or (preset.samples if until is None else max(preset.samples, UNTIL_BLOCKS))
     if len(rows) * len(combinations) > MOST_CELLS:
@@ -177,6 +179,24 @@ def make(request: RunRequest) -> Plan:
         },
         interpreters={spec.name: str(own) for spec, *_ in rows if (own := spec.interpreter())},
     )
+
+
+def _natively(suite: Suite, phase: str, params: Mapping[str, Value]) -> bool:
+    # The suite of a plug-in may be older than this method.
+    natively = getattr(suite, "natively", None)
+    return natively is not None and bool(natively(phase, params))
+
+
+def resumed(request: RunRequest, path: Path) -> Plan:
+    """Resolves a request that continues the run file. In files of earlier versions, the library loads servers unless
+    native load was requested."""
+    plan = make(request)
+    if request.load in (None, AUTO_LOAD) and path.is_file():
+        cells = planned(path)
+        with_library = make(replace(request, load=LIBRARY_LOAD))
+        if cells != as_read(plan.cells) and cells == as_read(with_library.cells):
+            return with_library
+    return plan
 
 
 def _ending(request: RunRequest, preset: Preset) -> tuple[float | None, float | None]:

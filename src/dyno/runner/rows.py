@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from dyno import registry
@@ -12,7 +13,7 @@ from dyno.contracts.cell import Cell
 from dyno.contracts.engine import TIER, EngineSpec
 from dyno.contracts.model import Tier, UsageError, Value, weakest
 from dyno.contracts.native_load import CLIENT, NATIVE_CLIENT
-from dyno.contracts.pace import NATIVE_LOAD
+from dyno.contracts.pace import AUTO_LOAD, NATIVE_LOAD
 from dyno.contracts.passwords import HIDDEN, mask_argument
 from dyno.contracts.settings import Setting, unknown
 from dyno.contracts.suite import Suite
@@ -56,9 +57,9 @@ class NamedRow(NamedTuple):
         return Cell("", self.name, self.options, None, {}).asked
 
 
-def rows_of(suite: Suite, request: RunRequest, clients: int) -> list[EngineRow]:
+def rows_of(suite: Suite, request: RunRequest, clients: int, native: bool = False) -> list[EngineRow]:
     """Returns the requested engines, or else the suite's default engines, with a null engine for each of their
-    tiers."""
+    tiers. `native`: whether native load can run any phase of the run."""
     tier = None if request.tier is None else tier_named(request.tier)
     rows = _named(suite, request, tier) if request.engines else _default(suite, tier, clients)
     for row in rows:
@@ -68,7 +69,17 @@ def rows_of(suite: Suite, request: RunRequest, clients: int) -> list[EngineRow]:
         raise UsageError(f"suite {suite.name}: {_why_none(suite, tier)}")
     if request.load == NATIVE_LOAD:
         rows = _natively_loaded(suite, rows)
+    elif request.load in (None, AUTO_LOAD) and clients > 1 and native and not _clients_chosen(rows):
+        # Like is compared with like: if one server can't be loaded natively, the library loads all of them.
+        with suppress(UsageError):
+            rows = _natively_loaded(suite, rows)
     return rows + _floors(suite, rows)
+
+
+def _clients_chosen(rows: Iterable[EngineRow]) -> bool:
+    """Returns whether the user has chosen the client of a server, or named a server of their own. Native load refuses
+    an encrypted connection, and only a connection shows whether the server encrypts it."""
+    return any(row.spec.server is not None and (CLIENT in row.options or URL in row.options) for row in rows)
 
 
 def _natively_loaded(suite: Suite, rows: list[EngineRow]) -> list[EngineRow]:

@@ -17,7 +17,7 @@ from dyno.contracts.native_load import CLIENT, NATIVE_CLIENT, Exchange, NativeCa
 from dyno.contracts.suite import Job, Work
 from dyno.suites._shared.slots import SLOTS, Slots
 from dyno.suites._shared.store import OnStore
-from dyno.suites.records import COLD_KEYS, COLD_SCANS, INSERTS, KEYS_PER_RECORD, SCANS, conformance, mix_of
+from dyno.suites.records import COLD_KEYS, COLD_SCANS, INSERTS, KEYS_PER_RECORD, SCANS, SUITE, conformance, mix_of
 from dyno.suites.records.dataset import ABSENT, Dataset
 from dyno.suites.records.encoding import ENCODERS, NATIVE
 from dyno.suites.records.layer import LayeredRecords
@@ -91,10 +91,15 @@ class NativeRecords:
 
     def __init__(self, port: Any) -> None:
         self._port, self.exchange = port, port.exchange
-        self.reading, self.close = port.reading, port.close
+        self.close = port.close
         self.insert, self.replace, self.delete = (
             NativeCall(method, self.exchange) for method in (port.insert, port.replace, port.delete)
         )
+
+    @contextmanager
+    def reading(self) -> Iterator[NativeReader]:
+        with self._port.reading() as reader:
+            yield NativeReader(reader, self.exchange)
 
     def reader(self) -> NativeReader:
         return NativeReader(self._port.reader(), self.exchange)
@@ -134,10 +139,8 @@ class RecordsWorkload(OnStore):
             yield Caveat("python-keys", "keys are packed in Python, as the native module is not built: takes longer")
 
     def native(self, phase: Phase) -> Callable[[Any], Any] | None:
-        state = self._state
-        scans = phase.name.startswith("scan") or (phase.name == "mixed" and state.mix.read == "scan")
-        single = str(state.txn) == "1" and state.batch == 1 and not scans
-        return NativeRecords if single and self._job.options.get(CLIENT) == NATIVE_CLIENT else None
+        native = self._job.options.get(CLIENT) == NATIVE_CLIENT and SUITE.natively(phase.name, self._job.params)
+        return NativeRecords if native else None
 
     def prepare(self, phase: Phase) -> None:
         needs = PHASE_WORK[phase.name]
