@@ -1,0 +1,80 @@
+"""Tests which load `--load auto` chooses, and that a run file of an earlier version is resumed with its own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from needed import require
+
+from dyno import registry
+from dyno.contracts.model import UsageError
+from dyno.contracts.settings import Setting, choice
+from dyno.options import RunRequest
+from dyno.results import create
+from dyno.runner import plan
+
+SEVERAL: dict[str, Any] = {"clients": [1, 8], "phases": ["get"]}
+
+
+@pytest.fixture(autouse=True)
+def servers() -> None:
+    for name in ("redis", "postgresql"):
+        require(registry.engine(name))
+
+
+def clients_of(*engines: str, **options: Any) -> list[str | None]:
+    """The option `client` of each engine's cells, None for the engine's default, with one value if all are alike."""
+    cells = plan.make(RunRequest("records", engines, **options)).cells
+    values = {(cell.engine, cell.options.get("client")) for cell in cells if not cell.floor}
+    return [client for _, client in sorted(values, key=str)]
+
+
+def test_servers_with_several_clients_are_loaded_natively_also_with_one() -> None:
+    assert clients_of("postgresql", "redis", "sqlite", **SEVERAL) == ["native", "native", None]
+    assert clients_of("postgresql", "redis", **SEVERAL) == ["native", "native"]
+    assert clients_of("redis", load="auto", **SEVERAL) == ["native"]
+
+
+def test_the_library_loads_servers_of_a_single_client() -> None:
+    assert clients_of("postgresql", "redis", clients=1, phases="get") == [None, None]
+
+
+def test_the_library_loads_servers_if_no_phase_can_be_loaded_natively() -> None:
+    assert clients_of("redis", clients=8, phases="scan") == [None]
+    assert clients_of("redis", clients=8, phases="update") == [None]
+    assert clients_of("redis", clients=8, phases="scan", params={"txn": 1}) == [None]
+    assert clients_of("redis", clients=8, phases="mixed", params={"mix": "e"}) == [None]
+    assert clients_of("redis", clients=8, phases="update", params={"txn": 1}) == ["native"]
+    assert clients_of("redis", clients=8, phases=["scan", "get"]) == ["native"]
+
+
+def test_one_server_without_native_load_leaves_all_to_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    known, redis = registry.engine, registry.engine("redis")
+    clients = Setting("client", choice("redis-py", "hiredis"), "redis-py", "clients without native load")
+    without = replace(redis, options=(clients, *(each for each in redis.options if each.name != "client")))
+    monkeypatch.setattr(registry, "engine", lambda name: without if name == "redis" else known(name))
+    assert clients_of("postgresql", "redis", **SEVERAL) == [None, None]
+    with pytest.raises(UsageError, match="redis has no native load"):
+        clients_of("postgresql", "redis", load="native", **SEVERAL)
+
+
+def test_a_client_that_is_named_and_a_server_of_the_users_own_leave_all_to_the_library() -> None:
+    assert clients_of("postgresql:client=pq", "redis", **SEVERAL) == ["pq", None]
+    assert clients_of("postgresql:client=native", "redis", **SEVERAL) == ["native", None]
+    assert clients_of("redis:url=redis://127.0.0.1:1", "postgresql", **SEVERAL) == [None, None]
+    assert clients_of("redis", load="library", **SEVERAL) == [None]
+    assert clients_of("postgresql:client=pq", "redis", load="native", **SEVERAL) == ["pq", "native"]
+
+
+def test_a_run_file_of_an_earlier_version_is_resumed_with_the_library(tmp_path: Path) -> None:
+    file, request = tmp_path / "r.json", RunRequest("records", ["redis"], **SEVERAL)
+    old = plan.make(replace(request, load="library"))
+    create(file, {"plan": old.data(), "host": {}}, old.cells)
+    assert plan.resumed(request, file).cells == old.cells != plan.make(request).cells
+    new = plan.make(request)
+    create(file, {"plan": new.data(), "host": {}}, new.cells, replace=True)
+    assert plan.resumed(request, file).cells == new.cells
+    assert plan.resumed(request, tmp_path / "none.json").cells == new.cells
