@@ -135,6 +135,11 @@ class Sample(Counted):
     """Clients at work."""
     threads: bool = measured(False)
     """Whether several clients were threads of one process, which share the interpreter's lock."""
+    load: Text | None = measured(None, shown=(SAMPLES,))
+    """What loaded the server: `library`, the engine's client library, or `native`, Dyno's own loop; null without a
+    server, for the work of an outside tool, and in a file that lacks it."""
+    load_processes: Positive | None = measured(None, shown=(SAMPLES,))
+    """Processes that loaded the server; null where `load` is."""
     pause_cpu_ns: Count | None = measured(None, summary=MEDIAN, shown=EVERYWHERE)
     """CPU time that the engine and its server used while Dyno had stopped the clock, which is in no figure."""
     histogram: Histogram | None = measured(

@@ -15,7 +15,7 @@ from multiprocessing.connection import wait
 from typing import Any
 
 from dyno.contracts.model import Phase
-from dyno.contracts.pace import Pace
+from dyno.contracts.pace import LIBRARY_LOAD, NATIVE_LOAD, Pace
 from dyno.contracts.suite import Work, Workload
 from dyno.host.process import allow_open_files, die_with_parent
 from dyno.host.usage import Usage, cpu_ns, own, with_descendants
@@ -126,7 +126,10 @@ def run_phase(
     task = Task(workload, phase, clients, pace, group, with_descendants(server), announce, connections)
     # The block is around all clients: otherwise the first thread to end would switch the collector on for the others.
     with uncollected():
-        return _threads(task, ready) if threads else _merged(_processes(task, ready))
+        tally = _threads(task, ready) if threads else _merged(_processes(task, ready))
+    tally.processes = 1 if threads else clients
+    tally.load = NATIVE_LOAD if connections else LIBRARY_LOAD
+    return tally
 
 
 def _merged(tallies: list[Tally]) -> Tally:

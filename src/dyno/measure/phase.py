@@ -89,6 +89,8 @@ def sampled(
         unit=phase.unit,
         clients=job.clients,
         threads=job.clients > 1 and job.spec.clients == "threads",
+        load=tally.load if job.server is not None and not phase.reported else None,
+        load_processes=tally.processes if job.server is not None and not phase.reported else None,
         pause_cpu_ns=tally.pause_cpu_ns,
         slowest_at_ns=None if tally.slowest is None else tally.slowest[1],
         series=tally.points or tally.series.points(),

@@ -13,6 +13,7 @@ from dyno import fields
 from dyno.contracts.equality import positions
 from dyno.contracts.histogram import Recorder
 from dyno.contracts.model import Fact, Wrong
+from dyno.contracts.pace import LIBRARY_LOAD
 from dyno.contracts.suite import Failure
 from dyno.fields import FIELDS, Counted
 from dyno.host.usage import NOTHING
@@ -70,6 +71,10 @@ class Tally(Counted):
         """CPU time of the whole process, and of the server, in pauses."""
         self.points: tuple[Mapping[str, int], ...] = ()
         """The series that an outside tool reported."""
+        self.load = LIBRARY_LOAD
+        """Whether the engine's library or native load sent the operations."""
+        self.processes = 1
+        """Processes of the clients."""
         self.facts: Mapping[str, Fact] = {}
         """Facts that an outside tool reported."""
 

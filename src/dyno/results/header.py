@@ -142,6 +142,7 @@ else:
         dyno=Text | None,
         created=Text | None,
         phases=list[_phase] | None,
+        native=Texts | None,
         layout=_layout | None,
         charts=list[_curve] | None,
         crashed=list[_crashed] | None,

@@ -26,7 +26,7 @@ from dyno.contracts.suite import Suite
 from dyno.measure.loop import pick
 from dyno.options import PlanOptions, RunRequest, requested
 from dyno.results import MOST_CELLS, as_read, is_reference, planned
-from dyno.runner.rows import EngineRow, hidden, rows_of
+from dyno.runner.rows import EngineRow, hidden, natively_loadable, rows_of
 
 DEFAULT_PRESET = "quick"
 ALL_PHASES = "all"
@@ -70,8 +70,8 @@ class Plan(PlanOptions):
     phases: tuple[str, ...]
     cells: tuple[Cell, ...]
     declared: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
-    """The suite's declarations of its `phases`, its own table (`layout`) and its `charts`, as plain JSON for the run
-    file's header: reports don't import suites."""
+    """The suite's declarations of its `phases`, its own table (`layout`) and its `charts`, and the phases that native
+    load could run (`native`), as plain JSON for the run file's header: reports don't import suites."""
     addresses: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
     """Addresses of users' own servers, keyed by the masked form that cells have. Never written to a run file."""
     holds: Mapping[str, Callable[[str], AbstractContextManager[str]]] = field(
@@ -139,8 +139,8 @@ def make(request: RunRequest) -> Plan:
     combinations = list(_combinations(suite, preset, request))
     phases = _phases(suite, preset, request.phases)
     _check_used(suite, request.params, phases)
-    native = any(_natively(suite, phase, params) for phase in phases for params in combinations)
-    rows = rows_of(suite, request, max(int(params["clients"]) for params in combinations), native)
+    native = [phase for phase in phases if any(_natively(suite, phase, params) for params in combinations)]
+    rows = rows_of(suite, request, max(int(params["clients"]) for params in combinations), bool(native))
     until, within = _ending(request, preset)
     samples = request.samples or (preset.samples if until is None else max(preset.samples, UNTIL_BLOCKS))
     if len(rows) * len(combinations) > MOST_CELLS:
@@ -169,6 +169,7 @@ def make(request: RunRequest) -> Plan:
             "phases": [phase.to_json() for phase in suite.phases if phase.name in phases],
             "layout": None if suite.layout is None else asdict(suite.layout),
             "charts": [asdict(chart) for chart in suite.charts],
+            "native": native if natively_loadable(suite, rows) else [],
         },
         addresses=addresses,
         holds={

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from typing import Any, NamedTuple
 
 from dyno import registry
@@ -71,9 +70,17 @@ def rows_of(suite: Suite, request: RunRequest, clients: int, native: bool = Fals
         rows = _natively_loaded(suite, rows)
     elif request.load in (None, AUTO_LOAD) and clients > 1 and native and not _clients_chosen(rows):
         # Like is compared with like: if one server can't be loaded natively, the library loads all of them.
-        with suppress(UsageError):
-            rows = _natively_loaded(suite, rows)
+        rows = _natively_loaded(suite, rows) if natively_loadable(suite, rows) else rows
     return rows + _floors(suite, rows)
+
+
+def natively_loadable(suite: Suite, rows: Sequence[EngineRow]) -> bool:
+    """Returns whether native load can load the servers of all rows."""
+    try:
+        _natively_loaded(suite, rows)
+    except UsageError:
+        return False
+    return True
 
 
 def _clients_chosen(rows: Iterable[EngineRow]) -> bool:
@@ -82,7 +89,7 @@ def _clients_chosen(rows: Iterable[EngineRow]) -> bool:
     return any(row.spec.server is not None and (CLIENT in row.options or URL in row.options) for row in rows)
 
 
-def _natively_loaded(suite: Suite, rows: list[EngineRow]) -> list[EngineRow]:
+def _natively_loaded(suite: Suite, rows: Sequence[EngineRow]) -> list[EngineRow]:
     """Returns the rows with native load for servers. Rows without a server, and rows whose `client` the user has set,
     stay as they are. Raises UsageError for a server that can't be loaded natively."""
     loaded = list[EngineRow]()

@@ -3,7 +3,8 @@
 The speeds of one block are averaged over phases by the geometric mean, with equal weights. Hot phases, cold phases
 and phases without a temperature are never averaged together. Reads of stored files also get an answer across tiers.
 An engine that lacks a phase is left out and named, because a mean over fewer phases can't be compared. A cold phase
-that was not proven cold for one engine is set aside for all engines, unless no other phase is left.
+that was not proven cold for one engine is set aside for all engines, unless no other phase is left. So is a phase in
+which the load generator was the limit of an engine.
 """
 
 from __future__ import annotations
@@ -16,10 +17,11 @@ from statistics import fmean
 
 from dyno.contracts.cell import Cell
 from dyno.contracts.model import TIERS, Tier
+from dyno.contracts.native_load import CLIENT
 from dyno.results import Run
 from dyno.stats.compare import Comparison, Table, across, against, paired, tables
 from dyno.stats.metric import Metric
-from dyno.stats.summary import cached
+from dyno.stats.summary import CellSummary, cached, summarize
 from dyno.stats.verdict import MARGIN, Verdict
 
 ACROSS = "across"
@@ -48,9 +50,12 @@ class Answer:
     left_out: tuple[Cell, ...]
     """Engines that lack a phase."""
     set_aside: tuple[Table, ...]
-    """Cold phases that were not cold for all engines."""
+    """Phases that the mean excludes for all engines: they were not cold for all, or the load generator was the limit
+    of some."""
     warm: tuple[Cell, ...]
     """If no phase was cold for all engines: those that were not cold in one of the phases."""
+    limited: tuple[Cell, ...] = ()
+    """If the load generator limited an engine in every phase: those that it limited in one of the phases."""
 
     @property
     def tier(self) -> Tier | None:
@@ -109,6 +114,7 @@ def _answer(of: Sequence[Table], cells: Mapping[str, Cell], margin: float) -> An
     phase of that tier and combination."""
     proven = [table for table in of if not table.warm]
     cold = proven or list(of)
+    cold = [table for table in cold if not table.limited] or cold
     tables_of = {name: [table for table in cold if name in table.places] for name in cells}
     most = max(map(len, tables_of.values()))
     whole = [name for name in cells if len(tables_of[name]) == most]
@@ -123,7 +129,8 @@ def _answer(of: Sequence[Table], cells: Mapping[str, Cell], margin: float) -> An
     best, seen = _best(ranked, margin)
     others = sorted(((cells[name], seen[name]) for name in seen), key=lambda pair: -(pair[1].ratio or 0.0))
     warm = {cell.asked: cell for table in phases for cell in table.warm}
-    faster = [[c for c in against(table, best, margin) if c.verdict.kind == "faster"] for table in cold]
+    limited = {cell.asked: cell for table in phases for cell in table.limited}
+    faster = [[c for c in against(table, best, margin) if c.verdict.kind == "faster"] for table in proven or of]
     return Answer(
         tiers=tuple(sorted({tier for table in phases for tier in table.tiers}, key=TIERS.index)),
         params=of[0].params,
@@ -134,9 +141,10 @@ def _answer(of: Sequence[Table], cells: Mapping[str, Cell], margin: float) -> An
         best=cells[best],
         others=tuple(others),
         elsewhere=tuple(max(phase, key=lambda c: c.verdict.ratio or 0.0) for phase in faster if phase),
-        left_out=tuple(cells[name] for name in cells if name not in ranked and name not in warm),
-        set_aside=tuple(table for table in of if table.warm) if proven else (),
+        left_out=tuple(cells[name] for name in cells if name not in (ranked.keys() | warm.keys() | limited.keys())),
+        set_aside=tuple(table for table in of if table not in cold),
         warm=tuple(warm.values()),
+        limited=tuple(limited.values()),
     )
 
 
@@ -163,3 +171,50 @@ def _together(phases: Sequence[Table], name: str) -> dict[int, float]:
     speeds = [table.rows[table.places[name]][1] for table in phases]
     blocks = set.intersection(*map(set, speeds))
     return {block: math.exp(fmean(math.log(of[block]) for of in speeds)) for block in sorted(blocks)}
+
+
+@dataclass(frozen=True)
+class LimitedRows:
+    """The rows of one tier and one value of each parameter whose limit was the load generator."""
+
+    tiers: tuple[Tier | None, ...]
+    params: Mapping[str, object]
+    engines: tuple[tuple[Cell, tuple[str, ...]], ...]
+    """Each engine with its limited phases."""
+    percents: tuple[float, float]
+    """The least and the most of the CPU time that the load generator used, of what its processes could use."""
+    native: bool
+    """Whether `--load native` would load any of the engines natively in any of the phases."""
+    reported_by: None = None
+    """Outside tools are no load generators of Dyno's."""
+
+    @property
+    def clients(self) -> int:
+        return int(str(self.params.get("clients", 1)))
+
+
+@cached
+def limited(run: Run) -> tuple[LimitedRows, ...]:
+    """Returns the rows whose limit was the load generator, in the order of the run's cells."""
+    groups: dict[tuple[object, str], list[CellSummary]] = {}
+    for row in summarize(run):
+        if row.limit is not None and not row.cell.floor:
+            groups.setdefault((row.cell.tier, row.cell.combination), []).append(row)
+    order = list(dict.fromkeys((cell.tier, cell.combination) for cell in run.cells))
+    return tuple(_limited(run, groups[place]) for place in order if place in groups)
+
+
+def _limited(run: Run, rows: Sequence[CellSummary]) -> LimitedRows:
+    phases: dict[str, list[str]] = {}
+    for row in rows:
+        phases.setdefault(row.cell.asked, []).append(row.phase)
+    cells = {row.cell.asked: row.cell for row in rows}
+    able = run.header.get("native") or ()
+    limits = [(row, row.limit) for row in rows if row.limit is not None]
+    return LimitedRows(
+        tiers=(rows[0].cell.tier,),
+        params=rows[0].cell.params,
+        engines=tuple((cells[name], tuple(phases[name])) for name in cells),
+        percents=(min(limit.percent for _, limit in limits), max(limit.percent for _, limit in limits)),
+        native=any(row.phase in able and CLIENT not in row.cell.options for row, _ in limits),
+    )

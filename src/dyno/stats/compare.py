@@ -2,7 +2,8 @@
 
 A ratio needs two rows of one phase and one tier, with the same parameters and the same measuring tool. There are no
 ratios of null engines, nor of a row of a cold phase that was not proven cold: figures from memory can't be compared
-with figures from a device.
+with figures from a device. There are none either of a row whose limit was the load generator: its figures are not the
+server's.
 
 Reads of stored files are also compared across tiers, in separate tables, because a read does not flush.
 """
@@ -21,7 +22,7 @@ from dyno.contracts.model import TIERS, Tier, UsageError
 from dyno.contracts.settings import unknown
 from dyno.results import Run
 from dyno.stats.estimate import center
-from dyno.stats.metric import THROUGHPUT, Metric, fitting, speeds
+from dyno.stats.metric import CPU, THROUGHPUT, Metric, fitting, speeds
 from dyno.stats.summary import CellSummary, cached, summarize
 from dyno.stats.verdict import FEWEST_BLOCKS, MARGIN, Verdict, judge
 
@@ -49,6 +50,8 @@ class Table:
     """For a cold phase: cells with a number that were not proven cold. They are not among the rows."""
     temperature: str
     """The temperature that the phase requests: `hot`, `cold` or `none`."""
+    limited: tuple[Cell, ...] = ()
+    """Cells whose limit was the load generator. They are not among the rows."""
 
     @property
     def tier(self) -> Tier | None:
@@ -119,7 +122,8 @@ def _table(rows: Sequence[CellSummary], by: Metric | None) -> Table:
     requested = "hot" if reached & {"hot", "lukewarm"} else "none"
     if "cold" in reached or any(map(_evicted, rows)):
         requested = "cold"
-    return Table(rows[0].phase, used, tuple(valued), tuple(row.cell for row in warm), requested)
+    limited = tuple(row.cell for row in cold if row.limit is not None and used is not CPU)
+    return Table(rows[0].phase, used, tuple(valued), tuple(row.cell for row in warm), requested, limited)
 
 
 def _evicted(row: CellSummary) -> bool:

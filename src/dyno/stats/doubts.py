@@ -10,17 +10,18 @@ from typing import Any
 
 from dyno.contracts.histogram import percentiles
 from dyno.contracts.model import Tier
+from dyno.contracts.native_load import CLIENT, NATIVE_CLIENT
+from dyno.contracts.pace import LIBRARY_LOAD
 from dyno.fields import Sample
 from dyno.results import FLOOR_BLOCKS, Run, is_reference
 from dyno.stats.estimate import FEWEST_TRIALS
-from dyno.stats.machine import FASTEST_FLUSH_NS, STEAL_PERCENT, Finding, cores, machine_doubts
+from dyno.stats.load_limit import CLIENT_PERCENT, CORES_PERCENT, client_percent, cores, cores_percent, cpu_ns
+from dyno.stats.machine import FASTEST_FLUSH_NS, STEAL_PERCENT, Finding, machine_doubts
 from dyno.stats.summary import MOST_FAILED, CellSummary
 
 WIDE_PERCENT = 25.0
 HARNESS_PERCENT = 10.0
 SHORT_NS = 10_000_000
-CLIENT_PERCENT = 80.0
-CORES_PERCENT = 90.0
 ACHIEVED = 0.95
 LATE_PERCENT, LATE_NS = 10.0, 50_000
 PAUSE_CPU_PERCENT, STOOD_PERCENT = 5.0, 1.0
@@ -44,8 +45,11 @@ MEANINGS = {
     "ram": "ram: the work directory is in memory, so nothing was flushed to a device",
     "flush": f"flush: a commit of tier power took under {FASTEST_FLUSH_NS / 1000:g} µs, too fast for any device",
     "lukewarm": "lukewarm: not proven hot (or cold) as requested",
-    "client": f"client: the client's CPU time was over {CLIENT_PERCENT:g} % of the time; the server may be faster",
-    "cores": f"cores: client and server together used over {CORES_PERCENT:g} % of all cores, and slowed each other",
+    "client": f"client: the clients used over {CLIENT_PERCENT:g} % of the CPU time that their processes could; the"
+    " server may be faster",
+    "cores": f"cores: client and server together used over {CORES_PERCENT:g} % of all cores, or there were more"
+    " clients than cores; they slowed each other",
+    "library": "library: native load can't run this phase, so the engine's library loaded the server",
     "overload": f"overload: less than {ACHIEVED * 100:g} % of the requested rate was reached; response times grow as"
     " long as this lasts",
     "unpaced": "unpaced: the phase is one call over all its items, so no rate applies",
@@ -83,7 +87,11 @@ TEXTS = {
     "stall": "an operation took {longest:.2f} s{began}; 95 % took {typical:.2g} ms or less",
     "lukewarm": "not proven hot (or cold) as requested{resident}",
     "client": "the client's CPU time was {percent:.0f} % of the time",
-    "cores": "client and server together took {percent:.0f} % of {cores:g} cores",
+    "client of processes": "the load generator used {percent:.0f} % of the CPU time that it could{consequence}",
+    "cores": "client and server together took {percent:.0f} % of {cores:g} cores{consequence}",
+    "cores of clients": "{clients} clients shared {cores:g} cores",
+    "not compared": ", so the row is not compared",
+    "library": "native load can't run this phase: the engine's library loaded the server",
     "wake-ups": "{count:,.1f} wake-ups an operation, of {cost:,.1f} µs each here, could be {percent:.0f} % of its"
     " {busy:,.1f} µs",
     "errors": "{errors:,} of {operations:,} operations failed; the first: {first}",
@@ -192,7 +200,7 @@ def _pauses(row: CellSummary, run: Run) -> Iterator[Doubt]:
 def _pause_percent(sample: Sample) -> float:
     """Returns the CPU time in pauses, as a percentage of the CPU time that clients and server used under load; zero
     if either is unknown."""
-    under = _cpu_ns(sample.client) + _cpu_ns(sample.server)
+    under = cpu_ns(sample.client) + cpu_ns(sample.server)
     return (sample.pause_cpu_ns or 0) / under * 100 if under else 0.0
 
 
@@ -260,23 +268,33 @@ def _temperature(row: CellSummary, run: Run) -> Iterator[Doubt]:
 
 
 def _bottleneck(row: CellSummary, run: Run) -> Iterator[Doubt]:
-    """Yields doubts about a server whose client may itself be the limit."""
-    shares = [_cpu_percents(sample) for sample in row.samples if sample.server is not None]
-    if not shares:
-        return
-    client, both = max(share[0] for share in shares), max(share[1] for share in shares)
-    if client > CLIENT_PERCENT:
-        yield _doubt("client", f"client {client:.0f} %", percent=client)
+    """Yields doubts about clients that may be the limit themselves, and about clients that share cores. See
+    `dyno.stats.load_limit` for rows that are not compared."""
     available = cores(run.header.get("host", {}))
-    if available and both / available > CORES_PERCENT:
-        yield _doubt("cores", "cores", percent=both / available, cores=available)
+    consequence = TEXTS["not compared"] if row.limit is not None else ""
+    clients = max((_client_percent(sample, available) for sample in row.samples), default=0.0)
+    if clients > CLIENT_PERCENT:
+        known = any(sample.load_processes is not None for sample in row.samples)
+        sentence = "client of processes" if known else "client"
+        yield _doubt("client", f"client {clients:.0f} %", sentence, percent=clients, consequence=consequence)
+    both = max((cores_percent(sample, available) or 0.0 for sample in row.samples), default=0.0)
+    most = max((sample.clients for sample in row.samples), default=1)
+    if both > CORES_PERCENT:
+        yield _doubt("cores", "cores", percent=both, cores=available, consequence=consequence)
+    embedded = all(s.server is None and s.load is None and s.reported_by is None for s in row.samples)
+    if available and most > available and embedded and not row.cell.floor:
+        yield _doubt("cores", "cores", "cores of clients", clients=most, cores=available)
+    if row.cell.options.get(CLIENT) == NATIVE_CLIENT and any(s.load == LIBRARY_LOAD for s in row.samples):
+        yield _doubt("library", "library")
 
 
-def _cpu_percents(sample: Sample) -> tuple[float, float]:
-    """Returns the CPU time of one client, and of clients and server together, as percentages of the time."""
-    client, server = _cpu_ns(sample.client), _cpu_ns(sample.server)
-    elapsed = max(sample.elapsed_ns, 1)
-    return client / sample.clients / elapsed * 100, (client + server) / elapsed * 100
+def _client_percent(sample: Sample, available: float | None) -> float:
+    """Returns the CPU time of the clients of a server, as a percentage of what their processes could use, or in an
+    earlier file, of one client's time. Zero without a server."""
+    percent = client_percent(sample, available)
+    if percent is None and sample.server is not None:
+        percent = cpu_ns(sample.client) / sample.clients / max(sample.elapsed_ns, 1) * 100
+    return percent or 0.0
 
 
 def _wake_ups(row: CellSummary, run: Run) -> Iterator[Doubt]:
@@ -300,10 +318,6 @@ def _wake_up_count(sample: Sample) -> int:
     if (sample.server is None and sample.clients == 1) or None in switches:
         return 0
     return max(sum(count or 0 for count in switches) - (0 if sample.response is None else sample.operations), 0)
-
-
-def _cpu_ns(used: Mapping[str, int | None] | None) -> int:
-    return sum((used or {}).get(name) or 0 for name in ("user_ns", "system_ns"))
 
 
 def _failures(row: CellSummary, run: Run) -> Iterator[Doubt]:

@@ -22,7 +22,7 @@ from dyno.contracts.cell import Cell
 from dyno.published.findings import FAILS, Claim, Finding
 from dyno.results import Run
 from dyno.stats.compare import paired
-from dyno.stats.metric import metric, speeds
+from dyno.stats.metric import CPU, metric, speeds
 from dyno.stats.summary import CellSummary, absences, summarize
 from dyno.stats.verdict import CONFIDENCE, FEWEST_BLOCKS
 
@@ -30,6 +30,7 @@ CONFIRMED, CONTRADICTED, UNCLEAR, UNCHECKED = "confirmed", "contradicted", "can'
 CRASH = "crash"
 SIZE = "bytes_on_disk"
 NOT_MEASURED = "no such row was measured"
+LIMITED = "the load generator was the limit"
 
 
 @dataclass(frozen=True)
@@ -155,6 +156,8 @@ def _why_not(row: CellSummary, other: CellSummary, claim: Claim) -> str:
             return f"{each.cell.asked}: {each.why}"
         if each.temperature == "lukewarm" and any(sample.residency is not None for sample in each.samples):
             return f"{each.cell.asked} was not proven cold"
+        if each.limit is not None and not claim.fact and claim.metric != CPU.name:
+            return f"{each.cell.asked}: {LIMITED}"
     if row.cell.tier != other.cell.tier and (row.about.writes or not claim.across_tiers):
         return f"tier {row.cell.tier_name} is not compared with tier {other.cell.tier_name}"
     if row.reported_by != other.reported_by:

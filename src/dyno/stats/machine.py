@@ -131,13 +131,6 @@ def _finding(code: str, severity: Severity, remedy: str | None = None, **values:
     return Finding(code, severity, text.text.format(**values), text.remedy if remedy is None else remedy)
 
 
-def cores(facts: Mapping[str, Any]) -> float | None:
-    """Returns the number of cores that a trial can use: those that it may run on, or fewer if its CPU time is
-    limited."""
-    limits = (_number(facts, "cpu", "available_cores"), _number(facts, "cpu", "quota_cores"))
-    return min((number for number in limits if number), default=None)
-
-
 def machine_doubts(facts: Mapping[str, Any]) -> list[Finding]:
     """Returns the findings on `facts`, the worst first. See `dyno.host.facts.facts`; `pressure` is included if it was
     measured."""

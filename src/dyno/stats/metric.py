@@ -54,13 +54,14 @@ def _cpu(sample: Sample) -> float | None:
 
 THROUGHPUT = Metric("throughput", "throughput", False, lambda sample: sample.per_second, "items")
 BANDWIDTH = Metric("bandwidth", "bandwidth", False, lambda sample: sample.bytes_per_second, "bytes")
+CPU = Metric("cpu", "CPU time of an item", True, _cpu)
 RESPONSE = _response("p99")
 METRICS = {
     metric.name: metric
     for metric in (
         THROUGHPUT,
         BANDWIDTH,
-        Metric("cpu", "CPU time of an item", True, _cpu),
+        CPU,
         *map(_service, ("p50", "p99", "p999")),
         _response("p50"),
         RESPONSE,
@@ -96,7 +97,9 @@ def estimated(row: CellSummary, by: Metric) -> Estimate | None:
 
 def rank(row: CellSummary) -> float | None:
     """Returns the figure that ranks a row; more is better. It is the phase's own metric, or throughput if the row
-    lacks that."""
+    lacks that. None for a row that is not compared."""
+    if row.limit is not None:
+        return None
     by = METRICS.get(row.about.metric, THROUGHPUT)
     values = None if by is THROUGHPUT else speeds(row, by)
     if values:
@@ -105,6 +108,9 @@ def rank(row: CellSummary) -> float | None:
 
 
 def speeds(row: CellSummary, by: Metric) -> dict[int, float]:
-    """Returns the speeds by block, without blocks whose sample lacks the metric."""
+    """Returns the speeds by block that may be compared, without blocks whose sample lacks the metric. Empty if the
+    load generator was the row's limit, except for CPU time."""
+    if row.limit is not None and by is not CPU:
+        return {}
     values = {block: by.speed(sample) for block, sample in zip(row.blocks, row.samples, strict=True)}
     return {block: value for block, value in values.items() if value is not None}

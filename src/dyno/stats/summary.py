@@ -19,6 +19,7 @@ from dyno.contracts.model import Caveat, Fact, Phase
 from dyno.fields import FIELDS, Sample
 from dyno.results import Attempt, Run, damaged
 from dyno.stats.estimate import Estimate, estimate
+from dyno.stats.load_limit import LoadLimit, load_limit
 
 NOT_YET = "not measured yet"
 # Resolution of CPU times: of a process's own, and of another process's (the kernel's clock ticks, usually 100 per
@@ -116,6 +117,8 @@ class CellSummary:
     version: str | None
     settings: Mapping[str, Any] | None
     caveats: tuple[Caveat, ...]
+    limit: LoadLimit | None
+    """None unless the load generator was the row's limit. If it was, the row is in no comparison."""
     attempts: tuple[Attempt, ...]
     """Every attempt at the cell, including failed ones."""
 
@@ -149,7 +152,7 @@ def summarize(run: Run) -> tuple[CellSummary, ...]:
         attempts[attempt.cell].append(attempt)
     try:
         return tuple(
-            _summary(cell, tuple(attempts[at]), run.phases[phase])
+            _summary(cell, tuple(attempts[at]), run.phases[phase], run.header.get("host", {}))
             for phase in run.plan["phases"]
             for at, cell in enumerate(run.cells)
             if (id(cell), phase) not in absent
@@ -159,7 +162,7 @@ def summarize(run: Run) -> tuple[CellSummary, ...]:
         raise damaged(run.path, error) from None
 
 
-def _summary(cell: Cell, attempts: tuple[Attempt, ...], declared: Phase) -> CellSummary:
+def _summary(cell: Cell, attempts: tuple[Attempt, ...], declared: Phase, host: Mapping[str, Any]) -> CellSummary:
     phase = declared.name
     last = {a.block: a for a in attempts}.values()
     by_block = [(a.block, sample) for a in last for sample in a.samples if sample.phase == phase]
@@ -219,6 +222,7 @@ def _summary(cell: Cell, attempts: tuple[Attempt, ...], declared: Phase) -> Cell
         version=about.version if about else None,
         settings=about.settings if about else None,
         caveats=about.caveats if about else (),
+        limit=load_limit(counted, host),
         attempts=attempts,
     )
 

@@ -16,7 +16,7 @@ from typing import Any
 from dyno.contracts.model import TIERS, Tier, UsageError
 from dyno.results import Run
 from dyno.stats.estimate import FEWEST_TRIALS, Center, apart, center
-from dyno.stats.metric import Metric, fitting, speeds
+from dyno.stats.metric import CPU, Metric, fitting, speeds
 from dyno.stats.summary import CellSummary, summarize
 from dyno.stats.verdict import MARGIN, Verdict, judge
 
@@ -59,6 +59,8 @@ class Between:
     """Rows with a number only before, each with the reason."""
     new: tuple[CellSummary, ...]
     """Rows with a number only after."""
+    limited: tuple[CellSummary, ...] = ()
+    """Rows with a number in both runs of which one was limited by the load generator: the later one, if both were."""
 
 
 def between(before: Run, after: Run, by: Metric | None = None, margin: float = MARGIN) -> Between:
@@ -79,9 +81,12 @@ def between(before: Run, after: Run, by: Metric | None = None, margin: float = M
         raise UsageError(f"{before.path} and {after.path} have no engine with the same phase, tier and parameters")
     valid = {key: row for key, row in old.items() if row.valid}
     paired = in_turns(before, after)
-    changes, lost = [], []
+    changes, lost, limited = [], [], []
     for key, was in valid.items():
         row = new.get(key)
+        if row is not None and row.valid and by is not CPU and (row.limit is not None or was.limit is not None):
+            limited.append(was if row.limit is None else row)
+            continue
         change = _change(was, row, by, margin, paired) if row is not None and row.valid else None
         if change is not None:
             changes.append(change)
@@ -95,6 +100,7 @@ def between(before: Run, after: Run, by: Metric | None = None, margin: float = M
         changes=tuple(changes),
         lost=tuple(lost),
         new=tuple(row for key, row in new.items() if row.valid and key not in valid),
+        limited=tuple(limited),
     )
 
 

@@ -13,7 +13,7 @@ from dyno.report.tables.sweeps import crossed, ended, ending, sentence
 from dyno.report.tables.table import Row, varying
 from dyno.results import Run
 from dyno.stats.estimate import Estimate, estimate
-from dyno.stats.machine import cores
+from dyno.stats.load_limit import cores
 from dyno.stats.metric import METRICS, THROUGHPUT, Metric, estimated, fitting
 from dyno.stats.summary import CellSummary
 from dyno.stats.sweep import Sweep, is_number, logarithmic, swept, values

@@ -24,7 +24,7 @@ from dyno.results import Run
 from dyno.stats.estimate import Estimate, estimate
 from dyno.stats.history import FEWEST_RUNS, judged
 from dyno.stats.metric import BANDWIDTH, RESPONSE, THROUGHPUT, fitting, speeds
-from dyno.stats.summary import summarize
+from dyno.stats.summary import CellSummary, summarize
 from dyno.stats.two_runs import alternate, block_starts, compare_speeds, facts
 from dyno.stats.verdict import MARGIN, Verdict
 
@@ -314,9 +314,16 @@ class Collection:
             rate_text=rate_text,
             median_text=median_text,
             interval_text=units.interval(figure.low, figure.high, write) if figure else units.UNKNOWN,
-            why=None if summary.valid else summary.why or "not measured",
+            why=_why_not(summary),
             remarks=[_number(self._remarks, remark) for remark in row.remarks()],
         )
+
+
+def _why_not(summary: CellSummary) -> str | None:
+    """Returns why the row is not compared; None if it may be."""
+    if summary.valid:
+        return None if summary.limit is None else wording.not_compared(summary.limit)
+    return summary.why or "not measured"
 
 
 def _verdict(old: _Row, new: _Row, paired: bool) -> Verdict | None:

@@ -60,6 +60,8 @@ def within(run: Run, of: Sequence[Table], baseline: str | None, margin: float) -
         base, *engines = (_name(cell) if several else cell.label for cell in cells)
         remark = f"against {base}{'' if baseline else ', the fastest'}"
         remark += _by_metric(table.metric)
+        if table.limited:
+            remark += f"; without {', '.join(c.label for c in table.limited)}, whose limit was the load generator"
         if table.warm:
             remark += f"; without {', '.join(c.label for c in table.warm)}, not proven to be cold"
         if several:
@@ -213,9 +215,14 @@ def equal(margin: float) -> str:
 
 
 def gone(of: Between) -> list[str]:
-    """Returns a line for each row that has a number in only one of the runs."""
+    """Returns a line for each row that has a number in only one of the runs, or is not compared."""
     lost = [f"{_name(row.cell)}, {row.phase}: only before; after: {why}" for row, why in of.lost]
-    return lost + [f"{_name(row.cell)}, {row.phase}: only after" for row in of.new]
+    lost += [f"{_name(row.cell)}, {row.phase}: only after" for row in of.new]
+    return lost + [
+        f"{_name(row.cell)}, {row.phase}: {wording.not_compared(row.limit)}"
+        for row in of.limited
+        if row.limit is not None
+    ]
 
 
 def _name(cell: Cell) -> str:
@@ -295,6 +302,7 @@ def between_data(
         "changes": rows,
         "lost": [{**_row_data(row.phase, row.cell), "why": why} for row, why in of.lost],
         "new": [_row_data(row.phase, row.cell) for row in of.new],
+        "limited": [_row_data(row.phase, row.cell) for row in of.limited],
     }
 
 

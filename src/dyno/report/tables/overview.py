@@ -191,6 +191,8 @@ def _figure(row: Row, ranking: Ranking | None, by: Metric) -> Figure:
         standing = wording.standing(seen.kind)
     elif ranking is not None and row.name == ranking.best and ranking.seen:
         standing, share = wording.first(each.verdict.kind for each in ranking.seen.values()), 1.0
+    elif summary.limit is not None:
+        verdict = wording.not_compared(summary.limit)
     parts = costs(summary, apart=summary.server is not None).values()
     cost = " + ".join(parts) if any(part not in ("", units.UNKNOWN) for part in parts) else ""
     return Figure(figure(summary, by), True, standing, verdict, cost, row.doubts, share)

@@ -14,7 +14,7 @@ from dyno.report.tables.table import figure, varying
 from dyno.results import Run
 from dyno.stats import sweep as stats_sweep
 from dyno.stats.growth import CONFIDENCE, FEWEST_VALUES, Growth
-from dyno.stats.machine import cores
+from dyno.stats.load_limit import cores
 from dyno.stats.metric import THROUGHPUT
 from dyno.stats.summary import cached
 from dyno.stats.sweep import CLIENTS, KNEE, Crossing, End, Sweep, ends, logarithmic, scalings, sweeps, swept, values

@@ -12,8 +12,9 @@ from dyno.report.tables.display_limits import listed
 from dyno.report.tables.table import varying
 from dyno.results import Run
 from dyno.stats import answer
-from dyno.stats.answer import Answer
+from dyno.stats.answer import Answer, LimitedRows
 from dyno.stats.compare import Comparison
+from dyno.stats.load_limit import LoadLimit
 from dyno.stats.metric import THROUGHPUT
 from dyno.stats.verdict import CONFIDENCE, FEWEST_BLOCKS, MOST_MORE, Verdict
 
@@ -48,6 +49,7 @@ SENTENCES = {
     "ahead by factor": "at least {factor} times as fast as {other}",
     "ahead": "{least} faster than {other}",
     "alone": "{phases}: {best} has no competitor{tier}",
+    "alone of limited": "{phases}: only {best} can be ranked{tier}, and no other engine",
     "alone always": "{phases}: {best} has no competitor{tier}, with any of {count} combinations of parameters",
     "proves nothing": "{best} had the best figures in {what}, which proves nothing: a ratio takes {fewest} samples of"
     " both, not {blocks}",
@@ -58,8 +60,16 @@ SENTENCES = {
     "few samples": "Too few samples to rank: {names}.",
     "elsewhere": "But {parts}.",
     "set aside": "Not counted: {phase}, not proven cold for {names}.",
+    "set aside limited": "Not counted: {phase}, where the load generator was the limit of {names}.",
     "not cold": "Not proven cold there, and not compared: {names}.",
     "left out": "Not compared, because a phase is missing: {names}.",
+    # Rows whose limit was the load generator.
+    "limited": "{names}: not compared with {clients}{phases}: the load generator used {percent} of the CPU that it"
+    " could; try {remedies}",
+    "limited row": "the load generator used {percent} of the CPU that it could",
+    "native": "--load native",
+    "fewer": "fewer clients",
+    "elsewhere clients": "clients on another machine",
     "tiers differ": "The tiers differ: {names}; {caveat}.",
 }
 
@@ -151,7 +161,7 @@ def answers(run: Run, names: Mapping[str, str] | None = None) -> list[str]:
     changing = varying(run)
     groups: dict[object, list[Answer]] = {}
     for at, of in enumerate(called(run, names)):
-        alone = not (of.others or of.left_out or of.set_aside or of.warm)
+        alone = not (of.others or of.left_out or of.set_aside or of.warm or of.limited)
         # An engine without a competitor gets a single sentence for all combinations of parameters.
         groups.setdefault((of.tiers, of.best.label, of.phases) if alone else at, []).append(of)
     sentences = []
@@ -162,7 +172,32 @@ def answers(run: Run, names: Mapping[str, str] | None = None) -> list[str]:
             sentences.append(f"{_where(of, ())}{sentence}.")
         else:
             sentences.append(_answer(of, changing))
-    return sentences
+    return sentences + [_limited(of, changing, names or {}) for of in answer.limited(run)]
+
+
+def _limited(of: LimitedRows, changing: Sequence[str], names: Mapping[str, str]) -> str:
+    """Says which engines are not compared because the load generator was their limit, and the remedies."""
+    phases = {cell.label: listed([names.get(phase, phase) for phase in each]) for cell, each in of.engines}
+    alike = len(set(phases.values())) == 1
+    engines = [label if alike else f"{label} (in {text})" for label, text in phases.items()]
+    low, high = (f"{percent:.0f}" for percent in of.percents)
+    remedies = [_say("native")] if of.native else []
+    remedies += [_say("fewer")] if of.clients > 1 else []
+    remedies.append(_say("elsewhere clients"))
+    sentence = _say(
+        "limited",
+        names=", ".join(engines),
+        clients=f"{of.clients} client{'s' * (of.clients != 1)}",
+        phases=f" in {next(iter(phases.values()))}" if alike else "",
+        percent=f"{high} %" if low == high else f"{low} to {high} %",
+        remedies=remedies[0] if len(remedies) == 1 else f"{', '.join(remedies[:-1])}, or {remedies[-1]}",
+    )
+    return f"{_where(of, [name for name in changing if name != 'clients'])}{sentence}."
+
+
+def not_compared(limit: LoadLimit) -> str:
+    """Says why a row is not compared."""
+    return f"not compared: {_say('limited row', percent=f'{limit.percent:.0f} %')}"
 
 
 def called(run: Run, names: Mapping[str, str] | None = None) -> list[Answer]:
@@ -207,7 +242,7 @@ def _at_this_tier(of: Answer) -> str:
     return " at this tier" if row_titles.tiers(of.tiers) else ""
 
 
-def _where(of: Answer, changing: Sequence[str]) -> str:
+def _where(of: Answer | LimitedRows, changing: Sequence[str]) -> str:
     """Returns 'At tier power with records=10, '. Empty if there is neither a tier nor a varying parameter."""
     params = units.params({name: of.params[name] for name in changing})
     tier = row_titles.tiers(of.tiers)
@@ -221,7 +256,8 @@ def _best(of: Answer) -> str:
     what = _phases(of) + ("" if of.metric is THROUGHPUT else f" by {of.metric.title}")
     best = of.best.label
     if not of.others:
-        return _say("alone", phases=_phases(of), best=best, tier=_at_this_tier(of))
+        sentence = "alone of limited" if of.limited else "alone"
+        return _say(sentence, phases=_phases(of), best=best, tier=_at_this_tier(of))
     near = _near(of)
     second = of.others[0][1]
     if second.blocks < FEWEST_BLOCKS:
@@ -286,7 +322,8 @@ def _exceptions(of: Answer) -> list[str]:
         parts.append(f"{engine} is {_ahead(least, of.best.label)} in {listed([c.phase for c in faster])}")
     sentences = [_say("elsewhere", parts="; ".join(parts))] if parts else []
     for table in of.set_aside:
-        sentences.append(_say("set aside", phase=table.phase, names=listed([c.label for c in table.warm])))
+        why, cells = ("set aside", table.warm) if table.warm else ("set aside limited", table.limited)
+        sentences.append(_say(why, phase=table.phase, names=listed([cell.label for cell in cells])))
     if of.warm:
         sentences.append(_say("not cold", names=listed([cell.label for cell in of.warm])))
     if of.left_out:

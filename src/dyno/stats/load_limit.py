@@ -1,0 +1,76 @@
+"""Decides whether the load generator was the limit of a row. Such a row's figures are shown, but take part in no
+comparison: they describe the clients, not the server.
+
+The load generator was the limit of a trial in either of two cases. Its processes used more than CLIENT_PERCENT of the
+CPU time that so many processes can use on this machine. Or client and server together used nearly all cores, and the
+clients used more than the server. A row is limited if most of its trials are. The rule is for engines with a server:
+the clients of other engines do the engine's own work. Samples of earlier files lack the number of processes, so they
+are never limited.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+from dyno.fields import Sample
+
+CLIENT_PERCENT = 80.0
+CORES_PERCENT = 90.0
+
+
+@dataclass(frozen=True, slots=True)
+class LoadLimit:
+    """The load generator was the limit of a row."""
+
+    percent: float
+    """CPU time that the load generator used, of what its processes could use: the median of the limited trials."""
+
+
+def cores(facts: Mapping[str, Any]) -> float | None:
+    """Returns the number of cores that a trial can use: those that it may run on, or fewer if its CPU time is
+    limited. None if it is unknown."""
+    cpu = facts.get("cpu")
+    limits = [cpu.get(name) for name in ("available_cores", "quota_cores")] if isinstance(cpu, Mapping) else []
+    return min((float(number) for number in limits if number), default=None)
+
+
+def cpu_ns(used: Mapping[str, int | None] | None) -> int:
+    return sum((used or {}).get(name) or 0 for name in ("user_ns", "system_ns"))
+
+
+def client_percent(sample: Sample, available: float | None) -> float | None:
+    """Returns the CPU time of the load generator, as a percentage of what its processes could use. None if their
+    number is unknown, or if the engine has no server."""
+    if sample.load_processes is None or sample.client is None:
+        return None
+    usable = min(sample.load_processes, available or sample.load_processes)
+    return cpu_ns(sample.client) / usable / max(sample.elapsed_ns, 1) * 100
+
+
+def cores_percent(sample: Sample, available: float | None) -> float | None:
+    """Returns the CPU time of client and server together, as a percentage of all cores. None without a server, or if
+    the number of cores is unknown."""
+    if sample.server is None or not available:
+        return None
+    return (cpu_ns(sample.client) + cpu_ns(sample.server)) / available / max(sample.elapsed_ns, 1) * 100
+
+
+def load_limit(samples: Sequence[Sample], facts: Mapping[str, Any]) -> LoadLimit | None:
+    """Returns the limit of a row with these samples, on the machine of these facts."""
+    available = cores(facts)
+    limited = [percent for sample in samples if (percent := _limited(sample, available)) is not None]
+    if 2 * len(limited) <= len(samples):
+        return None
+    return LoadLimit(median(limited))
+
+
+def _limited(sample: Sample, available: float | None) -> float | None:
+    """Returns `client_percent` of a trial whose limit was the load generator; None for another trial."""
+    client, both = client_percent(sample, available), cores_percent(sample, available)
+    if client is None:
+        return None
+    exhausted = both is not None and both > CORES_PERCENT and cpu_ns(sample.client) > cpu_ns(sample.server)
+    return client if client > CLIENT_PERCENT or exhausted else None
