@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -69,7 +70,7 @@ def run(made: Any, clients: int, how: str, phase: Phase = PHASE, **pace: Any) ->
 
 
 @pytest.mark.claim("Clients run at the same time, and all their work is counted")
-@both
+@pytest.mark.parametrize("how", ["threads", "processes", "turns"])
 @both_loops
 @pytest.mark.parametrize("clients", [1, 2, 5])
 def test_every_client_does_its_share(clients: int, how: str, loop: str) -> None:
@@ -88,6 +89,25 @@ def test_threads_are_of_this_process_and_processes_are_not() -> None:
     here = str(os.getpid())
     assert here in run(Made(where), 2, "threads").first_error
     assert here not in run(Made(where), 2, "processes").first_error
+
+
+def test_clients_in_turns_have_a_process_for_each_core(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1})
+
+    class TwoSlices(Made):
+        def work(self, phase: Phase, port: Any, client: int, clients: int, round: int) -> Iterator[Operations | Bulk]:
+            for _ in range(2):
+                yield from super().work(phase, port, client, clients, round)
+
+    def note(client: int) -> None:
+        with (tmp_path / str(os.getpid())).open("a") as file:
+            file.write(f"{client} ")
+
+    tally = run(TwoSlices(note), 5, "turns", loop="python")
+    assert tally.processes == 2 and tally.operations == tally.checked == 40
+    orders = sorted(file.read_text().split()[::4] for file in tmp_path.iterdir())
+    assert orders == [["0", "2", "4", "0", "2", "4"], ["1", "3", "1", "3"]]
+    assert run(Made(), 5, "processes").processes == 5 and run(Made(), 5, "threads").processes == 1
 
 
 @pytest.mark.claim("Clients run at the same time, and all their work is counted")

@@ -17,7 +17,7 @@ from dyno.contracts.sanitize import sanitize
 from dyno.contracts.settings import Setting, resolve, unknown
 from dyno.host import installation, interpreters
 
-CLIENTS = ("one", "threads", "processes")
+CLIENTS = ("one", "threads", "processes", "turns")
 GAPS = ("unsupported", "upstream", "todo")
 TIER, OWN = "tier", ("name", "tier", "label")
 """OWN has the reserved keys in an engine spec (`-e lmdb:tier=power+name=a`), which no option may have as its name."""
@@ -188,7 +188,9 @@ class EngineSpec:
     refuse: Callable[[Tier, Mapping[str, Value]], str | None] = lambda tier, options: None
     """Returns why the options can't provide the tier, or None."""
     clients: str = "one"
-    """How several clients share the engine: as 'threads' of one process, as 'processes', or not at all ('one')."""
+    """How several clients share the engine: as 'threads' of one process, as 'processes', in 'turns', or not at all
+    ('one'). In turns, each process (at most one per core) does the slices of several clients, one after the other,
+    which is for an engine whose operations never wait for another client."""
     sharing: Callable[[Mapping[str, Value]], str] | None = None
     """Returns the value of `clients` for these options, if an option decides it."""
     server: Callable[[Path, Any, Mapping[str, Value], int], Server | None] | None = None

@@ -189,6 +189,6 @@ ENGINE = EngineSpec(
     },
     tiers={Tier.VOLATILE: {}, Tier.PROCESS: {}, Tier.POWER: {}},
     default_tier=Tier.VOLATILE,
-    clients="processes",
+    clients="turns",
     floor=True,
 )

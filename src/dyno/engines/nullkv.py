@@ -67,6 +67,6 @@ ENGINE = EngineSpec(
     ports={"ordered-kv": PortSpec(Keys)},
     tiers={Tier.VOLATILE: {}, Tier.PROCESS: {}, Tier.POWER: {}},
     default_tier=Tier.VOLATILE,
-    clients="processes",
+    clients="turns",
     floor=True,
 )

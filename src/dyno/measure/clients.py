@@ -7,7 +7,7 @@ import multiprocessing
 import os
 import resource
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -23,7 +23,7 @@ from dyno.measure.driver import Client, measure
 from dyno.measure.loop import uncollected
 from dyno.measure.reported import reported
 from dyno.measure.schedule import Barrier, BatchScheduler, ClientGroup, ClientPosition, SingleClient, SoloClient
-from dyno.measure.slices import Announce
+from dyno.measure.slices import Announce, Rounds
 from dyno.measure.tally import Tally
 
 START_TIMEOUT = 120
@@ -80,6 +80,8 @@ class Task:
     connections: int = 0
     """Connections of native load, of all clients together. The clients then are processes with several connections
     each."""
+    turns: int = 0
+    """If not 0, the number of clients that take turns in the processes, which `clients` is the number of."""
 
     def scheduler(self, client: int) -> BatchScheduler:
         if self.group is not None:
@@ -106,24 +108,29 @@ def run_phase(
     server: Sequence[int] = (),
     announce: Announce = lambda: None,
 ) -> Tally:
-    """Measures the prepared phase. `how` is the engine's kind of clients, 'threads' or 'processes'. `server` has the
+    """Measures the prepared phase. `how` is the engine's kind of clients: see `EngineSpec.clients`. `server` has the
     ids of the server's processes. `ready` is called once in this process, when all clients have warmed up and are
     about to start."""
     if phase.reported:
         return reported(workload, phase, pace, ready)
     native = getattr(workload, "native", None)
     connections = clients if native is not None and native(phase) is not None else 0
+    cores, turns = len(os.sched_getaffinity(0)), 0
     if connections:
         # One process can load a server of several cores. More processes would take cores from the server.
-        clients, how = min(clients, max(len(os.sched_getaffinity(0)) // 4, 1)), "processes"
+        clients, how = min(clients, max(cores // 4, 1)), "processes"
+    elif how == "turns" and clients > cores:
+        clients, turns = cores, clients
     threads = clients == 1 or how == "threads"
     group = None
     if clients > 1:
         # With a server, waiting clients sleep, because the server needs the cores.
-        awake = not server and clients <= len(os.sched_getaffinity(0))
+        awake = not server and clients <= cores
         barrier: Any = threading.Barrier(clients) if threads else Barrier(clients, awake)
-        group = ClientGroup(barrier, clients, bool(server), -(-connections // clients) or 1)
-    task = Task(workload, phase, clients, pace, group, with_descendants(server), announce, connections)
+        # Processes that share cores wait for a core in each batch, so their batches are long too.
+        long = bool(server) or (clients > cores and not threads)
+        group = ClientGroup(barrier, clients, long, -(-connections // clients) or 1)
+    task = Task(workload, phase, clients, pace, group, with_descendants(server), announce, connections, turns)
     # The block is around all clients: otherwise the first thread to end would switch the collector on for the others.
     with uncollected():
         tally = _threads(task, ready) if threads else _merged(_processes(task, ready))
@@ -140,16 +147,17 @@ def _merged(tallies: list[Tally]) -> Tally:
 
 
 def _client(task: Task, position: ClientPosition, ready: Callable[[], object]) -> Tally:
-    workload, phase, pace = task.workload, task.phase, task.pace
+    phase, pace = task.phase, task.pace
     if phase.temperature == "cold":
         # A warm-up or a second round would make the data warm.
         pace = replace(pace, warmup_ns=0, duration_ns=None, budget_ns=pace.limit_ns)
     with ExitStack() as stack:
+        make: Callable[..., Client] = Client
+        rounds: Rounds = _no_rounds
         if task.connections:
-            make, rounds = _native_clients(task, position, stack), _no_rounds
+            make = _native_clients(task, position, stack)
         else:
-            port = stack.enter_context(workload.connect())
-            make, rounds = Client, partial(_rounds, task, port, position.client, position.clients)
+            rounds = _library_rounds(task, position, stack)
         return measure(
             rounds,
             pace,
@@ -168,6 +176,33 @@ def _client(task: Task, position: ClientPosition, ready: Callable[[], object]) -
 
 def _rounds(task: Task, port: Any, client: int, clients: int, number: int) -> Iterator[Work]:
     return task.workload.work(task.phase, port, client, clients, number)
+
+
+def _library_rounds(task: Task, position: ClientPosition, stack: ExitStack) -> Rounds:
+    """Returns the rounds of this process's or thread's client, or of its clients, which take turns."""
+    clients = task.turns or position.clients
+    each = [
+        partial(_rounds, task, stack.enter_context(task.workload.connect()), client, clients)
+        for client in range(position.client, clients, position.clients)
+    ]
+    return each[0] if len(each) == 1 else partial(_in_turns, each)
+
+
+def _in_turns(each: Sequence[Rounds], number: int) -> Iterator[Work]:
+    """Yields a slice of each client in turn, until all have ended their round."""
+    waiting = [rounds(number) for rounds in each]
+    try:
+        while waiting:
+            for slices in list(waiting):
+                work = next(slices, None)
+                if work is None:
+                    waiting.remove(slices)
+                else:
+                    yield work
+    finally:
+        for slices in waiting:
+            if isinstance(slices, Generator):
+                slices.close()
 
 
 def _no_rounds(number: int) -> Iterator[Work]:
