@@ -25,6 +25,7 @@ from dyno.stats.metric import metric
 from dyno.stats.summary import summarize
 from dyno.stats.two_runs import between
 
+CLAIM = pytest.mark.claim("A row whose limit was the load generator is not compared, and the answer names the remedy")
 HOST = {"cpu": {"available_cores": 2}}
 SLOW, FAST = [1_000.0, 1_001.0, 1_002.0], [2_000.0, 2_001.0, 2_002.0]
 
@@ -120,6 +121,7 @@ def test_an_embedded_engine_is_compared_and_has_the_doubt() -> None:
     assert codes(few) == set()
 
 
+@CLAIM
 def test_only_cpu_time_is_compared() -> None:
     run = a_limited_run(redis=96)
     for name in ("throughput", "p50", "p99"):
@@ -134,6 +136,7 @@ def test_it_is_neither_ranked_nor_the_best_and_has_no_bar() -> None:
     assert group.rows[-1] is row and row.speed is None and group.best == pytest.approx(1_001)
 
 
+@CLAIM
 def test_the_answer_names_engines_clients_cpu_time_and_remedies() -> None:
     run = a_limited_run(redis=96, postgresql=90, native=("read",))
     *ranked, limited = wording.answers(declared(run, alias="get"), {"read": "get"})
@@ -201,6 +204,7 @@ def test_two_runs_are_not_compared_where_one_of_them_was_limited() -> None:
     assert len(between(free, limited, metric("cpu")).changes) == 1
 
 
+@CLAIM
 def test_a_gate_judges_no_limited_row_and_says_so(tmp_path: Path) -> None:
     base = written(a_served_run(0.2, FAST), tmp_path / "base.json")
     after = written(a_served_run(1.9, SLOW), tmp_path / "after.json")

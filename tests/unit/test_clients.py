@@ -91,6 +91,7 @@ def test_threads_are_of_this_process_and_processes_are_not() -> None:
     assert here not in run(Made(where), 2, "processes").first_error
 
 
+@pytest.mark.claim("Clients of null engines are at most a process for each core, whatever their number")
 def test_clients_in_turns_have_a_process_for_each_core(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1})
 

@@ -16,6 +16,7 @@ from dyno.options import RunRequest
 from dyno.results import create
 from dyno.runner import plan
 
+CLAIM = pytest.mark.claim("Servers with several clients are loaded natively if all of them can be, or else none")
 SEVERAL: dict[str, Any] = {"clients": [1, 8], "phases": ["get"]}
 
 
@@ -32,6 +33,7 @@ def clients_of(*engines: str, **options: Any) -> list[str | None]:
     return [client for _, client in sorted(values, key=str)]
 
 
+@CLAIM
 def test_servers_with_several_clients_are_loaded_natively_also_with_one() -> None:
     assert clients_of("postgresql", "redis", "sqlite", **SEVERAL) == ["native", "native", None]
     assert clients_of("postgresql", "redis", **SEVERAL) == ["native", "native"]
@@ -51,6 +53,7 @@ def test_the_library_loads_servers_if_no_phase_can_be_loaded_natively() -> None:
     assert clients_of("redis", clients=8, phases=["scan", "get"]) == ["native"]
 
 
+@CLAIM
 def test_one_server_without_native_load_leaves_all_to_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
     known, redis = registry.engine, registry.engine("redis")
     clients = Setting("client", choice("redis-py", "hiredis"), "redis-py", "clients without native load")

@@ -29,6 +29,7 @@ SHARING = {
     "one": "one",
     "threads": "several, as threads of one process",
     "processes": "several, as processes",
+    "turns": "several, in turns in a process for each core",
 }
 
 
