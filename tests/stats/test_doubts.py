@@ -70,6 +70,11 @@ def measured_in(version: str) -> list[Attempt]:
     return [replace(attempt, loop=loop) for attempt in sound()]
 
 
+def natively(run: Run) -> Run:
+    """The run of an engine for which native load was requested."""
+    return replace(run, cells=tuple(replace(cell, options={"client": "native"}) for cell in run.cells))
+
+
 # For each doubt, a run that raises only that doubt.
 RAISED: dict[str, Callable[[], Run]] = {
     "few": lambda: a_run(*sound(2), samples=2),
@@ -90,6 +95,7 @@ RAISED: dict[str, Callable[[], Run]] = {
     "pauses": lambda: a_run(*sound(**opened(wall_ns=2 * SECOND, due=RATE)), rate=RATE),
     "unpaced": lambda: a_run(*sound(bulk=True), rate=RATE),
     "late": lambda: a_run(*sound(**opened(late=recorded(900_000))), rate=RATE),
+    "library": lambda: natively(a_run(*sound(load="library", load_processes=1))),
     "wake-ups": lambda: a_run(*worst(**waited(10_000, 10_000)), host=WAKING),
     "unsettled": lambda: a_run(*worst(settled=False)),
     "interpreter": lambda: a_run(*measured_in("3.10.13"), host=HERE),

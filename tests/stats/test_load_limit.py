@@ -216,7 +216,9 @@ def test_a_gate_judges_no_limited_row_and_says_so(tmp_path: Path) -> None:
 
 
 def test_a_claim_of_a_publication_is_not_judged_by_it() -> None:
-    claim = Claim("redis", "over", ("mariadb",), ("read",), {}, {}, {}, "throughput", False, 1.0, math.inf)
+    claim = Claim(
+        "redis", "over", ("mariadb",), ("read",), {}, metric="throughput", fact=False, low=1.0, high=math.inf
+    )
     finding = Finding((claim,), shows="redis is faster")
     (result,) = findings.check(a_limited_run(redis=96), [finding])
     assert result.kind == findings.UNCLEAR and "load generator" in str(result.checks[0].why)
