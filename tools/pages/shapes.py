@@ -237,6 +237,8 @@ class Between(TypedDict):
     lost: list[Lost]
     """Rows with a number before and none after."""
     new: list[OneSided]
+    limited: list[OneSided]
+    """Rows with a number in both runs that are not compared: the load generator was the limit."""
 
 
 class GateRow(TypedDict):
@@ -258,6 +260,7 @@ FIRST = {
     "crashed": "Latest results of `dyno crash` for these engines: [a list](#crashes).",
     "layout": "The suite's own table.",
     "charts": "The suite's own charts.",
+    "native": "Phases that native load can run with every server engine of the run.",
 }
 """Meanings of keys of the run file's first line."""
 ROUND_TRIPS = ("p50_ns", "p99_ns", "awake_p50_ns", "awake_p99_ns")
