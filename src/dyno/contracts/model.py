@@ -114,8 +114,8 @@ class Phase:
 class Preset(NamedTuple):
     """Defaults for a named size of a run. `budget` limits a phase and `timeout` a trial, in seconds."""
 
-    params: Mapping[str, Value | tuple[Value, ...]]
-    """Parameters by name. A tuple is a list of values to measure."""
+    params: Mapping[str, Any]
+    """Values of parameters by name. A tuple is a list of values to measure."""
     samples: int
     budget: float
     timeout: float
