@@ -85,9 +85,15 @@ def anchors(text: str) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", head.lower()).strip().replace(" ", "-") for head in heads}
 
 
+def files(text: str) -> dict[str, str]:
+    """The files that a page tells to save: blocks whose first line is a comment with a file's name."""
+    matches = [(re.match(r"# ([\w-]+\.\w+)$", block.text, re.MULTILINE), block.text) for block in blocks(text)]
+    return {match[1]: content for match, content in matches if match}
+
+
 def commands(text: str) -> list[list[str]]:
-    """The words after `dyno` of each command in the shell blocks; a backslash continues a line. In a console block,
-    commands follow a dollar sign and other lines are output.
+    """The words after `dyno` of each command in the shell blocks; a backslash continues a line, and a shell
+    operator ends it. In a console block, commands follow a dollar sign and other lines are output.
     """
     commands = []
     for block in blocks(text):
@@ -98,5 +104,6 @@ def commands(text: str) -> list[list[str]]:
                 continue
             words = shlex.split(line.removeprefix("$ "), comments=True)
             if words and words[0] in ("dyno", ".venv/bin/dyno"):
-                commands.append(words[1:])
+                end = next((at for at, word in enumerate(words) if word in ("|", "||", "&&", ">", ">>")), None)
+                commands.append(words[1:end])
     return commands

@@ -264,7 +264,8 @@ def test_example_commands_parse(page: str, words: list[str], tmp_path: Path, mon
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DATABASE_URL", "postgresql://me:secret@db.example/test")
     example = next(b.text for b in blocks(read("reference/plan-files.md")) if b.language == "toml")
-    Path("plan.toml").write_text(example)
+    for name, text in {"plan.toml": example, **pages.files(pages.contents(ROOT / page))}.items():
+        Path(name).write_text(text)
     monkeypatch.setattr("dyno.runner.parent.execute", execute)
     # The plan doesn't depend on whether its engines are installed: some are only downloaded for the long runs.
     monkeypatch.setattr(EngineSpec, "lacking", lambda *_: None)

@@ -1,0 +1,102 @@
+"""Runs each tutorial as written: its blocks in order, in an empty directory. Checks key facts of what it prints.
+
+A shell block runs in bash, which stops at the first failure. A block of another language whose first line is a
+comment that names a file is saved as that file. A `text` block shows what a reader sees; its figures differ from
+machine to machine, so FACTS has what must be the same.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from needed import require, unavailable
+from pages import DOCS, blocks, contents, files
+
+from dyno import registry
+from dyno.contracts.model import UsageError
+from dyno.host import confine
+
+pytestmark = [pytest.mark.usefixtures("processes"), pytest.mark.timeout(900)]
+
+PAGES = sorted((DOCS / "tutorials").glob("*.md"))
+NEEDED = {
+    "two-settings": ["postgresql", "redis", "valkey"],
+    "archive": ["rocksdb"],
+    "larger-than-memory": ["parquet"],
+    "machines-and-stores": ["sysbench", "fio", "versitygw"],
+}
+# For each tutorial, what its output must contain, in this order.
+FACTS = {
+    "choose-a-store": [
+        r"mix=90:10.*clients=4",
+        r"survives SIGKILL",
+        r"lmdb +\d",
+        r"against sqlite",
+        r"flushed to the device",
+        r"stores\.html",
+    ],
+    "two-settings": [r"set\.wal_compression=on", r"against postgresql", r"valkey", r"against redis"],
+    "open-loop": [r"rate=500,4000|rate=500", r"resp p99", r"sqlite", r"response-p99|p99 of the response"],
+    "archive": [r"half_hours=1,2,4,8|half_hours=1", r"rocksdb +", r"17,?520", r"extrapolated"],
+    "larger-than-memory": [r"confined to 300 MiB", r"numpy_memmap +", r"parquet +"],
+    "machines-and-stores": [r"primes", r"What differs", r"flush", r"versitygw", r"USD"],
+    "a-gate": [r"test_find", r"test_find.*slower|slower.*test_find", r"exit status 1", r"FAIL", r"exit status 1"],
+    "python-and-notebooks": [
+        r"rand-key sqlite \d+ op",
+        r"update sqlite \d+ op",
+        r"rand-key: lmdb against sqlite",
+        r"throughput_median",
+        r"throughput\.svg",
+        r"fastest trial",
+    ],
+}
+
+
+def test_there_are_eight_tutorials_and_each_has_its_facts() -> None:
+    assert {page.stem for page in PAGES} == set(FACTS) and len(PAGES) == 8
+    for page in PAGES:
+        assert 300 <= len(contents(page).split()) <= 750, page.stem
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_a_tutorial_does_what_it_says(
+    page: Path, tmp_path: Path, place: Path, record_property: pytest.RecordProperty
+) -> None:
+    for name in NEEDED.get(page.stem, ()):
+        require(registry.engine(name))
+    text = contents(page)
+    if "--confine" in text:
+        try:
+            confine.check(2**28, place)
+        except (UsageError, confine.CannotConfine) as error:
+            unavailable(str(error))
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "DYNO_WORK": str(place), "PYTHONDONTWRITEBYTECODE": "1"}
+    output, began = "", time.monotonic()
+    for block in blocks(text):
+        if block.language == "sh":
+            done = subprocess.run(
+                ["bash", "-eo", "pipefail", "-c", block.text],
+                cwd=tmp_path,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+            )
+            assert done.returncode == 0, f"{block.text}\n{done.stdout}"
+            output += done.stdout
+        for name, content in files(f"```{block.language}\n{block.text}```").items():
+            (tmp_path / name).write_text(content)
+    record_property("seconds", round(time.monotonic() - began, 1))
+    at = 0
+    for fact in FACTS[page.stem]:
+        found = re.compile(fact).search(output, at)
+        assert found, f"{fact!r} is missing in:\n{output[at:]}"
+        at = found.end()
