@@ -48,6 +48,8 @@ PHASE, TIER = "rand-key", Tier.PROCESS
 SEEN = 20_000
 """Requests of a short redis-benchmark run that determines how many requests fill the requested time."""
 STUB = 150
+FEW = 100
+"""Connections up to which pgbench measures for a time."""
 LOG = "pgbench-log"
 SAME_LUA = """
 function thread_init()
@@ -116,10 +118,10 @@ class Bench:
                 )
             )
             # Leave out the null engine, which takes as long.
-            run_plan = replace(run_plan, cells=[cell for cell in run_plan.cells if cell.engine == self.engine])
+            cells = tuple(cell for cell in run_plan.cells if cell.engine == self.engine)
             self._runs += 1
             file = self.work / f"{self._runs}.json"
-            run = parent.execute(run_plan, file, self.work)
+            run = parent.execute(replace(run_plan, cells=cells), file, self.work)
             (row,) = summarize(run)
             if row.throughput is None or row.client_cpu_ns is None:
                 raise Failed(f"{self.engine}:client={client}: {row.why or 'told no CPU time'}")
@@ -187,11 +189,17 @@ def postgresql(bench: Bench) -> Iterator[tuple[str, Contestant]]:
     )
 
     def command(*what: str) -> Callable[[int, float | None], Sequence[str]]:
-        fixed = ["pgbench", "-n", "-M", "prepared", "-T", f"{bench.seconds:.0f}", *what]
+        fixed = ["pgbench", "-n", "-M", "prepared", *what]
 
         def words_of(clients: int, rate: float | None) -> Sequence[str]:
+            if rate is None and clients <= FEW:
+                how = ["-T", f"{bench.seconds:.0f}"]
+            else:
+                # pgbench's time begins before it connects, and may be over before 512 connections are there.
+                operations = SEEN if rate is None else bench.seconds * rate
+                how = ["-t", str(max(round(operations / clients), 1))]
             paced = [] if rate is None else ["-R", f"{rate:.0f}", "-l", f"--log-prefix={LOG}"]
-            return [*fixed, *paced, "-c", str(clients), *words]
+            return [*fixed, *how, *paced, "-c", str(clients), *words]
 
         return words_of
 
@@ -298,7 +306,7 @@ def contest(
     every = dict(CONTESTS[bench.engine][0](bench))
     contestants = {name: turn for name, turn in every.items() if not only or name.split()[0] in only}
     tools = [name for name in contestants if " " in name]
-    loops = [(number, None) for number in clients]
+    loops: list[tuple[int, float | None]] = [(number, None) for number in clients]
     if opened and tools:
         most = [contestants[tools[0]](opened, None).rate for _ in range(turns)]
         loops.append((opened, round(median(most) / 2)))
@@ -323,19 +331,20 @@ def show(engine: str, clients: int, offered: float | None, seen: dict[str, list[
     title = f"{engine}, {clients} {noun}" + ("" if offered is None else f", {offered:,.0f} op/s offered")
     print(f"\n{title:<58}{'op/s':>10}{'client':>10}{'' if offered is None else 'p99':>10}")
     for name, turns in seen.items():
-        rate, cost = (median(turn[at] for turn in turns) for at in (0, 1))
+        speed, cpu_ns = median(turn.rate for turn in turns), median(turn.cpu_ns for turn in turns)
         p99 = [turn.p99_ns for turn in turns if turn.p99_ns is not None]
         last = units.duration(median(p99)) if p99 else ""
-        print(f"{name:<58}{rate:>10,.0f}{units.cpu_time(cost):>10}{last:>10}")
+        print(f"{name:<58}{speed:>10,.0f}{units.cpu_time(cpu_ns):>10}{last:>10}")
         if offered is not None:
-            print(f"{'  to the offered rate':<58}{rate / offered:>10.3f}")
+            print(f"{'  to the offered rate':<58}{speed / offered:>10.3f}")
     ours = [name for name in seen if " " not in name]
     for tool in [name for name in seen if " " in name]:
         print(f"{'  to ' + tool.partition(':')[0]:<40}{'op/s':>24}{'CPU of the client':>26}")
         for name in ours:
             pairs = list(zip(seen[name], seen[tool], strict=True))
-            ratios = (compared([one[at] / its[at] for one, its in pairs]) for at in (0, 1))
-            print(f"{'    ' + name:<40}{''.join(f'{ratio:>25}' for ratio in ratios)}")
+            rate = compared([one.rate / its.rate for one, its in pairs])
+            cost = compared([one.cpu_ns / its.cpu_ns for one, its in pairs])
+            print(f"{'    ' + name:<40}{rate:>25}{cost:>25}")
 
 
 def compared(ratios: Sequence[float]) -> str:
