@@ -327,6 +327,9 @@ def test_malformed_responses_and_arguments_are_refused():
 def test_a_signal_ends_the_wait(connections):
     def silent(peer: socket.socket) -> None:
         time.sleep(0.2)
+
+    def signalling(peer: socket.socket) -> None:
+        silent(peer)
         signal.pthread_kill(threading.main_thread().ident, signal.SIGUSR1)
 
     def stop(number, frame):
@@ -334,7 +337,8 @@ def test_a_signal_ends_the_wait(connections):
 
     before = signal.signal(signal.SIGUSR1, stop)
     try:
-        with peers(*[silent] * connections) as sockets, pytest.raises(InterruptedError):
+        servers = [signalling] + [silent] * (connections - 1)
+        with peers(*servers) as sockets, pytest.raises(InterruptedError):
             run("redis", sockets, [[PING]] * connections)
     finally:
         signal.signal(signal.SIGUSR1, before)
