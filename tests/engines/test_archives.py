@@ -15,7 +15,7 @@ from held import Options, Store, holds, specs, stores
 from dyno.contracts.model import Tier, Wrong
 from dyno.suites.series import samples
 from dyno.suites.series.conformance import BRIEF, CHECKS
-from dyno.suites.series.port import PORT, Buckets, SampleBatch, Samples
+from dyno.suites.series.port import PORT, Buckets, SampleBatch, Samples, downsample
 
 SPECS = specs(PORT)
 OPTIONS: Options = {
@@ -87,7 +87,7 @@ class Honest:
         return samples.batch(samples.columns_of(list({row[0]: row for row in self.rows()}.values())))
 
     def downsample(self, pv: int, start: int, end: int, bucket: int) -> Buckets:
-        return samples.downsample(self.window(pv, start, end), bucket)
+        return downsample(self.window(pv, start, end), bucket)
 
     def close(self) -> None:
         pass

@@ -17,7 +17,7 @@ from dyno.contracts.suite import Bulk, Failure, Operations
 from dyno.suites.series import SAMPLES, VARIABLES, samples, verify
 from dyno.suites.series.dataset import ArrivalPattern, Model, SyntheticDataset
 from dyno.suites.series.facility import GROUPS, HALF_HOUR, SECOND, START, Facility
-from dyno.suites.series.port import SampleBatch, Samples
+from dyno.suites.series.port import SampleBatch, Samples, downsample
 from dyno.suites.series.samples import Digest
 from dyno.suites.series.work import MINUTE, ClientWork, TrialState, VisibilityTimes
 
@@ -180,7 +180,7 @@ def test_wrong_samples_are_found(dataset: SyntheticDataset, wrong: Any, said: st
 
 def test_wrong_buckets_are_found(dataset: SyntheticDataset) -> None:
     one = dataset.one(3)
-    right = samples.downsample(one, MINUTE)
+    right = downsample(one, MINUTE)
     for begin, mean, low, high in zip(*(values.tolist() for values in right), strict=True):
         inside = one.val[(one.ts >= begin) & (one.ts < begin + MINUTE)]
         assert (inside.mean(), inside.min(), inside.max()) == (pytest.approx(mean, rel=1e-12), low, high)

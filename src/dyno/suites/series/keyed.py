@@ -10,7 +10,7 @@ from struct import Struct
 from typing import Any
 
 from dyno.suites.series import samples
-from dyno.suites.series.port import Array, Buckets, SampleBatch, Samples, Series
+from dyno.suites.series.port import Array, SampleBatch, Samples, Series
 from dyno.suites.series.sql import missing_names
 
 KEY = Struct(">IQ")
@@ -88,9 +88,6 @@ class KeyedSeries(Series):
     def _decode(self, entries: Iterable[Entry]) -> SampleBatch:
         pv, *rest = _columns(entries)
         return samples.batch([self._numbers.from_store(pv), *rest])
-
-    def downsample(self, pv: int, start: int, end: int, bucket: int) -> Buckets:
-        return samples.downsample(self.window(pv, start, end), bucket)
 
 
 def _columns(entries: Iterable[Entry]) -> list[Array]:

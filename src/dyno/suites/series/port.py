@@ -94,8 +94,18 @@ class Series(Protocol):
     def downsample(self, pv: int, start: int, end: int, bucket: int) -> Buckets:
         """Returns summaries by intervals of `bucket` ns of the samples with start <= TS < end. Start, end and bucket
         are whole minutes. The engine computes them if it can; the default computes them in the client."""
-        from dyno.suites.series import samples
-
-        return samples.downsample(self.window(pv, start, end), bucket)
+        return downsample(self.window(pv, start, end), bucket)
 
     def close(self) -> None: ...
+
+
+def downsample(series: Samples, bucket: int) -> Buckets:
+    """Returns means, minima and maxima by buckets of `bucket` ns, for stores that can't compute them."""
+    import numpy as np
+
+    begins = series.ts - series.ts % bucket
+    if not len(begins):
+        return Buckets(begins, series.val, series.val, series.val)
+    first = np.flatnonzero(np.r_[True, begins[1:] != begins[:-1]])
+    sums, low, high = (each.reduceat(series.val, first) for each in (np.add, np.minimum, np.maximum))
+    return Buckets(begins[first], sums / np.diff(np.r_[first, len(begins)]), low, high)

@@ -126,18 +126,6 @@ def csv_types(names: str, whole: Sequence[str], doubles: Sequence[str]) -> Any:
     )
 
 
-def downsample(series: Samples, bucket: int) -> Buckets:
-    """Returns means, minima and maxima by buckets of `bucket` ns, for stores that can't compute them."""
-    import numpy as np
-
-    begins = series.ts - series.ts % bucket
-    if not len(begins):
-        return buckets([()] * 4)
-    first = np.flatnonzero(np.r_[True, begins[1:] != begins[:-1]])
-    sums, low, high = (each.reduceat(series.val, first) for each in (np.add, np.minimum, np.maximum))
-    return Buckets(begins[first], sums / np.diff(np.r_[first, len(begins)]), low, high)
-
-
 def latest_versions(columns: Sequence[Array]) -> list[Array]:
     """Sorts columns by variable and time, and keeps the last row of each variable and time."""
     import numpy as np

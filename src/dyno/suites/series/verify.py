@@ -14,8 +14,8 @@ from dyno.contracts.engine import Nodes
 from dyno.contracts.equality import array_difference, difference, same
 from dyno.contracts.model import Fact, Refused, Wrong
 from dyno.suites.series.dataset import Dataset
-from dyno.suites.series.port import DTYPES, FIELDS, SAMPLE_BYTES, Buckets, SampleBatch, Samples, Series
-from dyno.suites.series.samples import Digest, downsample, is_typed, latest_versions
+from dyno.suites.series.port import DTYPES, FIELDS, SAMPLE_BYTES, Buckets, SampleBatch, Samples, Series, downsample
+from dyno.suites.series.samples import Digest, is_typed, latest_versions
 
 MEAN_ERROR = 1e-12
 """Allowed error of a mean, relative to the largest value in its bucket. Engines may sum in any order."""
