@@ -35,6 +35,10 @@ def test_every_check_of_every_port_passes(shell: Shell) -> None:
     assert all(check["guards"] for check in results)
 
 
+def test_the_checks_of_a_volume_run_with_fio(shell: Shell) -> None:
+    assert {check["outcome"] for check in checks(shell, "fio", status=0)} == {PASS}
+
+
 def test_a_gap_is_shown_with_its_kind_and_reason(shell: Shell) -> None:
     results = checks(shell, "sqlite:page_size=4096", "--tier", "power", status=0)
     (gap,) = (check for check in results if check["outcome"] == GAP)

@@ -193,7 +193,7 @@ def _check(message: Mapping[str, Any], tell: Callable[..., None]) -> None:
             server.start()
         suite = registry.suite(suite_name) if suite_name else None
         # The checks have their own inputs. The parameters are needed only because the suite opens the port with them.
-        params = {**resolve(suite.params, {}, suite.name), "clients": 1, "rate": "max"} if suite else {}
+        params = {**resolve(suite.params, {}, suite.name), "clients": 1} if suite else {}
         job = Job(spec, home, tier, options, params, seed=1, clients=2, server=server)
         stores = _Stores(job, suite)
         stack.callback(stores.close)
