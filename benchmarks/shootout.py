@@ -38,7 +38,6 @@ from statistics import median
 from typing import NamedTuple
 
 from dyno import results
-from dyno.report.replicate.replica import mean_ns
 from dyno.stats.estimate import apart, around
 from dyno.stats.summary import client_cpu_ns, summarize
 
@@ -212,7 +211,9 @@ def dyno(home: Path, objects: int, size: int) -> Turn:
     for row in summarize(results.load(out)):
         if not row.cell.floor:
             key = names[row.cell.asked], names[row.phase]
-            found[key] = [mean for sample in row.samples if (mean := mean_ns(sample)) is not None]
+            found[key] = [
+                sample.busy_ns / sample.operations for sample in row.samples if sample.operations and sample.busy_ns
+            ]
             cpu[key] = [each * objects for sample in row.samples if (each := client_cpu_ns(sample)) is not None]
     return Turn(seconds, found, cpu)
 
