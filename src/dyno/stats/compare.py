@@ -2,8 +2,8 @@
 
 A ratio needs two rows of one phase and one tier, with the same parameters and the same measuring tool. There are no
 ratios of null engines, nor of a row of a cold phase that was not proven cold: figures from memory can't be compared
-with figures from a device. There are none either of a row whose limit was the load generator: its figures are not the
-server's.
+with figures from a device. Rows whose limit was the load generator have no ratios either: their figures describe the
+clients, not the server.
 
 Reads of stored files are also compared across tiers, in separate tables, because a read does not flush.
 """
