@@ -4,8 +4,6 @@ A declaration is imported when it is requested by name. That does not import an 
 does, inside a worker. A plug-in that can't be imported is reported with its error and doesn't affect the others.
 """
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import os

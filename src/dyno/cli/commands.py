@@ -1,7 +1,5 @@
 """The table of commands, and the execution of one: its exit status, and errors as one line."""
 
-from __future__ import annotations
-
 import gc
 import os
 import resource

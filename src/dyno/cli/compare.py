@@ -1,7 +1,5 @@
 """`dyno compare`, `check`, `history` and `extrapolate`: verdicts on engines, on runs, and on growth."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`dyno conform`: checks the answers of one engine through all its ports."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from dataclasses import asdict, replace

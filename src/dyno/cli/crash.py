@@ -1,7 +1,5 @@
 """`dyno crash`: kills engines and cuts their power, and checks that acknowledged writes survived."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 from typing import Any

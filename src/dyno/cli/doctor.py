@@ -1,7 +1,5 @@
 """`dyno doctor`: facts about this machine, how quiet it is, and what would spoil a measurement."""
 
-from __future__ import annotations
-
 import json
 import tempfile
 from contextlib import suppress

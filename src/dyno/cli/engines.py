@@ -1,7 +1,5 @@
 """`dyno list` and `dyno install`: the suites and engines, which can run here, and installing what engines need."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

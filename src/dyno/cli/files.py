@@ -1,7 +1,5 @@
 """Writes a command's result to the file that the user named, or to standard output."""
 
-from __future__ import annotations
-
 import errno
 import os
 import stat

@@ -1,7 +1,5 @@
 """`dyno http`: one request, timed part by part. Its options are curl's, except for -n, --keep and --human."""
 
-from __future__ import annotations
-
 import json
 import signal
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """`dyno plot`: the charts of a run as SVG or PNG."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

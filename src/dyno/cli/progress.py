@@ -1,7 +1,5 @@
 """Progress of a run: a bar on standard error if that is a terminal."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """`dyno report` and `dyno site`: run files as one HTML page that works by itself, or as a static site."""
 
-from __future__ import annotations
-
 import sys
 import webbrowser
 from collections.abc import Iterator

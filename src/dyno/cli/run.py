@@ -1,7 +1,5 @@
 """`dyno run` and `dyno replicate`: from flags to a run file and its table."""
 
-from __future__ import annotations
-
 import sys
 from contextlib import suppress
 from dataclasses import replace

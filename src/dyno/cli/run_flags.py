@@ -1,7 +1,5 @@
 """The flags of the run options, and the run request made of them and a plan file."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path

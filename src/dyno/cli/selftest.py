@@ -1,7 +1,5 @@
 """`dyno selftest`: proves on this machine that the measuring is right, or that durability tiers are."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import asdict

@@ -1,7 +1,5 @@
 """`dyno show` and `dyno export`: a run file as tables, JSON, CSV, Markdown, Parquet, or another tool's format."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -10,8 +10,6 @@ store: its home, and how many transactions were acknowledged and begun. Answers 
 JSON.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -9,8 +9,6 @@ Needs root. All mounts are in a namespace of this process, so that mounts and lo
 the disk, EVENTS receives each write and flush as the events of a record.
 """
 
-from __future__ import annotations
-
 import ctypes
 import errno
 import os

@@ -1,7 +1,5 @@
 """Explains a state in words: what was lost, and which flush was missing."""
 
-from __future__ import annotations
-
 from itertools import groupby
 
 from dyno.crash.changes import PAGE, FileChange

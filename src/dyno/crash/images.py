@@ -1,7 +1,5 @@
 """Contents of files after a cut: builds the version of each page, sizes and names, and writes the files to disk."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from bisect import bisect_right

@@ -2,8 +2,6 @@
 judges the store, and the next process continues with it.
 """
 
-from __future__ import annotations
-
 import random
 import shutil
 import time

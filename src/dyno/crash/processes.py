@@ -1,7 +1,5 @@
 """Parent's side of the two child processes of child.py, which may die, hang, or leave processes behind."""
 
-from __future__ import annotations
-
 import json
 import os
 import select

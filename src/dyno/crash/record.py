@@ -8,8 +8,6 @@ moments in one order of all calls of all threads: a call that began after anothe
 `end` of a call that never ended is NEVER.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path

@@ -4,8 +4,6 @@ The recorder is a separate process (this module, run as a program). When it dies
 too.
 """
 
-from __future__ import annotations
-
 import os
 import pwd
 import shutil

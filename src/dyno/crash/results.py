@@ -3,8 +3,6 @@
 Each line is flushed to the device, so that the file of an interrupted command has all finished rows.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Mapping

@@ -2,8 +2,6 @@
 of each kind of fault.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import os

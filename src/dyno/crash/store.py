@@ -1,7 +1,5 @@
 """Stores for crash tests: opening a store, and judging its contents after a crash."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass

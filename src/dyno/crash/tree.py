@@ -1,7 +1,5 @@
 """Files and names below the root: on disk, as replayed from a record, and the differences between the two."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import stat

@@ -1,7 +1,5 @@
 """Dyno's own kernels that measure processor and memory, in its native extension (rust/measure/src/kernels.rs)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path

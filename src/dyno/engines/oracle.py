@@ -4,8 +4,6 @@ The port `series` is the only one. Samples are in an index-organized table of va
 into a temporary table by `executemany`, which Oracle recommends for many rows, and from there by MERGE.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial

@@ -1,8 +1,6 @@
 """An engine that stores nothing and whose operations only take time, with a stall on request. `dyno selftest` uses it
 to plant faults."""
 
-from __future__ import annotations
-
 import time
 from binascii import crc_hqx
 from collections.abc import Callable, Iterable, Mapping

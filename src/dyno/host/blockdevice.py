@@ -5,8 +5,6 @@ place. While it is open with O_EXCL, the kernel refuses to mount it, to use it a
 If it is already in such use, the kernel refuses the open.
 """
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import os

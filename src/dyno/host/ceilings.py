@@ -4,8 +4,6 @@ core.
 The cache is in a given directory, with a file for each machine and file system. None means unknown.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from contextlib import suppress

@@ -5,8 +5,6 @@ Under both versions the kernel reclaims page cache before it kills a process, so
 its limit but may not allocate more memory. Pages that other processes brought into the page cache don't count.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import time

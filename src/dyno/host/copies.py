@@ -2,8 +2,6 @@
 holes.
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Paths of Dyno's directories for cached data and state. This module creates no directories."""
 
-from __future__ import annotations
-
 import os
 from contextlib import suppress
 from pathlib import Path

@@ -4,8 +4,6 @@
 or its users. Every file in /proc or /sys may be missing or malformed, and this module must not raise for that.
 """
 
-from __future__ import annotations
-
 import os
 import platform
 import re

@@ -4,8 +4,6 @@
 addresses, exported paths and names are left out.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import time

@@ -3,8 +3,6 @@
 It never touches files on a mounted file system.
 """
 
-from __future__ import annotations
-
 import ctypes
 import fcntl
 import os

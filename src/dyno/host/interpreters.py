@@ -1,8 +1,6 @@
 """Python environments of engines: their directory, interpreter, and importable modules. `dyno.install` creates
 them."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import subprocess

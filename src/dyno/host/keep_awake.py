@@ -3,8 +3,6 @@
 An idle core goes to sleep, and waking it takes time (see `dyno.host.wakeups`). Linux only.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -7,8 +7,6 @@ Sources: mincore(2), posix_fadvise(2), lseek(2); cachestat in the kernel's mm/fi
 Documentation/admin-guide/sysctl/vm.rst.
 """
 
-from __future__ import annotations
-
 import ctypes
 import errno
 import mmap

@@ -1,7 +1,5 @@
 """Lifetimes of child processes: they die with their parent, and none is left behind."""
 
-from __future__ import annotations
-
 import os
 import resource
 import signal

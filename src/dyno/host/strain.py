@@ -3,8 +3,6 @@
 `dyno.stats` explains what they mean for a sample. None means unknown. Every file in /proc or /sys may be missing.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from pathlib import Path

@@ -4,8 +4,6 @@ Dyno reads from such files which processes to kill and which directories to remo
 file.
 """
 
-from __future__ import annotations
-
 import os
 import stat
 from contextlib import suppress

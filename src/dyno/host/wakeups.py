@@ -5,8 +5,6 @@ In a virtual machine only the hypervisor can wake a core, which takes tens of mi
 explains what the cost means for a measurement.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import socket

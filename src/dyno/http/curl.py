@@ -3,8 +3,6 @@
 libcurl itself follows no redirects (see `dyno.http.client`). pycurl is imported when the first request is made.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from pathlib import Path

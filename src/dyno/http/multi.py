@@ -4,8 +4,6 @@ libcurl says which sockets to watch (`M_SOCKETFUNCTION`), and epoll reports whic
 idle sockets cost nothing. See the section MULTI_SOCKET in libcurl's documentation of libcurl-multi.
 """
 
-from __future__ import annotations
-
 import hashlib
 import select
 from collections import Counter

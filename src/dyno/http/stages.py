@@ -11,8 +11,6 @@ The stages add up to the total. On a reused connection the first three are None.
 documentation of curl_easy_getinfo.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Installs what an engine lacks: its interpreter, Python packages, programs and system packages."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

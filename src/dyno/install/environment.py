@@ -1,7 +1,5 @@
 """Virtual environments for engines that need another Python. Each has this Dyno and what the engine requires."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys

@@ -1,7 +1,5 @@
 """The lock file of the engines' Python packages: exact versions, and the hashes of their files."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple

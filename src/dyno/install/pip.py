@@ -1,7 +1,5 @@
 """Installs Python packages with pip. Packages in the lock file get its versions and are checked by its hashes."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys

@@ -1,8 +1,6 @@
 """Builds a pinned program with Go, or fetches one for Java with Maven, into the cache. All other downloads and build
 results are deleted."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

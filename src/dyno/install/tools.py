@@ -1,7 +1,5 @@
 """Runs installers, and kills them together with the processes that they started."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

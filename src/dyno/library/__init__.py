@@ -3,8 +3,6 @@
 It is documented in docs/reference/library.md. A test compares that page with this module.
 """
 
-from __future__ import annotations
-
 from dyno.library.comparing import Change as Change
 from dyno.library.comparing import Check as Check
 from dyno.library.comparing import Comparison as Comparison

@@ -4,8 +4,6 @@ Unlike the trials of a run, samples don't come from fresh processes: they share 
 includes its effect.
 """
 
-from __future__ import annotations
-
 import inspect
 import math
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Sequence

@@ -1,7 +1,5 @@
 """`dyno.run`: measures like the command, without its display."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from datetime import datetime

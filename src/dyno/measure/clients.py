@@ -1,8 +1,6 @@
 """Runs a phase with its clients. A single client runs in the worker itself; several run as its threads, or as
 processes forked from it."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import resource

@@ -5,8 +5,6 @@ The suites build the same slices for each client as for the library's loop, but 
 checked, so neither is measured.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from functools import partial

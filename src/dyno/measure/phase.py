@@ -1,7 +1,5 @@
 """Measures one phase of a trial, from the prepared store to its sample."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import asdict
 from pathlib import Path

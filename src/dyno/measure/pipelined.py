@@ -1,8 +1,6 @@
 """A batch of operations of which many are in flight at once: runs it through the pipelined loop and adds it to the
 tally."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import Any, NamedTuple

@@ -1,8 +1,6 @@
 """The timed loop of operations of which many are in flight at once. Nothing else belongs in this module: see
 `loop`."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Sequence
 from time import perf_counter_ns as now

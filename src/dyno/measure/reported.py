@@ -1,7 +1,5 @@
 """Runs a phase that an outside tool executes and measures, and converts its report to a tally."""
 
-from __future__ import annotations
-
 import resource
 from collections.abc import Callable, Iterable
 from dataclasses import replace

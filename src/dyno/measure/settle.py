@@ -1,7 +1,5 @@
 """Waits until an engine is at rest. What its background threads flush and compact belongs to the phase before."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Slices of operations: queued for a client, run through a timed loop within their transaction, and checked."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace

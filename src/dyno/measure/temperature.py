@@ -1,8 +1,6 @@
 """Makes a phase cold, and determines whether it was cold. A sample's temperature is what was proven, not what was
 attempted."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import asdict

@@ -4,8 +4,6 @@ The process is forked by `dyno.runner.worker_pool`. It reads its job, a line of 
 events to a pipe (`dyno.contracts.worker_protocol`). Standard output belongs to the engine.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import resource

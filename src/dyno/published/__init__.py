@@ -1,7 +1,5 @@
 """Published experiments as data: each has a plan that repeats it, its printed figures, and its findings."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace

@@ -5,8 +5,6 @@ or sometimes fails. `stats.findings` checks claims; this module neither reads a 
 docs/reference/published-experiments.md describes the format.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields

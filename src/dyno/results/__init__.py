@@ -6,8 +6,6 @@ incomplete last line: readers ignore it, and it is cut off before the next line 
 docs/reference/run-file.md.
 """
 
-from __future__ import annotations
-
 from dyno.results.header import MOST_CELLS as MOST_CELLS
 from dyno.results.lock import Lock as Lock
 from dyno.results.lock import RunFileLost as RunFileLost

@@ -1,8 +1,6 @@
 """Labels of a run's rows. A label is the requested engine. If the run has several versions of the engine, the version
 is added; if another product answered, the label names that product. This module reads and writes no files."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from urllib.parse import urlsplit

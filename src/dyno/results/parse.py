@@ -4,8 +4,6 @@ msgspec decodes a line. If Dyno wrote the line, it encodes to the same bytes aga
 duplicate keys, of which msgspec keeps only one. Then Python's slower decoder checks each key.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -3,8 +3,6 @@
 Histograms are decoded later, when they are needed.
 """
 
-from __future__ import annotations
-
 import gc
 from collections.abc import Collection, Mapping
 from datetime import datetime

@@ -1,7 +1,5 @@
 """A run and the attempts at its trials, in memory."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields

@@ -1,7 +1,5 @@
 """Writes a run file line by line. Each line is first checked by reading it, and is flushed to the device."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Collection, Mapping

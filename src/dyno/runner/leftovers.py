@@ -1,8 +1,6 @@
 """Removes stores that a trial left on a user's own server, in a second worker, because the trial's own worker was
 killed or lost its connection."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from pathlib import Path

@@ -1,8 +1,6 @@
 """Executes a plan: one trial after the other, each result on disk before the next trial begins. This process never
 imports an engine."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import fields, replace

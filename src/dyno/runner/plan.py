@@ -3,8 +3,6 @@
 This module reads declarations through the registry; it starts nothing and measures nothing.
 """
 
-from __future__ import annotations
-
 import math
 import random
 import sys

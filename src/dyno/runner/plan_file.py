@@ -1,7 +1,5 @@
 """Plan files: TOML whose keys are the long names of the flags."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path

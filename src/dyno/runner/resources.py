@@ -1,7 +1,5 @@
 """Watches a trial's limits of memory and time."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """The rows of a plan: engines with their requested options and tiers, and null engines in addition."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence

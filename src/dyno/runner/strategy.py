@@ -5,8 +5,6 @@ A null engine's cell has a trial in each of the first blocks, and in further blo
 `StopRule` judges the widths.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Executes one trial in a fresh process, and reports how it ended even if the engine kills or hangs that process."""
 
-from __future__ import annotations
-
 import errno
 import os
 import shutil

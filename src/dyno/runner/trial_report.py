@@ -1,8 +1,6 @@
 """A worker's report of its trial, and the trial's outcome. All text of the report is sanitized here, and secrets in
 it are masked."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Callable, Iterator

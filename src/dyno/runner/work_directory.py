@@ -1,8 +1,6 @@
 """The directory in which a run's engines keep their data. It is removed at the end of the run. The next run removes
 the directories of killed runs, and their servers."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import tempfile

@@ -5,8 +5,6 @@ A check compares results with an independent calculation. It must not depend on 
 guards.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path

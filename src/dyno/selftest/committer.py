@@ -5,8 +5,6 @@ input, and writes its answer to the file ANSWER. Its commits are those that the 
 would time.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -1,7 +1,5 @@
 """Runs the conformance checks of all ports of an engine. The checks of each suite run in a separate process."""
 
-from __future__ import annotations
-
 import inspect
 import json
 import os

@@ -2,8 +2,6 @@
 tier.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Checks of cold reads, and of cores that are kept awake."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

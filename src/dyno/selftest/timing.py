@@ -1,7 +1,5 @@
 """Checks of the clock, and of recorded latencies against those that the operations measure themselves."""
 
-from __future__ import annotations
-
 import math
 import multiprocessing
 import os

@@ -3,8 +3,6 @@
 `flushes` judges them by the tier. No code here depends on an engine.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Checks by real trials of the self-test suite, with plan, parent, worker and run file as in `dyno run`."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,8 +1,6 @@
 """A server of several nodes. They are started one after the other, and stopped and killed together. A single node can
 be lost and restored."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from typing import Generic, TypeVar

@@ -3,8 +3,6 @@
 The kernel kills a server when its parent dies (see `process`). The records are for processes that survive this.
 """
 
-from __future__ import annotations
-
 import ctypes
 import json
 import sys

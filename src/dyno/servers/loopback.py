@@ -1,7 +1,5 @@
 """Addresses of servers without a Unix socket: on this machine only, and with a password."""
 
-from __future__ import annotations
-
 import os
 import random
 from collections.abc import Iterator, Sequence

@@ -4,8 +4,6 @@ A name contains the machine and the process that created it, so that stores of k
 server.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterable

@@ -1,8 +1,6 @@
 """The process of a server, which is started in its own directory and ends together with the process that started
 it."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

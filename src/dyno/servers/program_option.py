@@ -1,8 +1,6 @@
 """The programs of servers: where they are found, and the option `program`, which names a different program to start.
 So two versions of a server can run side by side."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

@@ -6,8 +6,6 @@ deletes stores that killed runs left behind, checks the tier of a user's server,
 engine declares and implements only what differs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from pathlib import Path

@@ -1,8 +1,6 @@
 """The option `set`: settings from the user for a server that Dyno starts, or for an engine in the process. They are
 added to Dyno's own settings."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterable, Mapping
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """A user's own server, named by its address. Dyno measures it, but neither starts nor stops it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 from urllib.parse import urlsplit

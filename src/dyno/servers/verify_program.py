@@ -5,8 +5,6 @@ directory after the build. That directory is outside the cache, so somebody who 
 change both.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

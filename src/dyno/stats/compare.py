@@ -8,8 +8,6 @@ clients, not the server.
 Reads of stored files are also compared across tiers, in separate tables, because a read does not flush.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ The other facts are counted for a number of operations, and the fact `served` is
 name a suite.
 """
 
-from __future__ import annotations
-
 import math
 import sys
 from collections.abc import Mapping

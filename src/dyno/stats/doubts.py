@@ -1,8 +1,6 @@
 """Reasons to distrust a row's number. Each is printed next to the number with the figure that raised it; the number
 itself is not hidden. All texts are in two tables, `MEANINGS` and `TEXTS`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain

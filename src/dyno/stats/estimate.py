@@ -18,8 +18,6 @@ a drift between runs.
 `benchmarks/certainty.py` measures how often the intervals contain the truth, also if trials are not log-normal.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -12,8 +12,6 @@ outside tools may be compared. Figures of a tool are never compared with Dyno's 
 suite, a phase or an engine: the names come from claims.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ is strict. A gate that fails one build in twenty without a reason is soon switch
 chance in at most 1 % of the builds, however many rows there are (Holm, 1979).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

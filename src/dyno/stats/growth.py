@@ -11,8 +11,6 @@ extrapolation is valid only if growth continues, and every report of it must say
 can be held out: they are left out of the fit and compared with its prediction.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

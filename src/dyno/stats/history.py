@@ -8,8 +8,6 @@ of the permutations of the values have a cut with such a large distance. This is
 a change could have come in any order. A slow drift of the machine is a change too.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median

@@ -8,8 +8,6 @@ the clients of other engines do the engine's own work. Samples of earlier files 
 are never limited.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median

@@ -5,8 +5,6 @@ All functions are pure functions of data in a run file, so that a run can be jud
 look at the machine that they run on. A missing or null fact raises no doubt. The texts are in one table, `FINDINGS`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from statistics import median

@@ -1,7 +1,5 @@
 """Metrics by which rows are compared."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import median

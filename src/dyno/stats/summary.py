@@ -1,8 +1,6 @@
 """Summary of each cell and phase of a run: median over trials, interval, percentiles, or the reason for having no
 number."""
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence

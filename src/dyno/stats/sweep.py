@@ -8,8 +8,6 @@ no point.
 This module must not name a suite.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

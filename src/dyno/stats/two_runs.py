@@ -4,8 +4,6 @@ Runs that were measured in turns are compared block by block, like engines withi
 whole. If the machine drifted between them, the ratio includes the drift, but its interval doesn't.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone

@@ -6,8 +6,6 @@ one in twenty comparisons of equal engines would report a difference. There is a
 would decide assumes that they spread like the measured ones; from three or four blocks it is a rough guess.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The port `arrays` for libraries that store each column in chunks and read slices of it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial

@@ -1,7 +1,5 @@
 """HDF5 through h5py: one file, with a chunked dataset for each column."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 

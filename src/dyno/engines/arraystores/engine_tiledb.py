@@ -1,7 +1,5 @@
 """TileDB Embedded: a dense array with an attribute for each column. Each write adds a fragment."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path

@@ -4,8 +4,6 @@ a commit.
 The last release of Wendelin.core supports Python 3.7 to 3.10, so its trials run in a separate interpreter.
 """
 
-from __future__ import annotations
-
 import gc
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager

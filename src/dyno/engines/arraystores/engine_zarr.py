@@ -1,7 +1,5 @@
 """Zarr: a chunked array for each column, and a file for each chunk."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterable, Mapping
 from pathlib import Path

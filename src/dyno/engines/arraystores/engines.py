@@ -4,8 +4,6 @@ Arrays in memory are the upper limit for engines that store arrays. The kernel l
 access and writes them back.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager

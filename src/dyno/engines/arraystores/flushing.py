@@ -1,7 +1,5 @@
 """Flushes files to the device, for libraries that leave that to their users."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable
 from pathlib import Path

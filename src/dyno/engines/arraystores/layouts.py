@@ -1,7 +1,5 @@
 """The table of the port `arrays` as NumPy arrays, by columns or by rows."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """Runs dd. Reports dd's own figures, and the time of the flush that dd leaves to the kernel."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

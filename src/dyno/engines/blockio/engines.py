@@ -4,8 +4,6 @@ A device is checked when it is opened (`dyno.host.blockdevice`). Other processes
 path is not opened again.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import shutil

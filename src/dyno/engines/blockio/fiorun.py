@@ -3,8 +3,6 @@
 fio's histograms (json+) have 64 buckets per power of two, so a latency is at most 1.6 % off.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -3,8 +3,6 @@
 Sources: Apache Software Foundation, Cassandra 5.0 documentation; DataStax, Python Driver documentation.
 """
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterable, Mapping
 from functools import partial

@@ -5,8 +5,6 @@ Source: Apache Software Foundation, Cassandra 5.0 documentation, "Data Modeling"
 Strategy".
 """
 
-from __future__ import annotations
-
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -6,8 +6,6 @@ of Cassandra's own scripts. Sources: Apache Software Foundation, Cassandra 5.0 d
 `conf/jvm17-server.options`.
 """
 
-from __future__ import annotations
-
 import shutil
 import time
 from collections.abc import Iterable, Mapping, Sequence

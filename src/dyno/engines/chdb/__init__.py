@@ -1,7 +1,5 @@
 """chDB: ClickHouse inside the process, with MergeTree tables."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any

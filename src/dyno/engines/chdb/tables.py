@@ -1,7 +1,5 @@
 """chDB through the ports `arrays` and `series`: MergeTree tables."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any

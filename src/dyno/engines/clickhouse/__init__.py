@@ -3,8 +3,6 @@
 Source: ClickHouse, Inc., ClickHouse documentation, "ReplacingMergeTree" and "Bulk inserts".
 """
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial

@@ -5,8 +5,6 @@ Settings that this module doesn't set have the program's defaults. Source: Click
 "Server Settings" and "Users and Roles Settings".
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Dask: NumPy arrays in chunks, computed by threads or by the workers of a cluster."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterable, Mapping
 from functools import partial

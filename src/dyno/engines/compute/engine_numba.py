@@ -1,7 +1,5 @@
 """Numba: Python loops, compiled at their first call."""
 
-from __future__ import annotations
-
 from dyno.contracts.settings import Setting, integer
 from dyno.engines.compute.library import FunctionPort, Library, declare, library
 from dyno.suites.compute.port import Operation

@@ -1,8 +1,6 @@
 """Apache Spark through PySpark: a DataFrame cached by the executors of a local Java process or of the user's
 cluster."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys

@@ -1,8 +1,6 @@
 """Numeric libraries that compute in this process or on a GPU. Each has a function that builds its port, and a
 declaration."""
 
-from __future__ import annotations
-
 import os
 import platform
 from collections.abc import Callable, Mapping

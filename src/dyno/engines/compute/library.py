@@ -1,8 +1,6 @@
 """Common parts of the engines for numeric libraries: an opener that imports nothing, a base of the ports, and a
 declaration."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path

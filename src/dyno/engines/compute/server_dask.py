@@ -1,7 +1,5 @@
 """A local Dask cluster: a scheduler and workers, each in its own process."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Callable, Iterable, Sequence

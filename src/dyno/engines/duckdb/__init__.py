@@ -1,7 +1,5 @@
 """DuckDB: a columnar SQL database inside the process, made for analysis rather than for single records."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from importlib.util import find_spec
 from pathlib import Path

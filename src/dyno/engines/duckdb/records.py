@@ -4,8 +4,6 @@ DuckDB's documentation says that indexes find rows by one column only. So a thir
 one string, and is the table's primary key.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any

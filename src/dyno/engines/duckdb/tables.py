@@ -4,8 +4,6 @@ There is no index, as DuckDB's documentation advises for bulk loads: rows are ne
 times, so the minimum and maximum of each row group suffice.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any

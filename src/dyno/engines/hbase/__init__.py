@@ -4,8 +4,6 @@ user's gateway.
 Sources: Apache Software Foundation, Apache HBase Reference Guide; happybase, user guide.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path

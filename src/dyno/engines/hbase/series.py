@@ -5,8 +5,6 @@ Source: Apache Software Foundation, Apache HBase Reference Guide, "RegionServer/
 Increasing Row Keys/Timeseries Data", "Reverse Timestamps").
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from struct import Struct
 from typing import Any

@@ -6,8 +6,6 @@ There are no passwords, because HBase authenticates users by Kerberos only. Sour
 Apache HBase Reference Guide, "Standalone HBase", "Pseudo-Distributed Local Install" and "Thrift API".
 """
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Mapping
 from contextlib import closing

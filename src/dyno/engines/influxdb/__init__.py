@@ -5,8 +5,6 @@ A variable is a tag; value, status and severity are fields. Source: InfluxData, 
 protocol", "Querying data using the HTTP API" and "Frequently asked questions" (duplicate points).
 """
 
-from __future__ import annotations
-
 import shlex
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence

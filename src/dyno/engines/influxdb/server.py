@@ -5,8 +5,6 @@ The server reads its settings from a file in its directory. Settings that this m
 Source: InfluxData, InfluxDB 1.6 documentation, "Configuration settings" and "Authentication and authorization".
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path

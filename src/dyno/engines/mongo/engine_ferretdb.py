@@ -1,8 +1,6 @@
 """FerretDB 1.24, which serves MongoDB's protocol from SQLite, through pymongo: a server that Dyno starts, or the
 user's own."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from contextlib import closing, nullcontext
 from pathlib import Path

@@ -1,7 +1,5 @@
 """MongoDB through pymongo: a server that Dyno starts, or the user's own."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path

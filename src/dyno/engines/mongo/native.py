@@ -1,7 +1,5 @@
 """Native load for servers with MongoDB's protocol: requests and answers of a collection's methods on one document."""
 
-from __future__ import annotations
-
 import socket
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager

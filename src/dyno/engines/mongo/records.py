@@ -5,8 +5,6 @@ field. The `_id` is a string made of name and location, which sorts like the pai
 their bytes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from itertools import chain, islice

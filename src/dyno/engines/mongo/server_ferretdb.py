@@ -6,8 +6,6 @@ Each database is one SQLite file. The URL of the directory has pragmas for every
 "Configuration flags", and its `internal/backends/sqlite`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import quote

@@ -6,8 +6,6 @@ with each write. Settings that this module doesn't set have their defaults. Sour
 "mongod" and "mongod Parameters".
 """
 
-from __future__ import annotations
-
 import time
 from contextlib import closing
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Base of the engines with MongoDB's protocol: a store that is a database, reached through pymongo."""
 
-from __future__ import annotations
-
 import shlex
 import warnings
 from collections.abc import Iterable, Mapping

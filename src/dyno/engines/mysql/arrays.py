@@ -1,7 +1,5 @@
 """The port `arrays` on MariaDB and MySQL, whose statements are alike."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

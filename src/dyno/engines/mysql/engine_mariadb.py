@@ -1,7 +1,5 @@
 """MariaDB through PyMySQL: a server or Galera cluster that Dyno starts, or the user's own server."""
 
-from __future__ import annotations
-
 from dyno.contracts.engine import PortSpec
 from dyno.contracts.settings import Setting, integer
 from dyno.engines.mysql import oltp

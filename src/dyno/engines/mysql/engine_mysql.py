@@ -1,7 +1,5 @@
 """MySQL through PyMySQL: a server that Dyno starts, or the user's own."""
 
-from __future__ import annotations
-
 from dyno.engines.mysql.innodb import PORTS, declaration
 from dyno.engines.mysql.server_mariadb import MYSQL
 

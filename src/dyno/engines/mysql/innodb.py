@@ -1,7 +1,5 @@
 """The common engine of MariaDB and MySQL: a database with InnoDB tables."""
 
-from __future__ import annotations
-
 import importlib.util
 import shlex
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,5 @@
 """The port `transactions` on MariaDB: sysbench works in the store's database."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from dyno.contracts.model import Absent, Value

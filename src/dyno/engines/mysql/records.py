@@ -1,7 +1,5 @@
 """The port `records` on MariaDB and MySQL, whose statements are alike."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any

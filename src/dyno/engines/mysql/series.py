@@ -1,8 +1,6 @@
 """The port `series` on MariaDB and MySQL, whose statements are alike: a table that is clustered on variable and time,
 and filled by LOAD DATA with REPLACE."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 

@@ -6,8 +6,6 @@ documentation, "InnoDB System Variables" and "mariadbd Options"; Oracle, MySQL 8
 Options and System Variables" and "Initializing the Data Directory".
 """
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from collections.abc import Mapping

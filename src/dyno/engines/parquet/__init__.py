@@ -1,7 +1,5 @@
 """Parquet through pyarrow: a directory of immutable files, one per transaction."""
 
-from __future__ import annotations
-
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Parquet through the port `arrays`: a file of rows per transaction."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial

@@ -4,8 +4,6 @@ When there are many files, they are merged into one, as data lakes do. Files are
 files, the last one counts.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Sequence
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """PostgreSQL through psycopg 3: a server that Dyno starts, alone or with standbys, or the user's own."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

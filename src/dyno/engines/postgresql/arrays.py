@@ -1,8 +1,6 @@
 """The port `arrays` on PostgreSQL. Chunks are copied in as CSV, and the primary key is created after the first load,
 as PostgreSQL's documentation advises ("Populating a Database")."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 

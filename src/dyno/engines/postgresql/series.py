@@ -5,8 +5,6 @@ time, ON CONFLICT replaces existing samples. With the index `brin`, which stores
 pages, existing samples are deleted first. With `partition_hours`, each partition has that many hours.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 

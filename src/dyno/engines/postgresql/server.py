@@ -6,8 +6,6 @@ Source: PostgreSQL Global Development Group, PostgreSQL documentation, "Server C
 Load Balancing, and Replication".
 """
 
-from __future__ import annotations
-
 import signal
 import subprocess
 from collections.abc import Mapping, Sequence

@@ -5,8 +5,6 @@ Source: QuestDB, QuestDB documentation, "Python client", "Deduplication", "Durab
 API".
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

@@ -6,8 +6,6 @@ queried. The server reads its settings from a file. Settings that this module do
 QuestDB, QuestDB documentation, "Configuration" and "Durability and commit modes".
 """
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Redis: a server that Dyno starts, or the user's own."""
 
-from __future__ import annotations
-
 from dyno.engines.redis.keyspace import declaration
 from dyno.engines.redis.server_redis import LEAST
 from dyno.servers.program_option import ServerProgram

@@ -1,7 +1,5 @@
 """Valkey: a server that Dyno starts, or the user's own."""
 
-from __future__ import annotations
-
 import importlib.util
 from collections.abc import Iterable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The common engine of Redis and Valkey: keys with a common prefix on a server that speaks RESP."""
 
-from __future__ import annotations
-
 import shlex
 import time
 from collections.abc import Iterable, Iterator, Mapping

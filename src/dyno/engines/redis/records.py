@@ -7,8 +7,6 @@ does not read the record. A transaction is one MULTI and EXEC, a read of one rec
 takes two.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any

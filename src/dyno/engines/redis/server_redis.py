@@ -4,8 +4,6 @@ This module sets what all tiers share. A tier adds its settings, and all others 
 reads no configuration file. Source: Redis Ltd., Redis documentation, "Redis configuration file example".
 """
 
-from __future__ import annotations
-
 import socket as sockets
 from collections.abc import Mapping
 from contextlib import closing

@@ -1,7 +1,5 @@
 """RelStorage: ZODB's pickles in a SQL database, which is SQLite in the process or a server that Dyno starts."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing, contextmanager
 from importlib import import_module

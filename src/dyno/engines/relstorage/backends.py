@@ -1,7 +1,5 @@
 """The databases that RelStorage can use: their client libraries, servers, and settings for each tier."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from importlib.util import find_spec

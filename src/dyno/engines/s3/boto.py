@@ -1,7 +1,5 @@
 """The port `bucket` through S3's API. The option `client` selects boto3, which most users have, or `thin`."""
 
-from __future__ import annotations
-
 from time import perf_counter_ns as now
 
 from dyno.engines.s3 import buckets

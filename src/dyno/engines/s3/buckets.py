@@ -5,8 +5,6 @@ Sources: boto3 documentation, "Credentials" and "Error handling"; Amazon Web Ser
 Responses".
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field

@@ -4,8 +4,6 @@ An object is a file. It is written in another directory and then renamed, so nob
 path, with each segment quoted as in a URL.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping

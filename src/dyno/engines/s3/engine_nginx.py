@@ -1,8 +1,6 @@
 """nginx with static files, started by Dyno for the suite `http`. It listens on the loopback address, so the suite
 measures the server, the client and the kernel, but no network."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path

@@ -5,8 +5,6 @@ Without the name of a bucket, Dyno creates one and removes it. In a named bucket
 prefix, and Dyno touches nothing else.
 """
 
-from __future__ import annotations
-
 import os
 import shlex
 from collections.abc import Iterable, Mapping

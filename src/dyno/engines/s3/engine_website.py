@@ -1,7 +1,5 @@
 """The user's own web servers, named by URLs. The suite `http` requests these URLs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any

@@ -7,8 +7,6 @@ documentation, "Settings and Configurations"; Versity Software, Inc., versitygw 
 "Global options".
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The port `requests` through libcurl, for every engine that is a web server."""
 
-from __future__ import annotations
-
 import resource
 from typing import Any
 

@@ -5,8 +5,6 @@ The machine's configuration of nginx is not used. Comments say why a directive d
 Inc., nginx documentation, "Core functionality", ngx_http_core_module, ngx_http_ssl_module and ngx_http_v2_module.
 """
 
-from __future__ import annotations
-
 import shutil
 import signal
 import subprocess

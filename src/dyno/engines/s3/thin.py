@@ -5,8 +5,6 @@ Signatures don't cover bodies (UNSIGNED-PAYLOAD). Sources: curl's documentation,
 Services, Amazon S3 API Reference.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from functools import partial

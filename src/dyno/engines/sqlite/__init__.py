@@ -1,7 +1,5 @@
 """SQLite through Python's own sqlite3: a B-tree SQL database inside the process."""
 
-from __future__ import annotations
-
 import re
 import sqlite3
 from collections.abc import Iterable, Mapping

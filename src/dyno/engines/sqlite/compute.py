@@ -1,7 +1,5 @@
 """SQLite through the port `compute`: a table in memory, with a column for each array."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from dyno.engines.compute.library import FunctionPort

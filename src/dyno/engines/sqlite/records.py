@@ -1,7 +1,5 @@
 """SQLite through the port `records`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 

@@ -1,7 +1,5 @@
 """SQLite through the ports `arrays` and `series`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial

@@ -1,7 +1,5 @@
 """sysbench: an external tool that measures processor and memory and reports its own figures."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path

@@ -3,8 +3,6 @@
 Source: Alexey Kopytov, sysbench 1.0: manual pages.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

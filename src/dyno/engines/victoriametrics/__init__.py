@@ -7,8 +7,6 @@ VictoriaMetrics, Inc., VictoriaMetrics documentation, "How to import data in JSO
 "Key concepts".
 """
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

@@ -5,8 +5,6 @@ Its settings are flags. Flags that this module doesn't set have their defaults. 
 VictoriaMetrics documentation, "Single-node version": "List of command-line flags", "Deduplication" and "Retention".
 """
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from collections.abc import Mapping

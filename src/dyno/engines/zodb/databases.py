@@ -1,7 +1,5 @@
 """Common parts of ZODB's engines: a database on a storage, and the port `objects` on it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path

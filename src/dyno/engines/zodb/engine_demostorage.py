@@ -1,7 +1,5 @@
 """ZODB's DemoStorage: changes in memory over an unchanged base, which is empty here."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from dyno.engines.zodb import databases

@@ -1,7 +1,5 @@
 """ZODB's FileStorage: one file that grows at its end, opened by one process."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """ZODB's MappingStorage: pickles in a dict in memory. The time that it takes is that of ZODB itself."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from dyno.engines.zodb import databases

@@ -1,7 +1,5 @@
 """NEO: a ZODB storage on several servers. It is only declared, so that `dyno list` says why it can't run."""
 
-from __future__ import annotations
-
 from dyno.contracts.engine import EngineSpec, PortSpec
 from dyno.contracts.model import Tier
 from dyno.engines.zodb import databases

@@ -1,7 +1,5 @@
 """RelStorage on Oracle, through RelStorage's adapter, on the user's own server. This engine has never been run."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path

@@ -1,7 +1,5 @@
 """ZEO: ZODB's own server, in front of a FileStorage."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any

@@ -5,8 +5,6 @@ A server serves only the storages in its configuration. So it has several, each 
 takes the first free one. Source: Zope Foundation, ZEO documentation, "Running a ZEO server".
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Any

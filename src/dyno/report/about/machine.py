@@ -1,8 +1,6 @@
 """Prints facts of a machine and the findings about it, for `dyno doctor`. This module reads no facts and judges
 nothing."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

@@ -1,8 +1,6 @@
 """Prints the results of `dyno selftest` and `dyno crash`, on a terminal and in Markdown: checks, tiers by their
 system calls, and tiers by crashes. This module prints plain data and judges nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Prints an HTTP request as a waterfall of its stages, from its record."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The charts of a run, in the order in which a page shows them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

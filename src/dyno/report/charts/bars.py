@@ -1,8 +1,6 @@
 """Charts with a row for each engine, with its name on the left and its figure on the right: throughput, size on disk,
 and the parts of a latency."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -4,8 +4,6 @@ A chart has a Vega-Lite specification without data and colours, and records as i
 its records come from the summaries, comparisons and histograms of a run.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass

@@ -1,8 +1,6 @@
 """Charts that a suite declares: two figures of its cells plotted against each other, as the run file describes
 them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Draws Vega-Lite specifications as SVG or PNG with the library vl-convert, without a browser."""
 
-from __future__ import annotations
-
 import ctypes
 import re
 import resource

@@ -1,7 +1,5 @@
 """The chart of latencies: percentile curves."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

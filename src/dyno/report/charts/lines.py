@@ -4,8 +4,6 @@ Records have `x` and `y`, and with intervals also `x_low`, `x_high`, `y_low` and
 belong to values of a parameter, and `point` if a parameter labels the points.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

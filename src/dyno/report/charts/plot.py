@@ -1,8 +1,6 @@
 """Charts of a run as self-contained pictures: the chosen panels on a sheet, with the run, the machine and the doubts.
 `charts.draw` draws the sheet."""
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace

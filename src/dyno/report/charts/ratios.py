@@ -1,7 +1,5 @@
 """The chart of ratios: every engine compared with a baseline, with intervals and verdicts."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The chart over time: throughput and latency by the second."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from statistics import median
 from typing import Any

@@ -1,7 +1,5 @@
 """Charts over a numeric parameter with several values: a metric or a fact, with a line for each engine."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

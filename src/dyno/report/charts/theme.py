@@ -5,8 +5,6 @@ people can distinguish the first five clearly. Colour is never the only distinct
 beside it, or a shape and a dash.
 """
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Iterable, Sequence
 from typing import Any

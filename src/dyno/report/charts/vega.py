@@ -3,8 +3,6 @@
 All charts are built from these. `dyno.report.tables.units` writes the same figures in Python.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any

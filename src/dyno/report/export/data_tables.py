@@ -5,8 +5,6 @@ same name and type in every run. Columns are documented in docs/reference/column
 docs/reference/measured-quantities.md, which a test compares with this module.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -4,8 +4,6 @@ Keys are documented in docs/reference/show-json.md and docs/reference/measured-q
 with this module.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict
 from typing import Any

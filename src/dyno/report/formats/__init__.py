@@ -4,8 +4,6 @@ them.
 Null engines are left out, because they measure Dyno's own cost.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from base64 import b64encode

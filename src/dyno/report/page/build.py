@@ -1,8 +1,6 @@
 """Builds the page of one or several runs. The page is a single self-contained text, except that the pages of a site
 share the charting library."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain

@@ -5,8 +5,6 @@ page, and is made only if the page's address is known. Large services show 1,200
 Open Graph protocol, "Structured Properties").
 """
 
-from __future__ import annotations
-
 import re
 import textwrap
 from dataclasses import dataclass

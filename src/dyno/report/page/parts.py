@@ -1,8 +1,6 @@
 """Parts of pages: templates, their programs, the charting library, the policy that allows these to run, and packed
 texts: data for the program, and files that the reader can download without a network."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import hashlib

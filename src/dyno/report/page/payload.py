@@ -1,7 +1,5 @@
 """Data for the page's program: the choices in its filters, and the records of the charts."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any

@@ -5,8 +5,6 @@ They are drawn when the page is built, so that they are visible before any progr
 the width, which suits phones and large screens. Texts belong to the page and are never cut.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 

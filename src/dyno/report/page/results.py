@@ -1,7 +1,5 @@
 """All results as text for static tables, with counts of their doubts."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Plan, machine and engines' settings in full, and the command that repeats the plan."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Mapping
 from typing import Any

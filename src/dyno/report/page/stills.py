@@ -1,8 +1,6 @@
 """Charts of the first place that are drawn when the page is built, so that they are visible before any program runs,
 and without one. The program replaces them with its own charts."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial

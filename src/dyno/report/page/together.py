@@ -3,8 +3,6 @@
 The runs of a suite are compared with the first of them.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

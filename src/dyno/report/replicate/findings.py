@@ -1,7 +1,5 @@
 """The findings of a published experiment, each with this run's verdict and the ratios behind it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping
 from itertools import groupby

@@ -1,8 +1,6 @@
 """A published experiment's figures next to this run's. No ratio of the two is shown, because they come from different
 machines. The findings of the published text are checked against this run alone."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from statistics import mean, stdev
 

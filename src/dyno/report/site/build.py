@@ -1,8 +1,6 @@
 """Finds run files and builds a site of them. Its pages contain their style, program and data, and share one file with
 the charting library."""
 
-from __future__ import annotations
-
 import gc
 import os
 import re

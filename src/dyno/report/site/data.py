@@ -5,8 +5,6 @@ All data is computed when the site is built, and the pages only look it up. Valu
 facts, remarks, texts) are stored once, and are referred to by number.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence

@@ -4,8 +4,6 @@ and an interrupted build leaves the earlier files in place.
 The manifest has the SHA-256 of each file that a build wrote. A file with another content belongs to the user.
 """
 
-from __future__ import annotations
-
 import fcntl
 import hashlib
 import json

@@ -3,8 +3,6 @@
 docs/reference/compare-json.md documents every key of the JSON, which a test checks.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from itertools import groupby

@@ -2,8 +2,6 @@
 leave out and where to find it. JSON, CSV, Parquet, Markdown and the tables of `dyno show` and `dyno compare` are
 complete."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import TypeVar
 

@@ -6,8 +6,6 @@ list.
 thousands of rows.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple

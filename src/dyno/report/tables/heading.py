@@ -1,7 +1,5 @@
 """Lines above the figures of every report: how a run was made, and on what machine."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 from dyno.report.tables import units

@@ -1,8 +1,6 @@
 """Lines below the tables of a run: failures, explanations of remarks, settings, tiers, rates and the machine's
 ceilings."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import median
 

@@ -1,8 +1,6 @@
 """The overview of a run: for each tier and combination of parameters, a table with a line for each engine and a
 column for each phase. It shows which phases each engine leads and which figures have doubts."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby

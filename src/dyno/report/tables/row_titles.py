@@ -1,7 +1,5 @@
 """Names of rows and tables: phase, engine, tier and parameters."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from dyno.contracts.model import Tier

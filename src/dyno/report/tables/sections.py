@@ -1,7 +1,5 @@
 """A titled table with notes, and its three renderings: terminal, Markdown and HTML."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

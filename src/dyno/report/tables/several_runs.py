@@ -1,7 +1,5 @@
 """Tables of several runs: latencies by the place of the client, and costs by a table of prices."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from dyno.contracts.model import UsageError

@@ -1,8 +1,6 @@
 """Figures by a numeric parameter: sweeps, crossings, ends, scaling with clients and growth, as sections, sentences
 and JSON. Extrapolated figures are always marked as such."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict

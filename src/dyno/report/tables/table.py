@@ -1,8 +1,6 @@
 """The rows of a run in the order of every report: grouped by phase and tier, then by parameters. The best comes first
 and the floor last."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,7 +1,5 @@
 """A run on a terminal, as Markdown for a README or an issue, and as HTML for a notebook."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Sequence
 from html import escape

@@ -1,7 +1,5 @@
 """Formats numbers for people: rates, times, sizes, ratios and money. All reports use these functions."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any

@@ -4,8 +4,6 @@ It is for readers who compare parameters rather than engines. All its figures ar
 the samples.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median

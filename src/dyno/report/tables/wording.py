@@ -1,7 +1,5 @@
 """Verdicts and answers in words. All sentences are in one table, `SENTENCES`."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Random permutations computed piece by piece, for inputs too large for a list."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from math import isqrt
 from typing import Any

@@ -1,7 +1,5 @@
 """Seeded transactions on a few named slots, for crash tests of stores that hold values by name."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Mapping
 

@@ -1,7 +1,5 @@
 """Store of a trial: opened on demand, closed for client processes that open it themselves, and removed at the end."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path

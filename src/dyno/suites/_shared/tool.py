@@ -1,7 +1,5 @@
 """Workloads whose phases are runs of a tool that measures itself, with checks of its report."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace

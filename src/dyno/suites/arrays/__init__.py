@@ -3,8 +3,6 @@
 Based on Douglas Camata, Wendelin: core version 0.5 upgrade and performance tests, 2015.
 """
 
-from __future__ import annotations
-
 from functools import partial
 
 from dyno.contracts.declarations import deferred

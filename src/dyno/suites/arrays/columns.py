@@ -4,8 +4,6 @@ Functions import NumPy when called: the parent, which must not import it, also r
 module.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from typing import Any

@@ -4,8 +4,6 @@ A check gets `opened`, which opens a store by name, and the tier. The tests run 
 runs those in `BRIEF` before it measures.
 """
 
-from __future__ import annotations
-
 from contextlib import suppress
 
 import numpy as np

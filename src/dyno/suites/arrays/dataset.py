@@ -3,8 +3,6 @@
 Expected sums, means and deviations are added up as rows are acknowledged. The rows are not stored.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from typing import Any

@@ -3,8 +3,6 @@
 This module doesn't import NumPy, since the parent also reads engines' files.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, Protocol

@@ -1,7 +1,5 @@
 """The table in SQL: statements and reads that SQL engines share. Each engine has its own names of types."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Operations of each phase, built before the clock starts, and checks of their answers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field

@@ -1,8 +1,6 @@
 """Trial of the suite `arrays`: its store, the operations and facts of each phase, and the transactions of crash
 tests."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing
 from hashlib import blake2b

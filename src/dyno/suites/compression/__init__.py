@@ -3,8 +3,6 @@
 Based on David Wilson, acid (its performance page and examples/batch.py), 2013.
 """
 
-from __future__ import annotations
-
 from dyno.contracts.model import Phase, Preset
 from dyno.contracts.settings import Setting, integer
 from dyno.contracts.suite import Axis, Column, Curve, Layout, Suite

@@ -6,8 +6,6 @@ a directory and the JSON of several. The directory has the number of records, th
 records and of the end, so that one record can be extracted without decoding the others.
 """
 
-from __future__ import annotations
-
 import json
 import struct
 from bisect import bisect_left

@@ -5,8 +5,6 @@ plain and compressed by each packer, are published, but their text is not. This 
 words by Zipf's law from a vocabulary, addresses and names that items of one feed share, and random digits.
 """
 
-from __future__ import annotations
-
 import json
 import random
 from functools import cached_property

@@ -4,8 +4,6 @@ A packer's library is imported when the packer is opened, in a trial's process. 
 is installed.
 """
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Callable
 from functools import partial

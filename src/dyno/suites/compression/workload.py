@@ -1,8 +1,6 @@
 """The suite `compression`: conformance checks of batches on an ordered key-value store, and a trial: its store, its
 operations, the checks of their answers, and its facts."""
 
-from __future__ import annotations
-
 import mmap
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -3,8 +3,6 @@
 Based on Cloud Mercato, Benchmark floating point computations with Python.
 """
 
-from __future__ import annotations
-
 from functools import partial
 
 from dyno.contracts.model import Phase, Preset

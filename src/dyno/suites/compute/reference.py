@@ -1,7 +1,5 @@
 """Inputs and expected answers of the compute suite. Answers have extended precision if the machine supports it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Trial of the suite `compute`: conformance checks, arrays, the first result, and the operations of each phase."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor

@@ -3,8 +3,6 @@
 Based on Cloud Mercato, Why you should use sysbench: a search for primes in one thread up to twice the number of CPUs.
 """
 
-from __future__ import annotations
-
 from types import MappingProxyType
 
 from dyno.contracts.model import Phase, Preset

@@ -1,7 +1,5 @@
 """The suite `cpu`: the port `primes`, its conformance checks, and a trial."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, Protocol
 

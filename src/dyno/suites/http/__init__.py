@@ -1,7 +1,5 @@
 """HTTP: how long do the stages of a request take, with one or many requests in flight?"""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple, Protocol

@@ -1,8 +1,6 @@
 """The suite `http`: conformance checks of its port, and a trial: requests for files on Dyno's own server, or for a
 user's addresses."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence

@@ -4,8 +4,6 @@ Based on Cloud Mercato, Why you should use sysbench, which uses sysbench's memor
 bandwidth and machine balance, 1995 (the triad); and lmbench's pointer chase (L. McVoy and C. Staelin, 1996).
 """
 
-from __future__ import annotations
-
 from functools import partial
 from types import MappingProxyType
 

@@ -1,7 +1,5 @@
 """The suite `memory`: the port `memory-access`, its conformance checks, and a trial."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol

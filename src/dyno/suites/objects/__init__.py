@@ -3,8 +3,6 @@
 Based on Shane Hathaway, RelStorage 1.0 and Measurements, 2008; and his zodbshootout, which has the same phases.
 """
 
-from __future__ import annotations
-
 from functools import partial
 
 from dyno.contracts.declarations import deferred

@@ -4,8 +4,6 @@ A check gets `opened`, which opens a new or existing store by name, and the tier
 engine. A worker runs those in `BRIEF` before it measures.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from time import monotonic, sleep
 from typing import Any

@@ -4,8 +4,6 @@ contents.
 Client processes, which are forked, share the model. Each writes only its own part.
 """
 
-from __future__ import annotations
-
 import mmap
 import random
 from typing import Any

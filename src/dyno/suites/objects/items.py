@@ -1,7 +1,5 @@
 """Persistent classes of the stored objects. They need ZODB, so only workers import this module."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from BTrees.IOBTree import IOBTree

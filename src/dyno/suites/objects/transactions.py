@@ -7,8 +7,6 @@ connections from the database's pool for each transaction. Here they stay open, 
 storage.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from time import perf_counter_ns as now

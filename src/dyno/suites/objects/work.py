@@ -4,8 +4,6 @@ store after a phase that writes.
 An operation is a transaction. It counts as many items as it has objects.
 """
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 from collections.abc import Callable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """Trial of the suite `objects`: its store, the preparation of each phase, and its facts."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from functools import partial

@@ -1,7 +1,5 @@
 """Object stores: what are their latency and bandwidth, and how do they behave as a bucket grows and in bursts?"""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Sequence
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Conformance checks of the port `bucket`, which depend on no engine."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from typing import Any

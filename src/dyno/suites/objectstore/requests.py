@@ -1,8 +1,6 @@
 """Parts of the workload: bodies and names of objects, scripts of several requests, untimed requests, probes after a
 burst, and counts of billed requests."""
 
-from __future__ import annotations
-
 import random
 import time
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence

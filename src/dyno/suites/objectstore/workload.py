@@ -1,7 +1,5 @@
 """Trial of the suite `objectstore`: fills a bucket, and makes the requests of each phase."""
 
-from __future__ import annotations
-
 import random
 import time
 from collections import Counter

@@ -3,8 +3,6 @@
 Based on Cloud Mercato, Why you should use sysbench, which uses sysbench's OLTP tests as one of three parts.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 

@@ -1,8 +1,6 @@
 """The suite `oltp`: conformance checks of its port, checks of a tool's report, and a trial. The trial fills a server,
 runs a tool in each phase, and checks the data afterwards."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

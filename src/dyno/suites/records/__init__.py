@@ -4,8 +4,6 @@ Based on David Wilson, acid (its performance page and examples/benchy.py), 2013.
 et al., Benchmarking Cloud Serving Systems with YCSB, 2010.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import partial
 from types import MappingProxyType

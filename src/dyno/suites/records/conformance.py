@@ -4,8 +4,6 @@ A check gets `opened`, which opens a new or existing store by name, and the tier
 engine. A worker runs a few before it measures.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterable
 from typing import Any

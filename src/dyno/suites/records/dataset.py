@@ -9,8 +9,6 @@ rust/measure/src/marks.rs), since a trial generates and compares hundreds of tho
 `python_answer_hashes` are their reference implementations.
 """
 
-from __future__ import annotations
-
 import mmap
 from binascii import b2a_base64
 from collections.abc import Callable, Sequence

@@ -4,8 +4,6 @@
 implementation, with the same bytes and the same kinds of errors.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import NamedTuple

@@ -7,8 +7,6 @@ record's key. Its value is empty. So two records may share an indexed value. A l
 the record's key from it and gets the record.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial

@@ -1,8 +1,6 @@
 """The phase `mixed`: reads and writes of single records, each in its own transaction. Answers are checked in the
 order of execution."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 

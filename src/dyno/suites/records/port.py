@@ -4,8 +4,6 @@ A record is a dict of three strings: name, location, stub. Its key is (name, loc
 reversed name and reversed location. This module depends on no engine and measures nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol

@@ -3,8 +3,6 @@
 They work with clients whose `execute(statement, values)` returns an object with `fetchone` and `fetchall`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from itertools import chain, islice

@@ -4,8 +4,6 @@ Also checks the indexes themselves, if the engine or Dyno's layer stores them be
 timed.
 """
 
-from __future__ import annotations
-
 from itertools import islice
 from typing import Any
 

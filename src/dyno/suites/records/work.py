@@ -5,8 +5,6 @@ exact contents of its own records. It also knows that other clients' records are
 acknowledged before the slice was built.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial

@@ -1,7 +1,5 @@
 """Trial of the suite `records`: its stores, the preparation of each phase, and the work of each phase."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass

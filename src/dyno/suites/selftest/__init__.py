@@ -3,8 +3,6 @@
 Nothing is stored. Every operation gets a number and returns it, so that each answer can be checked.
 """
 
-from __future__ import annotations
-
 from types import MappingProxyType
 
 from dyno.contracts.model import Phase, Preset

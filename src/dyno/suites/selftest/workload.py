@@ -1,7 +1,5 @@
 """The suite `selftest`: the port `synthetic`, its conformance checks, and a trial."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 

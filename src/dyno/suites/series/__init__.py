@@ -4,8 +4,6 @@ variable or all, and how does that change as the archive grows?
 Based on Mauro Giacchini and Robert Petkus, Performance tests of Hypertable, 2009.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 

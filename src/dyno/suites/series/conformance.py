@@ -4,8 +4,6 @@ A check gets `opened`, which opens a new or existing archive by its name and the
 The tests run all checks on every engine. A worker runs those in `BRIEF` before it measures.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -5,8 +5,6 @@ It is run as a script with two arguments, DATABASE and READY, and its addresses 
 file READY when it begins to serve. See EPICS Base, "EPICS Process Database Concepts"; Diamond Light Source, softioc.
 """
 
-from __future__ import annotations
-
 import sys
 import threading
 from pathlib import Path

@@ -1,8 +1,6 @@
 """The port `series` on an ordered key-value store, with an entry for each sample, by variable and time, and an entry
 for each variable's name."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from itertools import islice

@@ -4,8 +4,6 @@ Each batch has the events that arrived since the previous batch. A value is the 
 events are noticed. The client library is p4p, over pvAccess.
 """
 
-from __future__ import annotations
-
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence

@@ -5,8 +5,6 @@ are scalar numbers. NaN, infinities, and all but the last of several samples of 
 Files of other types are skipped and counted.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

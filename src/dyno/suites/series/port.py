@@ -5,8 +5,6 @@ and a severity (SEVR), both small integers as in EPICS. This module doesn't impo
 engines' files, which import this module.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any, NamedTuple, Protocol
 

@@ -4,8 +4,6 @@ engine.
 Functions import NumPy when called, since the parent imports engines' files, which import this module.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

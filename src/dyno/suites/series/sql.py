@@ -1,7 +1,5 @@
 """Archives in SQL: the statements that engines share, and the reading half of the port. Depends on no engine."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 

@@ -1,8 +1,6 @@
 """Compares an archive's answers with the expected samples, also after a node of a cluster has died in the middle of
 `insert`. Every function here raises Wrong."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from threading import Thread
 from time import monotonic, sleep

@@ -1,8 +1,6 @@
 """Trial of the suite `series`: its archive, the operations and facts of each phase, and the transactions of crash
 tests."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing

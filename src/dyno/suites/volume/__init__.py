@@ -3,8 +3,6 @@
 Based on Cloud Mercato, "Do you warm up volumes ?" and "dd is not a benchmarking tool".
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path

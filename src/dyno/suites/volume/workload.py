@@ -1,7 +1,5 @@
 """Trial of the suite `volume`: conformance checks, the test for a steady rate, and the job of each phase."""
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
