@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import socket
 import sys
@@ -25,7 +26,7 @@ PHASES = "insert-blind-indices,rand-key,rand-index,update,mixed,delete"
 SMALL = ("-p", "txn=1", "--samples", 1, "--duration", 0.3)
 
 
-@pytest.mark.parametrize("clients", [1, 5])
+@pytest.mark.parametrize("clients", [1, 17])
 @pytest.mark.parametrize("engine", ["redis", "valkey", "postgresql", "mariadb", "ferretdb"])
 def test_every_phase_of_single_operations(engine: str, clients: int, shell: Shell) -> None:
     require(registry.engine(engine))
@@ -41,6 +42,7 @@ def test_every_phase_of_single_operations(engine: str, clients: int, shell: Shel
         for sample in attempt["samples"]:
             assert sample["void"] is None and sample["errors"] == 0 and sample["operations"] > 0, sample
             assert sample["checked"] >= sample["operations"] or "insert" in sample["phase"], sample
+            assert sample["load_processes"] == min(clients, 2, len(os.sched_getaffinity(0))), sample
     assert not shell.alive() and not shell.left()
 
 

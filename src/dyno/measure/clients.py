@@ -28,6 +28,8 @@ START_TIMEOUT = 120
 FILES_PER_CLIENT, SPARE_FILES = 8, 200
 """Open files of a process with native load. Each client has connections of the engine and of the port, and pymongo's
 clients have monitors."""
+CONNECTIONS = 8
+"""Connections of native load from which another process is worthwhile."""
 READY = "ready"
 
 
@@ -115,8 +117,7 @@ def run_phase(
     connections = clients if native is not None and native(phase) is not None else 0
     cores, turns = len(os.sched_getaffinity(0)), 0
     if connections:
-        # One process can load a server of several cores. More processes would take cores from the server.
-        clients, how = min(clients, max(cores // 4, 1)), "processes"
+        clients, how = _native_processes(clients, cores), "processes"
     elif how == "turns" and clients > cores:
         clients, turns = cores, clients
     threads = clients == 1 or how == "threads"
@@ -135,6 +136,12 @@ def run_phase(
     tally.processes = 1 if threads else clients
     tally.load = NATIVE_LOAD if connections else LIBRARY_LOAD
     return tally
+
+
+def _native_processes(connections: int, cores: int) -> int:
+    """Returns the number of processes that share the connections of native load. A second process keeps the server
+    busy while the first one waits for a core or checks answers, but every process takes a core from the server."""
+    return max(min(connections // CONNECTIONS, max(cores // 4, 2), cores), 1)
 
 
 def _merged(tallies: list[Tally]) -> Tally:
