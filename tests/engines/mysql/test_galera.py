@@ -20,7 +20,9 @@ from dyno import registry
 from dyno.contracts.engine import Nodes
 from dyno.contracts.model import Tier, UsageError
 from dyno.engines.mysql import server_galera
+from dyno.engines.mysql.oltp import Transactions
 from dyno.engines.mysql.server_mariadb import MARIADB, PROGRAMS
+from dyno.suites.oltp import Load, SysbenchTables
 from dyno.suites.records.port import Record
 
 SPEC = registry.engine("mariadb")
@@ -116,6 +118,15 @@ def test_a_node_that_was_lost_catches_up(cluster: tuple[Any, Any], number: int) 
     server.restore(number)
     assert {records_of(node) for node in server.nodes} == {there}
     assert {node.status("wsrep_cluster_size") for node in server.nodes} == {"3"}, "the group is still one"
+
+
+def test_a_tables_ids_have_no_gaps_that_sysbench_would_fill(cluster: tuple[Any, Any]) -> None:
+    asked, _ = cluster
+    tables = SysbenchTables(1, 100, "uniform")
+    with closing(asked.open(asked.home)) as engine, closing(Transactions(engine)) as port:
+        port.fill(tables)
+        port.run("oltp_write_only", tables, Load(clients=2, limit_ns=0, seed=1, events=10))
+        assert port.rows(tables) == [100]
 
 
 @pytest.mark.parametrize("how", ["stop", "kill"])
