@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from dyno.crash.images import FileContents
 from dyno.crash.model import State, draws
 from dyno.crash.record import (
     Create,
@@ -97,7 +98,14 @@ def states(tape: Tape, model: str, birth: bool = True, seed: int = 1, count: int
 
 def held(state: State) -> Found:
     """The contents of each file."""
-    return {path: file.data for path, (_, file) in state.files.items() if file is not None}
+    return {path: whole(file) for path, (_, file) in state.files.items() if file is not None}
+
+
+def whole(file: FileContents) -> bytes:
+    contents = bytearray(file.size)
+    for offset, part in file.runs():
+        contents[offset : offset + len(part)] = part
+    return bytes(contents)
 
 
 def ends(tape: Tape, model: str, birth: bool = True) -> list[Found]:

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from handmade import PAGE, Tape, states
+from handmade import PAGE, Tape, states, whole
 
 from dyno.crash.model import State
 
@@ -31,7 +31,7 @@ def there(place: Path) -> dict[str, bytes | str]:
 
 
 def expected(state: State) -> dict[str, bytes | str]:
-    found = {path: (node.target if file is None else file.data) for path, (node, file) in state.files.items()}
+    found = {path: (node.target if file is None else whole(file)) for path, (node, file) in state.files.items()}
     return {path: held for path, held in found.items() if state.files[path][0].kind != "directory"}
 
 

@@ -11,8 +11,7 @@ import toys
 from needed import unavailable
 
 from dyno.crash import recorder
-from dyno.crash.explanation import explain
-from dyno.crash.model import State, draws, shrink
+from dyno.crash.model import State, draws, explain, shrink
 from dyno.crash.record import Record
 
 STATES = 200

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from handmade import PAGE, Found, Tape, ends, held, states
 
-from dyno.crash.explanation import explain
-from dyno.crash.model import MODELS, State, draws, shrink
+from dyno.crash.model import MODELS, State, draws, explain, shrink
 from dyno.crash.record import Flush, Mark, Write
 
 A, B, OLD = b"A" * PAGE, b"B" * PAGE, b"o" * PAGE

@@ -16,10 +16,7 @@ from needed import unavailable
 
 from dyno.crash import recorder
 from dyno.crash.model import draws
-from dyno.crash.record import Create, Flush, Hint, Mark, Record, Unlink, Write, read
-from dyno.crash.tree import replayed
-
-ORDINARY = "nobody"
+from dyno.crash.record import Create, Flush, Hint, Mark, Record, Unlink, Write, read, replayed
 
 
 @pytest.fixture(autouse=True)
@@ -180,16 +177,3 @@ def test_a_program_that_takes_too_long_is_ended(place: Path) -> None:
 def test_a_program_that_is_not_there_is_told(place: Path) -> None:
     with pytest.raises(RuntimeError, match="there is no program dyno-no-such-program"):
         recorder.record(["dyno-no-such-program"], place, place.parent / f"{place.name}-record")
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root may become somebody else")
-def test_the_command_runs_as_the_user_that_was_named(place: Path) -> None:
-    home = place / "h"
-    home.mkdir()
-    home.chmod(0o777)
-    record = recorder.record(
-        ["sh", "-c", f"id -un > {home}/who; cd {home} && echo x > own"], home, place / "record", user=ORDINARY
-    )
-    assert (record.status, record.unseen) == (0, [])
-    assert (home / "who").read_text().strip() == ORDINARY
-    assert kept(record) == there(home)

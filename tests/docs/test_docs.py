@@ -30,7 +30,7 @@ from dyno.engines.postgresql.server import places
 from dyno.fields import FIELDS, JSON
 from dyno.host import ceilings
 from dyno.host import facts as host
-from dyno.host.wakeups import wakeups
+from dyno.host.keep_awake import wakeups
 from dyno.options import RunRequest
 from dyno.report.export import documents
 from dyno.results import SCHEMA, Attempt, create, load

@@ -20,15 +20,14 @@ from stats.madeup import a_sample, an_attempt
 from dyno import results
 from dyno.options import RunRequest
 from dyno.results import Attempt, Run
-from dyno.runner import parent, plan, strategy
-from dyno.runner.parent import ProgressListener
-from dyno.runner.strategy import StopRule
+from dyno.runner import parent, plan
+from dyno.runner.parent import ProgressListener, StopRule
 from dyno.stats.summary import unsure_floors, widest
 
 # -- with made-up trials, and a clock that the test moves ----------------------------------------------
 
 
-MOST = strategy.FLOOR_MOST
+MOST = parent.FLOOR_MOST
 
 
 class Watching(ProgressListener):
@@ -56,8 +55,8 @@ class House:
         self.stop_at: tuple[int, int] | None = None
         patch.setattr(parent, "run_trial", self._trial)
         # Gives every block a trial of the null engine too; tests below check the limit.
-        patch.setattr(strategy, "FLOOR_MOST", 99)
-        patch.setattr(strategy, "time", SimpleNamespace(monotonic=lambda: self.now))
+        patch.setattr(parent, "FLOOR_MOST", 99)
+        patch.setattr(parent, "time", SimpleNamespace(monotonic=lambda: self.now))
 
     def _trial(self, made: Any, cell: Any, trial: Any, number: int, *_: Any) -> Attempt:
         if (trial.block, trial.cell) == self.stop_at:
@@ -273,7 +272,7 @@ def test_a_null_engine_is_measured_further_while_its_interval_is_wide(house: Hou
 def test_a_null_engine_whose_interval_stays_wide_is_in_the_first_nine_blocks(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(strategy, "FLOOR_MOST", MOST)
+    monkeypatch.setattr(parent, "FLOOR_MOST", MOST)
     house.rate = never
     run, _ = house.run(samples=12)
     assert (len(blocks(run)), floors(run), run.complete) == (12, 9, True)

@@ -30,7 +30,8 @@ LIMIT = 64 * MIB
 
 def unavailable() -> str | None:
     try:
-        confine.check(LIMIT, DISK)
+        with confine.confined(LIMIT, DISK / "tried.group"):
+            pass
     except CannotConfine as error:
         return str(error)
     return None

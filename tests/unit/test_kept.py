@@ -14,10 +14,10 @@ from shell import TESTS, Shell, is_one_line, small
 from dyno import results
 from dyno.contracts.cell import Cell
 from dyno.contracts.model import UsageError
+from dyno.contracts.safe_read import MIB as MOST_PLAN_BYTES
 from dyno.results import Attempt
 from dyno.results.parse import MOST_BYTES, MOST_LINE
 from dyno.runner.parent import _store
-from dyno.runner.plan_file import MOST_BYTES as MOST_PLAN_BYTES
 
 pytestmark = pytest.mark.usefixtures("processes")
 

@@ -301,12 +301,3 @@ def test_a_missing_drop_caches_is_not_made(file: Path) -> None:
     drop = file.with_name("drop_caches")
     assert evict([file], drop=drop) == "files"
     assert not drop.exists()
-
-
-def test_elsewhere_nothing_is_done_and_nothing_known(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    drop = file.with_name("drop_caches")
-    drop.touch()
-    monkeypatch.setattr(sys, "platform", "darwin")
-    assert evict([file], drop=drop) == "none"
-    assert drop.read_text() == ""
-    assert residency([file]) == Residency(SIZE, None)

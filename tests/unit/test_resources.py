@@ -10,8 +10,8 @@ from collections.abc import Iterator
 import pytest
 
 from dyno.contracts.worker_protocol import WorkerMessage
-from dyno.runner import resources
-from dyno.runner.resources import descendants
+from dyno.runner import trial
+from dyno.runner.trial import descendants
 from dyno.runner.trial_report import TrialReport
 
 COMING_AND_GOING = """
@@ -53,10 +53,10 @@ def test_looking_for_new_processes_takes_little_of_the_time_and_is_never_left_fo
         used[0] += takes
         return []
 
-    monkeypatch.setattr(resources, "monotonic", lambda: clock[0])
-    monkeypatch.setattr(resources, "thread_time", lambda: used[0])
-    monkeypatch.setattr(resources, "descendants", look)
-    watch = resources.Watch(1, 1 << 60, clock[0] + 3_600)
+    monkeypatch.setattr(trial, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(trial, "thread_time", lambda: used[0])
+    monkeypatch.setattr(trial, "descendants", look)
+    watch = trial.Watch(1, 1 << 60, clock[0] + 3_600)
     for _ in range(200):
         assert watch.verdict() is None
         clock[0] += 0.05
@@ -65,9 +65,9 @@ def test_looking_for_new_processes_takes_little_of_the_time_and_is_never_left_fo
 
 def test_a_process_that_was_found_is_weighed_at_each_look(monkeypatch: pytest.MonkeyPatch) -> None:
     weighed = []
-    monkeypatch.setattr(resources, "descendants", lambda pid: [7, 8])
-    monkeypatch.setattr(resources, "anonymous_bytes", lambda pids: weighed.append(list(pids)) or 0)
-    watch = resources.Watch(1, 1, float("inf"))
+    monkeypatch.setattr(trial, "descendants", lambda pid: [7, 8])
+    monkeypatch.setattr(trial, "anonymous_bytes", lambda pids: weighed.append(list(pids)) or 0)
+    watch = trial.Watch(1, 1, float("inf"))
     watch.verdict(), watch.verdict()
     assert weighed == [[1, 7, 8]] * 2
 

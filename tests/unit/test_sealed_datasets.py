@@ -17,7 +17,7 @@ from stats.madeup import a_sample, an_attempt
 from dyno import registry
 from dyno.contracts.model import Tier
 from dyno.contracts.suite import Job
-from dyno.host import copies
+from dyno.host import filesystem
 from dyno.options import RunRequest
 from dyno.runner import plan
 from dyno.runner.trial import Datasets
@@ -51,12 +51,12 @@ def test_a_copy_is_equal_has_the_same_holes_and_can_be_written_to(
     store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shares: bool
 ) -> None:
     if not shares:
-        monkeypatch.setattr(copies, "_clone", lambda source, target: False)
+        monkeypatch.setattr(filesystem, "_FICLONE", 0)
     before, blocks = contents(store), (store / "sparse").stat().st_blocks
-    assert copies.seal(store, tmp_path / "kept" / "0")
+    assert filesystem.seal(store, tmp_path / "kept" / "0")
     assert not store.exists()
     store.mkdir()
-    copies.copy(tmp_path / "kept" / "0", store)
+    filesystem.copy(tmp_path / "kept" / "0", store)
     assert contents(store) == before
     # The copy has the same holes, apart from the file system's overhead.
     assert abs((store / "sparse").stat().st_blocks - blocks) < 64
@@ -66,13 +66,13 @@ def test_a_copy_is_equal_has_the_same_holes_and_can_be_written_to(
 
 
 def test_what_is_sealed_is_read_only(store: Path, tmp_path: Path) -> None:
-    copies.seal(store, tmp_path / "kept")
+    filesystem.seal(store, tmp_path / "kept")
     assert {path.stat().st_mode & 0o222 for path in (tmp_path / "kept").rglob("*") if path.is_file()} == {0}
 
 
 def test_what_is_no_plain_file_is_not_sealed(store: Path, tmp_path: Path) -> None:
     (store / "link").symlink_to(store / "sparse")
-    assert not copies.seal(store, tmp_path / "kept")
+    assert not filesystem.seal(store, tmp_path / "kept")
     assert (store / "sparse").exists()
     assert not (tmp_path / "kept").exists()
 
@@ -80,8 +80,8 @@ def test_what_is_no_plain_file_is_not_sealed(store: Path, tmp_path: Path) -> Non
 def test_where_there_is_no_room_nothing_is_sealed(
     store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(copies.shutil, "disk_usage", lambda path: SimpleNamespace(free=copies.SPARE_BYTES))
-    assert not copies.seal(store, tmp_path / "kept")
+    monkeypatch.setattr(filesystem.shutil, "disk_usage", lambda path: SimpleNamespace(free=filesystem.SPARE_BYTES))
+    assert not filesystem.seal(store, tmp_path / "kept")
     assert (store / "sparse").exists()
 
 
@@ -147,7 +147,7 @@ def test_what_has_no_files_is_filled_in_each_trial(tmp_path: Path, engine: str, 
 
 
 def test_without_room_each_trial_fills_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(copies, "SPARE_BYTES", 1 << 60)
+    monkeypatch.setattr(filesystem, "SPARE_BYTES", 1 << 60)
     with trial(tmp_path / "a", "sqlite") as workload:
         assert found(workload) == 300
     assert not (tmp_path / "sealed" / "0" / "loaded").exists()

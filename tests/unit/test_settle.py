@@ -21,8 +21,8 @@ from shell import TESTS, Shell, small, wait_for
 
 from dyno.host.filesystem import filesystem, size_on_disk
 from dyno.host.usage import NOTHING, UNKNOWN, Usage, own, starved
-from dyno.measure import settle as module
-from dyno.measure.settle import rest, settle
+from dyno.measure import phase as module
+from dyno.measure.phase import rest, settle
 
 pytestmark = pytest.mark.usefixtures("processes")
 
@@ -260,14 +260,14 @@ def test_before_a_phase_what_was_written_reaches_the_device(work: Path) -> None:
 def test_before_a_phase_only_what_was_changed_is_flushed_again(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A server may have a thousand files, and each flush is a request to the device."""
     flushed: list[int] = []
-    monkeypatch.setattr("dyno.measure.settle.os.fsync", lambda file: flushed.append(os.fstat(file).st_ino))
+    monkeypatch.setattr("dyno.measure.phase.os.fsync", lambda file: flushed.append(os.fstat(file).st_ino))
     work.mkdir()
     files = [work / name for name in ("kept", "changed", "replaced")]
     for file in files:
         file.write_bytes(b"before")
     rest((), work)
     assert sorted(flushed) == sorted(file.stat().st_ino for file in files)
-    monkeypatch.setattr("dyno.measure.settle.MARGIN_NS", 0)
+    monkeypatch.setattr("dyno.measure.phase.MARGIN_NS", 0)
     # Wait for longer than the resolution of the file system's times.
     time.sleep(0.05)
     files[1].write_bytes(b"after")

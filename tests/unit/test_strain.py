@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dyno.host import strain
+from dyno.host import facts
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
 NAMES = {
@@ -33,8 +33,8 @@ def between(plant: Plant) -> Callable[[Mapping[str, str], Mapping[str, str]], To
     """Returns the strain of a machine whose files change from one set to the other."""
 
     def tell(first: Mapping[str, str], second: Mapping[str, str]) -> Told:
-        before = strain.counters(root=plant(first))
-        return strain.since(before, strain.counters(root=plant(second)), 10**9)
+        before = facts.counters(root=plant(first))
+        return facts.since(before, facts.counters(root=plant(second)), 10**9)
 
     return tell
 
@@ -47,8 +47,8 @@ def pressure(total_us: int) -> str:
 
 
 def test_this_machine_is_told_as_json() -> None:
-    before = strain.counters()
-    told = strain.since(before, strain.counters(), 12_345)
+    before = facts.counters()
+    told = facts.since(before, facts.counters(), 12_345)
     assert set(told) == NAMES
     assert told["elapsed_ns"] == 12_345
     assert json.loads(json.dumps(told)) == told
@@ -56,8 +56,8 @@ def test_this_machine_is_told_as_json() -> None:
 
 @pytest.mark.claim("Strain on the machine during a trial is recorded")
 def test_a_machine_without_proc_and_sys_is_unknown_and_not_zero(tmp_path: Path) -> None:
-    nothing = strain.counters(root=tmp_path / "nothing-here")
-    assert strain.since(nothing, nothing, 5) == {**dict.fromkeys(NAMES), "elapsed_ns": 5}
+    nothing = facts.counters(root=tmp_path / "nothing-here")
+    assert facts.since(nothing, nothing, 5) == {**dict.fromkeys(NAMES), "elapsed_ns": 5}
 
 
 def test_garbage_in_kernel_files_is_unknown(plant: Plant) -> None:
@@ -65,7 +65,7 @@ def test_garbage_in_kernel_files_is_unknown(plant: Plant) -> None:
     groups = {"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/cpu.stat": "throttled_usec x\nthrottled_time\n"}
     heat = {"sys/devices/system/cpu/cpu0/thermal_throttle/core_throttle_count": "hot\n"}
     root = plant({**dict.fromkeys(names, "cpu : x - y\nsome total=x\npswpin x\n\n"), **groups, **heat})
-    told = strain.since(strain.counters(root=root), strain.counters(root=root), 5)
+    told = facts.since(facts.counters(root=root), facts.counters(root=root), 5)
     assert told == {**dict.fromkeys(NAMES), "elapsed_ns": 5}
 
 
@@ -137,7 +137,7 @@ def test_less_than_a_tick_is_unknown(between: Callable[..., Told]) -> None:
 )
 def test_what_is_known_only_once_is_unknown(plant: Plant, file: str, names: set[str]) -> None:
     root = plant({"proc/self/cgroup": "0::/app\n"})
-    without = strain.counters(root=root)
+    without = facts.counters(root=root)
     texts = {
         "proc/stat": "cpu  {} 0 0 0 0 0 0 5 0 0\n",
         "proc/vmstat": "pswpin {0}\npswpout {0}\n",
@@ -145,16 +145,16 @@ def test_what_is_known_only_once_is_unknown(plant: Plant, file: str, names: set[
         "sys/fs/cgroup/app/cpu.stat": "throttled_usec {}\n",
     }
     plant({file: texts[file].format(10)})
-    before = strain.counters(root=root)
+    before = facts.counters(root=root)
     plant({file: texts[file].format(20)})
-    after = strain.counters(root=root)
+    after = facts.counters(root=root)
 
     def known(told: Told) -> set[str]:
         return {name for name, value in told.items() if value is not None} - {"elapsed_ns"}
 
-    assert known(strain.since(before, after, 1)) == names
-    assert known(strain.since(without, after, 1)) == set()
-    assert known(strain.since(before, without, 1)) == set()
+    assert known(facts.since(before, after, 1)) == names
+    assert known(facts.since(without, after, 1)) == set()
+    assert known(facts.since(before, without, 1)) == set()
 
 
 def test_a_counter_that_ran_backwards_is_unknown(between: Callable[..., Told]) -> None:
@@ -208,4 +208,4 @@ def test_throttling_by_control_groups(
 
 def test_no_control_group_is_named(plant: Plant) -> None:
     root = plant({"proc/self/cgroup": "0::/user-alice\n", "sys/fs/cgroup/user-alice/cpu.stat": "throttled_usec 1\n"})
-    assert "alice" not in str(strain.counters(root=root))
+    assert "alice" not in str(facts.counters(root=root))

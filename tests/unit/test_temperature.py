@@ -21,8 +21,8 @@ from shell import RECORDER, TESTS, Shell, small
 from dyno.contracts.model import Phase
 from dyno.host.filesystem import filesystem
 from dyno.host.usage import NOTHING, UNKNOWN, Usage
+from dyno.measure.phase import reached
 from dyno.measure.tally import Tally
-from dyno.measure.temperature import reached
 from dyno.suites.records import PHASES
 
 pytestmark = pytest.mark.usefixtures("processes")

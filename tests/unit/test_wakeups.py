@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from dyno.host import keep_awake, wakeups
-from dyno.host.keep_awake import CannotKeepAwake
-from dyno.host.wakeups import _figures, _pair
-from dyno.host.wakeups import wakeups as measured
+from dyno.host import keep_awake
+from dyno.host.keep_awake import CannotKeepAwake, _figures, _pair
+from dyno.host.keep_awake import wakeups as measured
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Linux alone is looked at")
 Plant = Callable[[Mapping[str, str]], Path]
@@ -53,22 +52,22 @@ def test_round_trips_of_this_machine_are_told_asleep_and_awake() -> None:
 def test_it_leaves_nothing_behind() -> None:
     assert measured(0.05) is not None
     told = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
-    assert f"{wakeups.MODULE} {os.getpid()}" not in told
+    assert f"{keep_awake.MODULE} wakeups {os.getpid()}" not in told
 
 
 @pytest.mark.claim("The cost of waking a core is measured when a run begins")
 def test_a_wake_up_is_half_of_what_a_round_trip_takes_longer(monkeypatch: pytest.MonkeyPatch) -> None:
     """The result is the larger cost of the two placements, `apart` and `free`."""
-    monkeypatch.setattr("dyno.host.wakeups.cores", lambda: [0, 1])
-    monkeypatch.setattr("dyno.host.wakeups.quota_cores", lambda root: None)
+    monkeypatch.setattr("dyno.host.keep_awake.cores", lambda: [0, 1])
+    monkeypatch.setattr("dyno.host.keep_awake.quota_cores", lambda root: None)
     kept: list[int] = []
-    monkeypatch.setattr("dyno.host.wakeups.spinner", lambda core: kept.append(core) or core)
-    monkeypatch.setattr("dyno.host.wakeups.end", lambda pids: kept.clear())
+    monkeypatch.setattr("dyno.host.keep_awake.spinner", lambda core: kept.append(core) or core)
+    monkeypatch.setattr("dyno.host.keep_awake.end", lambda pids: kept.clear())
     trips = {(False, True): 50_000, (True, True): 10_000, (False, False): 12_000, (True, False): 9_000}
     monkeypatch.setattr(
-        "dyno.host.wakeups._round_trips", lambda mine, theirs, s: [trips[bool(kept), mine != theirs]] * 100
+        "dyno.host.keep_awake._round_trips", lambda mine, theirs, s: [trips[bool(kept), mine != theirs]] * 100
     )
-    found = wakeups._measure(1.0)
+    found = keep_awake._measure(1.0)
     assert found["cost_ns"] == 20_000
     assert found["apart"] == {"p50_ns": 50_000, "p99_ns": 50_000, "awake_p50_ns": 10_000, "awake_p99_ns": 10_000}
     assert found["free"] == {"p50_ns": 12_000, "p99_ns": 12_000, "awake_p50_ns": 9_000, "awake_p99_ns": 9_000}
@@ -79,11 +78,11 @@ def test_what_can_not_be_compared_has_no_cost(monkeypatch: pytest.MonkeyPatch, h
     def forbidden(core: int) -> int:
         raise PermissionError
 
-    monkeypatch.setattr("dyno.host.wakeups.cores", lambda: [0, 1])
-    monkeypatch.setattr("dyno.host.wakeups.quota_cores", lambda root: 1.5 if how.startswith("a limit") else None)
-    monkeypatch.setattr("dyno.host.wakeups.spinner", forbidden)
-    monkeypatch.setattr("dyno.host.wakeups._round_trips", lambda mine, theirs, seconds: [40_000] * 100)
-    found = wakeups._measure(1.0)
+    monkeypatch.setattr("dyno.host.keep_awake.cores", lambda: [0, 1])
+    monkeypatch.setattr("dyno.host.keep_awake.quota_cores", lambda root: 1.5 if how.startswith("a limit") else None)
+    monkeypatch.setattr("dyno.host.keep_awake.spinner", forbidden)
+    monkeypatch.setattr("dyno.host.keep_awake._round_trips", lambda mine, theirs, seconds: [40_000] * 100)
+    found = keep_awake._measure(1.0)
     assert found["cost_ns"] is None
     for where in ("apart", "free"):
         assert found[where] == {"p50_ns": 40_000, "p99_ns": 40_000, "awake_p50_ns": None, "awake_p99_ns": None}
@@ -108,5 +107,5 @@ def test_two_cores_are_no_two_threads_of_one_where_others_are_to_be_had(
     monkeypatch: pytest.MonkeyPatch, plant: Plant, siblings: str | None, there: list[int], pair: list[int]
 ) -> None:
     place = f"sys/devices/system/cpu/cpu{there[0]}/topology/thread_siblings_list"
-    monkeypatch.setattr("dyno.host.wakeups.ROOT", plant({place: siblings} if siblings else {"x": ""}))
+    monkeypatch.setattr("dyno.host.keep_awake.ROOT", plant({place: siblings} if siblings else {"x": ""}))
     assert _pair(there) == pair

@@ -12,7 +12,7 @@ from dyno.cli.console import output
 from dyno.cli.flag_values import work_option
 from dyno.contracts.model import UsageError
 from dyno.host import ceilings, directories, facts
-from dyno.host.wakeups import wakeups
+from dyno.host.keep_awake import wakeups
 from dyno.measure.loop import about, pick
 from dyno.report.about.machine import render
 from dyno.stats.machine import machine_doubts

@@ -25,10 +25,10 @@ from dyno.report.tables import sections, several_runs, text
 from dyno.report.tables.table import groups
 from dyno.results import FLOOR_BLOCKS, Run, is_reference
 from dyno.runner import parent, plan, plan_file, work_directory
+from dyno.runner.parent import StopRule, forecast_time
 from dyno.runner.plan import Plan, unpaced
 from dyno.runner.rows import lacking
 from dyno.runner.rows import split as split_entry
-from dyno.runner.strategy import StopRule, forecast_time
 from dyno.stats.costs import costs, read_prices
 from dyno.stats.summary import absences, unsure_floors, widest
 

@@ -33,11 +33,7 @@ UNPACKED_BYTES = 1 << 20
 PERCENTILES = {"p50": 50.0, "p90": 90.0, "p95": 95.0, "p99": 99.0, "p999": 99.9}
 
 
-def _empty() -> HdrHistogram:
-    return HdrHistogram(LOWEST, HIGHEST, DIGITS)
-
-
-_LAYOUT = _empty()
+_LAYOUT = HdrHistogram(*LAYOUT)
 
 
 class Recorder:
@@ -68,7 +64,7 @@ class Recorder:
         filled = np.flatnonzero(self.counts)
         if not len(filled):
             return None
-        histogram = _empty()
+        histogram = HdrHistogram(*LAYOUT)
         for index in filled.tolist():
             value = histogram.get_value_from_index(index)
             histogram.record_value(value, int(self.counts[index]))

@@ -122,7 +122,7 @@ class NativePair:
         return (*_pairs(self._first.request(self._argument(argument))), *_pairs(self._second.request(argument)))
 
     def answer(self, argument: Any, response: list[Any]) -> Any:
-        first = _count(self._first.request(self._argument(argument)))
+        first = sum(responses for _, responses in _pairs(self._first.request(self._argument(argument))))
         one, two = response[:first], response[first:]
         return (
             self._first.answer(self._argument(argument), one[0] if len(one) == 1 else one),
@@ -132,7 +132,3 @@ class NativePair:
 
 def _pairs(request: Request) -> tuple[tuple[bytes, int], ...]:
     return request if isinstance(request, tuple) else ((request, 1),)
-
-
-def _count(request: Request) -> int:
-    return sum(responses for _, responses in _pairs(request))

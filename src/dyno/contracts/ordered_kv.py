@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from itertools import islice
 from typing import Any, Protocol
 
-from dyno.contracts.model import Tier, Wrong
+from dyno.contracts.model import Tier
 from dyno.contracts.suite import Opened, by_name
 
 PORT = "ordered-kv"
@@ -121,10 +121,9 @@ _ODD = (b"\x00", b"\x00\xff", b"a", b"a\x00", b"aa", b"ab", b"b", b"\x7f", b"\x8
 
 def _expect(got: Any, expected: Any, what: str) -> None:
     # Imported here because the module imports NumPy, which takes longer than listing an engine.
-    from dyno.contracts.equality import difference, same
+    from dyno.contracts.equality import expect
 
-    if not same(got, expected):
-        raise Wrong(f"{what}: {difference(got, expected)}")
+    expect(got, expected, what)
 
 
 def _all(kv: OrderedKV, start: bytes = b"") -> list[Entry]:

@@ -6,12 +6,14 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from dyno.contracts.model import UsageError
+from dyno.contracts.settings import format_value
 
 MIB = 1 << 20
 
@@ -42,6 +44,21 @@ def text(path: Path, most: int) -> str:
     """Returns the UTF-8 text of a regular file of at most `most` bytes. Raises UsageError, and UnicodeDecodeError."""
     with opened(path, most) as file:
         return file.read(most).decode()
+
+
+def toml(path: Path) -> dict[str, Any]:
+    """Returns the table of a TOML file of at most a MiB. Raises UsageError."""
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    try:
+        return tomllib.loads(text(path, MIB))
+    except RecursionError:
+        raise UsageError(f"{path}: nested too deeply") from None
+    except ValueError as error:
+        # The file is not TOML, not UTF-8, or has a number with thousands of digits.
+        raise UsageError(f"{path} is not TOML: {format_value(error)}") from None
 
 
 def _kind(mode: int) -> str:

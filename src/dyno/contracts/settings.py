@@ -27,8 +27,8 @@ class Setting(NamedTuple):
     default: Value
     help: str
     address: bool = False
-    """True if the value is the address of a user's own server: see `addresses`. Its secrets are never shown or saved.
-    """
+    """True if the value is the address of a user's own server: see `addresses`. Its secrets are never shown or
+    saved."""
     hold: Callable[[str], AbstractContextManager[str]] | None = None
     """Called in the parent with a non-empty value. It reserves the value (such as a device) for the run, and yields
     the value that the trials use. Raises UsageError."""

@@ -116,8 +116,8 @@ class Report:
     series: Sequence[Mapping[str, int]] = ()
     """Points like those of `Sample.series`."""
     cpu_ns: tuple[int, int] | None = None
-    """User and system CPU time, if the tool reports it. If None, Dyno measures the processes that the call started.
-    """
+    """User and system CPU time, if the tool reports it. If None, Dyno measures the processes that the call
+    started."""
     facts: Mapping[str, Fact] = field(default_factory=dict)
 
 

@@ -24,8 +24,8 @@ CHUNK_BYTES = 1 << 16
 SLACK_NS = 100_000_000
 """Tolerated difference between the worker's clocks and the reader's."""
 SLEWED = 0.001
-"""Share of the trial's time that is added to the slack: the kernel slews its clock, but not the processor's counter.
-"""
+"""Share of the trial's time that is added to the slack: the kernel slews its clock, but not the processor's
+counter."""
 
 
 class ProtocolError(Exception):

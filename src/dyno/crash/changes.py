@@ -19,7 +19,6 @@ PAGE = 4096
 SECTOR = 512
 MODELS = ("ext4", "ordered", "posix")
 NAMES = (Create, Link, Rename, Unlink)
-Naming: TypeAlias = Create | Link | Rename | Unlink
 Changing: TypeAlias = Write | Resize | Create | Link | Rename | Unlink
 
 
@@ -93,11 +92,11 @@ class FileChanges:
             if isinstance(event, Create):
                 self._length[event.file] = 0
             if not isinstance(event, Create) or event.parent >= 0:
-                slots = _slots(event)
-                needs = [self._slots.get(slot) for slot in slots] if self.model == "posix" else self.names[-1:]
+                named = slots(event)
+                needs = [self._slots.get(slot) for slot in named] if self.model == "posix" else self.names[-1:]
                 change = self._change(event, needs)
                 self.names.append(change)
-                self._slots.update(dict.fromkeys(slots, change))
+                self._slots.update(dict.fromkeys(named, change))
 
     def _change(self, event: Changing, needs: Iterable[FileChange | None]) -> FileChange:
         change = FileChange(len(self.all), event, event.begin, event.end, event.file)
@@ -171,16 +170,16 @@ class FileChanges:
         return closure
 
 
-def _slots(event: Naming) -> list[tuple[int, str]]:
+def slots(event: Changing) -> list[tuple[int, str]]:
     """Returns the names that an event changes, as pairs of directory number and name."""
-    own = (event.parent, event.name)
-    return [own, (event.new_parent, event.new_name)] if isinstance(event, Rename) else [own]
+    if isinstance(event, Rename):
+        return [(event.parent, event.name), (event.new_parent, event.new_name)]
+    return [(event.parent, event.name)] if isinstance(event, NAMES) else []
 
 
 def _set_durable(changes: FileChanges, record: Record, events: list[Event]) -> None:
     """Sets the moment from which each change is durable: the end of the first flush or synchronous write that covers
-    it. `events` are sorted by their ends.
-    """
+    it. `events` are sorted by their ends."""
     directories = {node.number for node in record.nodes if node.kind == "directory"}
     directories |= {event.file for event in events if isinstance(event, Create) and event.kind == "directory"}
     names = [change for change in changes.all if change.is_name]
@@ -200,7 +199,8 @@ def _set_durable(changes: FileChanges, record: Record, events: list[Event]) -> N
                 names = _unflushed(names, event)
             data[event.file] = _unflushed(pending, event, partial(_covers_data, event))
         elif changes.model == "posix":
-            names = _unflushed(names, event, partial(_is_in, event.file))
+            directory = event.file
+            names = _unflushed(names, event, lambda change: any(at == directory for at, _ in slots(change.event)))  # noqa: B023
         else:
             # A journal is written in order, so the flush of one directory makes all earlier changes of names durable.
             names = _unflushed(names, event)
@@ -228,11 +228,6 @@ def _unflushed(
         else:
             remaining.append(change)
     return remaining
-
-
-def _is_in(directory: int, change: FileChange) -> bool:
-    assert isinstance(change.event, NAMES)
-    return any(parent == directory for parent, _ in _slots(change.event))
 
 
 def _covers_data(flush: Flush | Write, change: FileChange) -> bool:

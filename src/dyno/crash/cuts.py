@@ -1,11 +1,9 @@
 """Power cuts: Dyno records an engine's changes to its files once, draws states after a cut from a model of the file
-system, and opens and judges each state.
-"""
+system, and opens and judges each state."""
 
 from __future__ import annotations
 
 import dataclasses
-import math
 import shutil
 import time
 from collections.abc import Iterator
@@ -14,10 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dyno.crash import recorder
-from dyno.crash.explanation import explain
-from dyno.crash.kills import WorkloadFailed
-from dyno.crash.model import State, draws, shrink
-from dyno.crash.processes import COMMIT, CrashProcess, StoreChecker, numbers, words, write_job
+from dyno.crash.model import State, draws, explain, shrink
+from dyno.crash.processes import COMMIT, CrashProcess, StoreChecker, WorkloadFailed, numbers, words, write_job
 from dyno.crash.record import Record
 from dyno.crash.store import HANG, REFUSED, CrashTarget, Judgement
 from dyno.servers import leftover_processes
@@ -31,24 +27,11 @@ RUNNING_SHARE, RECOVERING_SHARE = 0.6, 0.6
 """Share of a row's time for cuts while the engine commits; share of the rest for cuts while it recovers."""
 
 
-@dataclass(frozen=True)
-class TimeBudget:
-    """Deadline by the monotonic clock. Work that was started before it is finished."""
-
-    end: float = math.inf
-
-    @classmethod
-    def seconds(cls, seconds: float | None) -> TimeBudget:
-        return cls() if seconds is None else cls(time.monotonic() + seconds)
-
-    @property
-    def over(self) -> bool:
-        return time.monotonic() >= self.end
-
-    def part(self, share: float) -> TimeBudget:
-        """Returns a budget that ends after `share` of the remaining time."""
-        now = time.monotonic()
-        return self if self.end == math.inf else TimeBudget(now + max(0.0, self.end - now) * share)
+def part_of(deadline: float, share: float) -> float:
+    """Returns a deadline after `share` of the time that remains until `deadline`, by the monotonic clock. Work that
+    was started before a deadline is finished."""
+    now = time.monotonic()
+    return now + max(0.0, deadline - now) * share
 
 
 class Unreadable(Exception):
@@ -61,8 +44,7 @@ class Cut:
 
     when: str
     """'cut': while the engine commits. 'recovery': while it recovers from such a cut. 'birth': with nothing durable
-    before the first commit. 'device': on a disk with a real file system.
-    """
+    before the first commit. 'device': on a disk with a real file system."""
     judgement: Judgement
     state: State
 
@@ -158,7 +140,7 @@ class Bench:
         return dataclasses.replace(recording, acknowledged=state.acknowledged, begun=state.begun)
 
 
-def cuts(bench: Bench, record: Record, model: str, count: int, seed: int, budget: TimeBudget) -> Iterator[Cut]:
+def cuts(bench: Bench, record: Record, model: str, count: int, seed: int, deadline: float) -> Iterator[Cut]:
     """Yields cuts at `count` states while the engine commits, then at some while it recovers from these states, then
     at some while the store is created.
 
@@ -166,28 +148,28 @@ def cuts(bench: Bench, record: Record, model: str, count: int, seed: int, budget
     """
     sound: list[State] = []
     states = draws(record, model, seed, count)
-    for cut in judgements(bench, WHEN_RUNNING, states, budget.part(RUNNING_SHARE)):
+    for cut in judgements(bench, WHEN_RUNNING, states, part_of(deadline, RUNNING_SHARE)):
         if cut.judgement.sound:
             sound.append(cut.state)
         yield cut
     per_recovery = max(1, count // 20)
     recoveries = min(MOST_RECOVERIES, per_recovery)
-    recovering = budget.part(RECOVERING_SHARE)
+    recovering = part_of(deadline, RECOVERING_SHARE)
     for number, state in enumerate(sound[:: max(1, len(sound) // recoveries)][:recoveries]):
-        if number and recovering.over:
+        if number and time.monotonic() >= recovering:
             break
         if (recording := bench.recovery(state)) is not None:
             states = draws(recording, model, seed + number, per_recovery, birth=True)
             yield from judgements(bench, WHEN_RECOVERING, states, recovering)
     if bench.born:
         states = draws(record, model, seed, max(1, count // 4), birth=True)
-        yield from judgements(bench, WHEN_BORN, states, budget)
+        yield from judgements(bench, WHEN_BORN, states, deadline)
 
 
-def judgements(bench: Bench, when: str, states: Iterator[State], budget: TimeBudget) -> Iterator[Cut]:
+def judgements(bench: Bench, when: str, states: Iterator[State], deadline: float) -> Iterator[Cut]:
     """Yields the judgement of the first state, and of others while there is time."""
     for number, state in enumerate(states):
-        if number and budget.over:
+        if number and time.monotonic() >= deadline:
             return
         yield Cut(when, bench.judged(state), state)
 

@@ -27,18 +27,9 @@ from typing import Any
 import msgspec
 
 from dyno.contracts.model import UsageError
-from dyno.crash.cuts import (
-    COMMITS,
-    RECORD_SECONDS,
-    WHEN_MOUNTED,
-    Bench,
-    Cut,
-    TimeBudget,
-    Unreadable,
-    judgements,
-)
-from dyno.crash.kills import WorkloadFailed
-from dyno.crash.model import State, draws
+from dyno.crash.cuts import COMMITS, RECORD_SECONDS, Bench, Unreadable
+from dyno.crash.model import State
+from dyno.crash.processes import WorkloadFailed
 from dyno.crash.record import Flush, Mark, Node, Record, Write, framed, read
 from dyno.crash.store import CrashTarget
 from dyno.host import installation, interpreters
@@ -65,8 +56,8 @@ START_SECONDS = 30.0
 def unavailable(system: str) -> str | None:
     """Returns why this machine can't serve such a device, or None if it can."""
     program = SYSTEMS[system][0]
-    if sys.platform != "linux" or os.geteuid() != 0:
-        return "--device mounts a file system, which needs Linux and root"
+    if os.geteuid() != 0:
+        return "--device mounts a file system, which needs root"
     if not Path("/dev/fuse").exists() or not Path("/dev/loop-control").exists():
         return "--device needs FUSE and loop devices, which this kernel or container doesn't have"
     libfuse = find_library("fuse3") or find_library("fuse") or os.environ.get("FUSE_LIBRARY_PATH")
@@ -119,9 +110,14 @@ class DeviceBench(Bench):
         with self._disk(path) as disk, self._on(disk, self._mount):
             lines = self._commit(COMMITS)
         try:
-            events = [*read(path), *_marks(lines)]
+            events = read(path)
         except (OSError, msgspec.MsgspecError) as error:
             raise WorkloadFailed(f"the disk has not recorded its writes: {error}") from None
+        # The clock of the committing process is also that of the disk's events.
+        for word, *rest in map(str.split, lines):
+            if word in ("begun", "done"):
+                number, at = map(int, rest)
+                events.append(Mark(at, at, 0, number + 1, "begin" if word == "begun" else "end"))
         nodes = [
             Node(0, -1, "", "directory", 0o700, 0, 0, 0, ""),
             Node(1, 0, DISK, "file", 0o600, 0, 0, size, ""),
@@ -184,22 +180,6 @@ class DeviceBench(Bench):
         if state.lost() or state.torn is not None:
             return super().words(state)
         return [f"the disk lost nothing that {self._system} wrote; the rest was in the kernel's memory, unflushed"]
-
-
-def cuts(bench: DeviceBench, record: Record, count: int, seed: int, budget: TimeBudget) -> Iterator[Cut]:
-    """Yields cuts of the disk's power at `count` states. The model is irrelevant: all models agree about the pages of
-    a single file.
-    """
-    return judgements(bench, WHEN_MOUNTED, draws(record, "ext4", seed, count), budget)
-
-
-def _marks(lines: list[str]) -> Iterator[Mark]:
-    """Yields the marks of the committing process. Their clock is also that of the disk's events."""
-    for line in lines:
-        word, *rest = line.split()
-        if word in ("begun", "done"):
-            number, at = map(int, rest)
-            yield Mark(at, at, 0, number + 1, "begin" if word == "begun" else "end")
 
 
 def _run(*words: str) -> None:

@@ -10,13 +10,11 @@ from itertools import groupby
 from pathlib import Path
 
 from dyno.crash.changes import PAGE, SECTOR, FileChange, FileChanges
-from dyno.crash.record import Node, Record, Resize
-from dyno.crash.tree import Tree
+from dyno.crash.record import Node, Record, Resize, Tree
 
 Torn = tuple[int, int, tuple[int, ...]]
 """Number of a file, number of one of its pages, and the version of each sector of that page. Version -1 is the page
-before the record.
-"""
+before the record."""
 MOST_PATHS, MOST_VERSIONS = 64, 8
 """Number of cached sets of names, and of cached versions of each page."""
 
@@ -90,14 +88,6 @@ class FileContents:
             run = [page for _, page in ranked]
             yield run[0] * PAGE, b"".join(pages[page] for page in run)
 
-    @cached_property
-    def data(self) -> bytes:
-        """All bytes of the file."""
-        contents = bytearray(self.size)
-        for offset, part in self.runs():
-            contents[offset : offset + len(part)] = part
-        return bytes(contents)
-
 
 def _page(contents: bytes, number: int) -> bytes:
     """Returns the PAGE bytes of a page, padded with zeros."""
@@ -106,8 +96,7 @@ def _page(contents: bytes, number: int) -> bytes:
 
 Files = dict[str, tuple[Node, FileContents | None]]
 """Files by path below the root. Directories come before their entries. Directories and symbolic links have no
-contents.
-"""
+contents."""
 
 
 def build(files: Files, root: Path) -> None:

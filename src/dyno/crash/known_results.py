@@ -25,9 +25,8 @@ MOST_ROWS = 1_000
 
 
 def keep(cache: Path, row: Mapping[str, Any]) -> None:
-    """Caches a row (as plain data), unless the engine was not crashed at all. Ignores a cache that
-    can't be written.
-    """
+    """Caches a row (as plain data), unless the engine was not crashed at all. Ignores a cache that can't be
+    written."""
     if not any(row[way] for way in WAYS):
         return
     tallies = {way: row[way] and {name: row[way][name] for name in TALLY} for way in WAYS}

@@ -1,4 +1,4 @@
-"""Draws possible states of a record's files after a power cut.
+"""Draws possible states of a record's files after a power cut, and explains what they lost.
 
 docs/explanations/power-cuts.md says what a cut may lose, with sources.
 """
@@ -10,14 +10,15 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import groupby
 from pathlib import Path
 
 from dyno.crash import images
-from dyno.crash.changes import MODELS, PAGE, SECTOR, FileChange, FileChanges
+from dyno.crash.changes import MODELS, PAGE, SECTOR, FileChange, FileChanges, slots
 from dyno.crash.images import Files, Images, Torn
-from dyno.crash.record import Record, Resize
+from dyno.crash.record import Create, Flush, Hint, Link, Node, Record, Rename, Resize, Unlink, Write
 
-__all__ = ["MODELS", "Replay", "State", "draws", "shrink"]
+__all__ = ["MODELS", "Replay", "State", "draws", "explain", "shrink"]
 _KINDS = ("drop", "random", "keep", "one lost", "random up", "one kept", "torn")
 MOST_REPEATS = 200
 """Drawing stops after this many consecutive draws without a new state."""
@@ -92,11 +93,6 @@ class Replay:
         last = max((event.begin for event in self.record.events), default=0)
         return sorted(point for point in points if self.first <= point <= max(last, self.first))
 
-    @cached_property
-    def acknowledgements(self) -> list[int]:
-        """Moments of acknowledgements at which a cut could lose something."""
-        return [point for point in self.ends if point >= self.first and self.changes.pending(point)]
-
 
 def draws(record: Record, model: str, seed: int, count: int, birth: bool = False) -> Iterator[State]:
     """Draws at most `count` distinct states, the same ones for the same seed and record.
@@ -121,7 +117,9 @@ class _Drawer:
         self._replay, self._changes, self._random = replay, replay.changes, rng
         self._turn = 0
         self._points = self._shuffled(replay.points)
-        self._acknowledgements = self._shuffled(replay.acknowledgements)
+        # Moments of acknowledgements at which a cut could lose something.
+        ends = [point for point in replay.ends if point >= replay.first and replay.changes.pending(point)]
+        self._acknowledgements = self._shuffled(ends)
 
     def _shuffled(self, points: list[int]) -> Iterator[int]:
         """Yields all points in random order, and repeats that without end."""
@@ -161,9 +159,8 @@ class _Drawer:
         return changes.lowered(ended, point)
 
     def _some(self, pending: list[FileChange]) -> list[FileChange]:
-        """Returns a prefix of the changes and some of the rest: what was written first is usually
-        written back first.
-        """
+        """Returns a prefix of the changes and some of the rest: what was written first is usually written back
+        first."""
         certain = self._random.choice((0, self._random.randrange(len(pending) + 1)))
         share = self._random.choice((0.2, 0.5, 0.8))
         return pending[:certain] + [change for change in pending[certain:] if self._random.random() < share]
@@ -234,3 +231,121 @@ def shrink(state: State, still_fails: Callable[[State], bool]) -> State:
         else:
             size //= 2
     return state
+
+
+# -- explanation of a state ---------------------------------------------------------------------------------
+
+MOST_LINES = 12
+
+
+def explain(state: State) -> list[str]:
+    """Returns a line for each lost change. Changes of the same kind share a line, and lines beyond MOST_LINES are
+    only counted."""
+    paths, lines = Paths(state.replay.record), list[str]()
+    if state.torn is not None:
+        file, page, versions = state.torn
+        newest = [str(sector) for sector, version in enumerate(versions) if version == max(versions)]
+        lines.append(
+            f"page {page} of {paths.file(file)} (bytes {page * PAGE} to {(page + 1) * PAGE}) is torn: "
+            f"sectors {', '.join(newest)} of its 8 are newer than the others"
+        )
+    groups: dict[tuple[str, str], list[list[FileChange]]] = {}
+    for _, group in groupby(state.lost(), key=lambda change: id(change.event)):
+        changes = list(group)
+        why = _missing_flush(state.replay.record, changes[-1], state.point, paths)
+        # Changes of names aren't grouped, since their order matters.
+        what = paths.file(changes[0].file) if isinstance(changes[0].event, Write) else str(len(groups))
+        groups.setdefault((what, why), []).append(changes)
+    for (_, why), events in groups.items():
+        lines.append(f"{_describe(events, paths)} {'was' if len(events) == 1 else 'were'} lost: {why}")
+    if not lines:
+        lines.append("nothing that had ended was lost")
+    more = len(lines) - MOST_LINES
+    return [*lines[:MOST_LINES], f"and {more} more"] if more > 1 else lines
+
+
+class Paths:
+    """The first name of each file in a record."""
+
+    def __init__(self, record: Record) -> None:
+        self._nodes: dict[int, Node | Create] = {node.number: node for node in reversed(record.nodes)}
+        self._links: dict[int, Link] = {}
+        for event in record.events:
+            if isinstance(event, Create):
+                self._nodes[event.file] = event
+            elif isinstance(event, Link):
+                self._links.setdefault(event.file, event)
+
+    def file(self, number: int | None) -> str:
+        """Returns the path of a file below its root; '.' for a root."""
+        node: Node | Create | Link | None = self._nodes.get(number) if number is not None else None
+        if node is not None and node.parent < 0 and number in self._links:
+            node = self._links[number]
+        return "." if node is None or node.parent < 0 else self.name(node.parent, node.name)
+
+    def name(self, parent: int, name: str) -> str:
+        directory = self.file(parent)
+        return name if directory == "." else f"{directory}/{name}"
+
+
+def _describe(events: list[list[FileChange]], paths: Paths) -> str:
+    """Describes the changes of one event, or of several writes to one file."""
+    event = events[0][0].event
+    match event:
+        case Resize():
+            return f"the size {event.size} of {paths.file(event.file)} ({event.call})"
+        case Create():
+            return f"the name {paths.name(event.parent, event.name)} of a new {event.kind}"
+        case Rename():
+            old, new = paths.name(event.parent, event.name), paths.name(event.new_parent, event.new_name)
+            return f"the renaming of {old} to {new}"
+        case Link():
+            return f"the link {paths.name(event.parent, event.name)}"
+        case Unlink():
+            return f"the removal of {paths.name(event.parent, event.name)}"
+    changes = [change for group in events for change in group]
+    where, parts = f"of {paths.file(event.file)} ({event.call})", [c for c in changes if c.page is not None]
+    if not parts:
+        return f"the size {max(change.size or 0 for change in changes)} {where}"
+    starts = [(change.page or 0) * PAGE + change.start for change in parts]
+    size = ", with its size," if any(change.size is not None for change in changes) else ""
+    if len(events) == 1:
+        return f"a write of {sum(len(change.data) for change in parts)} bytes at {starts[0]} {where}{size}"
+    end = max(start + len(change.data) for start, change in zip(starts, parts, strict=True))
+    return f"{len(events)} writes between {min(starts)} and {end} {where}{size}"
+
+
+def _missing_flush(record: Record, change: FileChange, point: int, paths: Paths) -> str:
+    """Returns why the change was not durable: its flush was missing, late or early, or flushed another file."""
+    what = paths.file(change.file)
+    if change.is_name:
+        directories = dict.fromkeys(paths.file(parent) for parent, _ in slots(change.event))
+        what = "the directory " + " or ".join("that it is in" if path == "." else path for path in directories)
+    after = [event for event in record.events if isinstance(event, Flush | Hint) and event.begin > change.begin]
+    own = [event for event in after if isinstance(event, Flush) and _covers(event, change)]
+    if early := next((event for event in own if event.begin <= change.end), None):
+        return f"{_a(early)} of {what} began before it had ended"
+    if running := next((event for event in own if event.begin <= point < event.end), None):
+        return f"{_a(running)} of {what} had begun, but not ended"
+    text = f"no flush of {what} came before the cut"
+    before = [event for event in after if event.begin <= point]
+    if hint := next((event for event in before if isinstance(event, Hint) and event.file == change.file), None):
+        text += f" ({hint.call} is none)"
+    elif other := next((event for event in before if isinstance(event, Flush) and event not in own), None):
+        text += f", but {_a(other)} of {paths.file(other.file)}"
+    later = next((event for event in own if event.begin > point), None)
+    return text + (f"; {_a(later)} came later" if later else "; nor did any come later")
+
+
+def _a(event: Flush) -> str:
+    return f"{'a' if event.call.startswith('sync') else 'an'} {event.call}"
+
+
+def _covers(event: Flush, change: FileChange) -> bool:
+    if event.file is None:
+        return True
+    if change.is_name:
+        return any(parent == event.file for parent, _ in slots(change.event))
+    if change.page is None or event.stop is None:
+        return event.file == change.file
+    return event.file == change.file and event.start < (change.page + 1) * PAGE <= event.stop + PAGE

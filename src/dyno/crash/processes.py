@@ -1,22 +1,28 @@
-"""Parent's side of the two child processes of child.py, which may die, hang, or leave processes behind."""
+"""Parent's side of the two child processes of store.py, which may die, hang, or leave processes behind.
+
+`kills` kills one store again and again: SIGKILL hits the committing process or its server at a random moment, Dyno
+judges the store, and the next process continues with it.
+"""
 
 import json
 import os
+import random
 import select
+import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import asdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import psutil
 
 from dyno.contracts.sanitize import sanitize
-from dyno.crash.store import CRASH, HANG, CrashTarget, Judgement
+from dyno.crash.store import CRASH, HANG, LOST, OK, CrashTarget, Judgement
 from dyno.host import interpreters
 from dyno.host.process import own_session
 from dyno.servers import leftover_processes
@@ -33,7 +39,7 @@ MOST_FILES = 256
 def words(target: CrashTarget, command: str, *arguments: str) -> list[str]:
     """Returns the command line of a child process. It uses the interpreter of the engine's trials."""
     python = str(target.spec.interpreter() or sys.executable)
-    return [*interpreters.words(python, "dyno.crash.child"), command, *arguments]
+    return [*interpreters.words(python, "dyno.crash.store"), command, *arguments]
 
 
 class CrashProcess:
@@ -75,12 +81,6 @@ class CrashProcess:
             self._buffer += more
         line, _, self._buffer = self._buffer.partition(b"\n")
         return line.decode(errors="replace")
-
-    def rest(self) -> Iterator[str]:
-        """Yields the lines that the process wrote before it was killed."""
-        with suppress(TimeoutError):
-            while (line := self.line(1.0)) is not None:
-                yield line
 
     def kill(self) -> None:
         """Kills the engine's server (if any), then the process and its session."""
@@ -164,3 +164,88 @@ def write_job(
 def numbers(lines: Sequence[str], word: str) -> list[int]:
     """Returns the numbers from the lines that begin with `word`."""
     return [int(line.split()[1]) for line in lines if line.startswith(f"{word} ")]
+
+
+MOST_COMMITS = 12
+"""Maximum number of acknowledged commits before a process is killed."""
+OFTEN = 3
+"""Factor by which maintenance is more frequent than in a recording, since there are fewer commits."""
+START_SECONDS = 300.0
+FIRST_OPENING_SECONDS = 0.1
+"""Assumed time for opening a store, until a real one has been measured."""
+
+
+@dataclass(frozen=True)
+class Kill:
+    """A kill, and the judgement of the store after it."""
+
+    judgement: Judgement
+    acknowledged: int
+    begun: int
+    words: str
+    lines: Sequence[str]
+    """Output of the committing process."""
+
+
+class WorkloadFailed(Exception):
+    """The workload could not run at all. The message says why."""
+
+
+def kills(target: CrashTarget, home: Path, count: int, seed: int, keep: Callable[[Kill], object]) -> Iterator[Kill]:
+    """Kills `count` times. Calls `keep` for each broken store before it is used again. Raises WorkloadFailed."""
+    rng = random.Random(f"kills {seed}")
+    opening, start = FIRST_OPENING_SECONDS, 0
+    home.mkdir(parents=True, exist_ok=True)
+    with closing(StoreChecker(target, home)) as checker:
+        for _ in range(count):
+            lines, opening = _killed(target, home, start, rng, opening)
+            acknowledged = start + len(numbers(lines, "done"))
+            begun = max([acknowledged, *(number + 1 for number in numbers(lines, "begun"))])
+            judgement = checker.look(acknowledged, begun)
+            words = f"killed after {acknowledged - start} of its commits"
+            words += ", within one" if begun > acknowledged else ""
+            kill = Kill(judgement, acknowledged, begun, words, lines)
+            if not judgement.sound:
+                keep(kill)
+            if judgement.outcome in (OK, LOST) and judgement.held is not None:
+                start = judgement.held + 1
+            else:
+                # A damaged store would spoil the next judgement, so start a new store.
+                checker.close()
+                shutil.rmtree(home)
+                home.mkdir()
+                start = 0
+            yield kill
+
+
+def _killed(
+    target: CrashTarget, home: Path, start: int, rng: random.Random, opening: float
+) -> tuple[list[str], float]:
+    """Runs a process and kills it, either while it opens the store or shortly after one of its commits. Returns its
+    lines, and the time in seconds of its opening, or else of the last one."""
+    wanted, share = rng.randrange(MOST_COMMITS), rng.random()
+    lines: list[str] = []
+    begun = opened = time.monotonic()
+    child = CrashProcess(target, COMMIT, home, write_job(target, home, start, None, often=OFTEN))
+    try:
+        if not wanted:
+            time.sleep(share * opening * 1.5)
+        while len(numbers(lines, "done")) < wanted:
+            line = child.line(START_SECONDS)
+            if line is None or line.startswith("failed "):
+                raise WorkloadFailed(line.removeprefix("failed ") if line else child.ended())
+            lines.append(line)
+            if line.startswith("opened"):
+                opened = time.monotonic()
+                opening = opened - begun
+        if wanted:
+            time.sleep(share * (time.monotonic() - opened) / wanted * 2)
+        child.kill()
+        with suppress(TimeoutError):
+            while (line := child.line(1.0)) is not None:
+                lines.append(line)
+    except TimeoutError:
+        raise WorkloadFailed(f"it did nothing for {START_SECONDS:g} s") from None
+    finally:
+        child.close()
+    return lines, opening

@@ -5,7 +5,6 @@ too.
 """
 
 import os
-import pwd
 import shutil
 import subprocess
 import sys
@@ -15,8 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from dyno.crash import tree
-from dyno.crash.record import Record, read
+from dyno.crash.record import Known, Record, read, scan, unseen
 from dyno.host import interpreters
 from dyno.host.process import environment, nothing_left, own_session
 
@@ -29,9 +27,7 @@ class RecordingJob(msgspec.Struct):
 
     command: list[str]
     environment: dict[str, str]
-    identity: tuple[int, int, list[int]] | None
-    """User id, group id and supplementary groups for the command; None for those of Dyno."""
-    known: list[tree.Known]
+    known: list[Known]
     events: str
     """File that receives the events."""
 
@@ -45,41 +41,21 @@ def unavailable() -> str | None:
     return None
 
 
-def record(
-    command: Sequence[str],
-    root: Path,
-    out: Path,
-    user: str | None = None,
-    timeout_seconds: float = 600,
-) -> Record:
+def record(command: Sequence[str], root: Path, out: Path, timeout_seconds: float = 600) -> Record:
     """Runs a command until it ends, and records the effects of all its processes and threads (servers too) below the
     existing directory `root`.
 
-    Creates the directory `out`. Processes that outlive the command by 10 s are killed.
-
-    `user`: runs the command as this user; needs root. Raises FileExistsError if `out` exists, RuntimeError if
-    recording fails, TimeoutError.
+    Creates the directory `out`. Processes that outlive the command by 10 s are killed. Raises FileExistsError if
+    `out` exists, RuntimeError if recording fails, TimeoutError.
     """
     root = root.resolve(strict=True)
     out.mkdir(parents=True)
-    nodes, known = tree.scan(root, out / "base")
+    nodes, known = scan(root, out / "base")
     program = shutil.which(command[0])
     if program is None:
         raise RuntimeError(f"there is no program {command[0]}")
-    identity = None
-    if user is not None:
-        entry = pwd.getpwnam(user)
-        identity = entry.pw_uid, entry.pw_gid, os.getgrouplist(user, entry.pw_gid)
     words = [str(Path(program).absolute()), *command[1:]]
-    job = RecordingJob(words, environment(), identity, known, str((out / "events").resolve()))
-    status = _run(job, out, timeout_seconds)
-    events = sorted(read(out / "events"), key=lambda event: event.end)
-    recording = Record(root, nodes, events, status, base=out / "base")
-    return replace(recording, events=[*events, *tree.unseen(recording)])
-
-
-def _run(job: RecordingJob, out: Path, timeout_seconds: float) -> int | None:
-    """Runs the recorder process. Returns the command's exit status, or the negative number of a signal."""
+    job = RecordingJob(words, environment(), known, str((out / "events").resolve()))
     request, answer = out / "job", out / "answer"
     request.write_bytes(msgspec.json.encode(job))
     request.chmod(0o600)
@@ -99,7 +75,9 @@ def _run(job: RecordingJob, out: Path, timeout_seconds: float) -> int | None:
     answer.unlink()
     if isinstance(status, str):
         raise RuntimeError(status)
-    return status
+    events = sorted(read(out / "events"), key=lambda event: event.end)
+    recording = Record(root, nodes, events, status, base=out / "base")
+    return replace(recording, events=[*events, *unseen(recording)])
 
 
 def main(request: str, answer: str) -> None:
@@ -111,7 +89,7 @@ def main(request: str, answer: str) -> None:
     words = [os.fsencode(word) for word in job.command]
     status: int | str | None
     try:
-        status = _native.trace(words, variables, job.identity, job.known, job.events, GRACE_NS)
+        status = _native.trace(words, variables, None, job.known, job.events, GRACE_NS)
     except RuntimeError as error:
         status = str(error)
     Path(answer).write_bytes(msgspec.json.encode(status))

@@ -1,11 +1,12 @@
 """Crash tests of engines: a row for each engine and tier with counts of its kills and cuts, and the smallest witness
-of each kind of fault.
-"""
+of each kind of fault."""
 
 import itertools
 import json
+import math
 import os
 import shutil
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, field
@@ -17,8 +18,9 @@ from dyno.contracts.cell import Cell
 from dyno.contracts.model import Tier, UsageError, Value
 from dyno.contracts.sanitize import sanitize
 from dyno.crash import cuts, device, recorder
-from dyno.crash.cuts import TimeBudget
-from dyno.crash.kills import Kill, WorkloadFailed, kills
+from dyno.crash.cuts import part_of
+from dyno.crash.model import draws
+from dyno.crash.processes import Kill, WorkloadFailed, kills
 from dyno.crash.store import HANG, OK, PROMISES, CrashTarget, Judgement
 from dyno.host.force_remove import remove
 from dyno.selftest import flushes
@@ -55,8 +57,7 @@ class CrashRequest:
     """File system for cuts of a disk: a key of `device.SYSTEMS`."""
     within: float | None = None
     """Time limit in seconds for all rows together. Rows share it equally; time that a row doesn't use passes to later
-    ones.
-    """
+    ones."""
 
 
 @dataclass
@@ -74,6 +75,12 @@ class CrashTally:
         self.count += 1
         self.outcomes[outcome] = self.outcomes.get(outcome, 0) + 1
         self.lost = max(self.lost, lost)
+
+    def __str__(self) -> str:
+        """Returns for example '38 lost (1 at most), 2 corrupt of 189'."""
+        most = {"lost": f" ({self.lost} at most)"}
+        bad = [f"{n} {outcome}{most.get(outcome, '')}" for outcome, n in self.outcomes.items() if outcome != OK]
+        return f"{', '.join(bad)} of {self.count}"
 
 
 @dataclass
@@ -146,11 +153,11 @@ def rows(
 
     Stores are below `work`, on a disk. States are built below `fast`, in memory if possible.
     """
-    budget = TimeBudget.seconds(request.within)
+    deadline = math.inf if request.within is None else time.monotonic() + request.within
     for number, claim in enumerate(wanted, 1):
         prefix = f"{number} of {len(wanted)}: {claim.engine}, tier {claim.tier.value}: "
         row = _Crasher(claim, request, work / f"{number}", fast / f"{number}", prefix, progress)
-        yield row.run(budget.part(1 / (len(wanted) - number + 1)))
+        yield row.run(part_of(deadline, 1 / (len(wanted) - number + 1)))
 
 
 class _Crasher:
@@ -163,7 +170,7 @@ class _Crasher:
         self._row = CrashRow(claim, request.model)
         self._tell: Progress = lambda text: progress(prefix + text)
 
-    def run(self, budget: TimeBudget) -> CrashRow:
+    def run(self, deadline: float) -> CrashRow:
         row, cell, untested = self._row, self._claim.cell, self._claim.spec.untested
         proof = None if cell is None else registry.suite(cell.suite).proof
         try:
@@ -173,7 +180,7 @@ class _Crasher:
             elif proof is None or proof.history is None:
                 row.why = f"the suite {cell.suite} has no history to judge a crash by"
             else:
-                self._crash(cell, budget)
+                self._crash(cell, deadline)
         except WorkloadFailed as error:
             row.verdict, row.why = FAILED, sanitize(str(error), keep="")
         finally:
@@ -182,7 +189,7 @@ class _Crasher:
                 remove(directory)
         return row
 
-    def _crash(self, cell: Cell, budget: TimeBudget) -> None:
+    def _crash(self, cell: Cell, deadline: float) -> None:
         row, claim, request = self._row, self._claim, self._request
         target = CrashTarget(
             cell.suite, cell.engine, claim.tier.value, dict(cell.options), dict(cell.params), request.seed
@@ -193,11 +200,11 @@ class _Crasher:
             row.traced = proof.verdict
         is_cut = request.states > 0 and "cut" in PROMISES[claim.tier]
         if request.kills:
-            self._kill(target, budget.part(KILLING_SHARE if is_cut else 1))
+            self._kill(target, part_of(deadline, KILLING_SHARE if is_cut else 1))
         if is_cut:
-            self._cut(target, budget.part(1 if request.device is None else 0.5))
+            self._cut(target, part_of(deadline, 1 if request.device is None else 0.5))
             if request.device is not None:
-                self._cut_device(target, request.device, budget)
+                self._cut_device(target, request.device, deadline)
         if request.within is not None:
             wanted = {KILLED: request.kills, cuts.WHEN_RUNNING: request.states, cuts.WHEN_MOUNTED: request.states}
             counts = {way: row.tallies[way].count for way in wanted if way in row.tallies}
@@ -206,7 +213,7 @@ class _Crasher:
                 row.notes.append(f"as often as the time allowed: {', '.join(fewer)}")
         self._conclude()
 
-    def _kill(self, target: CrashTarget, budget: TimeBudget) -> None:
+    def _kill(self, target: CrashTarget, deadline: float) -> None:
         place, count = self._place / "kills", self._request.kills
         _make(place)
         tally = self._row.tally(KILLED)
@@ -218,10 +225,10 @@ class _Crasher:
             tally.add(kill.judgement.outcome, kill.judgement.lost)
             self._row.read(KILLED, kill.lines)
             self._tell(f"{number} of {count} kills")
-            if budget.over:
+            if time.monotonic() >= deadline:
                 return
 
-    def _cut(self, target: CrashTarget, budget: TimeBudget) -> None:
+    def _cut(self, target: CrashTarget, deadline: float) -> None:
         row, request = self._row, self._request
         if (why := recorder.unavailable()) is not None:
             row.notes.append(f"not cut: {why}")
@@ -234,9 +241,9 @@ class _Crasher:
             row.read(cuts.WHEN_RUNNING, lines)
             row.notes += [f"refused {call}: the engine had to do without" for call in record.refused]
             row.notes += [f"not in the record: {what}" for what in record.unseen]
-            self._judge(bench, cuts.cuts(bench, record, request.model, request.states, request.seed, budget))
+            self._judge(bench, cuts.cuts(bench, record, request.model, request.states, request.seed, deadline))
 
-    def _cut_device(self, target: CrashTarget, system: str, budget: TimeBudget) -> None:
+    def _cut_device(self, target: CrashTarget, system: str, deadline: float) -> None:
         row, request = self._row, self._request
         place, states = self._place / "device", self._fast / "device"
         _make(place, states)
@@ -245,7 +252,9 @@ class _Crasher:
         with closing(device.DeviceBench(target, place, states, system)) as bench:
             record, lines = bench.workload()
             row.read(cuts.WHEN_MOUNTED, lines)
-            self._judge(bench, device.cuts(bench, record, request.states, request.seed, budget))
+            # The model is irrelevant: all models agree about the pages of a single file.
+            states_drawn = draws(record, "ext4", request.seed, request.states)
+            self._judge(bench, cuts.judgements(bench, cuts.WHEN_MOUNTED, states_drawn, deadline))
         ways = (cuts.WHEN_RUNNING, cuts.WHEN_MOUNTED)
         allowed, shown = ({outcome for outcome in row.tally(way).outcomes if outcome != OK} for way in ways)
         comparisons = (
@@ -302,14 +311,13 @@ class _Crasher:
 
     def _conclude(self) -> None:
         """Sets the verdict. Faults at birth don't break a tier, which promises nothing for a store that is being
-        created.
-        """
+        created."""
         row = self._row
         if self._claim.tier is Tier.VOLATILE:
             row.verdict = NOTHING
             return
         bad = {way: tally for way, tally in row.tallies.items() if tally.count > tally.outcomes.get(OK, 0)}
-        row.why = "; ".join(_outcomes(way, tally) for way, tally in bad.items())
+        row.why = "; ".join(f"{way}: {tally}" for way, tally in bad.items())
         if bad.keys() - {cuts.WHEN_BORN}:
             row.verdict = BROKEN
         elif why := self._uncovered():
@@ -338,13 +346,3 @@ def _make(*directories: Path) -> None:
         directory.mkdir()
         # A server may run as another user, who must be able to pass through this directory.
         directory.chmod(0o755)
-
-
-def _outcomes(way: str, tally: CrashTally) -> str:
-    """Returns for example 'cut: 38 lost (1 at most), 2 corrupt of 189'."""
-    parts = [
-        f"{count} {outcome}" + (f" ({tally.lost} at most)" if outcome == "lost" else "")
-        for outcome, count in tally.outcomes.items()
-        if outcome != OK
-    ]
-    return f"{way}: {', '.join(parts)} of {tally.count}"

@@ -107,8 +107,7 @@ def _check(descriptor: int) -> None:
 
 def signatures(descriptor: int) -> list[str]:
     """Returns the kinds of data that util-linux recognises on a device or in a file: file systems, partition tables,
-    members of LVM and RAID, swap, encrypted volumes. Raises DeviceBusy if it can't be probed.
-    """
+    members of LVM and RAID, swap, encrypted volumes. Raises DeviceBusy if it can't be probed."""
     program = shutil.which(PROBE) or shutil.which(PROBE, path=PROBE_PATH)
     if program is None:
         raise DeviceBusy(f"can't be probed without {PROBE}; on Debian, install the package util-linux")

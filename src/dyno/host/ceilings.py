@@ -18,8 +18,7 @@ from dyno.host.filesystem import filesystem, flushes_ns, replace
 SECONDS = 20.0
 TRIAD_DOUBLES, TRIAD_BYTES = 8 << 20, 24
 """Elements of each array, split among the threads: 192 MiB in total, more than caches hold. Bytes moved for each
-element.
-"""
+element."""
 PRIMES = 64_000
 PROBED = "probed"
 NAMES = ("flushes_per_second", "memory_bytes_per_second", "core_bytes_per_second", "core_events_per_second", PROBED)

@@ -68,8 +68,7 @@ class ControlGroup:
     @property
     def weighed(self) -> bool:
         """Whether the kernel weighs the group's CPU time as a whole against other groups, even against groups of idle
-        priority.
-        """
+        priority."""
         return (self.path / "cpu.weight").exists()
 
     @property
@@ -97,14 +96,6 @@ def confined(limit_bytes: int, record: Path) -> Iterator[ControlGroup]:
     finally:
         _remove(group.path)
         record.unlink(missing_ok=True)
-
-
-def check(limit_bytes: int, place: Path) -> None:
-    """Checks that groups can be created, with an empty group recorded in the directory `place`.
-    Raises CannotConfine.
-    """
-    with confined(limit_bytes, place / "tried.group"):
-        pass
 
 
 def clear(place: Path) -> None:
@@ -143,9 +134,8 @@ def _create(limit_bytes: int, record: Path) -> ControlGroup:
 
 
 def _parents() -> Iterator[tuple[Path, int]]:
-    """Yields directories that may accept a new group, the most likely first, each with its version
-    of the interface.
-    """
+    """Yields directories that may accept a new group, the most likely first, each with its version of the
+    interface."""
     own = [line.split(":", 2) for line in read_lines(Path("/proc/self/cgroup"))]
     for mount in mounts():
         point = Path(mount.point)
@@ -162,9 +152,8 @@ def _parents() -> Iterator[tuple[Path, int]]:
 
 
 def _below(mount: Path, path: str) -> Path:
-    """Returns the directory of a group. A container's mount may start at its own group; then it is
-    the mount itself.
-    """
+    """Returns the directory of a group. A container's mount may start at its own group; then it is the mount
+    itself."""
     directory = mount / path.strip("/")
     return directory if ".." not in directory.parts and directory.is_dir() else mount
 

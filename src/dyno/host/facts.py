@@ -9,7 +9,7 @@ import platform
 import re
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import repeat
 from pathlib import Path
 from typing import Any
@@ -40,11 +40,11 @@ def facts(work: Path, *, root: Path = ROOT) -> dict[str, Any]:
     are. Takes up to a second if the device flushes slowly.
     """
     work = nearest_existing(work)
-    memory = _memory(root)
+    loads = [*(read_text(root / "proc/loadavg") or "").split(), "", "", ""]
     ticks = Ticks.read(root)
     return {
         "cpu": _cpu(root),
-        "memory": memory | {"cgroup_limit_bytes": _memory_limit(root, memory["total_bytes"])},
+        "memory": _memory(root),
         "system": {
             "os": _os_name(root),
             "kernel": platform.release() or None,
@@ -58,7 +58,7 @@ def facts(work: Path, *, root: Path = ROOT) -> dict[str, Any]:
             "cost_ns": clock_cost_ns(),
             "resolution_ns": max(1, round(time.get_clock_info("perf_counter").resolution * 1e9)),
         },
-        "load": _load(root),
+        "load": {f"minutes_{m}": to_float(word) for m, word in zip((1, 5, 15), loads, strict=False)},
         "steal_percent": _percent(ticks.steal, ticks.total) if ticks else None,
         "psi": _psi(root),
     }
@@ -75,12 +75,10 @@ def pressure(
     before, own_before, swap_before = Ticks.read(root), _own_ticks(root), swapped(root)
     sleep(seconds)
     after, own_after, swap_after = Ticks.read(root), _own_ticks(root), swapped(root)
-    steal: float | None = None
-    others: float | None = None
+    steal = others = None
     if before and after:
-        total = after.total - before.total
+        total, own = after.total - before.total, difference(own_before, own_after)
         steal = _percent(after.steal - before.steal, total)
-        own = difference(own_before, own_after)
         others = None if own is None else _percent(after.busy - before.busy - own, total)
     return {
         "seconds": seconds,
@@ -93,8 +91,7 @@ def pressure(
 
 def clock_cost_ns(*, batches: int = 21, calls: int = 2000) -> int:
     """Returns the cost of a call of `time.perf_counter_ns` in Python: the median over batches, loop overhead
-    included.
-    """
+    included."""
     clock = time.perf_counter_ns
     costs = []
     for _ in range(batches):
@@ -120,6 +117,10 @@ def _cpu(root: Path) -> dict[str, Any]:
     turbo = no_turbo == "0" if no_turbo else boost == "1" if boost else None
     governors = {read_text(file) for file in cpus.glob("cpu[0-9]*/cpufreq/scaling_governor")} - {None}
     mhz = to_float(info.get("cpu MHz"))
+    # Only x86 has a processor flag for virtual machines. None: unknown.
+    is_virtual: bool | None = True if read_text(root / "sys/hypervisor/type") else None
+    if "flags" in info:
+        is_virtual = "hypervisor" in info["flags"].split()
     return {
         "model": info.get("model name") or info.get("Model") or info.get("cpu model"),
         "logical_cores": processors or None,
@@ -129,30 +130,13 @@ def _cpu(root: Path) -> dict[str, Any]:
         "mhz": round(mhz) if mhz else _mhz(cpus / "cpu0/cpufreq/scaling_cur_freq"),
         "max_mhz": _mhz(cpus / "cpu0/cpufreq/cpuinfo_max_freq"),
         "turbo": turbo,
-        "virtualised": _virtualised(root, info),
+        "virtualised": is_virtual,
     }
 
 
 def _mhz(file: Path) -> int | None:
     khz = to_int(read_text(file))
     return round(khz / 1000) if khz else None
-
-
-def _virtualised(root: Path, info: dict[str, str]) -> bool | None:
-    """Returns whether this is a virtual machine, or None if unknown. Only x86 has a processor flag for it."""
-    if "flags" in info:
-        return "hypervisor" in info["flags"].split()
-    return True if read_text(root / "sys/hypervisor/type") else None
-
-
-def _memory_limit(root: Path, total: int | None) -> int | None:
-    """Returns the tightest limit of all control groups, or None. Version 1 reports a huge number for no limit."""
-    limits = []
-    for group in groups(root, "memory"):
-        limit = to_int(read_text(group / "memory.max") or read_text(group / "memory.limit_in_bytes"))
-        if limit is not None and limit < (total or 2**60):
-            limits.append(limit)
-    return min(limits, default=None)
 
 
 def _memory(root: Path) -> dict[str, int | None]:
@@ -162,17 +146,17 @@ def _memory(root: Path) -> dict[str, int | None]:
         kib = to_int(value.replace("kB", ""))
         if kib is not None:
             sizes[name] = kib * 1024
+    files = ((group / "memory.max", group / "memory.limit_in_bytes") for group in groups(root, "memory"))
+    limits = [to_int(read_text(two) or read_text(one)) for two, one in files]
+    # Version 1 of control groups reports a huge number for no limit.
+    most = sizes.get("MemTotal") or 2**60
     return {
         "total_bytes": sizes.get("MemTotal"),
         "available_bytes": sizes.get("MemAvailable"),
         "swap_total_bytes": sizes.get("SwapTotal"),
         "swap_used_bytes": difference(sizes.get("SwapFree"), sizes.get("SwapTotal")),
+        "cgroup_limit_bytes": min((limit for limit in limits if limit is not None and limit < most), default=None),
     }
-
-
-def _load(root: Path) -> dict[str, float | None]:
-    words = [*(read_text(root / "proc/loadavg") or "").split(), "", "", ""]
-    return {f"minutes_{m}": to_float(word) for m, word in zip((1, 5, 15), words, strict=False)}
 
 
 def _psi(root: Path) -> dict[str, dict[str, float | None]] | None:
@@ -212,3 +196,82 @@ def _libc() -> str | None:
     except (AttributeError, OSError, ValueError):
         name = None
     return name or " ".join(platform.libc_ver()).strip() or None
+
+
+# -- strain of the machine during a trial: steal, swapping, stalls and throttling ---------------------------
+
+_THROTTLED = "throttled_ns of level "
+
+
+def counters(*, root: Path = ROOT) -> dict[str, int | None]:
+    """Returns the kernel's current counters, as an argument for `since`."""
+    ticks = Ticks.read(root)
+    swapped_in, swapped_out = swapped(root)
+    files = (root / "sys/devices/system/cpu").glob("cpu[0-9]*/thermal_throttle/core_throttle_count")
+    throttles = [count for count in map(to_int, map(read_text, files)) if count is not None]
+    return {
+        "steal_ticks": ticks.steal if ticks else None,
+        "total_ticks": ticks.total if ticks else None,
+        "swapped_in_bytes": swapped_in,
+        "swapped_out_bytes": swapped_out,
+        **{f"{what}_stall_ns": _stall_ns(root, what) for what in ("memory", "io", "cpu")},
+        "thermal_throttles": sum(throttles) if throttles else None,
+        # Number the groups, since a group's name may reveal the machine or its user.
+        **{f"{_THROTTLED}{n}": _throttled_ns(group) for n, group in enumerate(groups(root, "cpu"))},
+    }
+
+
+def since(
+    before: Mapping[str, int | None], after: Mapping[str, int | None], elapsed_ns: int
+) -> dict[str, float | int | None]:
+    """Returns the differences between two results of `counters`, taken `elapsed_ns` apart.
+
+    All are of the whole machine, except throttled_ns:
+
+    steal_percent        share of all cores' time that the hypervisor gave to others (/proc/stat); None for less
+                         than a tick
+    swapped_in_bytes     from swap (/proc/vmstat)
+    swapped_out_bytes    to swap
+    memory_stall_ns      time during which at least one task waited for memory (`some` of /proc/pressure); at most
+                         elapsed_ns; None on a kernel without PSI
+    io_stall_ns          the same for input and output
+    cpu_stall_ns         the same for a core
+    throttled_ns         time for which the CPU limit of this process's control groups held it back, by the group
+                         with the longest; summed over cores, so that it can exceed elapsed_ns (cpu.stat)
+    thermal_throttles    how often a processor was too hot, summed over logical cores (thermal_throttle)
+    elapsed_ns           as given
+
+    None if a counter is unknown or ran backwards (it was reset, or a core was removed).
+    """
+
+    def gained(name: str) -> int | None:
+        gain = difference(before.get(name), after.get(name))
+        return None if gain is None or gain < 0 else gain
+
+    steal, total = gained("steal_ticks"), gained("total_ticks")
+    # Use the maximum rather than the sum, since a group and its parent may be throttled at the same time. Compare
+    # differences rather than counters, since the largest counter may not have grown.
+    throttled = [gain for name in after if name.startswith(_THROTTLED) and (gain := gained(name)) is not None]
+    return {
+        # iowait may run backwards and shrink the total, so limit the share to 100 %.
+        "steal_percent": None if steal is None or not total else round(100 * min(steal / total, 1), 2),
+        **{f"swapped_{way}_bytes": gained(f"swapped_{way}_bytes") for way in ("in", "out")},
+        **{f"{what}_stall_ns": gained(f"{what}_stall_ns") for what in ("memory", "io", "cpu")},
+        "throttled_ns": max(throttled, default=None),
+        "thermal_throttles": gained("thermal_throttles"),
+        "elapsed_ns": elapsed_ns,
+    }
+
+
+def _stall_ns(root: Path, what: str) -> int | None:
+    for line in read_lines(root / "proc/pressure" / what):
+        if match := re.match(r"some .*\btotal=(\d+)", line):
+            return int(match[1]) * 1000
+    return None
+
+
+def _throttled_ns(group: Path) -> int | None:
+    """Returns None for a group that isn't visible, or can't have a limit, like the root of version 2."""
+    counts = dict(line.partition(" ")[::2] for line in read_lines(group / "cpu.stat"))
+    microseconds = to_int(counts.get("throttled_usec"))
+    return to_int(counts.get("throttled_time")) if microseconds is None else microseconds * 1000

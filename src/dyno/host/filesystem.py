@@ -4,14 +4,17 @@
 addresses, exported paths and names are left out.
 """
 
+import fcntl
 import os
 import re
+import shutil
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from dyno.host.pagecache import extents
 from dyno.host.procfs import ROOT, Mount, mounts, read_text
 
 BLOCK_BYTES = 512
@@ -42,11 +45,15 @@ def filesystem(work: Path, *, root: Path = ROOT) -> dict[str, Any]:
         space = os.statvfs(work)
         total, free = space.f_blocks * space.f_frsize, space.f_bavail * space.f_frsize
     rotational = read_text(block / "queue/rotational") if block else None
+    # Leave out a source that identifies a server or a user: host:/export, //host/share, user@host.
+    is_private = mount and re.search(r"[:@]|^//", mount.source) and not mount.source.startswith("/dev/")
+    pairs = [(option, *option.partition("=")[::2]) for option in mount.options] if mount else []
+    public = [option for option, name, value in pairs if name not in _PRIVATE_OPTIONS and "/" not in value]
     return {
         "mount_point": mount.point if mount else None,
         "type": mount.type if mount else None,
-        "device": _device_name(mount.source) if mount else None,
-        "options": [option for option in mount.options if _is_public(option)] if mount else None,
+        "device": mount.source if mount and not is_private else None,
+        "options": public if mount else None,
         "ram_backed": _ram_backed(mount, block, root) if mount else None,
         "network": mount.type in _NETWORK_TYPES if mount else None,
         "rotational": None if rotational is None else rotational == "1",
@@ -74,7 +81,6 @@ def flushes_ns(work: Path, *, limit_ns: int, times: int | None = None) -> list[i
     """
     from tempfile import NamedTemporaryFile
 
-    sync: Callable[[int], None] = getattr(os, "fdatasync", os.fsync)
     times_ns: list[int] = []
     spent = 0
     try:
@@ -88,7 +94,7 @@ def flushes_ns(work: Path, *, limit_ns: int, times: int | None = None) -> list[i
                 block = os.urandom(4096)
                 start = time.perf_counter_ns()
                 os.pwrite(descriptor, block, 0)
-                sync(descriptor)
+                os.fdatasync(descriptor)
                 times_ns.append(time.perf_counter_ns() - start)
                 spent += times_ns[-1]
     except OSError:
@@ -124,9 +130,8 @@ def block_directories(number: str, source: str | None, root: Path) -> list[Path]
 
 
 def _block_device(mount: Mount, root: Path) -> Path | None:
-    """Returns the directory under /sys that holds the `queue` of the mount's disk. A partition uses
-    that of its disk.
-    """
+    """Returns the directory under /sys that holds the `queue` of the mount's disk. A partition uses that of its
+    disk."""
     for candidate in block_directories(mount.number, mount.source, root):
         device = Path(os.path.realpath(candidate))
         for directory in (device, device.parent):
@@ -137,8 +142,7 @@ def _block_device(mount: Mount, root: Path) -> Path | None:
 
 def _ram_backed(mount: Mount, block: Path | None, root: Path) -> bool | None:
     """Returns whether the data is in memory, or None if unknown: overlays and user-space file systems hide their
-    store.
-    """
+    store."""
     if mount.type in _RAM_TYPES:
         return True
     if block is None:
@@ -150,22 +154,9 @@ def _ram_backed(mount: Mount, block: Path | None, root: Path) -> bool | None:
     return block.name.startswith(("ram", "zram"))
 
 
-def _device_name(source: str) -> str | None:
-    """Returns the mounted source, or None if it identifies a server or a user: host:/export,
-    //host/share, user@host.
-    """
-    return None if re.search(r"[:@]|^//", source) and not source.startswith("/dev/") else source
-
-
-def _is_public(option: str) -> bool:
-    name, _, value = option.partition("=")
-    return name not in _PRIVATE_OPTIONS and "/" not in value
-
-
 def size_on_disk(files: Iterable[Path]) -> int | None:
     """Returns the allocated bytes of files, which differ from their lengths if they are sparse or preallocated.
-    Returns None without files.
-    """
+    Returns None without files."""
     total = None
     for path in files:
         # An engine's compaction may have removed the file in the meantime.
@@ -194,3 +185,58 @@ def replace(path: Path, content: bytes) -> None:
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)
+
+
+# -- copies of sealed directories, which share blocks with the original if possible; holes remain holes ------
+
+_FICLONE = 0x40049409
+_CHUNK = 1 << 20
+SPARE_BYTES = 1 << 30
+"""Free space that must remain after copying."""
+WRITABLE = 0o222
+
+
+def seal(source: Path, target: Path) -> bool:
+    """Moves a directory to a place from where it is only copied, and makes its files read-only.
+
+    Returns False and does nothing if it contains anything but files and directories, or if there is no room for
+    copies.
+    """
+    paths = list(source.rglob("*"))
+    is_plain = all(path.is_dir() or (path.is_file() and not path.is_symlink()) for path in paths)
+    size = size_on_disk(paths) or 0
+    target.parent.mkdir(parents=True, exist_ok=True)
+    # Room for twice the size: a trial's copy, and the data that the engine then writes.
+    if not is_plain or shutil.disk_usage(target.parent).free < 2 * size + SPARE_BYTES:
+        return False
+    for path in paths:
+        if path.is_file():
+            path.chmod(path.stat().st_mode & ~WRITABLE)
+    source.rename(target)
+    return True
+
+
+def copy(source: Path, target: Path) -> None:
+    """Copies a sealed directory into an existing empty one, with writable files."""
+    for path in sorted(source.rglob("*")):
+        at = target / path.relative_to(source)
+        if path.is_dir():
+            at.mkdir()
+            continue
+        with path.open("rb") as original, at.open("xb") as copied:
+            try:
+                fcntl.ioctl(copied, _FICLONE, original.fileno())
+            except OSError:
+                # The file system can't share blocks.
+                _copy_extents(original.fileno(), copied.fileno())
+            os.fchmod(copied.fileno(), os.fstat(original.fileno()).st_mode | 0o200)
+
+
+def _copy_extents(source: int, target: int) -> None:
+    """Copies the data between holes, and the length of the file."""
+    size = os.fstat(source).st_size
+    for at, length in extents(source, size):
+        end = at + length
+        while at < end and (done := os.pwrite(target, os.pread(source, min(end - at, _CHUNK), at), at)):
+            at += done
+    os.ftruncate(target, size)

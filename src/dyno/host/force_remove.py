@@ -9,7 +9,6 @@ import os
 import shutil
 import stat
 import struct
-import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -65,9 +64,7 @@ def unmount(path: Path) -> list[Path]:
 
 
 def _mounted(path: Path) -> list[Path]:
-    """Returns the mount points at a directory or below it, in mount order. Linux only."""
-    if sys.platform != "linux":
-        return []
+    """Returns the mount points at a directory or below it, in mount order."""
     top = Path(os.path.realpath(path.parent), path.name)
     points = [Path(mount.point) for mount in mounts(errors="surrogateescape")]
     return [point for point in points if point.is_relative_to(top)]

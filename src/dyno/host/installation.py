@@ -1,6 +1,5 @@
 """Dyno's installation: its kind, the command that adds Python packages to it, and versions of packages. Installs
-nothing.
-"""
+nothing."""
 
 import json
 import re
@@ -16,12 +15,8 @@ from pathlib import Path
 DISTRIBUTION = "dyno-bench"
 UV_TOOL, PIPX, UV, VENV, SYSTEM, MANAGED = "uv tool", "pipx", "uv", "venv", "system", "managed"
 """Kinds of installation: by `uv tool install`; by pipx; in an environment of uv, which has no pip; in another
-environment; in the system's Python; in a system's Python whose distributor forbids pip.
-"""
-_RECEIPT, _METADATA, _CONFIG, _FORBIDS = (
-    *("uv-receipt.toml", "pipx_metadata.json", "pyvenv.cfg"),
-    "EXTERNALLY-MANAGED",
-)
+environment; in the system's Python; in a system's Python whose distributor forbids pip."""
+_RECEIPT, _METADATA, _CONFIG, _FORBIDS = "uv-receipt.toml", "pipx_metadata.json", "pyvenv.cfg", "EXTERNALLY-MANAGED"
 _SOURCES = ("path", "directory", "editable", "url", "git")
 """Keys in uv's receipt for packages that don't come from a registry."""
 
@@ -29,9 +24,9 @@ _SOURCES = ("path", "directory", "editable", "url", "git")
 def version(distribution: str) -> str:
     """Returns the version of an installed package: '2.1.0'. Raises ModuleNotFoundError."""
     # Import here: importlib.metadata is slow, since it imports the standard library's mail and archive modules.
-    from importlib.metadata import version as installed_version
+    from importlib import metadata
 
-    return installed_version(distribution)
+    return metadata.version(distribution)
 
 
 def how(prefix: Path, library: Path) -> str:
@@ -65,7 +60,11 @@ def command(requirements: Sequence[str], prefix: Path | None = None, library: Pa
         additions = " ".join(f"--with {shlex.quote(each)}" for each in dict.fromkeys([*others, *requirements]))
         return f"uv tool install {additions} {shlex.quote(main)}"
     if kind == PIPX:
-        return f"pipx inject {_pipx_name(prefix)} {words}"
+        name = DISTRIBUTION
+        with suppress(ValueError, KeyError, TypeError):
+            package = json.loads(_text(prefix / _METADATA))["main_package"]
+            name = shlex.quote(f"{package['package']}{package.get('suffix') or ''}")
+        return f"pipx inject {name} {words}"
     if kind == UV:
         return f"uv pip install --python {shlex.quote(str(prefix))} {words}"
     if kind == MANAGED:
@@ -131,14 +130,6 @@ def _receipt(prefix: Path) -> tuple[str, list[str]]:
             else:
                 others.append(f"{entry['name']}{extras}{entry.get('specifier', '')}")
     return main, others
-
-
-def _pipx_name(prefix: Path) -> str:
-    """Returns pipx's name of Dyno's environment."""
-    with suppress(ValueError, KeyError, TypeError):
-        package = json.loads(_text(prefix / _METADATA))["main_package"]
-        return shlex.quote(f"{package['package']}{package.get('suffix') or ''}")
-    return DISTRIBUTION
 
 
 def _text(path: Path) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from functools import cache
 from importlib.machinery import PathFinder
+from itertools import accumulate
 from pathlib import Path
 
 from dyno.host import directories
@@ -24,19 +25,16 @@ def importable(module):
         return False
 print(json.dumps([module for module in sys.argv[1:] if not importable(module)]))
 """
-START = "; ".join(
-    (
-        "import runpy, sys",
-        "sys.path.insert(0, sys.argv[1])",
-        "import dyno",
-        "sys.path.remove(sys.argv[1])",
-        "sys.argv[:2] = []",
-        "runpy.run_module(sys.argv[0], run_name='__main__', alter_sys=True)",
-    )
-)
-"""Code that runs a module of this Dyno. It removes Dyno's path after the import of Dyno, since other modules in that
-directory may work only with this interpreter.
+START = """
+import runpy, sys
+sys.path.insert(0, sys.argv[1])
+import dyno
+sys.path.remove(sys.argv[1])
+sys.argv[:2] = []
+runpy.run_module(sys.argv[0], run_name='__main__', alter_sys=True)
 """
+"""Code that runs a module of this Dyno. It removes Dyno's path after the import of Dyno, since other modules in that
+directory may work only with this interpreter."""
 
 
 def home(engine: str, version: str) -> Path:
@@ -88,10 +86,9 @@ def look_again() -> None:
 
 def _installed(module: str, environment: Path) -> bool:
     """Returns whether the module is in the environment's site-packages."""
-    directories: Iterable[str] | None = [str(place) for place in environment.glob("lib/python*/site-packages")]
-    parts = module.split(".")
-    for depth in range(1, len(parts) + 1):
-        spec = PathFinder.find_spec(".".join(parts[:depth]), list(directories or ()))
+    directories: Iterable[str] | None = map(str, environment.glob("lib/python*/site-packages"))
+    for name in accumulate(module.split("."), "{}.{}".format):
+        spec = PathFinder.find_spec(name, list(directories or ()))
         if spec is None:
             return False
         directories = spec.submodule_search_locations
@@ -109,7 +106,6 @@ def _importable(module: str) -> bool:
 @cache
 def _find(module: str) -> None:
     """Raises ModuleNotFoundError. Failures aren't cached: the user of a running notebook may install the module at
-    any time.
-    """
+    any time."""
     if importlib.util.find_spec(module) is None:
         raise ModuleNotFoundError(module)

@@ -1,21 +1,25 @@
 """Keeps cores awake: a process of idle priority on each core computes whenever nothing else does.
 
-An idle core goes to sleep, and waking it takes time (see `dyno.host.wakeups`). Linux only.
+An idle core goes to sleep, and waking it takes time, which `wakeups` measures.
 """
 
+import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from time import perf_counter_ns as now
+from typing import Any
 
 import psutil
 
 from dyno.host.process import die_with_parent, environment
-from dyno.host.procfs import ROOT, quota_cores
+from dyno.host.procfs import ROOT, quota_cores, read_text, to_int
 
 MODULE = "dyno.host.keep_awake"
 READY = "awake"
@@ -28,14 +32,12 @@ class CannotKeepAwake(Exception):
 
 
 def cores() -> list[int]:
-    """Returns the cores that this process may run on. Linux only."""
+    """Returns the cores that this process may run on."""
     return sorted(os.sched_getaffinity(0))
 
 
 def check(root: Path = ROOT) -> None:
     """Raises CannotKeepAwake if cores can't be kept awake, or if that would distort measurements."""
-    if sys.platform != "linux":
-        raise CannotKeepAwake("only Linux has processes of idle priority")
     quota, count = quota_cores(root), len(cores())
     if quota is not None and quota < count:
         raise CannotKeepAwake(
@@ -69,15 +71,6 @@ class Keeper:
                 "a process that kept a core awake was killed; earlier trials count, and --resume continues the run"
             )
 
-    def end(self) -> None:
-        """Ends all processes, and waits for them."""
-        self._process.terminate()
-        try:
-            self._process.wait(ENDING_SECONDS)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-
 
 @contextmanager
 def kept() -> Iterator[Keeper]:
@@ -88,7 +81,7 @@ def kept() -> Iterator[Keeper]:
     check()
     own = cores()
     process = subprocess.Popen(
-        [sys.executable, "-m", MODULE, str(os.getpid()), *map(str, own)],
+        [sys.executable, "-m", MODULE, "keep", str(os.getpid()), *map(str, own)],
         # Use a directory without modules that the child could import by accident.
         cwd="/",
         env=environment(),
@@ -97,16 +90,20 @@ def kept() -> Iterator[Keeper]:
         text=True,
         start_new_session=True,
     )
-    keeper = Keeper(process, len(own))
     try:
         assert process.stdout is not None
         with process.stdout:
             line = process.stdout.readline().strip()
         if line != READY:
             raise CannotKeepAwake(line or f"{sys.executable} could not be started for it")
-        yield keeper
+        yield Keeper(process, len(own))
     finally:
-        keeper.end()
+        process.terminate()
+        try:
+            process.wait(ENDING_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
 
 
 def spinner(core: int) -> int:
@@ -179,5 +176,134 @@ def main(words: Sequence[str]) -> None:
         end(pids)
 
 
+# -- the cost of waking a sleeping core ---------------------------------------------------------------------
+#
+# Two processes exchange a byte, first while cores may sleep and then while they are kept awake. The cost is the
+# difference. In a virtual machine only the hypervisor can wake a core, which takes tens of microseconds. `dyno.stats`
+# explains what the cost means for a measurement.
+
+PATIENCE_SECONDS = 20.0
+_TURNS = 2
+_LEAST = 20
+"""Minimum number of round trips for a median. The first round trips, as many again, are dropped."""
+APART, FREE = "apart", "free"
+_WORK_NS = 30_000
+"""Computing time before each send, like that of a server and its client. If a core would sleep for a shorter time
+than that, a hypervisor keeps it awake, which would hide the cost that servers meet."""
+
+
+def wakeups(seconds: float) -> dict[str, Any] | None:
+    """Measures the cost of a wake-up by round trips for about `seconds`, plus the start of a process.
+
+    cost_ns   cost of one wake-up: half the difference between the medians of round trips with sleeping and with awake
+              cores; the larger one of both placements. None if cores can't be kept awake
+    apart     round trips between two cores, with a process pinned to each, without the computing time: p50_ns and
+              p99_ns, and with both cores kept awake awake_p50_ns and awake_p99_ns. None with a single core
+    free      the same, but the kernel places both processes on either of these cores
+
+    Returns None if it can't be measured.
+    """
+    words = [sys.executable, "-m", MODULE, "wakeups", str(os.getpid()), str(seconds)]
+    with suppress(OSError, subprocess.SubprocessError, ValueError):
+        done = subprocess.run(
+            words, cwd="/", env=environment(), stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE_SECONDS
+        )
+        figures: dict[str, Any] = json.loads(done.stdout)
+        return figures
+    return None
+
+
+def _measure(seconds: float) -> dict[str, Any]:
+    pair = _pair(cores())
+    placements = {FREE: (set(pair), set(pair))}
+    if len(pair) > 1:
+        placements[APART] = ({pair[0]}, {pair[1]})
+    quota = quota_cores(ROOT)
+    states = (False, True) if quota is None or quota >= len(pair) else (False,)
+    pieces = [(awake, where) for awake in states for where in placements]
+    spans: dict[tuple[bool, str], list[int]] = {piece: [] for piece in pieces}
+    # Take turns, so that other load of the machine affects both alike.
+    for _ in range(_TURNS):
+        for awake in states:
+            with _kept_awake(pair if awake else ()) as possible:
+                for where in placements if possible else ():
+                    spans[awake, where] += _round_trips(*placements[where], seconds / _TURNS / len(pieces))
+    figures = {where: _figures(spans[False, where], spans.get((True, where), [])) for where in placements}
+    known = [
+        (times["p50_ns"] - times["awake_p50_ns"]) // 2
+        for times in figures.values()
+        if times["p50_ns"] is not None and times["awake_p50_ns"] is not None
+    ]
+    return {"cost_ns": max(0, *known) if known else None, APART: figures.get(APART), FREE: figures[FREE]}
+
+
+def _pair(cores: Sequence[int]) -> list[int]:
+    """Returns two of the cores, if possible not two hardware threads of one core; or the only core."""
+    first, *rest = cores
+    siblings = read_text(ROOT / f"sys/devices/system/cpu/cpu{first}/topology/thread_siblings_list") or ""
+    near = {to_int(word) for span in siblings.split(",") for word in span.split("-")}
+    return [first, *([core for core in rest if core not in near] or rest)[:1]]
+
+
+@contextmanager
+def _kept_awake(pair: Sequence[int]) -> Iterator[bool]:
+    """Keeps cores awake in the block. Yields False if that is impossible."""
+    pids = list[int]()
+    try:
+        with suppress(OSError):
+            pids += map(spinner, pair)
+        yield len(pids) == len(pair)
+    finally:
+        end(pids)
+
+
+def _round_trips(mine: set[int], theirs: set[int], seconds: float) -> list[int]:
+    """Returns the durations of round trips in ns, without the computing time and without the first few."""
+    here, there = socket.socketpair()
+    parent = os.getpid()
+    pid = os.fork()
+    if not pid:
+        try:
+            die_with_parent(parent)
+            here.close()
+            os.sched_setaffinity(0, theirs)
+            while byte := os.read(there.fileno(), 1):
+                _compute()
+                os.write(there.fileno(), byte)
+        finally:
+            os._exit(0)
+    spans: list[int] = []
+    before, deadline = os.sched_getaffinity(0), now() + int(seconds * 1e9)
+    with here, there:
+        os.sched_setaffinity(0, mine)
+        while (begin := _compute()) < deadline:
+            os.write(here.fileno(), b".")
+            os.read(here.fileno(), 1)
+            spans.append(max(now() - begin - _WORK_NS, 0))
+        os.sched_setaffinity(0, before)
+    end([pid])
+    return spans[_LEAST:]
+
+
+def _compute() -> int:
+    """Computes for _WORK_NS. Returns the moment of its end."""
+    end = now() + _WORK_NS
+    while (moment := now()) < end:
+        pass
+    return moment
+
+
+def _figures(asleep: Sequence[int], awake: Sequence[int]) -> dict[str, int | None]:
+    figures: dict[str, int | None] = {}
+    for state, spans in (("", sorted(asleep)), ("awake_", sorted(awake))):
+        for name, share in (("p50_ns", 0.5), ("p99_ns", 0.99)):
+            figures[state + name] = spans[int(len(spans) * share)] if len(spans) >= _LEAST else None
+    return figures
+
+
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    if sys.argv[1] == "keep":
+        main(sys.argv[2:])
+    else:
+        die_with_parent(int(sys.argv[2]))
+        print(json.dumps(_measure(float(sys.argv[3]))))

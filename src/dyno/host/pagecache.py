@@ -1,6 +1,6 @@
 """Drops files from the kernel's page cache, and measures how much of them is in it.
 
-Never call its functions inside a timed region. Linux only. It knows nothing of other caches: ZFS's ARC, or those of a
+Never call its functions inside a timed region. It knows nothing of other caches: ZFS's ARC, or those of a
 server, a hypervisor or the device itself.
 
 Sources: mincore(2), posix_fadvise(2), lseek(2); cachestat in the kernel's mm/filemap.c; drop_caches in its
@@ -13,7 +13,6 @@ import mmap
 import os
 import platform
 import stat
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,7 +53,7 @@ def residency(files: Iterable[Path]) -> Residency:
     file_bytes = 0
     resident: int | None = 0
     for fd, size in _open_each(files):
-        if fd is None or sys.platform != "linux":
+        if fd is None:
             file_bytes += _in_pages(size)
             resident = None
             continue
@@ -73,15 +72,13 @@ def residency(files: Iterable[Path]) -> Residency:
 def evict(files: Iterable[Path], *, drop: Path | None = DROP_CACHES) -> str:
     """Flushes files and asks the kernel to drop them from the page cache.
 
-    Returns the method: 'files', 'files+drop_caches', or 'none' (not Linux). If `drop` is writable, all caches of the
+    Returns the method: 'files' or 'files+drop_caches'. If `drop` is writable, all caches of the
     machine are dropped too, since no call for a file reaches the caches of directories and of the file system's own
     structures.
 
     Pages that a process has mapped stay, as do all pages of tmpfs. Files that can't be opened are skipped. Only
     `residency` shows the effect. Raises OSError if a flush fails, which loses data.
     """
-    if sys.platform != "linux":
-        return "none"
     for fd, _ in _open_each(files):
         if fd is None:
             continue
@@ -107,8 +104,7 @@ def evict(files: Iterable[Path], *, drop: Path | None = DROP_CACHES) -> str:
 
 def _open_each(files: Iterable[Path]) -> Iterator[tuple[int | None, int]]:
     """Yields an open descriptor and the length of each regular file. The descriptor is None if the file can't be
-    opened.
-    """
+    opened."""
     seen = set()
     for file in files:
         size = 0
@@ -177,8 +173,7 @@ def _by_mincore(fd: int, extents: Sequence[tuple[int, int]]) -> int | None:
 
 def _by_cachestat(fd: int, extents: Sequence[tuple[int, int]]) -> int | None:
     """Returns the same without a mapping, on Linux 6.5 and later. The latest kernels refuse it for other users'
-    files.
-    """
+    files."""
     if platform.machine() not in ("x86_64", "aarch64", "riscv64"):
         return None
     syscall = ctypes.CDLL(None).syscall

@@ -3,7 +3,6 @@
 import os
 import resource
 import signal
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -14,25 +13,22 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 
 def die_with_parent(parent: int, by: signal.Signals = signal.SIGKILL) -> None:
-    """Makes the kernel end this process when the process `parent` dies, so that no engine outlives a killed run.
-
-    Linux only. On other systems the trial of a killed run ends by itself.
-    """
-    if sys.platform == "linux":
-        from ctypes import CDLL
-
-        CDLL(None).prctl(_PR_SET_PDEATHSIG, by)
-        # The parent may have died before the call.
-        if os.getppid() != parent:
-            os._exit(1)
+    """Makes the kernel end this process when the process `parent` dies, so that no engine outlives a killed run."""
+    _prctl(_PR_SET_PDEATHSIG, by)
+    # The parent may have died before the call.
+    if os.getppid() != parent:
+        os._exit(1)
 
 
 def adopt_orphans() -> None:
-    """Makes this process the parent of orphans among its descendants. Linux only."""
-    if sys.platform == "linux":
-        from ctypes import CDLL
+    """Makes this process the parent of orphans among its descendants."""
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
-        CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+def _prctl(option: int, value: int) -> None:
+    from ctypes import CDLL
+
+    CDLL(None).prctl(option, value)
 
 
 def allow_open_files(count: int) -> None:

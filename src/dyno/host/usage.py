@@ -1,6 +1,6 @@
 """Counters of resources used by processes and by a block device. Differences of counters give the use of a trial.
 
-Limits are in `dyno.runner.resources`. None means unknown. Files in /proc and /sys may be missing or malformed.
+Limits are in `dyno.runner.trial`. None means unknown. Files in /proc and /sys may be missing or malformed.
 """
 
 from __future__ import annotations
@@ -25,8 +25,7 @@ _TICK_NS = 10**9 // os.sysconf("SC_CLK_TCK")
 _SECTOR_BYTES = 512
 _TRIES = 5
 """Maximum number of attempts to read a tree of processes. An attempt fails if one of them ends meanwhile, such as a
-server's process for a client that has left.
-"""
+server's process for a client that has left."""
 
 
 @dataclass(frozen=True)
@@ -43,14 +42,12 @@ class Usage:
     """Page faults that waited for a device."""
     asked_bytes: int | None
     """Bytes that system calls read from anything (rchar of /proc/PID/io): from the page cache, pipes and /proc too,
-    but not from mapped files or by recv(2).
-    """
+    but not from mapped files or by recv(2)."""
     read_bytes: int | None
     """Bytes read from the device, including page faults of mapped files and readahead."""
     written_bytes: int | None
     """Bytes to be written to the device: counted when a page is dirtied, not when it is flushed. If a process drops
-    dirty pages, they are subtracted from its count, which can become negative.
-    """
+    dirty pages, they are subtracted from its count, which can become negative."""
 
     def __sub__(self, earlier: Usage) -> Usage:
         """Returns the use since `earlier`.
@@ -72,14 +69,6 @@ class Usage:
 
 NOTHING = Usage(0, 0, 0, 0, 0, 0, 0, 0)
 UNKNOWN = Usage(None, None, None, None, None, None, None, None)
-
-
-@dataclass(frozen=True)
-class DeviceCounters:
-    """Bytes that all programs read from and wrote to a block device since it appeared."""
-
-    read_bytes: int | None
-    written_bytes: int | None
 
 
 def own() -> Usage:
@@ -182,8 +171,7 @@ def cpu_ns(pids: Iterable[int]) -> int:
 
 def starved(*, root: Path = ROOT) -> bool:
     """Returns whether another thread of this process is ready to run, but may lack a core on a busy machine. Linux
-    only.
-    """
+    only."""
     own = str(get_native_id())
     with suppress(OSError):
         tasks = (root / "proc/self/task").iterdir()
@@ -203,8 +191,9 @@ def peak_resident_bytes(pid: int, *, root: Path = ROOT) -> int | None:
     return None
 
 
-def device(place: Path, *, root: Path = ROOT) -> DeviceCounters:
-    """Returns the counters of the block device or partition that holds `place`, or that `place` is, from /sys.
+def device(place: Path, *, root: Path = ROOT) -> dict[str, int | None]:
+    """Returns the bytes that all programs read from and wrote to the block device or partition that holds `place`, or
+    that `place` is, since it appeared, from /sys: read_bytes and written_bytes.
 
     They are None without a block device (in memory, over a network, on an overlay), or if its counting is switched
     off. For a file system on several devices, they are those of the device that its mount names.
@@ -220,9 +209,9 @@ def device(place: Path, *, root: Path = ROOT) -> DeviceCounters:
             # its disk, in the parent directory.
             if "0" in (read_text(block / "queue/iostats"), read_text(block / "../queue/iostats")):
                 break
-            sectors = to_int(words[2]), to_int(words[6])
-            return DeviceCounters(*(None if count is None else count * _SECTOR_BYTES for count in sectors))
-    return DeviceCounters(None, None)
+            sectors = {"read_bytes": to_int(words[2]), "written_bytes": to_int(words[6])}
+            return {name: None if count is None else count * _SECTOR_BYTES for name, count in sectors.items()}
+    return {"read_bytes": None, "written_bytes": None}
 
 
 def _io(file: Path) -> tuple[int | None, int | None, int | None]:

@@ -11,8 +11,7 @@ from typing import ParamSpec
 from dyno.library.result import Result
 from dyno.options import RunRequest
 from dyno.runner import parent, plan, work_directory
-from dyno.runner.parent import ProgressListener
-from dyno.runner.strategy import StopRule
+from dyno.runner.parent import ProgressListener, StopRule
 from dyno.stats.summary import unsure_floors, widest
 
 P = ParamSpec("P")

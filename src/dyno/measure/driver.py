@@ -33,18 +33,8 @@ from dyno.measure.schedule import (
     SingleClient,
     SoloClient,
 )
-from dyno.measure.slices import (
-    Announce,
-    Checks,
-    HeldTransaction,
-    InputQueue,
-    LoopResult,
-    Rounds,
-    Slice,
-    checked,
-    run_slice,
-)
-from dyno.measure.tally import Tally, succeeded
+from dyno.measure.slices import Announce, HeldTransaction, InputQueue, LoopResult, Rounds, Slice, run_slice
+from dyno.measure.tally import Tally, checked, succeeded
 
 WARM = 1_000_000
 """Number of the first warm-up round. Warm-up rounds have their own inputs, and the measured inputs don't depend on
@@ -99,7 +89,7 @@ class Client:
         self._queue = InputQueue(rounds, pace.duration_ns is not None, writes, self._arrivals)
         self._held = HeldTransaction()
         self._tally = Tally()
-        self._checks = Checks(self._tally, announce)
+        self._announce = announce
         self._most, self._begun, self._deadline = MOST, 0, FOREVER_NS
         self._warm_operations = 0
         self._behind_ns = 0
@@ -321,7 +311,7 @@ class Client:
 
     def _check(self, slice_: Slice) -> None:
         work, answers = slice_.work, slice_.answers
-        self._checks.run(work.check, answers)
+        self._tally.check(work.check, answers)
         if work.sizes is not None or work.parts is not None:
             good, tally = [answer for answer in answers if type(answer) is not Failure], self._tally
             if callable(work.sizes):
@@ -355,7 +345,10 @@ class Client:
             if feed.out_of_time:
                 self._out_of_time()
             if not failures:
-                self._checks.run_announced(work.check, answer, feed.taken)
+                # Only the first check of a phase is announced: answers of further rounds have the same size.
+                if not tally.check_ns:
+                    self._announce()
+                tally.check(work.check, answer, feed.taken)
                 if work.moved is not None:
                     tally.bytes = (tally.bytes or 0) + work.moved(answer, feed.taken)
 

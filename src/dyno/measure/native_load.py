@@ -8,7 +8,7 @@ checked, so neither is measured.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from functools import partial
-from itertools import chain, cycle
+from itertools import cycle
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,7 +19,7 @@ from dyno.contracts.pace import Pace
 from dyno.contracts.suite import Bulk, Failure, Operations, Work
 from dyno.measure.driver import OPEN_MOST, Client
 from dyno.measure.loop import Stamps, Times
-from dyno.measure.pipelined import PipelinedBatch, record
+from dyno.measure.pipelined import PipelinedBatch
 from dyno.measure.pipelined_loop import BatchResult
 from dyno.measure.schedule import (
     FOREVER_NS,
@@ -30,8 +30,8 @@ from dyno.measure.schedule import (
     ClientPosition,
     MemoryLimit,
 )
-from dyno.measure.slices import Announce, HeldTransaction, InputQueue, Rounds, Slice, checked
-from dyno.measure.tally import succeeded
+from dyno.measure.slices import Announce, HeldTransaction, InputQueue, Rounds, Slice
+from dyno.measure.tally import checked, succeeded
 
 
 class NativeSlice(Slice):
@@ -143,12 +143,11 @@ class NativeClients(Client):
         self._all_rounds = list(each.values())
         endless, self._open = pace.duration_ns is not None, pace.rate is not None
 
-        def arrivals(client: int) -> Arrivals | None:
-            if pace.rate is None:
-                return None
-            return Arrivals(pace.rate, pace.arrivals, client, clients, pace.seed)
-
-        self._lanes = [Lane(own, endless, writes, arrivals(client)) for client, own in each.items()]
+        self._lanes = list[Lane]()
+        for client, own in each.items():
+            rate = pace.rate
+            arrivals = None if rate is None else Arrivals(rate, pace.arrivals, client, clients, pace.seed)
+            self._lanes.append(Lane(own, endless, writes, arrivals))
         self._most_open = OPEN_MOST // clients
 
     def _load(self) -> None:
@@ -167,12 +166,13 @@ class NativeClients(Client):
 
     def _give(self, lanes: Sequence[Lane]) -> None:
         """Passes the encoded requests to the loop."""
-        self._wire.load(
-            [list(chain.from_iterable(one.requests[one.done :] for one in lane.slices)) for lane in lanes]
-        )
+        self._wire.load([[each for one in lane.slices for each in one.requests[one.done :]] for lane in lanes])
 
     def _warm_round(self, number: int, limit_ns: int) -> tuple[int, bool]:
-        lanes = [Lane(partial(_one_round, each, number), False, False) for each in self._all_rounds]
+        def one_round(rounds: Rounds, round: int) -> Iterator[Work]:
+            return rounds(number) if round == 0 else iter(())
+
+        lanes = [Lane(partial(one_round, each), False, False) for each in self._all_rounds]
         spent = 0
         try:
             while spent < limit_ns:
@@ -216,12 +216,11 @@ class NativeClients(Client):
                 self._most = max(sent.operations, 1)
             elif length == left:
                 self._out_of_time()
-        return sent.over + shift, sent.operations, partial(self._record_sent, sent)
 
-    def _record_sent(self, sent: Sent, elapsed_ns: int) -> None:
-        batch = sent.decoded()
-        record(batch, self._tally, elapsed_ns)
-        self._check_complete([slice_ for slice_, _ in batch.slices])
+        def record(elapsed_ns: int) -> None:
+            self._record_pipelined(sent.decoded(), elapsed_ns)
+
+        return sent.over + shift, sent.operations, record
 
     def _waiting(self) -> list[Slice | Bulk]:
         return [one for lane in self._lanes for one in lane.queue.waiting]
@@ -236,10 +235,6 @@ class NativeClients(Client):
     def _close(self) -> None:
         for lane in self._lanes:
             lane.close()
-
-
-def _one_round(rounds: Rounds, number: int, round: int) -> Iterator[Work]:
-    return rounds(number) if round == 0 else iter(())
 
 
 def _first_failure(response: Any) -> Any:

@@ -1,25 +1,29 @@
-"""Measures one phase of a trial, from the prepared store to its sample."""
+"""Measures one phase of a trial, from the prepared store to its sample: waits until the engine is at rest, makes the
+phase cold, and determines whether it was. A sample's temperature is what was proven, not what was attempted."""
 
+import os
 from collections import Counter
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack, suppress
 from dataclasses import asdict
 from pathlib import Path
-from time import monotonic_ns
+from stat import S_ISREG
+from time import monotonic_ns, sleep, time_ns
 from typing import Any
 
 from dyno.contracts.declarations import checked_values
 from dyno.contracts.histogram import Recorder
-from dyno.contracts.model import Phase, Wrong
+from dyno.contracts.model import Absent, Phase, Wrong
 from dyno.contracts.pace import Pace
 from dyno.contracts.suite import Job, Workload
 from dyno.fields import COUNTED, FIELDS, HISTOGRAMS, Sample
-from dyno.host.filesystem import size_on_disk
+from dyno.host import filesystem, pagecache
 from dyno.host.process import running
 from dyno.host.procfs import difference
-from dyno.host.usage import Usage, device, of_tree, own
+from dyno.host.usage import Usage, device, of_thread_ns, of_tree, own, starved
 from dyno.measure.clients import run_phase
-from dyno.measure.settle import rest, settle
-from dyno.measure.slices import Announce, Checks
-from dyno.measure.temperature import chill, reached
+from dyno.measure.slices import Announce
+from dyno.measure.tally import Tally
 
 
 class ServerDied(Exception):
@@ -53,29 +57,36 @@ def sampled(
     residency = chill(workload, job) if cold else None
     # Looked up here because a restarted server has other processes.
     server = serving(job)
-    counters = _Counters(server, workload.place() or job.home)
+    place = workload.place() or job.home
+    served_before, device_before = of_tree(server), device(place)
     spent.lap("rest")
 
     def ready() -> None:
+        nonlocal served_before, device_before
         spent.lap("hot")
-        counters.read()
+        # Read again when the clients start, after the untimed round.
+        served_before, device_before = of_tree(server), device(place)
 
     tally = run_phase(workload, phase, job.clients, job.spec.clients, pace, ready, server, announce)
     # A node that the workload has killed is no longer among the server's processes.
     if not all(running(pid) for pid in server if pid in serving(job)):
         # Raised here rather than voiding the phase: wrong answers of a dead server are not the engine's fault.
         raise ServerDied("its server ended in the middle of the phase")
-    served, moved, mine = counters.served(), counters.moved(), own()
+    served = of_tree(server) - served_before
+    moved = {name: difference(device_before[name], count) for name, count in device(place).items()}
+    # The counters of a device that was detached and attached again restart at 0.
+    moved = {name: None if gain is None or gain < 0 else gain for name, gain in moved.items()}
+    mine = own()
     spent.lap("phase")
     # If the clients were processes of their own, this opens the engine, and its background threads continue their
     # work.
     engine = workload.engine()
     settled = settle(server) if phase.writes else None
-    wrote = tally.usage.written_bytes, (own() - mine).written_bytes, counters.served().written_bytes
+    wrote = tally.usage.written_bytes, (own() - mine).written_bytes, (of_tree(server) - served_before).written_bytes
     announce()
     if not tally.void and not job.spec.floor:
         try:
-            Checks(tally).run(workload.verify, phase)
+            tally.check(workload.verify, phase)
         except Wrong as wrong:
             tally.void = str(wrong)
     spent.check_ns += tally.check_ns
@@ -97,7 +108,7 @@ def sampled(
         client=asdict(tally.usage),
         server=asdict(served) if server else None,
         device=moved,
-        bytes_on_disk=size_on_disk(engine.files()),
+        bytes_on_disk=filesystem.size_on_disk(engine.files()),
         settled=settled,
         written_bytes=None if None in wrote else sum(part or 0 for part in wrote),
         payload_bytes=workload.payload_bytes(phase, tally.items),
@@ -110,33 +121,125 @@ def serving(job: Job) -> list[int]:
     return [] if job.server is None else list(job.server.pids())
 
 
-class _Counters:
-    """Counters of the server and the device, read when the clients start, after the untimed round."""
-
-    def __init__(self, server: list[int], place: Path) -> None:
-        self._server, self._place = server, place
-        self.read()
-
-    def read(self) -> None:
-        self._served, self._device = of_tree(self._server), device(self._place)
-
-    def served(self) -> Usage:
-        """Returns the resources that the server's processes have used since `read`."""
-        return of_tree(self._server) - self._served
-
-    def moved(self) -> dict[str, int | None]:
-        """Returns the bytes that all processes have moved to and from the device since `read`."""
-        now, then = device(self._place), self._device
-        moved = {
-            "read_bytes": difference(then.read_bytes, now.read_bytes),
-            "written_bytes": difference(then.written_bytes, now.written_bytes),
-        }
-        # The counters of a device that was detached and attached again restart at 0.
-        return {name: None if gain is None or gain < 0 else gain for name, gain in moved.items()}
-
-
 def _encoded(recorder: Recorder | dict[str, Recorder] | None) -> Any:
     """Encodes a histogram, or a table of histograms by name."""
     if isinstance(recorder, dict):
         return {name: each.encode() for name, each in recorder.items()}
-    return None if recorder is None else recorder.encode()
+    return recorder and recorder.encode()
+
+
+# -- temperature --------------------------------------------------------------------------------------------------
+
+COLD_PERCENT = 1.0
+"""Largest percentage of the files' bytes that may be in the page cache."""
+
+
+def chill(workload: Workload, job: Job) -> Mapping[str, Any]:
+    """Closes the engine, stops its server and evicts their files from the page cache. Returns the residency of the
+    files, measured before the server is started again and the engine is opened.
+
+    The files are all those in the trial's home, and the suite's own. Raises Absent for an engine that stores nothing
+    in files or reads only from memory, and for a user's own server.
+    """
+    if job.spec.in_memory:
+        raise Absent("reads only from memory, so that it can't be cold")
+    if job.server is None and not [*workload.engine().files(), *workload.files()]:
+        raise Absent("stores nothing in files, so that it can't be cold")
+    workload.release()
+    with ExitStack() as stack:
+        if job.server is not None:
+            job.server.stop()
+            stack.callback(job.server.start)
+        files = [path for path in (*filesystem.files(job.home), *workload.files()) if path.is_file()]
+        how, residency = pagecache.evict(files, drop=None), pagecache.residency(files)
+        if not _is_cold(residency.resident_bytes, residency.file_bytes):
+            # Dropping all caches of the machine slows down other work and the next trial's start, so it is the last
+            # resort.
+            how, residency = pagecache.evict(files), pagecache.residency(files)
+        return {**asdict(residency), "evicted_by": how}
+
+
+def _is_cold(resident_bytes: int | None, file_bytes: int) -> bool:
+    return resident_bytes is not None and resident_bytes * 100 <= file_bytes * COLD_PERCENT
+
+
+def reached(phase: Phase, tally: Tally, residency: Mapping[str, Any] | None, served: Usage) -> str:
+    """Returns the temperature at which a phase was measured: the requested one, or 'lukewarm' if it is not proven.
+
+    A phase was cold if at most 1 % of the files was resident when the engine was opened, and if the clients or the
+    server have read from the device since (unless that is not counted). `served` is the server's usage. The second
+    condition detects a file system with a cache of its own.
+    """
+    if phase.temperature == "hot":
+        return "hot" if tally.warm else "lukewarm"
+    if phase.temperature != "cold" or residency is None:
+        return "none"
+    evicted = _is_cold(residency["resident_bytes"], residency["file_bytes"])
+    return "cold" if evicted and (tally.usage + served).read_bytes != 0 else "lukewarm"
+
+
+# -- rest: what background threads flush and compact belongs to the phase before ----------------------------------
+
+WINDOW_NS = 10_000_000
+SERVER_WINDOW_NS = 50_000_000
+"""Window with a server. The CPU time of another process is counted in ticks of 10 ms, which a shorter window may
+miss."""
+QUIET_WINDOWS = 2
+BUSY_SHARE = 0.1
+"""Share of a window. An engine that uses more CPU time is not at rest."""
+LONGEST_NS = 10_000_000_000
+
+_flushed: dict[tuple[int, int], int] = {}
+"""When each file, by device and inode, was last flushed in this trial. A server has a thousand files, of which a
+phase changes only a few, and each fsync makes the device flush."""
+MARGIN_NS = 2_000_000_000
+"""File systems round times, so a file is flushed again unless it was last changed at least this long before its
+flush."""
+
+
+def rest(server: Iterable[int], home: Path) -> None:
+    """Waits before a phase until the engine is at rest, and flushes the dirty pages of its files.
+
+    Otherwise the phase would pay for the phase before, and writes to pages that are already dirty would not be
+    counted.
+    """
+    settle(server, windows=1)
+    for path in filesystem.files(home):
+        with suppress(OSError):
+            about = path.stat()
+            known = about.st_dev, about.st_ino
+            if S_ISREG(about.st_mode) and about.st_ctime_ns > _flushed.get(known, 0) - MARGIN_NS:
+                began = time_ns()
+                with path.open("rb") as file:
+                    os.fsync(file.fileno())
+                _flushed[known] = began
+
+
+def settle(server: Iterable[int], longest_ns: int = LONGEST_NS, windows: int = QUIET_WINDOWS) -> bool:
+    """Waits until this process and the server's processes have neither computed nor written for some windows, of 10
+    ms, or of 50 ms with a server. Returns False if that did not happen within `longest_ns`."""
+    quiet, deadline, pids = 0, monotonic_ns() + longest_ns, list(server)
+    window_ns = SERVER_WINDOW_NS if pids else WINDOW_NS
+    before = _work(pids)
+    while monotonic_ns() < deadline:
+        sleep(window_ns / 1e9)
+        after = _work(pids)
+        computed, wrote = map(difference, before, after)
+        # Unknown counters count as no work. An engine that gets no core is not at rest.
+        still = (computed or 0) < BUSY_SHARE * window_ns and not wrote and not starved()
+        quiet = quiet + 1 if still else 0
+        if quiet == windows:
+            return True
+        before = after
+    return False
+
+
+def _work(server: list[int]) -> tuple[int | None, int | None]:
+    """Returns the CPU time and the bytes written so far. The CPU time of this thread is left out, because it is
+    expensive to read the counters of a server's processes."""
+    used, watching = own(), sum(of_thread_ns())
+    if server:
+        used += of_tree(server)
+    if used.user_ns is None or used.system_ns is None:
+        return None, used.written_bytes
+    return used.user_ns + used.system_ns - watching, used.written_bytes

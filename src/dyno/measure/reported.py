@@ -42,13 +42,11 @@ def reported(workload: Workload, phase: Phase, pace: Pace, ready: Callable[[], o
 
 
 def _tally(report: Report, where: str) -> Tally:
-    elapsed_ns = checked_count(report.elapsed_ns, f"{where}: elapsed_ns")
+    names = ("operations", "items", "elapsed_ns", "errors")
+    counts = {name: checked_count(getattr(report, name), f"{where}: {name}") for name in names}
     tally = Tally(
-        operations=checked_count(report.operations, f"{where}: operations"),
-        items=checked_count(report.items, f"{where}: items"),
-        elapsed_ns=elapsed_ns,
-        busy_ns=elapsed_ns,
-        errors=checked_count(report.errors, f"{where}: errors"),
+        **counts,
+        busy_ns=counts["elapsed_ns"],
         first_error=None if report.first_error is None else checked_text(report.first_error, f"{where}: first_error"),
         bytes=None if report.bytes is None else checked_count(report.bytes, f"{where}: bytes"),
         reported_by=checked_text(report.tool, f"{where}: tool"),

@@ -1,17 +1,14 @@
-"""Slices of operations: queued for a client, run through a timed loop within their transaction, and checked."""
+"""Slices of operations: queued for a client, and run through a timed loop within their transaction."""
 
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from itertools import chain
-from time import monotonic_ns
 from typing import Any, NamedTuple
 
-from dyno.contracts.model import Wrong
 from dyno.contracts.suite import Bulk, Failure, Operations, Reported, Work
 from dyno.measure.loop import Loop, Resolvable, Times, resolved
 from dyno.measure.schedule import Arrivals
-from dyno.measure.tally import Tally
 
 Rounds = Callable[[int], Iterator[Work]]
 """Builds the slices of a round, given the round's number."""
@@ -182,39 +179,3 @@ def run_slice(
     over = now()
     slice_.answers = slice_.answers + answers if first else answers
     return LoopResult(first, answers, stamps, failures, entered - begun + over - leaving, begun, entered, over)
-
-
-# -- checks -------------------------------------------------------------------------------------------------------
-
-
-class Checks:
-    """Runs the checks of one client in one phase, and adds their number and time to the client's tally."""
-
-    def __init__(self, tally: Tally, announce: Announce = lambda: None) -> None:
-        self._tally, self._announce = tally, announce
-
-    def run(self, check: Callable[..., int], *arguments: Any) -> None:
-        """Runs a check. Raises Wrong."""
-        begin = monotonic_ns()
-        try:
-            self._tally.checked += checked(check, *arguments)
-        finally:
-            self._tally.check_ns += monotonic_ns() - begin
-
-    def run_announced(self, check: Callable[..., int], *arguments: Any) -> None:
-        """Runs the check of a bulk call's answer, which is checked as a whole. Only the first check of a phase is
-        announced: answers of further rounds have the same size."""
-        if not self._tally.check_ns:
-            self._announce()
-        self.run(check, *arguments)
-
-
-def checked(check: Callable[..., int], *arguments: Any) -> int:
-    """Returns the number of compared answers. Raises Wrong, also for an answer of a shape that the check can't
-    handle."""
-    try:
-        return check(*arguments)
-    except (Wrong, MemoryError):
-        raise
-    except Exception as error:
-        raise Wrong(f"an answer that can't be checked: {type(error).__name__}: {error}") from error

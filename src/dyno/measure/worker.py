@@ -93,9 +93,8 @@ def _resources(server: Mapping[str, int | None] | None = None) -> dict[str, Any]
     """Returns the usage of this process and its client processes: the sums, and the largest memory peak. `server` is
     the server's usage."""
     mine, clients = asdict(own()), asdict(ENDED_CLIENTS)
-    clients["peak_resident_bytes"] = max(
-        clients["peak_resident_bytes"], resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
-    )
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+    clients["peak_resident_bytes"] = max(clients["peak_resident_bytes"], peak)
     # The bytes in `mine` already include those of children that have ended, servers included.
     client = {**mine, **{name: (mine.get(name) or 0) + clients[name] for name in clients}}
     return {"client": client, "server": server}
@@ -124,11 +123,9 @@ def _trial(message: Mapping[str, Any], reporter: Reporter, spent: Stopwatch) -> 
         reporter.report("facts", facts=facts)
         reporter.report("phase", phase="close")
         # Measured before the server ends: at its end the kernel adds its bytes to those of its parent, this process.
-        pids = serving(job)
-        if pids:
+        if pids := serving(job):
             peaks = [peak_resident_bytes(pid) for pid in pids]
-            known = [peak for peak in peaks if peak is not None]
-            peak = sum(known) if len(known) == len(peaks) else None
+            peak = None if None in peaks else sum(peak or 0 for peak in peaks)
             return _resources({**asdict(of_tree(pids)), "peak_resident_bytes": peak})
     return _resources()
 

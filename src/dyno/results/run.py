@@ -54,7 +54,7 @@ class Attempt:
     tier: Tier | None = None
     """The tier that the settings of a user's own server provide. None for other engines, or if it can't be read."""
     strain: Strain = field(default_factory=dict)
-    """Load of the machine during the trial: see `host.strain.since`."""
+    """Load of the machine during the trial: see `host.facts.since`."""
 
 
 @dataclass(frozen=True, eq=False)

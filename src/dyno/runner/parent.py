@@ -1,10 +1,16 @@
-"""Executes a plan: one trial after the other, each result on disk before the next trial begins. This process never
-imports an engine."""
+"""Executes a plan: decides which trials each block has, and executes one after the other, each result on disk before
+the next begins. This process never imports an engine.
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+A null engine's cell has a trial in each of the first blocks, and in further blocks while its interval is wide. A
+`StopRule` judges the widths.
+"""
+
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from datetime import datetime, timezone
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +21,12 @@ from dyno.contracts.model import Trial, UsageError
 from dyno.contracts.sanitize import sanitize
 from dyno.crash import known_results
 from dyno.host import ceilings, confine, directories, facts, keep_awake
-from dyno.host.wakeups import wakeups
+from dyno.host.keep_awake import wakeups
 from dyno.options import PlanOptions
-from dyno.results import Attempt, Run
+from dyno.results import FLOOR_BLOCKS, Attempt, Run, is_reference
 from dyno.runner import work_directory
 from dyno.runner.plan import Plan
-from dyno.runner.resources import default_limit
-from dyno.runner.strategy import Floors, StopRule, numbers
-from dyno.runner.trial import Datasets, TrialContext, run_trial
+from dyno.runner.trial import Datasets, TrialContext, default_limit, run_trial
 from dyno.runner.worker_pool import WorkerPools
 
 SETTLED = ("ok", "wrong", "refused")
@@ -53,6 +57,78 @@ class ProgressListener:
 
     def leftover(self, why: str) -> None:
         """Data of this run or of an earlier one can't be removed; `why` says which and why."""
+
+
+FLOOR_MOST = 9
+"""Null engines stop after this many blocks, however wide their interval: on a busy machine it stays wide."""
+
+
+@dataclass(frozen=True)
+class StopRule:
+    """Decides whether more samples are needed. The default never asks for more."""
+
+    wanting: Callable[[Run, float], str | None] = lambda run, until: None
+    """Returns a text with the intervals that are wider than `until`; None if there are none."""
+    unsure: Callable[[Run], Collection[int]] = lambda run: ()
+    """Returns the numbers of the null engines' cells whose intervals are wide."""
+
+
+def numbers(plan: Plan, path: Path, rule: StopRule, extended: Callable[[int, str], object]) -> Iterator[int]:
+    """Yields the numbers of the blocks to run. Without `until`, these are the planned blocks. With `until`, blocks
+    are added until all intervals are narrow or the time is up. Before each further block, `extended` is called with
+    the number of blocks and the wide intervals."""
+    if plan.until is None or plan.within is None:
+        yield from range(plan.samples)
+        return
+    began, longest = time.monotonic(), 0.0
+    # A resumed run completes its interrupted block before widths are judged.
+    least = max(plan.samples, results.load(path).blocks)
+    for number in count():
+        started = time.monotonic()
+        if number >= plan.least and started - began + longest > plan.within:
+            why = "time"
+            break
+        if number >= least:
+            wide = rule.wanting(results.load(path), plan.until)
+            if wide is None:
+                why = "narrow"
+                break
+            extended(number + 1, wide)
+        yield number
+        longest = max(longest, time.monotonic() - started)
+    if results.load(path).ending != why:
+        results.end(path, why)
+
+
+class Floors:
+    """Chooses the null engines' cells of each block. A resumed run gets the same cells as an uninterrupted one."""
+
+    def __init__(self, plan: Plan, path: Path, rule: StopRule) -> None:
+        self._plan, self._path, self._rule = plan, path, rule
+        self._open = {at for at, cell in enumerate(plan.cells) if is_reference(plan.cells, cell)}
+
+    def trials(self, number: int, attempts: Sequence[Attempt]) -> list[Trial]:
+        """Returns the trials of the block. A cell that is left out of a block is left out of all later ones."""
+        if number >= FLOOR_MOST:
+            self._open.clear()
+        if number >= FLOOR_BLOCKS and self._open:
+            before = tuple(attempt for attempt in attempts if attempt.block < number)
+            self._open &= set(self._rule.unsure(replace(results.load(self._path), attempts=before)))
+        trials, cells = self._plan.block(number), self._plan.cells
+        return [t for t in trials if t.cell in self._open or not is_reference(cells, cells[t.cell])]
+
+
+def forecast_time(plan: Plan) -> tuple[int, float]:
+    """Forecasts a run that stops after its planned blocks. Returns the number of trials, null engines' included, and
+    the maximum time of measuring and warm-up in s, without starting, loading and checking."""
+    trials, total = 0, 0.0
+    for cell in plan.cells:
+        blocks = min(plan.samples, FLOOR_BLOCKS) if is_reference(plan.cells, cell) else plan.samples
+        pace = plan.pace(cell)
+        each = pace["warmup_ns"] + (pace["budget_ns"] if pace["duration_ns"] is None else pace["duration_ns"])
+        trials += blocks
+        total += blocks * len(plan.phases) * each / 1e9
+    return trials, total
 
 
 def execute(
@@ -116,23 +192,20 @@ def _run_file(path: Path, fresh: bool, attempts: Sequence[Attempt], lock: result
 
 def _check_confinement(plan: Plan, home: Path) -> None:
     """Raises UsageError if trials can't be confined, or cores can't be kept awake, as the plan requests."""
+    weighed = False
     if plan.confine is not None:
         try:
-            confine.check(plan.confine, home)
+            with confine.confined(plan.confine, home / "tried.group") as group:
+                weighed = group.weighed
         except confine.CannotConfine as error:
             raise UsageError(f"trials can't be confined to a limit of memory: {error}") from None
-    if not plan.awake:
-        return
     with _awake(plan):
         pass
-    if plan.confine is not None:
-        with confine.confined(plan.confine, home / "weighed.group") as group:
-            weighed = group.weighed
-        if weighed:
-            raise UsageError(
-                "awake and confine exclude each other here: the kernel gives a trial's group as a whole no more time"
-                " than each process that keeps a core awake"
-            )
+    if plan.awake and weighed:
+        raise UsageError(
+            "awake and confine exclude each other here: the kernel gives a trial's group as a whole no more time"
+            " than each process that keeps a core awake"
+        )
 
 
 @contextmanager

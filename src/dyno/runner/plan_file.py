@@ -1,23 +1,16 @@
 """Plan files: TOML whose keys are the long names of the flags."""
 
-import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from dyno.contracts.model import UsageError
-from dyno.contracts.safe_read import MIB, text
-from dyno.contracts.settings import format_value, literal, unknown
+from dyno.contracts.safe_read import toml
+from dyno.contracts.settings import literal, unknown
 from dyno.contracts.value_types import MOST, MOST_TEXT
 from dyno.options import COUNTS, ENGINES, OPTIONS, PARAMS, RATES, SIZE, Kind, Option, RunRequest, as_list
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
 GIB = 1 << 30
-MOST_BYTES = MIB
 SUITE = "suite"
 KEYS: Mapping[str, Option] = {each.key: each for each in OPTIONS}
 TYPES = {
@@ -32,14 +25,7 @@ TYPES = {
 
 def read(path: Path) -> RunRequest:
     """Reads a run request from a file. Raises UsageError."""
-    try:
-        data = tomllib.loads(text(path, MOST_BYTES))
-    except RecursionError:
-        raise UsageError(f"{path}: nested too deeply") from None
-    except ValueError as error:
-        # The file is not TOML, not UTF-8, or has a number with thousands of digits.
-        raise UsageError(f"{path} is not TOML: {format_value(error)}") from None
-    return parse(data, str(path))
+    return parse(toml(path), str(path))
 
 
 def parse(data: Mapping[str, Any], where: str) -> RunRequest:

@@ -12,7 +12,7 @@ from dyno.contracts.model import Tier, UsageError, Value, weakest
 from dyno.contracts.native_load import CLIENT, NATIVE_CLIENT
 from dyno.contracts.pace import AUTO_LOAD, NATIVE_LOAD
 from dyno.contracts.passwords import HIDDEN, mask_argument
-from dyno.contracts.settings import Setting, unknown
+from dyno.contracts.settings import unknown
 from dyno.contracts.suite import Suite
 from dyno.options import RunRequest
 from dyno.servers.user_server import URL
@@ -64,9 +64,12 @@ def rows_of(suite: Suite, request: RunRequest, clients: int, native: bool = Fals
             raise UsageError(f"engine {row.spec.name} serves one client, not {clients}: leave it out, or request 1")
     if not rows:
         raise UsageError(f"suite {suite.name}: {_why_none(suite, tier)}")
+    # Whether the user has chosen the client of a server, or named a server of their own. Native load refuses an
+    # encrypted connection, and only a connection shows whether the server encrypts it.
+    chosen = any(row.spec.server is not None and row.options.keys() & {CLIENT, URL} for row in rows)
     if request.load == NATIVE_LOAD:
         rows = _natively_loaded(suite, rows)
-    elif request.load in (None, AUTO_LOAD) and clients > 1 and native and not _clients_chosen(rows):
+    elif request.load in (None, AUTO_LOAD) and clients > 1 and native and not chosen:
         # Like is compared with like: if one server can't be loaded natively, the library loads all of them.
         rows = _natively_loaded(suite, rows) if natively_loadable(suite, rows) else rows
     return rows + _floors(suite, rows)
@@ -81,12 +84,6 @@ def natively_loadable(suite: Suite, rows: Sequence[EngineRow]) -> bool:
     return True
 
 
-def _clients_chosen(rows: Iterable[EngineRow]) -> bool:
-    """Returns whether the user has chosen the client of a server, or named a server of their own. Native load refuses
-    an encrypted connection, and only a connection shows whether the server encrypts it."""
-    return any(row.spec.server is not None and (CLIENT in row.options or URL in row.options) for row in rows)
-
-
 def _natively_loaded(suite: Suite, rows: Sequence[EngineRow]) -> list[EngineRow]:
     """Returns the rows with native load for servers. Rows without a server, and rows whose `client` the user has set,
     stay as they are. Raises UsageError for a server that can't be loaded natively."""
@@ -96,8 +93,7 @@ def _natively_loaded(suite: Suite, rows: Sequence[EngineRow]) -> list[EngineRow]
             loaded.append(row)
             continue
         name, options = row.spec.name, {**row.options, CLIENT: NATIVE_CLIENT}
-        clients = next((each for each in row.spec.options if each.name == CLIENT), None)
-        if not getattr(suite, "native", False) or clients is None or not _parses(clients, NATIVE_CLIENT):
+        if not getattr(suite, "native", False) or not _accepts(row.spec, {CLIENT: NATIVE_CLIENT}):
             raise UsageError(f"load: engine {name} has no native load in suite {suite.name}: use library")
         resolved = row.spec.resolve(options)
         if lacking := row.spec.lacking(resolved):
@@ -105,14 +101,6 @@ def _natively_loaded(suite: Suite, rows: Sequence[EngineRow]) -> list[EngineRow]
         check_tier(row.spec, row.tier, resolved)
         loaded.append(row._replace(options=options))
     return loaded
-
-
-def _parses(setting: Setting, text: str) -> bool:
-    try:
-        setting.parse(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _why_none(suite: Suite, tier: Tier | None) -> str:
@@ -203,15 +191,15 @@ def placed(suite: Suite, entries: Sequence[Entry], address: str) -> list[Entry]:
                     f"engine {spec.name} can't run on a server of yours; of suite {suite.name}, these can: {able}"
                 )
         return list(tables)
-    accepting = [spec for spec in with_url if _accepts(spec, address)]
+    accepting = [spec for spec in with_url if _accepts(spec, {URL: address})]
     if not accepting:
         raise UsageError(f"suite {suite.name}: no engine takes {mask_argument(address)}; see `dyno list engines`")
     return [{"name": spec.name, URL: address} for spec in accepting]
 
 
-def _accepts(spec: EngineSpec, address: str) -> bool:
+def _accepts(spec: EngineSpec, options: Mapping[str, Value]) -> bool:
     try:
-        spec.resolve({URL: address})
+        spec.resolve(options)
     except UsageError:
         return False
     return True

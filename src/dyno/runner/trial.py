@@ -3,32 +3,32 @@
 import errno
 import os
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
-from time import monotonic, monotonic_ns
+from time import monotonic, monotonic_ns, thread_time
 from typing import Any
 
 import psutil
 
 from dyno.contracts.cell import Cell
 from dyno.contracts.model import Caveat, Tier, Trial
-from dyno.contracts.passwords import mask_secrets
+from dyno.contracts.passwords import mask_password, mask_secrets
 from dyno.contracts.sanitize import sanitize
 from dyno.contracts.worker_protocol import ClockMismatch, ProtocolError, WorkerChannel
-from dyno.host import strain
+from dyno.host import facts
 from dyno.host.confine import CannotConfine, confined
 from dyno.host.force_remove import remove, unmount
 from dyno.host.process import nothing_left
+from dyno.host.procfs import read_lines, read_text
 from dyno.results import Attempt
-from dyno.runner.leftovers import remove_stores
 from dyno.runner.plan import GENERAL, Plan
-from dyno.runner.resources import INTERVAL, Watch
 from dyno.runner.trial_report import CLOSED, WRONG_CLOCK, TrialReport
 from dyno.runner.worker_pool import WorkerPools, WorkerProcess, WorkerStartError, end
-from dyno.servers import leftover_processes, set_option
+from dyno.servers import leftover_processes, namespace, set_option
+from dyno.servers.user_server import URL
 
 OUTPUT, OUTPUT_KEPT = ".output", 4_000
 """Suffix of the file with a trial's output, and the number of characters that are kept from its end."""
@@ -39,6 +39,70 @@ SCARCE = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EMFILE, errno.ENFILE}
 CLOSING_TIME, CLOSED_TIME = 10.0, 2.0
 """Seconds in which a worker must end after it has closed its pipe. The first limit applies if it has reported its
 outcome, the second if not."""
+
+
+INTERVAL = 0.05
+SHARE, LONGEST = 0.01, 1.0
+"""Maximum share of the time that is spent on searching for new processes, and maximum time between two searches, in
+s."""
+
+
+def anonymous_bytes(pids: Iterable[int]) -> int:
+    """Returns the anonymous memory of processes, in bytes. It excludes pages that are mapped from files. Shared
+    memory is counted once, for the process that has the most."""
+    own, shared = 0, 0
+    for pid in pids:
+        status = dict(line.partition(":")[::2] for line in read_lines(Path(f"/proc/{pid}/status")))
+        anonymous, common = (int((status.get(name) or "0").split()[0]) << 10 for name in ("RssAnon", "RssShmem"))
+        own, shared = own + anonymous, max(shared, common)
+    return own + shared
+
+
+def descendants(pid: int) -> Iterator[int]:
+    """Yields all descendants of a process. Uses the kernel's list of children if there is one, because reading every
+    process of the machine disturbs the measurement."""
+    if not Path(f"/proc/self/task/{os.getpid()}/children").exists():
+        with suppress(psutil.Error):
+            yield from (child.pid for child in psutil.Process(pid).children(recursive=True))
+        return
+    # The process may have ended: servers start and end processes at any time.
+    with suppress(OSError):
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            for child in map(int, (read_text(task / "children") or "").split()):
+                yield child
+                yield from descendants(child)
+
+
+@dataclass
+class Watch:
+    """Watches a worker, its client processes and its server."""
+
+    pid: int
+    limit_bytes: int
+    deadline: float
+    """Time of the kill, in s on the clock of `time.monotonic`."""
+    peak_bytes: int = field(default=0)
+    _descendants: list[int] = field(default_factory=list)
+    _next_search: float = 0.0
+
+    def verdict(self) -> str | None:
+        """Returns 'timeout' or 'out-of-memory', or None while the trial is within its limits."""
+        # Search for new descendants at times only. With a server of hundreds of threads, a search takes CPU time of
+        # milliseconds from the measurement.
+        if monotonic() >= self._next_search:
+            began = thread_time()
+            self._descendants = list(descendants(self.pid))
+            self._next_search = monotonic() + min((thread_time() - began) / SHARE, LONGEST)
+        used = anonymous_bytes([self.pid, *self._descendants])
+        self.peak_bytes = max(self.peak_bytes, used)
+        if used > self.limit_bytes:
+            return "out-of-memory"
+        return "timeout" if monotonic() > self.deadline else None
+
+
+def default_limit() -> int:
+    """Returns three quarters of the memory that is available now, in bytes."""
+    return int(psutil.virtual_memory().available * 0.75)
 
 
 class Datasets:
@@ -85,7 +149,7 @@ def run_trial(
     """Executes attempt `number` of a trial in the directory `home`, which is created and removed."""
     started, begin = datetime.now(timezone.utc), monotonic_ns()
     report, printed, peak_bytes = TrialReport(on_phase, begin, plan.secrets), None, 0
-    before = strain.counters()
+    before = facts.counters()
     output = home.with_suffix(OUTPUT)
     job: dict[str, Any] = {}
     left: list[str] = []
@@ -104,13 +168,13 @@ def run_trial(
         try:
             if job:
                 refused, executable = report.outcome == "refused", plan.interpreter(cell)
-                left = remove_stores(job, refused, executable, context.pools, plan.secrets)
+                left = _remove_stores(job, refused, executable, context.pools, plan.secrets)
             for line in left:
                 context.warn(line)
         finally:
             _remove_home(home, output)
     duration = monotonic_ns() - begin
-    suffered = strain.since(before, strain.counters(), duration)
+    suffered = facts.since(before, facts.counters(), duration)
     if plan.awake:
         # The processes that keep cores awake are stalled whenever another process uses their core, which is no
         # strain.
@@ -244,3 +308,67 @@ def _remove_home(home: Path, output: Path) -> None:
     remove(home)
     with suppress(OSError):
         output.unlink()
+
+
+# -- stores that a trial left on a user's own server ---------------------------------------------------------------
+
+PATIENCE_SECONDS = 60.0
+REMOVAL_OUTPUT = ".removal"
+
+
+def _remove_stores(
+    job: Mapping[str, Any], refused: bool, executable: str, pools: WorkerPools, secrets: tuple[str, ...]
+) -> list[str]:
+    """Removes the stores of a trial whose worker was killed or lost its connection, in a second worker. Returns a
+    line for each store that stays, with the command that removes it. `refused` says whether the server refused the
+    trial; if it refuses again, there is no store."""
+    if not (names := namespace.stores(Path(job["home"]))):
+        return []
+    url = str(job["options"].get(URL, ""))
+    # Commands with which a user can remove the stores that are left, and the reasons. Without an address, the worker
+    # determines whether the server is the user's. If it is Dyno's own, it has ended.
+    commands: dict[str, str] = dict.fromkeys(names if url else (), "")
+    reasons, unreachable, why = dict[str, str](), False, "the process that should remove it ended early"
+    try:
+        for event in _events(job, executable, pools):
+            name = str(event.get("name"))
+            if event["event"] == "store":
+                commands[name] = str(event["command"])
+            elif event["event"] == "left":
+                reasons[name], unreachable = str(event["why"]), bool(event["unreachable"])
+            elif event["event"] == "removed":
+                commands.pop(name, None)
+            elif event["event"] == "end" and event["why"]:
+                why = str(event["why"])
+    except (WorkerStartError, ProtocolError, ClockMismatch, OSError) as error:
+        why = str(error)
+    except KeyboardInterrupt:
+        why = "interrupted"
+    if refused and unreachable:
+        return []
+    lines = []
+    for name, command in commands.items():
+        reason = " ".join(reasons.get(name, why).split())
+        how = f"; to remove it: {command}" if command else ""
+        # A refused trial may have ended before it created a store.
+        verb = "may stay" if refused else "stays"
+        line = f"{name} {verb} on {mask_password(url) or 'your server'} ({reason}){how}"
+        lines.append(sanitize(mask_secrets(line, secrets), keep=""))
+    return lines
+
+
+def _events(job: Mapping[str, Any], executable: str, pools: WorkerPools) -> Iterator[Mapping[str, Any]]:
+    """Runs the worker and yields its events. Raises TimeoutError after PATIENCE_SECONDS."""
+    home, deadline = Path(job["home"]), monotonic() + PATIENCE_SECONDS
+    began = monotonic_ns()
+    pools.ready(executable)
+    with (
+        pools.worker(executable, home, home.with_suffix(REMOVAL_OUTPUT), {**job, "remove": True}) as (_, pipe),
+        closing(WorkerChannel(pipe, began)) as channel,
+    ):
+        while not channel.over:
+            left = deadline - monotonic()
+            if left < 0:
+                raise TimeoutError(f"not removed after {PATIENCE_SECONDS:g} s")
+            for message in channel.read(left) or ():
+                yield message.event

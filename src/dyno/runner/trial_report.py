@@ -22,6 +22,8 @@ SLACK_NS, ROUNDED_NS = 100_000_000, 1_000_000_000
 MOST_ITEMS = 1_000
 """Maximum plausible number of items (which may be bytes) per ns of each client. For operations, each of which is
 timed, the maximum is one."""
+LINES = "\n\t"
+"""Control characters that stay in a text of several lines."""
 NUMBERS = ("operations", "items", "elapsed_ns", "busy_ns", "errors", "checked", "wall_ns", "due", "bytes")
 
 
@@ -77,11 +79,6 @@ class TrialReport:
             return [self.clean(each, keep) for each in value]
         return sanitize(mask_secrets(value, self.secrets), keep=keep) if isinstance(value, str) else value
 
-    def clean_lines(self, text: str | None) -> str | None:
-        """Sanitizes and masks a text of several lines."""
-        cleaned: str | None = self.clean(text, "\n\t")
-        return cleaned
-
     def _add(self, event: dict[str, Any], message: WorkerMessage) -> None:
         kind = event.pop("event")
         if kind == "check":
@@ -98,17 +95,17 @@ class TrialReport:
         elif kind == "facts":
             self.facts = self.clean(event["facts"])
         elif kind == "absent":
-            self.absent[event["phase"]] = self.clean_lines(event["why"]) or ""
+            self.absent[event["phase"]] = self.clean(event["why"], LINES) or ""
         elif kind == "sample":
             self.samples.append(self._checked(event["sample"], message))
             self.check_ns = int(event["check_ns"])
         elif kind == "end":
-            self.outcome, self.why = event["outcome"], self.clean_lines(event["why"])
+            self.outcome, self.why = event["outcome"], self.clean(event["why"], LINES)
             self.resources, self.spent_ns = event["resources"], event["spent_ns"]
 
     def _checked(self, data: dict[str, Any], message: WorkerMessage) -> Sample:
         """Parses a sample. The sample is void if its figures are impossible."""
-        lines = {name: self.clean_lines(data[name]) for name in ("first_error", "void")}
+        lines = {name: self.clean(data[name], LINES) for name in ("first_error", "void")}
         names = {by: {self.clean(name): value for name, value in data[by].items()} for by in ("by_kind", "by_part")}
         read = sample(data | lines | names | {name: self.clean(data[name]) for name in ("facts", "reported_by")})
         passed_ns, since_start_ns = message.by_ns - self._phase_after_ns, message.by_ns - self.began_ns
@@ -141,11 +138,9 @@ def _died(status: int) -> str:
     if status == -signal.SIGKILL:
         return "killed by SIGKILL, perhaps by the kernel because memory was short"
     if status < 0:
-        try:
-            return f"killed by {signal.Signals(-status).name}"
-        except ValueError:
-            # Python names only the first and the last real-time signal.
-            return f"killed by signal {-status}"
+        # Python names only the first and the last real-time signal.
+        named = -status in set(signal.Signals)
+        return f"killed by {signal.Signals(-status).name if named else f'signal {-status}'}"
     return f"exited with status {status} before it was done"
 
 

@@ -96,9 +96,8 @@ def sweep(root: Path, warn: Callable[[str], object]) -> list[Path]:
     Returns the directories."""
     for path in root.glob(PREFIX + "*"):
         if trust.is_own_directory(path) and not trust.is_private_directory(path):
-            warn(
-                sanitize(f"{path} stays, since other users may write to it: rm -r {path} if it is of no use", keep="")
-            )
+            stays = f"{path} stays, since other users may write to it: rm -r {path} if it is of no use"
+            warn(sanitize(stays, keep=""))
     swept = list(dead(root))
     for path in swept:
         unmount(path)
@@ -122,8 +121,7 @@ def dead(root: Path) -> Iterator[Path]:
 def left_behind(root: Path) -> dict[str, list[str]]:
     """Returns the directories that killed runs left under `root`, and the servers of these runs that still run, as
     'redis-server 4711'. The next run removes both."""
-    directories = list(dead(root))
-    servers: list[str] = []
+    directories, servers = list(dead(root)), list[str]()
     for process in (process for path in directories for process in leftover_processes.recorded(path)):
         with suppress(psutil.Error):
             servers.append(sanitize(f"{process.name()} {process.pid}", keep=""))

@@ -24,7 +24,7 @@ from dyno.contracts.settings import resolve
 from dyno.contracts.suite import Job, Suite
 from dyno.host import interpreters
 from dyno.host.process import die_with_parent, nothing_left, own_session
-from dyno.runner.resources import Watch, default_limit
+from dyno.runner.trial import Watch, default_limit
 
 PASS, GAP, FAIL, SKIPPED = "pass", "gap", "fail", "not run"
 TIMEOUT_SECONDS = 900.0

@@ -5,7 +5,6 @@ The kernel kills a server when its parent dies (see `process`). The records are 
 
 import ctypes
 import json
-import sys
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -88,8 +87,6 @@ def kill(processes: list[psutil.Process]) -> None:
 
 def _remove_segments(creators: set[int]) -> None:
     """Removes unused System V shared memory that these processes created, because it outlives SIGKILL."""
-    if sys.platform != "linux":
-        return
     try:
         head, *lines = Path("/proc/sysvipc/shm").read_text().splitlines()
     except (OSError, ValueError):

@@ -200,21 +200,22 @@ def limited(run: Run) -> tuple[LimitedRows, ...]:
     for row in summarize(run):
         if row.limit is not None and not row.cell.floor:
             groups.setdefault((row.cell.tier, row.cell.combination), []).append(row)
-    order = list(dict.fromkeys((cell.tier, cell.combination) for cell in run.cells))
-    return tuple(_limited(run, groups[place]) for place in order if place in groups)
-
-
-def _limited(run: Run, rows: Sequence[CellSummary]) -> LimitedRows:
-    phases: dict[str, list[str]] = {}
-    for row in rows:
-        phases.setdefault(row.cell.asked, []).append(row.phase)
-    cells = {row.cell.asked: row.cell for row in rows}
-    able = run.header.get("native") or ()
-    limits = [(row, row.limit) for row in rows if row.limit is not None]
-    return LimitedRows(
-        tiers=(rows[0].cell.tier,),
-        params=rows[0].cell.params,
-        engines=tuple((cells[name], tuple(phases[name])) for name in cells),
-        percents=(min(limit.percent for _, limit in limits), max(limit.percent for _, limit in limits)),
-        native=any(row.phase in able and CLIENT not in row.cell.options for row, _ in limits),
-    )
+    limited_rows, able = list[LimitedRows](), run.header.get("native") or ()
+    for place in dict.fromkeys((cell.tier, cell.combination) for cell in run.cells):
+        if not (rows := groups.get(place)):
+            continue
+        phases: dict[str, list[str]] = {}
+        for row in rows:
+            phases.setdefault(row.cell.asked, []).append(row.phase)
+        cells = {row.cell.asked: row.cell for row in rows}
+        percents = [row.limit.percent for row in rows if row.limit is not None]
+        limited_rows.append(
+            LimitedRows(
+                tiers=(rows[0].cell.tier,),
+                params=rows[0].cell.params,
+                engines=tuple((cell, tuple(phases[name])) for name, cell in cells.items()),
+                percents=(min(percents), max(percents)),
+                native=any(row.phase in able and CLIENT not in row.cell.options for row in rows),
+            )
+        )
+    return tuple(limited_rows)

@@ -5,22 +5,16 @@ name a suite.
 """
 
 import math
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from dyno.contracts.model import UsageError
-from dyno.contracts.safe_read import MIB, text
-from dyno.contracts.settings import format_value, literal, unknown
+from dyno.contracts.safe_read import toml
+from dyno.contracts.settings import literal, unknown
 from dyno.results import Run
 from dyno.stats.summary import CellSummary, summarize
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 CURRENCY, KEPT_GB, MILLIONS, OF, MACHINES = KEYS = ("currency", "kept_gb", "millions", "prices", "machines")
 MONTH, GB_MONTH, HOUR = "month", "kept_gb_month", "hour"
@@ -76,12 +70,7 @@ class Cost:
 
 def read_prices(path: Path) -> Prices:
     """Reads a table of prices. Raises UsageError."""
-    try:
-        data = tomllib.loads(text(path, MIB))
-    except RecursionError:
-        raise UsageError(f"{path}: nested too deeply") from None
-    except ValueError as error:
-        raise UsageError(f"{path} is not TOML: {format_value(error)}") from None
+    data = toml(path)
     for name in data:
         if name not in KEYS:
             raise UsageError(unknown(f"{path}: key", name, KEYS))

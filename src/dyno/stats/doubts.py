@@ -160,20 +160,14 @@ def _time(row: CellSummary, run: Run) -> Iterator[Doubt]:
             yield _doubt("budget", "budget", name=name, ended=len(ended), trials=len(row.samples), done=done)
     if row.cell.floor or not row.samples:
         return
-    percent = max(_harness_percent(sample) for sample in row.samples)
+    # The times of several clients are not separate, and an open loop waits until operations are due.
+    single = [s for s in row.samples if s.clients == 1 and s.elapsed_ns > 0 and s.response is None]
+    percent = max(((1 - sample.busy_ns / sample.elapsed_ns) * 100 for sample in single), default=0.0)
     if percent > HARNESS_PERCENT:
         yield _doubt("harness", f"harness {percent:.0f} %", percent=percent)
     shortest = min(sample.elapsed_ns for sample in row.samples)
     if shortest < SHORT_NS:
         yield _doubt("short", "short", ms=shortest / 1e6)
-
-
-def _harness_percent(sample: Sample) -> float:
-    """Returns the percentage of the measured time that was spent outside the engine. Zero for several clients, whose
-    times are not separate, and for an open loop, which waits until operations are due."""
-    if sample.clients > 1 or sample.elapsed_ns <= 0 or sample.response is not None:
-        return 0.0
-    return max(0.0, (1 - sample.busy_ns / sample.elapsed_ns) * 100)
 
 
 def _pauses(row: CellSummary, run: Run) -> Iterator[Doubt]:
@@ -186,8 +180,8 @@ def _pauses(row: CellSummary, run: Run) -> Iterator[Doubt]:
         loaded = worst.elapsed_ns / (worst.wall_ns or 1) * 100
         yield _doubt("pauses", f"pauses {percent:.0f} %", percent=percent, loaded=loaded)
     opened = [sample for sample in samples if sample.response is not None]
-    still = max(opened, key=_stood_percent, default=None)
-    if still is not None and (percent := _stood_percent(still)) > STOOD_PERCENT:
+    still = min(opened, key=lambda sample: sample.elapsed_ns / (sample.wall_ns or 1), default=None)
+    if still is not None and (percent := (1 - still.elapsed_ns / (still.wall_ns or 1)) * 100) > STOOD_PERCENT:
         seconds = (still.wall_ns or 1) / 1e9
         offered = "" if still.due is None else f"{still.due / seconds:,.0f} operations a second were offered and "
         served = (still.operations - still.errors) / seconds
@@ -202,10 +196,6 @@ def _pause_percent(sample: Sample) -> float:
     return (sample.pause_cpu_ns or 0) / under * 100 if under else 0.0
 
 
-def _stood_percent(sample: Sample) -> float:
-    return (1 - sample.elapsed_ns / sample.wall_ns) * 100 if sample.wall_ns else 0.0
-
-
 def _open(row: CellSummary, run: Run) -> Iterator[Doubt]:
     """Yields doubts about an open loop that did not keep its rate, because of the engine or of Dyno."""
     rate = row.cell.params.get("rate")
@@ -213,12 +203,17 @@ def _open(row: CellSummary, run: Run) -> Iterator[Doubt]:
         yield _doubt("unpaced", "unpaced")
     if row.response_ns["p99"] is None or not isinstance(rate, (int, float)):
         return
-    worst = min(row.samples, key=lambda sample: _share_done(sample, rate))
-    if row.throughput is not None and (share := _share_done(worst, rate)) < ACHIEVED:
+    shares = list[tuple[float, int, Sample]]()
+    for sample in row.samples:
+        # Old run files lack the number of operations due.
+        due = round(rate * sample.elapsed_ns / 1e9) if sample.due is None else sample.due
+        shares.append(((sample.operations - sample.errors) / due if due else 1.0, due, sample))
+    share, due, worst = min(shares, key=lambda each: each[0])
+    if row.throughput is not None and share < ACHIEVED:
         done = worst.operations - worst.errors
         reached = done / worst.elapsed_ns * 1e9
         text = f"{reached:,.0f}" if reached >= 100 else f"{reached:.3g}"
-        yield _doubt("overload", f"{share * 100:.0f} % of rate", done=done, due=_due(worst, rate), rate=text)
+        yield _doubt("overload", f"{share * 100:.0f} % of rate", done=done, due=due, rate=text)
     # Checks the p99 first, then the p99.9. Clients in threads wait for each other, which lengthens both lateness and
     # response times.
     for key, short, name in (("p99", "late", "p99"), ("p999", "late p99.9", "p99.9")):
@@ -247,17 +242,6 @@ def _stall(row: CellSummary, run: Run) -> Iterator[Doubt]:
     yield _doubt("stall", short, longest=longest / 1e9, began=began, typical=typical / 1e6)
 
 
-def _share_done(sample: Sample, rate: float) -> float:
-    """Returns the share of the operations due that succeeded."""
-    due = _due(sample, rate)
-    return (sample.operations - sample.errors) / due if due else 1.0
-
-
-def _due(sample: Sample, rate: float) -> int:
-    # Old run files lack the number of operations due.
-    return round(rate * sample.elapsed_ns / 1e9) if sample.due is None else sample.due
-
-
 def _temperature(row: CellSummary, run: Run) -> Iterator[Doubt]:
     if row.temperature == "lukewarm":
         percent = row.resident_percent
@@ -270,7 +254,13 @@ def _bottleneck(row: CellSummary, run: Run) -> Iterator[Doubt]:
     `dyno.stats.load_limit` for rows that are not compared."""
     available = cores(run.header.get("host", {}))
     consequence = TEXTS["not compared"] if row.limit is not None else ""
-    clients = max((_client_percent(sample, available) for sample in row.samples), default=0.0)
+    clients = 0.0
+    for sample in row.samples:
+        used = client_percent(sample, available)
+        if used is None and sample.server is not None:
+            # In an earlier file, the share is that of one client's time.
+            used = cpu_ns(sample.client) / sample.clients / max(sample.elapsed_ns, 1) * 100
+        clients = max(clients, used or 0.0)
     if clients > CLIENT_PERCENT:
         known = any(sample.load_processes is not None for sample in row.samples)
         sentence = "client of processes" if known else "client"
@@ -284,15 +274,6 @@ def _bottleneck(row: CellSummary, run: Run) -> Iterator[Doubt]:
         yield _doubt("cores", "cores", "cores of clients", clients=most, cores=available)
     if row.cell.options.get(CLIENT) == NATIVE_CLIENT and any(s.load == LIBRARY_LOAD for s in row.samples):
         yield _doubt("library", "library")
-
-
-def _client_percent(sample: Sample, available: float | None) -> float:
-    """Returns the CPU time of the clients of a server, as a percentage of what their processes could use, or in an
-    earlier file, of one client's time. Zero without a server."""
-    percent = client_percent(sample, available)
-    if percent is None and sample.server is not None:
-        percent = cpu_ns(sample.client) / sample.clients / max(sample.elapsed_ns, 1) * 100
-    return percent or 0.0
 
 
 def _wake_ups(row: CellSummary, run: Run) -> Iterator[Doubt]:
@@ -354,7 +335,7 @@ def _device(row: CellSummary, run: Run) -> Iterator[Doubt]:
 
 def _circumstances(row: CellSummary, run: Run) -> Iterator[Doubt]:
     """Yields doubts about an engine that was not at rest, an interpreter other than Dyno's, and the machine's state
-    during the trials of the row's samples (see `dyno.host.strain`). The worst trial counts."""
+    during the trials of the row's samples (see `dyno.host.facts.since`). The worst trial counts."""
     if not row.valid:
         return
     restless = sum(sample.settled is False for sample in row.samples)

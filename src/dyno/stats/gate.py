@@ -34,17 +34,11 @@ def gate(of: Between, margin: float) -> list[GateResult]:
     failed = _failed(of.changes, margin)
     results = []
     for at, change in enumerate(of.changes):
-        threshold = _threshold(change, margin)
         ratio, blocks = change.verdict.ratio or 0.0, change.verdict.blocks
-        verdict = decide(
-            change.center, ratio, blocks, threshold, at in failed, len(of.changes), change.metric.inverse
-        )
-        results.append(GateResult(change, state_of(verdict), verdict))
+        threshold, times = _threshold(change, margin), change.metric.inverse
+        verdict = decide(change.center, ratio, blocks, threshold, at in failed, len(of.changes), times)
+        results.append(GateResult(change, verdict.kind if verdict.kind in ("slower", "unclear") else "fine", verdict))
     return results
-
-
-def state_of(verdict: Verdict) -> str:
-    return verdict.kind if verdict.kind in ("slower", "unclear") else "fine"
 
 
 def decide(
@@ -70,12 +64,8 @@ def decide(
         kind, bound = ("faster", math.exp(low) - 1) if low > 0 else ("alike", _loss(low, times))
     else:
         kind, bound = "unclear", None
-        more = blocks_needed(
-            center,
-            blocks,
-            lambda half: center.log + half < threshold or center.log - half >= threshold,
-            1 - 2 * CHANCE / rows,
-        )
+        clear = lambda half: center.log + half < threshold or center.log - half >= threshold  # noqa: E731
+        more = blocks_needed(center, blocks, clear, 1 - 2 * CHANCE / rows)
     return Verdict(kind, ratio, interval.low, interval.high, bound, blocks, more)
 
 
@@ -93,11 +83,8 @@ def _threshold(change: Change, margin: float) -> float:
 def _failed(changes: Sequence[Change], margin: float) -> set[int]:
     """Returns the positions of the slower rows by Holm's method: the most significant first, up to the first row that
     chance can explain."""
-    by_chance = {
-        at: chance(change.center, _threshold(change, margin))
-        for at, change in enumerate(changes)
-        if change.center is not None
-    }
+    centers = {at: change.center for at, change in enumerate(changes) if change.center is not None}
+    by_chance = {at: chance(center, _threshold(changes[at], margin)) for at, center in centers.items()}
     failed: set[int] = set()
     for at in sorted(by_chance, key=lambda at: by_chance[at]):
         if by_chance[at] > CHANCE / (len(by_chance) - len(failed)):

@@ -127,13 +127,12 @@ def growths(run: Run, parameter: str, held_out: Sequence[float] = ()) -> list[Gr
         if is_number(value) and float(str(value)) > 0 and row.elapsed_ns:
             others = sorted((name, each) for name, each in row.cell.params.items() if name != parameter)
             groups.setdefault((row.phase, row.cell.tier, row.cell.asked, repr(others)), []).append(row)
-    return [_growth(parameter, rows, held_out) for rows in groups.values() if len(rows) > 1]
-
-
-def _growth(parameter: str, rows: Sequence[CellSummary], held_out: Sequence[float]) -> Growth:
-    times = sorted((float(str(row.cell.params[parameter])), float(row.elapsed_ns or 0)) for row in rows)
-    points = tuple(point for point in times if point[0] not in held_out)
-    curve = fit(points)
-    held = [HeldOut(value, time, curve.at(value)) for value, time in times if curve and value in held_out]
-    items = {float(str(row.cell.params[parameter])): row.items for row in rows if row.items}
-    return Growth(rows[0].cell, rows[0].phase, points, curve, tuple(held), items)
+    growths = list[Growth]()
+    for rows in (rows for rows in groups.values() if len(rows) > 1):
+        times = sorted((float(str(row.cell.params[parameter])), float(row.elapsed_ns or 0)) for row in rows)
+        points = tuple(point for point in times if point[0] not in held_out)
+        curve = fit(points)
+        held = [HeldOut(value, time, curve.at(value)) for value, time in times if curve and value in held_out]
+        items = {float(str(row.cell.params[parameter])): row.items for row in rows if row.items}
+        growths.append(Growth(rows[0].cell, rows[0].phase, points, curve, tuple(held), items))
+    return growths

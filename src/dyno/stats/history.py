@@ -79,8 +79,7 @@ def judged(values: Sequence[float], margin: float = MARGIN) -> list[tuple[int, t
     changes_ = []
     for first, at, last in zip(ends, ends[1:], ends[2:], strict=False):
         old, new = values[first:at], values[at:last]
-        fewest = min(len(old), len(new))
-        verdict = judge(apart(new, old), median(new) / median(old), fewest, margin)
+        verdict = judge(apart(new, old), median(new) / median(old), min(len(old), len(new)), margin)
         changes_.append((at, (len(old), len(new)), verdict))
     return changes_
 
@@ -105,11 +104,7 @@ def _cuts(values: Values, first: int, chance: float, random: np.random.Generator
         if (1 + reached) / (1 + PERMUTATIONS) > chance:
             return []
     before, after = values[:cut], values[cut:]
-    return [
-        first + cut,
-        *_cuts(before, first, chance, random),
-        *_cuts(after, first + cut, chance, random),
-    ]
+    return [first + cut, *_cuts(before, first, chance, random), *_cuts(after, first + cut, chance, random)]
 
 
 def _energies(distances: Values) -> Values:

@@ -11,7 +11,6 @@ from statistics import median
 from typing import Any, Literal, NamedTuple
 
 from dyno.contracts.model import Tier
-from dyno.fields import Sample
 from dyno.results import Run
 from dyno.stats.summary import CellSummary, summarize
 
@@ -132,7 +131,7 @@ def _finding(code: str, severity: Severity, remedy: str | None = None, **values:
 def machine_doubts(facts: Mapping[str, Any]) -> list[Finding]:
     """Returns the findings on `facts`, the worst first. See `dyno.host.facts.facts`; `pressure` is included if it was
     measured."""
-    judges = (_storage, _others, _memory, _cores, _clocks, _left_behind)
+    judges = (_storage, _load, _processor, _left_behind)
     findings = [finding for judge in judges for finding in judge(facts)]
     return sorted(findings, key=lambda finding: _WORST_FIRST.index(finding.severity))
 
@@ -162,7 +161,7 @@ def _left_behind(facts: Mapping[str, Any]) -> Iterator[Finding]:
         yield _finding("left-behind", "warn" if servers else "ok", left=f"{count}{running}: {where}")
 
 
-def _others(facts: Mapping[str, Any]) -> Iterator[Finding]:
+def _load(facts: Mapping[str, Any]) -> Iterator[Finding]:
     load, cores = _number(facts, "load", "minutes_1"), _number(facts, "cpu", "logical_cores")
     if load is not None and cores and load > LOAD_SHARE * cores:
         yield _finding("load", "bad" if load > cores else "warn", load=load, cores=cores)
@@ -174,9 +173,6 @@ def _others(facts: Mapping[str, Any]) -> Iterator[Finding]:
     if steal > STEAL_PERCENT:
         severity: Severity = "bad" if steal > STEAL_BAD_PERCENT else "warn"
         yield _finding("steal", severity, percent=steal, when="right now" if steal == now else "since boot")
-
-
-def _memory(facts: Mapping[str, Any]) -> Iterator[Finding]:
     used, total = _number(facts, "memory", "swap_used_bytes"), _number(facts, "memory", "total_bytes")
     if used is not None and used > SWAP_SHARE * (total or 0):
         yield _finding("swap-used", "warn", used=_gib(used))
@@ -192,7 +188,7 @@ def _memory(facts: Mapping[str, Any]) -> Iterator[Finding]:
         yield _finding("low-memory", "warn", memory=f"{_gib(available)} of memory available")
 
 
-def _cores(facts: Mapping[str, Any]) -> Iterator[Finding]:
+def _processor(facts: Mapping[str, Any]) -> Iterator[Finding]:
     quota = _number(facts, "cpu", "quota_cores")
     available, logical = _number(facts, "cpu", "available_cores"), _number(facts, "cpu", "logical_cores")
     if quota is not None and (logical is None or quota < logical):
@@ -200,9 +196,6 @@ def _cores(facts: Mapping[str, Any]) -> Iterator[Finding]:
     usable = min((number for number in (available, logical, quota) if number is not None), default=None)
     if usable is not None and usable < CORES:
         yield _finding("few-cores", "warn", cores=usable, s="s" * (usable != 1))
-
-
-def _clocks(facts: Mapping[str, Any]) -> Iterator[Finding]:
     governor = _at(facts, "cpu", "governor")
     if governor is not None and governor != "performance":
         yield _finding("governor", "warn", governor=governor)
@@ -269,26 +262,20 @@ def shares(run: Run) -> list[CeilingShare]:
     if ceilings is None:
         return []
     flushes, memory = ceilings.get("flushes_per_second"), ceilings.get("memory_bytes_per_second")
-    rows = [row for row in summarize(run) if row.valid and row.samples and not row.cell.floor]
-    return [_share(row, flushes, memory) for row in rows]
-
-
-def _share(row: CellSummary, flushes: float | None, memory: float | None) -> CeilingShare:
-    commits = row.cell.tier is Tier.POWER and row.about.writes and not any(sample.bulk for sample in row.samples)
-    rate = median(sample.operations / max(sample.elapsed_ns, 1) * 1e9 for sample in row.samples)
-    moved = None if row.bandwidth is None else row.bandwidth.median
-    cores = [_cores_used(sample) for sample in row.samples]
-    known = [each for each in cores if each is not None]
-    return CeilingShare(
-        row,
-        rate / flushes if commits and flushes else None,
-        moved / memory if moved and memory else None,
-        median(known) if len(known) == len(cores) else None,
-    )
-
-
-def _cores_used(sample: Sample) -> float | None:
-    used = [usage.get(name) for usage in (sample.client, sample.server) if usage for name in ("user_ns", "system_ns")]
-    if not used or None in used or sample.elapsed_ns <= 0:
-        return None
-    return sum(ns or 0 for ns in used) / sample.elapsed_ns
+    shares = list[CeilingShare]()
+    for row in (row for row in summarize(run) if row.valid and row.samples and not row.cell.floor):
+        commits = row.cell.tier is Tier.POWER and row.about.writes and not any(sample.bulk for sample in row.samples)
+        rate = median(sample.operations / max(sample.elapsed_ns, 1) * 1e9 for sample in row.samples)
+        moved = None if row.bandwidth is None else row.bandwidth.median
+        cores = list[float]()
+        for sample in row.samples:
+            usages = [usage for usage in (sample.client, sample.server) if usage]
+            used = [usage.get(name) for usage in usages for name in ("user_ns", "system_ns")]
+            if used and None not in used and sample.elapsed_ns > 0:
+                cores.append(sum(ns or 0 for ns in used) / sample.elapsed_ns)
+        flushed = rate / flushes if commits and flushes else None
+        bandwidth = moved / memory if moved and memory else None
+        shares.append(
+            CeilingShare(row, flushed, bandwidth, median(cores) if len(cores) == len(row.samples) else None)
+        )
+    return shares

@@ -56,14 +56,7 @@ CPU = Metric("cpu", "CPU time of an item", True, _cpu)
 RESPONSE = _response("p99")
 METRICS = {
     metric.name: metric
-    for metric in (
-        THROUGHPUT,
-        BANDWIDTH,
-        CPU,
-        *map(_service, ("p50", "p99", "p999")),
-        _response("p50"),
-        RESPONSE,
-    )
+    for metric in (THROUGHPUT, BANDWIDTH, CPU, *map(_service, ("p50", "p99", "p999")), _response("p50"), RESPONSE)
 }
 
 

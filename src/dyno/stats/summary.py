@@ -214,7 +214,10 @@ def _summary(cell: Cell, attempts: tuple[Attempt, ...], declared: Phase, host: M
         server=figures["server"],
         client_cpu_ns=_middle([client_cpu_ns(s) for s in counted if s.items > 0]),
         server_cpu_ns=_middle([server_cpu_ns(s) for s in counted if s.items > 0]),
-        write_amplification=_write_amplification(counted),
+        # None if nothing was sent to the device, or more was dropped than sent, as when files are removed.
+        write_amplification=_middle(
+            [w / s.payload_bytes if (w := s.written_bytes or 0) > 0 and s.payload_bytes else None for s in counted]
+        ),
         facts=_facts([s.facts for s in described]),
         trial_facts=_facts([a.facts for a in last if a.facts]),
         version=about.version if about else None,
@@ -275,14 +278,6 @@ def _middle(figures: Sequence[float | None]) -> float | None:
     """Returns the median; None if any figure is unknown."""
     known = [figure for figure in figures if figure is not None]
     return float(median(known)) if known and len(known) == len(figures) else None
-
-
-def _write_amplification(samples: Sequence[Sample]) -> float | None:
-    """Returns bytes written per byte stored. None if nothing was sent to the device, or if more was dropped than
-    sent, which happens when files are removed."""
-    pairs = [(s.written_bytes, s.payload_bytes) for s in samples]
-    ratios = [written / payload for written, payload in pairs if written and written > 0 and payload]
-    return float(median(ratios)) if ratios and len(ratios) == len(pairs) else None
 
 
 def _percentiles_of_each(

@@ -144,8 +144,8 @@ def crossings(sweep: Sweep, log: bool, margin: float = MARGIN) -> list[Crossing]
 
 def leaders(sweep: Sweep) -> list[Cell]:
     """Returns the engines that are searched for crossings, in the order of the sweep. If there are more than
-    `MOST_CROSSED`, returns those that rank best at any value, because the work grows with the square of their number.
-    """
+    `MOST_CROSSED`, returns those that rank best at any value, because the work grows with the square of their
+    number."""
     cells: dict[str, Cell] = {}
     best: dict[str, int] = {}
     for _, table in sweep.points:

@@ -118,17 +118,13 @@ def halves(run: Run) -> tuple[Run, Run]:
     if len(blocks) < 2 * FEWEST_TRIALS:
         raise UsageError(f"comparing halves needs at least {2 * FEWEST_TRIALS} blocks; {run.path} has {len(blocks)}")
     middle = len(blocks) // 2
-    first, second = (
+
+    def part(of: list[int]) -> Run:
         # Users see blocks numbered from 1.
-        Run(
-            Path(f"{run.path}, blocks {part[0] + 1} to {part[-1] + 1}"),
-            run.header,
-            run.cells,
-            tuple(attempt for attempt in run.attempts if attempt.block in part),
-        )
-        for part in (blocks[:middle], blocks[middle:])
-    )
-    return first, second
+        path = Path(f"{run.path}, blocks {of[0] + 1} to {of[-1] + 1}")
+        return replace(run, path=path, attempts=tuple(attempt for attempt in run.attempts if attempt.block in of))
+
+    return part(blocks[:middle]), part(blocks[middle:])
 
 
 def rows_of(run: Run) -> dict[tuple[object, ...], CellSummary]:

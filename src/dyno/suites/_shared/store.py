@@ -8,7 +8,7 @@ from typing import Any
 from dyno.contracts.engine import Engine
 from dyno.contracts.model import Tier, Wrong
 from dyno.contracts.suite import Job, Workload
-from dyno.host import copies
+from dyno.host import filesystem
 
 
 def brief(checks: Mapping[str, Callable[..., None]], *arguments: Any, gaps: Collection[str] = ()) -> None:
@@ -88,10 +88,10 @@ class OnStore(Workload):
             if not files or not all(path.is_relative_to(store) for path in files):
                 return
             self.release()
-            if not copies.seal(store, sealed):
+            if not filesystem.seal(store, sealed):
                 return
             store.mkdir()
-        copies.copy(sealed, store)
+        filesystem.copy(sealed, store)
 
     def keep_up(self) -> None:
         """Runs the engine's upkeep (an administrator's work after a load) if the store was written to."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from dyno.contracts.model import Fact, Phase, Wrong
 from dyno.contracts.suite import Report, Reported, Work
-from dyno.host import strain
+from dyno.host.facts import counters, since
 from dyno.host.procfs import mean_mhz
 from dyno.suites._shared.store import OnStore
 
@@ -35,14 +35,14 @@ def plausible(report: Report, threads: int) -> int:
 
 def watched(call: Callable[[int], Report], limit_ns: int) -> Report:
     """Calls the tool, and adds facts of the machine to its report: clock_mhz, read once after half of the time, and
-    stolen_percent, held_back_ns and overheated from `host.strain.since`."""
+    stolen_percent, held_back_ns and overheated from `host.facts.since`."""
     clocks: list[float | None] = []
     timer = threading.Timer(limit_ns / 2e9, lambda: clocks.append(mean_mhz()))
     timer.daemon = True
-    before, begin = strain.counters(), monotonic_ns()
+    before, begin = counters(), monotonic_ns()
     timer.start()
     report = call(limit_ns)
-    stress = strain.since(before, strain.counters(), monotonic_ns() - begin)
+    stress = since(before, counters(), monotonic_ns() - begin)
     timer.cancel()
     facts: dict[str, Fact] = {
         "clock_mhz": next(iter(clocks), None),
