@@ -229,9 +229,9 @@ class RunRequest:
     )
     load: str | None = option(
         TEXT,
-        "What loads servers: library, each engine's client library; native, one process for all; or auto (default).",
-        "What loads servers: `library`, each engine's client library; `native`, [one process with all "
-        "connections](../explanations/what-is-timed.md#native-load), which is the option `client=native` of the "
+        "What loads servers: library, each engine's client library; native, Dyno's own client; or auto (default).",
+        "What loads servers: `library`, each engine's client library; `native`, [Dyno's own "
+        "client](../explanations/what-is-timed.md#native-load), which is the option `client=native` of the "
         "engines; or `auto`: native load if the run has several clients and every server engine can be loaded "
         "natively, else the library. Engines that are named with a `client` keep it. Default: auto",
         metavar="NAME",
