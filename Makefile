@@ -5,8 +5,9 @@ BIN := .venv/bin
 ENGINES := .venv/.engines
 STAMP := .venv/.installed
 DEMO := demo
-# Two test processes, each with a file of tests at a time: more would disturb the tests that measure.
-WORKERS ?= -n 2 --dist loadfile
+# Two test processes, each with a file of tests at a time: more would disturb the tests that measure. Files come in the
+# order of their names, so that the short tests of tests/unit are last and both processes end together.
+WORKERS ?= -n 2 --dist loadfile --no-loadscope-reorder
 # Servers that the tests start, and engines with an interpreter of their own.
 SERVERS := postgresql mariadb redis valkey ferretdb wendelin influxdb victoriametrics questdb clickhouse cassandra \
 	sysbench versitygw minio

@@ -83,7 +83,7 @@ def test_a_tutorial_does_what_it_says(
         except (UsageError, confine.CannotConfine) as error:
             unavailable(str(error))
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    environment = {**os.environ, "PATH": path, "DYNO_WORK": str(place), "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = {**os.environ, "PATH": path, "DYNO_WORK": str(place)}
     output, began = "", time.monotonic()
     for block in blocks(text):
         if block.language == "sh":

@@ -126,6 +126,12 @@ def test_what_is_said_overrides_the_preset() -> None:
     assert values(run_plan, "txn", "records", "operations") == [(5, 10_000_000, 1_000_000)]
 
 
+def test_processes_wait_for_each_other_with_a_server_or_several_clients() -> None:
+    assert not make().waiting and make(clients=[1, 2]).waiting
+    require(registry.engine("postgresql"))
+    assert make("postgresql").waiting
+
+
 def test_seed_retries_and_memory_have_defaults() -> None:
     run_plan = make()
     assert (run_plan.seed, run_plan.retries, run_plan.memory) == (1, 1, None)

@@ -227,7 +227,7 @@ def _open(plan: Plan, path: Path, home: Path, resume: bool, overwrite: bool, loc
     if not (resume and path.exists()):
         host = facts.facts(home)
         host["pressure"] = facts.pressure(PRESSURE_SECONDS)
-        host["wakeups"] = wakeups(WAKEUP_SECONDS)
+        host["wakeups"] = wakeups(WAKEUP_SECONDS) if plan.waiting else None
         host["ceilings"] = ceilings.known(directories.cache(), home)
         header = {
             "dyno": dyno.__version__,

@@ -77,6 +77,8 @@ class Plan(PlanOptions):
     )
     """Resources that the run reserves until its end, such as a device: context managers, keyed by the option's
     value."""
+    waiting: bool = field(default=True, repr=False, compare=False)
+    """Whether processes wait for each other and wake cores: several clients, or a client and its server."""
     interpreters: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
     """Path of the Python that runs the trials, for engines with their own interpreter."""
 
@@ -176,6 +178,7 @@ def make(request: RunRequest) -> Plan:
             for setting in spec.options
             if setting.hold is not None and options.get(setting.name)
         },
+        waiting=any(params["clients"] != 1 or row.spec.server for row in rows for params in combinations),
         interpreters={spec.name: str(own) for spec, *_ in rows if (own := spec.interpreter())},
     )
 
