@@ -127,7 +127,7 @@ def test_what_is_said_overrides_the_preset() -> None:
 
 
 def test_processes_wait_for_each_other_with_a_server_or_several_clients() -> None:
-    assert not make().waiting and make(clients=[1, 2]).waiting
+    assert not make().waiting and make("lmdb", clients=[1, 2]).waiting
     require(registry.engine("postgresql"))
     assert make("postgresql").waiting
 
