@@ -21,9 +21,8 @@ from dyno import registry
 from dyno.contracts.equality import same
 from dyno.contracts.model import Tier
 from dyno.contracts.suite import Job
-from dyno.suites.arrays.dataset import Dataset
+from dyno.suites.arrays.dataset import UPDATED, Dataset
 from dyno.suites.arrays.port import PORT, Change, Chunk
-from dyno.suites.arrays.work import UPDATED
 
 ADDED, CHANGED, DATA = 40, 10, Dataset(1)
 ENDLESS = 100_000

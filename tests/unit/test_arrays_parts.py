@@ -20,9 +20,9 @@ from dyno.contracts.suite import Failure, Operations
 from dyno.options import RunRequest
 from dyno.runner import plan
 from dyno.suites.arrays import PUBLISHED_ROWS
-from dyno.suites.arrays.dataset import ROW_BYTES, STATS, Dataset, Reference
+from dyno.suites.arrays.dataset import ROW_BYTES, STATS, UPDATED, Dataset, Model, Reference
 from dyno.suites.arrays.port import COLUMNS, IDS, NAMES, NUMERIC, Change
-from dyno.suites.arrays.work import UPDATED, ClientWork, Model, TrialState
+from dyno.suites.arrays.workload import ClientWork
 
 ROWS = range(2_000)
 
@@ -156,10 +156,17 @@ def test_wrong_means_and_deviations_fail(reference: Reference, wrong: Any) -> No
 # -- the operations ---------------------------------------------------------------------------------------
 
 
-def state_of(dataset: Dataset, rows: int = 1_000, judged: bool = True) -> TrialState:
+PARAMS = {"column": "quantity", "repeats": 2, "slices": 5, "updates": 4}
+
+
+def model_of(dataset: Dataset, rows: int = 1_000, judged: bool = True) -> Model:
     model = Model(dataset, 30, judged)
     model.append(dataset.chunk(range(rows)))
-    return TrialState(model, "quantity", repeats=2, slices=5, updates=4, seed=1)
+    return model
+
+
+def share(model: Model, phase: str, number: int) -> ClientWork:
+    return ClientWork(model, PARAMS, phase, PORT, number)
 
 
 def operations(slices: Any) -> list[Operations]:
@@ -172,53 +179,53 @@ PORT: Any = SimpleNamespace(sum="sum", frame=None, stats="stats", slice="slice",
 def test_all_engines_get_the_same_inputs(dataset: Dataset) -> None:
     for phase in ("reads", "updates"):
         inputs = [
-            [work.arguments for work in getattr(ClientWork(state_of(dataset), phase, PORT, number), phase)()]
+            [work.arguments for work in getattr(share(model_of(dataset), phase, number), phase)()]
             for number in (0, 0, 1)
         ]
         assert repr(inputs[0]) == repr(inputs[1]) != repr(inputs[2])
 
 
 def test_a_cold_sum_is_done_once(dataset: Dataset) -> None:
-    state = state_of(dataset)
-    assert len(operations(ClientWork(state, "p", PORT, 0).sums(cold=True))) == 1
-    assert operations(ClientWork(state, "p", PORT, 1).sums(cold=True)) == []
-    assert len(operations(ClientWork(state, "p", PORT, 3).sums(cold=False))) == state.repeats
-    (one, _) = operations(ClientWork(state, "p", PORT, 0).sums(cold=False))
+    model = model_of(dataset)
+    assert len(operations(share(model, "p", 0).sums(cold=True))) == 1
+    assert operations(share(model, "p", 1).sums(cold=True)) == []
+    assert len(operations(share(model, "p", 3).sums(cold=False))) == PARAMS["repeats"]
+    (one, _) = operations(share(model, "p", 0).sums(cold=False))
     assert one.weights is None and one.sizes == [8_000]
 
 
 def test_rows_that_were_not_written_void_the_phase(dataset: Dataset) -> None:
-    state = state_of(dataset, 1_000)
-    (added,) = operations(ClientWork(state, "append", PORT, 0).appends(range(1_000, 1_010)))
+    model = model_of(dataset, 1_000)
+    (added,) = operations(share(model, "append", 0).appends(range(1_000, 1_010)))
     assert added.held == 10 and added.sizes == [10 * ROW_BYTES]
     with pytest.raises(Wrong, match="rows 1000 to 1010 were not written: OSError: full"):
         added.check([Failure("OSError: full")])
-    assert state.model.rows == 1_000
+    assert model.rows == 1_000
     added.check([None])
-    assert state.model.rows == 1_010
-    assert operations(ClientWork(state, "append", PORT, 1).appends(range(1_010, 1_020))) == []
+    assert model.rows == 1_010
+    assert operations(share(model, "append", 1).appends(range(1_010, 1_020))) == []
 
 
 def test_updates_are_known_to_later_reads_and_sums(dataset: Dataset) -> None:
-    state = state_of(dataset, 100)
+    model = model_of(dataset, 100)
     held = {name: values.copy() for name, values in dataset.chunk(range(100)).items()}
     for number in range(3):
-        for updates in operations(ClientWork(state, "u", PORT, number).updates()):
+        for updates in operations(share(model, "u", number).updates()):
             for change in updates.arguments:
                 assert isinstance(change, Change) and tuple(change.values) == UPDATED
                 for name, values in change.values.items():
                     held[name][change.start : change.stop] = values
             updates.check([None] * len(updates.arguments))
     # 100 rows in slices of 30: the last is shorter, and 3 rounds of 4 updates visit each of the 4 slices three times.
-    assert {version for version, _ in state.model.updated.values()} == {3}
+    assert {version for version, _ in model.updated.values()} == {3}
     for rows in (range(100), range(29, 31), range(95, 100), range(31, 59)):
-        state.model.check(rows, {name: values[rows.start : rows.stop] for name, values in held.items()})
+        model.check(rows, {name: values[rows.start : rows.stop] for name, values in held.items()})
         wrong = {name: values[rows.start : rows.stop].copy() for name, values in held.items()}
         wrong["total_price"][-1] += 1e-9
         with pytest.raises(Wrong, match=rf"total_price of rows .*: at {len(rows) - 1}, got"):
-            state.model.check(rows, wrong)
+            model.check(rows, wrong)
     for name in UPDATED:
-        state.model.reference.check_sum(name, float(held[name].sum()))
+        model.reference.check_sum(name, float(held[name].sum()))
 
 
 @pytest.mark.parametrize(
@@ -232,17 +239,17 @@ def test_updates_are_known_to_later_reads_and_sums(dataset: Dataset) -> None:
     ],
 )
 def test_a_wrong_slice_fails(dataset: Dataset, wrong: Any, said: str) -> None:
-    state = state_of(dataset)
+    model = model_of(dataset)
     right = dataset.chunk(range(5, 15))
-    assert state.model.check(range(5, 15), dict(right)) == len(NAMES)
+    assert model.check(range(5, 15), dict(right)) == len(NAMES)
     with pytest.raises(Wrong, match=said):
-        state.model.check(range(5, 15), wrong(dict(right)))
+        model.check(range(5, 15), wrong(dict(right)))
 
 
 def test_answers_of_a_null_engine_are_not_checked(dataset: Dataset) -> None:
-    state = state_of(dataset, judged=False)
-    share = ClientWork(state, "p", PORT, 0)
-    for work in chain(share.reads(), share.sums(False), share.stats()):
+    model = model_of(dataset, judged=False)
+    client = share(model, "p", 0)
+    for work in chain(client.reads(), client.sums(False), client.stats()):
         assert isinstance(work, Operations) and work.check([None] * len(work.arguments)) == 0
 
 

@@ -11,9 +11,8 @@ import numpy as np
 from dyno.contracts.equality import PlannedFailure, array_difference, expect, same
 from dyno.contracts.model import Tier, Wrong
 from dyno.contracts.suite import Opened, by_name
-from dyno.suites.arrays.dataset import STATS, Dataset
+from dyno.suites.arrays.dataset import STATS, Dataset, Model
 from dyno.suites.arrays.port import NUMERIC, Arrays, Change, Chunk
-from dyno.suites.arrays.work import Model
 
 ODD = 2**53 + 1
 """The smallest whole number that a double can't represent."""

@@ -1,16 +1,18 @@
-"""The table `stock`. Each row follows from its position and the seed, so any chunk can be generated on demand.
+"""The table `stock`, and the model of its expected contents.
 
-Expected sums, means and deviations are added up as rows are acknowledged. The rows are not stored.
+Each row follows from its position and the seed, so any chunk can be generated on demand. Expected sums, means and
+deviations are added up as rows are acknowledged. The rows are not stored.
 """
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dyno.contracts.equality import same
+from dyno.contracts.equality import array_difference, same
 from dyno.contracts.model import Wrong
 from dyno.suites.arrays.port import BY_NAME, CHUNK_ROWS, COLUMNS, KEY, NAMES, NUMERIC, Chunk
 
@@ -32,6 +34,8 @@ _DISTINCT = {
     "is_accountable": 2,
 }
 RANGES = {"quantity": (1.0, 1_000.0), "total_price": (1.0, 100_000.0)}
+UPDATED = tuple(RANGES)
+"""Columns that an update changes."""
 _EPOCH, _SECONDS = np.datetime64("2005-01-01T00:00:00", "s"), 86_400 * 3_971
 """First moment, and the number of seconds up to the day of the published test."""
 _WORDS = {
@@ -56,7 +60,7 @@ class Dataset:
     """Unlimited rows of a seed."""
 
     def __init__(self, seed: int) -> None:
-        self._seed = seed
+        self.seed = seed
         self._words = {name: np.array(words, BY_NAME[name].dtype) for name, words in _WORDS.items()}
 
     def chunk(self, rows: range, version: int = 0, names: Sequence[str] = NAMES) -> Chunk:
@@ -76,7 +80,7 @@ class Dataset:
         # Philox (Salmon et al., Parallel Random Numbers: As Easy as 1, 2, 3, 2011) is a counter-based generator,
         # which can start anywhere.
         block, skipped = divmod(rows.start, _BLOCK)
-        bits = np.random.Philox(key=[self._seed, NAMES.index(name)], counter=[block, version, 0, 0])
+        bits = np.random.Philox(key=[self.seed, NAMES.index(name)], counter=[block, version, 0, 0])
         drawn: NDArray[np.uint64] = bits.random_raw(skipped + len(rows))[skipped:]
         if name in RANGES:
             low, high = RANGES[name]
@@ -175,3 +179,76 @@ class Reference:
 def near(got: float, expected: float, error: float) -> bool:
     """Returns whether the relative error is at most `error`. False for NaN."""
     return abs(got - expected) <= error * abs(expected)
+
+
+def bytes_of(names: Sequence[str]) -> int:
+    """Returns the bytes of a row with these columns, as arrays."""
+    return sum(np.dtype(BY_NAME[name].dtype).itemsize for name in names)
+
+
+@dataclass
+class Model:
+    """Expected contents of the store: the number of rows, and the slices that were updated."""
+
+    dataset: Dataset
+    slice_rows: int
+    judged: bool = True
+    """False for a null engine, whose answers are not checked."""
+    reference: Reference = field(default_factory=Reference)
+    updated: dict[int, tuple[int, range]] = field(default_factory=dict)
+    """Version and rows of each updated slice, by number of the slice."""
+
+    @property
+    def rows(self) -> int:
+        return self.reference.rows
+
+    def append(self, chunk: Chunk) -> None:
+        """Adds rows at the end."""
+        if self.judged:
+            self.reference.add(chunk)
+        self.reference.count(len(chunk[NAMES[0]]))
+
+    def part(self, number: int) -> range:
+        """Returns the rows of a slice."""
+        return range(number * self.slice_rows, min((number + 1) * self.slice_rows, self.rows))
+
+    def values(self, number: int, version: int) -> Chunk:
+        """Returns the values of a slice's updated columns in that version."""
+        return self.dataset.chunk(self.part(number), version, UPDATED)
+
+    def next(self, number: int) -> int:
+        """Returns the version that a slice's next update writes."""
+        return self.updated[number][0] + 1 if number in self.updated else 1
+
+    def update(self, number: int, version: int) -> None:
+        part = self.part(number)
+        if self.judged:
+            now = self.chunk(part)
+            self.reference.add({name: now[name] for name in UPDATED}, -1)
+            self.reference.add(self.values(number, version))
+        self.updated[number] = version, part
+
+    def chunk(self, rows: range) -> Chunk:
+        """Returns the expected current values of these rows."""
+        chunk = dict(self.dataset.chunk(rows))
+        for number in range(rows.start // self.slice_rows, (rows.stop - 1) // self.slice_rows + 1):
+            version, part = self.updated.get(number, (0, range(0)))
+            if version:
+                both = range(max(part.start, rows.start), min(part.stop, rows.stop))
+                for name, values in self.dataset.chunk(part, version, UPDATED).items():
+                    chunk[name][both.start - rows.start : both.stop - rows.start] = values[
+                        both.start - part.start : both.stop - part.start
+                    ]
+        return chunk
+
+    def check(self, rows: range, answer: Any) -> int:
+        """Compares a slice. Returns the number of compared columns. Raises Wrong."""
+        if type(answer) is not dict:
+            raise Wrong(f"rows {rows.start} to {rows.stop}: got {type(answer).__name__}, expected a dict of columns")
+        if set(answer) != set(NAMES):
+            raise Wrong(f"rows {rows.start} to {rows.stop}: got columns {', '.join(map(str, answer))}")
+        for name, expected in self.chunk(rows).items():
+            if not same(answer[name], expected):
+                difference = array_difference(answer[name], expected)
+                raise Wrong(f"{name} of rows {rows.start} to {rows.stop}: {difference}")
+        return len(NAMES)

@@ -1,22 +1,140 @@
 """Trial of the suite `arrays`: its store, the operations and facts of each phase, and the transactions of crash
 tests."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
+from functools import partial
 from hashlib import blake2b
-from itertools import count
+from itertools import count, pairwise
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 
 from dyno.contracts.engine import Engine
 from dyno.contracts.model import Absent, Fact, Phase, Wrong
-from dyno.contracts.suite import Job, Work
+from dyno.contracts.suite import Failure, Job, Operations, Work, check_each
+from dyno.suites._shared.permutation import Permutation
 from dyno.suites._shared.store import OnStore
 from dyno.suites.arrays import APPENDED, conformance
-from dyno.suites.arrays.dataset import ROW_BYTES, Dataset
+from dyno.suites.arrays.dataset import ROW_BYTES, STATS, UPDATED, Dataset, Model, bytes_of
 from dyno.suites.arrays.port import KEY, NUMERIC, Arrays, Change, Chunk
-from dyno.suites.arrays.work import CHECKED_UPDATES, UPDATED, ClientWork, Model, TrialState, bytes_of
+
+Slices = Iterator[Work]
+SLICE_OPERATIONS = 256
+"""Maximum number of reads or updates whose inputs and answers are in memory at once."""
+CHECKED_UPDATES = 200
+"""Maximum number of slices that are read again after the updates."""
+
+
+class ClientWork:
+    """Work of one phase for the only client."""
+
+    def __init__(self, model: Model, params: Mapping[str, Any], phase: str, port: Arrays, round: int) -> None:
+        self._model, self._params, self._phase, self._port, self._round = model, params, phase, port, round
+
+    def appends(self, rows: range, transactions: int = 1) -> Slices:
+        """Yields appends of these rows, in several transactions of about the same size. Further rounds append
+        nothing, since the table would grow without limit."""
+        if self._round or not rows:
+            return
+
+        def appended(part: range, chunk: Chunk, answers: Sequence[Any]) -> int:
+            for answer in answers:
+                if type(answer) is Failure:
+                    # Stop here, since all later rows would be at wrong positions.
+                    raise Wrong(f"rows {part.start} to {part.stop} were not written: {answer.error}")
+                self._model.append(chunk)
+            return 0
+
+        count = min(transactions, len(rows))
+        ends = [rows.start + len(rows) * at // count for at in range(count + 1)]
+        for start, stop in pairwise(ends):
+            held: AbstractContextManager[Any] = self._port.writing(stop - start)
+            for part, chunk in self._model.dataset.chunks(range(start, stop)):
+                yield Operations(
+                    calls=lambda write: (write,),
+                    arguments=[chunk],
+                    check=partial(appended, part, chunk),
+                    weights=[len(part)],
+                    held=held,
+                    sizes=self._sizes([len(part) * ROW_BYTES]),
+                )
+
+    def sums(self, cold: bool, by_frame: bool = False) -> Slices:
+        """Yields sums of the column by the engine or by a DataFrame. If `cold`, only the first round has one."""
+        column, repeats, frame = str(self._params["column"]), int(self._params["repeats"]), self._port.frame
+
+        def sum_frame(column: str) -> Any:
+            return frame((column,))[column].sum()
+
+        call, count = sum_frame if by_frame else self._port.sum, (0 if self._round else 1) if cold else repeats
+        return self._reduce(call, column, (column,), count, self._model.reference.check_sum)
+
+    def stats(self) -> Slices:
+        repeats = int(self._params["repeats"])
+        return self._reduce(self._port.stats, STATS, STATS, repeats, self._model.reference.check_stats)
+
+    def _reduce(
+        self, call: Callable[[Any], Any], argument: Any, names: Sequence[str], count: int, check: Callable[..., int]
+    ) -> Slices:
+        """Yields operations over all rows of some columns. `check` takes the argument and the answer."""
+        for _ in range(count):
+            yield Operations(
+                calls=lambda _: (call,),
+                arguments=[argument],
+                check=check_each([argument], check, self._model.judged),
+                sizes=self._sizes([self._model.rows * bytes_of(names)]),
+            )
+
+    def reads(self) -> Slices:
+        rows = self._model.rows
+        length = min(self._model.slice_rows, rows)
+        # The seed depends on neither engine nor trial, so that all of them get the same inputs.
+        rng = np.random.default_rng([self._model.dataset.seed, crc32(self._phase.encode()), self._round])
+        starts = rng.integers(0, rows - length, int(self._params["slices"]), endpoint=True).tolist()
+        for at in range(0, len(starts), SLICE_OPERATIONS):
+            parts = [range(start, start + length) for start in starts[at : at + SLICE_OPERATIONS]]
+            yield Operations(
+                calls=lambda _: (self._port.slice,),
+                arguments=parts,
+                check=check_each(parts, self._model.check, self._model.judged),
+                sizes=self._sizes([length * ROW_BYTES] * len(parts)),
+            )
+
+    def updates(self) -> Slices:
+        """Yields updates of adjacent slices in random order. No slice is updated again before all slices have
+        been."""
+
+        def updated(versions: Sequence[tuple[int, int]], answers: Sequence[Any]) -> int:
+            for (number, version), answer in zip(versions, answers, strict=False):
+                if type(answer) is Failure:
+                    raise Wrong(f"slice {number} was not updated: {answer.error}")
+                self._model.update(number, version)
+            return 0
+
+        count, updates = -(-self._model.rows // self._model.slice_rows), int(self._params["updates"])
+        order = Permutation(count, [self._model.dataset.seed, 5])
+        first = self._round * updates
+        for at in range(first, first + updates, SLICE_OPERATIONS):
+            positions = range(at, min(at + SLICE_OPERATIONS, first + updates))
+            # Avoid updating a slice twice in one batch, since versions are known only after the check.
+            numbers = dict.fromkeys(int(order[each % count : each % count + 1][0]) for each in positions)
+            versions = [(number, self._model.next(number)) for number in numbers]
+            changes = [
+                Change(self._model.part(number).start, self._model.values(number, version))
+                for number, version in versions
+            ]
+            yield Operations(
+                calls=lambda _: (self._port.update,),
+                arguments=changes,
+                check=partial(updated, versions),
+                sizes=self._sizes([(change.stop - change.start) * bytes_of(UPDATED) for change in changes]),
+            )
+
+    def _sizes(self, sizes: list[int]) -> list[int] | None:
+        """Returns the bytes that operations move; None for a null engine, which moves none."""
+        return sizes if self._model.judged else None
 
 
 class ArraysWorkload(OnStore):
@@ -24,19 +142,9 @@ class ArraysWorkload(OnStore):
 
     def __init__(self, job: Job) -> None:
         super().__init__(job)
-        params = job.params
-        self._rows = int(params["rows"])
-        self._appends = int(params["appends"])
-        slice_rows = min(int(params["slice_rows"]), self._rows)
+        self._rows = int(job.params["rows"])
+        slice_rows = min(int(job.params["slice_rows"]), self._rows)
         self._model = Model(Dataset(job.seed), slice_rows, judged=not job.spec.floor)
-        self._state = TrialState(
-            model=self._model,
-            column=str(params["column"]),
-            repeats=int(params["repeats"]),
-            slices=int(params["slices"]),
-            updates=int(params["updates"]),
-            seed=job.seed,
-        )
 
     # -- the store ------------------------------------------------------------------------------------------
 
@@ -70,15 +178,15 @@ class ArraysWorkload(OnStore):
     # -- phases ---------------------------------------------------------------------------------------------
 
     def work(self, phase: Phase, port: Any, client: int, clients: int, round: int) -> Iterator[Work]:
-        work, cold = ClientWork(self._state, phase.name, port, round), phase.temperature == "cold"
-        rows = self._model.rows
+        work = ClientWork(self._model, self._job.params, phase.name, port, round)
+        rows, cold, appends = self._model.rows, phase.temperature == "cold", int(self._job.params["appends"])
         slices: dict[str, Callable[[], Iterator[Work]]] = {
             "write": lambda: work.appends(range(rows, self._rows)),
             **dict.fromkeys(("read-sum-cold", "read-sum-hot"), lambda: work.sums(cold)),
             **dict.fromkeys(("read-sum-pandas-cold", "read-sum-pandas-hot"), lambda: work.sums(cold, by_frame=True)),
             "read-slice": work.reads,
             "read-column-stats": work.stats,
-            "append": lambda: work.appends(range(rows, rows + -(-self._rows // APPENDED)), self._appends),
+            "append": lambda: work.appends(range(rows, rows + -(-self._rows // APPENDED)), appends),
             "update-slice": work.updates,
         }
         return slices[phase.name]()
