@@ -19,7 +19,7 @@ from dyno.suites.series.dataset import ArrivalPattern, Model, SyntheticDataset
 from dyno.suites.series.facility import GROUPS, HALF_HOUR, SECOND, START, Facility
 from dyno.suites.series.port import SampleBatch, Samples, downsample
 from dyno.suites.series.samples import Digest
-from dyno.suites.series.work import MINUTE, ClientWork, TrialState, VisibilityTimes
+from dyno.suites.series.workload import MINUTE, ClientWork
 
 WAY = ArrivalPattern(batch=500, late=20_000, resent=20_000, corrected=10_000)
 
@@ -208,8 +208,8 @@ PORT: Any = SimpleNamespace(
 
 
 def share(dataset: SyntheticDataset, phase: str, number: int = 0, judged: bool = True) -> ClientWork:
-    work = TrialState(Model(dataset, judged), reads=4, window_ns=300 * SECOND, watched=2, seed=1)
-    return ClientWork(work, phase, PORT, number)
+    params = {"reads": 4, "window_s": 300, "watched": 2}
+    return ClientWork(Model(dataset, judged), params, 1, phase, PORT, number)
 
 
 @pytest.mark.parametrize("how", ["extract_one", "extract_window", "downsample"])
@@ -270,7 +270,7 @@ def test_extract_all_counts_and_verifies_all_samples(dataset: SyntheticDataset) 
 def test_a_sample_that_never_becomes_readable_fails(
     dataset: SyntheticDataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dyno.suites.series.work.PATIENCE_S", 0)
+    monkeypatch.setattr("dyno.suites.series.workload.PATIENCE_S", 0)
     looks = iter([False, True])
     asked = share(dataset, "visible")
     asked._port = SimpleNamespace(insert=lambda batch: None, seen=lambda pv, ts: False)  # type: ignore[assignment]
@@ -278,10 +278,10 @@ def test_a_sample_that_never_becomes_readable_fails(
     assert isinstance(part, Operations) and part.parts is not None
     with pytest.raises(TimeoutError, match="could not be read"):
         part.calls(None)[0](part.arguments[0])
-    monkeypatch.setattr("dyno.suites.series.work.PATIENCE_S", 60)
+    monkeypatch.setattr("dyno.suites.series.workload.PATIENCE_S", 60)
     asked._port = SimpleNamespace(insert=lambda batch: None, seen=lambda pv, ts: next(looks))  # type: ignore[assignment]
     answer = part.calls(None)[0](part.arguments[0])
-    assert type(answer) is VisibilityTimes and set(part.parts([answer])) == {"acknowledged", "readable"}
+    assert len(answer) == 2 and set(part.parts([answer])) == {"acknowledged", "readable"}
 
 
 def test_answers_of_a_null_engine_are_not_checked(dataset: SyntheticDataset) -> None:

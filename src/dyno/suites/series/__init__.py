@@ -73,7 +73,7 @@ PRESETS = {
 _EXACT, _EVERY = "every field of every sample", "every sample of every variable"
 _DIGEST = "count and digest over all fields of all samples"
 _MINUTES = "mean, minimum and maximum by the minute of one variable's last day"
-_VISIBLE = ("acknowledged", "readable")
+VISIBLE = ("acknowledged", "readable")
 _LIVE, _NUMBERS = "archive the events of an IOC as they come", "number and digest of all events; missing numbers"
 _MEANS = "times, minima and maxima exactly, means to 1e-12 of the largest value"
 
@@ -93,7 +93,7 @@ PHASES = (
     _hot("latest-hot", "the last sample of every variable", unit="op"),
     _cold("downsample-cold", f"{_MINUTES}, from the device", unit="op", checked=_MEANS),
     _hot("downsample-hot", _MINUTES, unit="op", checked=_MEANS),
-    _write("visible", "insert a batch, and wait until its last sample can be read", unit="op", parts=_VISIBLE),
+    _write("visible", "insert a batch, and wait until its last sample can be read", unit="op", parts=VISIBLE),
     _write("live", _LIVE, unit="event", checked=_NUMBERS, reported=True, by_default=False),
 )
 

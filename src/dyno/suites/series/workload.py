@@ -2,27 +2,34 @@
 tests."""
 
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
+from time import perf_counter_ns as now
+from time import sleep
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 
 from dyno.contracts.engine import Engine
-from dyno.contracts.model import Absent, Fact, Phase
-from dyno.contracts.suite import Job, Reported, Work
+from dyno.contracts.model import Absent, Fact, Phase, Wrong
+from dyno.contracts.suite import Bulk, Failure, Job, Operations, Reported, Work, check_each
 from dyno.host.filesystem import size_on_disk
 from dyno.suites._shared.store import OnStore
-from dyno.suites.series import conformance, verify
-from dyno.suites.series.dataset import ArrivalPattern, Dataset, Model, SyntheticDataset
+from dyno.suites.series import VISIBLE, conformance, verify
+from dyno.suites.series.dataset import Arrival, ArrivalPattern, Dataset, Model, SyntheticDataset
 from dyno.suites.series.facility import SECOND, Facility
 from dyno.suites.series.ioc import names as live_names
-from dyno.suites.series.port import DTYPES, FIELDS, SAMPLE_BYTES, SampleBatch, Series
+from dyno.suites.series.port import DTYPES, FIELDS, SAMPLE_BYTES, SampleBatch, Samples, Series
+from dyno.suites.series.samples import Digest
 from dyno.suites.series.verify import Survival
-from dyno.suites.series.work import ClientWork, TrialState
+
+MINUTE, DAY = 60 * SECOND, 86_400 * SECOND
+POLL_S, PATIENCE_S = 0.001, 60
+"""Interval at which a sample is polled until it is readable, and the time after which polling is an error."""
 
 
 def dataset(params: Mapping[str, Any], seed: int, directory: Path) -> Dataset:
@@ -37,23 +44,178 @@ def dataset(params: Mapping[str, Any], seed: int, directory: Path) -> Dataset:
     return SyntheticDataset(facility, int(params["half_hours"]), pattern)
 
 
+class ClientWork:
+    """Work of one phase in one round. The suite has one client."""
+
+    def __init__(
+        self,
+        model: Model,
+        params: Mapping[str, Any],
+        seed: int,
+        phase: str,
+        port: Series,
+        round: int,
+        survival: Survival | None = None,
+    ) -> None:
+        self._model, self._dataset, self._params, self._survival = model, model.dataset, params, survival
+        self._phase, self._port, self._round = phase, port, round
+        # The seed depends on neither engine nor trial, so that all of them get the same inputs.
+        self._seed = [seed, crc32(phase.encode()), round]
+
+    # -- writes ---------------------------------------------------------------------------------------------
+
+    def insert(self) -> Iterator[Work]:
+        """Yields inserts of all batches in the first round."""
+        if self._round:
+            return
+        survival, insert = self._survival, self._port.insert
+        for number, arrival in enumerate(self._dataset.arrivals()):
+            if number >= self._model.batches:
+                call = survival.call(number, insert) if survival else insert
+                yield self._inserting(call, arrival, weights=[arrival.new])
+
+    def visible(self) -> Iterator[Work]:
+        """Yields inserts of batches after all others. Each is polled until its last sample is readable."""
+
+        def insert_and_poll(batch: SampleBatch) -> tuple[int, int]:
+            """Returns the ns until the batch was acknowledged, and further ns until it was readable."""
+            pv, ts, seen = int(batch.pv[-1]), int(batch.ts[-1]), self._port.seen
+            begin = now()
+            self._port.insert(batch)
+            over = now()
+            while not seen(pv, ts):
+                if now() - over > PATIENCE_S * SECOND:
+                    raise TimeoutError(f"a sample could not be read {PATIENCE_S} s after it was acknowledged")
+                sleep(POLL_S)
+            return over - begin, now() - over
+
+        def parts(answers: Sequence[tuple[int, int]]) -> dict[str, list[int]]:
+            return {name: [answer[at] for answer in answers] for at, name in enumerate(VISIBLE)}
+
+        for arrival in self._dataset.further(int(self._params["watched"])) if not self._round else ():
+            yield self._inserting(insert_and_poll, arrival, parts=parts)
+
+    def _inserting(self, call: Callable[[SampleBatch], Any], arrival: Arrival, **details: Any) -> Operations:
+        def acknowledge(answers: Sequence[Any]) -> int:
+            for answer in answers:
+                if type(answer) is Failure and self._survival is not None:
+                    # A failure counts as an error. Only acknowledged batches must survive.
+                    self._survival.failed(self._model.batches)
+                elif type(answer) is Failure:
+                    raise Wrong(f"batch {self._model.batches} was not inserted: {answer.error}")
+                self._model.add(arrival)
+            return 0
+
+        return Operations(lambda _: (call,), [arrival.batch], acknowledge, **details)
+
+    # -- reads ----------------------------------------------------------------------------------------------
+
+    def extract_one(self, cold: bool) -> Iterator[Work]:
+        for pv in self._variables(cold):
+            right, name = self._dataset.one(pv), self._dataset.names[pv]
+            yield self._read(self._port.one, (pv,), right, partial(verify.verify_samples, name, right=right))
+
+    def extract_window(self, cold: bool) -> Iterator[Work]:
+        """Yields reads of windows, which start at random whole seconds and end before the data does."""
+        dataset, length = self._dataset, int(self._params["window_s"]) * SECOND
+        span = max((dataset.end - dataset.start - length) // SECOND, 0)
+        rng = np.random.default_rng([*self._seed, 1])
+        for pv in self._variables(cold):
+            start = dataset.start + int(rng.integers(0, span, endpoint=True)) * SECOND
+            right = _between(dataset.one(pv), start, start + length)
+            check = partial(verify.verify_samples, f"a window of {dataset.names[pv]}", right=right)
+            yield self._read(self._port.window, (pv, start, start + length), right, check)
+
+    def downsample(self, cold: bool) -> Iterator[Work]:
+        dataset = self._dataset
+        start = max(dataset.end - DAY, dataset.start)
+        for pv in self._variables(cold):
+            right = _between(dataset.one(pv), start, dataset.end)
+            check = partial(verify.verify_buckets, f"minutes of {dataset.names[pv]}", samples=right, bucket=MINUTE)
+            yield self._read(self._port.downsample, (pv, start, dataset.end, MINUTE), None, check)
+
+    def latest(self, cold: bool) -> Iterator[Work]:
+        for _ in range(self._count(cold)):
+            yield self._read(self._port.latest, (), None, lambda got: verify.verify_latest(got, self._model.latest()))
+
+    def _read(
+        self, call: Callable[..., Any], arguments: tuple[Any, ...], right: Samples | None, check: Callable[[Any], int]
+    ) -> Operations:
+        """Returns an operation with one read. It counts as many items as `right` has samples, or one if that is
+        None."""
+        return Operations(
+            calls=lambda _: (lambda given: call(*given),),
+            arguments=[arguments],
+            check=check_each([arguments], lambda _, answer: check(answer), self._model.judged),
+            weights=None if right is None else [len(right.ts)],
+        )
+
+    def extract_all(self, cold: bool) -> Iterator[Work]:
+        """Yields one call that reads everything. The clock stops while a batch is checked."""
+        if not self._count(cold):
+            return
+        judged, digest, count, waiting = self._model.judged, Digest(), 0, list[SampleBatch]()
+
+        def check_waiting() -> None:
+            if judged:
+                verify.digest_of(waiting, digest)
+            waiting.clear()
+
+        def feed() -> Iterator[tuple[bool]]:
+            while True:
+                check_waiting()
+                yield (True,)
+
+        def read_all(turns: Iterable[Any]) -> bool:
+            """Reads all samples. Returns whether it finished before the time was over."""
+            nonlocal count
+            turn = iter(turns)
+            for piece in self._port.all():
+                count += len(piece.ts)
+                waiting.append(piece)
+                if next(turn, None) is None:
+                    return False
+            return True
+
+        def check(finished: bool, taken: int) -> int:
+            check_waiting()
+            return verify.verify_digest(digest, self._model.digest) if judged and finished else 0
+
+        yield Bulk(
+            call=read_all,
+            feed=feed(),
+            items_per_record=1,
+            check=check,
+            counted=lambda finished, taken: count if judged else self._dataset.total,
+        )
+
+    # -- what is read ---------------------------------------------------------------------------------------
+
+    def _count(self, cold: bool) -> int:
+        """Returns the number of reads in this round. A cold phase has one read, in the first round."""
+        return (0 if self._round else 1) if cold else int(self._params["reads"])
+
+    def _variables(self, cold: bool) -> list[int]:
+        variables = len(self._dataset.names)
+        drawn: list[int] = np.random.default_rng([*self._seed, 0]).integers(0, variables, self._count(cold)).tolist()
+        return drawn
+
+
+def _between(samples: Samples, start: int, end: int) -> Samples:
+    first, last = np.searchsorted(samples.ts, [start, end])
+    return Samples(*(values[first:last] for values in samples))
+
+
 class SeriesWorkload(OnStore):
     checks = conformance.BRIEF
 
     def __init__(self, job: Job) -> None:
         super().__init__(job)
-        params = job.params
-        self._dataset = dataset(params, job.seed, job.home / "dataset")
+        self._dataset = dataset(job.params, job.seed, job.home / "dataset")
         self._model = Model(self._dataset, judged=not job.spec.floor)
-        percent = int(params["kill_percent"])
-        self._state = TrialState(
-            model=self._model,
-            reads=int(params["reads"]),
-            window_ns=int(params["window_s"]) * SECOND,
-            watched=int(params["watched"]),
-            seed=job.seed,
-            survival=Survival(job.server, self._dataset, percent) if percent and not job.spec.floor else None,
-        )
+        percent = 0 if job.spec.floor else int(job.params["kill_percent"])
+        self._survival = Survival(job.server, self._dataset, percent) if percent else None
+        """Set if a node is killed in the middle of `insert`."""
         self._live: Any = None
         """The `LiveRun` of the phase `live`, once that phase has begun."""
 
@@ -76,7 +238,7 @@ class SeriesWorkload(OnStore):
         self.begin()
         if phase.name == "insert":
             return
-        if self._state.survival is not None:
+        if self._survival is not None:
             raise Absent("is left out where insert loses a node")
         if self._job.spec.floor:
             self._model.samples = self._dataset.total
@@ -107,7 +269,7 @@ class SeriesWorkload(OnStore):
     def work(self, phase: Phase, port: Any, client: int, clients: int, round: int) -> Iterator[Work]:
         if self._live is not None:
             return iter([Reported(partial(self._live.run, port), self._live.check)])
-        work = ClientWork(self._state, phase.name, port, round)
+        work = ClientWork(self._model, self._job.params, self._job.seed, phase.name, port, round, self._survival)
         if phase.writes:
             return work.insert() if phase.name == "insert" else work.visible()
         reads: dict[str, Callable[[bool], Iterator[Work]]] = {
@@ -130,8 +292,8 @@ class SeriesWorkload(OnStore):
         with self.connect() as port:
             if self._live is not None:
                 return int(self._live.verify(port))
-            if self._state.survival is not None:
-                return self._state.survival.verify(verify.read_with_retries(port), self._model.batches)
+            if self._survival is not None:
+                return self._survival.verify(verify.read_with_retries(port), self._model.batches)
             port.settle()
             digest = verify.digest_of(port.all())
         return verify.verify_digest(digest, self._model.digest)
@@ -141,8 +303,8 @@ class SeriesWorkload(OnStore):
         per sample."""
         if self._job.spec.floor or self._live is not None:
             return {}
-        if self._state.survival is not None:
-            return self._state.survival.facts()
+        if self._survival is not None:
+            return self._survival.facts()
         digest = self._model.digest
         facts: dict[str, Fact] = {"samples": digest.count, "digest": f"{digest.total:016x}"}
         if phase.writes and digest.count and (size := size_on_disk(self.engine().files())) is not None:
