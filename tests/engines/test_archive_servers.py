@@ -31,8 +31,7 @@ from dyno.engines.cassandra import server as cassandra
 from dyno.engines.hbase import server as hbase
 from dyno.servers import loopback
 from dyno.servers.loopback import SECRET, Address
-from dyno.suites.series.dataset import ArrivalPattern, SyntheticDataset
-from dyno.suites.series.facility import Facility
+from dyno.suites.series.dataset import ArrivalPattern, Facility, SyntheticDataset
 from dyno.suites.series.port import SampleBatch
 from dyno.suites.series.samples import Digest
 

@@ -15,7 +15,7 @@ from shell import Shell
 
 from dyno.contracts.model import Absent, Refused, Wrong
 from dyno.suites.series import live
-from dyno.suites.series.facility import SECOND
+from dyno.suites.series.dataset import SECOND
 from dyno.suites.series.ioc import database
 from dyno.suites.series.live import LiveLoad, LiveRun
 from dyno.suites.series.port import SampleBatch

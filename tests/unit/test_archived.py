@@ -15,7 +15,7 @@ from shell import Shell
 
 from dyno.contracts.model import Refused
 from dyno.suites.series import archive
-from dyno.suites.series.facility import HALF_HOUR, SECOND, START, Facility
+from dyno.suites.series.dataset import HALF_HOUR, SECOND, START, Facility
 from dyno.suites.series.pb_files import PbDataset
 
 pytestmark = pytest.mark.usefixtures("processes")

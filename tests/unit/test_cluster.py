@@ -20,8 +20,7 @@ from dyno.servers import loopback
 from dyno.servers.cluster import Cluster
 from dyno.servers.process import Process
 from dyno.suites.series import verify as surviving
-from dyno.suites.series.dataset import ArrivalPattern, SyntheticDataset
-from dyno.suites.series.facility import Facility
+from dyno.suites.series.dataset import ArrivalPattern, Facility, SyntheticDataset
 from dyno.suites.series.port import SampleBatch
 from dyno.suites.series.verify import Survival
 

@@ -15,8 +15,16 @@ from dyno.contracts.equality import same
 from dyno.contracts.model import Wrong
 from dyno.contracts.suite import Bulk, Failure, Operations
 from dyno.suites.series import SAMPLES, VARIABLES, samples, verify
-from dyno.suites.series.dataset import ArrivalPattern, Model, SyntheticDataset
-from dyno.suites.series.facility import GROUPS, HALF_HOUR, SECOND, START, Facility
+from dyno.suites.series.dataset import (
+    GROUPS,
+    HALF_HOUR,
+    SECOND,
+    START,
+    ArrivalPattern,
+    Facility,
+    Model,
+    SyntheticDataset,
+)
 from dyno.suites.series.port import SampleBatch, Samples, downsample
 from dyno.suites.series.samples import Digest
 from dyno.suites.series.workload import MINUTE, ClientWork

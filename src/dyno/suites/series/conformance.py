@@ -11,7 +11,7 @@ import numpy as np
 from dyno.contracts.model import Tier, Wrong
 from dyno.contracts.suite import Opened, by_name
 from dyno.suites.series import verify
-from dyno.suites.series.facility import SECOND, START
+from dyno.suites.series.dataset import SECOND, START
 from dyno.suites.series.port import SampleBatch, Samples, Series
 from dyno.suites.series.samples import Digest, SampleRow, batch, columns_of, samples
 

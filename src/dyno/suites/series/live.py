@@ -24,7 +24,7 @@ from dyno.host.installation import version
 from dyno.servers import loopback
 from dyno.servers.process import Process
 from dyno.suites.series import ioc, samples, verify
-from dyno.suites.series.facility import SECOND
+from dyno.suites.series.dataset import SECOND
 from dyno.suites.series.ioc import database, names
 from dyno.suites.series.port import SampleBatch, Series
 from dyno.suites.series.samples import Digest, SampleRow

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from dyno.contracts.model import Refused
 from dyno.host import installation
 from dyno.suites.series import PB
-from dyno.suites.series.dataset import Arrival
-from dyno.suites.series.facility import SECOND
+from dyno.suites.series.dataset import SECOND, Arrival
 from dyno.suites.series.port import SampleBatch, Samples
 
 MINUTE = 60 * SECOND

@@ -20,8 +20,7 @@ from dyno.contracts.suite import Bulk, Failure, Job, Operations, Reported, Work,
 from dyno.host.filesystem import size_on_disk
 from dyno.suites._shared.store import OnStore
 from dyno.suites.series import VISIBLE, conformance, verify
-from dyno.suites.series.dataset import Arrival, ArrivalPattern, Dataset, Model, SyntheticDataset
-from dyno.suites.series.facility import SECOND, Facility
+from dyno.suites.series.dataset import SECOND, Arrival, ArrivalPattern, Dataset, Facility, Model, SyntheticDataset
 from dyno.suites.series.ioc import names as live_names
 from dyno.suites.series.port import DTYPES, FIELDS, SAMPLE_BYTES, SampleBatch, Samples, Series
 from dyno.suites.series.samples import Digest
