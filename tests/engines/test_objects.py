@@ -24,7 +24,6 @@ from dyno.selftest.flushes import COMMITS, PROVEN, claims, proofs
 from dyno.suites.objects.conformance import BRANCH, CHECKS, TWO_CLIENT_CHECKS, contents, task
 from dyno.suites.objects.dataset import Model
 from dyno.suites.objects.transactions import PORT, Attempts, ObjectPosition, Task, Transactions
-from dyno.suites.objects.workload import WRITING
 
 SPECS = {spec.name: spec.through(PORT) for spec in registry.engines() if PORT in spec.ports and not spec.floor}
 BACKENDS = ("sqlite", "postgresql", "mariadb")
@@ -335,6 +334,7 @@ def test_a_wrong_one_does_not(kind: type[Honest], check: str) -> None:
 
 
 def test_object_numbers_are_unique_over_all_branches() -> None:
-    model = Model(3, WRITING, 100)
+    params = {"objects": 100, "object_size": 128, "blobs": 1, "blob_size": 128, "transactions": 1}
+    model = Model(params, clients=3, seed=1)
     firsts = [model.first(branch, key) for branch in model.branches for key in (0, 1, 1_000_000)]
     assert len({*firsts}) == len(firsts) and min(b - a for a in firsts for b in firsts if b > a) >= 100

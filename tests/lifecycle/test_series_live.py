@@ -17,7 +17,7 @@ from dyno.contracts.model import Absent, Refused, Wrong
 from dyno.suites.series import live
 from dyno.suites.series.dataset import SECOND
 from dyno.suites.series.ioc import database
-from dyno.suites.series.live import LiveLoad, LiveRun
+from dyno.suites.series.live import LiveRun
 from dyno.suites.series.port import SampleBatch
 
 FEW = ("-p", "live_variables=20", "-p", "live_hz=5", "-p", "live_s=2")
@@ -51,7 +51,7 @@ def test_live_is_measured_only_when_named(shell: Shell) -> None:
 def test_without_its_libraries_live_is_not_measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(live, "MODULES", ("softioc", "no_such_module"))
     with pytest.raises(Absent, match=r"needs no_such_module: .*pip install 'dyno-bench\[epics\]'"):
-        LiveRun(tmp_path, LiveLoad(1, 1, 1, 1))
+        LiveRun(tmp_path, 1, 1, 1, 1)
 
 
 def test_records_of_the_ioc_count_their_changes() -> None:
@@ -67,7 +67,7 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *numbers: list[float]) 
     follows it.
     """
     monkeypatch.setattr(live, "missing", lambda: None)
-    live_run = LiveRun(tmp_path, LiveLoad(len(numbers), 1, 1, 100))
+    live_run = LiveRun(tmp_path, len(numbers), 1, 1, 100)
     live_run._before = {pv: each[0] for pv, each in enumerate(numbers)}
     live_run._after = {pv: each[-1] for pv, each in enumerate(numbers)}
     rows = [(pv, round(value * SECOND), value, 0, 0) for pv, each in enumerate(numbers) for value in each[1:-1]]
@@ -154,7 +154,7 @@ def test_an_archive_that_falls_behind_fails_with_the_rate_it_sustained(
     row = (0, 1, 1.0, 0, 0)
     received: Any = type("Received", (), {"take": lambda self: [row] * 30})()
     store: Any = type("Port", (), {"insert": lambda self, batch: None})()
-    live_run = LiveRun(tmp_path, LiveLoad(variables=10, hz=10, seconds=10, period_ms=100))
+    live_run = LiveRun(tmp_path, variables=10, hz=10, seconds=10, period_ms=100)
     with pytest.raises(Refused, match=r"fell 30 s behind: it kept up with 10 events a second of the 100 offered"):
         live_run._archive(store, received, 0, 10 * SECOND)
 

@@ -6,6 +6,7 @@ Client processes, which are forked, share the model. Each writes only its own pa
 
 import mmap
 import random
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,8 @@ SETS, OWN, SHARED, OTHERS, BLOBS = "sets", "own", "shared", "others", "blobs"
 """Branches of the root: SETS has containers that all clients read; OWN has one container per client, which that
 client changes; SHARED has one container that all clients change; OTHERS has objects that only enlarge the database;
 BLOBS has blobs that all clients read."""
+WRITING = ("write", "read", "blob-write")
+"""Phases in which each client writes new containers of its own."""
 MAX_WRITTEN = 1 << 17
 """Maximum number of containers that a client writes in one phase: some minutes' work of the fastest storage."""
 _AREA = 10**12
@@ -60,15 +63,18 @@ def _shared_array(*shape: int) -> NDArray[Any]:
 
 
 class Model:
-    """Expected contents of a store with all its branches."""
+    """Parameters, datasets and expected contents of a trial's store, which all phases and clients share."""
 
-    def __init__(self, clients: int, phases: tuple[str, ...], objects: int) -> None:
-        self._objects = objects
-        names = [client_branch(client, phase) for phase in phases for client in range(clients)]
+    def __init__(self, params: Mapping[str, Any], clients: int, seed: int, judged: bool = True) -> None:
+        self.objects, self.blobs_each = int(params["objects"]), int(params["blobs"])
+        self.dataset, self.blobs = Dataset(int(params["object_size"]), seed), Dataset(int(params["blob_size"]), seed)
+        self.transactions, self.seed = int(params["transactions"]), seed
+        self.judged = judged
+        """False for a null engine, whose answers are not checked."""
+        names = [client_branch(client, phase) for phase in WRITING for client in range(clients)]
         self._areas = {name: at for at, name in enumerate((SETS, OWN, SHARED, OTHERS, BLOBS, *names))}
         area = clients * MAX_WRITTEN
-        self._written = {phase: np.frombuffer(mmap.mmap(-1, area), dtype=np.uint8) for phase in phases}
-        """State of each container by client: 0 not written, 1 acknowledged, 2 raised (it may exist or not)."""
+        self._written = {phase: np.frombuffer(mmap.mmap(-1, area), dtype=np.uint8) for phase in WRITING}
         self.versions = _shared_array(clients)
         """Version of each client's own container."""
         self.unsure = _shared_array(clients)
@@ -85,7 +91,12 @@ class Model:
 
     def first(self, branch: str, key: int) -> int:
         """Returns the number of a container's first object."""
-        return self._areas[branch] * _AREA + key * self._objects
+        return self._areas[branch] * _AREA + key * max(self.objects, self.blobs_each)
+
+    def contents(self, branch: str, key: int, version: int = 0, blobs: bool = False) -> list[bytes]:
+        """Returns the contents of a container's objects or blobs."""
+        dataset, count = (self.blobs, self.blobs_each) if blobs else (self.dataset, self.objects)
+        return dataset.contents(self.first(branch, key), count, version)
 
     def written(self, phase: str, client: int) -> NDArray[np.uint8]:
         """Returns the state of each of a client's containers: 0 not written, 1 acknowledged, 2 raised (it may exist

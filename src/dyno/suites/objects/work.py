@@ -7,7 +7,6 @@ An operation is a transaction. It counts as many items as it has objects.
 import multiprocessing
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 from zlib import crc32
@@ -18,7 +17,7 @@ from dyno.contracts.equality import difference, is_list, same
 from dyno.contracts.model import Wrong
 from dyno.contracts.suite import Failure, Operations, check_each
 from dyno.host.process import die_with_parent
-from dyno.suites.objects.dataset import BLOBS, MAX_WRITTEN, OWN, SETS, SHARED, Dataset, Model, client_branch
+from dyno.suites.objects.dataset import BLOBS, MAX_WRITTEN, OWN, SETS, SHARED, Model, client_branch
 from dyno.suites.objects.transactions import ObjectPosition, Task, Transactions
 
 SLICE_OBJECTS, MAX_SLICE, SLICE_BYTES = 20_000, 500, 64 << 20
@@ -28,38 +27,18 @@ memory."""
 Slices = Iterator[Operations]
 
 
-@dataclass(frozen=True)
-class TrialState:
-    """Parameters, datasets and model of one trial, which all phases and clients share."""
-
-    dataset: Dataset
-    blobs: Dataset
-    model: Model
-    objects: int
-    blobs_each: int
-    transactions: int
-    seed: int
-    judged: bool
-    """False for a null engine, whose answers are not checked."""
-
-    def contents(self, branch: str, key: int, version: int = 0, blobs: bool = False) -> list[bytes]:
-        """Returns the contents of a container's objects or blobs."""
-        dataset, count = (self.blobs, self.blobs_each) if blobs else (self.dataset, self.objects)
-        return dataset.contents(self.model.first(branch, key), count, version)
-
-
 class ClientWork:
     """One client's share of one phase in one round."""
 
-    def __init__(self, state: TrialState, phase: str, port: Any, client: int, round: int) -> None:
-        self._state, self._phase, self._port, self._client, self._round = state, phase, port, client, round
-        self._model, self._blobs = state.model, phase.startswith("blob")
-        self._items, self._size = state.objects, state.dataset.size
+    def __init__(self, model: Model, phase: str, port: Any, client: int, round: int) -> None:
+        self._model, self._phase, self._port, self._client, self._round = model, phase, port, client, round
+        self._blobs = phase.startswith("blob")
+        self._items, self._size = model.objects, model.dataset.size
         if self._blobs:
-            self._items, self._size = state.blobs_each, state.blobs.size
+            self._items, self._size = model.blobs_each, model.blobs.size
 
     def slices(self) -> Slices:
-        port, once = self._port, range(self._state.transactions if self._round == 0 else 0)
+        port, once = self._port, range(self._model.transactions if self._round == 0 else 0)
         build: dict[str, Callable[[], Slices]] = {
             "write": partial(self._write, port.write),
             "read": partial(self._read_written, once),
@@ -109,30 +88,30 @@ class ClientWork:
         start = int(np.flatnonzero(written)[-1]) + 1 if written.any() else 0
 
         def task(key: int) -> Task:
-            return Task(branch, key, self._state.contents(branch, key, blobs=self._blobs))
+            return Task(branch, key, self._model.contents(branch, key, blobs=self._blobs))
 
         def acknowledge(part: Sequence[int], answers: Sequence[Any]) -> int:
             for key, answer in zip(part, answers, strict=False):
                 written[key] = 2 if type(answer) is Failure else 1
             return 0
 
-        keys = range(start, min(start + self._state.transactions, MAX_WRITTEN))
+        keys = range(start, min(start + self._model.transactions, MAX_WRITTEN))
         return self._operations(call, keys, task, acknowledge)
 
     def _check_update(self, answer: Any) -> int:
         if self._model.unsure[self._client]:
             return 0
         current = int(self._model.versions[self._client])
-        expected = self._state.contents(OWN, self._client, current)
+        expected = self._model.contents(OWN, self._client, current)
         return self._check(answer, expected, "the contents before an update")
 
     def _change(self, call: Callable[[Task], Any], check: Callable[[Any], int] = lambda answer: 0) -> Slices:
         """Yields transactions that each write the next version of all objects in the client's own container."""
-        state, model, client = self._state, self._model, self._client
+        model, client = self._model, self._client
         first = int(model.versions[client]) + 1
 
         def task(version: int) -> Task:
-            return Task(OWN, client, state.contents(OWN, client, version))
+            return Task(OWN, client, model.contents(OWN, client, version))
 
         def acknowledge(versions: Sequence[int], answers: Sequence[Any]) -> int:
             compared = 0
@@ -145,11 +124,11 @@ class ClientWork:
                     model.versions[client] = version
             return compared
 
-        return self._operations(call, range(first, first + state.transactions), task, acknowledge)
+        return self._operations(call, range(first, first + model.transactions), task, acknowledge)
 
     def _count(self) -> Slices:
         """Yields transactions that change all objects of the container that all clients share."""
-        model, client, judged = self._model, self._client, self._state.judged
+        model, client, judged = self._model, self._client, self._model.judged
 
         def acknowledge(part: Sequence[int], answers: Sequence[Any]) -> int:
             attempts = [answer for answer in answers if type(answer) is not Failure]
@@ -161,7 +140,7 @@ class ClientWork:
         def parts(answers: Sequence[Any]) -> dict[str, list[int]]:
             return {"conflicting": [a.lost_ns for a in answers], "committed": [a.committed_ns for a in answers]}
 
-        keys, shared = range(self._state.transactions), ObjectPosition(SHARED, 0)
+        keys, shared = range(self._model.transactions), ObjectPosition(SHARED, 0)
         details: dict[str, Any] = {"sizes": None, "parts": parts if judged else None}
         return self._operations(self._port.count, keys, lambda _: shared, acknowledge, **details)
 
@@ -178,7 +157,7 @@ class ClientWork:
         branch = client_branch(self._client, self._phase)
 
         def write(key: int) -> None:
-            self._port.write(Task(branch, key, self._state.contents(branch, key)))
+            self._port.write(Task(branch, key, self._model.contents(branch, key)))
 
         return self._reads(self._port.read, branch, keys, write)
 
@@ -193,11 +172,11 @@ class ClientWork:
     def _read(self, call: Callable[[ObjectPosition], Any], containers: int | None = None) -> Slices:
         """Yields reads of the containers that all clients read, in the client's own random order. `containers`: read
         only that many containers, repeatedly."""
-        state = self._state
+        model = self._model
         # The seed depends on neither engine nor trial, so that all of them get the same inputs.
-        rng = np.random.default_rng([state.seed, 3, self._client, crc32(self._phase.encode()), self._round])
-        keys = rng.permutation(state.transactions) if containers is None else np.arange(containers)
-        return self._reads(call, SETS, np.resize(keys, state.transactions).tolist())
+        rng = np.random.default_rng([model.seed, 3, self._client, crc32(self._phase.encode()), self._round])
+        keys = rng.permutation(model.transactions) if containers is None else np.arange(containers)
+        return self._reads(call, SETS, np.resize(keys, model.transactions).tolist())
 
     def _reads(
         self,
@@ -215,15 +194,15 @@ class ClientWork:
 
         def check_one(key: int, answer: Any) -> int:
             what = "blobs" if self._blobs else "container"
-            return self._check(answer, self._state.contents(branch, key, blobs=self._blobs), f"{what} {key}")
+            return self._check(answer, self._model.contents(branch, key, blobs=self._blobs), f"{what} {key}")
 
         def check(part: Sequence[int], answers: Sequence[Any]) -> int:
-            return check_each(part, check_one, self._state.judged)(answers)
+            return check_each(part, check_one, self._model.judged)(answers)
 
         return self._operations(call, keys, position, check)
 
     def _check(self, answer: Any, expected: list[bytes], what: str) -> int:
-        if not self._state.judged:
+        if not self._model.judged:
             return 0
         expect_contents(answer, expected, f"{self._phase}, {what}")
         return len(expected)
@@ -277,8 +256,8 @@ def in_child_process(check: Callable[[], int]) -> int:
 class Verification:
     """Compares the store with the model after a phase."""
 
-    def __init__(self, state: TrialState, phase: str, clients: int, port: Transactions) -> None:
-        self._state, self._phase, self._clients, self._port = state, phase, clients, port
+    def __init__(self, model: Model, phase: str, clients: int, port: Transactions) -> None:
+        self._model, self._phase, self._clients, self._port = model, phase, clients, port
 
     def run(self) -> int:
         """Checks all data that the phase may have changed. Returns the number of compared contents."""
@@ -296,21 +275,21 @@ class Verification:
         return self._port.prefetch(ObjectPosition(branch, key))
 
     def _written(self, client: int) -> int:
-        branch, state = client_branch(client, self._phase), self._state
-        written = state.model.written(self._phase, client)
+        branch, model = client_branch(client, self._phase), self._model
+        written = model.written(self._phase, client)
         keys, sure = self._port.keys(branch), np.flatnonzero(written == 1).tolist()
         if missing := sorted(set(sure) - set(keys)):
             raise Wrong(f"after {self._phase}: container {missing[0]} of client {client} is missing")
         if surplus := sorted(set(keys) - set(np.flatnonzero(written).tolist())):
             raise Wrong(f"after {self._phase}: container {surplus[0]} of client {client} exists, but nobody wrote it")
-        rng = np.random.default_rng([state.seed, 4, client])
+        rng = np.random.default_rng([model.seed, 4, client])
         sample = sure
         if len(sure) > MAX_READ:
             sample = [sure[0], sure[-1], *rng.choice(sure[1:-1], MAX_READ - 2, replace=False).tolist()]
         compared = 0
         for key in sample:
             blobs = self._phase == "blob-write"
-            expected = state.contents(branch, key, blobs=blobs)
+            expected = model.contents(branch, key, blobs=blobs)
             stored = self._port.read_blobs(ObjectPosition(branch, key)) if blobs else self._read(branch, key)
             expect_contents(stored, expected, f"after {self._phase}, container {key} of client {client}")
             compared += len(expected) + self._identities(branch, key, len(expected))
@@ -326,21 +305,21 @@ class Verification:
         return count
 
     def _own(self) -> int:
-        model, compared = self._state.model, 0
+        model, compared = self._model, 0
         for client in range(self._clients):
             if model.unsure[client] or client not in self._port.keys(OWN):
                 continue
-            expected = self._state.contents(OWN, client, int(model.versions[client]))
+            expected = self._model.contents(OWN, client, int(model.versions[client]))
             stored = self._read(OWN, client)
             expect_contents(stored, expected, f"after {self._phase}, container of client {client}")
             compared += len(expected) + self._identities(OWN, client, len(expected))
         return compared
 
     def _counts(self) -> int:
-        acknowledged, raised = self._state.model.counted.sum(axis=0).tolist()
+        acknowledged, raised = self._model.counted.sum(axis=0).tolist()
         counts = self._port.counted(ObjectPosition(SHARED, 0))
-        if len(counts) != self._state.objects:
-            raise Wrong(f"after {self._phase}: {len(counts)} objects, expected {self._state.objects}")
+        if len(counts) != self._model.objects:
+            raise Wrong(f"after {self._phase}: {len(counts)} objects, expected {self._model.objects}")
         for number, count in enumerate(counts):
             if not acknowledged <= count <= acknowledged + raised:
                 raise Wrong(
@@ -351,11 +330,11 @@ class Verification:
 
     def _packed(self) -> int:
         """Checks that exactly the containers that were not removed remain."""
-        state, compared = self._state, 0
-        keys = list(range(state.model.removed, state.transactions))
+        model, compared = self._model, 0
+        keys = list(range(model.removed, model.transactions))
         expect_contents(self._port.keys(SETS), keys, f"after {self._phase}, containers")
         for key in keys[:MAX_READ]:
-            expected = state.contents(SETS, key)
+            expected = model.contents(SETS, key)
             expect_contents(self._read(SETS, key), expected, f"after {self._phase}, container {key}")
             compared += len(expected)
         return compared

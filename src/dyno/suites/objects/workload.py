@@ -12,12 +12,10 @@ from dyno.host.filesystem import size_on_disk
 from dyno.suites._shared.slots import Slots
 from dyno.suites._shared.store import OnStore
 from dyno.suites.objects import conformance
-from dyno.suites.objects.dataset import BLOBS, OTHERS, OWN, SETS, SHARED, Dataset, Model
+from dyno.suites.objects.dataset import BLOBS, OTHERS, OWN, SETS, SHARED, Model
 from dyno.suites.objects.transactions import Connection, NullTransactions, ObjectPosition, Task, Transactions
-from dyno.suites.objects.work import ClientWork, TrialState, Verification, in_child_process
+from dyno.suites.objects.work import ClientWork, Verification, in_child_process
 
-WRITING = ("write", "read", "blob-write")
-"""Phases in which each client writes new containers of its own."""
 OTHER_OBJECTS = 10_000
 """Number of objects in each transaction that loads `min_objects`."""
 NEEDS: Mapping[str, str] = {
@@ -38,27 +36,15 @@ class ObjectsWorkload(OnStore):
 
     def __init__(self, job: Job) -> None:
         super().__init__(job)
-        params = job.params
-        self._objects, self._container = int(params["objects"]), str(params["container"])
-        self._state = TrialState(
-            dataset=Dataset(int(params["object_size"]), job.seed),
-            blobs=Dataset(int(params["blob_size"]), job.seed),
-            model=Model(job.clients, WRITING, max(self._objects, int(params["blobs"]))),
-            objects=self._objects,
-            blobs_each=int(params["blobs"]),
-            transactions=int(params["transactions"]),
-            seed=job.seed,
-            judged=not job.spec.floor,
-        )
-        self._model = self._state.model
+        self._model = Model(job.params, job.clients, job.seed, not job.spec.floor)
         self._loaded: set[str] = set()
         self._before_bytes: int | None = None
 
     # -- the store ------------------------------------------------------------------------------------------
 
     def port(self, engine: Engine, *how: Any) -> Any:
-        port = self._job.port(engine)
-        return NullTransactions(port) if self._job.spec.floor else Transactions(port, self._container, self._objects)
+        port, container = self._job.port(engine), str(self._job.params["container"])
+        return NullTransactions(port) if self._job.spec.floor else Transactions(port, container, self._model.objects)
 
     def _in_process(self) -> bool:
         """Returns whether the data is lost when the process that opened the store ends."""
@@ -77,7 +63,7 @@ class ObjectsWorkload(OnStore):
                 expected, first = int(self._job.params["min_objects"]), self._model.first(OTHERS, 0)
                 for key, start in enumerate(range(0, expected, OTHER_OBJECTS)):
                     count = min(OTHER_OBJECTS, expected - start)
-                    port.write(Task(OTHERS, key, self._state.dataset.contents(first + start, count, 0)))
+                    port.write(Task(OTHERS, key, self._model.dataset.contents(first + start, count, 0)))
             if phase.name.startswith("blob") and not port.has_blobs():
                 raise Absent("its storage has no blobs")
             self._load(NEEDS.get(phase.name), port)
@@ -93,39 +79,39 @@ class ObjectsWorkload(OnStore):
         """Loads a branch once, for all phases that need it."""
         if branch is None or branch in self._loaded:
             return
-        state, transactions = self._state, range(self._state.transactions)
+        model, transactions = self._model, range(self._model.transactions)
         if branch == SHARED:
-            port.counters(Task(SHARED, 0, state.contents(SHARED, 0)))
+            port.counters(Task(SHARED, 0, model.contents(SHARED, 0)))
         elif branch == BLOBS:
             for key in transactions:
-                port.write_blobs(Task(BLOBS, key, state.contents(BLOBS, key, blobs=True)))
+                port.write_blobs(Task(BLOBS, key, model.contents(BLOBS, key, blobs=True)))
         else:
             for key in transactions if branch == SETS else range(self._job.clients):
-                port.write(Task(branch, key, state.contents(branch, key)))
+                port.write(Task(branch, key, model.contents(branch, key)))
         self._loaded.add(branch)
 
     def _litter(self, port: Transactions) -> None:
         """Creates garbage for a pack, independent of earlier phases: outdated states of each client's own objects,
         and half of the containers, which become unreachable."""
         self._load(OWN, port)
-        model, state = self._model, self._state
+        model = self._model
         for client in range(self._job.clients):
             version = int(model.versions[client]) + 1
-            port.update(Task(OWN, client, state.contents(OWN, client, version)))
+            port.update(Task(OWN, client, model.contents(OWN, client, version)))
             model.versions[client], model.unsure[client] = version, 0
-        for key in range(model.removed, state.transactions // 2):
+        for key in range(model.removed, model.transactions // 2):
             port.remove(ObjectPosition(SETS, key))
             model.removed = key + 1
 
     # -- phases ---------------------------------------------------------------------------------------------
 
     def work(self, phase: Phase, port: Any, client: int, clients: int, round: int) -> Iterator[Work]:
-        return ClientWork(self._state, phase.name, port, client, round).slices()
+        return ClientWork(self._model, phase.name, port, client, round).slices()
 
     def payload_bytes(self, phase: Phase, items: int) -> int | None:
         if phase.unit == "pack" or phase.name == "conflicts" or not phase.writes:
             return None
-        return items * (self._state.blobs.size if phase.unit == "blob" else self._state.dataset.size)
+        return items * (self._model.blobs.size if phase.unit == "blob" else self._model.dataset.size)
 
     def verify(self, phase: Phase) -> int:
         if not phase.writes:
@@ -139,7 +125,7 @@ class ObjectsWorkload(OnStore):
     def _verify(self, phase: str) -> int:
         try:
             with self.connect() as port:
-                return Verification(self._state, phase, self._job.clients, port).run()
+                return Verification(self._model, phase, self._job.clients, port).run()
         finally:
             if not self._in_process():
                 self.release()

@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from time import process_time_ns, sleep, time_ns
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -44,15 +44,8 @@ def missing() -> str | None:
     return f"needs {', '.join(lacking)}: {installation.extra('epics')}" if lacking else None
 
 
-class LiveLoad(NamedTuple):
-    variables: int
-    hz: int
-    seconds: int
-    period_ms: int
-
-
 @contextmanager
-def _serving(home: Path, load: LiveLoad) -> Iterator[dict[str, str]]:
+def _serving(home: Path, variables: int, hz: int) -> Iterator[dict[str, str]]:
     """Runs the IOC on free local ports in the block. Yields the client's configuration."""
     home.mkdir(parents=True, exist_ok=True)
     _, (ca, repeater, tcp, udp) = loopback.cluster(home, 1, ports=4)
@@ -73,7 +66,7 @@ def _serving(home: Path, load: LiveLoad) -> Iterator[dict[str, str]]:
         "EPICS_CAS_BEACON_ADDR_LIST": host,
         "EPICS_CAS_AUTO_BEACON_ADDR_LIST": "NO",
     }
-    (home / "live.db").write_text(database(names(load.variables), load.hz))
+    (home / "live.db").write_text(database(names(variables), hz))
     ready = home / "ready"
     command = [sys.executable, ioc.__file__, "live.db", ready.name]
     with closing(Process(command, home, ready.exists, environment={**pva, **channel})) as server:
@@ -142,10 +135,11 @@ class EventReceiver:
 class LiveRun:
     """One run of the phase `live`."""
 
-    def __init__(self, home: Path, load: LiveLoad) -> None:
+    def __init__(self, home: Path, variables: int, hz: int, seconds: int, period_ms: int) -> None:
         if reason := missing():
             raise Absent(reason)
-        self._home, self._load = home, load
+        self._home, self._variables, self._hz, self._seconds = home, variables, hz, seconds
+        self._period_ns = period_ms * 1_000_000
         self.digest = Digest()
         self._batches = list[SampleBatch]()
         self._acknowledged = list[int]()
@@ -157,20 +151,20 @@ class LiveRun:
         from p4p.client.raw import Context
 
         with (
-            _serving(self._home, self._load) as addresses,
+            _serving(self._home, self._variables, self._hz) as addresses,
             closing(Context("pva", conf=addresses, useenv=False, nt=False)) as context,
-            closing(EventReceiver(context, names(self._load.variables))) as received,
+            closing(EventReceiver(context, names(self._variables))) as received,
         ):
             # Wait for an event of every variable. Earlier events are not archived.
             deadline = time_ns() + CONNECT_S * SECOND
-            while received.connected() < self._load.variables:
+            while received.connected() < self._variables:
                 if time_ns() > deadline:
                     connected = received.connected()
-                    raise Refused(f"of {self._load.variables:,} variables {connected:,} were connected")
+                    raise Refused(f"of {self._variables:,} variables {connected:,} were connected")
                 sleep(0.05)
             self._before = {row[0]: row[2] for row in received.take()}
             begin, used = time_ns(), process_time_ns()
-            end = begin + min(self._load.seconds * SECOND, limit_ns)
+            end = begin + min(self._seconds * SECOND, limit_ns)
             late_ns = self._archive(port, received, begin, end)
             used = process_time_ns() - used
         return self._report(begin, end, late_ns, used)
@@ -178,11 +172,10 @@ class LiveRun:
     def _archive(self, port: Series, received: EventReceiver, begin: int, end: int) -> int:
         """Inserts batches until each variable has had an event after `end`. Returns the time in ns from `end` until
         the last batch was acknowledged."""
-        period = self._load.period_ms * 1_000_000
-        while len(self._after) < self._load.variables:
+        while len(self._after) < self._variables:
             began = time_ns()
             if began > end + DRAIN_S * SECOND:
-                offered = self._load.variables * self._load.hz
+                offered = self._variables * self._hz
                 archived = sum(len(batch.ts) for batch in self._batches) / (began - begin) * SECOND
                 rates = f"{archived:,.0f} events a second of the {offered:,} offered"
                 raise Refused(f"fell {DRAIN_S} s behind: it kept up with {rates}")
@@ -194,7 +187,7 @@ class LiveRun:
                     self._after.setdefault(row[0], row[2])
             if rows:
                 self._insert(port, rows)
-            sleep(max(period - (time_ns() - began), 0) / SECOND)
+            sleep(max(self._period_ns - (time_ns() - began), 0) / SECOND)
         return max(max(self._acknowledged, default=0) - end, 0)
 
     def _insert(self, port: Series, rows: list[SampleRow]) -> None:
@@ -220,7 +213,7 @@ class LiveRun:
             "lost_events": lost,
             "batches": len(self._batches),
             "behind_ns": late_ns,
-            "kept_up": "no" if lost or late_ns > BEHIND_NS + self._load.period_ms * 1_000_000 else "yes",
+            "kept_up": "no" if lost or late_ns > BEHIND_NS + self._period_ns else "yes",
         }
         values, times = np.unique(lag // 1_000 * 1_000, return_counts=True)
         return Report(
@@ -251,8 +244,8 @@ class LiveRun:
     def check(self, report: Report) -> int:
         """Raises Wrong unless every variable had an event."""
         count = len(np.unique(np.concatenate([batch.pv for batch in self._batches]))) if self._batches else 0
-        if count < self._load.variables:
-            raise Wrong(f"of {self._load.variables:,} variables {count:,} had an event in {self._load.seconds} s")
+        if count < self._variables:
+            raise Wrong(f"of {self._variables:,} variables {count:,} had an event in {self._seconds} s")
         return report.items
 
     def verify(self, port: Series) -> int:

@@ -226,10 +226,10 @@ class SeriesWorkload(OnStore):
 
     def prepare(self, phase: Phase) -> None:
         if phase.name == "live":
-            from dyno.suites.series.live import LiveLoad, LiveRun
+            from dyno.suites.series.live import LiveRun
 
             params = (self._job.params[f"live_{name}"] for name in ("variables", "hz", "s", "period_ms"))
-            self._live = LiveRun(self._job.home / "ioc", LiveLoad(*map(int, params)))
+            self._live = LiveRun(self._job.home / "ioc", *map(int, params))
             # Replace the store by a new one. `live` is the last phase, so the old store is no longer needed.
             self.close()
             self.begin("live")
