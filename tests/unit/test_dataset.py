@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -157,11 +158,11 @@ ORDERED = small(40, spare=10)
 FEW = small(7)
 
 
-def naive(dataset: Dataset, model: Model, number: int, count: int) -> list[int]:
+def naive(dataset: Dataset, versions: Any, number: int, count: int) -> list[int]:
     """Computes `following` by its definition, record by record."""
     start = dataset.key(number)
     numbers = range(len(dataset.names))
-    present = [n for n in numbers if model.versions[n] != ABSENT and dataset.key(n) >= start]
+    present = [n for n in numbers if versions[n] != ABSENT and dataset.key(n) >= start]
     return sorted(present, key=dataset.key)[:count]
 
 
@@ -171,27 +172,28 @@ def naive(dataset: Dataset, model: Model, number: int, count: int) -> list[int]:
     count=st.one_of(st.integers(0, 4), st.integers(0, 60)),
 )
 def test_following_has_the_present_records_in_key_order(present: set[int], number: int, count: int) -> None:
-    model = Model(50)
-    model.versions[sorted(present)] = 3
-    assert following(model.versions, ORDERED, number, count) == naive(ORDERED, model, number, count)
+    versions = np.full(50, ABSENT, np.int32)
+    versions[sorted(present)] = 3
+    assert following(versions, ORDERED, number, count) == naive(ORDERED, versions, number, count)
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 7, 8])
 def test_following_is_right_for_every_choice_of_absent_records(count: int) -> None:
-    model = Model(7)
+    versions = np.full(7, ABSENT, np.int32)
     for chosen in product((ABSENT, 0), repeat=7):
-        model.versions[:] = chosen
+        versions[:] = chosen
         for number in range(7):
-            assert following(model.versions, FEW, number, count) == naive(FEW, model, number, count)
+            assert following(versions, FEW, number, count) == naive(FEW, versions, number, count)
 
 
 def test_a_new_and_a_cleared_model_are_empty() -> None:
-    model = Model(50)
-    assert following(model.versions, ORDERED, int(ORDERED.order[0]), 50) == []
+    model = Model({setting.name: setting.default for setting in PARAMS} | {"records": 50}, clients=1, seed=1)
+    every, first = model.dataset, int(model.dataset.order[0])
+    assert following(model.versions, every, first, 50) == []
     model.versions[:] = 0
-    assert len(following(model.versions, ORDERED, int(ORDERED.order[0]), 50)) == 50
+    assert len(following(model.versions, every, first, 50)) == 50
     model.clear()
-    assert following(model.versions, ORDERED, int(ORDERED.order[0]), 50) == []
+    assert following(model.versions, every, first, 50) == []
 
 
 # -- distributions ----------------------------------------------------------------------------------------

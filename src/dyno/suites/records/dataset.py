@@ -11,7 +11,7 @@ rust/measure/src/marks.rs), since a trial generates and compares hundreds of tho
 
 import mmap
 from binascii import b2a_base64
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from hashlib import shake_128
 from typing import Any
@@ -19,7 +19,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dyno.contracts.equality import same
 from dyno.contracts.native import loaded
+from dyno.suites.records import mix_of
 from dyno.suites.records.port import VERSION_DIGITS, Key, Record
 
 ABSENT = -1
@@ -110,20 +112,6 @@ class Dataset:
         return rank
 
 
-class Model:
-    """Expected contents of the store: the version of each record by record number, or ABSENT. Client processes, which
-    are forked from one worker, share the memory, so that they see each other's acknowledged writes."""
-
-    def __init__(self, size: int) -> None:
-        self.versions = np.frombuffer(mmap.mmap(-1, max(4 * size, 4)), dtype=np.int32)[:size]
-        self.hashes = np.frombuffer(mmap.mmap(-1, max(8 * size, 8)), dtype=np.int64)[:size]
-        """For each record, `answer_hash` of the last answer that was compared as a whole; 0 before the first."""
-        self.clear()
-
-    def clear(self) -> None:
-        self.versions[:] = ABSENT
-
-
 def following(versions: NDArray[np.int32], dataset: Dataset, number: int, count: int) -> list[int]:
     """Returns the numbers of up to `count` present records, in key order from record `number` on. `versions`: version
     of each record, or ABSENT."""
@@ -167,6 +155,51 @@ def _native_answer_hashes(versions: NDArray[np.int64], answers: Sequence[Any]) -
 
 
 answer_hashes = _native_answer_hashes if hasattr(_native, "marks") else python_answer_hashes
+
+
+class Model:
+    """Parameters, dataset and expected contents of one trial's store, which all phases and clients share.
+
+    Client processes, which are forked from one worker, share the memory of `versions` and `hashes`, so that they see
+    each other's acknowledged writes.
+    """
+
+    def __init__(self, params: Mapping[str, Any], clients: int, seed: int, judged: bool = True) -> None:
+        records, count = int(params["records"]), params["operations"]
+        self.operations = records if count == "all" else int(count)
+        self.mix, distribution = mix_of(str(params["mix"])), str(params["distribution"])
+        self.distribution = self.mix.distribution if distribution == "mix" else distribution
+        # Extra names for records that a mix inserts. Each client's share is rounded up.
+        spare = self.operations + clients if self.mix.write == "insert" else 0
+        self.dataset = Dataset(records, spare, int(params["value_size"]), seed)
+        self.txn, self.batch, self.judged = params["txn"], int(params["batch"]), judged
+        size = len(self.dataset.names)
+        self.versions = np.frombuffer(mmap.mmap(-1, max(4 * size, 4)), dtype=np.int32)[:size]
+        """The version of each record by record number, or ABSENT."""
+        self.hashes = np.frombuffer(mmap.mmap(-1, max(8 * size, 8)), dtype=np.int64)[:size]
+        """For each record, `answer_hash` of the last answer that was compared as a whole; 0 before the first."""
+        self.clear()
+
+    def clear(self) -> None:
+        self.versions[:] = ABSENT
+
+    def current(self, number: int) -> Record | None:
+        """Returns record `number` as the store must hold it now; None if it must be absent."""
+        version = int(self.versions[number])
+        return None if version == ABSENT else self.dataset.record(number, version)
+
+    def right(self, numbers: Sequence[int], answers: Sequence[Any]) -> NDArray[np.bool_]:
+        """Returns whether each answer is the record as the store must hold it now, up to the end of the shorter
+        sequence. An answer is compared as a whole the first time, and by its hash afterwards: the less a check does
+        between slices, the less of the engine's memory it evicts from the processor's caches."""
+        at = np.array(numbers[: len(answers)], dtype=np.intp)
+        hashes = answer_hashes(self.versions[at].astype(np.int64), answers[: len(at)])
+        right: NDArray[np.bool_] = (hashes == self.hashes[at]) & (hashes != 0)
+        for index in np.flatnonzero(~right).tolist():
+            if same(answers[index], self.current(numbers[index])):
+                self.hashes[numbers[index]] = hashes[index]
+                right[index] = True
+        return right
 
 
 def zipf_ranks(count: int, draws: int, rng: np.random.Generator, theta: float = 0.99) -> NDArray[np.intp]:

@@ -13,7 +13,7 @@ from dyno.contracts.suite import Operations, check_each
 from dyno.suites.records import SCAN_LENGTH
 from dyno.suites.records.dataset import ABSENT, draw, following, record_strings, zipf_ranks
 from dyno.suites.records.port import VERSION_DIGITS, Key, Record
-from dyno.suites.records.work import MIXED_SLICE, SCAN_SLICE, ClientWork, NextVersion, Slices
+from dyno.suites.records.work import MIXED_SLICE, SCAN_SLICE, ClientWork, Slices
 
 
 class MixedOperation(NamedTuple):
@@ -26,19 +26,19 @@ class MixedOperation(NamedTuple):
 
 def mixed(work: ClientWork) -> Slices:
     """Yields this client's operations. The mix determines their kinds, and the distribution their keys."""
-    state, mix, count = work.state, work.state.mix, work.share_of(work.state.operations)
+    model, mix, count = work.model, work.model.mix, work.share_of(work.model.operations)
     if not count or (work.repeated and mix.write == "insert"):
         # The client owns no records to draw from, or the first round has inserted all spare records.
         return
     reads = work.rng.random(count) < mix.reads
-    dataset, versions, inserted = work.dataset, NextVersion(work.model), work.share_of(work.dataset.records)
-    latest = state.distribution == "latest"
+    dataset, inserted = work.dataset, work.share_of(work.dataset.records)
+    latest = model.distribution == "latest"
     if latest:
         # Distances from the record that this client inserts last before the operation.
         read_numbers = written_numbers = zipf_ranks(inserted, count, work.rng).tolist()
     else:
-        read_numbers = draw(state.distribution, dataset.records, count, work.rng, dataset.seed)
-        written_numbers = work.draw_own(state.distribution, count)
+        read_numbers = draw(model.distribution, dataset.records, count, work.rng, dataset.seed)
+        written_numbers = work.draw_own(model.distribution, count)
 
     def plan(at: int) -> MixedOperation:
         """Returns the operation at this position of the round."""
@@ -47,11 +47,11 @@ def mixed(work: ClientWork) -> Slices:
         if kind == "insert":
             number = work.client + inserted * work.clients
             inserted += 1
-            return MixedOperation(kind, number, versions.of(number))
+            return MixedOperation(kind, number, work.next_version(number))
         number = (read_numbers if reads[at] else written_numbers)[at]
         if latest:
             number = work.client + (inserted - 1 - number) * work.clients
-        return MixedOperation(kind, number, ABSENT if reads[at] else versions.of(number))
+        return MixedOperation(kind, number, ABSENT if reads[at] else work.next_version(number))
 
     reader, replace = work.port.reader(), work.port.replace
     get: Any = reader.get

@@ -11,10 +11,9 @@ import numpy as np
 
 from dyno.contracts.equality import difference, same, shorten
 from dyno.contracts.model import Wrong
-from dyno.suites.records.dataset import ABSENT
+from dyno.suites.records.dataset import ABSENT, Model
 from dyno.suites.records.encoding import pack
 from dyno.suites.records.port import INDEXES, Reader, Record, Records, entries
-from dyno.suites.records.work import TrialState
 
 SAMPLED = 100
 # Limited, since a log-structured engine may walk over all its tombstones for each absent record.
@@ -23,32 +22,32 @@ MAX_WALKED = 1_000_000
 PAGE = 1_000
 
 
-def verify(state: TrialState, port: Records, phase: str, indexed: bool) -> int:
+def verify(model: Model, port: Records, phase: str, indexed: bool) -> int:
     """Returns the number of compared answers. Raises Wrong."""
-    rng = np.random.default_rng([state.dataset.seed, 99])
+    rng = np.random.default_rng([model.dataset.seed, 99])
     # Drop duplicates: in a store of a few large records, a hundred draws would compare the same records repeatedly.
-    numbers = np.unique(rng.integers(0, len(state.dataset.names), SAMPLED)).tolist()
+    numbers = np.unique(rng.integers(0, len(model.dataset.names), SAMPLED)).tolist()
     with port.reading() as reader:
         # Compare whole records first, so that the records of the sample below are recognized by their hashes.
-        compared = _walk(state, reader, phase)
+        compared = _walk(model, reader, phase)
         for number in numbers:
-            _expect(state, phase, number, reader.get(state.dataset.key(number)))
+            _expect(model, phase, number, reader.get(model.dataset.key(number)))
         if indexed:
             # Look up the sample by each index: the present records, and a few that must be absent.
-            absent = [number for number in numbers if state.model.versions[number] == ABSENT]
-            searched = [number for number in numbers if state.model.versions[number] != ABSENT] + absent[:MAX_ABSENT]
+            absent = [number for number in numbers if model.versions[number] == ABSENT]
+            searched = [number for number in numbers if model.versions[number] != ABSENT] + absent[:MAX_ABSENT]
             for index, function in INDEXES.items():
                 find = reader.finder(index)
                 for number in searched:
-                    _expect(state, phase, number, find(function(_stubless(state, number))))
-            compared += len(searched) * len(INDEXES) + _entries(state, reader, phase)
+                    _expect(model, phase, number, find(function(_stubless(model, number))))
+            compared += len(searched) * len(INDEXES) + _entries(model, reader, phase)
     return len(numbers) + compared
 
 
-def _entries(state: TrialState, reader: Reader, phase: str) -> int:
+def _entries(model: Model, reader: Reader, phase: str) -> int:
     """Compares the first million entries of each index that is stored beside the records. Each record must have one
     entry. A lookup can't find an entry left over from a deleted record, since the record itself is gone."""
-    dataset, versions, compared = state.dataset, state.model.versions, 0
+    dataset, versions, compared = model.dataset, model.versions, 0
     present = min(int((versions != ABSENT).sum()), MAX_WALKED)
     for index, function in INDEXES.items():
         stored = entries(reader, index)
@@ -59,7 +58,7 @@ def _entries(state: TrialState, reader: Reader, phase: str) -> int:
             names = np.array([_name(entry) for entry in chunk], dtype=dataset.names.dtype)
             ranks = np.minimum(np.searchsorted(dataset.in_order, names), len(dataset.order) - 1)
             for entry, number in zip(chunk, dataset.order[ranks].tolist(), strict=True):
-                right = pack(b"", (function(_stubless(state, number)), *dataset.key(number)))
+                right = pack(b"", (function(_stubless(model, number)), *dataset.key(number)))
                 if versions[number] == ABSENT or not same(entry, right) or entry <= last:
                     raise Wrong(f"after {phase}, index {index} has an entry of no record: {shorten(entry)}")
                 last = entry
@@ -76,16 +75,16 @@ def _name(entry: Any) -> bytes:
     return parts[1] if len(parts) > 1 else b""
 
 
-def _stubless(state: TrialState, number: int) -> Record:
+def _stubless(model: Model, number: int) -> Record:
     """Returns the indexed fields of a record. A large stub takes long to generate and isn't indexed."""
-    name, location = state.dataset.key(number)
+    name, location = model.dataset.key(number)
     return {"name": name, "location": location, "stub": ""}
 
 
-def _walk(state: TrialState, reader: Reader, phase: str) -> int:
+def _walk(model: Model, reader: Reader, phase: str) -> int:
     """Compares the first million records in key order: none may be lost, wrong or surplus."""
-    order = state.dataset.order
-    present = order[state.model.versions[order] != ABSENT][:MAX_WALKED].tolist()
+    order = model.dataset.order
+    present = order[model.versions[order] != ABSENT][:MAX_WALKED].tolist()
     scan, start, overlap, walked, more = reader.scanner(PAGE), ("", ""), 0, 0, True
 
     def out_of_place(got: Any, expected: Any) -> Wrong:
@@ -97,20 +96,20 @@ def _walk(state: TrialState, reader: Reader, phase: str) -> int:
         # A scan includes the key that it starts from.
         records = page[overlap:][: MAX_WALKED - walked]
         numbers = present[walked : walked + len(records)]
-        for number, got, right in zip(numbers, records, state.right(numbers, records), strict=False):
+        for number, got, right in zip(numbers, records, model.right(numbers, records), strict=False):
             if not right:
-                raise out_of_place(got, state.current(number))
+                raise out_of_place(got, model.current(number))
             walked += 1
         if len(numbers) < len(records):
             raise out_of_place(records[len(numbers)], None)
         if more:
             start, overlap = (page[-1]["name"], page[-1]["location"]), 1
     if walked < len(present):
-        raise out_of_place(None, state.current(present[walked]))
+        raise out_of_place(None, model.current(present[walked]))
     return walked
 
 
-def _expect(state: TrialState, phase: str, number: int, got: Any) -> None:
-    if not state.right([number], [got])[0]:
-        expected = state.current(number)
+def _expect(model: Model, phase: str, number: int, got: Any) -> None:
+    if not model.right([number], [got])[0]:
+        expected = model.current(number)
         raise Wrong(f"after {phase} the store holds {shorten(got)} where {shorten(expected)} was expected")

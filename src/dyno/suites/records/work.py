@@ -6,7 +6,6 @@ acknowledged before the slice was built.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 from zlib import crc32
@@ -15,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dyno.contracts.equality import difference, is_list, same, shorten
-from dyno.contracts.model import Value, Wrong
+from dyno.contracts.model import Wrong
 from dyno.contracts.suite import Bulk, Failure, Operations, check_each
 from dyno.suites._shared.permutation import Shuffled
-from dyno.suites.records import SCAN_LENGTH, Mix
-from dyno.suites.records.dataset import ABSENT, Dataset, Model, answer_hashes, draw, following
+from dyno.suites.records import SCAN_LENGTH
+from dyno.suites.records.dataset import ABSENT, Model, answer_hashes, draw, following
 from dyno.suites.records.port import INDEXES, Key, Record, Records
 
 # Number of records in a slice of writes. Slices of reads are far smaller, since answers wait in memory for their
@@ -37,57 +36,19 @@ Numbers = Sequence[Any] | Shuffled
 Calls = Callable[[Any], Sequence[Callable[[Any], Any]]]
 
 
-@dataclass
-class TrialState:
-    """Parameters, dataset and model of one trial, which all phases and clients share."""
-
-    dataset: Dataset
-    mix: Mix
-    distribution: str
-    txn: Value
-    batch: int
-    """Number of keys that one operation of `rand-key` requests."""
-    operations: int
-    judged: bool
-    """False for a null engine, whose answers are not checked."""
-    model: Model = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.model = Model(len(self.dataset.names))
-
-    def current(self, number: int) -> Record | None:
-        """Returns record `number` as the store must hold it now; None if it must be absent."""
-        version = int(self.model.versions[number])
-        return None if version == ABSENT else self.dataset.record(number, version)
-
-    def right(self, numbers: Sequence[int], answers: Sequence[Any]) -> NDArray[np.bool_]:
-        """Returns whether each answer is the record as the store must hold it now, up to the end of the shorter
-        sequence. An answer is compared as a whole the first time, and by its hash afterwards: the less a check does
-        between slices, the less of the engine's memory it evicts from the processor's caches."""
-        at = np.array(numbers[: len(answers)], dtype=np.intp)
-        hashes = answer_hashes(self.model.versions[at].astype(np.int64), answers[: len(at)])
-        right: NDArray[np.bool_] = (hashes == self.model.hashes[at]) & (hashes != 0)
-        for index in np.flatnonzero(~right).tolist():
-            if same(answers[index], self.current(numbers[index])):
-                self.model.hashes[numbers[index]] = hashes[index]
-                right[index] = True
-        return right
-
-
 class ClientWork:
     """One client's share of one phase in one round. `PHASE_WORK` in `workload` names the method for each phase."""
 
-    def __init__(
-        self, state: TrialState, phase: str, port: Records, client: int, clients: int, round: int = 0
-    ) -> None:
-        self.state, self.port, self.client, self.clients = state, port, client, clients
-        self.dataset, self.model, self.judged = state.dataset, state.model, state.judged
+    def __init__(self, model: Model, phase: str, port: Records, client: int, clients: int, round: int = 0) -> None:
+        self.model, self.port, self.client, self.clients = model, port, client, clients
+        self.dataset, self.judged = model.dataset, model.judged
         self._phase = phase
         """Name of the phase, used only for seeds and messages."""
         self._known: NDArray[np.int32] | None = None
+        self._planned: dict[int, int] = {}
         self.repeated = round > 0
         # The seed depends on neither engine nor trial, so that all of them get the same inputs.
-        self._seed = [state.dataset.seed, 2, client, crc32(phase.encode()), round]
+        self._seed = [model.dataset.seed, 2, client, crc32(phase.encode()), round]
         self.rng = np.random.default_rng(self._seed)
 
     def known(self) -> NDArray[np.int32]:
@@ -100,6 +61,11 @@ class ClientWork:
     def forget_known(self) -> None:
         """Drops the snapshot, since a check is about to change the model."""
         self._known = None
+
+    def next_version(self, number: int) -> int:
+        """Returns the version that a further replacement of a record creates, while slices are built."""
+        self._planned[number] = self._planned.get(number, int(self.model.versions[number])) + 1
+        return self._planned[number]
 
     # -- which records ------------------------------------------------------------------------------------
 
@@ -134,7 +100,7 @@ class ClientWork:
         """Calls `check_current` for each answer. Skips operations that raised."""
         if not self.judged:
             return 0
-        right = self.state.right(numbers, answers)
+        right = self.model.right(numbers, answers)
         for index in np.flatnonzero(~right).tolist():
             if type(answers[index]) is not Failure:
                 self.check_current(numbers[index], answers[index])
@@ -142,7 +108,7 @@ class ClientWork:
 
     def check_current(self, number: int, answer: Any) -> int:
         if self.judged:
-            self.expect(answer, self.state.current(number), f"{self._phase}, record {number}")
+            self.expect(answer, self.model.current(number), f"{self._phase}, record {number}")
         return int(self.judged)
 
     # -- writes -------------------------------------------------------------------------------------------
@@ -157,7 +123,7 @@ class ClientWork:
     ) -> Slices:
         """Yields writes in transactions of `txn` records: one bulk call, or one operation per transaction. `check`
         gets the numbers of a transaction and its answer. `items`: number of items that a record counts as."""
-        if self.state.txn == "all":
+        if self.model.txn == "all":
 
             def check_bulk(answer: Any, count: int) -> int:
                 # Check in pieces, to avoid a list of all numbers.
@@ -171,7 +137,7 @@ class ClientWork:
             feed = (build(numbers[at : at + BULK_SLICE]) for at in range(0, len(numbers), BULK_SLICE))
             yield Bulk(call, feed, items, check_bulk)
             return
-        size = int(self.state.txn)
+        size = int(self.model.txn)
         step = max(SLICE // size, 1) * size
         for start in range(0, len(numbers), step):
             part = numbers[start : start + step]
@@ -199,7 +165,7 @@ class ClientWork:
         return self._transactions(self._shuffled(self.dataset.records), build, call, check, keys)
 
     def update(self) -> Slices:
-        versions, model = NextVersion(self.model), self.model
+        model = self.model
 
         def build(batch: Sequence[Any]) -> list[Record]:
             return [self.dataset.record(number, version) for number, version in batch]
@@ -216,9 +182,11 @@ class ClientWork:
                 model.versions[number] = version
             return len(batch)
 
-        distribution = self.state.distribution
-        numbers = self.draw_own(distribution, self.share_of(min(self.state.operations, self.dataset.records)))
-        return self._transactions([(n, versions.of(n)) for n in numbers], build, self.port.replace, check)
+        distribution = self.model.distribution
+        numbers = self.draw_own(distribution, self.share_of(min(self.model.operations, self.dataset.records)))
+        return self._transactions(
+            [(number, self.next_version(number)) for number in numbers], build, self.port.replace, check
+        )
 
     def delete(self) -> Slices:
         def build(batch: Sequence[int]) -> list[Key]:
@@ -229,7 +197,7 @@ class ClientWork:
             self.model.versions[batch] = ABSENT
             return len(batch)
 
-        return self._transactions(self._shuffled(self.state.operations), build, self.port.delete, check)
+        return self._transactions(self._shuffled(self.model.operations), build, self.port.delete, check)
 
     # -- reads --------------------------------------------------------------------------------------------
 
@@ -257,20 +225,20 @@ class ClientWork:
                 arguments = [argument(index, number) for index, number in enumerate(part)]
                 yield Operations(bind, arguments, check(part), weights=weights, **transaction)
 
-        if self.state.txn == "all":
+        if self.model.txn == "all":
             yield from slices(most, bind, held=self.port.reading())
-        elif int(self.state.txn) == 1:
+        elif int(self.model.txn) == 1:
             single = self.port.reader()
             yield from slices(most, lambda _: bind(single))
         else:
-            yield from slices(min(int(self.state.txn), SLICE), bind, around=self.port.reading)
+            yield from slices(min(int(self.model.txn), SLICE), bind, around=self.port.reading)
 
     def _check_all(self, numbers: Sequence[int]) -> Callable[[Sequence[Any]], int]:
         return partial(self.check_all_current, numbers)
 
     def rand_key(self, fraction: float = 1.0) -> Slices:
         """Yields reads of a fraction of all records, each once, with `batch` keys per operation."""
-        key, batch = self.dataset.key, self.state.batch
+        key, batch = self.dataset.key, self.model.batch
         numbers = self._shuffled(max(int(self.dataset.records * fraction), 1))
         if batch == 1:
             return self._reads(numbers, lambda reader: (reader.get,), lambda _, number: key(number), self._check_all)
@@ -317,19 +285,6 @@ class ClientWork:
             return 0
         expected = following(self.model.versions, self.dataset, number, SCAN_LENGTH)
         self.expect_count(answer, len(expected), f"{self._phase} from record {number}")
-        for index in np.flatnonzero(~self.state.right(expected, answer)).tolist():
-            self.expect(answer[index], self.state.current(expected[index]), f"{self._phase} from record {number}")
+        for index in np.flatnonzero(~self.model.right(expected, answer)).tolist():
+            self.expect(answer[index], self.model.current(expected[index]), f"{self._phase} from record {number}")
         return len(expected)
-
-
-class NextVersion:
-    """Counts the versions that further replacements of records create, while slices are built."""
-
-    def __init__(self, model: Model) -> None:
-        self._model = model
-        self._planned: dict[int, int] = {}
-
-    def of(self, number: int) -> int:
-        version = self._planned.get(number, int(self._model.versions[number])) + 1
-        self._planned[number] = version
-        return version

@@ -15,14 +15,14 @@ from dyno.contracts.native_load import CLIENT, NATIVE_CLIENT, Exchange, NativeCa
 from dyno.contracts.suite import Job, Work
 from dyno.suites._shared.slots import SLOTS, Slots
 from dyno.suites._shared.store import OnStore
-from dyno.suites.records import COLD_KEYS, COLD_SCANS, INSERTS, KEYS_PER_RECORD, SCANS, SUITE, conformance, mix_of
-from dyno.suites.records.dataset import ABSENT, Dataset
+from dyno.suites.records import COLD_KEYS, COLD_SCANS, INSERTS, KEYS_PER_RECORD, SCANS, SUITE, conformance
+from dyno.suites.records.dataset import ABSENT, Model
 from dyno.suites.records.encoding import ENCODERS, NATIVE
 from dyno.suites.records.layer import LayeredRecords
 from dyno.suites.records.mixed import mixed
 from dyno.suites.records.port import INDEXES, PORT, Records
 from dyno.suites.records.verify import verify
-from dyno.suites.records.work import ClientWork, Slices, TrialState
+from dyno.suites.records.work import ClientWork, Slices
 
 LOAD_BATCH = 50_000
 
@@ -108,22 +108,8 @@ class RecordsWorkload(OnStore):
 
     def __init__(self, job: Job) -> None:
         super().__init__(job)
-        params = job.params
-        records, count = int(params["records"]), params["operations"]
-        operations = records if count == "all" else int(count)
-        mix, distribution = mix_of(str(params["mix"])), str(params["distribution"])
-        # Extra names for records that a mix inserts. Each client's share is rounded up.
-        spare = operations + job.clients if mix.write == "insert" else 0
-        self._state = TrialState(
-            dataset=Dataset(records, spare, int(params["value_size"]), job.seed),
-            mix=mix,
-            distribution=mix.distribution if distribution == "mix" else distribution,
-            txn=params["txn"],
-            batch=int(params["batch"]),
-            operations=operations,
-            judged=not job.spec.floor,
-        )
-        self._dataset, self._model = self._state.dataset, self._state.model
+        self._model = Model(job.params, job.clients, job.seed, not job.spec.floor)
+        self._dataset = self._model.dataset
         self._indexed = False
 
     def port(self, engine: Engine, *how: Any) -> Records:
@@ -176,7 +162,7 @@ class RecordsWorkload(OnStore):
         phase_work = PHASE_WORK[phase.name]
         if phase_work.once and round > 0:
             return iter(())
-        return phase_work.build(ClientWork(self._state, phase.name, port, client, clients, round))
+        return phase_work.build(ClientWork(self._model, phase.name, port, client, clients, round))
 
     def payload_bytes(self, phase: Phase, items: int) -> int | None:
         """Returns the number of characters in the records' strings, which are ASCII; None for a mix, since it writes
@@ -188,7 +174,7 @@ class RecordsWorkload(OnStore):
         if not phase.writes:
             return 0
         with self.connect() as port:
-            return verify(self._state, port, phase.name, self._indexed)
+            return verify(self._model, port, phase.name, self._indexed)
 
 
 class RecordsHistory:
