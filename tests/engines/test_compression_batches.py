@@ -17,8 +17,8 @@ from dyno.contracts.model import Tier, Wrong
 from dyno.contracts.ordered_kv import KVReader
 from dyno.contracts.suite import Opened
 from dyno.suites._shared.store import brief
+from dyno.suites.compression import PACKER_SPECS, open_packer
 from dyno.suites.compression.batches import Batches
-from dyno.suites.compression.packers import PACKER_SPECS, open_packer
 from dyno.suites.compression.workload import CHECKS
 
 ENGINES = [spec for spec in registry.engines() if "ordered-kv" in spec.ports and not spec.floor]

@@ -25,9 +25,9 @@ TRIES = 3
 MEMORY = Path("/dev/shm")
 
 QUICK = {
-    "dyno.selftest.timing.SECONDS": 0.2,
-    "dyno.selftest.timing.EXCHANGES": 1_000,
-    "dyno.selftest.timing.OPERATIONS": 3_000,
+    "dyno.selftest.machine.DRIFT_SECONDS": 0.2,
+    "dyno.selftest.machine.EXCHANGES": 1_000,
+    "dyno.selftest.machine.OPERATIONS": 3_000,
     "dyno.selftest.machine.BYTES": 4 << 20,
     "dyno.selftest.trials.SECONDS": 2,
     "dyno.selftest.trials.STALL_MS": 200,

@@ -20,9 +20,8 @@ from dyno.contracts.suite import Failure, Job, Operations
 from dyno.measure.slices import HeldTransaction
 from dyno.options import RunRequest
 from dyno.runner import plan
-from dyno.suites.compression.batches import body
-from dyno.suites.compression.dataset import KEY_BYTES, Dataset, key_of
-from dyno.suites.compression.packers import PACKER_SPECS, open_packer
+from dyno.suites.compression import PACKER_SPECS, open_packer
+from dyno.suites.compression.batches import KEY_BYTES, Dataset, body, key_of
 from dyno.suites.compression.workload import CompressionWorkload
 
 SUITE = registry.suite("compression")

@@ -34,11 +34,11 @@ class SelfCheck:
 
 def checks() -> tuple[SelfCheck, ...]:
     """Returns all checks, the quick ones first."""
-    from dyno.selftest import machine, timing, trials
+    from dyno.selftest import machine, trials
 
     return (
-        SelfCheck("clock", "the clock never runs backwards, not even between processes", timing.clock),
-        SelfCheck("latency", "recorded latencies are those that operations had", timing.latency),
+        SelfCheck("clock", "the clock never runs backwards, not even between processes", machine.clock),
+        SelfCheck("latency", "recorded latencies are those that operations had", machine.latency),
         SelfCheck("cold", "cold reads come from the device", machine.cold),
         SelfCheck("awake", "cores are kept awake when requested, and that slows nothing down", machine.awake),
         SelfCheck("client", "a client that limits its server is noticed", trials.client),

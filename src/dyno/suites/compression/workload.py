@@ -16,9 +16,8 @@ from dyno.contracts.equality import PlannedFailure, difference, expect, same
 from dyno.contracts.model import Caveat, Fact, Phase, Tier, Wrong
 from dyno.contracts.suite import Failure, Job, Opened, Operations, Work, by_name, check_each
 from dyno.suites._shared.store import OnStore
-from dyno.suites.compression.batches import FIRST, Batch, Batches
-from dyno.suites.compression.dataset import Dataset, Record, key_of
-from dyno.suites.compression.packers import open_packer
+from dyno.suites.compression import open_packer
+from dyno.suites.compression.batches import FIRST, Batch, Batches, Dataset, Record, key_of
 
 COUNT = 7
 

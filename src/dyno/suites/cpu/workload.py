@@ -6,7 +6,7 @@ from typing import Any, Protocol
 from dyno.contracts.equality import same
 from dyno.contracts.model import Fact, Phase, Tier, Wrong
 from dyno.contracts.suite import Opened, Report, by_name
-from dyno.suites._shared.tool import ToolWorkload, plausible
+from dyno.suites._shared.store import ToolWorkload, plausible
 
 
 class Primes(Protocol):

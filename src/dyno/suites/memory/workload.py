@@ -8,7 +8,7 @@ from dyno.contracts.equality import same
 from dyno.contracts.model import Absent, Fact, Phase, Tier, Wrong
 from dyno.contracts.suite import Opened, Report, by_name
 from dyno.host.procfs import Cache, caches
-from dyno.suites._shared.tool import ToolWorkload, plausible
+from dyno.suites._shared.store import ToolWorkload, plausible
 from dyno.suites.memory import CACHES, CHASE, TRIAD
 
 MB = 10**6

@@ -7,7 +7,7 @@ from typing import Any
 from dyno.contracts.equality import difference, same
 from dyno.contracts.model import Absent, Phase, Refused, Tier, Wrong
 from dyno.contracts.suite import Opened, Report, by_name
-from dyno.suites._shared.tool import ToolWorkload, plausible
+from dyno.suites._shared.store import ToolWorkload, plausible
 from dyno.suites.oltp import PGBENCH, Load, SysbenchTables, Transactions
 
 FEW = SysbenchTables(2, 100, "uniform")
