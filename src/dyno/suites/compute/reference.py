@@ -28,21 +28,16 @@ def numbers(seed: int, dtype: str, shape: int | tuple[int, int], stream: int) ->
     return np.random.default_rng([seed, stream]).random(shape, dtype=kind)
 
 
-def partners(x: NDArray[Any], seed: int) -> NDArray[Any]:
-    """Returns numbers correlated with `x`: the mean of each number in `x` and another random number."""
-    result = numbers(seed, x.dtype.name, len(x), 2)
-    result += x
-    result /= 2
-    return result
-
-
 def generate(seed: int, dtype: str, size: int, width: int, names: tuple[str, ...]) -> dict[str, NDArray[Any]]:
     """Generates the named arrays. A grid has `width` columns."""
     arrays: dict[str, NDArray[Any]] = {}
     if X in names:
-        arrays[X] = x = numbers(seed, dtype, size, 1)
-        if Y in names:
-            arrays[Y] = partners(x, seed)
+        arrays[X] = numbers(seed, dtype, size, 1)
+    if Y in names:
+        # Correlated with `x`: the mean of each of its numbers and another random number.
+        arrays[Y] = numbers(seed, dtype, size, 2)
+        arrays[Y] += arrays[X]
+        arrays[Y] /= 2
     if GRID in names:
         arrays[GRID] = numbers(seed, dtype, (size, width), 3)
     return arrays

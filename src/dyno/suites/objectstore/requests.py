@@ -7,7 +7,7 @@ from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import cache
 from time import perf_counter_ns as now
-from typing import Any, NamedTuple
+from typing import Any
 
 from dyno.contracts.equality import same, shorten
 from dyno.contracts.model import Wrong
@@ -49,7 +49,7 @@ class Bodies:
         length = size + STEP * self.count
         block = random.Random(f"{seed}:{size}").randbytes(min(length, BLOCK))
         self._text = memoryview((block * (length // len(block) + 1))[:length])
-        self.digest = cache(self._digest)
+        self._digest = cache(lambda which, start, end: DIGEST(self.body(which)[start:end]).digest())
 
     def body(self, number: int) -> memoryview:
         at = number % self.count * STEP
@@ -57,10 +57,7 @@ class Bodies:
 
     def right(self, number: int, start: int = 0, end: int | None = None) -> bytes:
         """Returns the digest of a body, or of a range of it."""
-        return self.digest(number % self.count, start, self.size if end is None else end)
-
-    def _digest(self, which: int, start: int, end: int) -> bytes:
-        return DIGEST(self.body(which)[start:end]).digest()
+        return self._digest(number % self.count, start, self.size if end is None else end)
 
 
 class Names:
@@ -156,15 +153,10 @@ def multipart_script(key: str, parts: Sequence[Any]) -> Script:
     return joined
 
 
-class VisibilityResult(NamedTuple):
-    """The members of STALE_CHECKS whose answer was of an older state."""
-
-    stale: tuple[str, ...]
-
-
 def visibility_script(key: str, bodies: tuple[Body, Body], digests: tuple[bytes, bytes]) -> Script:
     """Writes, reads, lists, overwrites and deletes an object, and compares each answer with the acknowledged state.
-    Returns VisibilityResult, or the exception of the first request that failed."""
+    Returns the members of STALE_CHECKS whose answer was of an older state, or the exception of the first request that
+    failed."""
     stale = []
     steps: tuple[tuple[str, StoreRequest, Any], ...] = (
         ("", StoreRequest("put", key, bodies[0]), None),
@@ -184,7 +176,7 @@ def visibility_script(key: str, bodies: tuple[Body, Body], digests: tuple[bytes,
             seen = list(response.names()) if request.verb == "list" else digest_of(response)
         if check and not same(seen, right):
             stale.append(check)
-    return VisibilityResult(tuple(stale))
+    return stale
 
 
 class StartRecorder:
@@ -223,15 +215,6 @@ def recovery_seconds(port: Bucket, request: StoreRequest, begun_ns: int, patienc
     return None
 
 
-def latencies_by_tenth(answers: Sequence[Any]) -> Mapping[str, Sequence[int]]:
-    """Returns the latencies in ns of the served requests, by the tenth of the burst in which they were sent."""
-    latencies: dict[str, list[int]] = {}
-    for index, answer in enumerate(answers):
-        if type(answer) is StoreResponse:
-            latencies.setdefault(p.TENTH[index * p.TENTHS // len(answers)], []).append(answer.total_ns)
-    return latencies
-
-
 def billed(phase: str, served: int, size: int, parts: int, sent: int) -> Mapping[str, int]:
     """Returns the requests (by class) and the outgoing bytes that a provider bills for `served` operations of a
     phase.
@@ -241,16 +224,11 @@ def billed(phase: str, served: int, size: int, parts: int, sent: int) -> Mapping
     `size`: bytes of an object. `parts`: parts of an upload. `sent`: bytes of an answer in a phase that reads.
     """
     writing, reading, out = {
-        p.PUT: (1, 0, 0),
-        p.COPY: (1, 0, 0),
-        p.LIST: (1, 0, 0),
+        **dict.fromkeys((p.PUT, p.COPY, p.LIST), (1, 0, 0)),
         # One request to open the upload, and one to join the parts.
         p.MULTIPART: (parts + 2, 0, 0),
         p.HEAD: (0, 1, 0),
-        p.GET: (0, 1, sent),
-        p.BURST: (0, 1, sent),
-        p.COLD: (0, 1, sent),
-        p.RANGE: (0, 1, sent),
+        **dict.fromkeys((p.GET, p.BURST, p.COLD, p.RANGE), (0, 1, sent)),
         # Two writes and two lists; three reads, of which the last finds no object.
         p.VISIBLE: (4, 3, 2 * size),
         p.DELETE: (0, 0, 0),

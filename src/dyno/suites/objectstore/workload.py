@@ -15,7 +15,7 @@ from dyno.contracts.model import Fact, Phase, Wrong
 from dyno.contracts.suite import Failure, Job, Operations, Work, check_each
 from dyno.suites import objectstore as p
 from dyno.suites._shared.store import OnStore
-from dyno.suites.objectstore import DIGEST, Bucket, Requester, StoreRequest, Throttled
+from dyno.suites.objectstore import DIGEST, Bucket, Requester, StoreRequest, StoreResponse, Throttled
 from dyno.suites.objectstore.conformance import CHECKS
 from dyno.suites.objectstore.requests import (
     FILLER_BYTES,
@@ -23,13 +23,10 @@ from dyno.suites.objectstore.requests import (
     STALE_CHECKS,
     Bodies,
     Names,
-    Script,
     ScriptRunner,
     StartRecorder,
-    VisibilityResult,
     billed,
     digest_of,
-    latencies_by_tenth,
     multipart_script,
     recovery_seconds,
     run_all,
@@ -128,8 +125,7 @@ class ObjectStoreWorkload(OnStore):
             if name in PREFIXES:
                 arguments, check = self._writes(name, rng, self._keys(name, round, numbers), numbers)
             elif name == p.VISIBLE:
-                arguments = [partial(self._visibility, f"visible-{round}-{at:08d}", at) for at in numbers]
-                check = check_each(arguments, self._count_stale)
+                arguments, check = self._visibility(round, numbers)
             else:
                 arguments, check = self._reads(name, rng, numbers)
             yield Operations(
@@ -165,8 +161,11 @@ class ObjectStoreWorkload(OnStore):
         bodies, digests = self._bodies, [self._bodies.right(at) for at in numbers]
         requests: list[Any]
         if name == p.MULTIPART:
-            requests = [partial(self._multipart, key, at) for key, at in zip(keys, numbers, strict=True)]
-            digests = [self._joined_digest(at) for at in numbers]
+            body = self._part_bodies.body
+            uploads = [[body(at + part) for part in range(self._parts)] for at in numbers]
+            requests = [partial(multipart_script, key, upload) for key, upload in zip(keys, uploads, strict=True)]
+            # To save time, most digests are left empty, so that these objects are not read back.
+            digests = [_joined_digest(upload) if at < 2 else b"" for at, upload in enumerate(uploads)]
         elif name == p.COPY:
             targets = rng.choices(range(self._targets), k=len(numbers))
             sources = [self._names.every[target * self._stride] for target in targets]
@@ -213,22 +212,19 @@ class ObjectStoreWorkload(OnStore):
         digests = [bodies.right(target, at, at + length) for target, at in zip(targets, starts, strict=True)]
         return requests, check_each(digests, lambda right, answer: _expect(digest_of(answer), right, "body"))
 
-    def _multipart(self, key: str, at: int) -> Script:
-        return multipart_script(key, [self._part_bodies.body(at + part) for part in range(self._parts)])
+    def _visibility(self, round: int, numbers: range) -> tuple[list[Any], CheckAnswers]:
+        def count_stale(_: Any, answer: list[str]) -> int:
+            self._counts.update(answer)
+            return len(STALE_CHECKS)
 
-    def _joined_digest(self, at: int) -> bytes:
-        """Returns the digest of a multipart object. It is empty for most objects, which are then not read back, to
-        save time."""
-        if at % SLICE >= 2:
-            return b""
-        digest = DIGEST()
-        for part in range(self._parts):
-            digest.update(self._part_bodies.body(at + part))
-        return digest.digest()
-
-    def _visibility(self, key: str, at: int) -> Script:
         body, right = self._bodies.body, self._bodies.right
-        return visibility_script(key, (body(at), body(at + 1)), (right(at), right(at + 1)))
+        scripts = [
+            partial(
+                visibility_script, f"visible-{round}-{at:08d}", (body(at), body(at + 1)), (right(at), right(at + 1))
+            )
+            for at in numbers
+        ]
+        return scripts, check_each(scripts, count_stale)
 
     # -- answers --------------------------------------------------------------------------------------------
 
@@ -241,10 +237,6 @@ class ObjectStoreWorkload(OnStore):
             self._burst = answers
         return check(answers)
 
-    def _count_stale(self, _: Any, answer: VisibilityResult) -> int:
-        self._counts.update(answer.stale)
-        return len(STALE_CHECKS)
-
     def _sizes(self, name: str) -> Any:
         if name in (p.PUT, p.MULTIPART):
             moved = self._parts * self._params["part"] if name == p.MULTIPART else self._size
@@ -255,7 +247,7 @@ class ObjectStoreWorkload(OnStore):
 
     def _latencies(self, phase: Phase) -> Any:
         if phase.name == p.BURST:
-            return lambda answers: latencies_by_tenth(self._burst)
+            return lambda answers: self._latencies_by_tenth()
         if phase.parts:
             first, rest = p.PARTS
             return lambda answers: {
@@ -263,6 +255,14 @@ class ObjectStoreWorkload(OnStore):
                 rest: [max(answer.total_ns - answer.first_ns, 0) for answer in answers],
             }
         return None
+
+    def _latencies_by_tenth(self) -> Mapping[str, Sequence[int]]:
+        """Returns the latencies in ns of the served requests, by the tenth of the burst in which they were sent."""
+        latencies: dict[str, list[int]] = {}
+        for index, answer in enumerate(self._burst):
+            if type(answer) is StoreResponse:
+                latencies.setdefault(p.TENTH[index * p.TENTHS // len(self._burst)], []).append(answer.total_ns)
+        return latencies
 
     # -- after a phase --------------------------------------------------------------------------------------
 
@@ -299,6 +299,13 @@ class ObjectStoreWorkload(OnStore):
         if phase.name == p.VISIBLE:
             facts.update({check: self._counts[check] for check in STALE_CHECKS})
         return facts
+
+
+def _joined_digest(parts: Sequence[memoryview]) -> bytes:
+    digest = DIGEST()
+    for part in parts:
+        digest.update(part)
+    return digest.digest()
 
 
 def _list_all(requester: Requester, prefix: str) -> Iterator[str]:

@@ -48,7 +48,6 @@ def identity(name: str, location: str) -> str:
 class Encoder(NamedTuple):
     """Encoder of records: `decode(encode(record)) == record` for records of three strings without NUL."""
 
-    name: str
     encode: Callable[[Record], bytes]
     decode: Callable[[bytes], Record]
 
@@ -65,14 +64,10 @@ def _split(value: bytes) -> Record:
 _json = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 
 ENCODERS = {
-    encoder.name: encoder
-    for encoder in (
-        Encoder("msgpack", msgspec.msgpack.Encoder().encode, msgspec.msgpack.Decoder().decode),
-        Encoder("json", lambda record: _json(record).encode(), json.loads),
-        Encoder("raw", _join, _split),
-    )
+    "msgpack": Encoder(msgspec.msgpack.Encoder().encode, msgspec.msgpack.Decoder().decode),
+    "json": Encoder(lambda record: _json(record).encode(), json.loads),
+    "raw": Encoder(_join, _split),
 }
-
 
 RECORD = b"r"
 _AFTER_RECORDS = b"s"
