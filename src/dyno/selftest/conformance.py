@@ -56,9 +56,7 @@ class ConformanceResult:
 
 def results(spec: EngineSpec, given: Mapping[str, Any], tier: Tier | None, work: Path) -> Iterator[ConformanceResult]:
     """Runs all checks below the directory `work`, the ports' own checks first. Yields a result for each check.
-
-    `given`: options as the user wrote them. Options of a port apply to the checks of that port only.
-    """
+    `given`: options as the user wrote them. Options of a port apply to the checks of that port only."""
     units = [(port, "") for port in spec.ports if port in SHARED]
     through = ((suite, registry.through(suite, spec)) for suite in registry.suites())
     units += [(next(iter(one.ports)), suite.name) for suite, one in through if one is not None]
@@ -92,10 +90,8 @@ def results(spec: EngineSpec, given: Mapping[str, Any], tier: Tier | None, work:
 
 
 def _checks(port: str, suite: str, name: str) -> dict[str, Callable[..., None]]:
-    """Returns the checks of a suite through its port, or the port's own checks if `suite` is empty.
-
-    `name`: CHECKS for those of one client, TWO_CLIENT_CHECKS for those of two clients of one store.
-    """
+    """Returns the checks of a suite through its port, or the port's own checks if `suite` is empty. `name`: CHECKS
+    for those of one client, TWO_CLIENT_CHECKS for those of two clients of one store."""
     module = registry.conformance(registry.suite(suite)) if suite else SHARED[port]
     return dict(getattr(module, name, {}))
 
@@ -119,10 +115,8 @@ def _judged(
 
 
 def _run(python: str, job: Mapping[str, Any]) -> tuple[dict[str, str | None], str]:
-    """Runs the job in a process of the interpreter `python`, within the limits of time and memory.
-
-    Returns the error of each finished check (None: it passed), and why the others were not run.
-    """
+    """Runs the job in a process of the interpreter `python`, within the limits of time and memory. Returns the error
+    of each finished check (None: it passed), and why the others were not run."""
     events, log, exceeded = Path(job["home"], "events"), Path(job["home"], "stderr"), ""
     with nothing_left(), log.open("wb") as stderr:
         child = subprocess.Popen(

@@ -84,10 +84,7 @@ class TierProof:
 
 def claims(engines: Sequence[str] = (), tier: str | None = None) -> list[TierClaim]:
     """Returns a claim for each tier of each requested engine; without engines, of all engines whose tiers can be
-    proven.
-
-    Raises UsageError.
-    """
+    proven. Raises UsageError."""
     if tier is not None and tier not in [known.value for known in Tier]:
         raise UsageError(unknown("tier", tier, [known.value for known in Tier]))
     provable = _provable()
@@ -106,10 +103,8 @@ def claims(engines: Sequence[str] = (), tier: str | None = None) -> list[TierCla
 
 
 def _provable() -> dict[str, tuple[Suite, EngineSpec]]:
-    """Returns the engines that store something, by name, each with the suite that proves its tiers.
-
-    The suite is that of the first port through which tiers can be proven.
-    """
+    """Returns the engines that store something, by name, each with the suite that proves its tiers. The suite is that
+    of the first port through which tiers can be proven."""
     proving = {port: suite for suite in registry.suites() if suite.proof is not None for port in suite.ports}
     engines: dict[str, tuple[Suite, EngineSpec]] = {}
     for engine in registry.engines():
@@ -188,9 +183,7 @@ def _proof(claim: TierClaim, cell: Cell, directory: Path) -> TierProof:
 
 def read_back(declared: Mapping[str, Value], reported: Mapping[str, Any]) -> Mapping[str, Value | None]:
     """Returns the settings that give a tier: as the engine reports them, or as declared if it reports none of them.
-
-    With some options an engine has only a part of the settings.
-    """
+    With some options an engine has only a part of the settings."""
     settings: dict[str, Value | None] = {}
     for name, value in reported.items():
         if name in declared:
@@ -223,10 +216,8 @@ def _trace(python: str, job: Mapping[str, Any], lines: Path, answer: Path) -> st
 
 
 def judged(tier: Tier, seen: TraceSummary, commits: int = COMMITS) -> tuple[str, str]:
-    """Returns the verdict on a tier and its reason, based on the traced commits.
-
-    `commits`: number of acknowledged commits.
-    """
+    """Returns the verdict on a tier and its reason, based on the traced commits. `commits`: number of acknowledged
+    commits."""
     count, files = len(seen.commits), [Path(name).name for name in seen.mapped]
     mapped = ", ".join(files[:NAMED]) + (f" and {len(files) - NAMED} more" if len(files) > NAMED else "")
     if tier is Tier.VOLATILE:

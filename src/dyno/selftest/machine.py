@@ -82,9 +82,7 @@ def _read_from_device(file: Path) -> float | None:
 
 def awake(work: Path) -> CheckResult:
     """Measures how long a core idles while it is kept awake, and how much time that takes from a process on the core.
-
-    The process runs in its own session, like that of every trial.
-    """
+    The process runs in its own session, like that of every trial."""
     try:
         with kept() as keeper:
             pids = keeper.pids()
@@ -138,8 +136,7 @@ MEDIAN_NS, SPREAD = 60_000, 0.8
 NEAR_PERCENT = 1.0
 STRAY = 2
 """Ranks by which a recorded percentile may be off: a few operations lose their core between their own last reading of
-the clock and that of the loop.
-"""
+the clock and that of the loop."""
 EXCHANGES = 5_000
 DRIFT_PPM = 200.0
 DRIFT_SECONDS = 1.0
@@ -147,8 +144,7 @@ DRIFT_SECONDS = 1.0
 
 def latency(work: Path) -> CheckResult:
     """Measures operations whose durations have a known distribution, and which measure themselves by the kernel's
-    clock.
-    """
+    clock."""
     worst, texts = 0.0, []
     for name in ("native", "python") if native() else ("python",):
         own: list[int] = []

@@ -43,10 +43,8 @@ def mark(number: int, which: str) -> None:
 
 
 def command(output: Path | str, words: Iterable[str]) -> list[str]:
-    """Returns the command that runs `words` and all their child processes under strace.
-
-    Raises FileNotFoundError without strace.
-    """
+    """Returns the command that runs `words` and all their child processes under strace. Raises FileNotFoundError
+    without strace."""
     tracer = shutil.which("strace")
     if tracer is None:
         raise FileNotFoundError("strace")
@@ -72,8 +70,7 @@ def unavailable() -> str | None:
 @dataclass(frozen=True)
 class Call:
     """A system call that succeeded, or an access to a missing file. `began` and `ended` are line numbers of the
-    trace.
-    """
+    trace."""
 
     pid: int
     name: str
@@ -84,10 +81,8 @@ class Call:
 
 
 def calls(lines: Iterable[str]) -> Iterator[Call]:
-    """Yields the calls in the order of their ends.
-
-    strace splits a call into two lines if another thread's call comes between; these are joined.
-    """
+    """Yields the calls in the order of their ends. strace splits a call into two lines if another thread's call comes
+    between; these are joined."""
     begun: dict[str, tuple[int, str]] = {}
     for number, line in enumerate(lines):
         first, whole = number, line.rstrip("\n")
@@ -107,10 +102,8 @@ def _unescaped(path: str) -> str:
 
 @dataclass(frozen=True)
 class Act:
-    """A write to one of the engine's files, a flush, or both (a synchronous write).
-
-    An act that is neither is another change: a truncation of a file, or a change of names in a directory.
-    """
+    """A write to one of the engine's files, a flush, or both (a synchronous write). An act that is neither is another
+    change: a truncation of a file, or a change of names in a directory."""
 
     kind: str
     """Name of the call, with the flag of a synchronous write: 'fdatasync', 'pwrite64 O_DSYNC'."""
@@ -132,8 +125,7 @@ class Commit:
     """Whether a write to one of the engine's files had ended."""
     flushed: bool
     """Whether a flush of a written file had ended, with no later change to a flushed file. In a few commits,
-    background threads may have made such changes.
-    """
+    background threads may have made such changes."""
 
 
 @dataclass(frozen=True)
@@ -279,10 +271,8 @@ class _Follower:
         return path == self._home or path.startswith(self._home + os.sep)
 
     def _flushed(self, acts: list[Act]) -> bool:
-        """Returns whether a written file was flushed, with no later change to a flushed file.
-
-        A mapped file may have been written at any time before its flush.
-        """
+        """Returns whether a written file was flushed, with no later change to a flushed file. A mapped file may have
+        been written at any time before its flush."""
         dirty: dict[str, int] = {}
         written: set[str] = set()
         flushed: set[str | None] = set()

@@ -74,10 +74,8 @@ class Ratio(NamedTuple):
 
 
 def same(work: Path) -> CheckResult:
-    """Compares an engine with itself.
-
-    By chance one interval in twenty excludes 1, so the check fails only if the interval is more than 3 % away from 1.
-    """
+    """Compares an engine with itself. By chance one interval in twenty excludes 1, so the check fails only if the
+    interval is more than 3 % away from 1."""
     ratio = _compare(work, AGAIN)
     differs = ratio.high < 1 - ALIKE or ratio.low > 1 + ALIKE
     # A wide interval could hide a difference.
@@ -86,9 +84,8 @@ def same(work: Path) -> CheckResult:
 
 
 def slower(work: Path) -> CheckResult:
-    """Compares an engine with a copy that does 10 % more work. The comparison must show the
-    difference and its size.
-    """
+    """Compares an engine with a copy that does 10 % more work. The comparison must show the difference and its
+    size."""
     ratio = _compare(work, SLOWER)
     right = ratio.high < 1 and LEAST <= 1 / ratio.median - 1 <= MOST
     missed = ratio.low > 1 / (1 + LEAST) or ratio.high < 1 / (1 + MOST)
@@ -96,9 +93,8 @@ def slower(work: Path) -> CheckResult:
 
 
 def _compare(work: Path, engine: str) -> Ratio:
-    """Returns an engine's throughput relative to the base engine. Raises RuntimeError if too few
-    blocks have samples.
-    """
+    """Returns an engine's throughput relative to the base engine. Raises RuntimeError if too few blocks have
+    samples."""
     by_block: list[float] = []
     for _ in range(MOST_RUNS):
         run = run_trials(work, "pairs", [BASE, engine], samples=BLOCKS, params={"operations": [OPERATIONS]})
@@ -113,10 +109,8 @@ def _compare(work: Path, engine: str) -> Ratio:
 
 
 def _verdict(right: bool, wrong: bool, ratio: Ratio, what: str) -> CheckResult:
-    """Returns the result of a comparison.
-
-    If it is neither right nor wrong, the interval is too wide, which is the machine's fault and not Dyno's.
-    """
+    """Returns the result of a comparison. If it is neither right nor wrong, the interval is too wide, which is the
+    machine's fault and not Dyno's."""
     text = f"{what}: {ratio.median:.3f} of the throughput,"
     text += f" 95 % interval {ratio.low:.3f} to {ratio.high:.3f}, from {ratio.blocks} blocks"
     passed = True if right else (False if wrong else None)
@@ -127,8 +121,7 @@ def _verdict(right: bool, wrong: bool, ratio: Ratio, what: str) -> CheckResult:
 
 def client(work: Path) -> CheckResult:
     """Measures two servers that do nothing: the first one's client computes all the time, the second one's client
-    waits.
-    """
+    waits."""
     runs = (
         run_trials(work, "busy", ["synthetic:server=yes"], samples=BUSY_TRIALS),
         run_trials(work, "waiting", ["synthetic:server=yes+wait_us=1000"], samples=1, params={"operations": [200]}),
