@@ -252,11 +252,7 @@ class CompressionWorkload(OnStore):
             plain = [packer.decompress(value) for value in packed]
             calls = ((packer.compress, plain), (packer.decompress, packed))
             costs = [_cpu_ns(call, texts) / sum(map(len, plain)) * MB for call, texts in calls]
-        return {
-            "compress_cpu_ns_per_mb": costs[0],
-            "decompress_cpu_ns_per_mb": costs[1],
-            "library": packer.library,
-        }
+        return {"compress_cpu_ns_per_mb": costs[0], "decompress_cpu_ns_per_mb": costs[1], "library": packer.library}
 
     def caveats(self) -> Iterable[Caveat]:
         setting = self.engine().settings().get(COMPRESSION)

@@ -13,19 +13,7 @@ from dyno.contracts.engine import Engine
 from dyno.contracts.model import Absent, Fact, Phase, Refused, Tier, Wrong
 from dyno.contracts.suite import Job, Opened, Report, Reported, Work, Workload, by_name
 from dyno.suites._shared.store import brief
-from dyno.suites.volume import (
-    COPIES,
-    FLUSH,
-    IO,
-    PATTERNS,
-    READ,
-    SINGLE,
-    UNWRITTEN,
-    WARM_UP,
-    WRITE,
-    Round,
-    Volume,
-)
+from dyno.suites.volume import COPIES, FLUSH, IO, PATTERNS, READ, SINGLE, UNWRITTEN, WARM_UP, WRITE, Round, Volume
 
 SECOND_NS = 1_000_000_000
 LEAST_ROUND_NS, ROUNDS = 250_000_000, 60
