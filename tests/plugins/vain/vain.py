@@ -17,7 +17,8 @@ from dyno.contracts.model import Tier, Value
 from dyno.contracts.settings import Setting, choice
 from dyno.contracts.suite import Failure
 from dyno.engines import memory
-from dyno.suites.records.layer import ENCODERS, LayeredRecords
+from dyno.suites.records.encoding import ENCODERS
+from dyno.suites.records.layer import LayeredRecords
 
 
 class Claims:

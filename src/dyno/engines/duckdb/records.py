@@ -10,7 +10,7 @@ from typing import Any
 
 from dyno.contracts.cleanup import transaction
 from dyno.engines.duckdb import DuckDB
-from dyno.suites.records.layer import identity
+from dyno.suites.records.encoding import identity
 from dyno.suites.records.port import INDEXES, Key, Record
 from dyno.suites.records.sql import FIELDS, RecordTable, SqlReader, Statements, batches, record
 

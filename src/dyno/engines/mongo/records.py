@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, contextmanager
 from itertools import chain, islice
 from typing import Any
 
-from dyno.suites.records.layer import identity
+from dyno.suites.records.encoding import identity
 from dyno.suites.records.port import INDEXES, Key, Reader, Record
 from dyno.suites.records.sql import batches
 
