@@ -81,7 +81,7 @@ def reference(dataset: Dataset) -> Reference:
     reference = Reference()
     for _, chunk in dataset.chunks(ROWS, most=700):
         reference.add(chunk)
-        reference.count(len(chunk["uid"]))
+        reference.rows += len(chunk["uid"])
     return reference
 
 
@@ -101,11 +101,11 @@ def test_sums_are_exact(dataset: Dataset, reference: Reference) -> None:
 
 def test_subtracted_rows_no_longer_count(dataset: Dataset, reference: Reference) -> None:
     other, chunk = Reference(), dataset.chunk(range(500))
-    other.count(500)
+    other.rows += 500
     for times in (1, 1, -1):
         other.add(chunk, times)
     once = Reference()
-    once.count(500)
+    once.rows += 500
     once.add(chunk)
     for name in NUMERIC:
         assert other.sum(name) == once.sum(name)

@@ -16,8 +16,7 @@ from dyno.contracts.suite import Failure, Job
 from dyno.engines.null import Null
 from dyno.suites import compute as params
 from dyno.suites.compute.port import INPUTS, OPERATIONS
-from dyno.suites.compute.reference import Reference, generate, numbers
-from dyno.suites.compute.workload import ComputeWorkload
+from dyno.suites.compute.workload import ComputeWorkload, Reference, generate, numbers
 
 SUITE = registry.suite("compute")
 DTYPES = (params.SINGLE, params.DOUBLE)

@@ -134,9 +134,6 @@ class Reference:
                 off = values.astype(np.longdouble) - _CENTRES[name]
                 self._squares[name] += times * (off * off).sum()
 
-    def count(self, rows: int) -> None:
-        self.rows += rows
-
     def sum(self, name: str) -> int | float:
         return self._whole[name] if name in self._whole else float(self._real[name])
 
@@ -206,7 +203,7 @@ class Model:
         """Adds rows at the end."""
         if self.judged:
             self.reference.add(chunk)
-        self.reference.count(len(chunk[NAMES[0]]))
+        self.reference.rows += len(chunk[NAMES[0]])
 
     def part(self, number: int) -> range:
         """Returns the rows of a slice."""

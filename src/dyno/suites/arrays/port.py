@@ -103,5 +103,4 @@ class Arrays(Protocol):
     def update(self, change: Change) -> object:
         """Replaces values of existing rows in one transaction."""
 
-    def close(self) -> None:
-        return None
+    def close(self) -> None: ...

@@ -158,7 +158,7 @@ class ArraysWorkload(OnStore):
         # Rows that the phase `write` did not add because it was left out or reached its budget.
         missing = range(self._model.rows, self._rows)
         if self._job.spec.floor:
-            self._model.reference.count(len(missing))
+            self._model.reference.rows += len(missing)
             return
 
         def append_missing() -> None:

@@ -47,8 +47,7 @@ class Compute(Protocol):
         """Returns the number of threads that compute, in all processes together; None if unknown."""
         return 1
 
-    def close(self) -> None:
-        return None
+    def close(self) -> None: ...
 
 
 def columns(arrays: Arrays) -> dict[str, Any]:

@@ -21,8 +21,7 @@ class Primes(Protocol):
         `most_primes` of any search if the engine counts them.
         """
 
-    def close(self) -> None:
-        return None
+    def close(self) -> None: ...
 
 
 SECOND_NS, THREADS, EVENTS = 10**9, 2, 3

@@ -39,8 +39,7 @@ class Requester(InFlight, Protocol):
     def codes(self) -> Mapping[int, int]:
         """Number of responses by status."""
 
-    def close(self) -> None:
-        return None
+    def close(self) -> None: ...
 
 
 class Requests(Protocol):
@@ -53,8 +52,7 @@ class Requests(Protocol):
     def asking(self, places: int, fresh: bool) -> Requester:
         """Returns a requester for up to `places` requests in flight. `fresh`: each request uses a new connection."""
 
-    def close(self) -> None:
-        return None
+    def close(self) -> None: ...
 
 
 _SAME = "on your own server: whether an address always has the same body"

@@ -124,11 +124,6 @@ NEW_CONNECTIONS = 0.05
 requests."""
 
 
-def bodies(seed: int, files: int, size: int) -> list[bytes]:
-    """Returns seeded bodies of that size, all different."""
-    return [random.Random(f"{seed}:{at}").randbytes(size) for at in range(files)]
-
-
 class HttpWorkload(OnStore):
     checks = CHECKS
 
@@ -136,7 +131,7 @@ class HttpWorkload(OnStore):
         super().__init__(job)
         params = job.params
         self._places, self._requests = int(params["inflight"]), int(params["requests"])
-        self._body, self._files = int(params["body"]), int(params["targets"])
+        self._body = int(params["body"])
         self._bodies: list[bytes] = []
         self._targets: Sequence[Target] = ()
         self._secure = False
@@ -156,7 +151,8 @@ class HttpWorkload(OnStore):
 
     def prepare(self, phase: Phase) -> None:
         if self._store is None:
-            self._bodies = [] if self._job.spec.floor else bodies(self._job.seed, self._files, self._body)
+            files = range(0 if self._job.spec.floor else int(self._job.params["targets"]))
+            self._bodies = [random.Random(f"{self._job.seed}:{at}").randbytes(self._body) for at in files]
         self.begin()
         self._fresh = phase.name == FRESH
         self._codes, self._connections, self._responses = Counter(), 0, 0

@@ -25,8 +25,7 @@ class Memory(Protocol):
         pattern that the engine doesn't have.
         """
 
-    def close(self) -> None:
-        return None
+    def close(self) -> None: ...
 
 
 SIZE, SHORT_NS = 64 << 10, 10_000_000

@@ -43,7 +43,7 @@ class ClientWork:
             "write": partial(self._write, port.write),
             "read": partial(self._read_written, once),
             "add": partial(self._change, port.add),
-            "update": partial(self._change, port.update, self._check_update),
+            "update": partial(self._change, port.update, compared=True),
             "read-warm": partial(self._read_once, port.read),
             "read-cold": partial(self._read_once, port.read, True),
             "read-cold-prefetch": partial(self._read_once, port.prefetch, True),
@@ -98,15 +98,9 @@ class ClientWork:
         keys = range(start, min(start + self._model.transactions, MAX_WRITTEN))
         return self._operations(call, keys, task, acknowledge)
 
-    def _check_update(self, answer: Any) -> int:
-        if self._model.unsure[self._client]:
-            return 0
-        current = int(self._model.versions[self._client])
-        expected = self._model.contents(OWN, self._client, current)
-        return self._check(answer, expected, "the contents before an update")
-
-    def _change(self, call: Callable[[Task], Any], check: Callable[[Any], int] = lambda answer: 0) -> Slices:
-        """Yields transactions that each write the next version of all objects in the client's own container."""
+    def _change(self, call: Callable[[Task], Any], compared: bool = False) -> Slices:
+        """Yields transactions that each write the next version of all objects in the client's own container.
+        `compared`: the answers are the previous contents."""
         model, client = self._model, self._client
         first = int(model.versions[client]) + 1
 
@@ -114,15 +108,17 @@ class ClientWork:
             return Task(OWN, client, model.contents(OWN, client, version))
 
         def acknowledge(versions: Sequence[int], answers: Sequence[Any]) -> int:
-            compared = 0
+            count = 0
             for version, answer in zip(versions, answers, strict=False):
                 # A transaction that raised may have been committed, so the contents are unsure until the next commit.
                 raised = type(answer) is Failure
-                compared += 0 if raised else check(answer)
+                if compared and not raised and not model.unsure[client]:
+                    expected = model.contents(OWN, client, int(model.versions[client]))
+                    count += self._check(answer, expected, "the contents before an update")
                 model.unsure[client] = raised
                 if not raised:
                     model.versions[client] = version
-            return compared
+            return count
 
         return self._operations(call, range(first, first + model.transactions), task, acknowledge)
 
@@ -298,10 +294,10 @@ class Verification:
     def _identities(self, branch: str, key: int, count: int) -> int:
         """Checks that each object has its own number in its container, and its own identity in the database."""
         objects = self._port.identities(ObjectPosition(branch, key))
-        numbers, oids = [number for number, _ in objects], {oid for _, oid in objects}
-        expect_contents(numbers, list(range(count)), f"after {self._phase}, numbers in {branch} {key}")
-        if len(oids) != count:
-            raise Wrong(f"after {self._phase}: {branch} {key} has {len(oids)} objects, expected {count}")
+        what = f"after {self._phase}, numbers in {branch} {key}"
+        expect_contents([number for number, _ in objects], list(range(count)), what)
+        if (different := len({oid for _, oid in objects})) != count:
+            raise Wrong(f"after {self._phase}: {branch} {key} has {different} objects, expected {count}")
         return count
 
     def _own(self) -> int:

@@ -82,8 +82,7 @@ class Volume(Protocol):
     def copy(self, how: str, block_size: int, size: int) -> Report:
         """Runs dd, which writes zeros. `how`: 'plain', 'fdatasync' or 'direct'."""
 
-    def close(self) -> None:
-        return None
+    def close(self) -> None: ...
 
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
