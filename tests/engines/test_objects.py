@@ -21,9 +21,9 @@ from dyno.contracts.engine import Server
 from dyno.contracts.model import Tier, Wrong
 from dyno.contracts.suite import Job
 from dyno.selftest.flushes import COMMITS, PROVEN, claims, proofs
-from dyno.suites.objects.conformance import BRANCH, CHECKS, TWO_CLIENT_CHECKS, contents, task
 from dyno.suites.objects.dataset import Model
 from dyno.suites.objects.transactions import PORT, Attempts, ObjectPosition, Task, Transactions
+from dyno.suites.objects.workload import BRANCH, CHECKS, TWO_CLIENT_CHECKS, contents, task
 
 SPECS = {spec.name: spec.through(PORT) for spec in registry.engines() if PORT in spec.ports and not spec.floor}
 BACKENDS = ("sqlite", "postgresql", "mariadb")
