@@ -90,8 +90,7 @@ def results(spec: EngineSpec, given: Mapping[str, Any], tier: Tier | None, work:
 
 
 def _checks(port: str, suite: str, name: str) -> dict[str, Callable[..., None]]:
-    """Returns the checks of a suite through its port, or the port's own checks if `suite` is empty. `name`: CHECKS
-    for those of one client, TWO_CLIENT_CHECKS for those of two clients of one store."""
+    """Returns the checks of a suite, or the port's own if `suite` is empty. `name`: name of their table."""
     module = registry.conformance(registry.suite(suite)) if suite else SHARED[port]
     return dict(getattr(module, name, {}))
 

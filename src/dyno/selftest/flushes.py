@@ -83,8 +83,7 @@ class TierProof:
 
 
 def claims(engines: Sequence[str] = (), tier: str | None = None) -> list[TierClaim]:
-    """Returns a claim for each tier of each requested engine; without engines, of all engines whose tiers can be
-    proven. Raises UsageError."""
+    """Returns a claim for each tier of each engine; without engines, of all that can be proven. Raises UsageError."""
     if tier is not None and tier not in [known.value for known in Tier]:
         raise UsageError(unknown("tier", tier, [known.value for known in Tier]))
     provable = _provable()
@@ -216,8 +215,7 @@ def _trace(python: str, job: Mapping[str, Any], lines: Path, answer: Path) -> st
 
 
 def judged(tier: Tier, seen: TraceSummary, commits: int = COMMITS) -> tuple[str, str]:
-    """Returns the verdict on a tier and its reason, based on the traced commits. `commits`: number of acknowledged
-    commits."""
+    """Returns the verdict on a tier and its reason. `commits`: number of acknowledged commits."""
     count, files = len(seen.commits), [Path(name).name for name in seen.mapped]
     mapped = ", ".join(files[:NAMED]) + (f" and {len(files) - NAMED} more" if len(files) > NAMED else "")
     if tier is Tier.VOLATILE:

@@ -143,8 +143,7 @@ DRIFT_SECONDS = 1.0
 
 
 def latency(work: Path) -> CheckResult:
-    """Measures operations whose durations have a known distribution, and which measure themselves by the kernel's
-    clock."""
+    """Measures operations of a known distribution, which also measure themselves by the kernel's clock."""
     worst, texts = 0.0, []
     for name in ("native", "python") if native() else ("python",):
         own: list[int] = []

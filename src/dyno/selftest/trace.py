@@ -43,8 +43,7 @@ def mark(number: int, which: str) -> None:
 
 
 def command(output: Path | str, words: Iterable[str]) -> list[str]:
-    """Returns the command that runs `words` and all their child processes under strace. Raises FileNotFoundError
-    without strace."""
+    """Returns the command that runs `words` and their children under strace. Raises FileNotFoundError without it."""
     tracer = shutil.which("strace")
     if tracer is None:
         raise FileNotFoundError("strace")
@@ -69,8 +68,7 @@ def unavailable() -> str | None:
 
 @dataclass(frozen=True)
 class Call:
-    """A system call that succeeded, or an access to a missing file. `began` and `ended` are line numbers of the
-    trace."""
+    """A system call that succeeded, or an access to a missing file. `began` and `ended` are lines of the trace."""
 
     pid: int
     name: str

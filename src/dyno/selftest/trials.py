@@ -84,8 +84,7 @@ def same(work: Path) -> CheckResult:
 
 
 def slower(work: Path) -> CheckResult:
-    """Compares an engine with a copy that does 10 % more work. The comparison must show the difference and its
-    size."""
+    """Compares an engine with a copy that does 10 % more work, which must show with the right size."""
     ratio = _compare(work, SLOWER)
     right = ratio.high < 1 and LEAST <= 1 / ratio.median - 1 <= MOST
     missed = ratio.low > 1 / (1 + LEAST) or ratio.high < 1 / (1 + MOST)
@@ -93,8 +92,7 @@ def slower(work: Path) -> CheckResult:
 
 
 def _compare(work: Path, engine: str) -> Ratio:
-    """Returns an engine's throughput relative to the base engine. Raises RuntimeError if too few blocks have
-    samples."""
+    """Returns an engine's throughput relative to the base. Raises RuntimeError if too few blocks have samples."""
     by_block: list[float] = []
     for _ in range(MOST_RUNS):
         run = run_trials(work, "pairs", [BASE, engine], samples=BLOCKS, params={"operations": [OPERATIONS]})
@@ -120,8 +118,7 @@ def _verdict(right: bool, wrong: bool, ratio: Ratio, what: str) -> CheckResult:
 
 
 def client(work: Path) -> CheckResult:
-    """Measures two servers that do nothing: the first one's client computes all the time, the second one's client
-    waits."""
+    """Measures two servers that do nothing: one has a client that computes all the time, one a client that waits."""
     runs = (
         run_trials(work, "busy", ["synthetic:server=yes"], samples=BUSY_TRIALS),
         run_trials(work, "waiting", ["synthetic:server=yes+wait_us=1000"], samples=1, params={"operations": [200]}),

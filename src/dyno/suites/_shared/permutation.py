@@ -56,8 +56,7 @@ class Permutation:
 
 
 class Shuffled:
-    """The numbers of a range in random order, computed piece by piece. `most`: only so many, from the start of that
-    order."""
+    """The numbers of a range in random order, computed piece by piece. `most`: only the first so many."""
 
     def __init__(self, numbers: range, seed: int | Sequence[int], most: int | None = None) -> None:
         # A permutation needs at least one number, even if the range is empty.

@@ -132,8 +132,7 @@ ROUNDING = 0.02
 
 
 def plausible(report: Report, threads: int) -> int:
-    """Checks that the figures of a report agree. Returns the number of compared figures. Raises Wrong if they
-    don't."""
+    """Checks that the figures of a report agree. Returns the number of compared figures. Raises Wrong."""
     if report.operations <= 0 or report.elapsed_ns <= 0:
         raise Wrong(f"{report.tool} did nothing: {report.operations} operations in {report.elapsed_ns} ns")
     if not report.latencies:

@@ -33,8 +33,7 @@ def dtype(name: str) -> Any:
 
 
 def stored(name: str, values: Array) -> Array:
-    """Converts values for libraries that have no type for times: times become whole numbers, all others are
-    unchanged."""
+    """Converts values for libraries without a type for times: times become whole numbers."""
     return values.view("i8") if BY_NAME[name].sql == "time" else values
 
 
@@ -117,8 +116,7 @@ def total(column: str, parts: Iterable[Array]) -> int | float:
 
 
 def moments(parts: Callable[[], Iterable[Array]]) -> tuple[float, float]:
-    """Returns mean and standard deviation of a column's pieces. Reads the pieces twice, since differences from the
-    mean don't suffer from cancellation."""
+    """Returns mean and standard deviation of a column's pieces. Reads twice, to avoid cancellation."""
     count, total, squares = 0, 0.0, 0.0
     for part in parts():
         count += len(part)

@@ -19,8 +19,7 @@ class Column(NamedTuple):
     dtype: str
     """NumPy type of the column: 'u8', 'f8', 'i1', 'M8[s]', 'S16'."""
     sql: str
-    """Kind of the column's SQL type: 'id', 'double', 'flag', 'time' or 'text'. Each engine maps it to its own
-    type."""
+    """Kind of the SQL type, which each engine maps to its own: 'id', 'double', 'flag', 'time' or 'text'."""
 
     @property
     def numeric(self) -> bool:

@@ -103,8 +103,7 @@ class ClientWork:
             )
 
     def updates(self) -> Slices:
-        """Yields updates of adjacent slices in random order. No slice is updated again before all slices have
-        been."""
+        """Yields updates of adjacent slices in random order. All are updated before one is updated again."""
 
         def updated(versions: Sequence[tuple[int, int]], answers: Sequence[Any]) -> int:
             for (number, version), answer in zip(versions, answers, strict=False):
@@ -210,8 +209,7 @@ class ArraysWorkload(OnStore):
             return compared + sum(self._model.check(rows, port.slice(rows)) for rows in self._sample(phase.name))
 
     def _sample(self, phase: str) -> list[range]:
-        """Returns slices to check: after updates, the last updated ones with their neighbours; otherwise five spread
-        evenly."""
+        """Returns slices to check: the last updated ones with their neighbours, or five spread evenly."""
         model, length = self._model, self._model.slice_rows
         if phase == "update-slice":
             updated = [model.part(number) for number in list(model.updated)[-CHECKED_UPDATES:]]
@@ -230,8 +228,7 @@ UPDATE_EVERY = 3
 
 
 class ArraysHistory:
-    """History of transactions for crash tests, see `dyno.contracts.suite.History`. A state is a digest of each
-    column."""
+    """History of transactions for crash tests, see `dyno.contracts.suite.History`, by a digest of each column."""
 
     def __init__(self, job: Job) -> None:
         self._job, self._dataset = job, Dataset(job.seed)

@@ -92,8 +92,7 @@ GET_SLICE, ITERATE_SLICE = 250, 1
 INSERT_SLICE = 50_000
 """Number of records in one transaction of the phase insert."""
 MIN_CPU_NS, MAX_PASSES = 20_000_000, 50
-"""A packer's cost is measured in passes over all batches, until their CPU time or their number reaches these
-limits."""
+"""Limits of the CPU time and the number of the passes over all batches that measure a packer's cost."""
 MB = 1_000_000
 # Setting by which an engine reports that it compresses values itself, and its values for no compression.
 COMPRESSION, UNCOMPRESSED = "compression", (None, "none", "no", False)
@@ -244,8 +243,7 @@ class CompressionWorkload(OnStore):
         return self._facts
 
     def _costs(self, packed: Sequence[bytes]) -> dict[str, Fact]:
-        """Measures the CPU time of the packer over all batches, which can't be separated from the rest of an
-        operation."""
+        """Measures the packer's CPU time over all batches, which can't be separated from an operation."""
         packer = open_packer(self._packer)
         costs: list[float | None] = [None, None]
         if packer.library is not None:

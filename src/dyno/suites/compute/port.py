@@ -31,8 +31,7 @@ class Compute(Protocol):
 
     def load(self, arrays: Arrays) -> Any:
         """Replaces the loaded arrays: `x`, or `x` and `y`, or `grid`, which is two-dimensional in C order. Returns
-        the argument of the operations in the form that the library computes on: data on a cluster, a table, a
-        list."""
+        the argument of the operations as the library computes on it: data on a cluster, a table, a list."""
 
     def operation(self, name: str) -> Operation:
         """Returns an operation as a function of the result of `load`: the library's own function or bound method, as
@@ -51,8 +50,7 @@ class Compute(Protocol):
 
 
 def columns(arrays: Arrays) -> dict[str, Any]:
-    """Returns the loaded arrays as one-dimensional columns by name. The columns of a grid are `c0`, `c1` and so
-    on."""
+    """Returns the arrays as one-dimensional columns by name. The columns of a grid are `c0`, `c1` and so on."""
     if GRID not in arrays:
         return dict(arrays)
     return {f"c{at}": arrays[GRID][:, at] for at in range(arrays[GRID].shape[1])}

@@ -118,8 +118,7 @@ class Reference:
 
 
 def as_array(name: str, answer: Any) -> NDArray[Any]:
-    """Converts an answer to a one-dimensional array of floats. Raises Wrong if it is not numeric or not computed
-    yet."""
+    """Converts an answer to a one-dimensional array of floats. Raises Wrong if it is not numeric or not computed."""
     if any(hasattr(answer, attribute) for attribute in LAZY) or not getattr(answer, "is_ready", lambda: True)():
         raise Wrong(f"{name}: got {type(answer).__name__}, which is planned and not computed")
     try:
@@ -143,11 +142,9 @@ PHASE_NUMBERS = 50_000_000
 """Numbers that a phase processes. Large arrays have fewer repeats, but at least LEAST_REPEATS."""
 LEAST_REPEATS = 3
 UNCACHED = 1_000_000
-"""Size of the smallest array whose share of the memory bandwidth is reported. Smaller arrays fit into the processor's
-caches."""
+"""Size of the smallest array that exceeds the processor's caches and whose share of the bandwidth is reported."""
 MEMORY_BYTES, PASSES = 256 << 20, 5
-"""Size of the array for measuring the memory bandwidth, larger than the caches of nearly all processors, and number
-of times that it is read."""
+"""Size of the array, larger than nearly all caches, and number of reads, to measure the memory's bandwidth."""
 
 
 def read_rate() -> float:

@@ -39,8 +39,7 @@ def primes(limit: int) -> int:
 
 
 def check_counts(facts: Mapping[str, Fact], limit: int) -> int:
-    """Checks the engine's counts of primes. Returns the number of compared figures. Raises Wrong for a wrong
-    count."""
+    """Checks the engine's counts of primes. Returns the number of compared figures. Raises Wrong."""
     counts, expected = [facts[name] for name in ("fewest_primes", "most_primes") if name in facts], primes(limit)
     for count in counts:
         if not same(count, expected):

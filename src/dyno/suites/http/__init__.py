@@ -46,8 +46,7 @@ class Requests(Protocol):
     """A server with a client. Engines implement this protocol as a class called with `(engine, options)`."""
 
     def publish(self, bodies: Sequence[bytes]) -> Sequence[Target]:
-        """Publishes the bodies on Dyno's own server and returns their targets. A user's server returns its own
-        targets."""
+        """Publishes the bodies on Dyno's own server. Returns their targets, or those of a user's server."""
 
     def asking(self, places: int, fresh: bool) -> Requester:
         """Returns a requester for up to `places` requests in flight. `fresh`: each request uses a new connection."""

@@ -34,8 +34,7 @@ REMEDIES = {
 
 
 def request_all(requester: Requester, places: int, urls: Sequence[str]) -> list[Any]:
-    """Requests all URLs, with up to `places` requests in flight. Returns the answers in the order of the URLs. Raises
-    Wrong if an answer is missing."""
+    """Requests all URLs, up to `places` at once. Returns the answers in order. Raises Wrong if one is missing."""
     free, answers, in_flight, at = list(range(places)), [None] * len(urls), dict[int, int](), 0
     while at < len(urls) or in_flight:
         while free and at < len(urls):
@@ -58,8 +57,8 @@ def check_connection(target: Target, answer: Any) -> None:
 
 
 def digest_of(target: Target, answer: Any) -> bytes:
-    """Returns the digest of a response's body. Raises Refused if the request got no connection or an error status,
-    and Wrong for other failures."""
+    """Returns a body's digest. Raises Refused without a connection or for an error status, Wrong for other
+    failures."""
     check_connection(target, answer)
     if type(answer) is StatusError:
         raise Refused(f"{mask_password(target.url)}: {answer}: only responses with a status under 400 are measured")
@@ -120,8 +119,7 @@ CHECKS = by_name(known, kept, fresh)
 
 SLICE = 500
 NEW_CONNECTIONS = 0.05
-"""Maximum share of requests on a new connection in the phase `kept`. Apache closes a connection after 100
-requests."""
+"""Maximum share of new connections in the phase `kept`. Apache closes a connection after 100 requests."""
 
 
 class HttpWorkload(OnStore):
@@ -174,8 +172,7 @@ class HttpWorkload(OnStore):
                 self._codes = Counter(requester.codes) - before
 
     def _probe(self, port: Requests) -> None:
-        """Requests each of a user's URLs once, to learn the body that later responses must have. Raises Refused if a
-        server can't be reached."""
+        """Requests each of a user's URLs once, to learn its body. Raises Refused if a server can't be reached."""
         unknown = [target for target in self._targets if target.digest is None]
         if not unknown:
             return

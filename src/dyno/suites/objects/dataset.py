@@ -31,8 +31,7 @@ _AREA = 10**12
 
 
 class Dataset:
-    """Incompressible contents of one size. The seed depends only on the job, so that every engine gets the same
-    bytes."""
+    """Incompressible contents of one size. The seed is the job's, so that every engine gets the same bytes."""
 
     def __init__(self, size: int, seed: int) -> None:
         self.size = size
@@ -99,8 +98,7 @@ class Model:
         return dataset.contents(self.first(branch, key), count, version)
 
     def written(self, phase: str, client: int) -> NDArray[np.uint8]:
-        """Returns the state of each of a client's containers: 0 not written, 1 acknowledged, 2 raised (it may exist
-        or not)."""
+        """Returns the state of each of a client's containers: 0 not written, 1 acknowledged, 2 raised (unknown)."""
         start = client * MAX_WRITTEN
         written: NDArray[np.uint8] = self._written[phase][start : start + MAX_WRITTEN]
         return written

@@ -209,8 +209,7 @@ class Transactions:
             root[task.branch][task.key] = container
 
     def retryable(self, error: Exception) -> bool:
-        """Returns whether the error is a conflict. Other transient errors don't count: a server may be unreachable
-        for long."""
+        """Returns whether the error is a conflict. Other transient errors don't count, since they may last."""
         from ZODB.POSException import ConflictError
 
         return isinstance(error, ConflictError)

@@ -21,8 +21,7 @@ from dyno.suites.objects.dataset import BLOBS, MAX_WRITTEN, OWN, SETS, SHARED, M
 from dyno.suites.objects.transactions import ObjectPosition, Task, Transactions
 
 SLICE_OBJECTS, MAX_SLICE, SLICE_BYTES = 20_000, 500, 64 << 20
-"""Maximum numbers of objects, of operations, and of blobs' bytes in a slice, whose inputs and answers wait in
-memory."""
+"""Maximum numbers of objects, operations, and bytes of blobs in a slice, which are in memory at once."""
 
 Slices = Iterator[Operations]
 
@@ -148,8 +147,7 @@ class ClientWork:
     # -- reads --------------------------------------------------------------------------------------------
 
     def _read_written(self, keys: Sequence[int]) -> Slices:
-        """Yields reads of containers, each read once. Before each slice, this client's other connection writes them,
-        untimed."""
+        """Yields reads of containers, each once. This client's other connection writes them first, untimed."""
         branch = client_branch(self._client, self._phase)
 
         def write(key: int) -> None:
@@ -181,8 +179,7 @@ class ClientWork:
         keys: Sequence[int],
         prepare: Callable[[int], None] = lambda key: None,
     ) -> Slices:
-        """Yields reads of these containers, with comparisons of their contents. `prepare` is called for each key
-        before the clock starts."""
+        """Yields compared reads of containers. `prepare` is called for each key before the clock starts."""
 
         def position(key: int) -> ObjectPosition:
             prepare(key)
@@ -266,8 +263,7 @@ class Verification:
         return sum(self._written(client) for client in range(self._clients))
 
     def _read(self, branch: str, key: int) -> list[bytes]:
-        """Reads a container with a prefetch. Without prefetching, 16 clients with 10,000 objects take minutes on a
-        server."""
+        """Reads with a prefetch, since 16 clients with 10,000 objects otherwise take minutes on a server."""
         return self._port.prefetch(ObjectPosition(branch, key))
 
     def _written(self, client: int) -> int:

@@ -300,8 +300,7 @@ CONTAINER = "slots"
 
 
 class ObjectsHistory:
-    """History of transactions for crash tests, see `dyno.contracts.suite.History`. A slot is an object; its value is
-    the object's content."""
+    """History of transactions for crash tests, see `dyno.contracts.suite.History`. A slot is an object's content."""
 
     def __init__(self, job: Job) -> None:
         self._job, self._slots = job, Slots(job.seed)

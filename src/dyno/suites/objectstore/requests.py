@@ -18,8 +18,7 @@ PATIENCE_NS = 600_000_000_000
 RETRY_SECONDS, MAX_RETRIES = 0.05, 1_200
 """Delay and maximum number of retries of throttled requests."""
 STEADY = 10
-"""Number of consecutive probes that a recovered store must serve. The store recovered when the first of them was
-sent."""
+"""Consecutive probes that a recovered store must serve. It recovered when the first of them was sent."""
 PROBE_SECONDS = 0.01
 STALE_CHECKS = ("stale_reads", "stale_lists", "stale_overwrites", "stale_deletes", "stale_delete_lists")
 
@@ -27,8 +26,7 @@ WRITING, READING, SENT, KEPT = "writing_requests", "reading_requests", "sent_byt
 """Names of facts about billed requests and bytes."""
 
 Script = Generator[StoreRequest, Any, Any]
-"""Requests that make up one operation: a generator that receives each answer (exceptions too), and returns the
-operation's answer."""
+"""Requests of one operation: a generator that receives each answer, and returns the operation's answer."""
 
 
 # -- objects ------------------------------------------------------------------------------------------------------
@@ -105,8 +103,7 @@ class ScriptRunner:
 def run_all(
     requester: Requester, places: int, requests: Iterable[StoreRequest]
 ) -> Iterator[tuple[StoreRequest, StoreResponse]]:
-    """Makes all requests, and retries throttled ones. Yields each with its response. Raises Wrong if one fails
-    otherwise."""
+    """Makes all requests, and retries throttled ones. Yields each with its response. Raises Wrong for a failure."""
     free, running, retries = list(range(places)), dict[int, StoreRequest](), 0
     remaining, throttled = iter(requests), list[StoreRequest]()
     while True:
@@ -155,8 +152,7 @@ def multipart_script(key: str, parts: Sequence[Any]) -> Script:
 
 def visibility_script(key: str, bodies: tuple[Body, Body], digests: tuple[bytes, bytes]) -> Script:
     """Writes, reads, lists, overwrites and deletes an object, and compares each answer with the acknowledged state.
-    Returns the members of STALE_CHECKS whose answer was of an older state, or the exception of the first request that
-    failed."""
+    Returns the members of STALE_CHECKS with an older state, or the exception of the first request that failed."""
     stale = []
     steps: tuple[tuple[str, StoreRequest, Any], ...] = (
         ("", StoreRequest("put", key, bodies[0]), None),
@@ -194,9 +190,8 @@ class StartRecorder:
 
 
 def recovery_seconds(port: Bucket, request: StoreRequest, begun_ns: int, patience: float) -> float | None:
-    """Returns the seconds from the start of a burst to the first of STEADY consecutive probes that are served. Makes
-    the probes one by one, each on a new connection. Returns None if the store did not recover within `patience`
-    seconds."""
+    """Returns the seconds from the start of a burst to the first of STEADY consecutive probes that are served, each
+    on a new connection. Returns None if the store did not recover within `patience` seconds."""
     served, first = 0, 0
     with closing(port.asking(1, True)) as requester:
         while now() - begun_ns < patience * 1e9:

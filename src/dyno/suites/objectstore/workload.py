@@ -139,8 +139,7 @@ class ObjectStoreWorkload(OnStore):
     # -- requests -------------------------------------------------------------------------------------------
 
     def _count(self, name: str) -> int:
-        """Returns the number of requests of a phase, limited by the bytes that a phase may move, but at least a
-        few."""
+        """Returns the number of a phase's requests, limited by the bytes that it may move, but at least a few."""
         if name == p.COLD:
             return min(self._targets, self._params["requests"])
         size = self._parts * self._params["part"] if name == p.MULTIPART else self._size
@@ -267,8 +266,7 @@ class ObjectStoreWorkload(OnStore):
     # -- after a phase --------------------------------------------------------------------------------------
 
     def verify(self, phase: Phase) -> int:
-        """Checks that acknowledged objects are listed, reads some of them back, and checks that deleted objects are
-        not listed."""
+        """Checks that acknowledged objects are listed, and deleted ones are not, and reads some of them back."""
         if not self._stored:
             return 0
         with closing(self.port(self.engine())) as port, closing(port.asking(LOADING, False)) as requester:

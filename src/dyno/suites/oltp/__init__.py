@@ -95,8 +95,7 @@ class Transactions(Protocol):
         """Runs one of pgbench's own scripts, `tpcb-like` or `select-only`."""
 
     def balances(self) -> list[int]:
-        """Returns the sums of all accounts, all tellers, all branches and all changes in pgbench's history, and the
-        number of changes."""
+        """Returns the sums of accounts, tellers, branches and changes in the history, and the number of changes."""
 
     def close(self) -> None: ...
 

@@ -68,8 +68,7 @@ def pseudo_words(count: int, seed: int, taken: NDArray[np.bytes_] | None = None)
 
 
 class Dataset:
-    """Generates records from their numbers. It has names for `records` records, and for `spare` more that a mix
-    inserts."""
+    """Generates records from their numbers: `records` of them, and `spare` more for a mix that inserts."""
 
     def __init__(self, records: int, spare: int, value_size: int, seed: int) -> None:
         self.records, self.seed = records, seed
@@ -113,8 +112,7 @@ class Dataset:
 
 
 def following(versions: NDArray[np.int32], dataset: Dataset, number: int, count: int) -> list[int]:
-    """Returns the numbers of up to `count` present records, in key order from record `number` on. `versions`: version
-    of each record, or ABSENT."""
+    """Returns the numbers of up to `count` records that have a version, in key order from record `number` on."""
     start, numbers = int(dataset.rank[number]), list[int]()
     while len(numbers) < count and start < len(dataset.order):
         stretch = dataset.order[start : start + 2 * count]

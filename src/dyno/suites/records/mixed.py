@@ -124,9 +124,8 @@ class _Replay:
             raise Wrong(f"mixed, record {number}: got {shorten(answer)}, expected version {known} or later")
 
     def _check_scan(self, number: int, answer: Any) -> int:
-        """Checks a scan while other clients insert records. Returns the number of compared records. The scan must be
-        in order, start at the right key, and have whole records. It must have all records of the snapshot, and may
-        have newer ones."""
+        """Checks a scan while other clients insert records: in order, from the right key, whole, with all records of
+        the snapshot, and perhaps with newer ones. Returns the number of compared records."""
         work, dataset = self._work, self._work.dataset
         if not work.judged or self._known is None:
             return 0

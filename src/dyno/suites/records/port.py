@@ -45,15 +45,13 @@ class Reader(Protocol):
         """Returns a function that returns up to `count` records in key order, from a key (inclusive) on."""
 
     def entries(self, index: str) -> Iterator[bytes] | None:
-        """Yields the entries of an index that is stored beside the records, in byte order. Never timed. Each entry is
-        the packed tuple of indexed value, name and location. Returns None if the database maintains the index
-        itself."""
+        """Yields the entries of an index that is stored beside the records, in byte order. Never timed. Each is the
+        packed tuple of indexed value, name and location. Returns None if the database maintains the index itself."""
         return None
 
 
 def entries(reader: Reader, index: str) -> Iterator[bytes] | None:
-    """Calls `Reader.entries`. Returns None for a reader without that method, since readers need not inherit from
-    `Reader`."""
+    """Calls `Reader.entries`. Returns None for a reader without that method, since not all inherit it."""
     method: Callable[[str], Iterator[bytes] | None] | None = getattr(reader, "entries", None)
     return None if method is None else method(index)
 
@@ -67,8 +65,7 @@ class Records(Protocol):
         """Opens a read transaction for many reads."""
 
     def reader(self) -> Reader:
-        """Returns a reader with a transaction for each read, made in the way that the engine's users read a single
-        record."""
+        """Returns a reader with a transaction for each read, made as the engine's users read a single record."""
 
     def insert(self, records: Iterable[Record]) -> None:
         """Stores records whose keys are known to be new, without reading old ones (blind)."""

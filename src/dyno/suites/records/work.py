@@ -26,8 +26,7 @@ from dyno.suites.records.port import INDEXES, Key, Record, Records
 SLICE = 50_000
 READ_SLICE, SCAN_SLICE, MIXED_SLICE = 250, 5, 250
 SEVERAL_CLIENTS_FACTOR = 8
-"""Factor by which slices of reads are larger with several clients, because the clock doesn't stop between slices
-then."""
+"""Factor by which slices of reads are larger with several clients, whose clock doesn't stop between them."""
 # Maximum number of records in a bulk phase that is built as a whole, so that its clock never stops.
 BULK_SLICE = 250_000
 
@@ -52,8 +51,8 @@ class ClientWork:
         self.rng = np.random.default_rng(self._seed)
 
     def known(self) -> NDArray[np.int32]:
-        """Returns a snapshot of the model's versions. All slices that are built before a check (possibly hundreds)
-        share it."""
+        """Returns a snapshot of the versions, shared by all slices that are built before a check, possibly
+        hundreds."""
         if self._known is None:
             self._known = self.model.versions.copy()
         return self._known

@@ -142,8 +142,7 @@ class PhaseWork:
     once: bool = False
     """Whether further rounds do nothing, since a record is inserted or deleted only once."""
     items_per_stored: int | None = None
-    """Number of items that the phase counts for each stored record; None if it stores no records or an unknown
-    number."""
+    """Number of items that the phase counts for each stored record; None if unknown or none is stored."""
 
 
 def _insert(name: str) -> PhaseWork:
@@ -268,8 +267,8 @@ class RecordsWorkload(OnStore):
         return phase_work.build(ClientWork(self._model, phase.name, port, client, clients, round))
 
     def payload_bytes(self, phase: Phase, items: int) -> int | None:
-        """Returns the number of characters in the records' strings, which are ASCII; None for a mix, since it writes
-        an unknown number of records."""
+        """Returns the number of characters, all ASCII, of the records; None for a mix, which writes an unknown
+        number."""
         per_record = PHASE_WORK[phase.name].items_per_stored
         return None if per_record is None else round(items // per_record * self._dataset.mean_record_bytes)
 
@@ -281,8 +280,7 @@ class RecordsWorkload(OnStore):
 
 
 class RecordsHistory:
-    """History of transactions for crash tests, see `dyno.contracts.suite.History`. A slot is a record; its value is
-    the stub."""
+    """History of transactions for crash tests, see `dyno.contracts.suite.History`. A slot is a record's stub."""
 
     def __init__(self, job: Job) -> None:
         single = any(gap.check == "atomicity" for gap in job.spec.gaps)

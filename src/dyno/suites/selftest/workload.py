@@ -13,8 +13,7 @@ SLICE = 1_000
 
 
 class Synthetic(Protocol):
-    """Operations with a known cost. Engines implement this protocol as a class called with `(engine, work)`. `work`:
-    units of work in each operation."""
+    """Operations that cost `work` units. Engines implement it as a class called with `(engine, work)`."""
 
     def operation(self) -> Callable[[int], int]:
         """Returns a function that does the work and returns its argument."""

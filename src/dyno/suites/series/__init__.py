@@ -22,8 +22,7 @@ PB = ".pb"
 
 
 def archive(text: str) -> Value:
-    """Parses the path of a PB file or of a directory that contains some. An empty text means none. Raises
-    ValueError."""
+    """Parses the path of a PB file, of a directory with some, or an empty text. Raises ValueError."""
     path = Path(text)
     if text and not (path.is_file() or (path.is_dir() and any(path.rglob(f"*{PB}")))):
         raise ValueError(f"expected a file of an Archiver Appliance, or a directory with files *{PB} in or below it")

@@ -71,8 +71,7 @@ class Facility:
         return SampleBatch(pv.astype("i4"), self.times(pv, tick), value, stat, sevr)
 
     def times(self, pv: Longs, tick: Longs) -> Longs:
-        """Returns the times of samples in ns. Each time is random within the sample's period, and later after a gap
-        in the half-hour."""
+        """Returns times in ns, each random within the sample's period, and later after a gap in the half-hour."""
         half, number = np.divmod(tick, self.per_half_hour)
         drawn = self._random(pv, half, _GAP)
         least, most = _GAP_S
@@ -269,8 +268,7 @@ class SyntheticDataset:
         self._step = max(round(pattern.batch / self._variables), 1)
 
     def arrivals(self) -> Iterator[Arrival]:
-        """Yields batches tick by tick, with all variables in each. Late and resent samples come before those on
-        time."""
+        """Yields batches tick by tick, with all variables in each. Late and resent samples come first."""
         waiting: dict[int, list[_Selection]] = defaultdict(list)
         starts = range(0, self._ticks, self._step)
         for number, start in enumerate(starts):

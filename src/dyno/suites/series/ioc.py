@@ -22,8 +22,7 @@ def names(count: int) -> list[str]:
 
 
 def database(names: list[str], hz: int) -> str:
-    """Returns records that count up `hz` times a second, so that a client notices a missed change by the next
-    number."""
+    """Returns records that count up `hz` times a second, so that the next number shows a missed change."""
     return "".join(_RECORD.format(name=name, scan=PERIODS[hz]) for name in names)
 
 

@@ -170,8 +170,7 @@ class LiveRun:
         return self._report(begin, end, late_ns, used)
 
     def _archive(self, port: Series, received: EventReceiver, begin: int, end: int) -> int:
-        """Inserts batches until each variable has had an event after `end`. Returns the time in ns from `end` until
-        the last batch was acknowledged."""
+        """Inserts batches until each variable has an event after `end`. Returns the last one's delay in ns."""
         while len(self._after) < self._variables:
             began = time_ns()
             if began > end + DRAIN_S * SECOND:
@@ -231,8 +230,7 @@ class LiveRun:
         )
 
     def _lost(self) -> int:
-        """Returns the number of lost events: the gaps in each variable's numbers, from its last one before the
-        measured time to its first one after."""
+        """Returns the number of lost events: gaps in each variable's numbers, from before to after the run."""
         edges = [*self._before.items(), *self._after.items()]
         pv = np.concatenate([[pv for pv, _ in edges], *(batch.pv for batch in self._batches)])
         value = np.concatenate([[value for _, value in edges], *(batch.val for batch in self._batches)])

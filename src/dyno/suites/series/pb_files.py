@@ -26,8 +26,7 @@ class PbDataset:
     """Samples from PB files, in the order of their times. See `dyno.suites.series.dataset.Dataset`."""
 
     def __init__(self, files: Path, directory: Path, batch: int) -> None:
-        """Reads a file, or all files below a directory, and stores the arrays in `directory`. Raises Refused if the
-        files have no samples."""
+        """Stores a file, or all below a directory, as arrays in `directory`. Raises Refused without samples."""
         directory.mkdir(parents=True, exist_ok=True)
         pieces, self.left_out = _read(files)
         if not pieces:
@@ -41,8 +40,7 @@ class PbDataset:
         self._step = max((self.end - self.start) * batch // self.total, 1)
 
     def arrivals(self) -> Iterator[Arrival]:
-        """Yields batches by intervals of equal length, with about `batch` samples on average. Empty batches are
-        skipped."""
+        """Yields batches by intervals of equal length, on average of about `batch` samples. Skips empty ones."""
         for start in range(self.start, self.end, self._step):
             parts = [self._between(pv, start, start + self._step) for pv in range(len(self.names))]
             batch = SampleBatch(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))

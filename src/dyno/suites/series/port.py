@@ -66,8 +66,7 @@ class Series(Protocol):
     """
 
     def insert(self, batch: SampleBatch) -> object:
-        """Inserts a batch in one transaction. On return, the batch is acknowledged with the tier's durability. It
-        need not be readable yet."""
+        """Inserts a batch in one transaction. On return it has the tier's durability, but need not be readable."""
 
     def settle(self) -> None:
         """Waits until all acknowledged samples are readable, by the engine's own means. Never timed."""
@@ -82,12 +81,10 @@ class Series(Protocol):
         """Returns the samples with start <= TS < end, in ns. Both are whole seconds."""
 
     def all(self) -> Iterator[SampleBatch]:
-        """Yields every sample of every variable in any order, in batches, so that they need not be in memory
-        together."""
+        """Yields every sample in any order, in batches, so that they need not be in memory together."""
 
     def latest(self) -> SampleBatch:
-        """Returns the sample with the greatest TS of each variable that has samples, in any order of the
-        variables."""
+        """Returns the sample with the greatest TS of each variable that has samples, in any order."""
 
     def downsample(self, pv: int, start: int, end: int, bucket: int) -> Buckets:
         """Returns summaries by intervals of `bucket` ns of the samples with start <= TS < end. Start, end and bucket

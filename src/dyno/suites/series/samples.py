@@ -87,8 +87,7 @@ def rows_of(batch: SampleBatch) -> Iterable[tuple[Any, ...]]:
 
 
 def to_csv(batch: SampleBatch) -> Any:
-    """Returns CSV without a header, as a buffer of bytes. Floats have the shortest text that parses to the same
-    value."""
+    """Returns CSV without a header, as a buffer. Floats have the shortest text of the same value."""
     import pyarrow
     from pyarrow.csv import WriteOptions, write_csv
 
@@ -98,9 +97,8 @@ def to_csv(batch: SampleBatch) -> Any:
 
 
 def batch_of_table(table: Any, name: str, rest: Sequence[str], numbers: Mapping[str, int]) -> SampleBatch:
-    """Converts an Arrow table or record batch whose rows have the dictionary-encoded name of their variable. `name`:
-    the column of names. `numbers`: the port's number of each name. `rest`: the columns of time, value, status and
-    severity."""
+    """Converts an Arrow table or record batch whose rows have the dictionary-encoded name of their variable, in the
+    column `name`. `numbers`: the port's number of each name. `rest`: columns of time, value, status, severity."""
     import numpy as np
 
     names = table.column(name)
@@ -139,8 +137,7 @@ class VariableIds:
     """Maps the port's numbers of variables (positions in the names that it was opened with) to the store's ids."""
 
     def __init__(self, names: Sequence[str], stored: Sequence[tuple[int, str]]) -> None:
-        """`stored`: ids and names in the store, which include all of `names`. Ids usually count from 0 without
-        gaps."""
+        """`stored`: the store's ids and names, which include all `names`. Ids usually count from 0 up."""
         import numpy as np
 
         ids = {name: number for number, name in stored}

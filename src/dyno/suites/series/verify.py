@@ -112,8 +112,7 @@ class Survival:
         self._lost = self._acknowledged = 0
 
     def call(self, number: int, insert: Callable[[SampleBatch], object]) -> Callable[[SampleBatch], object]:
-        """Returns the function that inserts batch `number`. For one batch, it also kills the node during the
-        insert."""
+        """Returns the function that inserts batch `number`, which for one batch also kills the node."""
         if number != self._at:
             return insert
 

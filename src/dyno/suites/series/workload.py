@@ -140,8 +140,7 @@ class ClientWork:
     def _read(
         self, call: Callable[..., Any], arguments: tuple[Any, ...], right: Samples | None, check: Callable[[Any], int]
     ) -> Operations:
-        """Returns an operation with one read. It counts as many items as `right` has samples, or one if that is
-        None."""
+        """Returns a read, which counts as many items as `right` has samples, or one if that is None."""
         return Operations(
             calls=lambda _: (lambda given: call(*given),),
             arguments=[arguments],
@@ -252,8 +251,7 @@ class SeriesWorkload(OnStore):
         self.keep_up()
 
     def _load_missing(self) -> None:
-        """Inserts the batches that the phase `insert` did not insert because it was left out or reached its
-        budget."""
+        """Inserts the batches that the phase `insert` left out or did not reach within its budget."""
         if self._model.complete:
             return
         with self.connect() as port:
@@ -298,8 +296,7 @@ class SeriesWorkload(OnStore):
         return verify.verify_digest(digest, self._model.digest)
 
     def facts(self, phase: Phase) -> Mapping[str, Fact]:
-        """Returns the number and the digest of the samples, which must be the same for all engines, and bytes on disk
-        per sample."""
+        """Returns number and digest of the samples, the same for all engines, and bytes on disk per sample."""
         if self._job.spec.floor or self._live is not None:
             return {}
         if self._survival is not None:
@@ -324,8 +321,7 @@ START_NS, STEP_NS, APART_NS = 1_577_836_800_000_000_000, 60_000_000_000, 10_000_
 
 
 class SeriesHistory:
-    """History of transactions for crash tests, see `dyno.contracts.suite.History`. A state has a digest of each
-    variable's samples by time."""
+    """History of transactions for crash tests, see `dyno.contracts.suite.History`, by a digest of each variable."""
 
     def __init__(self, job: Job) -> None:
         self._job = job

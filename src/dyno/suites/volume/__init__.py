@@ -64,16 +64,14 @@ class Volume(Protocol):
         """Raises Refused if the device is smaller than `size`. Writes nothing."""
 
     def fresh(self, size: int) -> str:
-        """Returns the first `size` bytes to the state of never having been written, as far as possible. Describes the
-        method in words."""
+        """Makes the first `size` bytes unwritten again, as far as possible. Describes the method in words."""
 
     def lay(self, size: int) -> None:
         """Writes the first `size` bytes once and flushes them. Raises OSError."""
 
     def verify(self, size: int) -> str | None:
         """Writes the first `size` bytes and reads them back. Returns None, or a description of the wrong data. Raises
-        Refused if the kernel or the file system doesn't support the method of access, and OSError for any other
-        failure."""
+        Refused if the kernel or the file system lacks the method of access, and OSError for other failures."""
 
     def run(self, io: IO, limit_ns: int, round_ns: int, enough: Enough | None = None) -> Report:
         """Runs a job for `limit_ns`, or until `enough` returns true. The report's series has a point for each round

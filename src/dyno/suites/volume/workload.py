@@ -128,8 +128,7 @@ def copies(opened: Opened[Volume], tier: Tier | None) -> None:
 
 CHECKS = by_name(integrity, reports, flushes, copies)
 BRIEF = {"integrity": integrity}
-"""Checks before measuring. The other checks take as long as a phase, and a phase's report is checked in the same
-way."""
+"""Checks before measuring. The others take as long as a phase, whose report is checked in the same way."""
 
 
 # -- trial --------------------------------------------------------------------------------------------------------
