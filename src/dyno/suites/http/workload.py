@@ -57,8 +57,7 @@ def check_connection(target: Target, answer: Any) -> None:
 
 
 def digest_of(target: Target, answer: Any) -> bytes:
-    """Returns a body's digest. Raises Refused without a connection or for an error status, Wrong for other
-    failures."""
+    """Returns a body's digest. Raises Refused if no connection or an error status came, and Wrong otherwise."""
     check_connection(target, answer)
     if type(answer) is StatusError:
         raise Refused(f"{mask_password(target.url)}: {answer}: only responses with a status under 400 are measured")

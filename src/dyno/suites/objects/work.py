@@ -164,8 +164,7 @@ class ClientWork:
         yield from self._read(call)
 
     def _read(self, call: Callable[[ObjectPosition], Any], containers: int | None = None) -> Slices:
-        """Yields reads of the containers that all clients read, in the client's own random order. `containers`: read
-        only that many containers, repeatedly."""
+        """Yields reads of the shared containers in the client's own random order, or of the first `containers`."""
         model = self._model
         # The seed depends on neither engine nor trial, so that all of them get the same inputs.
         rng = np.random.default_rng([model.seed, 3, self._client, crc32(self._phase.encode()), self._round])

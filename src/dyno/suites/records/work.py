@@ -51,8 +51,7 @@ class ClientWork:
         self.rng = np.random.default_rng(self._seed)
 
     def known(self) -> NDArray[np.int32]:
-        """Returns a snapshot of the versions, shared by all slices that are built before a check, possibly
-        hundreds."""
+        """Returns a snapshot of the versions, which all slices that are built before a check share."""
         if self._known is None:
             self._known = self.model.versions.copy()
         return self._known

@@ -267,8 +267,7 @@ class RecordsWorkload(OnStore):
         return phase_work.build(ClientWork(self._model, phase.name, port, client, clients, round))
 
     def payload_bytes(self, phase: Phase, items: int) -> int | None:
-        """Returns the number of characters, all ASCII, of the records; None for a mix, which writes an unknown
-        number."""
+        """Returns the number of characters of the records, which are ASCII; None if a mix writes some of them."""
         per_record = PHASE_WORK[phase.name].items_per_stored
         return None if per_record is None else round(items // per_record * self._dataset.mean_record_bytes)
 
