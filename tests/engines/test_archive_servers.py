@@ -31,14 +31,14 @@ from dyno.engines.cassandra import server as cassandra
 from dyno.engines.hbase import server as hbase
 from dyno.servers import loopback
 from dyno.servers.loopback import SECRET, Address
-from dyno.suites.series.dataset import ArrivalPattern, Facility, SyntheticDataset
+from dyno.suites.series.dataset import Facility, SyntheticDataset
 from dyno.suites.series.port import SampleBatch
 from dyno.suites.series.samples import Digest
 
 ENGINES = ("influxdb", "victoriametrics", "questdb", "clickhouse", "cassandra")
 SOAKED = ("cassandra", "hbase")
 """Java servers that start slowly, because they have several processes or much data."""
-DATASET = SyntheticDataset(Facility(7, 20, 60), 1, ArrivalPattern(100, 500, 500, 0))
+DATASET = SyntheticDataset(Facility(7, 20, 60), 1, 100, 500, 500, 0)
 SMALL = {"variables": 20, "per_half_hour": 60, "batch": 100}
 
 

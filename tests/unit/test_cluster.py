@@ -20,7 +20,7 @@ from dyno.servers import loopback
 from dyno.servers.cluster import Cluster
 from dyno.servers.process import Process
 from dyno.suites.series import verify as surviving
-from dyno.suites.series.dataset import ArrivalPattern, Facility, SyntheticDataset
+from dyno.suites.series.dataset import Facility, SyntheticDataset
 from dyno.suites.series.port import SampleBatch
 from dyno.suites.series.verify import Survival
 
@@ -106,7 +106,7 @@ class Pair(Nodes):
         raise NotImplementedError
 
 
-DATASET = SyntheticDataset(Facility(1, 10, 60), 1, ArrivalPattern(50, 20_000, 20_000, 20_000))
+DATASET = SyntheticDataset(Facility(1, 10, 60), 1, 50, 20_000, 20_000, 20_000)
 ARRIVALS = list(DATASET.arrivals())
 FAILED = 7
 

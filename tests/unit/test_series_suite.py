@@ -20,7 +20,6 @@ from dyno.suites.series.dataset import (
     HALF_HOUR,
     SECOND,
     START,
-    ArrivalPattern,
     Facility,
     Model,
     SyntheticDataset,
@@ -29,12 +28,12 @@ from dyno.suites.series.port import SampleBatch, Samples, downsample
 from dyno.suites.series.samples import Digest
 from dyno.suites.series.workload import MINUTE, ClientWork
 
-WAY = ArrivalPattern(batch=500, late=20_000, resent=20_000, corrected=10_000)
+WAY = {"batch": 500, "late": 20_000, "resent": 20_000, "corrected": 10_000}
 
 
 @pytest.fixture(scope="module")
 def dataset() -> SyntheticDataset:
-    return SyntheticDataset(Facility(1, 40, 200), 3, WAY)
+    return SyntheticDataset(Facility(1, 40, 200), 3, **WAY)
 
 
 def every(dataset: SyntheticDataset) -> SampleBatch:
@@ -122,7 +121,7 @@ def test_the_model_tracks_the_digest_and_the_latest_samples(dataset: SyntheticDa
 
 
 def test_a_plain_pattern_has_no_late_and_no_repeated_samples() -> None:
-    plain = SyntheticDataset(Facility(1, 40, 50), 1, ArrivalPattern(120, 0, 0, 0))
+    plain = SyntheticDataset(Facility(1, 40, 50), 1, 120, 0, 0, 0)
     arrivals = list(plain.arrivals())
     assert [arrival.new for arrival in arrivals] == [120] * 16 + [80] and not any(a.replaced for a in arrivals)
     further = list(plain.further(2))

@@ -188,21 +188,18 @@ def _check(message: Mapping[str, Any], tell: Callable[..., None]) -> None:
         job = Job(spec, home, tier, options, params, seed=1, clients=2, server=server)
         stores = _Stores(job, suite)
         stack.callback(stores.close)
-        for name, check in _checks(port, suite_name, "CHECKS").items():
-            _attempt(name, tell, partial(check, stores.open, tier))
-        for name, check in _checks(port, suite_name, "TWO_CLIENT_CHECKS").items() if spec.clients != "one" else ():
-            _attempt(name, tell, partial(stores.two, name, check))
-        _attempt(ENGINE, tell, stores.describe)
-
-
-def _attempt(name: str, tell: Callable[..., None], check: Callable[[], None]) -> None:
-    tell(begin=name)
-    try:
-        check()
-    except Exception as error:
-        tell(end=name, error=f"{type(error).__name__}: {exception_text(error)}")
-    else:
-        tell(end=name, error=None)
+        checks = {n: partial(check, stores.open, tier) for n, check in _checks(port, suite_name, "CHECKS").items()}
+        if spec.clients != "one":
+            two = _checks(port, suite_name, "TWO_CLIENT_CHECKS")
+            checks |= {name: partial(stores.two, name, check) for name, check in two.items()}
+        for name, attempt in {**checks, ENGINE: stores.describe}.items():
+            tell(begin=name)
+            try:
+                attempt()
+            except Exception as error:
+                tell(end=name, error=f"{type(error).__name__}: {exception_text(error)}")
+            else:
+                tell(end=name, error=None)
 
 
 class _Stores:

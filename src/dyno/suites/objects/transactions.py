@@ -7,7 +7,7 @@ connections from the database's pool for each transaction. Here they stay open, 
 storage.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from time import perf_counter_ns as now
 from typing import Any, NamedTuple, Protocol
@@ -106,16 +106,19 @@ class Transactions:
         self.writing = self._writer.writing
         """Opens an untimed transaction on the root of the database."""
 
+    def _store(self, task: Task, make: Callable[[bytes], Any]) -> None:
+        """Writes a container with an object that `make` returns for each content."""
+        with self._writer.writing() as root:
+            container = self._kind()
+            for number, content in enumerate(task.contents):
+                container[number] = make(content)
+            root[task.branch][task.key] = container
+
     # -- timed ----------------------------------------------------------------------------------------------
 
     def write(self, task: Task) -> None:
         """Writes a container of new objects."""
-        item = self._items.Item
-        with self._writer.writing() as root:
-            container = self._kind()
-            for number, content in enumerate(task.contents):
-                container[number] = item(content)
-            root[task.branch][task.key] = container
+        self._store(task, self._items.Item)
 
     def add(self, task: Task) -> None:
         """Replaces the objects of a container by new ones."""
@@ -171,13 +174,13 @@ class Transactions:
     def write_blobs(self, task: Task) -> None:
         from ZODB.blob import Blob
 
-        with self._writer.writing() as root:
-            container = self._kind()
-            for number, content in enumerate(task.contents):
-                blob = container[number] = Blob()
-                with blob.open("w") as file:
-                    file.write(content)
-            root[task.branch][task.key] = container
+        def make(content: bytes) -> Any:
+            blob = Blob()
+            with blob.open("w") as file:
+                file.write(content)
+            return blob
+
+        self._store(task, make)
 
     def read_blobs(self, position: ObjectPosition) -> list[bytes]:
         self._reader.connection.cacheMinimize()
@@ -202,11 +205,7 @@ class Transactions:
 
     def counters(self, task: Task) -> None:
         """Writes a container of counters for `count`, as many as the task has contents."""
-        with self._writer.writing() as root:
-            container = self._kind()
-            for number in range(len(task.contents)):
-                container[number] = self._items.Counter()
-            root[task.branch][task.key] = container
+        self._store(task, lambda _: self._items.Counter())
 
     def retryable(self, error: Exception) -> bool:
         """Returns whether the error is a conflict. Other transient errors don't count, since they may last."""

@@ -175,20 +175,6 @@ def visibility_script(key: str, bodies: tuple[Body, Body], digests: tuple[bytes,
     return stale
 
 
-class StartRecorder:
-    """A `Requester` that records when its first request began."""
-
-    def __init__(self, requester: Requester) -> None:
-        self._requester = requester
-        self.at: int | None = None
-        self.ended, self.close = requester.ended, requester.close
-
-    def begin(self, place: int, argument: Any) -> None:
-        if self.at is None:
-            self.at = now()
-        self._requester.begin(place, argument)
-
-
 def recovery_seconds(port: Bucket, request: StoreRequest, begun_ns: int, patience: float) -> float | None:
     """Returns the seconds from the start of a burst to the first of STEADY consecutive probes that are served, each
     on a new connection. Returns None if the store did not recover within `patience` seconds."""

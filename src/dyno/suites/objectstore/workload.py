@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
 from itertools import chain
+from time import perf_counter_ns as now
+from types import SimpleNamespace
 from typing import Any
 
 from dyno.contracts.engine import Engine
@@ -24,7 +26,6 @@ from dyno.suites.objectstore.requests import (
     Bodies,
     Names,
     ScriptRunner,
-    StartRecorder,
     billed,
     digest_of,
     multipart_script,
@@ -101,12 +102,19 @@ class ObjectStoreWorkload(OnStore):
                     warm = [StoreRequest("head", self._names.every[0])] * self._places
                     for _ in run_all(requester, self._places, warm):
                         pass
-                recorder = StartRecorder(requester)
+                begun = list[int]()
+
+                def begin(place: int, argument: StoreRequest) -> None:
+                    if not begun:
+                        begun.append(now())
+                    requester.begin(place, argument)
+
+                recorder = SimpleNamespace(begin=begin, ended=requester.ended)
                 scripted = self._phase in (p.MULTIPART, p.VISIBLE)
                 yield recorder if burst else ScriptRunner(requester) if scripted else requester
-            if burst and self._counts["throttled"] + self._counts["failed"] and recorder.at is not None:
+            if burst and self._counts["throttled"] + self._counts["failed"] and begun:
                 request, patience = StoreRequest("get", self._names.every[0]), float(self._params["patience"])
-                self._recovered = recovery_seconds(port, request, recorder.at, patience)
+                self._recovered = recovery_seconds(port, request, begun[0], patience)
 
     def work(self, phase: Phase, port: Any, client: int, clients: int, round: int) -> Iterator[Work]:
         if round and phase.name in (p.BURST, p.COLD, p.DELETE):

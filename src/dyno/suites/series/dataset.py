@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -50,7 +51,7 @@ class Facility:
         self.names = [_name(number) for number in range(variables)]
         self.per_half_hour = samples
         self._seed = np.uint64(seed)
-        self._traits = _Traits.of(self._random(np.arange(variables), np.zeros(variables, np.int64), _TRAITS))
+        self._traits = _traits(self._random(np.arange(variables), np.zeros(variables, np.int64), _TRAITS))
 
     def samples(self, pv: Longs, tick: Longs) -> SampleBatch:
         """Returns the samples of these variables and ticks. Ticks of a variable count from 0."""
@@ -102,47 +103,33 @@ class Facility:
         return _mixed(mixed + number.astype(np.uint64) * _GOLDEN)
 
 
-class _Traits(NamedTuple):
-    """Behaviour of each variable. Values are computed around 0 with a magnitude of 1, and scaled at the end."""
+def _traits(drawn: Bits) -> SimpleNamespace:
+    """Returns the behaviour of each variable, around 0 with a magnitude of 1, scaled at the end."""
 
-    drifts: Floats
-    steps: Floats
-    noisy: Floats
-    step_ticks: Longs
-    slow: Floats
-    slower: Floats
-    phase: Floats
-    limit: Floats
-    offset: Floats
-    counts: Floats
-    resolution: Floats
+    def fraction(shift: int) -> Floats:
+        return ((drawn >> np.uint64(shift)) & np.uint64(255)).astype(np.float64) / 255
 
-    @classmethod
-    def of(cls, drawn: Bits) -> _Traits:
-        def fraction(shift: int) -> Floats:
-            return ((drawn >> np.uint64(shift)) & np.uint64(255)).astype(np.float64) / 255
-
-        kind = (drawn % np.uint64(4)).astype(np.int64)
-        # Four kinds of variables: a read-back that drifts, a set-point that steps, a noisy monitor, and a calculated
-        # variable.
-        of_kind = (1, 0, 0.4, 0.8), (0, 0.3, 0, 0.2), (0.01, 0, 0.5, 0.1)
-        drifts, steps, noisy = (np.array(factors)[kind] for factors in of_kind)
-        # Converters have 16 bits. Calculated variables have almost all digits of a double.
-        counts = np.where(kind == 3, 2.0**40, 2.0**15)
-        scale = 10.0 ** np.rint(fraction(8) * 6 - 2)
-        return cls(
-            drifts=drifts,
-            steps=steps,
-            noisy=noisy,
-            step_ticks=200 + (fraction(16) * 2_000).astype(np.int64),
-            slow=2 * np.pi / (2_000 + 20_000 * fraction(24)),
-            slower=2 * np.pi / (50_000 + 200_000 * fraction(32)),
-            phase=2 * np.pi * fraction(40),
-            limit=0.5 + fraction(48),
-            offset=np.rint(fraction(56) * 100) * scale,
-            counts=counts,
-            resolution=scale / counts,
-        )
+    kind = (drawn % np.uint64(4)).astype(np.int64)
+    # Four kinds of variables: a read-back that drifts, a set-point that steps, a noisy monitor, and a calculated
+    # variable.
+    of_kind = (1, 0, 0.4, 0.8), (0, 0.3, 0, 0.2), (0.01, 0, 0.5, 0.1)
+    drifts, steps, noisy = (np.array(factors)[kind] for factors in of_kind)
+    # Converters have 16 bits. Calculated variables have almost all digits of a double.
+    counts = np.where(kind == 3, 2.0**40, 2.0**15)
+    scale = 10.0 ** np.rint(fraction(8) * 6 - 2)
+    return SimpleNamespace(
+        drifts=drifts,
+        steps=steps,
+        noisy=noisy,
+        step_ticks=200 + (fraction(16) * 2_000).astype(np.int64),
+        slow=2 * np.pi / (2_000 + 20_000 * fraction(24)),
+        slower=2 * np.pi / (50_000 + 200_000 * fraction(32)),
+        phase=2 * np.pi * fraction(40),
+        limit=0.5 + fraction(48),
+        offset=np.rint(fraction(56) * 100) * scale,
+        counts=counts,
+        resolution=scale / counts,
+    )
 
 
 def _name(number: int) -> str:
@@ -199,20 +186,6 @@ class Dataset(Protocol):
         """Returns the expected samples of a variable after all batches have arrived."""
 
 
-@dataclass(frozen=True)
-class ArrivalPattern:
-    """Pattern in which samples arrive."""
-
-    batch: int
-    """Approximate number of samples per batch. A batch has whole ticks of all variables."""
-    late: int
-    """Number of late samples per million."""
-    resent: int
-    """Number of samples per million that arrive twice unchanged."""
-    corrected: int
-    """Number of samples per million that arrive again with another value."""
-
-
 @dataclass
 class Model:
     """Expected contents of the archive after the batches so far."""
@@ -256,16 +229,20 @@ class Model:
 
 
 class SyntheticDataset:
-    """Half-hours of a simulated facility, see `Dataset`."""
+    """Half-hours of a simulated facility, see `Dataset`. `batch`: approximate samples of a batch, which has whole
+    ticks of all variables. The others are samples per million that are late, arrive twice unchanged, or arrive again
+    with another value."""
 
-    def __init__(self, facility: Facility, half_hours: int, pattern: ArrivalPattern) -> None:
-        self._facility, self._pattern = facility, pattern
+    def __init__(
+        self, facility: Facility, half_hours: int, batch: int, late: int, resent: int, corrected: int
+    ) -> None:
+        self._facility, self._late, self._resent, self._of_million = facility, late, resent, corrected
         self.names = facility.names
         self._variables = len(self.names)
         self._ticks = half_hours * facility.per_half_hour
         self.total = self._ticks * self._variables
         self.start, self.end = START, START + half_hours * HALF_HOUR
-        self._step = max(round(pattern.batch / self._variables), 1)
+        self._step = max(round(batch / self._variables), 1)
 
     def arrivals(self) -> Iterator[Arrival]:
         """Yields batches tick by tick, with all variables in each. Late and resent samples come first."""
@@ -302,9 +279,9 @@ class SyntheticDataset:
     def _sent(self, ticks: range) -> tuple[_Selection, dict[int, _Selection], dict[int, _Selection]]:
         """Returns three selections of these ticks' samples: those on time, late ones, and those that arrive again.
         The last two are dicts by the number of batches after which the samples arrive."""
-        (pv, tick), facility, pattern = self._of(ticks), self._facility, self._pattern
-        late = facility.delays(LATE, pv, tick, MAX_LATE, pattern.late)
-        resent = facility.delays(RESENT, pv, tick, MAX_LATE, pattern.resent)
+        (pv, tick), facility = self._of(ticks), self._facility
+        late = facility.delays(LATE, pv, tick, MAX_LATE, self._late)
+        resent = facility.delays(RESENT, pv, tick, MAX_LATE, self._resent)
         # Corrections arrive one batch later than the last resent sample.
         again = np.where(self._corrected(pv, tick), MAX_LATE + 1, resent)
         # A late sample arrives again only after its first arrival.
@@ -317,7 +294,7 @@ class SyntheticDataset:
         return _Selection(pv[late == 0], tick[late == 0]), by_delay(late, False), by_delay(again, True)
 
     def _corrected(self, pv: Longs, tick: Longs) -> NDArray[np.bool_]:
-        return self._facility.corrected(pv, tick, self._pattern.corrected)
+        return self._facility.corrected(pv, tick, self._of_million)
 
     def _arrival(self, parts: Sequence[_Selection]) -> Arrival:
         pv, tick = (np.concatenate([part[at] for part in parts]) for at in (0, 1))

@@ -12,7 +12,7 @@ from dyno.contracts.engine import Nodes
 from dyno.contracts.equality import array_difference, difference, same
 from dyno.contracts.model import Fact, Refused, Wrong
 from dyno.suites.series.dataset import Dataset
-from dyno.suites.series.port import DTYPES, FIELDS, SAMPLE_BYTES, Buckets, SampleBatch, Samples, Series, downsample
+from dyno.suites.series.port import DTYPES, FIELDS, Buckets, SampleBatch, Samples, Series, downsample
 from dyno.suites.series.samples import Digest, is_typed, latest_versions
 
 MEAN_ERROR = 1e-12
@@ -148,24 +148,21 @@ class Survival:
         pieces = [piece for piece in stored if len(piece.ts)]
         digest_of(pieces)
         whole = _concatenate(pieces)
-        keys = _keys(whole)
+        keys = _rows(whole.pv, whole.ts)
         if len(np.unique(keys)) != len(keys):
             raise Wrong("after a node died, samples are stored twice")
-        foreign = ~np.isin(_rows(whole), np.concatenate([_rows(acknowledged), _rows(_concatenate(others))]))
+        foreign = ~np.isin(_rows(*whole), np.concatenate([_rows(*acknowledged), _rows(*_concatenate(others))]))
         if foreign.any():
             raise Wrong(f"after a node died, {int(foreign.sum()):,} samples are not as they were written")
         self._acknowledged = len(acknowledged.ts)
-        self._lost = int((~np.isin(_keys(acknowledged), keys)).sum())
+        self._lost = int((~np.isin(_rows(acknowledged.pv, acknowledged.ts), keys)).sum())
         if self._lost and self._server.survives:
             raise Wrong(f"{self._lost:,} of {self._acknowledged:,} acknowledged samples are lost with a node")
         return len(whole.ts)
 
     def facts(self) -> Mapping[str, Fact]:
-        return {
-            "acknowledged_samples": self._acknowledged,
-            "lost_samples": self._lost,
-            "failed_batches": len(self._failed),
-        }
+        counts = {"acknowledged_samples": self._acknowledged, "lost_samples": self._lost}
+        return {**counts, "failed_batches": len(self._failed)}
 
 
 def read_with_retries(port: Series) -> list[SampleBatch]:
@@ -186,9 +183,7 @@ def _concatenate(pieces: list[SampleBatch]) -> SampleBatch:
     return SampleBatch(*(np.concatenate(parts) for parts in zip(empty, *pieces, strict=True)))
 
 
-def _keys(batch: SampleBatch) -> Any:
-    return np.rec.fromarrays([batch.pv, batch.ts]).view(np.dtype((np.void, 12)))
-
-
-def _rows(batch: SampleBatch) -> Any:
-    return np.rec.fromarrays(list(batch)).view(np.dtype((np.void, SAMPLE_BYTES)))
+def _rows(*columns: Any) -> Any:
+    """Returns an array of the bytes of each row."""
+    rows = np.rec.fromarrays(columns)
+    return rows.view(np.dtype((np.void, rows.dtype.itemsize)))

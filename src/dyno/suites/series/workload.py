@@ -20,7 +20,7 @@ from dyno.contracts.suite import Bulk, Failure, Job, Operations, Reported, Work,
 from dyno.host.filesystem import size_on_disk
 from dyno.suites._shared.store import OnStore
 from dyno.suites.series import VISIBLE, conformance, verify
-from dyno.suites.series.dataset import SECOND, Arrival, ArrivalPattern, Dataset, Facility, Model, SyntheticDataset
+from dyno.suites.series.dataset import SECOND, Arrival, Dataset, Facility, Model, SyntheticDataset
 from dyno.suites.series.ioc import names as live_names
 from dyno.suites.series.port import DTYPES, FIELDS, SAMPLE_BYTES, SampleBatch, Samples, Series
 from dyno.suites.series.samples import Digest
@@ -38,9 +38,9 @@ def dataset(params: Mapping[str, Any], seed: int, directory: Path) -> Dataset:
         from dyno.suites.series.pb_files import PbDataset
 
         return PbDataset(Path(str(params["archive"])), directory, int(params["batch"]))
-    pattern = ArrivalPattern(*(int(params[name]) for name in ("batch", "late_ppm", "resent_ppm", "corrected_ppm")))
+    pattern = (int(params[name]) for name in ("batch", "late_ppm", "resent_ppm", "corrected_ppm"))
     facility = Facility(seed, int(params["variables"]), int(params["per_half_hour"]))
-    return SyntheticDataset(facility, int(params["half_hours"]), pattern)
+    return SyntheticDataset(facility, int(params["half_hours"]), *pattern)
 
 
 class ClientWork:
