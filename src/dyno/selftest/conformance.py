@@ -188,11 +188,14 @@ def _check(message: Mapping[str, Any], tell: Callable[..., None]) -> None:
         job = Job(spec, home, tier, options, params, seed=1, clients=2, server=server)
         stores = _Stores(job, suite)
         stack.callback(stores.close)
-        checks = {n: partial(check, stores.open, tier) for n, check in _checks(port, suite_name, "CHECKS").items()}
+        checks: dict[str, Callable[[], None]] = {
+            name: partial(check, stores.open, tier) for name, check in _checks(port, suite_name, "CHECKS").items()
+        }
         if spec.clients != "one":
             two = _checks(port, suite_name, "TWO_CLIENT_CHECKS")
             checks |= {name: partial(stores.two, name, check) for name, check in two.items()}
-        for name, attempt in {**checks, ENGINE: stores.describe}.items():
+        checks[ENGINE] = stores.describe
+        for name, attempt in checks.items():
             tell(begin=name)
             try:
                 attempt()

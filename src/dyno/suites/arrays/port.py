@@ -102,4 +102,5 @@ class Arrays(Protocol):
     def update(self, change: Change) -> object:
         """Replaces values of existing rows in one transaction."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        return None
