@@ -102,8 +102,7 @@ def claims(engines: Sequence[str] = (), tier: str | None = None) -> list[TierCla
 
 
 def _provable() -> dict[str, tuple[Suite, EngineSpec]]:
-    """Returns the engines that store something, by name, each with the suite that proves its tiers. The suite is that
-    of the first port through which tiers can be proven."""
+    """Returns the engines that store something, by name, with the suite of their first port that proves tiers."""
     proving = {port: suite for suite in registry.suites() if suite.proof is not None for port in suite.ports}
     engines: dict[str, tuple[Suite, EngineSpec]] = {}
     for engine in registry.engines():

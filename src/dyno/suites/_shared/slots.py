@@ -17,8 +17,7 @@ Writes = Mapping[str, str | None]
 
 
 class Slots:
-    """The transactions of a seed, computed on demand. `single`: each transaction sets one slot, for stores whose
-    transactions consist of a single write."""
+    """The transactions of a seed, computed on demand. `single`: each sets one slot, for stores of single writes."""
 
     def __init__(self, seed: int, single: bool = False) -> None:
         self._seed, self._single = seed, single

@@ -48,7 +48,7 @@ class Rows:
         for rows in (whole, whole[:1], whole[-1:], whole[3:-2], whole[len(whole) // 2 :]):
             self.model.check(rows, port.slice(rows))
         for name in NUMERIC:
-            self.model.reference.check_sum(name, port.sum(name))
+            self.model.check_sum(name, port.sum(name))
 
 
 def slices(opened: Opened[Arrays], tier: Tier | None) -> None:
@@ -69,7 +69,7 @@ def sums(opened: Opened[Arrays], tier: Tier | None) -> None:
             write(chunk)
         rows.model.append(chunk)
         for name in NUMERIC:
-            rows.model.reference.check_sum(name, port.sum(name))
+            rows.model.check_sum(name, port.sum(name))
         got = port.slice(range(9))["order_id"]
         if not same(got, chunk["order_id"]):
             raise Wrong(f"order_id: {array_difference(got, chunk['order_id'])}")
@@ -80,8 +80,8 @@ def stats(opened: Opened[Arrays], tier: Tier | None) -> None:
     rows = Rows()
     with opened("stats") as port:
         rows.write(port, 11)
-        rows.model.reference.check_stats(STATS, port.stats(STATS))
-        rows.model.reference.check_stats(STATS[::-1], port.stats(STATS[::-1]))
+        rows.model.check_stats(STATS, port.stats(STATS))
+        rows.model.check_stats(STATS[::-1], port.stats(STATS[::-1]))
 
 
 def frames(opened: Opened[Arrays], tier: Tier | None) -> None:

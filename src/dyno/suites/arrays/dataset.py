@@ -6,7 +6,6 @@ deviations are added up as rows are acknowledged. The rows are not stored.
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -183,27 +182,21 @@ def bytes_of(names: Sequence[str]) -> int:
     return sum(np.dtype(BY_NAME[name].dtype).itemsize for name in names)
 
 
-@dataclass
-class Model:
-    """Expected contents of the store: the number of rows, and the slices that were updated."""
+class Model(Reference):
+    """Expected contents of the store: its sums, and the slices that were updated. `judged`: False for a null engine,
+    whose answers are not checked."""
 
-    dataset: Dataset
-    slice_rows: int
-    judged: bool = True
-    """False for a null engine, whose answers are not checked."""
-    reference: Reference = field(default_factory=Reference)
-    updated: dict[int, tuple[int, range]] = field(default_factory=dict)
-    """Version and rows of each updated slice, by number of the slice."""
-
-    @property
-    def rows(self) -> int:
-        return self.reference.rows
+    def __init__(self, dataset: Dataset, slice_rows: int, judged: bool = True) -> None:
+        super().__init__()
+        self.dataset, self.slice_rows, self.judged = dataset, slice_rows, judged
+        self.updated: dict[int, tuple[int, range]] = {}
+        """Version and rows of each updated slice, by number of the slice."""
 
     def append(self, chunk: Chunk) -> None:
         """Adds rows at the end."""
         if self.judged:
-            self.reference.add(chunk)
-        self.reference.rows += len(chunk[NAMES[0]])
+            self.add(chunk)
+        self.rows += len(chunk[NAMES[0]])
 
     def part(self, number: int) -> range:
         """Returns the rows of a slice."""
@@ -221,8 +214,8 @@ class Model:
         part = self.part(number)
         if self.judged:
             now = self.chunk(part)
-            self.reference.add({name: now[name] for name in UPDATED}, -1)
-            self.reference.add(self.values(number, version))
+            self.add({name: now[name] for name in UPDATED}, -1)
+            self.add(self.values(number, version))
         self.updated[number] = version, part
 
     def chunk(self, rows: range) -> Chunk:

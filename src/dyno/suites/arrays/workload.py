@@ -69,11 +69,11 @@ class ClientWork:
             return frame((column,))[column].sum()
 
         call, count = sum_frame if by_frame else self._port.sum, (0 if self._round else 1) if cold else repeats
-        return self._reduce(call, column, (column,), count, self._model.reference.check_sum)
+        return self._reduce(call, column, (column,), count, self._model.check_sum)
 
     def stats(self) -> Slices:
         repeats = int(self._params["repeats"])
-        return self._reduce(self._port.stats, STATS, STATS, repeats, self._model.reference.check_stats)
+        return self._reduce(self._port.stats, STATS, STATS, repeats, self._model.check_stats)
 
     def _reduce(
         self, call: Callable[[Any], Any], argument: Any, names: Sequence[str], count: int, check: Callable[..., int]
@@ -157,7 +157,7 @@ class ArraysWorkload(OnStore):
         # Rows that the phase `write` did not add because it was left out or reached its budget.
         missing = range(self._model.rows, self._rows)
         if self._job.spec.floor:
-            self._model.reference.rows += len(missing)
+            self._model.rows += len(missing)
             return
 
         def append_missing() -> None:
@@ -201,12 +201,12 @@ class ArraysWorkload(OnStore):
         if not phase.writes:
             return 0
         self._written = True
-        reference = self._model.reference
-        if not reference.rows:
+        model = self._model
+        if not model.rows:
             return 0
         with self.connect() as port:
-            compared = sum(reference.check_sum(name, port.sum(name)) for name in NUMERIC)
-            return compared + sum(self._model.check(rows, port.slice(rows)) for rows in self._sample(phase.name))
+            compared = sum(model.check_sum(name, port.sum(name)) for name in NUMERIC)
+            return compared + sum(model.check(rows, port.slice(rows)) for rows in self._sample(phase.name))
 
     def _sample(self, phase: str) -> list[range]:
         """Returns slices to check: the last updated ones with their neighbours, or five spread evenly."""

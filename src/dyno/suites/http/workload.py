@@ -67,8 +67,7 @@ def digest_of(target: Target, answer: Any) -> bytes:
 
 
 def check_body(target: Target, answer: Any) -> int:
-    """Compares a body. Returns the number of compared bodies. Raises Wrong if the body differs. If the request
-    failed, raises the exceptions of `digest_of`."""
+    """Compares a body. Returns the number of compared bodies. Raises Wrong, or the exceptions of `digest_of`."""
     digest = digest_of(target, answer)
     if target.size is not None and not same(answer.size, target.size):
         raise Wrong(f"{mask_password(target.url)}: the body has {answer.size} bytes, expected {target.size}")

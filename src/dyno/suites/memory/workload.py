@@ -32,8 +32,7 @@ SIZE, SHORT_NS = 64 << 10, 10_000_000
 
 
 def check_report(pattern: str, report: Report, threads: int) -> int:
-    """Checks a report. Returns the number of compared figures. Raises Wrong if figures contradict each other, for a
-    wrong element of the triad, and for a broken ring of the chase."""
+    """Checks a report's figures and results. Returns the number of compared figures. Raises Wrong."""
     compared = plausible(report, threads)
     if pattern != CHASE and not report.bytes:
         raise Wrong(f"{report.tool} moved nothing in {report.operations} operations")
@@ -80,8 +79,7 @@ class MemoryWorkload(ToolWorkload):
 
 
 def _fits(known: Sequence[Cache], size_bytes: int, threads: int) -> str | None:
-    """Returns the smallest cache that holds the working set, counting each thread's part of a shared cache. Returns
-    None if the kernel describes no caches."""
+    """Returns the smallest cache that holds all threads' working sets; None if the kernel describes no caches."""
     for cache in known:
         if size_bytes * min(threads, cache.shared_by) <= cache.size_bytes:
             return f"{cache.name} ({cache.size_bytes >> 10} KiB)"

@@ -17,7 +17,7 @@ from dyno.contracts.model import Fact, Phase, Wrong
 from dyno.contracts.suite import Failure, Job, Operations, Work, check_each
 from dyno.suites import objectstore as p
 from dyno.suites._shared.store import OnStore
-from dyno.suites.objectstore import DIGEST, Bucket, Requester, StoreRequest, StoreResponse, Throttled
+from dyno.suites.objectstore import DIGEST, Bucket, StoreRequest, StoreResponse, Throttled
 from dyno.suites.objectstore.conformance import CHECKS
 from dyno.suites.objectstore.requests import (
     FILLER_BYTES,
@@ -278,7 +278,12 @@ class ObjectStoreWorkload(OnStore):
         if not self._stored:
             return 0
         with closing(self.port(self.engine())) as port, closing(port.asking(LOADING, False)) as requester:
-            listed = set(_list_all(requester, PREFIXES[phase.name]))
+            listed, names = set[str](), [""]
+            while names:
+                request = StoreRequest("list", PREFIXES[phase.name], other=names[-1], number=LISTED)
+                ((_, answer),) = run_all(requester, 1, [request])
+                names = list(answer.names()) if answer.names is not None else []
+                listed.update(names)
             if phase.name == p.DELETE:
                 if left := sorted(listed & set(self._stored)):
                     raise Wrong(f"{left[0]} was deleted, and is still listed")
@@ -312,14 +317,6 @@ def _joined_digest(parts: Sequence[memoryview]) -> bytes:
     for part in parts:
         digest.update(part)
     return digest.digest()
-
-
-def _list_all(requester: Requester, prefix: str) -> Iterator[str]:
-    names = [""]
-    while names:
-        ((_, answer),) = run_all(requester, 1, [StoreRequest("list", prefix, other=names[-1], number=LISTED)])
-        names = list(answer.names()) if answer.names is not None else []
-        yield from names
 
 
 def _expect(got: Any, right: Any, what: str) -> int:
