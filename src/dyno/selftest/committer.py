@@ -20,7 +20,7 @@ from dyno.contracts import declarations
 from dyno.contracts.declarations import exception_text
 from dyno.contracts.engine import Server
 from dyno.contracts.model import Absent, Refused, Tier
-from dyno.contracts.suite import InFlight, Job, Operations, Suite, Work
+from dyno.contracts.suite import InFlight, Job, Operations, Work
 from dyno.host.process import die_with_parent
 from dyno.selftest.trace import BEGIN, END, mark
 
@@ -42,7 +42,7 @@ def main() -> None:
 def _commit(message: Mapping[str, Any]) -> dict[str, Any]:
     suite = registry.suite(message["suite"])
     spec = registry.through(suite, registry.engine(message["engine"]))
-    assert spec is not None
+    assert spec is not None and suite.proof is not None
     home, tier, options = Path(message["home"]), Tier(message["tier"]), spec.resolve(message["options"])
     with ExitStack() as stack:
         server: Server | None = None
@@ -52,12 +52,7 @@ def _commit(message: Mapping[str, Any]) -> dict[str, Any]:
             stack.callback(server.close)
             server.start()
         job = Job(spec, home, tier, options, message["params"], seed=1, clients=1, server=server)
-        return _commit_phases(suite, job, message["commits"])
-
-
-def _commit_phases(suite: Suite, job: Job, commits: int) -> dict[str, Any]:
-    assert suite.proof is not None
-    with closing(suite.workload(job)) as workload:
+        workload, commits = stack.enter_context(closing(suite.workload(job))), int(message["commits"])
         done, absent = 0, ""
         for proof in suite.proof.chain():
             phase = next(phase for phase in suite.phases if phase.name == proof.phase)
@@ -107,9 +102,8 @@ def _await_one(many: InFlight, argument: Any) -> None:
     many.begin(0, argument)
     while not (ended := many.ended(WAIT_NS)):
         pass
-    for _, answer in ended:
-        if isinstance(answer, Exception):
-            raise answer
+    if isinstance(answer := ended[0][1], Exception):
+        raise answer
 
 
 def _commit_held(held: AbstractContextManager[Any], slices: list[Operations]) -> None:

@@ -86,7 +86,8 @@ def results(spec: EngineSpec, given: Mapping[str, Any], tier: Tier | None, work:
             home.mkdir()
             outcomes, reason = _run(str(spec.interpreter() or sys.executable), job)
         for name, guard in guards.items():
-            yield ConformanceResult(port, suite, name, *_judged(name, guard, outcomes, reason, gaps.get(name)))
+            outcome, why, kind = _judged(name, outcomes, reason, gaps.get(name))
+            yield ConformanceResult(port, suite, name, outcome, guard, why, kind)
 
 
 def _checks(port: str, suite: str, name: str) -> dict[str, Callable[..., None]]:
@@ -99,18 +100,15 @@ def _guards(check: Callable[..., None]) -> str:
     return (inspect.getdoc(check) or "").split("\n\n")[0].replace("\n", " ") if inspect.isfunction(check) else ""
 
 
-def _judged(
-    name: str, guards: str, outcomes: Mapping[str, str | None], reason: str, gap: Gap | None
-) -> tuple[str, str, str, str]:
-    """Returns the fields `outcome`, `guards`, `reason` and `kind` of a result."""
+def _judged(name: str, outcomes: Mapping[str, str | None], reason: str, gap: Gap | None) -> tuple[str, str, str]:
+    """Returns the fields `outcome`, `reason` and `kind` of a result."""
     if name not in outcomes:
-        return SKIPPED, guards, reason, ""
+        return SKIPPED, reason, ""
     error = outcomes[name]
-    if gap is not None and error is None:
-        return FAIL, guards, "passes, although it is declared as a gap: remove the Gap", ""
     if gap is not None:
-        return GAP, guards, gap.reason, gap.kind
-    return (PASS, guards, "", "") if error is None else (FAIL, guards, error, "")
+        excess = "passes, although it is declared as a gap: remove the Gap"
+        return (FAIL, excess, "") if error is None else (GAP, gap.reason, gap.kind)
+    return (PASS, "", "") if error is None else (FAIL, error, "")
 
 
 def _run(python: str, job: Mapping[str, Any]) -> tuple[dict[str, str | None], str]:

@@ -1,8 +1,4 @@
-"""Conformance checks of the port `arrays`, which compare a table with known rows.
-
-A check gets `opened`, which opens a store by name, and the tier. The tests run all checks on every engine. A worker
-runs those in `BRIEF` before it measures.
-"""
+"""Conformance checks of the port `arrays`, which compare a table with known rows."""
 
 from contextlib import suppress
 
@@ -159,4 +155,4 @@ def persistence(opened: Opened[Arrays], tier: Tier | None) -> None:
 
 CHECKS = by_name(slices, sums, stats, frames, appends, updates, atomicity, persistence)
 BRIEF = {name: CHECKS[name] for name in ("sums", "frames", "appends", "persistence")}
-"""Fast checks. They also import every library that a phase needs before the clock starts."""
+"""Quick checks, run before measuring. They also import every library that a phase needs before the clock starts."""

@@ -1,9 +1,5 @@
 """The suite `objects`: conformance checks of its port, which compare a database with known contents, and a trial: its
-store, the preparation of each phase, and its facts.
-
-A check gets `opened`, which opens a new or existing store by name, and the tier. The tests run all checks on every
-engine. A worker runs those in `BRIEF` before it measures.
-"""
+store, the preparation of each phase, and its facts."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
@@ -138,7 +134,7 @@ def blobs(opened: Opened[Transactions], tier: Tier | None) -> None:
 
 CHECKS = by_name(reads, changes, atomicity, persistence, packing, blobs)
 BRIEF = {name: CHECKS[name] for name in ("reads", "changes", "persistence")}
-"""Checks that take very little time."""
+"""Quick checks, run before measuring."""
 
 
 def conflict(one: Transactions, other: Transactions) -> None:

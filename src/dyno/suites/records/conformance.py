@@ -1,8 +1,4 @@
-"""Conformance checks of the port `records`, which compare a store with a dict. They depend on no engine.
-
-A check gets `opened`, which opens a new or existing store by name, and the tier. The tests run all checks on every
-engine. A worker runs a few before it measures.
-"""
+"""Conformance checks of the port `records`, which compare a store with a dict. They depend on no engine."""
 
 import random
 from collections.abc import Iterable

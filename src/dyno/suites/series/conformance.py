@@ -1,8 +1,5 @@
 """Conformance checks of the port `series`, which compare an archive with a dict of samples. They depend on no engine.
-
-A check gets `opened`, which opens a new or existing archive by its name and the names of its variables, and the tier.
-The tests run all checks on every engine. A worker runs those in `BRIEF` before it measures.
-"""
+`opened` takes the archive's name and the names of its variables."""
 
 from collections.abc import Sequence
 
@@ -207,4 +204,4 @@ CHECKS = by_name(
     persistence,
 )
 BRIEF = {name: CHECKS[name] for name in ("late", "duplicates", "windows", "persistence")}
-"""Checks that take very little time. They also import all modules that a phase needs before its clock starts."""
+"""Quick checks, run before measuring. They also import all modules that a phase needs before its clock starts."""
