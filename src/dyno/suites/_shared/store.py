@@ -1,7 +1,4 @@
-"""Workloads of trials with one store, and of those whose phases are runs of a tool that measures itself.
-
-The store is opened on demand, closed for client processes that open it themselves, and removed at the end.
-"""
+"""Workloads of trials with one store, and of those whose phases are runs of a tool that measures itself."""
 
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -31,7 +28,7 @@ def brief(checks: Mapping[str, Callable[..., None]], *arguments: Any, gaps: Coll
 
 
 class OnStore(Workload):
-    """Workload of a trial with one store at a time."""
+    """Workload of a trial with one store at a time, which is opened on demand and removed at the end."""
 
     checks: Mapping[str, Callable[..., None]] = {}
     """The fast conformance checks by name, called as `check(opened, tier)`. `opened` opens the port on a store of a

@@ -145,8 +145,6 @@ class ArraysWorkload(OnStore):
         slice_rows = min(int(job.params["slice_rows"]), self._rows)
         self._model = Model(Dataset(job.seed), slice_rows, judged=not job.spec.floor)
 
-    # -- the store ------------------------------------------------------------------------------------------
-
     def prepare(self, phase: Phase) -> None:
         gap = next((gap for gap in self._job.spec.gaps if gap.check == "updates"), None)
         if phase.name == "update-slice" and gap is not None:
@@ -173,8 +171,6 @@ class ArraysWorkload(OnStore):
         for _, chunk in self._model.dataset.chunks(range(self._model.rows, self._rows)):
             self._model.append(chunk)
         self.keep_up()
-
-    # -- phases ---------------------------------------------------------------------------------------------
 
     def work(self, phase: Phase, port: Any, client: int, clients: int, round: int) -> Iterator[Work]:
         work = ClientWork(self._model, self._job.params, phase.name, port, round)

@@ -110,8 +110,6 @@ class CompressionWorkload(OnStore):
         self._stored = np.frombuffer(mmap.mmap(-1, len(self._starts)), dtype=np.uint8)
         self._facts: dict[str, Fact] = {}
 
-    # -- the store ------------------------------------------------------------------------------------------
-
     def port(self, engine: Engine, *how: Any) -> Batches:
         (size,) = how
         return Batches(self._job.port(engine), open_packer(self._packer), size)
@@ -137,8 +135,6 @@ class CompressionWorkload(OnStore):
     def _batch(self, number: int) -> Batch:
         part = slice(self._starts[number], self._starts[number] + self._size)
         return list(zip(self._dataset.keys[part], self._dataset.records[part], strict=True))
-
-    # -- the operations -------------------------------------------------------------------------------------
 
     def work(self, phase: Phase, port: Any, client: int, clients: int, round: int) -> Slices:
         if phase.name == "insert":
@@ -195,8 +191,6 @@ class CompressionWorkload(OnStore):
                 weights=[len(dataset)] * len(arguments[part]) if iterate else None,
                 held=held,
             )
-
-    # -- after a phase --------------------------------------------------------------------------------------
 
     def payload_bytes(self, phase: Phase, items: int) -> int | None:
         """Returns the bytes of encoded records, by their mean length."""

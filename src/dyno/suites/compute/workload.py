@@ -205,8 +205,6 @@ class ComputeWorkload(Workload):
         self._checked = False
         self._read_rate: float | None = None
 
-    # -- the engine -----------------------------------------------------------------------------------------
-
     # `prepare` checks the engine before its first operation, rather than `conformance`, since opening it is measured.
 
     def opens(self, phase: Phase) -> bool:
@@ -241,8 +239,6 @@ class ComputeWorkload(Workload):
         self.release()
         self._job.remove(Path(self._job.home / "store"))
 
-    # -- before the clock -----------------------------------------------------------------------------------
-
     def prepare(self, phase: Phase) -> None:
         if phase.name == FIRST:
             self._generate("avg")
@@ -270,8 +266,6 @@ class ComputeWorkload(Workload):
         self._arrays, self._handle = {}, None
         self._arrays = generate(self._job.seed, self._dtype, self._size, int(self._params["columns"]), INPUTS[name])
         self._reference = Reference(self._arrays)
-
-    # -- phases ---------------------------------------------------------------------------------------------
 
     def work(self, phase: Phase, port: Any, client: int, clients: int, round: int) -> Iterator[Work]:
         if phase.name == FIRST:

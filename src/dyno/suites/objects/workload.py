@@ -191,8 +191,6 @@ class ObjectsWorkload(OnStore):
         self._loaded: set[str] = set()
         self._before_bytes: int | None = None
 
-    # -- the store ------------------------------------------------------------------------------------------
-
     def port(self, engine: Engine, *how: Any) -> Any:
         port, container = self._job.port(engine), str(self._job.params["container"])
         return NullTransactions(port) if self._job.spec.floor else Transactions(port, container, self._model.objects)
@@ -253,8 +251,6 @@ class ObjectsWorkload(OnStore):
         for key in range(model.removed, model.transactions // 2):
             port.remove(ObjectPosition(SETS, key))
             model.removed = key + 1
-
-    # -- phases ---------------------------------------------------------------------------------------------
 
     def work(self, phase: Phase, port: Any, client: int, clients: int, round: int) -> Iterator[Work]:
         return ClientWork(self._model, phase.name, port, client, round).slices()

@@ -67,8 +67,6 @@ class ObjectStoreWorkload(OnStore):
         self._stored: dict[str, bytes] = {}
         """Digest of each object whose write was acknowledged; empty for an object that is not read back."""
 
-    # -- the store ------------------------------------------------------------------------------------------
-
     def port(self, engine: Engine, *how: Any) -> Bucket:
         port: Bucket = self._job.port(engine, self._size > LARGE_BYTES, float(self._params["patience"]))
         return port
@@ -270,8 +268,6 @@ class ObjectStoreWorkload(OnStore):
             if type(answer) is StoreResponse:
                 latencies.setdefault(p.TENTH[index * p.TENTHS // len(self._burst)], []).append(answer.total_ns)
         return latencies
-
-    # -- after a phase --------------------------------------------------------------------------------------
 
     def verify(self, phase: Phase) -> int:
         """Checks that acknowledged objects are listed, and deleted ones are not, and reads some of them back."""

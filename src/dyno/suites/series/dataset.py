@@ -84,8 +84,6 @@ class Facility:
         at: Longs = START + half * HALF_HOUR + number * period + np.where(number >= begins, gap, 0) + within
         return at
 
-    # -- arrival ------------------------------------------------------------------------------------------------
-
     def delays(self, purpose: int, pv: Longs, tick: Longs, most: int, of_million: int) -> Longs:
         """Returns the number of batches by which each sample is late (LATE), or after which it arrives again
         (RESENT): 0 for most samples, or from 1 to `most`."""

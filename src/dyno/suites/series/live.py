@@ -196,8 +196,6 @@ class LiveRun:
         self._batches.append(batch)
         self.digest.add(batch)
 
-    # -- the result -----------------------------------------------------------------------------------------
-
     def _report(self, begin: int, end: int, late_ns: int, used: int) -> Report:
         lags = [at - batch.ts for at, batch in zip(self._acknowledged, self._batches, strict=True)]
         lag = np.maximum(np.concatenate([np.zeros(0, "i8"), *lags]), 0)

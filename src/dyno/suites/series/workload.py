@@ -187,8 +187,6 @@ class ClientWork:
             counted=lambda finished, taken: count if judged else self._dataset.total,
         )
 
-    # -- what is read ---------------------------------------------------------------------------------------
-
     def _count(self, cold: bool) -> int:
         """Returns the number of reads in this round. A cold phase has one read, in the first round."""
         return (0 if self._round else 1) if cold else int(self._params["reads"])
@@ -216,8 +214,6 @@ class SeriesWorkload(OnStore):
         """Set if a node is killed in the middle of `insert`."""
         self._live: Any = None
         """The `LiveRun` of the phase `live`, once that phase has begun."""
-
-    # -- the archive ----------------------------------------------------------------------------------------
 
     def port_arguments(self) -> tuple[Any, ...]:
         live = self._live is not None
@@ -260,8 +256,6 @@ class SeriesWorkload(OnStore):
                     port.insert(arrival.batch)
                     self._model.add(arrival)
         self._written = True
-
-    # -- phases ---------------------------------------------------------------------------------------------
 
     def work(self, phase: Phase, port: Any, client: int, clients: int, round: int) -> Iterator[Work]:
         if self._live is not None:

@@ -146,8 +146,6 @@ class VolumeWorkload(Workload):
         self._laid = False
         self._fresh_by: dict[str, str] = {}
 
-    # -- the volume -----------------------------------------------------------------------------------------
-
     def conformance(self) -> None:
         with self.connect() as volume:
             volume.fits(self._area)
@@ -180,8 +178,6 @@ class VolumeWorkload(Workload):
             elif not self._laid:
                 volume.lay(self._area)
                 self._laid = True
-
-    # -- the phases -----------------------------------------------------------------------------------------
 
     def work(self, phase: Phase, port: Volume, client: int, clients: int, round: int) -> Iterator[Work]:
         call: Callable[[int], Report]
@@ -222,8 +218,6 @@ class VolumeWorkload(Workload):
         report = volume.run(io, longest, round_ns, enough)
         facts = {} if self._job.spec.floor else steady_facts(rounds, self._block, self._area)
         return replace(report, facts={**report.facts, **facts, "round_ns": round_ns})
-
-    # -- afterwards -----------------------------------------------------------------------------------------
 
     def payload_bytes(self, phase: Phase, items: int) -> int | None:
         return items * self._block if phase.writes and not phase.kinds else None
