@@ -22,11 +22,6 @@ class Column(NamedTuple):
     """Kind of the SQL type, which each engine maps to its own: 'id', 'double', 'flag', 'time' or 'text'."""
 
     @property
-    def numeric(self) -> bool:
-        """Whether the column can be summed."""
-        return self.sql in ("id", "double", "flag")
-
-    @property
     def exact(self) -> bool:
         """Whether a sum of the column must be exact."""
         return self.sql != "double"
@@ -57,7 +52,8 @@ COLUMNS = (
 """The columns of the published table `stock`, in its order. They have no NULLs, since arrays have none."""
 NAMES = tuple(column.name for column in COLUMNS)
 BY_NAME = {column.name: column for column in COLUMNS}
-NUMERIC = tuple(column.name for column in COLUMNS if column.numeric)
+NUMERIC = tuple(column.name for column in COLUMNS if column.sql in ("id", "double", "flag"))
+"""Columns that can be summed."""
 KEY = "uid"
 """Column of the row number, from 1 up without gaps: the key for engines that can't find rows by position."""
 CHUNK_ROWS = 65_536

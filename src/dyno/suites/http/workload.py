@@ -79,10 +79,11 @@ def check_body(target: Target, answer: Any) -> int:
 # -- the suite ----------------------------------------------------------------------------------------------
 
 
-def _check_bodies(port: Requests, fresh: bool) -> None:
-    targets = [*port.publish(BODIES)] * 3
-    with closing(port.asking(2, fresh)) as requester:
-        answers = request_all(requester, 2, [target.url for target in targets])
+def _check_bodies(opened: Opened[Requests], name: str, fresh: bool) -> None:
+    with opened(name) as port:
+        targets = [*port.publish(BODIES)] * 3
+        with closing(port.asking(2, fresh)) as requester:
+            answers = request_all(requester, 2, [target.url for target in targets])
     for target, answer in zip(targets, answers, strict=True):
         check_body(target, answer)
         if answer.connects != 1 and fresh:
@@ -91,14 +92,12 @@ def _check_bodies(port: Requests, fresh: bool) -> None:
 
 def kept(opened: Opened[Requests], tier: Tier | None) -> None:
     """Published bodies come back, on connections that are kept."""
-    with opened("kept") as port:
-        _check_bodies(port, fresh=False)
+    _check_bodies(opened, "kept", fresh=False)
 
 
 def fresh(opened: Opened[Requests], tier: Tier | None) -> None:
     """Published bodies come back, each on a new connection."""
-    with opened("fresh") as port:
-        _check_bodies(port, fresh=True)
+    _check_bodies(opened, "fresh", fresh=True)
 
 
 def known(opened: Opened[Requests], tier: Tier | None) -> None:

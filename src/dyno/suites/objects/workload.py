@@ -170,8 +170,7 @@ TWO_CLIENT_CHECKS: dict[str, Callable[[Transactions, Transactions], None]] = {"c
 OTHER_OBJECTS = 10_000
 """Number of objects in each transaction that loads `min_objects`."""
 NEEDS: Mapping[str, str] = {
-    "add": OWN,
-    "update": OWN,
+    **dict.fromkeys(("add", "update"), OWN),
     **dict.fromkeys(
         ("read-warm", "read-cold", "read-cold-prefetch", "read-hot", "read-steamin", "read-device"), SETS
     ),

@@ -92,10 +92,12 @@ class _Replay:
     def __init__(self, work: ClientWork, operations: Sequence[MixedOperation]) -> None:
         self._work, self._operations = work, operations
         # Snapshot of the versions: records of other clients may be newer than that, but not older.
-        self._known = work.known() if work.clients > 1 else None
+        if work.clients > 1 and work.snapshot is None:
+            work.snapshot = work.model.versions.copy()
+        self._known = work.snapshot
 
     def __call__(self, answers: Sequence[Any]) -> int:
-        self._work.forget_known()
+        self._work.snapshot = None
         return check_each(self._operations, self._check)(answers)
 
     def _check(self, operation: MixedOperation, answer: Any) -> int:

@@ -43,22 +43,13 @@ class ClientWork:
         self.dataset, self.judged = model.dataset, model.judged
         self._phase = phase
         """Name of the phase, used only for seeds and messages."""
-        self._known: NDArray[np.int32] | None = None
+        self.snapshot: NDArray[np.int32] | None = None
+        """Versions that all slices share which are built before the next check, which drops it."""
         self._planned: dict[int, int] = {}
         self.repeated = round > 0
         # The seed depends on neither engine nor trial, so that all of them get the same inputs.
         self._seed = [model.dataset.seed, 2, client, crc32(phase.encode()), round]
         self.rng = np.random.default_rng(self._seed)
-
-    def known(self) -> NDArray[np.int32]:
-        """Returns a snapshot of the versions, which all slices that are built before a check share."""
-        if self._known is None:
-            self._known = self.model.versions.copy()
-        return self._known
-
-    def forget_known(self) -> None:
-        """Drops the snapshot, since a check is about to change the model."""
-        self._known = None
 
     def next_version(self, number: int) -> int:
         """Returns the version that a further replacement of a record creates, while slices are built."""

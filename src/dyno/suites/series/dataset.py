@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, NamedTuple, Protocol
 
@@ -234,7 +235,8 @@ class SyntheticDataset:
     def __init__(
         self, facility: Facility, half_hours: int, batch: int, late: int, resent: int, corrected: int
     ) -> None:
-        self._facility, self._late, self._resent, self._of_million = facility, late, resent, corrected
+        self._facility, self._late, self._resent = facility, late, resent
+        self._corrected = partial(facility.corrected, of_million=corrected)
         self.names = facility.names
         self._variables = len(self.names)
         self._ticks = half_hours * facility.per_half_hour
@@ -290,9 +292,6 @@ class SyntheticDataset:
             return {each: _Selection(pv[delays == each], tick[delays == each], repeated) for each in after}
 
         return _Selection(pv[late == 0], tick[late == 0]), by_delay(late, False), by_delay(again, True)
-
-    def _corrected(self, pv: Longs, tick: Longs) -> NDArray[np.bool_]:
-        return self._facility.corrected(pv, tick, self._of_million)
 
     def _arrival(self, parts: Sequence[_Selection]) -> Arrival:
         pv, tick = (np.concatenate([part[at] for part in parts]) for at in (0, 1))

@@ -78,7 +78,9 @@ class EventReceiver:
     """Receives events in a thread. The events of a variable remain in order."""
 
     def __init__(self, context: Any, variables: Sequence[str]) -> None:
-        self._rows, self._seen = list[SampleRow](), set[int]()
+        self._rows = list[SampleRow]()
+        self.seen = set[int]()
+        """Numbers of the variables that have sent an event."""
         self._waiting = SimpleQueue[int]()
         """Numbers of the variables that the library has notified of events."""
         self._over = False
@@ -110,12 +112,8 @@ class EventReceiver:
             if not isinstance(event, Exception):
                 stamp, alarm = event["timeStamp"], event["alarm"]
                 at = stamp["secondsPastEpoch"] * SECOND + stamp["nanoseconds"]
-                self._seen.add(number)
+                self.seen.add(number)
                 self._rows.append((number, at, event["value"], alarm["status"], alarm["severity"]))
-
-    def connected(self) -> int:
-        """Returns the number of variables that have sent an event."""
-        return len(self._seen)
 
     def take(self) -> list[SampleRow]:
         """Returns the events received since the last call. Raises the error of the receiving thread, if any."""
@@ -157,9 +155,8 @@ class LiveRun:
         ):
             # Wait for an event of every variable. Earlier events are not archived.
             deadline = time_ns() + CONNECT_S * SECOND
-            while received.connected() < self._variables:
+            while (connected := len(received.seen)) < self._variables:
                 if time_ns() > deadline:
-                    connected = received.connected()
                     raise Refused(f"of {self._variables:,} variables {connected:,} were connected")
                 sleep(0.05)
             self._before = {row[0]: row[2] for row in received.take()}
