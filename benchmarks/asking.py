@@ -24,7 +24,7 @@ from contextlib import closing
 from pathlib import Path
 from statistics import median
 
-from dyno.engines.s3 import server_nginx
+from dyno.engines.s3 import engine_nginx
 from dyno.options import RunRequest
 from dyno.runner import parent, plan
 from dyno.stats.summary import summarize
@@ -76,13 +76,13 @@ def main() -> int:
     parser.add_argument("--bytes", type=int, default=1_000)
     args = parser.parse_args()
     tools = {name: by for name, by in (("wrk", by_wrk), ("oha", by_oha)) if shutil.which(name)}
-    if server_nginx.missing() or not tools:
+    if engine_nginx.missing() or not tools:
         print("nginx is not here, or neither wrk nor oha")
         return 3
     tools = {"dyno": by_dyno, **tools}
     with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="asked-") as place:
         Path(place).chmod(0o755)
-        with closing(server_nginx.Nginx(Path(place) / "server", False, 1)) as server:
+        with closing(engine_nginx.Nginx(Path(place) / "server", False, 1)) as server:
             server.start()
             (server.root / "0").write_bytes(random.Random(1).randbytes(args.bytes))
             for inflight in map(int, args.inflight.split(",")):

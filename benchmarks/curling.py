@@ -26,7 +26,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from statistics import median
 
-from dyno.engines.s3 import server_nginx
+from dyno.engines.s3 import engine_nginx
 
 NAMES = {
     "namelookup_time": "time_namelookup",
@@ -52,7 +52,7 @@ class Slow(BaseHTTPRequestHandler):
         pass
 
 
-class Leading(server_nginx.Nginx):
+class Leading(engine_nginx.Nginx):
     """nginx with a redirect and a proxy to the slow server."""
 
     port = 0
@@ -63,7 +63,7 @@ class Leading(server_nginx.Nginx):
 
 
 @contextmanager
-def served() -> Iterator[server_nginx.Nginx]:
+def served() -> Iterator[engine_nginx.Nginx]:
     slow = ThreadingHTTPServer(("127.0.0.1", 0), Slow)
     threading.Thread(target=slow.serve_forever, daemon=True).start()
     with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="curling-") as place:
@@ -109,7 +109,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--turns", type=int, default=50)
     turns = parser.parse_args().turns
-    if shutil.which("curl") is None or server_nginx.missing(tls=True):
+    if shutil.which("curl") is None or engine_nginx.missing(tls=True):
         print("curl or nginx is not here")
         return 3
     bad = False

@@ -26,9 +26,7 @@ from shell import Shell, wait_for
 from dyno import registry
 from dyno.contracts.model import Refused, Tier
 from dyno.contracts.suite import Job
-from dyno.engines import clickhouse, influxdb, questdb, victoriametrics
-from dyno.engines.cassandra import server as cassandra
-from dyno.engines.hbase import server as hbase
+from dyno.engines import cassandra, clickhouse, hbase, influxdb, questdb, victoriametrics
 from dyno.servers import loopback
 from dyno.servers.loopback import SECRET, Address
 from dyno.suites.series.dataset import Facility, SyntheticDataset

@@ -15,7 +15,7 @@ from needed import require
 from shell import Shell, is_one_line, wait_for
 
 from dyno import registry
-from dyno.engines.compute.server_dask import Cluster
+from dyno.engines.compute.engine_dask import Cluster
 from dyno.suites.compute.port import OPERATIONS
 
 LIBRARIES = ("python", "numpy", "pandas", "polars", "pyarrow", "numexpr", "numba", "sqlite", "duckdb")

@@ -17,7 +17,7 @@ from needed import require
 from shell import Shell, is_one_line
 
 from dyno import registry
-from dyno.engines.s3 import server_nginx
+from dyno.engines.s3 import engine_nginx
 
 STAGES = {"lookup", "tcp", "tls", "send", "wait", "transfer"}
 
@@ -182,7 +182,7 @@ def test_a_server_that_can_not_be_reached_is_refused_with_the_remedy(shell: Shel
 
 
 def test_a_certificate_that_is_not_trusted_is_refused_with_the_remedy(shell: Shell, place: Path) -> None:
-    with closing(server_nginx.Nginx(place, tls=True, workers=1)) as serving:
+    with closing(engine_nginx.Nginx(place, tls=True, workers=1)) as serving:
         serving.start()
         (serving.root / "page").write_text("hello")
         run(shell, "-e", f"website:url={serving.address.url}/page", "--phases", "fresh", "-p", "inflight=1")

@@ -295,7 +295,7 @@ def test_modules_are_imported_by_name_in_few_places() -> None:
 def test_an_engine_knows_no_other_and_nothing_that_runs_or_shows_it(name: str) -> None:
     # An engine may import modules of its own family, shared modules of other families, and servers.
     own = ".".join(name.split(".")[:3])
-    families = {other.rpartition(".")[0] for other in PATHS if ".engine_" in other}
+    families = {other.rpartition(".")[0] for other in PATHS if ".engine_" in other or other.endswith(".engines")}
     others = [
         other
         for other in modules("dyno.engines", without=("dyno.engines",))

@@ -18,7 +18,7 @@ from shell import COMMAND, Shell, is_one_line
 
 from dyno import http
 from dyno.contracts.model import UsageError
-from dyno.engines.s3 import server_nginx
+from dyno.engines.s3 import engine_nginx
 from dyno.http.client import MOMENTS
 from dyno.http.options import Options, redirected
 from dyno.http.stages import STAGES, Moments, fine, repeated, stages, summary
@@ -267,9 +267,9 @@ def test_where_nobody_listens_and_a_name_is_nobodys_it_says_so(server: Scripted)
 
 
 def test_a_certificate_that_nobody_known_has_signed_is_refused_unless_k_is_given(shell: Shell, place: Path) -> None:
-    if lacking := server_nginx.missing(tls=True):
+    if lacking := engine_nginx.missing(tls=True):
         unavailable(f"nginx: {lacking}")
-    with closing(server_nginx.Nginx(place, tls=True, workers=1)) as serving:
+    with closing(engine_nginx.Nginx(place, tls=True, workers=1)) as serving:
         serving.start()
         (serving.root / "page").write_text("hello")
         url = f"{serving.address.url}/page"

@@ -5,7 +5,7 @@ into a temporary table by `executemany`, which Oracle recommends for many rows, 
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from itertools import count
 from typing import Any
@@ -90,7 +90,7 @@ class Series(SqlSeries):
         self._create(f"{self._tables['samples']} ({COLUMNS}, PRIMARY KEY (pv, ts)) ORGANIZATION INDEX")
         self._create(f"{self._tables['variables']} (id NUMBER(10) NOT NULL, name VARCHAR2(60) NOT NULL)")
         self._create(f"{self._tables['batch']} ({COLUMNS}) ON COMMIT DELETE ROWS", "GLOBAL TEMPORARY ")
-        known = dict(self._run(sql.NAMES).fetchall())
+        known = dict(self._execute(sql.NAMES).fetchall())
         if new := sql.missing_names(names, known):
             self._cursor.executemany(self._named(sql.add_name("?")), new)
             self._connection.commit()
@@ -118,7 +118,7 @@ class Series(SqlSeries):
             if error.args[0].code != EXISTS:
                 raise
 
-    def _run(self, statement: str, values: Sequence[Any] = ()) -> Any:
+    def _execute(self, statement: str, values: Sequence[Any] = ()) -> Any:
         self._cursor.execute(self._named(statement), values)
         return self._cursor
 
@@ -130,14 +130,6 @@ class Series(SqlSeries):
         self._cursor.executemany(self._insert, list(samples.rows_of(self.stored(batch))))
         self._cursor.execute(self._merge)
         self._connection.commit()
-
-    def columns(self, statement: str, values: Sequence[Any], count: int) -> Sequence[Any]:
-        return samples.columns_of(self._run(statement, values).fetchall(), count)
-
-    def all(self) -> Iterator[SampleBatch]:
-        cursor = self._run(sql.ALL)
-        while rows := cursor.fetchmany(sql.ROWS):
-            yield self.batch(samples.columns_of(rows))
 
     def close(self) -> None:
         self._cursor.close()

@@ -29,8 +29,7 @@ from serving import opened, served
 from dyno import registry
 from dyno.contracts.model import Absent, Refused, Tier, UsageError
 from dyno.contracts.suite import Job
-from dyno.engines.mongo import engine_mongodb as mongodb_engine
-from dyno.engines.mongo import server_ferretdb, server_mongodb, store
+from dyno.engines.mongo import engine_ferretdb, engine_mongodb, store
 from dyno.engines.mongo.records import DocumentRecords, identity
 from dyno.servers import namespace
 from dyno.suites.records.conformance import CHECKS
@@ -161,7 +160,7 @@ def test_what_concerns_several_records_is_sent_to_mongodb_in_a_transaction(
     asked = job(place / "store", "mongodb", url="mongodb://unused")
     with (
         served(job(place / "other")) as server,
-        closing(mongodb_engine.Mongo(asked.home, asked.tier, asked.options, server)) as engine,
+        closing(engine_mongodb.Mongo(asked.home, asked.tier, asked.options, server)) as engine,
     ):
         port = DocumentRecords(engine.database, True, engine.transaction)
 
@@ -213,7 +212,7 @@ def test_a_server_of_our_own_is_reached_by_its_socket_alone(place: Path) -> None
         with opened(asked) as port:
             port.insert([record(1)])
         with closing(asked.open(asked.home)) as engine:
-            assert engine.version().startswith(f"FerretDB {server_ferretdb.PINNED.version} (pymongo ")
+            assert engine.version().startswith(f"FerretDB {engine_ferretdb.PINNED.version} (pymongo ")
             assert {caveat.code for caveat in engine.caveats()} == {"scans", "not-atomic"}
             assert [path.suffix for path in engine.files()].count(".sqlite") == 1
         asked.remove(asked.home)
@@ -222,7 +221,7 @@ def test_a_server_of_our_own_is_reached_by_its_socket_alone(place: Path) -> None
 
 
 @pytest.mark.parametrize(
-    "server", [server_ferretdb, server_mongodb], ids=lambda module: module.__name__.rpartition(".")[2]
+    "server", [engine_ferretdb, engine_mongodb], ids=lambda module: module.__name__.rpartition(".")[2]
 )
 def test_a_program_that_is_missing_is_named_with_what_to_do(
     server: Any, place: Path, monkeypatch: pytest.MonkeyPatch
@@ -235,7 +234,7 @@ def test_a_program_that_is_missing_is_named_with_what_to_do(
     assert "dyno install ferretdb" in missing or "vendor's packages" in missing
     assert missing.endswith("or name your own with url=")
     with pytest.raises(Refused, match=r"^needs "):
-        server.MongoDB(place, 256) if server is server_mongodb else server.FerretDB(place, {})
+        server.MongoDB(place, 256) if server is engine_mongodb else server.FerretDB(place, {})
 
 
 # -- a user's own server ----------------------------------------------------------------------------------

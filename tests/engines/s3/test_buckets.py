@@ -17,7 +17,7 @@ from needed import require, unavailable
 from dyno import registry
 from dyno.contracts.model import Refused, Tier, Value, Wrong
 from dyno.contracts.suite import Job
-from dyno.engines.s3 import server_nginx
+from dyno.engines.s3 import engine_nginx
 from dyno.selftest.flushes import COMMITS, PROVEN, claims, proofs
 from dyno.suites.objectstore import NoObject, StoreError, StoreRequest, Throttled
 from dyno.suites.objectstore.conformance import CHECKS, run_one
@@ -193,11 +193,11 @@ def test_without_keys_and_without_a_server_it_is_one_line(
 def test_a_server_is_held_against_the_certificates_that_the_aws_tools_have(
     home: Path, keys: None, client: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if missing := server_nginx.missing(tls=True):
+    if missing := engine_nginx.missing(tls=True):
         unavailable(missing)
     home.parent.chmod(0o755)
     home.chmod(0o755)
-    with closing(server_nginx.Nginx(home / "tls", tls=True, workers=1)) as server:
+    with closing(engine_nginx.Nginx(home / "tls", tls=True, workers=1)) as server:
         server.start()
         # The server's only file is the listing of a bucket.
         listing = server.root / "bucket"

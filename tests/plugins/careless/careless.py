@@ -18,14 +18,14 @@ from dyno.contracts.engine import EngineSpec
 from dyno.contracts.model import Tier, Value
 from dyno.contracts.settings import Setting, choice
 from dyno.engines.duckdb import DuckDB
-from dyno.engines.influxdb.server import InfluxDB
+from dyno.engines.influxdb import InfluxDB
 from dyno.engines.leveldb import LevelDB
 from dyno.engines.lmdb import GIB, READERS, Lmdb
-from dyno.engines.mysql.innodb import InnoDB
+from dyno.engines.mysql.engines import InnoDB
 from dyno.engines.mysql.server_mariadb import MARIADB as MARIADB_SERVER
 from dyno.engines.mysql.server_mariadb import MariaDB
 from dyno.engines.postgresql.server import PostgreSQL
-from dyno.engines.questdb.server import QuestDB
+from dyno.engines.questdb import QuestDB
 from dyno.engines.rocksdb import RocksDB
 from dyno.engines.sqlite import SQLite
 from dyno.engines.zodb import databases

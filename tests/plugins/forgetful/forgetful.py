@@ -16,7 +16,7 @@ from typing import Any
 from dyno.contracts.engine import PortSpec
 from dyno.contracts.model import Refused, Tier, Value
 from dyno.contracts.settings import Setting, choice
-from dyno.engines import null
+from dyno.engines.null import engines as null
 from dyno.suites.records.port import Record
 
 BUFFER = "buffer"
@@ -119,7 +119,7 @@ class Records(null.Records):
 
 
 ENGINE = replace(
-    null.ENGINE,
+    null.NULL,
     name="forgetful",
     title="Forgets what it acknowledged",
     opener=Log,

@@ -8,7 +8,7 @@ from typing import Any
 from dyno.contracts.engine import Engine, EngineSpec, Maintenance, PortSpec
 from dyno.contracts.model import Tier, Value
 from dyno.contracts.settings import Setting, choice, integer
-from dyno.engines.arraystores.chunked import Appender, ChunkedArrays
+from dyno.engines.arraystores.ports import Appender, ChunkedArrays
 from dyno.host import filesystem
 from dyno.host.installation import version
 from dyno.suites.arrays import columns

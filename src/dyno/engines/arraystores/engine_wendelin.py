@@ -15,10 +15,9 @@ from dyno.contracts.engine import Engine, EngineSpec, PortSpec, Server
 from dyno.contracts.model import Tier, Value
 from dyno.contracts.settings import Setting, choice, integer
 from dyno.engines.arraystores import layouts
-from dyno.engines.arraystores.chunked import Appender
-from dyno.engines.arraystores.layouts import LAYOUT, NumpyArrays
+from dyno.engines.arraystores.ports import LAYOUT, Appender, NumpyArrays
 from dyno.engines.zodb import databases
-from dyno.engines.zodb.server_zeo import ZEO, open_storage
+from dyno.engines.zodb.databases import ZEO, open_storage
 from dyno.host.installation import version
 from dyno.suites.arrays import columns
 from dyno.suites.arrays.port import Change, Chunk

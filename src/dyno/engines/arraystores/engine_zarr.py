@@ -7,7 +7,7 @@ from pathlib import Path
 from dyno.contracts.engine import EngineSpec, Maintenance, PortSpec
 from dyno.contracts.model import Caveat, Tier, Value
 from dyno.contracts.settings import Setting, choice, integer
-from dyno.engines.arraystores.chunked import ChunkedArrays, GroupStore
+from dyno.engines.arraystores.ports import ChunkedArrays, GroupStore
 from dyno.host import filesystem
 from dyno.host.installation import version
 from dyno.suites.arrays.port import CHUNK_ROWS, NAMES

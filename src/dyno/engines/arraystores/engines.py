@@ -14,9 +14,8 @@ from typing import Any
 from dyno.contracts.cleanup import finally_
 from dyno.contracts.engine import Engine, EngineSpec, Maintenance, PortSpec
 from dyno.contracts.model import Caveat, Tier, Value
-from dyno.engines.arraystores.chunked import Appender
 from dyno.engines.arraystores.flushing import flush, replace
-from dyno.engines.arraystores.layouts import LAYOUT, RECORDS, WHOLE, NumpyArrays, dtypes, store
+from dyno.engines.arraystores.ports import LAYOUT, RECORDS, WHOLE, Appender, NumpyArrays, dtypes, store
 from dyno.host.installation import version
 from dyno.suites.arrays.port import CHUNK_ROWS, Change, Chunk
 from dyno.suites.series import port, samples

@@ -81,7 +81,7 @@ ENGINE = EngineSpec(
     ports={
         # A second thread does no work on single records and only costs messages between the threads. See
         # docs/reference/engines/index.md.
-        "records": PortSpec("dyno.engines.duckdb.records:Table", caveats=(COLUMNS,), options=_threads(1)),
+        "records": PortSpec("dyno.engines.duckdb.tables:Table", caveats=(COLUMNS,), options=_threads(1)),
         "arrays": PortSpec(
             "dyno.engines.duckdb.tables:Arrays",
             modules=arrays.MODULES,

@@ -1,10 +1,12 @@
-"""DuckDB through the ports `arrays` and `series`: rows are passed as Arrow tables, whose numbers are not copied.
+"""DuckDB through the ports `records`, `arrays` and `series`.
 
-There is no index, as DuckDB's documentation advises for bulk loads: rows are nearly in the order of their numbers or
-times, so the minimum and maximum of each row group suffice.
+DuckDB's documentation says that indexes find rows by one column only. So the table of records has a third column with
+both parts of the key as one string, which is its primary key. Arrays and series are passed as Arrow tables, whose
+numbers are not copied, and have no index, as the documentation advises for bulk loads: rows are nearly in the order
+of their numbers or times, so the minimum and maximum of each row group suffice.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -13,9 +15,112 @@ from dyno.engines.duckdb import DuckDB
 from dyno.suites.arrays import columns as array_columns
 from dyno.suites.arrays import sql as array_sql
 from dyno.suites.arrays.port import KEY, NAMES, Change, Chunk
-from dyno.suites.series import samples
+from dyno.suites.records import sql as record_sql
+from dyno.suites.records.encoding import identity
+from dyno.suites.records.port import INDEXES, Key, Record
+from dyno.suites.records.sql import RecordTable, SqlReader, Statements, batches, record
 from dyno.suites.series import sql as series_sql
 from dyno.suites.series.port import FIELDS, SampleBatch
+
+# Rows per statement. One statement for each row would be far slower.
+BATCH = 20_000
+VERBS = {"insert": "INSERT", "upsert": "INSERT OR REPLACE"}
+"""SQL for the actions of an appender."""
+
+RECORDS = f"SELECT {record_sql.FIELDS} FROM records"
+# The row comparison defines the result. The additional `name >= ?` lets DuckDB skip whole row groups.
+STATEMENTS = Statements()
+STATEMENTS.scan = f"{RECORDS} WHERE name >= $1 AND (name, location) >= ($1, $2) ORDER BY name, location LIMIT $3"
+REQUESTED = "(SELECT unnest($1) AS requested)"
+GET_MANY = f"{RECORDS} JOIN {REQUESTED} ON key = requested"
+DELETE_MANY = f"DELETE FROM records USING {REQUESTED} WHERE key = requested"
+
+
+class TableReader(SqlReader):
+    """Reads through one cursor, inside or outside of a transaction, by statements that are parsed once."""
+
+    def __init__(self, cursor: Any, many: Callable[[list[Key]], dict[Key, Record]]) -> None:
+        self._cursor = cursor
+        super().__init__(cursor.execute, STATEMENTS)
+        self._many_keys = many
+        self._get = self.prepared(f"{RECORDS} WHERE key = ?")
+
+    def prepared(self, statement: str) -> Any:
+        return parsed(self._cursor, statement)
+
+    def get(self, key: Key) -> Record | None:
+        row = self._cursor.execute(self._get, (identity(*key),)).fetchone()
+        return None if row is None else record(row)
+
+    def get_many(self, keys: Sequence[Key]) -> list[Record | None]:
+        return [self.get(keys[0])] if len(keys) == 1 else list(map(self._many_keys(list(keys)).get, keys))
+
+
+class Table(RecordTable):
+    batch = BATCH
+
+    def __init__(self, engine: DuckDB, indexed: bool) -> None:
+        self._connection = cursor = engine.db.cursor()
+        self._execute = cursor.execute
+        self._indexes = tuple(INDEXES.items()) if indexed else ()
+        names = ["name", "location", "stub", *(name for name, _ in self._indexes)]
+        columns = ", ".join(f"{name} VARCHAR NOT NULL" for name in names)
+        self._execute(f"CREATE TABLE IF NOT EXISTS records (key VARCHAR PRIMARY KEY, {columns})")
+        for name, _ in self._indexes:
+            self._execute(f"CREATE INDEX IF NOT EXISTS by_{name} ON records ({name})")
+        self.current = TableReader(cursor, self.get_many)
+        values = ", ".join("?" * (len(names) + 1))
+        self._one = {
+            action: parsed(cursor, f"{verb} INTO records VALUES ({values})") for action, verb in VERBS.items()
+        }
+        self._lists = f"INTO records SELECT {', '.join(f'unnest(${n + 1})' for n in range(len(names) + 1))}"
+        self._delete = parsed(cursor, "DELETE FROM records WHERE key = ?")
+        # DuckDB's bulk loader, which its Python client has since version 2.0.
+        self._appender = getattr(cursor, "appender", None)
+
+    def _row(self, record: Record) -> tuple[str, ...]:
+        name, location = record["name"], record["location"]
+        indexed = (value(record) for _, value in self._indexes)
+        return (identity(name, location), name, location, record["stub"], *indexed)
+
+    def _write(self, action: str, records: list[Record]) -> None:
+        rows = list(map(self._row, records))
+        if len(rows) == 1:
+            self._execute(self._one[action], rows[0])
+        elif self._appender is None:
+            self._execute(f"{VERBS[action]} {self._lists}", list(map(list, zip(*rows, strict=True))))
+        else:
+            appender = self._appender("records", action=action)
+            appender.append_rows(rows)
+            appender.flush()
+
+    def insert_one(self, record: Record) -> None:
+        self._write("insert", [record])
+
+    def insert_many(self, records: Iterable[Record]) -> None:
+        for batch in batches(records, BATCH):
+            self._write("insert", batch)
+
+    def store(self, records: list[Record]) -> None:
+        self._write("upsert", records)
+
+    def get_many(self, keys: list[Key]) -> dict[Key, Record]:
+        rows = self._execute(GET_MANY, [[identity(*key) for key in keys]]).fetchall()
+        return {(row[0], row[1]): record(row) for row in rows}
+
+    def delete_one(self, key: Key) -> bool:
+        return bool(self._execute(self._delete, (identity(*key),)).fetchone()[0])
+
+    def delete_many(self, keys: list[Key]) -> None:
+        self._execute(DELETE_MANY, [[identity(*key) for key in keys]])
+
+
+def parsed(cursor: Any, statement: str) -> Any:
+    """Returns a parsed statement. DuckDB plans it at each execution, as it does for PREPARE, which takes values as
+    text."""
+    (result,) = cursor.extract_statements(statement)
+    return result
+
 
 ARRAY_TYPES = {"id": "UBIGINT", "double": "DOUBLE", "flag": "TINYINT", "time": "TIMESTAMP_S", "text": "VARCHAR"}
 CHUNK = "chunk"
@@ -86,21 +191,17 @@ class Series(series_sql.SqlSeries):
     begins, last = "ts // {bucket} * {bucket}", series_sql.LATEST_BY_GROUPS
 
     def __init__(self, engine: DuckDB, names: Sequence[str]) -> None:
-        self._cursor = engine.db.cursor()
-        self._execute = self._cursor.execute
+        self._connection = engine.db.cursor()
+        self._execute = self._connection.execute
         self._execute(series_sql.create_names(SERIES_TYPES))
         self._execute(series_sql.create(SERIES_TYPES, key=""))
-        known = dict(self._execute(series_sql.NAMES).fetchall())
-        if new := series_sql.missing_names(names, known):
-            with transaction(self._execute):
-                self._cursor.executemany(series_sql.add_name("?"), new)
-        super().__init__(samples.VariableIds(names, [*known.items(), *new]))
+        super().__init__(self.add_names(names))
 
     def insert(self, batch: SampleBatch) -> None:
         import pyarrow
 
-        self._cursor.register(ROWS, pyarrow.table(self.stored(batch)._asdict()))
-        with finally_(lambda: self._cursor.unregister(ROWS)), transaction(self._execute):
+        self._connection.register(ROWS, pyarrow.table(self.stored(batch)._asdict()))
+        with finally_(lambda: self._connection.unregister(ROWS)), transaction(self._execute):
             # A statement ends only when its result is fetched.
             self._execute(DELETE_REPEATED.format(first=batch.ts.min(), last=batch.ts.max())).fetchall()
             self._execute(INSERT_ROWS).fetchall()
@@ -109,8 +210,5 @@ class Series(series_sql.SqlSeries):
         return list(self._execute(statement, values).fetchnumpy().values())
 
     def all(self) -> Iterator[SampleBatch]:
-        for piece in self._cursor.sql(series_sql.ALL).to_arrow_reader(series_sql.ROWS):
+        for piece in self._connection.sql(series_sql.ALL).to_arrow_reader(series_sql.ROWS):
             yield self.batch([column.to_numpy() for column in piece.columns])
-
-    def close(self) -> None:
-        self._cursor.close()

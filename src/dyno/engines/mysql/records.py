@@ -1,10 +1,8 @@
 """The port `records` on MariaDB and MySQL, whose statements are alike."""
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager
 from typing import Any
 
-from dyno.contracts.cleanup import transaction
 from dyno.contracts.model import Refused
 from dyno.suites.records.port import INDEXES, Key, Record
 from dyno.suites.records.sql import FIELDS, RecordTable, SqlReader, Statements, record
@@ -82,9 +80,6 @@ class Table(RecordTable):
             raise Refused(f"the server is too old: it has none of the collations {', '.join(BINARY)}")
         return collation
 
-    def transaction(self) -> AbstractContextManager[None]:
-        return transaction(self._execute)
-
     def insert_one(self, record: Record) -> None:
         self._execute(f"{INSERT} (%s, %s, %s)", _values([record]))
 
@@ -127,9 +122,6 @@ class Table(RecordTable):
     def delete_many(self, keys: list[Key]) -> None:
         if keys:
             self._execute_among("DELETE FROM records", keys)
-
-    def close(self) -> None:
-        self._connection.close()
 
 
 def _rows(count: int, columns: int) -> str:

@@ -80,9 +80,9 @@ ENGINE = EngineSpec(
     title="Parquet, files of columns that are never changed (pyarrow)",
     opener=Parquet,
     ports={
-        "arrays": PortSpec("dyno.engines.parquet.arrays:Arrays", gaps=(GAP,)),
+        "arrays": PortSpec("dyno.engines.parquet.tables:Arrays", gaps=(GAP,)),
         "series": PortSpec(
-            "dyno.engines.parquet.series:Series",
+            "dyno.engines.parquet.tables:Series",
             options=(Setting("merged", integer(2, 10_000), 64, "files of single batches that are merged into one"),),
         ),
     },

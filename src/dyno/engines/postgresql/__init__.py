@@ -229,10 +229,10 @@ ENGINE = server_engine(
     ports={
         "records": PortSpec("dyno.engines.postgresql.records:Table", caveats=(COLUMNS,)),
         "arrays": PortSpec(
-            "dyno.engines.postgresql.arrays:Arrays", modules=MODULES, requires=REQUIRES, clients="one"
+            "dyno.engines.postgresql.tables:Arrays", modules=MODULES, requires=REQUIRES, clients="one"
         ),
         "series": PortSpec(
-            "dyno.engines.postgresql.series:Series",
+            "dyno.engines.postgresql.tables:Series",
             clients="one",
             options=(
                 Setting(

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
 from typing import Any
 
-from dyno.contracts.cleanup import transaction
 from dyno.contracts.native import loaded
 from dyno.contracts.native_load import NATIVE_CLIENT, Exchange, Rows
 from dyno.engines.postgresql import Postgres
@@ -125,7 +123,7 @@ class Table(RecordTable):
     def __init__(self, engine: Postgres, indexed: bool) -> None:
         self._connection = connection = engine.connect()
         self._cursor = connection.cursor()
-        self._execute: Callable[..., Any] = self._prepared
+        self._execute = self._prepared
         self._together: Callable[..., Iterable[Any]] = self._pipelined
         if engine.options["client"] != "psycopg":
             thin = Native(connection) if engine.options["client"] == NATIVE_CLIENT else Thin(connection)
@@ -153,9 +151,6 @@ class Table(RecordTable):
     def _get_together(self, keys: list[Key]) -> dict[Key, Record]:
         rows = [result.fetchone() for result in self._together(STATEMENTS.get, keys)]
         return {(row[0], row[1]): record(row) for row in rows if row is not None}
-
-    def transaction(self) -> AbstractContextManager[None]:
-        return transaction(self._execute)
 
     def insert_one(self, record: Record) -> None:
         self._execute(f"{INSERT} VALUES (%s, %s, %s)", _values(record))
@@ -187,9 +182,6 @@ class Table(RecordTable):
 
     def delete_many(self, keys: list[Key]) -> None:
         self._prepared(f"DELETE FROM records WHERE (name, location) IN ({KEYS})", _columns(keys))
-
-    def close(self) -> None:
-        self._connection.close()
 
 
 def _values(record: Record) -> tuple[str, str, str]:

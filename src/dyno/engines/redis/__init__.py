@@ -1,1 +1,4 @@
 """Redis and Valkey: engines, port and server."""
+
+ENGINES = ("redis", "valkey")
+"""The engines that the module `engines` declares."""

@@ -151,7 +151,7 @@ ENGINE = EngineSpec(
     title="SQLite, a B-tree SQL database in the process (sqlite3)",
     opener=SQLite,
     ports={
-        "records": PortSpec("dyno.engines.sqlite.records:Records", caveats=(COLUMNS,)),
+        "records": PortSpec("dyno.engines.sqlite.tables:Records", caveats=(COLUMNS,)),
         "arrays": PortSpec(
             "dyno.engines.sqlite.tables:Arrays", modules=("pandas",), requires=("pandas>=2.0",), clients="one"
         ),

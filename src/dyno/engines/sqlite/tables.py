@@ -1,6 +1,6 @@
-"""SQLite through the ports `arrays` and `series`."""
+"""SQLite through the ports `records`, `arrays` and `series`."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -10,9 +10,67 @@ from dyno.engines.sqlite import SQLite
 from dyno.suites.arrays import columns as array_columns
 from dyno.suites.arrays import sql as array_sql
 from dyno.suites.arrays.port import Change, Chunk
+from dyno.suites.records.port import INDEXES, Key, Reader, Record
+from dyno.suites.records.sql import SqlReader, Statements
 from dyno.suites.series import samples
 from dyno.suites.series import sql as series_sql
 from dyno.suites.series.port import SampleBatch
+
+STATEMENTS = Statements()
+
+
+class Records:
+    """A table clustered on the key. The indexed values are columns, since SQLite can't reverse a string."""
+
+    def __init__(self, engine: SQLite, indexed: bool) -> None:
+        self._connection = connection = engine.connect()
+        self._indexed = indexed
+        self._reader = SqlReader(connection.execute, STATEMENTS)
+        names = ["name", "location", "stub", *(INDEXES if indexed else ())]
+        self._insert = f"INSERT INTO records ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})"
+        values = ", ".join(f"{name} = excluded.{name}" for name in names[2:])
+        self._upsert = f"{self._insert} ON CONFLICT (name, location) DO UPDATE SET {values}"
+        columns = "".join(f", {name} TEXT NOT NULL" for name in INDEXES) if indexed else ""
+        connection.execute(
+            "CREATE TABLE IF NOT EXISTS records (name TEXT NOT NULL, location TEXT NOT NULL, stub TEXT NOT NULL"
+            f"{columns}, PRIMARY KEY (name, location)) WITHOUT ROWID"
+        )
+        for name in INDEXES if indexed else ():
+            connection.execute(f"CREATE INDEX IF NOT EXISTS by_{name} ON records ({name})")
+
+    def _row(self, record: Record) -> tuple[str, ...]:
+        name, location = record["name"], record["location"]
+        if self._indexed:
+            return name, location, record["stub"], name[::-1], location[::-1]
+        return name, location, record["stub"]
+
+    @contextmanager
+    def reading(self) -> Iterator[Reader]:
+        with transaction(self._connection.execute):
+            yield self._reader
+
+    def reader(self) -> Reader:
+        return self._reader
+
+    def insert(self, records: Iterable[Record]) -> None:
+        with transaction(self._connection.execute, "BEGIN IMMEDIATE"):
+            self._connection.executemany(self._insert, map(self._row, records))
+
+    def replace(self, records: Iterable[Record]) -> list[Record | None]:
+        olds, get, execute = [], self._reader.get, self._connection.execute
+        with transaction(self._connection.execute, "BEGIN IMMEDIATE"):
+            for record in records:
+                olds.append(get((record["name"], record["location"])))
+                execute(self._upsert, self._row(record))
+        return olds
+
+    def delete(self, keys: Iterable[Key]) -> list[bool]:
+        with transaction(self._connection.execute, "BEGIN IMMEDIATE"):
+            return [self._connection.execute(STATEMENTS.delete, key).rowcount == 1 for key in keys]
+
+    def close(self) -> None:
+        self._connection.close()
+
 
 ARRAY_TYPES = {
     # The column is an alias of the rowid, by which the table is clustered.
@@ -24,24 +82,23 @@ ARRAY_TYPES = {
 }
 
 
-class Arrays(array_sql.SqlArrays):
+class Arrays(array_sql.CursorArrays):
     """The port `arrays` on a table that is clustered on the row number. Times are seconds since 1970."""
 
+    mark = "?"
+
     def __init__(self, engine: SQLite) -> None:
-        self._connection = connection = engine.connect()
-        self._execute = connection.execute
+        connection = engine.connect()
+        super().__init__(connection, connection.execute)
         # Only a column declared exactly as INTEGER PRIMARY KEY is an alias of the rowid.
         self._execute(array_sql.create(ARRAY_TYPES).replace("NOT NULL PRIMARY KEY", "PRIMARY KEY", 1))
-        self._insert, self._slice = array_sql.insert("?"), array_sql.slice_of("?")
+        self._insert = array_sql.insert("?")
 
     @contextmanager
     def writing(self, rows: int) -> Iterator[Callable[[Chunk], Any]]:
         many = partial(self._connection.executemany, self._insert)
         with transaction(self._execute, "BEGIN IMMEDIATE"):
             yield lambda chunk: many(array_columns.tuples(chunk))
-
-    def row(self, statement: str) -> Any:
-        return self._execute(statement).fetchone()
 
     def stats(self, names: Sequence[str]) -> list[tuple[float, float]]:
         """Returns mean and standard deviation of each column. SQLite has no standard deviation, so a second query
@@ -50,9 +107,6 @@ class Arrays(array_sql.SqlArrays):
         variances = ", ".join(f"AVG(({name} - ?{n}) * ({name} - ?{n}))" for n, name in enumerate(names, 1))
         squares = self._execute(f"SELECT {variances} FROM {array_sql.TABLE}", means).fetchone()
         return [(mean, square**0.5) for mean, square in zip(means, squares, strict=True)]
-
-    def slice(self, rows: range) -> Chunk:
-        return array_columns.of_rows(self._execute(self._slice, array_sql.numbers(rows)).fetchall())
 
     def frame(self, names: Sequence[str]) -> Any:
         import pandas
@@ -63,9 +117,6 @@ class Arrays(array_sql.SqlArrays):
         values = zip(*(array.tolist() for array in change.values.values()), array_sql.keys(change), strict=True)
         with transaction(self._execute, "BEGIN IMMEDIATE"):
             self._connection.executemany(array_sql.update(tuple(change.values), "?"), values)
-
-    def close(self) -> None:
-        self._connection.close()
 
 
 SERIES_TYPES = series_sql.Types(name="TEXT", id="INTEGER", ts="INTEGER", val="REAL", small="INTEGER")
@@ -79,24 +130,9 @@ class Series(series_sql.SqlSeries):
         self._execute = connection.execute
         self._execute(series_sql.create_names(SERIES_TYPES))
         self._execute(series_sql.create(SERIES_TYPES, "WITHOUT ROWID"))
-        with transaction(self._execute, "BEGIN IMMEDIATE"):
-            known = dict(self._execute(series_sql.NAMES).fetchall())
-            new = series_sql.missing_names(names, known)
-            connection.executemany(series_sql.add_name("?"), new)
         self._insert = f"INSERT OR REPLACE INTO {series_sql.TABLE} VALUES (?, ?, ?, ?, ?)"
-        super().__init__(samples.VariableIds(names, [*known.items(), *new]))
+        super().__init__(self.add_names(names, "BEGIN IMMEDIATE"))
 
     def insert(self, batch: SampleBatch) -> None:
         with transaction(self._execute, "BEGIN IMMEDIATE"):
             self._connection.executemany(self._insert, samples.rows_of(self.stored(batch)))
-
-    def columns(self, statement: str, values: Sequence[Any], count: int) -> Sequence[Any]:
-        return samples.columns_of(self._execute(statement, values).fetchall(), count)
-
-    def all(self) -> Iterator[SampleBatch]:
-        cursor = self._execute(series_sql.ALL)
-        while rows := cursor.fetchmany(series_sql.ROWS):
-            yield self.batch(samples.columns_of(rows))
-
-    def close(self) -> None:
-        self._connection.close()

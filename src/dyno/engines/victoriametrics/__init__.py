@@ -3,13 +3,15 @@ lines of JSON, one for each series of a batch.
 
 VictoriaMetrics stores values with 12 decimal digits and times in ms. So that all samples are read back unchanged, a
 variable has five series: value, status, severity, the remainder of the value and the remainder of the time. Source:
-VictoriaMetrics, Inc., VictoriaMetrics documentation, "How to import data in JSON line format", "Deduplication" and
-"Key concepts".
+VictoriaMetrics, Inc., VictoriaMetrics documentation, "How to import data in JSON line format", "Deduplication",
+"Retention", "Key concepts" and "List of command-line flags".
 """
 
 import json
 import re
 import shlex
+import shutil
+import subprocess
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,13 +22,80 @@ from typing import Any
 from dyno.contracts.engine import Gap, PortSpec, Server
 from dyno.contracts.model import Caveat, Tier, Value
 from dyno.contracts.settings import Setting, integer
-from dyno.engines.victoriametrics.server import OURS, PROGRAM, VictoriaMetrics, packaged_version
 from dyno.host import filesystem
 from dyno.host.installation import version
 from dyno.servers import loopback, program_option, set_option, user_server
+from dyno.servers.process import Process, directory
 from dyno.servers.server_engine import ServerStore, server_engine
 from dyno.suites.series import port, samples
 from dyno.suites.series.port import Array, SampleBatch, Samples
+
+PREFIX = "DYNO_"
+"""Prefix of environment variables that the server reads as flags. The password is one, because every user of the
+machine can read the command line."""
+SETTINGS: Mapping[str, str] = {
+    # The server silently drops older samples. The default is a month.
+    "retentionPeriod": "100y",
+    # Keep one of several samples with the same time. 1 ms is the finest resolution.
+    "dedup.minScrapeInterval": "1ms",
+    # Clients on this machine gain nothing from compression.
+    "http.disableResponseCompression": "true",
+    # A cache would repeat earlier answers.
+    "search.disableCache": "true",
+    # With the defaults, 30 s and 10^9 samples, a query for all samples may fail.
+    "search.maxQueryDuration": "10h",
+    "search.maxSamplesPerQuery": "1000000000000",
+    "search.maxSamplesPerSeries": "1000000000000",
+    "loggerLevel": "WARN",
+}
+PROGRAM = program_option.ServerProgram(
+    # Debian's program does not print its version.
+    *("VictoriaMetrics server", "is a time series database and monitoring solution", ("-help",)),
+    names=("victoria-metrics", "victoria-metrics-prod"),
+    install="dyno install victoriametrics",
+)
+OURS = ("storageDataPath", "httpListenAddr", "httpAuth.username", "httpAuth.password", "envflag.enable")
+"""Settings that users may not change."""
+
+
+def packaged_version(path: str = "") -> str | None:
+    """Returns the version of the Debian package that contains the program, which doesn't report its own version."""
+    executable = path or PROGRAM.find()
+    if executable is None or shutil.which("dpkg-query") is None:
+        return None
+    owner = subprocess.run(["dpkg-query", "-S", executable], capture_output=True, text=True).stdout.partition(":")[0]
+    words = ["dpkg-query", "-W", "-f", "${Version}", owner]
+    return subprocess.run(words, capture_output=True, text=True).stdout.strip() or None if owner else None
+
+
+class VictoriaMetrics(Process):
+    """A single node on a port of this machine. `settings` are flags, and others have their defaults; `path` is the
+    user's program."""
+
+    def __init__(self, home: Path, settings: Mapping[str, str], path: str = "") -> None:
+        self.data = home / "data"
+        self.address = loopback.own(home)
+        flags = {
+            **SETTINGS,
+            **settings,
+            # The path is relative to the server's directory.
+            "storageDataPath": "data",
+            "httpListenAddr": f"{self.address.host}:{self.address.port}",
+            "httpAuth.username": self.address.user,
+            "envflag.enable": "true",
+            "envflag.prefix": PREFIX,
+        }
+        super().__init__(
+            [PROGRAM.executable(path), *(f"-{name}={value}" for name, value in flags.items())],
+            home,
+            lambda: loopback.says(self.address, "/health"),
+            environment={f"{PREFIX}httpAuth_password": self.address.password},
+        )
+
+    def start(self) -> None:
+        directory(self.home)
+        super().start()
+
 
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
     # New samples stay in memory for some seconds, and there is no log.

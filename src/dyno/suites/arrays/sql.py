@@ -74,12 +74,14 @@ class SqlArrays(Arrays):
 
 
 class CursorArrays(SqlArrays):
-    """The table of a server. `execute` runs a statement with %s for values on the connection, and returns a
-    cursor."""
+    """The table of a client with cursors. `execute` runs a statement with `mark` for values on the connection, and
+    returns a cursor."""
+
+    mark = "%s"
 
     def __init__(self, connection: Any, execute: Any) -> None:
         self._connection, self._execute = connection, execute
-        self._slice = slice_of("%s")
+        self._slice = slice_of(self.mark)
 
     def row(self, statement: str) -> Sequence[Any]:
         return self._execute(statement).fetchone()  # type: ignore[no-any-return]

@@ -9,6 +9,7 @@ from itertools import chain, islice
 from types import MappingProxyType
 from typing import Any
 
+from dyno.contracts.cleanup import transaction
 from dyno.suites.records.port import Key, Reader, Record, Records
 
 FIELDS = "name, location, stub"
@@ -86,8 +87,11 @@ class RecordTable(Records):
     A transaction of one record uses single statements. A larger one uses the means of the engine's users for bulk
     data: COPY, arrays of keys, inserts of many rows. The size of the transaction decides, for every engine in the
     same way. `insert_one`, `replace_one` and `delete_one` are a transaction each. The methods for many records are
-    called inside `transaction`.
+    called inside `transaction`. Subclasses set `_connection` and `_execute`.
     """
+
+    _connection: Any
+    _execute: Callable[..., Any]
 
     batch: int
     """Number of records that are read, replaced or deleted together within a transaction."""
@@ -96,7 +100,7 @@ class RecordTable(Records):
 
     def transaction(self) -> AbstractContextManager[object]:
         """Opens a transaction. It commits at the end of the block, and rolls back if the block raises."""
-        raise NotImplementedError
+        return transaction(self._execute)
 
     def insert_one(self, record: Record) -> None: ...
 
@@ -123,6 +127,9 @@ class RecordTable(Records):
 
     def delete_many(self, keys: list[Key]) -> None:
         """Deletes records, all of which exist."""
+
+    def close(self) -> None:
+        self._connection.close()
 
     # -- the port -------------------------------------------------------------------------------------------
 

@@ -1,8 +1,9 @@
 """Archives in SQL: the statements that engines share, and the reading half of the port. Depends on no engine."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from dyno.contracts.cleanup import transaction
 from dyno.suites.series import samples
 from dyno.suites.series.port import Buckets, SampleBatch, Samples
 from dyno.suites.series.samples import VariableIds
@@ -69,7 +70,11 @@ LATEST_BY_SKIPS = (
 
 
 class SqlSeries:
-    """The reading half of `dyno.suites.series.port.Series`. Subclasses add `insert` and `all`."""
+    """The reading half of `dyno.suites.series.port.Series`. Subclasses set `_connection` and `_execute`, create the
+    tables, and add `insert`."""
+
+    _connection: Any
+    _execute: Callable[..., Any]
 
     mark, begins, last = "?", "ts / {bucket} * {bucket}", LATEST_BY_SEEKS
     """Placeholder for a value, expression for the start of a time's bucket (by integer division), and query for the
@@ -82,9 +87,26 @@ class SqlSeries:
         self._one = f"SELECT {FIELDS} FROM {TABLE} WHERE pv = {mark} ORDER BY ts"
         self._within = f"FROM {TABLE} WHERE pv = {mark} AND ts >= {mark} AND ts < {mark}"
 
+    def add_names(self, names: Sequence[str], begin: str = "BEGIN") -> VariableIds:
+        """Adds those names to the table of variables that it doesn't have yet, and returns the ids of all."""
+        with transaction(self._execute, begin):
+            known = dict(self._execute(NAMES).fetchall())
+            new = missing_names(names, known)
+            for pair in new:
+                self._execute(add_name(self.mark), pair)
+        return VariableIds(names, [*known.items(), *new])
+
     def columns(self, statement: str, values: Sequence[Any], count: int) -> Sequence[Any]:
         """Returns the statement's result as `count` columns."""
-        raise NotImplementedError
+        return samples.columns_of(self._execute(statement, values).fetchall(), count)
+
+    def all(self) -> Iterator[SampleBatch]:
+        cursor = self._execute(ALL)
+        while rows := cursor.fetchmany(ROWS):
+            yield self.batch(samples.columns_of(rows))
+
+    def close(self) -> None:
+        self._connection.close()
 
     def settle(self) -> None:
         """Does nothing, since committed samples are readable at once."""

