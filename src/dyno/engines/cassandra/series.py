@@ -48,7 +48,9 @@ class Series(port.Series):
         self._writer, self._reader = engine.connect(), engine.connect()
         # Make the driver return rows as NumPy arrays. Replace its own function, which calls a method that NumPy 2
         # removed.
-        numpy_parser.make_native_byteorder = _native_byteorder
+        numpy_parser.make_native_byteorder = lambda values: (
+            values if values.dtype.kind == "O" else values.byteswap().view(values.dtype.newbyteorder())
+        )
         self._reader.client_protocol_handler = NumpyProtocolHandler
         session = self._writer
         for statement in (TABLE, DAYS):
@@ -226,7 +228,3 @@ def _columns(answer: Any) -> list[Any]:
             break
         answer.fetch_next_page()
     return [np.concatenate([np.ma.getdata(page[name]) for page in pages]) for name in ("ts", "val", "stat", "sevr")]
-
-
-def _native_byteorder(values: Any) -> Any:
-    return values if values.dtype.kind == "O" else values.byteswap().view(values.dtype.newbyteorder())

@@ -19,8 +19,8 @@ from dyno.servers import loopback, program_option, set_option, user_server
 from dyno.servers.process import Process, directory
 from dyno.servers.program_option import ServerProgram
 from dyno.servers.server_engine import ServerStore, server_engine
-from dyno.suites.series import port, samples, sql
-from dyno.suites.series.port import Buckets, SampleBatch, Samples
+from dyno.suites.series import samples, sql
+from dyno.suites.series.port import SampleBatch
 from dyno.suites.series.sql import DIRECTORY, FIELDS, TABLE
 
 VENDORS = "clickhouse"
@@ -191,13 +191,16 @@ class Click(ServerStore):
         return shlex.join(["clickhouse-client", *words, "-q", f"DROP DATABASE {name}"])
 
 
-class Series(port.Series):
+class Series(sql.SqlSeries):
     """The port `series`. Acknowledged samples can be read at once."""
+
+    mark, begins, table = "%s", "intDiv(ts, {bucket}) * {bucket}", f"{TABLE} FINAL"
+    last = f"SELECT pv, max(ts), argMax(val, ts), argMax(stat, ts), argMax(sevr, ts) FROM {TABLE} FINAL GROUP BY pv"
 
     def __init__(self, engine: Click, names: Sequence[str]) -> None:
         import numpy as np
 
-        self._client = client = engine.connect()
+        self._connection = client = engine.connect()
         self._execute = client.execute
         self._execute(CREATE_NAMES)
         self._execute(CREATE)
@@ -205,60 +208,30 @@ class Series(port.Series):
         if new := sql.missing_names(names, known):
             columns = [np.array([number for number, _ in new], "u4"), np.array([name for _, name in new], object)]
             self._execute(f"INSERT INTO {DIRECTORY} (id, name) VALUES", columns, columnar=True)
-        self._numbers = samples.VariableIds(names, [*known.items(), *new])
+        super().__init__(samples.VariableIds(names, [*known.items(), *new]))
 
     def insert(self, batch: SampleBatch) -> None:
-        columns = [self._numbers.to_store(batch.pv).astype("u4"), *batch[1:]]
+        columns = [self.numbers.to_store(batch.pv).astype("u4"), *batch[1:]]
         self._execute(f"INSERT INTO {TABLE} (pv, {FIELDS}) VALUES", columns, columnar=True)
 
-    def _select(self, statement: str, columns: int, **values: int) -> Sequence[Any]:
-        return self._execute(statement, values, columnar=True) or [()] * columns
-
-    def seen(self, pv: int, ts: int) -> bool:
-        query = f"SELECT count() FROM {TABLE} WHERE pv = %(pv)s AND ts = %(ts)s"
-        ((count,),) = self._execute(query, {"pv": self._numbers.one(pv), "ts": ts})
-        return bool(count)
-
-    def one(self, pv: int) -> Samples:
-        query = f"SELECT {FIELDS} FROM {TABLE} FINAL WHERE pv = %(pv)s ORDER BY ts"
-        return samples.samples(self._select(query, 4, pv=self._numbers.one(pv)))
-
-    def window(self, pv: int, start: int, end: int) -> Samples:
-        query = f"SELECT {FIELDS} FROM {TABLE} FINAL WHERE pv = %(pv)s AND ts >= %(a)s AND ts < %(b)s ORDER BY ts"
-        return samples.samples(self._select(query, 4, pv=self._numbers.one(pv), a=start, b=end))
+    def columns(self, statement: str, values: Sequence[Any], count: int) -> Sequence[Any]:
+        # The driver, too, inserts values into the text of the statement. All values are integers.
+        return self._execute(statement % tuple(values), columnar=True) or [()] * count
 
     def all(self) -> Iterator[SampleBatch]:
         """Yields the blocks of the answer as they arrive. After each progress report, yields the blocks received
         since the last."""
-        progress = self._client.execute_with_progress(f"SELECT pv, {FIELDS} FROM {TABLE} FINAL", columnar=True)
+        progress = self._connection.execute_with_progress(f"SELECT pv, {FIELDS} FROM {TABLE} FINAL", columnar=True)
         complete = False
         try:
             while not complete:
                 complete = next(progress, None) is None
                 blocks, progress.data = progress.data, []
-                yield from map(self._batch, blocks)
+                yield from map(self.batch, blocks)
         finally:
             if not complete:
                 # Disconnect, because the server would still send the rest.
-                self._client.disconnect()
-
-    def _batch(self, columns: Sequence[Any]) -> SampleBatch:
-        pv, *rest = columns
-        return samples.batch([self._numbers.from_store(pv), *rest])
-
-    def latest(self) -> SampleBatch:
-        last = ", ".join(f"argMax({name}, ts)" for name in ("val", "stat", "sevr"))
-        return self._batch(self._select(f"SELECT pv, max(ts), {last} FROM {TABLE} FINAL GROUP BY pv", 5))
-
-    def downsample(self, pv: int, start: int, end: int, bucket: int) -> Buckets:
-        query = (
-            f"SELECT intDiv(ts, {bucket}) * {bucket} AS begins, avg(val), min(val), max(val) FROM {TABLE} FINAL "
-            "WHERE pv = %(pv)s AND ts >= %(a)s AND ts < %(b)s GROUP BY begins ORDER BY begins"
-        )
-        return samples.buckets(self._select(query, 4, pv=self._numbers.one(pv), a=start, b=end))
-
-    def close(self) -> None:
-        self._client.close()
+                self._connection.disconnect()
 
 
 ENGINE = server_engine(

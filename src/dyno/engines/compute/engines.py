@@ -329,11 +329,10 @@ def _cudf(engine: Library) -> FunctionPort:
     )
 
 
-def _needs_gpu(options: object) -> str | None:
-    return None if any(Path("/dev").glob("nvidia[0-9]*")) else "needs an NVIDIA GPU with its driver"
-
-
-GPU: Mapping[str, Any] = {"needs": _needs_gpu, "untested": "no machine that tests it has a GPU"}
+GPU: Mapping[str, Any] = {
+    "needs": lambda _: None if any(Path("/dev").glob("nvidia[0-9]*")) else "needs an NVIDIA GPU with its driver",
+    "untested": "no machine that tests it has a GPU",
+}
 CUPY = declare(
     "cupy",
     "CuPy, arrays on a GPU",

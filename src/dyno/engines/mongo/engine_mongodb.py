@@ -62,19 +62,15 @@ class MongoDB(Process):
                 if new:
                     member = {"_id": 0, "host": str(self.path)}
                     client.admin.command("replSetInitiate", {"_id": SET, "members": [member]})
-                _await_primary(client)
+                deadline = time.monotonic() + READY_SECONDS
+                # Until the server has elected itself primary, it refuses writes.
+                while not client.admin.command("hello").get("isWritablePrimary"):
+                    if time.monotonic() > deadline:
+                        raise Refused(f"mongod did not become the primary of its replica set in {READY_SECONDS:g} s")
+                    time.sleep(0.01)
         except BaseException:
             self.kill()
             raise
-
-
-def _await_primary(client: Any) -> None:
-    """Waits until the server has elected itself primary. Before that it refuses writes."""
-    deadline = time.monotonic() + READY_SECONDS
-    while not client.admin.command("hello").get("isWritablePrimary"):
-        if time.monotonic() > deadline:
-            raise Refused(f"mongod did not become the primary of its replica set in {READY_SECONDS:g} s")
-        time.sleep(0.01)
 
 
 # The server flushes the log every 100 ms; until then a log entry is in the server's memory. A write either is
@@ -103,8 +99,18 @@ class Mongo(DocumentStore):
         return TIERS[self.tier]
 
     def check_tier(self) -> None:
-        if not self.server.own:
-            _refuse(self.tier, self.client, bool(self.options["transactions"]))
+        """Raises Refused if a user's server lacks what the tier or transactions need."""
+        if self.server.own:
+            return
+        command = self.client.admin.command
+        hello = command("hello")
+        # Members of a replica set report its name, and routers of a sharded cluster report `isdbgrid`.
+        if self.options["transactions"] and "setName" not in hello and hello.get("msg") != "isdbgrid":
+            raise Refused("the server is in no replica set, so that it has no transactions; try transactions=no")
+        # A persistent storage engine has had a journal since version 6.1.
+        if self.tier is not Tier.VOLATILE and not command("serverStatus").get("storageEngine", {}).get("persistent"):
+            why = "the server does not say that it keeps a journal"
+            raise Refused(f"{why}, so that it can't give tier {self.tier.value}")
 
     @contextmanager
     def transaction(self) -> Iterator[Any]:
@@ -117,11 +123,13 @@ class Mongo(DocumentStore):
 
     def read_settings(self, names: tuple[str, ...]) -> Mapping[str, Value | None]:
         concern = self.database.write_concern.document
+        cache = self.client.admin.command("serverStatus").get("wiredTiger", {}).get("cache", {})
+        limit = cache.get("maximum bytes configured")
         return {
             "w": concern.get("w"),
             "journal": concern.get("j"),
             "transactions": self.options["transactions"],
-            "cache_mib": _cache_mib(self.client),
+            "cache_mib": None if limit is None else int(limit) >> 20,
         }
 
     def own_files(self) -> Iterable[Path]:
@@ -139,29 +147,6 @@ class Mongo(DocumentStore):
         else:
             concern = ", ".join(f"{name}={value}" for name, value in TIERS[self.tier].items())
             yield Caveat("session", f"writes with {concern}, whatever the server's default write concern is")
-
-
-def _cache_mib(client: Any) -> int | None:
-    """Returns the size of the cache; None if the server doesn't report it."""
-    limit = (
-        client.admin.command("serverStatus").get("wiredTiger", {}).get("cache", {}).get("maximum bytes configured")
-    )
-    return None if limit is None else int(limit) >> 20
-
-
-def _refuse(tier: Tier, client: Any, transactions: bool) -> None:
-    """Raises Refused if a user's server lacks what the tier or transactions need."""
-    hello = client.admin.command("hello")
-    # Members of a replica set report its name, and routers of a sharded cluster report `isdbgrid`.
-    if transactions and "setName" not in hello and hello.get("msg") != "isdbgrid":
-        raise Refused("the server is in no replica set, so that it has no transactions; try transactions=no")
-    if tier is not Tier.VOLATILE and not _journals(client):
-        raise Refused(f"the server does not say that it keeps a journal, so that it can't give tier {tier.value}")
-
-
-def _journals(client: Any) -> bool:
-    """Returns whether the storage engine is persistent, which implies a journal since version 6.1."""
-    return bool(client.admin.command("serverStatus").get("storageEngine", {}).get("persistent"))
 
 
 def records(engine: Mongo, indexed: bool) -> Any:

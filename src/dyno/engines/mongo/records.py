@@ -213,17 +213,15 @@ class DocumentRecords:
     def replace(self, records: Iterable[Record]) -> list[Record | None]:
         first, every = _ahead(records)
         if len(first) == 1:
-            return [self._replace_one(document(first[0], self._indexed))]
+            new = document(first[0], self._indexed)
+            old = self._collection.find_one_and_replace({"_id": new["_id"]}, new, upsert=True)
+            return [None if old is None else record(old)]
         olds: list[Record | None] = []
         if first:
             with self._transaction() as session:
                 for batch in batches(every, BATCH):
                     olds += self._replace(batch, session)
         return olds
-
-    def _replace_one(self, new: dict[str, str]) -> Record | None:
-        old = self._collection.find_one_and_replace({"_id": new["_id"]}, new, upsert=True)
-        return None if old is None else record(old)
 
     def _replace(self, batch: list[Record], session: Session) -> list[Record | None]:
         """Inserts the records that don't exist and replaces the others; returns the old records."""

@@ -59,7 +59,10 @@ class Table(RecordTable):
         self.current = Reader(execute, STATEMENTS, many=self.get_many)
         (packet,) = execute("SELECT @@max_allowed_packet").fetchone()
         self._characters = int(packet) // ESCAPED_BYTES
-        order = f"CHARACTER SET utf8mb4 COLLATE {self._collation()}"
+        known = dict(execute("SELECT collation_name, id FROM information_schema.collations").fetchall())
+        if (collation := next((name for name in BINARY if name in known), None)) is None:
+            raise Refused(f"the server is too old: it has none of the collations {', '.join(BINARY)}")
+        order = f"CHARACTER SET utf8mb4 COLLATE {collation}"
         text, long = f"VARCHAR(255) {order}", f"LONGTEXT {order}"
         columns = (
             f"name {text} NOT NULL, location {text} NOT NULL, stub {long} NOT NULL, PRIMARY KEY (name, location)"
@@ -72,13 +75,6 @@ class Table(RecordTable):
         # Not all versions know IF NOT EXISTS for procedures. No other client creates this store at the same time.
         if execute(ROUTINES).fetchone()[0] == 0:
             execute(PUT.format(text=text, long=long))
-
-    def _collation(self) -> str:
-        collations = dict(self._execute("SELECT collation_name, id FROM information_schema.collations").fetchall())
-        collation = next((name for name in BINARY if name in collations), None)
-        if collation is None:
-            raise Refused(f"the server is too old: it has none of the collations {', '.join(BINARY)}")
-        return collation
 
     def insert_one(self, record: Record) -> None:
         self._execute(f"{INSERT} (%s, %s, %s)", _values([record]))

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from dyno.contracts.cleanup import undo_on_error
 from dyno.contracts.engine import Maintenance, Nodes, PortSpec, Server
 from dyno.contracts.model import Caveat, Refused, Tier, Value
 from dyno.contracts.native_load import NATIVE_CLIENT
@@ -181,39 +182,26 @@ def _connect(server: Any, options: str = "") -> Any:
         if server.own:
             return psycopg.connect(**server.address, options=options, autocommit=True)
         arguments = conninfo_to_dict(server.url)
-        _check_certificate(server.url, arguments)
+        # By default, libpq accepts any certificate, and connects without TLS if the server has none.
+        mode = str(arguments.get("sslmode") or os.environ.get("PGSSLMODE") or "prefer")
+        if arguments.get("sslrootcert") not in (None, "system") and mode in UNVERIFIED:
+            remedy = f"sslmode={mode} ignores sslrootcert; add sslmode=verify-full or verify-ca"
+            raise Refused(f"{mask_password(server.url)}: {remedy}")
         # Append to the options that the user's own session would have by libpq's rules.
         own = arguments.get("options") or os.environ.get("PGOPTIONS", "")
         connection = psycopg.connect(server.url, options=f"{own} {options}".strip(), autocommit=True)
     except (psycopg.OperationalError, psycopg.ProgrammingError) as error:
         raise user_server.unreachable(server, error) from None
-    try:
-        _refuse_pooler(connection)
-    except BaseException:
-        connection.close()
-        raise
+    with undo_on_error(connection.close):
+        (pid,) = connection.execute("SELECT pg_backend_pid()").fetchone()
+        # A pooler such as PgBouncer would pass Dyno's sessions, with prepared statements and temporary tables, to
+        # other clients. It reports a different process ID to the client than the server does.
+        if pid != connection.info.backend_pid:
+            raise Refused(
+                "a connection pooler, such as PgBouncer, answers there, and would hand on sessions as Dyno left them:"
+                " name the address of the server itself"
+            )
     return connection
-
-
-def _refuse_pooler(connection: Any) -> None:
-    """Raises Refused for a pooler such as PgBouncer, which would pass Dyno's sessions, with prepared statements and
-    temporary tables, to other clients. A pooler reports a different process ID to the client than the server does."""
-    (pid,) = connection.execute("SELECT pg_backend_pid()").fetchone()
-    if pid != connection.info.backend_pid:
-        raise Refused(
-            "a connection pooler, such as PgBouncer, answers there, and would hand on sessions as Dyno left them:"
-            " name the address of the server itself"
-        )
-
-
-def _check_certificate(url: str, arguments: Mapping[str, Any]) -> None:
-    """Raises Refused if libpq would ignore the certificate authority. By default, libpq accepts any certificate, and
-    connects without TLS if the server has none."""
-    mode = str(arguments.get("sslmode") or os.environ.get("PGSSLMODE") or "prefer")
-    if arguments.get("sslrootcert") not in (None, "system") and mode in UNVERIFIED:
-        raise Refused(
-            f"{mask_password(url)}: sslmode={mode} ignores sslrootcert; add sslmode=verify-full or verify-ca"
-        )
 
 
 ENGINE = server_engine(

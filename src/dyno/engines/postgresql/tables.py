@@ -139,15 +139,21 @@ class Series(SqlSeries):
             self._partitions.add(number)
 
     def all(self) -> Iterator[SampleBatch]:
+        import numpy as np
+
+        def unpacked(rows: bytes) -> SampleBatch:
+            array = np.frombuffer(rows, _row())
+            return self.batch([array[name] for name in FIELDS])
+
         with self._cursor.copy(COPY_OUT) as copy:
             pieces = [bytes(next(iter(copy))).removeprefix(HEADER)]
             for piece in copy:
                 pieces.append(bytes(piece))
                 if len(pieces) == PIECE:
-                    yield self.batch(_unpacked(b"".join(pieces)))
+                    yield unpacked(b"".join(pieces))
                     pieces.clear()
             if rest := b"".join(pieces).removesuffix(TRAILER):
-                yield self.batch(_unpacked(rest))
+                yield unpacked(rest)
 
 
 def _row() -> Any:
@@ -173,10 +179,3 @@ def _packed(batch: SampleBatch) -> bytes:
         rows[f"{name}_length"] = rows.dtype[name].itemsize
         rows[name] = values
     return HEADER + rows.tobytes() + TRAILER
-
-
-def _unpacked(rows: bytes) -> list[Array]:
-    import numpy as np
-
-    array = np.frombuffer(rows, _row())
-    return [array[name] for name in FIELDS]

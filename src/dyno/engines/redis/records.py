@@ -9,6 +9,7 @@ takes two.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from itertools import chain
 from typing import Any
 
 from dyno.suites.records.encoding import ENCODERS, pack
@@ -104,13 +105,14 @@ class KeyedRecords:
 
     def _store(self, records: list[Record]) -> Iterator[tuple[Any, ...]]:
         packed = [_packed(record) for record in records]
-        yield (b"MSET", *_pairs((self._prefix + key for key in packed), map(_MSGPACK.encode, records)))
+        values = map(_MSGPACK.encode, records)
+        yield (b"MSET", *chain.from_iterable(zip([self._prefix + key for key in packed], values, strict=True)))
         yield from self._entries(records, packed)
 
     def _entries(self, records: list[Record], packed: list[bytes]) -> Iterator[tuple[Any, ...]]:
-        yield (b"ZADD", self._order, *_pairs((0 for _ in packed), packed))
+        yield (b"ZADD", self._order, *chain.from_iterable((0, key) for key in packed))
         for name, members in self._members(records, packed):
-            yield (b"ZADD", name, *_pairs((0 for _ in members), members))
+            yield (b"ZADD", name, *chain.from_iterable((0, member) for member in members))
 
     def _members(self, records: list[Record], packed: list[bytes]) -> Iterator[tuple[bytes, list[bytes]]]:
         for name, value in self._indexes:
@@ -181,11 +183,6 @@ def _index(prefix: bytes, name: str) -> bytes:
 
 def _packed(record: Record) -> bytes:
     return pack(b"", (record["name"], record["location"]))
-
-
-def _pairs(first: Iterable[Any], second: Iterable[Any]) -> Iterator[Any]:
-    for pair in zip(first, second, strict=True):
-        yield from pair
 
 
 def _earlier(packed: list[bytes]) -> list[int | None]:

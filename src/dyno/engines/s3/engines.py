@@ -14,7 +14,7 @@ and "Global options".
 import os
 import shlex
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -252,11 +252,8 @@ def removal(name: str, options: Mapping[str, Value]) -> str:
 
 
 def remove(home: Path, options: Mapping[str, Value], server: Any) -> None:
-    store = UserStore(home, None, options, server)
-    try:
+    with closing(UserStore(home, None, options, server)) as store:
         store.remove()
-    finally:
-        store.close()
 
 
 S3 = EngineSpec(

@@ -79,13 +79,15 @@ class SqlSeries:
     mark, begins, last = "?", "ts / {bucket} * {bucket}", LATEST_BY_SEEKS
     """Placeholder for a value, expression for the start of a time's bucket (by integer division), and query for the
     last sample of each variable."""
+    table = TABLE
+    """Table of the queries, with what the engine adds to its name."""
 
     def __init__(self, numbers: VariableIds) -> None:
         self.numbers = numbers
         mark = self.mark
         self._seen = f"SELECT 1 FROM {TABLE} WHERE pv = {mark} AND ts = {mark}"
-        self._one = f"SELECT {FIELDS} FROM {TABLE} WHERE pv = {mark} ORDER BY ts"
-        self._within = f"FROM {TABLE} WHERE pv = {mark} AND ts >= {mark} AND ts < {mark}"
+        self._one = f"SELECT {FIELDS} FROM {self.table} WHERE pv = {mark} ORDER BY ts"
+        self._within = f"FROM {self.table} WHERE pv = {mark} AND ts >= {mark} AND ts < {mark}"
 
     def add_names(self, names: Sequence[str], begin: str = "BEGIN") -> VariableIds:
         """Adds those names to the table of variables that it doesn't have yet, and returns the ids of all."""
@@ -134,5 +136,5 @@ class SqlSeries:
 
     def downsample(self, pv: int, start: int, end: int, bucket: int) -> Buckets:
         begin = self.begins.format(bucket=bucket)
-        statement = f"SELECT {begin}, AVG(val), MIN(val), MAX(val) {self._within} GROUP BY {begin} ORDER BY 1"
+        statement = f"SELECT {begin}, AVG(val), MIN(val), MAX(val) {self._within} GROUP BY {begin} ORDER BY {begin}"
         return samples.buckets(self.columns(statement, (self.numbers.one(pv), start, end), 4))
