@@ -110,7 +110,7 @@ def test_without_pgbench_an_error_names_the_install_command(monkeypatch: pytest.
     require(registry.engine("postgresql"))
     spec = registry.engine("postgresql").through("transactions")
     assert places(), "where it would be"
-    monkeypatch.setattr("dyno.engines.postgresql.oltp.program", lambda *names, places: None)
+    monkeypatch.setattr("dyno.engines.postgresql.program", lambda *names, places: None)
     assert spec.lacking() == "needs pgbench: apt-get install -y postgresql"
 
 

@@ -1,5 +1,7 @@
 """PostgreSQL through psycopg 3: a server that Dyno starts, alone or with standbys, or the user's own."""
 
+from __future__ import annotations
+
 import os
 import re
 import shlex
@@ -13,14 +15,18 @@ from dyno.contracts.model import Caveat, Refused, Tier, Value
 from dyno.contracts.native_load import NATIVE_CLIENT
 from dyno.contracts.passwords import mask_password
 from dyno.contracts.settings import Setting, choice, integer
-from dyno.engines.postgresql.oltp import missing as missing_tools
-from dyno.engines.postgresql.server import COMMITS, MOST_STANDBYS, OURS, PROGRAM, PostgreSQL, Replicated
+from dyno.contracts.suite import Report
+from dyno.engines.postgresql.server import COMMITS, MOST_STANDBYS, OURS, PROGRAM, PostgreSQL, Replicated, places
+from dyno.engines.sysbench.program import Sysbench, outside, run_pgbench
+from dyno.engines.sysbench.program import missing as missing_sysbench
 from dyno.host.installation import version
 from dyno.servers import program_option, set_option, user_server
 from dyno.servers.cluster import KEEPS
+from dyno.servers.process import program
 from dyno.servers.server_engine import ServerStore, server_engine
 from dyno.servers.user_server import URL
 from dyno.suites.arrays.port import MODULES, REQUIRES
+from dyno.suites.oltp import Load, SysbenchTables
 from dyno.suites.records.port import COLUMNS
 
 CACHE_MIB = 256
@@ -204,6 +210,54 @@ def _connect(server: Any, options: str = "") -> Any:
     return connection
 
 
+BALANCES = {"accounts": "abalance", "tellers": "tbalance", "branches": "bbalance", "history": "delta"}
+
+
+def missing_tools(options: Mapping[str, Value]) -> str | None:
+    """Returns a message about the missing tool, with the command that installs it; None if none is missing."""
+    if program("pgbench", places=places()) is None:
+        return "needs pgbench: apt-get install -y postgresql"
+    return missing_sysbench()
+
+
+class Transactions:
+    """The port `transactions`: sysbench and pgbench work in the store's schema. See `dyno.suites.oltp.Transactions`."""
+
+    def __init__(self, engine: Postgres) -> None:
+        self._connection = engine.connect()
+        self._environment = engine.environment()
+        host, port, user, name = (self._environment[each] for each in ("PGHOST", "PGPORT", "PGUSER", "PGDATABASE"))
+        words = ["--db-driver=pgsql", f"--pgsql-host={host}", f"--pgsql-port={port}", f"--pgsql-user={user}"]
+        self._sysbench = Sysbench([*words, f"--pgsql-db={name}"], self._environment)
+        self._pgbench = program("pgbench", places=places()) or "pgbench"
+        self.fill, self.run = self._sysbench.fill, self._sysbench.run
+
+    def rows(self, tables: SysbenchTables) -> list[int]:
+        return [self._number(f"SELECT count(*) FROM sbtest{at}") for at in range(1, tables.count + 1)]
+
+    def fill_bank(self, scale: int) -> None:
+        # The vacuum is left to the engine's upkeep.
+        words = [self._pgbench, "--initialize", f"--scale={scale}", "--quiet", "--no-vacuum"]
+        outside(words, self._environment)
+
+    def run_bank(self, script: str, load: Load) -> Report:
+        return run_pgbench(self._pgbench, self._environment, script, load)
+
+    def balances(self) -> list[int]:
+        sums = [
+            self._number(f"SELECT coalesce(sum({column}), 0)::bigint FROM pgbench_{table}")
+            for table, column in BALANCES.items()
+        ]
+        return [*sums, self._number("SELECT count(*) FROM pgbench_history")]
+
+    def _number(self, query: str) -> int:
+        (value,) = self._connection.execute(query).fetchone()
+        return int(value)
+
+    def close(self) -> None:
+        self._connection.close()
+
+
 ENGINE = server_engine(
     Postgres,
     name="postgresql",
@@ -232,9 +286,7 @@ ENGINE = server_engine(
                 Setting("partition_hours", integer(0, 1_000_000), 0, "hours of data in a partition; 0 for one table"),
             ),
         ),
-        "transactions": PortSpec(
-            "dyno.engines.postgresql.oltp:Transactions", packages=("sysbench",), needs=missing_tools
-        ),
+        "transactions": PortSpec("dyno.engines.postgresql:Transactions", packages=("sysbench",), needs=missing_tools),
     },
     tiers=TIERS,
     default_tier=Tier.PROCESS,

@@ -141,11 +141,6 @@ def _counted(output: str, label: str) -> int:
     return int(value)
 
 
-def fill_pgbench(program: str, environment: Mapping[str, str], scale: int) -> None:
-    """Creates pgbench's tables. The vacuum is left to the engine's upkeep."""
-    outside([program, "--initialize", f"--scale={scale}", "--quiet", "--no-vacuum"], environment)
-
-
 def run_pgbench(program: str, environment: Mapping[str, str], script: str, load: Load) -> Report:
     """Runs one of pgbench's built-in scripts. pgbench reports mean and deviation of latencies, but no percentiles."""
     if load.events:
