@@ -45,11 +45,6 @@ class LevelDB(Engine):
     def close(self) -> None:
         self.db.close()
 
-    def compact(self) -> None:
-        """Writes the memtable to a table, begins a new log and merges tables. LevelDB does the same whenever its
-        write buffer is full."""
-        self.db.compact_range()
-
     def version(self) -> str:
         import plyvel
 
@@ -62,16 +57,13 @@ class LevelDB(Engine):
         return (path for path in self._home.iterdir() if path.is_file())
 
 
-class Reader:
+class Reader(AbstractContextManager["Reader"]):
     """Reads from a snapshot. `get` is plyvel's own method. All reads except `seek` share one iterator."""
 
     def __init__(self, db: Any) -> None:
         self._snapshot = db.snapshot()
         self.get = self._snapshot.get
         self._shared: Any = None
-
-    def __enter__(self) -> Reader:
-        return self
 
     def __exit__(self, *_: object) -> None:
         if self._shared is not None:
@@ -135,7 +127,9 @@ ENGINE = EngineSpec(
     ports={"ordered-kv": PortSpec(Keys)},
     tiers=TIERS,
     default_tier=Tier.PROCESS,
-    seldom=Maintenance("new log, and compaction", LevelDB.compact),
+    # This writes the memtable to a table, begins a new log and merges tables. LevelDB does the same whenever its write
+    # buffer is full.
+    seldom=Maintenance("new log, and compaction", lambda engine: engine.db.compact_range()),
     modules=("plyvel",),
     # plyvel has no wheels for later versions of Python.
     requires=("plyvel>=1.5; python_version < '3.13'",),

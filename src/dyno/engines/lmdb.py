@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any
@@ -62,16 +62,13 @@ class Lmdb(Engine):
         return (self._home / "data.mdb",)
 
 
-class Reader:
+class Reader(AbstractContextManager["Reader"]):
     """A read transaction. `get` is py-lmdb's own method. All reads except `seek` share one cursor."""
 
     def __init__(self, txn: Any) -> None:
         self._txn = txn
         self.get = txn.get
         self._shared: Any = None
-
-    def __enter__(self) -> Reader:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self._txn.abort()

@@ -14,20 +14,16 @@ TOOL = "Dyno's own kernel"
 
 
 class Kernel(Engine):
+    """The kernels as an engine, which is also its ports."""
+
     def __init__(self, home: Path, tier: Tier | None, options: Mapping[str, Value]) -> None:
         pass
 
     def version(self) -> str:
         return f"{TOOL} {dyno.__version__}"
 
-
-class Primes:
-    """The port `primes`: the same divisions as sysbench's test. It also counts the primes."""
-
-    def __init__(self, engine: Kernel) -> None:
-        self._tool = engine.version()
-
     def search(self, threads: int, limit: int, limit_ns: int, events: int = 0) -> Report:
+        """The port `primes`: the same divisions as sysbench's test. It also counts the primes."""
         from statistics import mean, pstdev
 
         from dyno import _native
@@ -46,19 +42,10 @@ class Primes:
             "most_primes": most,
         }
         histogram = [(ns, 1) for ns in latencies]
-        return Report(self._tool, done, done, elapsed_ns, latencies=histogram, facts=facts)
-
-    def close(self) -> None:
-        pass
-
-
-class Memory:
-    """The port `memory-access`: the kernels triad and chase."""
-
-    def __init__(self, engine: Kernel) -> None:
-        self._tool = engine.version()
+        return Report(self.version(), done, done, elapsed_ns, latencies=histogram, facts=facts)
 
     def work(self, pattern: str, threads: int, size_bytes: int, limit_ns: int, seed: int) -> Report:
+        """The port `memory-access`: the kernels triad and chase."""
         from dyno import _native
 
         if pattern == TRIAD:
@@ -71,10 +58,7 @@ class Memory:
             done, moved = sum(hops), None
         else:
             raise Absent(f"has no {pattern}: that is sysbench's")
-        return Report(self._tool, done, done, elapsed_ns, bytes=moved, facts={"wrong": wrong})
-
-    def close(self) -> None:
-        pass
+        return Report(self.version(), done, done, elapsed_ns, bytes=moved, facts={"wrong": wrong})
 
 
 def needs(options: Mapping[str, Value]) -> str | None:
@@ -87,7 +71,7 @@ ENGINE = EngineSpec(
     name="native_kernel",
     title="Dyno's own kernels for processor and memory",
     opener=Kernel,
-    ports={"primes": PortSpec(Primes), "memory-access": PortSpec(Memory)},
+    ports={name: PortSpec(lambda engine: engine) for name in ("primes", "memory-access")},
     tiers={},
     needs=needs,
     clients="threads",

@@ -24,8 +24,7 @@ TIERS: Mapping[Tier, Mapping[str, Value]] = {
     Tier.PROCESS: {"disable_wal": False, "sync": False},
     Tier.POWER: {"disable_wal": False, "sync": True},
 }
-
-
+BOOLEANS = {"true": True, "false": False}
 OURS = ("create_if_missing", "write_buffer_size", "compression_type", "manual_wal_flush", "wal_dir", "use_fsync")
 """Settings that the tier, an option or Dyno itself decides."""
 
@@ -36,19 +35,13 @@ def _set(settings: Any, name: str, text: str) -> None:
     setter = getattr(settings, f"set_{name}", None)
     if setter is None:
         raise Refused(f"set.{name}: rocksdict has no such setting")
-    for kind in (_boolean, int, float, str):
+    for kind in (lambda text: BOOLEANS[text.lower()], int, float, str):
         try:
             setter(kind(text))
             return
-        except (TypeError, OverflowError, ValueError):
+        except (KeyError, TypeError, OverflowError, ValueError):
             continue
     raise Refused(f"set.{name}={text}: rocksdict does not accept this value")
-
-
-def _boolean(text: str) -> bool:
-    if text.lower() not in ("true", "false"):
-        raise ValueError(text)
-    return text.lower() == "true"
 
 
 class RocksDB(Engine):
@@ -137,7 +130,7 @@ class Keys(OrderedKV, KVReader):
         self.db.write(batch, self._write_options)
 
 
-class Reader:
+class Reader(AbstractContextManager["Reader"]):
     """Reader for many reads. All calls of `first` share one iterator. It is not a tailing iterator, which may see
     part of a transaction that another thread is committing."""
 
@@ -146,9 +139,6 @@ class Reader:
         # Scans create their own iterators: one that can seek takes four calls per entry in rocksdict.
         self.get, self.seek, self.stretch = keys.get, keys.seek, keys.stretch
         self._shared: Any = None
-
-    def __enter__(self) -> Reader:
-        return self
 
     def __exit__(self, *_: object) -> None:
         # Free the iterator, which keeps the database open.

@@ -71,10 +71,7 @@ def handle(options: Options, write: Callable[[bytes], object]) -> Any:
         (c.MAXFILESIZE_LARGE, options.max_filesize or None),
         (c.MAX_RECV_SPEED_LARGE, options.limit_rate or None),
         (c.FAILONERROR, int(options.fail)),
-        (
-            c.IPRESOLVE,
-            c.IPRESOLVE_V4 if options.ipv4 else c.IPRESOLVE_V6 if options.ipv6 else c.IPRESOLVE_WHATEVER,
-        ),
+        (c.IPRESOLVE, c.IPRESOLVE_V4 if options.ipv4 else c.IPRESOLVE_V6 if options.ipv6 else c.IPRESOLVE_WHATEVER),
         (c.ACCEPT_ENCODING, "" if options.compressed else None),
         (c.SSL_VERIFYPEER, 0 if options.insecure else 1),
         (c.SSL_VERIFYHOST, 0 if options.insecure else 2),

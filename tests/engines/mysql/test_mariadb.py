@@ -24,7 +24,7 @@ from dyno.contracts.suite import Job
 from dyno.engines.mysql import server_mariadb
 from dyno.engines.mysql.client import CLIENTS, connect, parse_address
 from dyno.engines.mysql.engines import InnoDB
-from dyno.engines.mysql.records import SCAN
+from dyno.engines.mysql.tables import SCAN
 from dyno.servers import namespace
 from dyno.servers.user_server import UserServer
 from dyno.suites.records.port import Key, Record

@@ -38,10 +38,7 @@ class ClickHouseProgram(ServerProgram):
 
 
 PROGRAM = ClickHouseProgram(
-    "ClickHouse server",
-    _VERSION,
-    names=("clickhouse-server", VENDORS),
-    install="dyno install clickhouse",
+    "ClickHouse server", _VERSION, names=("clickhouse-server", VENDORS), install="dyno install clickhouse"
 )
 CONFIGURATION, USERS = "config.xml", "users.xml"
 PROFILE: Mapping[str, str] = {

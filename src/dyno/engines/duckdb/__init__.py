@@ -55,10 +55,6 @@ class DuckDB(Engine):
     def close(self) -> None:
         self.db.close()
 
-    def checkpoint(self) -> None:
-        """Checkpoints the log, as DuckDB does by itself after 16 MB."""
-        self.db.execute("CHECKPOINT")
-
     def version(self) -> str:
         return f"DuckDB {version('duckdb')}"
 
@@ -107,7 +103,8 @@ ENGINE = EngineSpec(
     },
     tiers=TIERS,
     default_tier=Tier.PROCESS,
-    seldom=Maintenance("checkpoint", DuckDB.checkpoint),
+    # DuckDB does this by itself after 16 MB of log.
+    seldom=Maintenance("checkpoint", lambda engine: engine.db.execute("CHECKPOINT")),
     modules=("duckdb",),
     requires=("duckdb>=1.2",),
     options=(Setting("memory_limit_mib", integer(0), 0, "buffer memory, in MiB; 0 for DuckDB's default, 80 %"),),

@@ -29,7 +29,7 @@ from dyno.suites.records.port import COLUMNS
 from dyno.suites.series import port as series
 
 PORTS: Mapping[str, PortSpec] = {
-    "records": PortSpec("dyno.engines.mysql.records:Table", caveats=(COLUMNS,)),
+    "records": PortSpec("dyno.engines.mysql.tables:Table", caveats=(COLUMNS,)),
     "arrays": PortSpec(
         "dyno.engines.mysql.tables:Arrays", modules=arrays.MODULES, requires=arrays.REQUIRES, clients="one"
     ),
@@ -69,13 +69,13 @@ DATABASE_DENIED = 1044
 DENIED = (1142, 1143, 1227, 1370, 1698)
 """Numbers of the errors that name a missing right: on a table, a column, a routine, a user, or a global one."""
 CACHE_MIB = 256
+CHECKPOINT = "SET GLOBAL innodb_log_checkpoint_now = ON"
 NODES = "nodes"
 REPLICATED = ("wsrep_slave_threads", "wsrep_sync_wait", "wsrep_certify_nonpk", "binlog_format")
 """Further settings of a cluster that decide speed."""
 
 
 def refuse(tier: Tier, options: Mapping[str, Value]) -> str | None:
-    """See `dyno.contracts.engine.EngineSpec.refuse`."""
     if options[URL] and _nodes(options) > 1:
         return f"{NODES} are of a cluster of Dyno's own, and url names a server of yours: leave one of them out"
     return None
@@ -181,10 +181,6 @@ class InnoDB(ServerStore):
         if tier is Tier.POWER and settings["log_bin"] == "ON" and settings["sync_binlog"] != "1":
             return f"log_bin=ON and sync_binlog={settings['sync_binlog']}"
         return None
-
-    def checkpoint(self) -> None:
-        """Writes all changed pages, as the server does when its log fills up."""
-        self.client.execute("SET GLOBAL innodb_log_checkpoint_now = ON").fetchall()
 
     def upkeep(self) -> None:
         """Collects statistics of the store's tables. Otherwise the server guesses until it collects them in the
@@ -299,7 +295,8 @@ def declaration(product: str, *schemes: str, options: tuple[Setting, ...] = (), 
             *options,
         ),
         upkeep=InnoDB.upkeep,
-        seldom=Maintenance("checkpoint", InnoDB.checkpoint),
+        # A checkpoint writes all changed pages, as the server does when its log fills up.
+        seldom=Maintenance("checkpoint", lambda engine: engine.client.execute(CHECKPOINT).fetchall()),
         clients="processes",
         **fields,
     )

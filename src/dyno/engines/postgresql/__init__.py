@@ -58,7 +58,6 @@ def start(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) ->
 
 
 def refuse(tier: Tier, options: Mapping[str, Value]) -> str | None:
-    """See `dyno.contracts.engine.EngineSpec.refuse`."""
     if options["replicas"] and options[URL]:
         return "replicas are of a server of Dyno's own, and url names one of yours: leave one of them out"
     if options["acknowledged"] != "none" and not options["replicas"]:
@@ -148,9 +147,6 @@ class Postgres(ServerStore):
             # Add further segments of 1 GiB, the free space map and the visibility map.
             yield from (*path.parent.glob(f"{path.name}.*"), *path.parent.glob(f"{path.name}_*"))
 
-    def checkpoint(self) -> None:
-        self.client.execute("CHECKPOINT")
-
     def upkeep(self) -> None:
         """Collects statistics and makes visibility maps of the store's tables, as pgbench does before it measures.
         Without statistics, the planner guesses until autovacuum runs, once a minute."""
@@ -221,7 +217,7 @@ def missing_tools(options: Mapping[str, Value]) -> str | None:
 
 
 class Transactions:
-    """The port `transactions`: sysbench and pgbench work in the store's schema. See `dyno.suites.oltp.Transactions`."""
+    """The port `transactions`: sysbench and pgbench work in the store's schema."""
 
     def __init__(self, engine: Postgres) -> None:
         self._connection = engine.connect()
@@ -269,7 +265,7 @@ ENGINE = server_engine(
     sized=("shared_buffers", "cache_mib", CACHE_MIB),
     refuse=refuse,
     ports={
-        "records": PortSpec("dyno.engines.postgresql.records:Table", caveats=(COLUMNS,)),
+        "records": PortSpec("dyno.engines.postgresql.tables:Table", caveats=(COLUMNS,)),
         "arrays": PortSpec(
             "dyno.engines.postgresql.tables:Arrays", modules=MODULES, requires=REQUIRES, clients="one"
         ),
@@ -316,6 +312,6 @@ ENGINE = server_engine(
         ),
     ),
     upkeep=Postgres.upkeep,
-    seldom=Maintenance("checkpoint", Postgres.checkpoint),
+    seldom=Maintenance("checkpoint", lambda engine: engine.client.execute("CHECKPOINT")),
     clients="processes",
 )

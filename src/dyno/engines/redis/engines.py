@@ -164,10 +164,6 @@ class Keyspace(ServerStore):
             return None
         return None if value is None else str(value)
 
-    def rewrite(self) -> None:
-        """Rewrites the log, as the server does by itself when the log has grown."""
-        _rewrite(self.client)
-
     def connect(self) -> Client:
         return connect(self.server, str(self.options["client"]))
 
@@ -258,8 +254,8 @@ def _unlink(client: Any, prefix: bytes) -> None:
 
 
 def _rewrite(client: Any) -> None:
-    """Rewrites the log, and waits until that is done. Otherwise the size of the next store's log would include all
-    earlier stores."""
+    """Rewrites the log, as the server does by itself when the log has grown, and waits until that is done. Otherwise
+    the size of the next store's log would include all earlier stores."""
     if not client.info("persistence")["aof_enabled"]:
         return
     client.bgrewriteaof()
@@ -321,7 +317,7 @@ def declaration(name: str, *requires: str, places: Callable[[], Iterable[Path]] 
             ),
             Setting("many", choice("list", "pipeline"), "list", "a batch: one MGET, or GETs sent together"),
         ),
-        seldom=Maintenance("log written anew", Keyspace.rewrite),
+        seldom=Maintenance("log written anew", lambda engine: _rewrite(engine.client)),
         clients="processes",
         in_memory=True,
     )

@@ -79,7 +79,6 @@ def driver(options: Mapping[str, Value]) -> str:
 
 
 def refuse(tier: Tier, options: Mapping[str, Value]) -> str | None:
-    """See `dyno.contracts.engine.EngineSpec.refuse`."""
     backend, name = str(options["backend"]), driver(options)
     if name not in BACKENDS[backend].drivers:
         return f"driver={name} does not reach backend={backend}; there are: {', '.join(BACKENDS[backend].drivers)}"
@@ -87,7 +86,6 @@ def refuse(tier: Tier, options: Mapping[str, Value]) -> str | None:
 
 
 def needs(options: Mapping[str, Value]) -> str | None:
-    """See `dyno.contracts.engine.EngineSpec.needs`."""
     module, package = DRIVERS[driver(options)]
     if find_spec(module) is None:
         return f"needs {module} for backend={options['backend']}: {installation.command([package])}"
@@ -262,7 +260,6 @@ def administrator(server: Any, backend: object) -> Iterator[Any]:
 
 
 def remove(home: Path, options: Mapping[str, Value], server: Any) -> None:
-    """See `dyno.contracts.engine.EngineSpec.remove`."""
     if server is not None:
         force = " WITH (FORCE)" if options["backend"] == "postgresql" else ""
         with administrator(server, options["backend"]) as cursor:

@@ -29,13 +29,7 @@ DESCRIPTORS = 21_000
 """Limit of a worker's open files, which is higher than any client's number of connections."""
 # The option -e, which names the error log, came with version 1.19.5.
 KIND = program_option.ServerProgram(
-    "nginx server",
-    r"nginx/(\d[\d.]*)",
-    ("-v",),
-    least="1.19.5",
-    names=("nginx",),
-    install=INSTALL,
-    only_own=True,
+    "nginx server", r"nginx/(\d[\d.]*)", ("-v",), least="1.19.5", names=("nginx",), install=INSTALL, only_own=True
 )
 CONFIG = """
 daemon off;

@@ -40,6 +40,7 @@ ACTIONS = (
     "wal_checkpoint",
 )
 """Pragmas that do some work when they are read. They are no settings."""
+CHECKPOINT = "PRAGMA wal_checkpoint(PASSIVE)"
 PRAGMA = re.compile(r"[A-Za-z_]{1,64}=[A-Za-z0-9_.-]{1,64}")
 
 
@@ -85,7 +86,7 @@ class SQLite(Engine):
         self._path, self._options = home / "records.sqlite", options
         self._database = ":memory:" if tier is None else str(self._path)
         self._durability = durability(tier, str(options["journal_mode"]))
-        self._connection = self.connect()
+        self.connection = self.connect()
 
     def connect(self) -> sqlite3.Connection:
         # Use autocommit, because the ports execute BEGIN themselves.
@@ -103,14 +104,10 @@ class SQLite(Engine):
         return connection
 
     def close(self) -> None:
-        self._connection.close()
-
-    def checkpoint(self) -> None:
-        """Checkpoints the write-ahead log, as SQLite does by itself after 1,000 pages."""
-        self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+        self.connection.close()
 
     def intact(self) -> str | None:
-        (message,) = self._connection.execute("PRAGMA integrity_check(1)").fetchone()
+        (message,) = self.connection.execute("PRAGMA integrity_check(1)").fetchone()
         return None if message == "ok" else str(message)
 
     def version(self) -> str:
@@ -119,7 +116,7 @@ class SQLite(Engine):
     def settings(self) -> Mapping[str, Value | None]:
         def read(name: str) -> Any:
             # For a database in memory, PRAGMA mmap_size returns no row.
-            return (self._connection.execute(f"PRAGMA {name}").fetchone() or (None,))[0]
+            return (self.connection.execute(f"PRAGMA {name}").fetchone() or (None,))[0]
 
         names = ("journal_mode", "page_size", "wal_autocheckpoint", "mmap_size", *set_option.to_read(self._options))
         settings = {name: read(name) for name in names if name != "synchronous"}
@@ -163,7 +160,8 @@ ENGINE = EngineSpec(
     tiers=TIERS,
     default_tier=Tier.PROCESS,
     refuse=refuse,
-    seldom=Maintenance("checkpoint of the log", SQLite.checkpoint),
+    # SQLite does this by itself after 1,000 pages.
+    seldom=Maintenance("checkpoint of the log", lambda engine: engine.connection.execute(CHECKPOINT).fetchall()),
     intact=SQLite.intact,
     modules=("sqlite3",),
     options=(

@@ -15,7 +15,7 @@ ENDLESS = "1000T"
 
 
 class Sysbench(Engine):
-    """sysbench as an engine. Every phase runs the program."""
+    """sysbench as an engine, which is also its ports. Every phase runs the program."""
 
     def __init__(self, home: Path, tier: Tier | None, options: Mapping[str, Value]) -> None:
         self._version = program.version()
@@ -23,46 +23,28 @@ class Sysbench(Engine):
     def version(self) -> str:
         return self._version
 
-
-class Primes:
-    """The port `primes`: sysbench's test `cpu`."""
-
-    def __init__(self, engine: Sysbench) -> None:
-        self._tool = engine.version()
-
     def search(self, threads: int, limit: int, limit_ns: int, events: int = 0) -> Report:
+        """The port `primes`: sysbench's test `cpu`."""
         words = [*program.words(threads, limit_ns, events * threads), "cpu", f"--cpu-max-prime={limit}", "run"]
-        return program.report(self._tool, program.run(words))
-
-    def close(self) -> None:
-        pass
-
-
-class Memory:
-    """The port `memory-access`: sysbench's test `memory`, with a block for each thread."""
-
-    def __init__(self, engine: Sysbench) -> None:
-        self._tool = engine.version()
+        return program.report(self._version, program.run(words))
 
     def work(self, pattern: str, threads: int, size_bytes: int, limit_ns: int, seed: int) -> Report:
+        """The port `memory-access`: sysbench's test `memory`, with a block for each thread."""
         if pattern not in BLOCKS:
             raise Absent(f"has no {pattern}: that is Dyno's own kernel's")
         mode, _, operation = pattern.partition("-")
         words = [*program.words(threads, limit_ns, histogram=False), f"--rand-seed={seed}", "memory"]
         words += [f"--memory-block-size={size_bytes}", "--memory-scope=local", f"--memory-total-size={ENDLESS}"]
         words += [f"--memory-access-mode={'rnd' if mode == 'random' else 'seq'}", f"--memory-oper={operation}", "run"]
-        report = program.report(self._tool, program.run(words))
+        report = program.report(self._version, program.run(words))
         return replace(report, bytes=report.items * size_bytes)
-
-    def close(self) -> None:
-        pass
 
 
 ENGINE = EngineSpec(
     name="sysbench",
     title="sysbench, an outside tool for processor and memory",
     opener=Sysbench,
-    ports={"primes": PortSpec(Primes), "memory-access": PortSpec(Memory)},
+    ports={name: PortSpec(lambda engine: engine) for name in ("primes", "memory-access")},
     tiers={},
     packages=("sysbench",),
     needs=lambda options: program.missing(),
