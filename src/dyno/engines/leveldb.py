@@ -89,8 +89,7 @@ class Reader(AbstractContextManager["Reader"]):
 
 
 class Keys(OrderedKV, KVReader):
-    """The `ordered-kv` port, which is also the reader of single reads. An iterator sees no later commit, so each read
-    creates a new one."""
+    """The `ordered-kv` port, and the reader of single reads. Each creates an iterator, which sees no later commit."""
 
     def __init__(self, engine: LevelDB) -> None:
         self._db, self._sync = engine.db, engine.sync
@@ -127,8 +126,7 @@ ENGINE = EngineSpec(
     ports={"ordered-kv": PortSpec(Keys)},
     tiers=TIERS,
     default_tier=Tier.PROCESS,
-    # This writes the memtable to a table, begins a new log and merges tables. LevelDB does the same whenever its write
-    # buffer is full.
+    # This writes the memtable to a table, begins a new log and merges tables, as LevelDB does with a full buffer.
     seldom=Maintenance("new log, and compaction", lambda engine: engine.db.compact_range()),
     modules=("plyvel",),
     # plyvel has no wheels for later versions of Python.

@@ -30,8 +30,7 @@ OURS = ("create_if_missing", "write_buffer_size", "compression_type", "manual_wa
 
 
 def _set(settings: Any, name: str, text: str) -> None:
-    """Sets one of rocksdict's options from text, which is tried as true or false, as a number, and as the text
-    itself. Raises Refused."""
+    """Sets one of rocksdict's options from text: true or false, a number, or the text itself. Raises Refused."""
     setter = getattr(settings, f"set_{name}", None)
     if setter is None:
         raise Refused(f"set.{name}: rocksdict has no such setting")
@@ -103,8 +102,7 @@ class RocksDB(Engine):
 
 
 class Keys(OrderedKV, KVReader):
-    """The `ordered-kv` port, which is also the reader of single reads. An iterator sees no later commit, so each read
-    creates a new one."""
+    """The `ordered-kv` port, and the reader of single reads. Each creates an iterator, which sees no later commit."""
 
     def __init__(self, engine: RocksDB) -> None:
         self.db, self._write_options = engine.db, engine.write_options

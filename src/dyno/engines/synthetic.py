@@ -1,5 +1,4 @@
-"""An engine that stores nothing and whose operations only take time, with a stall on request. `dyno selftest` uses it
-to plant faults."""
+"""An engine whose operations only take time, with a stall on request. `dyno selftest` uses it to plant faults."""
 
 import time
 from binascii import crc_hqx

@@ -44,8 +44,7 @@ class Hop:
 class Client:
     """Makes requests with the same options. Keeps its connections open for further requests until it is closed.
 
-    `stopped` is called at least every LOOK_SECONDS during a request. If it returns true, a KeyboardInterrupt ends the
-    request.
+    `stopped` is called at least every LOOK_SECONDS during a request. If true, a KeyboardInterrupt ends it.
     """
 
     def __init__(self, options: Options, stopped: Callable[[], bool] = lambda: False) -> None:
@@ -68,8 +67,7 @@ class Client:
     def request(self, url: str, fresh: bool = False) -> dict[str, Any]:
         """Makes a request, follows its redirects if the options say so, and returns its record.
 
-        `fresh`: use a new connection. Raises UsageError for a malformed URL, and for a file that can't be read or
-        written.
+        `fresh`: use a new connection. Raises UsageError for a malformed URL or an unusable file.
         """
         url = checked(url)
         with nullcontext() if self._options.output is None else self._writing(self._options.output):
@@ -174,9 +172,7 @@ class Client:
 
 @contextmanager
 def _prepared(c: Any, handle: Any, options: Options, url: str) -> Iterator[None]:
-    """Prepares a handle, which may have been used before, for a request in the block. Raises UsageError for an
-    unreadable file.
-    """
+    """Prepares a handle, which may have been used before, for a request. Raises UsageError for an unreadable file."""
     data: bytes | None = curl.encoded(options.data)
     handle.unsetopt(c.CUSTOMREQUEST)
     handle.setopt(c.HTTPGET, 1)

@@ -111,8 +111,7 @@ def _proxy(url: str) -> str:
 def encoded(value: Any) -> Any:
     """Encodes a value for libcurl.
 
-    Text becomes UTF-8 (or the bytes of the command line), paths are encoded as the system does, lists item by item.
-    Other values are unchanged.
+    Text becomes UTF-8 (or the bytes of the command line), paths become the system's bytes. Lists are encoded by item.
     """
     if isinstance(value, str):
         return value.encode("utf-8", "surrogateescape")

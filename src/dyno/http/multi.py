@@ -54,8 +54,7 @@ class StatusError(Exception):
 class CurlRequester:
     """Requests in flight, as `dyno.contracts.suite.InFlight` defines them. An operation's argument is its URL.
 
-    `fresh`: each request uses a new connection with a complete TLS handshake. `keeps`: bodies are small, and kept
-    until they are checked.
+    `fresh`: each request uses a new connection with a complete TLS handshake. `keeps`: small bodies are kept.
     """
 
     def __init__(self, options: Options, places: int, fresh: bool, keeps: bool) -> None:

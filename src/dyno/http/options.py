@@ -1,6 +1,4 @@
-"""Options of a request, named like curl's long options; URLs in ASCII; and the options after a redirect. Uses no
-libcurl.
-"""
+"""Options of a request, named like curl's long options; URLs in ASCII; and options after a redirect. No libcurl."""
 
 from __future__ import annotations
 
@@ -29,9 +27,7 @@ ADDRESSES = (
     ("resolve", re.compile(rf"-{_HOST}:{_PORT}|\+?{_HOST}:{_PORT}:\S+"), "example.org:443:127.0.0.1"),
     ("connect_to", re.compile(rf"{_HOST}?:(?:{_PORT})?:{_HOST}?:(?:{_PORT})?"), "example.org:443:127.0.0.1:8443"),
 )
-"""Options that contain addresses, with their form and an example. libcurl doesn't start a request with a malformed
-address.
-"""
+"""Options that contain addresses, with their form, which libcurl requires, and an example."""
 PRIVATE = ("authorization", "cookie")
 """Headers that are not sent to another origin (host, port or scheme)."""
 REWRITTEN = (301, 302, 303)
@@ -93,9 +89,7 @@ class Options:
 
     @classmethod
     def of(cls, values: dict[str, Any]) -> Options:
-        """Creates options from a dict. Raises UsageError for an unknown name, an invalid value, and options that
-        exclude each other.
-        """
+        """Creates options from a dict. Raises UsageError for an unknown name, and like `check`."""
         names = [field.name for field in fields(cls)]
         for name in values:
             if name not in names:

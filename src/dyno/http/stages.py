@@ -36,9 +36,7 @@ TIMES = (
 
 
 class Moments(NamedTuple):
-    """libcurl's times in µs since the start of a request: 0 if not reached, None if libcurl doesn't
-    report the time.
-    """
+    """libcurl's times in µs since the start of a request: 0 if not reached, None if not reported."""
 
     namelookup: int | None
     connect: int
@@ -52,8 +50,7 @@ class Moments(NamedTuple):
 def stages(at: Moments, secure: bool, fresh: bool, failed: bool = False) -> dict[str, int | None]:
     """Returns the duration of each stage in µs; None for a stage that did not happen.
 
-    `secure`: with TLS. `fresh`: on a new connection. The stage in which a request failed lasts until the request's
-    end.
+    `secure`: with TLS. `fresh`: on a new connection. The stage of a failure lasts until the end.
     """
     ends = {
         "lookup": at.namelookup if fresh else None,
@@ -87,9 +84,7 @@ def fine(requests: Iterable[Mapping[str, int | None]]) -> list[str]:
 
 
 def repeated(records: Iterable[Mapping[str, Any]], url: str) -> dict[str, Any]:
-    """Summarises repeated requests: percentiles in seconds of those that succeeded, and counts of
-    the others' errors.
-    """
+    """Summarises requests: percentiles in seconds of those that succeeded, and counts of the others' errors."""
     values: dict[str, list[float]] = {name: [] for name in (*TIMES, *STAGES)}
     codes, errors = Counter[str](), Counter[str]()
     succeeded = reused = 0

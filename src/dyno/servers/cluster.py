@@ -1,5 +1,4 @@
-"""A server of several nodes. They are started one after the other, and stopped and killed together. A single node can
-be lost and restored."""
+"""A server of several nodes, started one after the other, and stopped together. One can be lost and restored."""
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
@@ -14,8 +13,7 @@ KEEPS = Caveat("node", "keeps what it acknowledged when one of its nodes dies fo
 
 
 class Cluster(Nodes, Generic[Node]):
-    """See `dyno.contracts.engine.Server` and `dyno.contracts.engine.Nodes`. The next node is started when the one
-    before answers."""
+    """See `dyno.contracts.engine.Nodes`. The next node is started when the one before answers."""
 
     own = True
 

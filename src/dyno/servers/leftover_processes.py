@@ -17,8 +17,7 @@ from dyno.host.process import running
 RECORD = "dyno-server.json"
 TIMEOUT_SECONDS = 10
 BIRTH_TOLERANCE_SECONDS = 1.0
-"""Allowed difference between two readings of a process's time of birth. The machine's clock may be adjusted in
-between."""
+"""Allowed difference between two readings of a process's time of birth, since the clock may be adjusted."""
 _IPC_RMID = 0
 
 

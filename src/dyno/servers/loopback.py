@@ -18,8 +18,7 @@ HOST, USER = "127.0.0.1", "dyno"
 SECRET = "password"
 """Name of the file in a server's directory that contains its password."""
 FIRST, LAST = 15_000, 32_000
-"""Range of ports for servers. Linux gives higher ports to clients, so none of these is taken while a server is
-stopped."""
+"""Range of ports for servers. Linux gives higher ones to clients, so none is taken while a server is stopped."""
 ATTEMPTS = 200
 TIMEOUT_SECONDS = 2.0
 
@@ -55,8 +54,7 @@ def session(address: Address) -> Any:
 
 def of_url(url: str, port: int, secure: tuple[str, ...] = ("https",), known: tuple[str, ...] = ()) -> Address:
     """Returns the address of the user's server. `port` is the default port, `secure` are the schemes with TLS, and
-    `known` are the arguments that the URL's query may have. Raises Refused for any other argument, because it may
-    request TLS."""
+    `known` are the arguments that the URL's query may have. Raises Refused for others, which may request TLS."""
     parts = urlsplit(url)
     if unknown := [name for name, _ in parse_qsl(parts.query, keep_blank_values=True) if name not in known]:
         remedy = f"known: {', '.join(known)}" if known else "none is known"

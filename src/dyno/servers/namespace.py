@@ -1,7 +1,6 @@
 """Names of stores on servers. A store is a schema, a database or a prefix of keys.
 
-A name contains the machine and the process that created it, so that stores of killed runs can be found on a user's
-server.
+A name contains the machine and process that created it, so that stores of killed runs can be found.
 """
 
 import os
@@ -18,8 +17,7 @@ _NAME = re.compile(r"dyno_([0-9a-f]{8})_([0-9]+)_[0-9a-f]{8}")
 
 
 def of(home: Path) -> str:
-    """Returns the name of the store in `home`, which never changes. It has at most 40 characters of a-z, 0-9 and
-    _."""
+    """Returns the name of the store in `home`, which never changes: at most 40 characters of a-z, 0-9 and _."""
     file = home / FILE
     if not file.exists():
         file.write_text(f"dyno_{_machine()}_{os.getpid()}_{os.urandom(4).hex()}")

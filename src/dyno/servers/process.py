@@ -1,5 +1,4 @@
-"""The process of a server, which is started in its own directory and ends together with the process that started
-it."""
+"""The process of a server, which has its own directory and ends together with the process that started it."""
 
 import os
 import re
@@ -29,8 +28,7 @@ class Process:
 
     `ready` returns whether the server answers. `user` is the user that it runs as; None for this process's user.
     `ending` is the signal that shuts it down. `orphaned` is the signal that it gets when its parent dies.
-    `environment` has variables in addition to this process's. `timeout` is the number of seconds that it may take
-    until it answers.
+    `environment` has variables in addition to this process's. `timeout` is in seconds, until it answers.
     """
 
     own = True
@@ -56,8 +54,7 @@ class Process:
         return Path(self.command[0]).name
 
     def start(self) -> None:
-        """Starts the server; returns when it answers. Raises Refused, with the server's last message, if it
-        doesn't."""
+        """Starts the server; returns when it answers. If it doesn't, raises Refused with its last message."""
         from dyno.servers import leftover_processes
 
         parent = os.getpid()
@@ -146,8 +143,7 @@ def as_user(user: struct_passwd | None) -> dict[str, Any]:
 
 
 def directory(home: Path, user: struct_passwd | None = None) -> Path:
-    """Creates `home`, which belongs to the user and is closed to all others. Raises Refused if the user may not enter
-    a directory above it."""
+    """Creates `home` for the user alone. Raises Refused if the user may not enter a directory above it."""
     home.mkdir(parents=True, exist_ok=True)
     if user is not None:
         shutil.chown(home, user.pw_uid, user.pw_gid)
@@ -161,8 +157,7 @@ def directory(home: Path, user: struct_passwd | None = None) -> Path:
 
 
 def first_closed(path: Path, user: struct_passwd) -> Path | None:
-    """Returns the first directory that the user may not enter, above `path` or above what it links to; None if there
-    is none."""
+    """Returns the first directory above `path`, or above what it links to, that the user may not enter; else None."""
     for place in dict.fromkeys([*path.absolute().parents, *path.resolve().parents]):
         status = place.stat()
         others_right = stat.S_IXGRP if status.st_gid == user.pw_gid else stat.S_IXOTH
@@ -194,8 +189,7 @@ def accepts(path: Path, greeted: bool = False) -> bool:
 
 
 def program(*names: str, places: Iterable[Path] = ()) -> str | None:
-    """Returns the path of the first of these programs that is on the PATH, in /usr/sbin or in `places`; None if none
-    is."""
+    """Returns the path of the first of these programs on the PATH, in /usr/sbin or in `places`; None if none is."""
     # /usr/sbin is not on every user's PATH.
     searched = os.pathsep.join(
         [os.environ.get("PATH", os.defpath), "/usr/sbin", "/usr/local/sbin", *map(str, places)]

@@ -26,8 +26,7 @@ class ServerProgram(NamedTuple):
     title: str
     """Title for messages: 'PostgreSQL server'."""
     pattern: str
-    """Regular expression that matches what the program prints about itself. The first group, if any, is the
-    version."""
+    """Regular expression for what the program prints about itself. The first group, if any, is the version."""
     arguments: tuple[str, ...] = ("--version",)
     """Arguments with which the program prints its version."""
     least: str = ""
@@ -37,8 +36,7 @@ class ServerProgram(NamedTuple):
     helpers: tuple[str, ...] = ()
     """Names of other programs from the same directory that are needed with it."""
     users: tuple[str, ...] = ()
-    """Users that the program runs as if Dyno runs as root: the first that exists, or nobody. Empty for Dyno's
-    user."""
+    """Users that the program runs as under root: the first that exists, or nobody. Empty for Dyno's user."""
     names: tuple[str, ...] = ()
     """Names of the program, the preferred one first."""
     places: Callable[[], Iterable[Path]] = tuple
@@ -68,8 +66,7 @@ class ServerProgram(NamedTuple):
         return program(*self.names, places=self.places()) if all(paths) else None
 
     def missing(self, path: str = "") -> str | None:
-        """Returns why the program can't be started, with the remedy; None if it can. `path` is the program that the
-        user chose."""
+        """Returns why the program, or the user's at `path`, can't be started, with the remedy; None if it can."""
         if path:
             return self.wrong(path)
         if self.find():
@@ -141,8 +138,7 @@ def given(options: Mapping[str, Value]) -> str:
 
 
 def sibling(path: str, name: str) -> str | None:
-    """Returns the path of the program `name` in the directory of another program, or of the file that the other links
-    to; None if there is none."""
+    """Returns the path of `name` beside another program, or beside what that links to; None if there is none."""
     places = (Path(path).parent, Path(path).resolve().parent)
     return next(filter(None, (shutil.which(place / name) for place in places)), None)
 

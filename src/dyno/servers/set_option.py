@@ -1,5 +1,4 @@
-"""The option `set`: settings from the user for a server that Dyno starts, or for an engine in the process. They are
-added to Dyno's own settings."""
+"""The option `set`: a user's settings for a server of Dyno's or an engine in the process, besides Dyno's own."""
 
 import shlex
 from collections.abc import Iterable, Mapping
@@ -18,8 +17,7 @@ CAVEAT = Caveat(SET, "has settings that you gave: that it gives its tier with th
 
 
 def setting(what: str, ours: Iterable[str], whose: str = "a server of Dyno's own") -> Setting:
-    """Returns the option; messages call the settings `what`. Settings in `ours` are refused, because Dyno decides
-    them."""
+    """Returns the option; messages call the settings `what`. Settings in `ours` are Dyno's, and refused."""
     reserved = {_plain(name) for name in ours}
 
     def parse(text: str) -> Value:
@@ -79,8 +77,7 @@ def to_read(options: Mapping[str, Value]) -> tuple[str, ...]:
 
 
 def refused(options: Mapping[str, Value]) -> str | None:
-    """Returns why options for a server that Dyno starts can't be combined with the address of a user's server; None
-    if they can."""
+    """Returns why options for a server of Dyno's can't be combined with a user's server; None if they can."""
     for name, does in ((SET, "changes"), (PROGRAM, "starts")):
         if options.get(name) and options[URL]:
             return f"{name} {does} a server of Dyno's own, and url names one of yours: leave one of them out"

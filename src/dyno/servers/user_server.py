@@ -15,14 +15,12 @@ UNENCRYPTED = Caveat("no-tls", "is reached without encryption")
 
 
 def other_product(engine: str, product: str) -> Caveat:
-    """Returns the caveat of a row that requested `engine` but was answered by another product. The row is then named
-    after that product."""
+    """Returns the caveat of a row that requested `engine`, and is named after the product that answered."""
     return Caveat(f"{STAND_IN_PREFIX}{engine}", f"is {product}: that is the server that answered")
 
 
 class UserServer:
-    """See `dyno.contracts.engine.Server`. `parse` turns the URL into the address that the engine's client connects
-    to."""
+    """See `dyno.contracts.engine.Server`. `parse` turns the URL into the client's address."""
 
     own = False
 
@@ -62,16 +60,14 @@ def unreachable(server: Any, why: object) -> Refused:
 
 
 def caveats(tls: bool | None, declared: Caveat = DECLARED) -> Iterator[Caveat]:
-    """Yields the caveats that every user's server has. `tls` says whether the connection is encrypted; None if that
-    is unknown."""
+    """Yields the caveats of every user's server. `tls`: whether the connection is encrypted; None if unknown."""
     yield declared
     if tls is not None:
         yield ENCRYPTED if tls else UNENCRYPTED
 
 
 def setting(*schemes: str) -> Setting:
-    """Returns the option that names a user's own server. Its value is an address with one of these schemes, or
-    empty."""
+    """Returns the option that names a user's own server: an address with one of these schemes, or empty."""
     help = f"your own server, {schemes[0]}://user:password@host/…; or env:NAME or file:PATH, where that stands"
 
     def parse(text: str) -> Value:

@@ -1,8 +1,7 @@
 """Verifies a program in the cache before it runs: its owner, its permissions and its hash.
 
 The hash of Java archives is in the program's declaration. The hash of a program that Go built is written to the state
-directory after the build. That directory is outside the cache, so somebody who can only write to the cache can't
-change both.
+directory after the build. That directory is outside the cache, so that nobody can change both through the cache.
 """
 
 import hashlib

@@ -12,8 +12,7 @@ from dyno.suites.arrays.port import NAMES, Change
 
 
 class HDF5(GroupStore):
-    """The HDF5 file. A commit writes it to the kernel. Between commits, the death of the process may damage the
-    file."""
+    """The HDF5 file. A commit writes it to the kernel. If the process dies in between, it may be damaged."""
 
     def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value]) -> None:
         import h5py

@@ -14,8 +14,7 @@ from typing import Any
 from dyno.contracts.engine import Engine, EngineSpec, PortSpec, Server
 from dyno.contracts.model import Tier, Value
 from dyno.contracts.settings import Setting, choice, integer
-from dyno.engines.arraystores import layouts
-from dyno.engines.arraystores.ports import LAYOUT, Appender, NumpyArrays
+from dyno.engines.arraystores.ports import LAYOUT, Appender, NumpyArrays, dtypes
 from dyno.engines.zodb import databases
 from dyno.engines.zodb.databases import ZEO, open_storage
 from dyno.host.installation import version
@@ -65,7 +64,7 @@ class Wendelin(Engine):
         self.root: Any = self._connection.root()
         if ROWS not in self.root:
             self.root[ROWS] = 0
-            for name, dtype in layouts.dtypes(self.layout).items():
+            for name, dtype in dtypes(self.layout).items():
                 self.root[name] = ZBigArray((0,), dtype)
             # A new array must be committed before it is used.
             transaction.commit()
@@ -75,11 +74,11 @@ class Wendelin(Engine):
 
     def view(self) -> None:
         self.arrays.clear()
-        self.arrays.update({name: self.root[name][:] for name in layouts.dtypes(self.layout)})
+        self.arrays.update({name: self.root[name][:] for name in dtypes(self.layout)})
 
     def resize(self, rows: int) -> None:
         self.arrays.clear()
-        for name in layouts.dtypes(self.layout):
+        for name in dtypes(self.layout):
             self.root[name].resize((rows,))
 
     def touched(self, arrays: int, size: int) -> None:

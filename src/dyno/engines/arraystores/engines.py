@@ -1,7 +1,6 @@
 """NumPy arrays, either in the process's memory or mapped from files (`numpy.memmap`).
 
-Arrays in memory are the upper limit for engines that store arrays. The kernel loads the pages of mapped files on
-access and writes them back.
+Arrays in memory are the upper limit for engines that store arrays. The kernel does the I/O of mapped files.
 """
 
 import os

@@ -1,5 +1,4 @@
-"""The port `arrays` on NumPy arrays, by columns or by rows, and for libraries that store each column in chunks and
-read slices of it."""
+"""The port `arrays` on NumPy arrays, by columns or by rows, and for libraries that store columns in chunks."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager

@@ -1,7 +1,6 @@
 """fio and dd on a volume: a file in the trial's directory, or the user's block device.
 
-A device is checked when it is opened (`dyno.host.blockdevice`). Other processes get its descriptor, so the device's
-path is not opened again.
+A device is checked when it is opened (`dyno.host.blockdevice`). Other processes get its descriptor.
 """
 
 import errno
@@ -36,8 +35,7 @@ NOT_DISCARDED = "as it was found: it can't be discarded, so it may have been wri
 
 @contextmanager
 def hold(device: str) -> Iterator[str]:
-    """Holds the user's device for a run; yields a path that other processes can open. Raises UsageError if the device
-    is in use."""
+    """Holds the user's device for a run; yields a path for other processes. Raises UsageError if it is in use."""
     try:
         with blockdevice.held(device) as held:
             yield f"{HELD_PREFIX}{os.getpid()}/fd/{held.descriptor}"
@@ -154,8 +152,7 @@ class Volume(volume.Volume):
         raise OSError(number or errno.EIO, f"can't write and read back: {error}")
 
     def _refusal(self, error: str) -> str | None:
-        """Returns why the kernel or the file system refused fio's access method, with the remedy; None for other
-        errors."""
+        """Returns why the kernel or file system refused fio's access method, with the remedy; None otherwise."""
         ioengine = self._engine.ioengine
         if "does not support O_DIRECT" in error:
             return "this file system refuses O_DIRECT: set direct=no, or choose another one with --work"

@@ -149,8 +149,7 @@ class _Progress:
         return True
 
     def _point(self, last: Round, bins: Bins) -> dict[str, int]:
-        """Returns a point of the report's series. fio prints its states a little late, so operations are scaled to
-        the length of a round."""
+        """Returns a point of the report's series. Operations are scaled to a round: fio prints a little late."""
         # Imported here: the parent reads the declaration without NumPy.
         import numpy as np
 

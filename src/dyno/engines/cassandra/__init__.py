@@ -201,8 +201,7 @@ class Cassandra(Cluster[Process]):
 
 
 class Session:
-    """A driver session with the nodes at these addresses, which returns rows as tuples. Raises Refused if no node
-    answers."""
+    """A driver session with these nodes, which returns rows as tuples. Raises Refused if no node answers."""
 
     def __init__(self, addresses: Sequence[Address], consistency: str = "QUORUM") -> None:
         from cassandra import AuthenticationFailed, ConsistencyLevel, DriverException
@@ -332,8 +331,7 @@ class Cass(ServerStore):
         return {name: values.get(name) for name in names}
 
     def own_files(self) -> Iterable[Path]:
-        """Returns the files of the store's tables on all nodes. Commit logs, which also hold the data in memory, are
-        not included."""
+        """Returns the files of the store's tables on all nodes, without commit logs."""
         return filesystem.files(*(data / self.name for data in self.server.data()))
 
     def caveats(self) -> Iterable[Caveat]:

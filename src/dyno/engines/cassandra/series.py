@@ -138,8 +138,7 @@ class Series(port.Series):
         return samples.samples([np.concatenate([each[at][::-1] for each in answers]) for at in range(4)])
 
     def _answers(self, queries: Iterable[tuple[Any, int, int, tuple[int, ...]]]) -> Iterator[tuple[int, list[Any]]]:
-        """Yields the variable and the columns of each query's answer, in order. Several queries are in flight at
-        once."""
+        """Yields each query's variable and columns, in order. Several queries are in flight at once."""
         futures = deque[tuple[int, Any]]()
         for statement, pv, day, more in queries:
             future = self._reader.execute_async(statement, (self._names[pv], day, *more))

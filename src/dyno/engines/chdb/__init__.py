@@ -66,8 +66,7 @@ class ChDB(Engine):
         return {**self._tier, "max_threads": threads}
 
     def files(self) -> Iterable[Path]:
-        """Returns the files of active parts only. Merged parts stay on disk for some minutes, beside system
-        tables."""
+        """Returns the files of active parts only. Merged parts stay on disk for some minutes."""
         parts = self._value(f"SELECT path FROM system.parts WHERE active AND database = '{DATABASE}'")
         return filesystem.files(*map(Path, parts.splitlines()))
 
@@ -109,8 +108,7 @@ class Arrays(array_sql.SqlArrays):
         return self._query(array_sql.frame_of(names), "DataFrame")
 
     def update(self, change: Change) -> None:
-        """Runs a mutation, which rewrites whole columns of a part. The values of consecutive rows are array
-        literals."""
+        """Runs a mutation, which rewrites whole columns of a part. Values are array literals."""
         values = ", ".join(
             f"{name} = arrayElement({array.tolist()}, {KEY} - {change.start})"
             for name, array in change.values.items()

@@ -67,8 +67,7 @@ _USERS = """<yandex>
 
 class ClickHouse(Process):
     """A server on a port of this machine, for ClickHouse's native protocol. `settings` go into the user's profile.
-    `cache_bytes` is the size of the mark cache: marks tell where in a column's file its rows begin. `path` is the
-    user's program."""
+    `cache_bytes` is the size of the cache of marks, which tell where rows begin. `path` is the user's program."""
 
     def __init__(self, home: Path, settings: Mapping[str, str], cache_bytes: int, path: str = "") -> None:
         executable, home = PROGRAM.executable(path), home.absolute()
@@ -216,8 +215,7 @@ class Series(sql.SqlSeries):
         return self._execute(statement % tuple(values), columnar=True) or [()] * count
 
     def all(self) -> Iterator[SampleBatch]:
-        """Yields the blocks of the answer as they arrive. After each progress report, yields the blocks received
-        since the last."""
+        """Yields the blocks of the answer as they arrive: after each progress report, those since the last."""
         progress = self._connection.execute_with_progress(f"SELECT pv, {FIELDS} FROM {TABLE} FINAL", columnar=True)
         complete = False
         try:

@@ -110,8 +110,7 @@ def compute(engine: Library) -> FunctionPort:
         close = partial(setting.__exit__, None, None, None)
 
     def chunks(array: Any) -> Any:
-        """Splits the array into a chunk per thread, or into more if these would be too large. A cluster's workers
-        hold the chunks."""
+        """Splits the array into a chunk per thread, or more if too large. A cluster's workers hold them."""
         rows = min(-(-len(array) // max(threads, 1)), CHUNK)
         parts = da.from_array(array, chunks=(rows, *array.shape[1:]))
         if client is None:
@@ -138,8 +137,7 @@ def compute(engine: Library) -> FunctionPort:
 
 
 def _client(server: Any) -> Any:
-    """Returns a client of the cluster when all its workers have arrived. For the user's own cluster, one worker is
-    enough."""
+    """Returns a client when all workers have arrived. For the user's own cluster, one worker is enough."""
     from distributed import Client, TimeoutError
 
     own = isinstance(server, Cluster)

@@ -1,5 +1,4 @@
-"""Apache Spark through PySpark: a DataFrame cached by the executors of a local Java process or of the user's
-cluster."""
+"""Apache Spark through PySpark: a DataFrame cached by a local Java process or by the user's cluster."""
 
 import os
 import shutil

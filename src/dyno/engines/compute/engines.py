@@ -1,5 +1,4 @@
-"""Numeric libraries that compute in this process or on a GPU. Each has a function that builds its port, and a
-declaration."""
+"""Numeric libraries that compute in this process or on a GPU: a function that builds the port, and a declaration."""
 
 import os
 import platform
@@ -38,8 +37,7 @@ def _python(engine: Library) -> FunctionPort:
 
 
 def _numpy(engine: Library) -> FunctionPort:
-    """Returns a port with one thread. Only corrcoef could use the threads of the linear algebra library, for a
-    product of two rows."""
+    """Returns a port with one thread. Only corrcoef could use more, for a product of two rows."""
     import numpy as np
 
     return FunctionPort(

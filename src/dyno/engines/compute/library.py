@@ -1,5 +1,4 @@
-"""Common parts of the engines for numeric libraries: an opener that imports nothing, a base of the ports, and a
-declaration."""
+"""Common parts of the engines for numeric libraries: an opener that imports nothing, a port and a declaration."""
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -36,8 +35,7 @@ class Library(Engine):
 
 
 def library(title: str, *distributions: str) -> type[Library]:
-    """Returns an opener that reports the versions of these distributions. `title` is the product name of the
-    first."""
+    """Returns an opener that reports the versions of these distributions. `title` is the first's product."""
 
     class Named(Library):
         def version(self) -> str:
@@ -88,8 +86,7 @@ def select(arrays: Arrays) -> Any:
 def declare(
     name: str, title: str, opener: Callable[..., Any], port: Callable[..., Any] | PortSpec, **fields: Any
 ) -> EngineSpec:
-    """Returns an engine that implements only the port `compute` and stores nothing. `fields` are further fields of
-    EngineSpec."""
+    """Returns an engine with only the port `compute`. `fields` are further fields of EngineSpec."""
     spec = port if isinstance(port, PortSpec) else PortSpec(port)
     return EngineSpec(
         name=name, title=title, opener=opener, ports={"compute": spec}, tiers={}, in_memory=True, **fields

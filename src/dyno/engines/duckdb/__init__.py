@@ -15,8 +15,7 @@ from dyno.suites.series import port as series
 
 
 def _has_fsync_mode() -> bool:
-    """Returns whether this DuckDB has the setting fsync_mode, which came with version 2.0. Earlier versions flush
-    every commit."""
+    """Returns whether this DuckDB has fsync_mode, as from version 2.0 on. Earlier versions flush every commit."""
     spec = find_spec("duckdb")
     # Read the version from a directory name, because importing importlib.metadata takes longer than all the rest.
     paths = Path(spec.origin).parents[1].glob("duckdb-[0-9]*.dist-info") if spec and spec.origin else ()

@@ -116,8 +116,7 @@ class Table(RecordTable):
 
 
 def parsed(cursor: Any, statement: str) -> Any:
-    """Returns a parsed statement. DuckDB plans it at each execution, as it does for PREPARE, which takes values as
-    text."""
+    """Returns a parsed statement. DuckDB plans it at each execution, as it does for PREPARE."""
     (result,) = cursor.extract_statements(statement)
     return result
 
@@ -185,8 +184,7 @@ DELETE_REPEATED = (
 
 
 class Series(series_sql.SqlSeries):
-    """The port `series`. An insertion first deletes older versions of the same samples, which reads only the row
-    groups of the batch's times."""
+    """The port `series`. An insertion first deletes older versions, reading only row groups of the batch's times."""
 
     begins, last = "ts // {bucket} * {bucket}", series_sql.LATEST_BY_GROUPS
 

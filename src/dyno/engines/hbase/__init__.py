@@ -101,9 +101,8 @@ log4j.appender.OUT.layout.ConversionPattern=%p %d %c{1}: %m%n
 
 
 class HBase(Cluster[Process]):
-    """One process with all parts, or ZooKeeper, a master and several region servers, and a Thrift gateway. All run on
-    this machine, with files in one directory. `settings` go into hbase-site.xml; `heap_mib` is the Java heap of each
-    region server."""
+    """One process with all parts, or ZooKeeper, a master and several region servers, and a Thrift gateway. All have
+    their files in one directory. `settings` go into hbase-site.xml; `heap_mib` is the heap of a region server."""
 
     def __init__(self, home: Path, settings: Mapping[str, str], nodes: int, heap_mib: int) -> None:
         jars, java = PROGRAM.paths()
@@ -171,8 +170,7 @@ class HBase(Cluster[Process]):
         super().start()
 
     def stop(self) -> None:
-        """Stops the gateway, then the region servers, then the others: a region server returns its regions to a
-        running master."""
+        """Stops the region servers before the others, because they return their regions to a running master."""
         thrift, *parts = reversed(self.nodes)
         thrift.kill()
         self._all(Process.stop, [part for part in parts if part in self._regions])
@@ -271,8 +269,7 @@ class Base(ServerStore):
         return {name: written.get(name) for name in names}
 
     def own_files(self) -> Iterable[Path]:
-        """Returns the files of the store's table. The log, which all tables share and which also holds the data in
-        memory, is not included."""
+        """Returns the files of the store's table, without the log, which all tables share."""
         return filesystem.files(self.server.root / "data" / "default" / self.name)
 
     def caveats(self) -> Iterable[Caveat]:
@@ -314,8 +311,7 @@ class Series(port.Series):
         self._table.row(END)
 
     def insert(self, batch: SampleBatch) -> None:
-        """Sends the batch in one request. A sample is one cell, because HBase stores each cell together with its
-        key."""
+        """Sends the batch in one request. A sample is one cell, because each cell is stored with its key."""
         prefixes, key, cell = self._prefixes, KEY.pack, CELL.pack
         self._engine.unflushed += len(batch.ts)
         with self._table.batch() as mutations:

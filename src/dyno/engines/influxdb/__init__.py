@@ -184,8 +184,7 @@ class Influx(ServerStore):
         return {**written, **{name: effective[name] for name in names if name in effective}}
 
     def upkeep(self) -> None:
-        """Waits until the log has been written to the data files, which the server does some time after the last
-        write."""
+        """Waits until the server has written the log to the data files, some time after the last write."""
         deadline = time.monotonic() + TIMEOUT_SECONDS
         while self.server.own and any(map(_has_data, self._log())):
             if time.monotonic() > deadline:

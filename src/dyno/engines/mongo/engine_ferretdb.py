@@ -108,8 +108,7 @@ def _pragmas(tier: Tier, options: Mapping[str, Value]) -> dict[str, str]:
 
 
 class Ferret(DocumentStore):
-    """A store in one database on the server, which is one SQLite file. Every client process has its own pymongo
-    client."""
+    """A store in one database, which is one SQLite file. Every client process has its own pymongo client."""
 
     undeclared = Caveat("declared", "is your own server, which does not tell its tier: it is not proven")
 

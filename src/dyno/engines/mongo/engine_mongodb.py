@@ -83,8 +83,7 @@ TIERS: Mapping[Tier, Mapping[str, Value]] = {
 }
 CACHE_MIB = 2_048
 """Default size of the server's cache. Changes of a transaction stay in the cache until it ends, and at most a fifth
-of the cache may be dirty (eviction_dirty_trigger of WiredTiger). So the bulk phases need a far larger cache than in
-other engines."""
+of the cache may be dirty (eviction_dirty_trigger of WiredTiger). So the bulk phases need a large cache."""
 
 
 def start(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) -> Server:

@@ -60,8 +60,7 @@ class Client:
         return row
 
     def streamed(self, statement: str, count: int) -> Iterator[Sequence[tuple[Any, ...]]]:
-        """Yields `count` rows at a time, without reading all of them into memory. Until the end, the connection can't
-        be used for other statements."""
+        """Yields `count` rows at a time. Until the end, the connection can't be used for other statements."""
         from pymysql.cursors import SSCursor
 
         with self._connection.cursor(SSCursor) as cursor:
@@ -84,8 +83,7 @@ class Client:
 
 
 class Native(Client):
-    """A connection through PyMySQL until native load takes its socket: see `Exchange`. Native load uses prepared
-    statements."""
+    """A connection through PyMySQL until native load takes its socket (see `Exchange`), for prepared statements."""
 
     def __init__(self, address: Mapping[str, Any], loading: bool) -> None:
         # If the server offers TLS, PyMySQL uses it by default.
@@ -107,8 +105,7 @@ class Native(Client):
         return row
 
     def _prepared(self, statement: str) -> int:
-        """Returns the server's number of the prepared statement. Sends the request itself, because PyMySQL has no
-        method for that."""
+        """Returns the server's number of the prepared statement. PyMySQL has no method for the request."""
         number = self._statements.get(statement)
         if number is None:
             connection = self._connection
@@ -123,8 +120,7 @@ class Native(Client):
 
 
 class Thin(Client):
-    """A connection through the C extension, without the connector's cursors, which are written in Python. See
-    `Client`."""
+    """A connection through the C extension, without the connector's cursors, which are in Python. See `Client`."""
 
     def __init__(self, address: Mapping[str, Any], loading: bool) -> None:
         try:

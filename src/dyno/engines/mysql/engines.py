@@ -1,5 +1,4 @@
-"""MariaDB and MySQL: a database with InnoDB tables, on a server or Galera cluster that Dyno starts, or the user's own
-server."""
+"""MariaDB and MySQL: a database with InnoDB tables, on a server or cluster that Dyno starts, or the user's own."""
 
 import importlib.util
 import shlex
@@ -89,13 +88,11 @@ def _nodes(options: Mapping[str, Value]) -> int:
 FIRST_PAGE = Caveat(
     "first-page", "may find a table corrupt after a cut of power that has torn its first page: seen of 10.11.19"
 )
-"""Caveat of the tier `power`; see docs/reference/crash-findings.md. All pages but the first are restored from the
-doublewrite buffer."""
+"""Caveat of the tier `power`; see docs/reference/crash-findings.md. The doublewrite buffer restores other pages."""
 
 
 class InnoDB(ServerStore):
-    """A store in one database on the server. Every client has its own connection. `product` is the server that the
-    engine is named after."""
+    """A store in one database. Every client has its own connection. The engine is named after `product`."""
 
     shown = SHOWN
     own_caveats = (
@@ -183,14 +180,12 @@ class InnoDB(ServerStore):
         return None
 
     def upkeep(self) -> None:
-        """Collects statistics of the store's tables. Otherwise the server guesses until it collects them in the
-        background."""
+        """Collects statistics of the store's tables. Until the server has collected them, it guesses."""
         for (name,) in self.client.execute(f"SHOW TABLES FROM {self.name}").fetchall():
             self.client.execute(f"ANALYZE TABLE {self.name}.{name}").fetchall()
 
     def own_files(self) -> Iterable[Path]:
-        """Returns the files of the store's tables and indexes on all nodes. Logs are not included, because their size
-        depends on other things."""
+        """Returns the files of the store's tables and indexes on all nodes. Logs are not included."""
         nodes = self.server.nodes if self._cluster else [self.server]
         return chain.from_iterable((node.data / self.name).iterdir() for node in nodes)
 

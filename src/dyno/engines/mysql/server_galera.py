@@ -88,8 +88,7 @@ def provider() -> Path | None:
 
 
 def missing() -> str | None:
-    """Returns a message that Galera's library is missing, with the command that installs it; None if it is
-    installed."""
+    """Returns that Galera's library is missing, with the command that installs it; None if it is installed."""
     return None if provider() else user_server.lacking("Galera's library", INSTALL)
 
 

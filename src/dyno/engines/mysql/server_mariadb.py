@@ -125,8 +125,7 @@ class MariaDB(Process):
         )
 
     def _command(self) -> list[str]:
-        """Returns the command line: it ignores settings from /etc and has temporary tables in the server's
-        directory."""
+        """Returns the command line, with no settings from /etc, and temporary tables in the server's directory."""
         return [self._path, "--no-defaults", f"--datadir={self.data}", f"--tmpdir={self.home}"]
 
     @property

@@ -1,5 +1,4 @@
-"""The ports `records`, `arrays` and `series` on MariaDB and MySQL, whose statements are alike. Rows are loaded by
-LOAD DATA."""
+"""The ports `records`, `arrays` and `series` on MariaDB and MySQL. Rows are loaded by LOAD DATA."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -61,8 +60,7 @@ class Reader(SqlReader):
 
 
 class Table(RecordTable):
-    """The port `records`. Many records are inserted by statements with many rows, and read and deleted by a list of
-    keys."""
+    """The port `records`. Many records are inserted by one statement, and read and deleted by a list of keys."""
 
     batch = BATCH
 
@@ -181,8 +179,7 @@ class Arrays(array_sql.CursorArrays):
             raise ValueError(f"{loaded} of {count} rows were loaded")
 
     def update(self, change: Change) -> None:
-        """Updates rows by joining the table with the new values as JSON: one round trip instead of one for each
-        row."""
+        """Updates rows by joining the table with the new values as JSON, in one round trip."""
         lists = [array_sql.keys(change), *(values.tolist() for values in change.values.values())]
         kinds = ", ".join(f"{name} DOUBLE PATH '$[{at}]'" for at, name in enumerate(change.values, 1))
         changed = ", ".join(f"{array_sql.TABLE}.{name} = chunk.{name}" for name in change.values)

@@ -205,7 +205,7 @@ class Keys(NullPort, OrderedKV, KVReader, KVWriter):
     """The `ordered-kv` port, with its reader and writer: accepts every entry and stores none. It returns no values,
     so the cost of decoding records is not included."""
 
-    get, delete, first = nothing, nothing, nothing
+    get, delete, first = nothing, nothing, nothing  # type: ignore[assignment]
 
     def put(self, key: bytes, value: bytes) -> None:
         pass

@@ -172,8 +172,7 @@ class Arrays(arrays_port.Arrays):
 PIECE = 1_000_000
 """Approximate number of samples in a batch that `all` yields."""
 MERGED = "m"
-"""Mark in the name of a merged file. The number in the name is higher than those of the merged files, which may still
-exist after a crash."""
+"""Mark in the name of a merged file. It has a higher number than those, which may survive a crash."""
 
 
 class Series(series_port.Series):

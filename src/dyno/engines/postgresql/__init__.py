@@ -87,8 +87,7 @@ class Postgres(ServerStore):
         self.client.execute(f"CREATE SCHEMA IF NOT EXISTS {self.name}")
 
     def connect(self) -> Any:
-        """Returns a connection to this store's schema. The schema is set when the connection begins, so no session
-        setting is changed."""
+        """Returns a connection to this store's schema, which is set when the connection begins."""
         return _connect(self.server, f"-c search_path={self.name}")
 
     def environment(self) -> Mapping[str, str]:
@@ -138,8 +137,7 @@ class Postgres(ServerStore):
         return next((f"{name}={settings[name]}" for name in required if settings[name] == "off"), None)
 
     def own_files(self) -> Iterable[Path]:
-        """Returns the files of the store's tables and indexes on all nodes. The log is not included, because its size
-        depends on other things."""
+        """Returns the files of the store's tables and indexes on all nodes. The log is not included."""
         nodes = self.server.nodes if self._replicated else [self.server]
         rows = self.client.execute(f"SELECT pg_relation_filepath(oid) {RELATIONS}", (self.name,)).fetchall()
         for path in (node.data / row[0] for node in nodes for row in rows if row[0]):
@@ -195,7 +193,7 @@ def _connect(server: Any, options: str = "") -> Any:
     except (psycopg.OperationalError, psycopg.ProgrammingError) as error:
         raise user_server.unreachable(server, error) from None
     with undo_on_error(connection.close):
-        (pid,) = connection.execute("SELECT pg_backend_pid()").fetchone()
+        (pid,) = connection.execute("SELECT pg_backend_pid()").fetchall()[0]
         # A pooler such as PgBouncer would pass Dyno's sessions, with prepared statements and temporary tables, to
         # other clients. It reports a different process ID to the client than the server does.
         if pid != connection.info.backend_pid:

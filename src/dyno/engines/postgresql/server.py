@@ -36,8 +36,7 @@ OURS = ("listen_addresses", "unix_socket_directories", "max_connections", "dynam
 """Settings that users may not change."""
 MOST_STANDBYS = 2
 COMMITS: Mapping[str, str | None] = {"none": None, "write": "remote_write", "flush": "on", "apply": "remote_apply"}
-"""Values of synchronous_commit, by what a commit waits for: a standby has written the log to the kernel, flushed it,
-or applied it."""
+"""Values of synchronous_commit, by what a commit waits for: a standby has written, flushed or applied the log."""
 
 
 def places() -> list[Path]:

@@ -1,5 +1,4 @@
-"""The ports `records`, `arrays` and `series` on PostgreSQL, through psycopg. Single records can also be read and
-written by libpq's own calls."""
+"""The ports `records`, `arrays` and `series` on PostgreSQL, through psycopg, or libpq's own calls for records."""
 
 from __future__ import annotations
 
@@ -39,8 +38,7 @@ server waits until its results are read."""
 
 
 class Thin:
-    """Runs prepared statements through libpq. That saves psycopg's work for each statement: adapting values, and a
-    cursor with its state."""
+    """Runs prepared statements through libpq, without psycopg's adapting of values and state of a cursor."""
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
@@ -126,8 +124,7 @@ def _checked(result: Any, pgconn: Any) -> Any:
 
 
 class Table(RecordTable):
-    """The port `records`. Many records are inserted by COPY, and read and replaced by statements with arrays as
-    values."""
+    """The port `records`. Many records are inserted by COPY, and read and replaced by arrays."""
 
     batch = 1_000
 
@@ -351,8 +348,7 @@ class Series(SqlSeries):
 
 
 def _row() -> Any:
-    """Returns the NumPy type of a row in COPY's format: the number of fields, and the length and value of each field,
-    big-endian."""
+    """Returns the NumPy type of a row in COPY's format: the number of fields, and each one's length and value."""
     import numpy as np
 
     kinds = dict(zip(FIELDS, (">i4", ">i8", ">f8", ">i2", ">i2"), strict=True))

@@ -69,8 +69,7 @@ OURS = (
 
 
 class QuestDB(Process):
-    """A server in Java with two ports of this machine: HTTP, for writing, and PostgreSQL's protocol, for queries.
-    `settings` go into server.conf."""
+    """A server in Java with two ports: HTTP, and PostgreSQL's protocol. `settings` go into server.conf."""
 
     def __init__(self, home: Path, settings: Mapping[str, str]) -> None:
         jar, java = PROGRAM.paths()
@@ -174,8 +173,7 @@ class Quest(ServerStore):
             super().remove(home, options, server)
 
     def squash(self) -> None:
-        """Joins partitions that late samples split, and removes their old files. The server also does this in the
-        background."""
+        """Joins partitions that late samples split, as the server does in the background, and removes old files."""
         self.client.execute(f"ALTER TABLE {self.name} SQUASH PARTITIONS")
         self.client.execute(f"VACUUM TABLE {self.name}")
 
@@ -190,8 +188,7 @@ class Quest(ServerStore):
         return {name: values.get(name) for name in names}
 
     def own_files(self) -> Iterable[Path]:
-        """Returns the files of the store's table and of the table's log. Parts of the log remain for a while after
-        the merge."""
+        """Returns the files of the table and its log, of which parts remain for a while after the merge."""
         return filesystem.files(*self.server.data.glob(f"{self.name}~*"))
 
     @staticmethod

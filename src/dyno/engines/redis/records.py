@@ -3,8 +3,7 @@
 A record is a string, encoded by msgpack, under its own key. A sorted set has all keys in the order of their bytes,
 because all its members have the same score. For each index there is a sorted set, whose members are the indexed value
 followed by the record's key. Indexed values follow from the key, so a replacement changes no index, and a deletion
-does not read the record. A transaction is one MULTI and EXEC, a read of one record takes one round trip, and a scan
-takes two.
+does not read the record. A transaction is one MULTI and EXEC, a read takes one round trip, and a scan two.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -163,8 +162,7 @@ class KeyedRecords:
         return there
 
     def _answers(self, commands: Iterable[tuple[Any, ...]]) -> list[Any]:
-        """Returns the first answer of each batch. The last batch may have a single record, and then has one command
-        less."""
+        """Returns the first answer of each batch. A last batch of a single record has one command less."""
         answers: list[Any] = self._client.transaction(commands)
         return answers[:: self._commands]
 

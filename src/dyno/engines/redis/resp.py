@@ -71,8 +71,7 @@ class Client:
         self.execute = client.execute_command
 
     def transaction(self, commands: Iterable[Command]) -> list[Any]:
-        """Sends MULTI, the commands and EXEC; returns the answers in order. If `commands` raises, the server executes
-        nothing."""
+        """Sends MULTI, the commands and EXEC; returns the answers. If `commands` raises, nothing is executed."""
         return self._together(commands, transaction=True)
 
     def pipeline(self, commands: Sequence[Command]) -> list[Any]:
@@ -90,8 +89,7 @@ class Client:
 
 
 class Thin(Client):
-    """A connection through hiredis on a plain socket. That saves redis-py's work for each command: pool, state and
-    metrics."""
+    """A connection through hiredis on a plain socket, without redis-py's pool, state and metrics."""
 
     def __init__(self, where: Mapping[str, Any]) -> None:
         import hiredis

@@ -21,8 +21,7 @@ CONNECTIONS = 8
 """Number of server connections that a client may need: one for each of ZODB's connections, and more for commits."""
 
 LOCKS = 2_048
-"""Value of max_locks_per_transaction. With 8 connections, a client may change 16,384 objects at once. The default is
-64."""
+"""Value of max_locks_per_transaction. A client with 8 connections may change 16,384 objects at once."""
 
 
 _REFERENCES = re.compile(r"\bREFERENCES\s+([\"`]?)transaction\1(?!\s*\()")
@@ -39,8 +38,7 @@ class Backend(NamedTuple):
     """A kind of database that RelStorage can use."""
 
     drivers: tuple[str, ...]
-    """Client libraries, the default first. RelStorage's own default `auto` may choose different ones from start to
-    start."""
+    """Client libraries, the default first. RelStorage's default `auto` may vary from start to start."""
     tiers: Mapping[Tier, Mapping[str, Value]]
 
 

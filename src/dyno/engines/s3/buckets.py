@@ -1,8 +1,7 @@
 """A store's bucket, through S3's API: creates, sweeps and removes it, and explains why it can't be used. Other
 modules send the requests that are measured.
 
-Sources: boto3 documentation, "Credentials" and "Error handling"; Amazon Web Services, Amazon S3 API Reference, "Error
-Responses".
+Sources: boto3 documentation, "Credentials" and "Error handling"; Amazon S3 API Reference, "Error Responses".
 """
 
 from collections.abc import Iterator, Mapping

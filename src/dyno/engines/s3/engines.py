@@ -2,8 +2,7 @@
 stores each object as a file; and the user's own object store, Amazon's or any other by its URL.
 
 A user's access keys come from the configuration of the AWS tools, and are never stored. Without the name of a bucket,
-Dyno creates one and removes it. In a named bucket, all of Dyno's object keys have a prefix, and Dyno touches nothing
-else.
+Dyno creates one and removes it. In a named bucket, Dyno touches only keys with its prefix.
 
 Dyno's server listens on a local port. Only Dyno has the access keys, which are in the environment of the server's
 process, where other users can't see them. Comments say why a setting differs from the default. Sources: MinIO, Inc.,
@@ -94,8 +93,7 @@ class S3Server(Process):
 
 
 class Minio(S3Server):
-    """MinIO. It flushes the content of an object, but not the directory with its name, so it does not provide tier
-    `power`."""
+    """MinIO. It flushes the content of an object, but not its name, so it does not provide tier `power`."""
 
     flushes = "contents"
     ready = "/minio/health/ready"

@@ -38,8 +38,7 @@ class Requests:
 
 
 def allow_open_files(connections: int) -> None:
-    """Raises this process's limit of open files so that it can have `connections` connections. Raises Refused if the
-    hard limit is lower."""
+    """Raises this process's limit of open files for `connections`. Raises Refused if the hard limit is lower."""
     count = connections + SPARE
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != resource.RLIM_INFINITY and soft < count:

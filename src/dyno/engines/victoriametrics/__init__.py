@@ -69,8 +69,7 @@ def packaged_version(path: str = "") -> str | None:
 
 
 class VictoriaMetrics(Process):
-    """A single node on a port of this machine. `settings` are flags, and others have their defaults; `path` is the
-    user's program."""
+    """A single node. `settings` are flags, and others have their defaults; `path` is the user's program."""
 
     def __init__(self, home: Path, settings: Mapping[str, str], path: str = "") -> None:
         self.data = home / "data"
@@ -136,8 +135,7 @@ class Api:
             raise user_server.unreachable(server, error) from None
 
     def post(self, path: str, data: Any = None) -> bytes:
-        """Sends a form or raw bytes; returns the body of the answer. Uses POST, because the length of a URL is
-        limited."""
+        """Sends a form or raw bytes by POST, because a URL's length is limited; returns the answer's body."""
         answer = self._session.post(self._url + path, data=data)
         answer.raise_for_status()
         return bytes(answer.content)
@@ -181,8 +179,7 @@ class Victoria(ServerStore):
         return {name: value for name, value in flags.items() if name.lower() not in hidden}
 
     def own_files(self) -> Iterable[Path]:
-        """Returns the files of samples and index. First makes a snapshot, which writes all samples to disk, and
-        deletes it."""
+        """Returns the files of samples and index, after a snapshot, which writes all samples to disk."""
         snapshot = json.loads(self.client.post("/snapshot/create"))["snapshot"]
         self.client.post(f"/snapshot/delete?snapshot={snapshot}")
         return filesystem.files(*(self.server.data / name for name in ("data", "indexdb")))

@@ -79,8 +79,7 @@ class _InMemory(Database):
 
 
 def in_memory(name: str, title: str, storage: Callable[[], Any]) -> EngineSpec:
-    """Returns the declaration of an engine on a storage in memory. Its clients are threads that share the
-    database."""
+    """Returns the declaration of an engine in memory. Its clients are threads that share the database."""
     return EngineSpec(
         name=name,
         title=title,
