@@ -163,7 +163,8 @@ def caveats(spec: EngineSpec) -> dict[str, str]:
         opener = opener.func
     for kind in opener.__mro__ if inspect.isclass(opener) else [opener]:
         if kind.__module__.startswith("dyno."):
-            found |= caveats_of(kind)
+            # A class overrides the caveats of its bases.
+            found = {**caveats_of(kind), **found}
     return dict(sorted(found.items()))
 
 

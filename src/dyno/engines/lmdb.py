@@ -20,8 +20,7 @@ GIB = 1 << 30
 READERS = 2048
 
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
-    # A writable map is changed in place. That is the fastest way, but a process that dies inside a commit may leave a
-    # torn file.
+    # A writable map is changed in place: the fastest way, but a process that dies in a commit may leave a torn file.
     Tier.VOLATILE: {"sync": False, "metasync": False, "writemap": True, "map_async": True},
     # A commit writes its pages to the kernel, which flushes them at some later time.
     Tier.PROCESS: {"sync": False, "metasync": False, "writemap": False, "map_async": False},

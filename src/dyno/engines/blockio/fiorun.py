@@ -46,8 +46,7 @@ def command(io: IO, target: Target, ioengine: str, direct: bool, limit_ns: int) 
     """Returns the command line of a job, as a user would type it."""
     size, offset = io.size, []
     if io.jobs > 1 and not io.pattern.startswith("rand"):
-        # Give each job a part of the volume. Otherwise all jobs would access the same blocks in turn, and the first
-        # would load them for the others.
+        # Give each job a part of the volume. Otherwise the first job would load all blocks for the others.
         size = io.size // io.jobs // io.block_size * io.block_size
         offset = [f"--offset_increment={size}"]
     return [

@@ -239,8 +239,7 @@ class Session:
 
 SYNC, MOST_NODES = "commitlog_sync", 9
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
-    # The commit log is flushed every 10 s. A killed node loses the writes since its last mark in the log, which it
-    # makes every 100 ms.
+    # The commit log is flushed every 10 s. A killed node loses the writes since its last mark, made every 100 ms.
     Tier.VOLATILE: {SYNC: "periodic"},
     # A write waits until its entry in the commit log has been flushed.
     Tier.POWER: {SYNC: "batch"},

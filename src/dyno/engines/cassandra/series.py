@@ -46,8 +46,7 @@ class Series(port.Series):
         self._engine, self._names = engine, names
         self._numbers = {name: number for number, name in enumerate(names)}
         self._writer, self._reader = engine.connect(), engine.connect()
-        # Make the driver return rows as NumPy arrays. Replace its own function, which calls a method that NumPy 2
-        # removed.
+        # Make the driver return NumPy arrays. Its own function calls a method that NumPy 2 removed.
         numpy_parser.make_native_byteorder = lambda values: (
             values if values.dtype.kind == "O" else values.byteswap().view(values.dtype.newbyteorder())
         )

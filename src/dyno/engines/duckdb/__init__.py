@@ -74,8 +74,7 @@ ENGINE = EngineSpec(
     title="DuckDB, a columnar SQL database in the process",
     opener=DuckDB,
     ports={
-        # A second thread does no work on single records and only costs messages between the threads. See
-        # docs/reference/engines/index.md.
+        # On single records, a second thread only costs messages. See docs/reference/engines/index.md.
         "records": PortSpec("dyno.engines.duckdb.tables:Table", caveats=(COLUMNS,), options=_threads(1)),
         "arrays": PortSpec(
             "dyno.engines.duckdb.tables:Arrays",

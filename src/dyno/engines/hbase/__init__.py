@@ -68,8 +68,7 @@ SETTINGS: Mapping[str, str] = {
     "hbase.regionserver.info.port": "-1",
     "hbase.thrift.info.port": "-1",
     "hbase.regionserver.thrift.framed": "false",
-    # By default the gateway closes a connection that is idle for a minute. A client that checks answers may be idle
-    # for longer.
+    # By default the gateway closes connections after an idle minute. A client that checks answers idles longer.
     "hbase.thrift.server.socket.read.timeout": "86400000",
 }
 OURS = (

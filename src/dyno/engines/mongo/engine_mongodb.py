@@ -74,8 +74,7 @@ class MongoDB(Process):
 
 
 # The server flushes the log every 100 ms; until then a log entry is in the server's memory. A write either is
-# volatile or waits for that flush: it can't wait for the kernel alone. Source: MongoDB Inc., MongoDB Manual,
-# "Journaling".
+# volatile or waits for that flush: it can't wait for the kernel alone. Source: MongoDB Manual, "Journaling".
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
     Tier.VOLATILE: {"w": 1, "journal": False},
     Tier.PROCESS: {"w": 1, "journal": True},

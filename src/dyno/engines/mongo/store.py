@@ -89,8 +89,7 @@ def connect(server: Any, **settings: Any) -> Any:
     client: Any = None
     try:
         with warnings.catch_warnings():
-            # pymongo only warns of unknown options, so a typing error such as `tsl=true` would give a connection
-            # without TLS.
+            # pymongo only warns of unknown options, so `tsl=true` would give a connection without TLS.
             warnings.filterwarnings("error", "Unknown option", UserWarning)
             client = MongoClient(
                 server.address, retryWrites=False, retryReads=False, serverSelectionTimeoutMS=TIMEOUT_MS, **settings

@@ -124,8 +124,7 @@ class Thin(Client):
 
     def __init__(self, address: Mapping[str, Any], loading: bool) -> None:
         try:
-            # Load all of Python's OpenSSL first, because the extension's own copy conflicts with it. `hashlib` has
-            # loaded only half of it.
+            # Load all of Python's OpenSSL first (`hashlib` loads half): the extension's own copy conflicts with it.
             import ssl  # noqa: F401
 
             import _mysql_connector
@@ -218,8 +217,7 @@ def connect(server: Any, client: str, loading: bool = False) -> Client:
     except Refused:
         raise
     except Exception as error:
-        # Catch everything: each library has its own errors, and PyMySQL raises a RuntimeError for a password that it
-        # can't encrypt.
+        # Each library has its own errors, and PyMySQL raises a RuntimeError for a password that it can't encrypt.
         raise user_server.unreachable(server, error_text(error)) from None
 
 

@@ -37,8 +37,7 @@ PORTS: Mapping[str, PortSpec] = {
     ),
 }
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
-    # A commit returns while its log is still in the server's memory. The server writes and flushes it about once a
-    # second.
+    # A commit returns while its log is in the server's memory, which is written and flushed about once a second.
     Tier.VOLATILE: {"innodb_flush_log_at_trx_commit": 0, "innodb_doublewrite": "OFF"},
     # Each commit writes its log to the kernel, and a thread of the server flushes it about once a second. The
     # doublewrite buffer stays on, because SIGKILL may interrupt the write of a page of 16 KiB.

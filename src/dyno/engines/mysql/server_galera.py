@@ -39,8 +39,7 @@ SETTINGS: Mapping[str, str] = {
     "wsrep-sst-method": TRANSFER,
 }
 OPTIONS: Mapping[str, str] = {
-    # A node keeps recent commits for nodes that are away. The size is Galera's default; a killed node recovers the
-    # file.
+    # A node keeps recent commits for nodes that are away, in a file of Galera's default size, also after a kill.
     "gcache.size": "128M",
     "gcache.recover": "yes",
 }
@@ -158,9 +157,8 @@ class Member(MariaDB):
         group, number = self._state("uuid"), int(self._state("seqno"))
         if number != UNKNOWN:
             return group, number
-        # The node was killed. Read the number from its tables once, and record it. Kill the server when it has
-        # printed the number: while it ends, MariaDB 10.11 may wait for ever for one of its own tasks (1 of 27
-        # recoveries on a busy machine).
+        # The node was killed. Read the number from its tables, and record it. Kill the server when it has printed the
+        # number: while it ends, MariaDB 10.11 may wait for ever for its own task (1 of 27 recoveries under load).
         log = self.home / OUTPUT
         before = log.stat().st_size
 

@@ -35,13 +35,11 @@ NO_BINARY_LOG = "--skip-log-bin"
 """By default, MySQL has a binary log and writes each commit to both logs. MariaDB has none."""
 ONLY: Mapping[str, Mapping[str, str]] = {
     MARIADB: {},
-    # Switch off the second protocol, which has its own port and socket, and the directory for files, which would have
-    # to exist.
+    # Switch off the second protocol with its own port and socket, and the directory for files, which need not exist.
     MYSQL: {"mysqlx": "OFF", "secure-file-priv": "NULL"},
 }
 LOG: Mapping[str, Mapping[str, str]] = {
-    # All servers may have logs of this size. The default is 96 MiB; when the log is full, the server waits until
-    # changed pages are written.
+    # All servers may have logs of this size. The default is 96 MiB; when it is full, changed pages must be written.
     MARIADB: {"innodb-log-file-size": "1G"},
     # The prefix `loose` is for MySQL before 8.0.30, which doesn't have this setting.
     MYSQL: {"loose-innodb-redo-log-capacity": "1G"},
@@ -146,8 +144,7 @@ class MariaDB(Process):
         socket(self._socket)
         if self._product == MARIADB:
             directory(self.data, self.user)
-            # Do the steps of mariadb-install-db, which needs programs from the client's package. Nothing is flushed,
-            # because measuring begins later.
+            # Do the steps of mariadb-install-db, which needs the client's package. Nothing needs to be flushed yet.
             words = ["--bootstrap", "--log-warnings=0", "--debug-no-sync"]
             self._run([*self._command(), *words], _system_tables(Path(self._path)))
         else:

@@ -214,8 +214,7 @@ class Series(SqlSeries):
         with transaction(self._execute):
             loaded = load(self._connection, LOAD_SAMPLES, samples.to_csv(self.stored(batch)))
         if loaded < len(batch.ts):
-            # The server skips rows that it can't load, with only a warning, and counts rows that replace others
-            # twice.
+            # The server skips bad rows with only a warning, and counts rows that replace others twice.
             raise ValueError(f"{loaded} of {len(batch.ts)} samples were loaded")
 
     def all(self) -> Iterator[SampleBatch]:

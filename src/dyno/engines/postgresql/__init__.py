@@ -33,8 +33,7 @@ CACHE_MIB = 256
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
     # A commit returns before its log is written, which happens at most about 0.6 s later.
     Tier.VOLATILE: {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"},
-    # Each commit writes its log to the kernel. A power cut may tear pages, but this tier does not promise to survive
-    # it.
+    # Each commit writes its log to the kernel. A power cut may tear pages, which this tier does not exclude.
     Tier.PROCESS: {"fsync": "off", "synchronous_commit": "on", "full_page_writes": "off"},
     Tier.POWER: {"fsync": "on", "synchronous_commit": "on", "full_page_writes": "on"},
 }

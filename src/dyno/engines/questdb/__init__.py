@@ -145,8 +145,7 @@ class Quest(ServerStore):
         import psycopg
 
         at = _postgresql(server)
-        # Verify the certificate. By default, libpq accepts any certificate, and connects without TLS if the server
-        # has none.
+        # By default, libpq accepts any certificate, and connects without TLS if the server has none.
         verified = {"sslmode": "verify-full", "sslrootcert": os.environ.get("PGSSLROOTCERT", "system")}
         tls: Mapping[str, Any] = verified if at.secure else {}
         try:

@@ -34,8 +34,7 @@ SETTINGS = {
     "unixsocketperm": "700",
     # Don't make snapshots, which would fall into random phases.
     "save": "",
-    # The server rewrites its log at this size. Redis's default is 64 MiB, but all of Dyno's servers may have logs of
-    # 1 GiB.
+    # The log is rewritten at this size, which all of Dyno's servers may have. Redis's default is 64 MiB.
     "auto-aof-rewrite-min-size": "1gb",
     # Raise the limit of this buffer from 1 GiB: Valkey counts a transaction that waits for EXEC as part of it.
     "client-query-buffer-limit": "64gb",

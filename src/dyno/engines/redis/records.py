@@ -20,8 +20,7 @@ _MSGPACK = ENCODERS["msgpack"]
 BATCH = 1_000
 """Maximum number of records in one command."""
 
-# The script returns the record of the first entry that begins with ARGV[1]. Two calls would be slower, and the record
-# could be deleted between them.
+# Returns the record of the first entry that begins with ARGV[1]. Between two calls, the record could be deleted.
 FIND = """
 local entry = redis.call('ZRANGE', KEYS[1], '[' .. ARGV[1], '+', 'BYLEX', 'LIMIT', 0, 1)[1]
 if not entry or string.sub(entry, 1, #ARGV[1]) ~= ARGV[1] then return false end
@@ -89,8 +88,7 @@ class KeyedRecords:
         self._indexes = [(_index(prefix, name), value) for name, value in INDEXES.items()] if indexed else []
         pipelined = engine.options["many"] == "pipeline"
         self._reader = KeyedReader(client, prefix, client.execute("SCRIPT", "LOAD", FIND), pipelined)
-        # Number of commands for each batch: the first, which returns the result for its records, the change, and one
-        # for each sorted set.
+        # Commands for each batch: one for the result, one for the change, and one for each sorted set.
         self._commands = 3 + len(self._indexes)
 
     def reading(self) -> AbstractContextManager[Reader]:
@@ -134,8 +132,7 @@ class KeyedRecords:
         olds: list[Record | None] = []
         for same, answer in zip(earlier, self._answers(commands()), strict=True):
             values = answer if isinstance(answer, list) else [answer]
-            # If a key occurs earlier in the batch, the old record is that one: the server reads before it stores the
-            # batch.
+            # If a key occurs earlier in the batch, the old record is that one: the server reads before it stores.
             olds += [new or (value and _MSGPACK.decode(value)) for new, value in zip(same, values, strict=True)]
         return olds
 

@@ -45,8 +45,7 @@ class Backend(NamedTuple):
 BACKENDS: Mapping[str, Backend] = {
     "sqlite": Backend(
         ("sqlite3",),
-        # RelStorage uses SQLite's write-ahead log. NORMAL, its default, flushes only at checkpoints. FULL flushes the
-        # log at every commit.
+        # RelStorage uses SQLite's write-ahead log. NORMAL, its default, flushes at checkpoints, FULL at each commit.
         {Tier.PROCESS: {"synchronous": "normal"}, Tier.POWER: {"synchronous": "full"}},
     ),
     "postgresql": Backend(

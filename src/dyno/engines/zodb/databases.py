@@ -175,8 +175,7 @@ def open_storage(server: ZEO, home: Path, cache_mib: int) -> Any:
     from ZEO import ClientStorage
 
     name = server.storage(home)
-    # The cache is a temporary file, which is deleted with its client. It has to be in `home`, because /tmp may be
-    # memory.
+    # The cache is a temporary file, deleted with its client. It is put into `home`, because /tmp may be memory.
     former, tempfile.tempdir = tempfile.tempdir, str(home)
     try:
         return ClientStorage.ClientStorage(
