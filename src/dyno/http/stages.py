@@ -23,14 +23,8 @@ COARSE = f"under {FINE_US} µs, too fine for libcurl's clock, which has whole µ
 
 PERCENTILES = {"p50": 50.0, "p90": 90.0, "p95": 95.0, "p99": 99.0, "p999": 99.9}
 TIMES = (
-    "namelookup_time",
-    "connect_time",
-    "appconnect_time",
-    "pretransfer_time",
-    "starttransfer_time",
-    "redirect_time",
-    "total_time",
-    "speed_download",
+    *("namelookup_time", "connect_time", "appconnect_time", "pretransfer_time", "starttransfer_time"),
+    *("redirect_time", "total_time", "speed_download"),
 )
 """Fields of a record (besides its stages) that are summarised over many requests."""
 

@@ -38,8 +38,7 @@ class UserServer:
     def stop(self) -> None:
         raise Absent("is refused: it would stop the server, which is your own")
 
-    def kill(self) -> None:
-        self.stop()
+    kill = stop
 
     def close(self) -> None:
         pass

@@ -270,12 +270,8 @@ class Cass(ServerStore):
     """A store in one keyspace."""
 
     shown = (
-        SYNC,
-        "num_tokens",
-        "memtable_heap_space",
-        "concurrent_writes",
-        "commitlog_segment_size",
-        "file_cache_size",
+        *(SYNC, "num_tokens", "memtable_heap_space", "concurrent_writes"),
+        *("commitlog_segment_size", "file_cache_size"),
     )
     unflushed = 0
     """Number of samples that may be only in memory and in the commit log."""
