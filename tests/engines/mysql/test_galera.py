@@ -20,7 +20,7 @@ from dyno import registry
 from dyno.contracts.engine import Nodes
 from dyno.contracts.model import Tier, UsageError
 from dyno.engines.mysql import server_galera
-from dyno.engines.mysql.oltp import Transactions
+from dyno.engines.mysql.engines import Transactions
 from dyno.engines.mysql.server_mariadb import MARIADB, PROGRAMS
 from dyno.suites.oltp import Load, SysbenchTables
 from dyno.suites.records.port import Record
