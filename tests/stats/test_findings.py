@@ -12,7 +12,7 @@ import pytest
 from stats.madeup import a_cell, a_sample, an_attempt, changed, declared, heated, of_cells, of_rates, reads
 
 from dyno.contracts.model import Tier, UsageError
-from dyno.published.findings import Finding, findings
+from dyno.published import Finding, findings
 from dyno.results import Run
 from dyno.stats.findings import FindingResult, check
 

@@ -13,7 +13,7 @@ from dyno.contracts.cell import Cell
 from dyno.contracts.model import Caveat, Tier, UsageError
 from dyno.report.charts import plot
 from dyno.report.page.build import build
-from dyno.results.labels import set_labels
+from dyno.results.run import set_labels
 from dyno.stats.compare import check_baseline
 
 

@@ -11,8 +11,8 @@ import click
 import pytest
 
 import dyno
+from dyno.cli.run import request
 from dyno.cli.run import run_command as command
-from dyno.cli.run_flags import request
 from dyno.contracts.model import UsageError
 from dyno.options import MOST_SECONDS, OPTIONS, SWITCH, Option, PlanOptions, RunRequest
 from dyno.results import create, load

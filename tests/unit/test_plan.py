@@ -592,8 +592,8 @@ def test_a_plan_file_has_a_key_for_every_flag_that_shapes_a_plan() -> None:
 
 def overridden(file: Path, *flags: str) -> Plan:
     """Returns the plan of `dyno run FILE` with these flags."""
+    from dyno.cli.run import request
     from dyno.cli.run import run_command as command
-    from dyno.cli.run_flags import request
 
     given = command.make_context("run", [str(file), *flags]).params
     elsewhere = ("path", "resume", "overwrite", "most", "root")

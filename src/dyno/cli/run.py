@@ -1,25 +1,25 @@
-"""`dyno run` and `dyno replicate`: from flags to a run file and its table."""
+"""`dyno run` and `dyno replicate`: from flags to a run file and its table. The flags are those of the run options."""
 
 import sys
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
 from dyno import registry, results
 from dyno.cli import files, flag_values
 from dyno.cli.console import output, print_note
-from dyno.cli.flag_values import PATH, output_option, work_option
+from dyno.cli.flag_values import PATH, Quantity, output_option, split, work_option
 from dyno.cli.progress import observer
-from dyno.cli.run_flags import request, run_flags
 from dyno.cli.show import PRICES
 from dyno.contracts.model import UsageError
 from dyno.contracts.passwords import mask_argument
 from dyno.host.directories import trouble
-from dyno.options import MOST_SAMPLES
+from dyno.options import MOST_SAMPLES, OPTIONS, PARAMS, SIZE, SWITCH, WHOLE, Option, RunRequest
 from dyno.report.about import listing
 from dyno.report.tables import sections, several_runs, text
 from dyno.report.tables.table import groups
@@ -27,10 +27,81 @@ from dyno.results import FLOOR_BLOCKS, Run, is_reference
 from dyno.runner import parent, plan, plan_file, work_directory
 from dyno.runner.parent import StopRule, forecast_time
 from dyno.runner.plan import Plan, unpaced
-from dyno.runner.rows import lacking
+from dyno.runner.plan_file import GIB, size
+from dyno.runner.rows import lacking, placed
 from dyno.runner.rows import split as split_entry
 from dyno.stats.costs import costs, read_prices
 from dyno.stats.summary import absences, unsure_floors, widest
+
+F = TypeVar("F", bound=Callable[..., Any])
+METAVARS = {"time": "TIME", "size": "SIZE"}
+COMPLETIONS = {
+    "engines": flag_values.ENGINES,
+    "params": flag_values.PARAMETER,
+    "preset": flag_values.PRESET,
+    "tier": flag_values.TIER,
+    "phases": flag_values.PHASES,
+}
+
+
+def run_flags(*names: str, but: Sequence[str] = (), **helps: str) -> Callable[[F], F]:
+    """Adds the flags of the options with these names, or of all options `but` some. `helps`: other help texts."""
+    rows = [each for each in OPTIONS if (each.name in names if names else each.name not in but)]
+
+    def add(function: F) -> F:
+        # The decorator applied last is listed first.
+        for option in reversed(rows):
+            kind, words, more = option.kind, [option.flag], dict[str, Any]()
+            if option.short:
+                words.insert(0, option.short)
+            if kind is WHOLE:
+                more["type"] = click.IntRange(None if option.least is None else int(option.least), int(option.most))
+            elif kind.read is not None:
+                least = option.least or 0
+                more["type"] = Quantity(kind.read, least / GIB if kind is SIZE else least)
+            elif kind is SWITCH:
+                words = [f"{option.flag}/--no-{option.key}"]
+            function = click.option(
+                *words,
+                option.name,
+                default=None,
+                # Flags of lists may be repeated if they have a short name.
+                multiple=(kind.several or kind is PARAMS) and bool(option.short),
+                metavar=option.metavar or METAVARS.get(kind.words),
+                shell_complete=COMPLETIONS.get(option.name),
+                help=helps.get(option.name, option.help),
+                **more,
+            )(function)
+        return function
+
+    return add
+
+
+def request(what: str, given: dict[str, Any], on: str | None = None) -> RunRequest:
+    """The request for a suite, or of a plan file overridden by flags. `on`: address of the user's server for all
+    engines. Raises UsageError."""
+    base = plan_file.read(Path(what)) if what.endswith(".toml") else RunRequest(suite=what)
+    values = {each.name: value for each in OPTIONS if (value := _value(each, given[each.name])) not in (None, [])}
+    # They exclude each other: a flag overrides the other one's key, too.
+    if "duration" in values:
+        base = replace(base, budget=None)
+    if "budget" in values:
+        base = replace(base, duration=None)
+    base = replace(base, **{**values, "params": {**base.params, **values.get("params", {})}})
+    return base if on is None else replace(base, engines=placed(registry.suite(base.suite), base.engines, on))
+
+
+def _value(option: Option, given: Any) -> Any:
+    """The value for the field of RunRequest; None or an empty list if the flag was not given. Raises UsageError."""
+    if option.kind is PARAMS:
+        return flag_values.params(given)
+    if option.kind.several:
+        texts = [given] if isinstance(given, str) else list(given or ())
+        if texts and not split(texts):
+            raise UsageError(f"{option.flag}: expected at least one value, got {texts[0]!r}")
+        return split(texts)
+    return size(option.name, given) if option.kind is SIZE and given is not None else given
+
 
 FAILED, NOTHING = 1, 3
 PASSWORD_SHOWN = (

@@ -1,19 +1,30 @@
-"""`dyno selftest`: proves on this machine that the measuring is right, or that durability tiers are."""
+"""`dyno selftest` and `dyno conform`: prove on this machine that the measuring, durability tiers or the answers of an
+engine are right."""
 
 import json
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import click
+from rich.console import Console
+from rich.padding import Padding
+from rich.text import Text
 
+from dyno import registry
+from dyno.cli import flag_values
 from dyno.cli.console import output, print_note, progress
 from dyno.cli.flag_values import split, work_option
+from dyno.contracts.engine import EngineSpec
 from dyno.contracts.model import UsageError
 from dyno.report.about.proofs import TIERS, check_line, check_summary
 from dyno.runner import work_directory
-from dyno.selftest import chosen, made
+from dyno.runner.rows import check_tier, split_engines, tier_named
+from dyno.selftest import chosen, conformance, made
+from dyno.selftest.conformance import FAIL, GAP, PASS, SKIPPED, ConformanceResult
 from dyno.selftest.flushes import WRONG, claims, proofs
 
 
@@ -75,3 +86,74 @@ def _tiers(work: Path, flags: Mapping[str, Any]) -> int:
     else:
         TIERS.render(data, output())
     return 1 if any(proof.verdict in WRONG for proof in results) else 0
+
+
+STYLES = {PASS: "green", GAP: "yellow", FAIL: "bold red", SKIPPED: "yellow"}
+FAILED, NOTHING = 1, 3
+
+
+@click.command(name="conform")
+@click.argument("engine", metavar="ENGINE", shell_complete=flag_values.ENGINE)
+@click.option(
+    "--tier",
+    metavar="TIER",
+    shell_complete=flag_values.TIER,
+    help="Durability tier. Default: the engine's own.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the outcome of each check as JSON.")
+@work_option()
+def conform_command(engine: str, tier: str | None, as_json: bool, root: Path | None) -> int:
+    """Check the answers of ENGINE with the conformance suites of all its ports.
+
+    ENGINE is a name, or NAME:OPTION=VALUE+OPTION=VALUE. A check passes, is a declared gap (unsupported, upstream or
+    todo, with the reason), or fails. Exit status: 0, or 1 if a check failed, or 3 if none could be run.
+    """
+    ((_, row),) = split_engines([engine])
+    spec = registry.engine(row.name)
+    # With the options of all ports: each port uses its own.
+    of_ports = {option.name: option for port in spec.ports.values() for option in port.options}
+    options = replace(spec, options=(*spec.options, *of_ports.values())).resolve(row.options)
+    if spec.floor:
+        raise UsageError(f"engine {spec.name} is a null engine: it does nothing, so there are no answers to check")
+    checked_tier = row.tier or (spec.default_tier if tier is None else tier_named(tier))
+    if lacking := spec.lacking(options):
+        raise UsageError(f"engine {spec.name} {lacking}")
+    check_tier(spec, checked_tier, options)
+    with (
+        work_directory.directory(root or work_directory.default_root(), print_note) as work,
+        progress().status(f"checking {spec.name}"),
+    ):
+        results = list(conformance.results(spec, row.options, checked_tier, work.path))
+    if as_json:
+        checks = [asdict(result) for result in results]
+        shown_tier = checked_tier and checked_tier.value
+        click.echo(json.dumps({"engine": spec.name, "tier": shown_tier, "checks": checks}, indent=2))
+    else:
+        _print(spec, results, output())
+    outcomes = Counter(result.outcome for result in results)
+    if outcomes[FAIL]:
+        return FAILED
+    return 0 if outcomes[PASS] else NOTHING
+
+
+def _print(spec: EngineSpec, results: list[ConformanceResult], console: Console) -> None:
+    """Prints a line for each check, below a heading for each port and suite."""
+    width = max((len(result.check) for result in results), default=0)
+    for (port, suite), group in groupby(results, lambda result: (result.port, result.suite)):
+        console.print(Text(f"port {port}, suite {suite}" if suite else f"port {port}", "bold"))
+        last = ""
+        for result in group:
+            outcome = Text(f"{result.outcome:<7}", STYLES[result.outcome])
+            name = f"{result.check:<{width}}" if result.guards else result.check
+            console.print(Text.assemble("  ", outcome, "  ", name, "  " if result.guards else "", result.guards))
+            # The checks after a crash were not run, all for one reason.
+            if result.reason and result.reason != last:
+                reason = f"{result.kind}: {result.reason}" if result.kind else result.reason
+                console.print(Padding(Text(reason, "dim"), (0, 0, 0, 13 + width), expand=False))
+            last = result.reason
+    outcomes = Counter(result.outcome for result in results)
+    gaps = "1 gap" if outcomes[GAP] == 1 else f"{outcomes[GAP]} gaps"
+    counts = [f"{outcomes[PASS]} passed", gaps, f"{outcomes[FAIL]} failed"]
+    if outcomes[SKIPPED]:
+        counts.append(f"{outcomes[SKIPPED]} not run")
+    console.print(Text(f"{spec.name}: {', '.join(counts)}", "bold red" if outcomes[FAIL] else "bold"))

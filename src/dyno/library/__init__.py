@@ -13,4 +13,4 @@ from dyno.library.result import Picture as Picture
 from dyno.library.result import Result as Result
 from dyno.library.result import Row as Row
 from dyno.library.result import load as load
-from dyno.library.running import run as run
+from dyno.library.result import run as run

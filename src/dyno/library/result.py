@@ -1,19 +1,27 @@
-"""Results as objects: a loaded run file, its rows, its charts."""
+"""`dyno.run`, and results as objects: a loaded run file, its rows, its charts."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
+from datetime import datetime
+from functools import wraps
+from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec
 
 from dyno import results
 from dyno.contracts.model import UsageError
+from dyno.options import RunRequest
 from dyno.report.export import data_tables, documents
 from dyno.report.tables import text
 from dyno.report.tables.table import Row as Shown
 from dyno.report.tables.table import groups
+from dyno.runner import parent, plan, work_directory
+from dyno.runner.parent import ProgressListener
+from dyno.runner.strategy import StopRule
 from dyno.stats.estimate import Estimate
+from dyno.stats.summary import unsure_floors, widest
 
 if TYPE_CHECKING:
     import pandas
@@ -211,4 +219,55 @@ def _row(shown: Shown) -> Row:
         bytes_on_disk=summary.bytes_on_disk,
         caveats=tuple(caveat.code for caveat in summary.caveats),
         doubts=tuple(doubt.code for doubt in shown.doubts),
+    )
+
+
+P = ParamSpec("P")
+
+
+@dataclass(frozen=True)
+class Arguments(RunRequest):
+    """The arguments of `dyno.run`: the run options, and arguments that only this function has."""
+
+    _: KW_ONLY
+    path: str | Path | None = None
+    overwrite: bool = False
+    resume: bool = False
+    blocks: int | None = None
+    work_dir: str | Path | None = None
+    observer: ProgressListener | None = None
+
+
+def _taking(kind: Callable[P, Arguments]) -> Callable[[Callable[[Arguments], Result]], Callable[P, Result]]:
+    """Decorator that makes the function take the parameters of `Arguments` rather than an instance."""
+
+    def decorate(function: Callable[[Arguments], Result]) -> Callable[P, Result]:
+        @wraps(function)
+        def call(*args: P.args, **kwargs: P.kwargs) -> Result:
+            return function(kind(*args, **kwargs))
+
+        call.__signature__ = signature(kind).replace(return_annotation=Result)  # type: ignore[attr-defined]
+        return call
+
+    return decorate
+
+
+@_taking(Arguments)
+def run(arguments: Arguments) -> Result:
+    """Measures engines with a suite, each trial in a fresh process.
+
+    The arguments are the flags of `dyno run`, with the same defaults. Times are in seconds, sizes in bytes, and
+    `until` is a share (0.05) or a text ('5%'). An engine is a text as on the command line
+    ('sqlite:journal_mode=wal'), or a mapping of `name` and options. `path` is the run file; if it is None, the file
+    is SUITE-DATE-TIME.json in the current directory. `work_dir` is the directory for the engines' data. Raises
+    UsageError before any trial, and OSError if the results can't be saved.
+    """
+    path = None if arguments.path is None else Path(arguments.path)
+    chosen = plan.resumed(arguments, path) if arguments.resume and path is not None else plan.make(arguments)
+    file = path or Path(f"{chosen.suite}-{datetime.now():%Y%m%d-%H%M%S}.json")
+    root = Path(arguments.work_dir) if arguments.work_dir is not None else work_directory.default_root()
+    observer, most = arguments.observer, arguments.blocks
+    stop_rule = StopRule(widest, unsure_floors)
+    return Result(
+        parent.execute(chosen, file, root, observer, arguments.resume, arguments.overwrite, stop_rule, most)
     )

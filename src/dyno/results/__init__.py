@@ -7,8 +7,6 @@ docs/reference/run-file.md.
 """
 
 from dyno.results.header import MOST_CELLS as MOST_CELLS
-from dyno.results.lock import Lock as Lock
-from dyno.results.lock import RunFileLost as RunFileLost
 from dyno.results.parse import damaged as damaged
 from dyno.results.parse import is_run_file as is_run_file
 from dyno.results.parse import lines as lines
@@ -22,6 +20,8 @@ from dyno.results.run import FLOOR_BLOCKS as FLOOR_BLOCKS
 from dyno.results.run import Attempt as Attempt
 from dyno.results.run import Run as Run
 from dyno.results.run import is_reference as is_reference
+from dyno.results.write import Lock as Lock
+from dyno.results.write import RunFileLost as RunFileLost
 from dyno.results.write import append as append
 from dyno.results.write import as_read as as_read
 from dyno.results.write import create as create

@@ -17,9 +17,8 @@ from dyno.contracts.sanitize import sanitize
 from dyno.contracts.value_types import MOST_POINTS, MOST_TEXT
 from dyno.fields import Sample
 from dyno.results.header import End, Header
-from dyno.results.labels import set_labels
 from dyno.results.parse import cleaned, damaged, lines, parsed
-from dyno.results.run import Attempt, Run, apply_server_tiers
+from dyno.results.run import Attempt, Run, apply_server_tiers, set_labels
 
 SCHEMA = 3
 READABLE = (1, 2, 3)

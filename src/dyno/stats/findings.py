@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from dyno.contracts.cell import Cell
-from dyno.published.findings import FAILS, Claim, Finding
+from dyno.published import FAILS, Claim, Finding
 from dyno.results import Run
 from dyno.stats.compare import paired
 from dyno.stats.metric import CPU, metric, speeds

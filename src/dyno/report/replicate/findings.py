@@ -8,8 +8,7 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from dyno.published import Experiment
-from dyno.published.findings import ABOUT, FAILS, LESS
+from dyno.published import ABOUT, FAILS, LESS, Experiment
 from dyno.report.tables import grid, row_titles, units, wording
 from dyno.report.tables.display_limits import listed
 from dyno.report.tables.table import varying
