@@ -13,7 +13,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from dyno.install.environment import find
+from dyno.install.engine import find
 from dyno.install.tools import InstallError
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -9,7 +9,7 @@ import pytest
 from needed import unavailable
 from shell import TESTS, Shell, small
 
-from dyno.install import environment
+from dyno.install import engine
 from dyno.install.tools import InstallError
 
 VERSIONS = ("3.10", "3.11", "3.12", "3.13")
@@ -20,7 +20,7 @@ def another() -> str:
     for version in VERSIONS:
         if version != "{}.{}".format(*sys.version_info):
             try:
-                environment.find(version)
+                engine.find(version)
             except InstallError:
                 continue
             return version

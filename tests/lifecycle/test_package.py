@@ -15,7 +15,7 @@ import pytest
 from building import copy, without_cargo
 from needed import unavailable
 
-from dyno.install.environment import find
+from dyno.install.engine import find
 from dyno.install.tools import InstallError
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(3_000)]

@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 from stats.madeup import a_cell, a_sample, an_attempt, of_cells
 
-from dyno.report.charts import sweep as chart
+from dyno.report.charts import lines as chart
 from dyno.report.tables import sections, sweeps
 from dyno.report.tables.sweeps import ended, ending
 from dyno.results import Run

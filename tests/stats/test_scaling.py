@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 from stats.madeup import a_cell, of_rates
 
-from dyno.report.charts import sweep
+from dyno.report.charts import lines
 from dyno.report.tables import sections, sweeps
 from dyno.results import Run
 from dyno.stats.sweep import scalings
@@ -64,7 +64,7 @@ def test_it_is_told_with_the_cores_that_there_are() -> None:
     ],
 )
 def test_the_chart_of_clients_has_a_line_at_the_cores(cpu: dict[str, float], marked: float | None) -> None:
-    found = sweep.chart(run({1: 100, 4: 200}, cpu=cpu), "clients")
+    found = lines.sweep(run({1: 100, 4: 200}, cpu=cpu), "clients")
     layers = found.spec(["lmdb"], "op")["layer"]
     rules = [layer["encoding"]["x"]["datum"] for layer in layers if "datum" in layer["encoding"].get("x", {})]
     assert rules == ([] if marked is None else [marked, marked]), "the line and its name"

@@ -18,7 +18,7 @@ from dyno.contracts.model import Tier
 from dyno.fields import Sample
 from dyno.host import ceilings
 from dyno.report.page.build import build
-from dyno.report.tables import heading, notes, sections
+from dyno.report.tables import notes, sections
 from dyno.report.tables.text import as_markdown
 from dyno.results import Run
 from dyno.stats.machine import shares
@@ -91,7 +91,7 @@ def test_the_page_says_it(tmp_path: Path) -> None:
 def test_where_nobody_probed_nothing_is_said(host: dict[str, Any]) -> None:
     found, out = run(**host), io.StringIO()
     sections.render(notes.ceiling_sections(found), Console(file=out, width=200))
-    assert shares(found) == [] and out.getvalue() == "" and "probed" not in heading.machine(found)
+    assert shares(found) == [] and out.getvalue() == "" and "probed" not in notes.machine(found)
 
 
 def test_what_flushes_nothing_and_what_tells_bytes() -> None:
@@ -108,7 +108,7 @@ def test_what_flushes_nothing_and_what_tells_bytes() -> None:
 def test_every_report_tells_the_ceilings() -> None:
     found, out = run(ceilings=MOST), io.StringIO()
     told = "at most 1,000 flushes/s, 10.0 GB/s of memory, 400 prime searches/s on a core (probed 2026-01-02)"
-    assert told in heading.machine(found) and told in " ".join(as_markdown(found).split()).replace("\xa0", " ")
+    assert told in notes.machine(found) and told in " ".join(as_markdown(found).split()).replace("\xa0", " ")
     sections.render(notes.ceiling_sections(found), Console(file=out, width=200))
     assert "50% of one core" in out.getvalue()
 

@@ -28,7 +28,7 @@ from dyno.report import charts
 from dyno.report.charts import FIXED, latency, theme, vega
 from dyno.report.charts.chart import Chart, Record, panels
 from dyno.report.export import documents
-from dyno.report.tables import heading, sweeps, wording
+from dyno.report.tables import notes, sweeps, wording
 from dyno.results import Attempt, Run
 from dyno.stats.compare import pairs
 
@@ -129,7 +129,7 @@ def drawable(run: Run) -> Run:
 
 
 def drawn(chart: Chart, run: Run, records: Sequence[Record]) -> str:
-    spec = chart.spec(heading.engines(run), "op")
+    spec = chart.spec(notes.engines(run), "op")
     svg: str = vl_convert.vegalite_to_svg({**spec, "data": {"values": list(records)}, "config": theme.config()})
     return svg
 
@@ -403,7 +403,7 @@ def test_every_numeric_parameter_with_several_values_has_a_chart(run: Run) -> No
 )
 def test_a_wide_scale_is_logarithmic(run: Run, values: tuple[int, int], scale: str) -> None:
     shown = by_records(run, *values)
-    spec = named(shown, "sweep:records").spec(heading.engines(shown), "op")
+    spec = named(shown, "sweep:records").spec(notes.engines(shown), "op")
     x = spec["layer"][0]["encoding"]["x"]
     assert (x["scale"].get("type", "linear"), x["axis"]["values"]) == (scale, list(values))
 
@@ -792,7 +792,7 @@ def test_who_has_a_colour_that_two_wish_for_does_not_hang_on_the_order() -> None
 
 def test_an_engine_has_one_colour_in_all_charts(run: Run) -> None:
     shown = drawable(run)
-    scale = theme.scale(heading.engines(shown), "color")
+    scale = theme.scale(notes.engines(shown), "color")
     colour = dict(zip(scale["domain"], scale["range"], strict=True))
     for chart in charts.of(shown):
         # Colours of these charts don't stand for engines, but for verdicts, parameters or parts of a latency.

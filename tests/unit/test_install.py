@@ -28,8 +28,8 @@ from dyno import registry
 from dyno.contracts.engine import EngineSpec, PortSpec
 from dyno.contracts.model import Refused
 from dyno.contracts.programs import GoModule, Jar, Jars, Program
-from dyno.install import environment, lock
-from dyno.install.engine import install
+from dyno.install import pip
+from dyno.install.engine import install, make
 from dyno.servers.program_option import ServerProgram
 
 pytestmark = pytest.mark.usefixtures("processes")
@@ -303,20 +303,20 @@ def test_the_lock_file_has_what_the_engines_require() -> None:
     unlocked = set()
     for version in ("3.10", "3.11", "3.12", "3.13", "3.14"):
         markers = {**default_environment(), "python_version": version, "python_full_version": f"{version}.4"}
-        packages = lock.read(markers, {})
+        packages = pip.read_lock(markers, {})
         assert all(package.hashes for package in packages.values())
         for spec in filter(ours, registry.engines()):
             if spec.python in ("", version):
                 needed = map(Requirement, {each for port in spec.ports for each in spec.through(port).requires})
-                applied = [each for each in needed if lock.applies(each, markers)]
-                unlocked |= {str(each) for each in lock.split(applied, packages, {})[1]}
+                applied = [each for each in needed if pip.applies(each, markers)]
+                unlocked |= {str(each) for each in pip.split(applied, packages, {})[1]}
     assert unlocked == UNLOCKED
 
 
 def test_the_lock_file_names_no_index_and_no_path() -> None:
     requirement = r"[a-z0-9][a-z0-9-]*(\[[a-z, ]+\])?==[\w.]+( ; [\w.*'<>=! ]+)? \\"
     line = re.compile(rf"{requirement}|    --hash=sha256:[0-9a-f]{{64}}( \\)?|    # via [a-z0-9-]+(, [a-z0-9-]+)*")
-    lines = lock.FILE.read_text().splitlines()
+    lines = pip.FILE.read_text().splitlines()
     assert len(lines) > 1000
     assert [each for each in lines if not line.fullmatch(each)] == []
 
@@ -332,11 +332,11 @@ def test_what_a_library_is_built_with_comes_before_it(
         asked.append((list(requirements), "--no-build-isolation" in options))
         return {}
 
-    monkeypatch.setattr(environment.pip, "install", install)
+    monkeypatch.setattr(pip, "install", install)
     version = "{}.{}".format(*sys.version_info)
     for builds in (("toy-builder<2",), ()):
         asked.clear()
-        environment.make(f"toy-{len(builds)}", version, ("toy",), (), print, builds)
+        make(f"toy-{len(builds)}", version, ("toy",), (), print, builds)
         core, *rest = asked
         assert any(requirement.startswith("numpy") for requirement in core[0])
         assert rest == [*([(["toy-builder<2"], False)] if builds else []), (["toy"], bool(builds))]

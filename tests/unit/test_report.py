@@ -28,7 +28,7 @@ from dyno.contracts.histogram import Recorder
 from dyno.contracts.model import Tier
 from dyno.fields import LATENCIES, Sample
 from dyno.report.export import documents
-from dyno.report.page.results import results as on_page
+from dyno.report.page.tables import results as on_page
 from dyno.report.tables import text, units
 from dyno.report.tables.table import groups, served
 from dyno.results import Attempt, Run

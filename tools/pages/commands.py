@@ -11,7 +11,7 @@ from pages.text import code, sentence, table
 
 from dyno.cli import commands as cli
 from dyno.options import OPTIONS
-from dyno.report.charts import FIXED, sweep
+from dyno.report.charts import FIXED, lines
 
 SHARED = {flag for option in OPTIONS for flag in (option.flag, option.short) if flag}
 """Flags of `dyno run` that the page of run options describes."""
@@ -68,8 +68,8 @@ def charts() -> str:
     rows = [(code(chart.name), chart.reading, chart.needs) for chart in FIXED]
     value = "What rows are compared by, over the values of a parameter, a line with intervals for each engine."
     rows += [
-        (code(sweep.CLIENTS), value.replace("values of a parameter", "number of clients"), "several `--clients`"),
-        (code(sweep.NAME), value, "several numbers of the parameter"),
+        (code(lines.CLIENTS), value.replace("values of a parameter", "number of clients"), "several `--clients`"),
+        (code(lines.NAME), value, "several numbers of the parameter"),
     ]
     return table(("Chart", "What it shows", "Needs"), rows)
 

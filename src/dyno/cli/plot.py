@@ -10,13 +10,13 @@ from dyno import results
 from dyno.cli import files, flag_values
 from dyno.cli.flag_values import output_option
 from dyno.contracts.model import UsageError
-from dyno.report.charts import FIXED, draw, plot, sweep
+from dyno.report.charts import FIXED, draw, lines, plot
 from dyno.report.charts.plot import Choice
 
 SCALE = 2.0
 OPENING = "<!-- A chart of dyno -->\n"
 """First line of an SVG file. In a directory, only files that have it are replaced."""
-NAMES = ", ".join([*(chart.name for chart in FIXED), sweep.CLIENTS, sweep.NAME])
+NAMES = ", ".join([*(chart.name for chart in FIXED), lines.CLIENTS, lines.NAME])
 
 
 def _list_option(*words: str, metavar: str = "NAME[,...]", help: str) -> Callable[[Any], Any]:

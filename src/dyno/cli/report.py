@@ -16,7 +16,7 @@ from dyno.contracts.model import UsageError
 from dyno.report.page import card
 from dyno.report.page.build import OPENING, build
 from dyno.report.page.parts import MOST_BYTES
-from dyno.report.tables import sections, several_runs
+from dyno.report.tables import comparison, sections
 from dyno.stats.costs import read_prices
 
 HEAD_BYTES = 4_000
@@ -67,7 +67,7 @@ def report_command(
     if by is not None:
         if path is not None or show or url or table:
             raise UsageError("--by prints a table and writes no page: leave out -o, --open, --url and --prices")
-        tables = several_runs.by_place([results.load(run) for run in runs])
+        tables = comparison.by_place([results.load(run) for run in runs])
         sections.render(tables, output(), aligned=False, blank_first=False)
         return
     page = path or str(runs[0].with_suffix(".html"))

@@ -21,7 +21,7 @@ from dyno.contracts.passwords import mask_argument
 from dyno.host.directories import trouble
 from dyno.options import MOST_SAMPLES, OPTIONS, PARAMS, SIZE, SWITCH, WHOLE, Option, RunRequest
 from dyno.report.about import listing
-from dyno.report.tables import sections, several_runs, text
+from dyno.report.tables import comparison, sections, text
 from dyno.report.tables.table import groups
 from dyno.results import FLOOR_BLOCKS, Run, is_reference
 from dyno.runner import parent, plan, plan_file, work_directory
@@ -165,7 +165,7 @@ def run_command(
     run = carry_out(run_plan, path, root, resume, overwrite, most)
     text.render(run, output(), whole=whole)
     if prices is not None:
-        sections.render([several_runs.by_cost([(run, "", costs(run, prices))], prices)], output())
+        sections.render([comparison.by_cost([(run, "", costs(run, prices))], prices)], output())
     return status(run)
 
 

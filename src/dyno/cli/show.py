@@ -13,7 +13,7 @@ from dyno.contracts.model import UsageError
 from dyno.contracts.settings import unknown
 from dyno.report.export import data_tables, documents
 from dyno.report.formats import FORMATS
-from dyno.report.tables import notes, sections, several_runs, text
+from dyno.report.tables import comparison, notes, sections, text
 from dyno.results import Run
 from dyno.stats.costs import Prices, costs, read_prices
 
@@ -69,7 +69,7 @@ def show_command(
         charges = None if prices is None else costs(loaded, prices)
         text.render(loaded, output(), by_phase, whole)
         if prices is not None and charges is not None:
-            sections.render([several_runs.by_cost([(loaded, "", charges)], prices)], output())
+            sections.render([comparison.by_cost([(loaded, "", charges)], prices)], output())
     elif path is None:
         sys.stdout.write(_text(loaded, form, samples, prices))
     elif form == "parquet":

@@ -1,16 +1,23 @@
-"""Installs what an engine lacks: its interpreter, Python packages, programs and system packages."""
+"""Installs what an engine lacks: a virtual environment of another Python, which has this Dyno and what the engine
+requires; Python packages, programs and system packages."""
 
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+import sysconfig
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from importlib.metadata import Distribution, PackageNotFoundError, distribution, distributions, entry_points
 from pathlib import Path
 
+from packaging.specifiers import SpecifierSet
+
+import dyno
 from dyno.contracts.engine import EngineSpec
 from dyno.contracts.programs import GoModule
 from dyno.host import interpreters
-from dyno.install import environment, pip, programs
+from dyno.install import pip, programs
 from dyno.install.tools import InstallError, run
 
 Step = Callable[[], str]
@@ -74,7 +81,7 @@ def _environment(
 ) -> str:
     if spec.interpreter() is None:
         say(f"making an environment of Python {spec.python}")
-    return _installed(environment.make(spec.name, spec.python, requires, groups, say, spec.builds))
+    return _installed(make(spec.name, spec.python, requires, groups, say, spec.builds))
 
 
 def _installed(versions: dict[str, str]) -> str:
@@ -97,3 +104,114 @@ def _packages(spec: EngineSpec, yes: bool) -> str:
     script = ["env", "DEBIAN_FRONTEND=noninteractive", "sh", "-c", APT_SCRIPT, "sh", *spec.packages]
     run([*root, *script], name="apt-get")
     return f"installed {packages}"
+
+
+DISTRIBUTION = "dyno-bench"
+VERSION = "import sys, ensurepip, venv; print('%d.%d' % sys.version_info[:2])"
+FOLDER = "import sysconfig; print(sysconfig.get_path('purelib'))"
+
+
+def make(
+    engine: str,
+    version: str,
+    requires: Sequence[str],
+    groups: Sequence[str],
+    say: Callable[[str], None],
+    builds: Sequence[str] = (),
+) -> dict[str, str]:
+    """Creates the environment, or installs what it lacks. Returns the names and versions of what was installed.
+    `groups` are the entry point groups of plug-ins, which are linked into the environment. `builds` are build
+    requirements: they are installed first, and the others then built without isolation. `say` receives what
+    `pip.install` reports. Raises InstallError."""
+
+    def required(python: Path) -> dict[str, str]:
+        if not builds:
+            return pip.install(python, requires, say) if requires else {}
+        return pip.install(python, builds, say) | pip.install(python, requires, say, "--no-build-isolation")
+
+    home = interpreters.home(engine, version)
+    python = interpreters.interpreter(engine, version)
+    if python is not None:
+        _link(python, groups)
+        return required(python)
+    base = find(version)
+    # Create the environment in its final place, because its scripts contain their path.
+    shutil.rmtree(home, ignore_errors=True)
+    try:
+        run([base, "-m", "venv", home])
+        python = home / "bin" / "python"
+        new = _core(python, version, say)
+        new |= required(python)
+        _link(python, groups)
+        (home / interpreters.MARK).touch()
+    except BaseException:
+        shutil.rmtree(home, ignore_errors=True)
+        raise
+    return new
+
+
+def find(version: str) -> Path:
+    """Returns an interpreter of that version that can create environments. Raises InstallError."""
+    pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv") / "versions"
+    candidates = [sys.executable, shutil.which(f"python{version}")]
+    candidates += map(str, sorted(pyenv.glob(f"{version}.*/bin/python"), reverse=True))
+    if uv := shutil.which("uv"):
+        with suppress(InstallError):
+            candidates.append(run([uv, "python", "find", "--no-project", version]).strip())
+    for path in filter(None, candidates):
+        with suppress(InstallError, OSError):
+            if run([path, "-c", VERSION]).strip() == version:
+                return Path(path)
+    where = f"neither python{version} on the PATH, nor pyenv's or uv's"
+    raise InstallError(f"there is no Python {version} with venv here: {where}")
+
+
+def _core(python: Path, version: str, say: Callable[[str], None]) -> dict[str, str]:
+    """Installs what Dyno requires. Packages have the same versions as here, if these come from a package index and
+    support that Python."""
+    try:
+        # The list includes requirements of extras, which pip ignores.
+        needed = distribution(DISTRIBUTION).requires or []
+    except PackageNotFoundError:
+        raise InstallError(
+            f"Dyno runs without having been installed: there is no distribution {DISTRIBUTION}"
+        ) from None
+    here: dict[str, str | None] = {}
+    for dist in distributions():
+        name, wanted = dist.metadata["Name"], SpecifierSet(dist.metadata["Requires-Python"] or "")
+        held = dist.read_text("direct_url.json") is None and wanted.contains(f"{version}.0")
+        # If several distributions have the same name, the first on the path is imported.
+        here.setdefault(name, dist.version if held else None)
+    versions = {name: at for name, at in here.items() if at is not None}
+    # Don't compile modules now: they are compiled when they are imported, and most never are.
+    return pip.install(python, needed, say, "--no-compile", held=versions)
+
+
+def _link(python: Path, groups: Sequence[str]) -> None:
+    """Makes Dyno and its plug-ins importable in the environment, by links to the files of a wheel or a checkout.
+
+    Dyno's native module supports every version of Python. A plug-in's native module is ignored if it is for another
+    version.
+    """
+    there = Path(run([python, "-c", FOLDER]).strip())
+    for path in [Path(dyno.__file__).parent, *_plugins(groups)]:
+        link = there / path.name
+        if link.is_symlink() or not link.exists():
+            link.unlink(missing_ok=True)
+            link.symlink_to(path.resolve())
+
+
+def _plugins(groups: Sequence[str]) -> Iterator[Path]:
+    """Yields the paths that plug-ins have installed: modules, packages and metadata."""
+    plugins: dict[str, Distribution] = {}
+    for group in groups:
+        for entry in entry_points(group=group):
+            if entry.dist is not None:
+                plugins[entry.dist.metadata["Name"]] = entry.dist
+    folders = {Path(sysconfig.get_path(name)).resolve() for name in ("purelib", "platlib")}
+    for dist in plugins.values():
+        for name in dict.fromkeys(file.parts[0] for file in dist.files or ()):
+            path = Path(str(dist.locate_file(name)))
+            # Modules on PYTHONPATH can be imported in the environment without a link.
+            if name not in ("..", "__pycache__") and path.exists() and path.parent.resolve() in folders:
+                yield path

@@ -1,4 +1,5 @@
-"""Installs Python packages with pip. Packages in the lock file get its versions and are checked by its hashes."""
+"""Installs Python packages with pip. Packages in the lock file get its exact versions, and are checked by
+its hashes."""
 
 import json
 import re
@@ -6,14 +7,100 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import packaging
 from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
+from packaging.utils import NormalizedName, canonicalize_name
 
 from dyno.host import installation as ours
-from dyno.install import lock
+from dyno.install import pip
 from dyno.install.tools import InstallError, run
+
+FILE = Path(__file__).with_name("engines.lock")
+"""Path of the lock file, which `make lock` writes."""
+HASH, VIA = "--hash=", "# via "
+
+
+class Locked(NamedTuple):
+    """A package at its locked version."""
+
+    requirement: Requirement
+    """Name, version and locked extras: `redis[hiredis]==8.1.0`."""
+    hashes: tuple[str, ...]
+    parents: frozenset[str]
+    """Names of the packages that require this package."""
+
+    @property
+    def version(self) -> str:
+        return next(iter(self.requirement.specifier)).version
+
+    def meets(self, wanted: Requirement) -> bool:
+        fits = wanted.specifier.contains(self.version, prereleases=True)
+        return fits and wanted.url is None and wanted.extras <= self.requirement.extras
+
+    def line(self) -> str:
+        """Returns the package's line in a requirements file. It has the hashes, but no marker, which is known to
+        apply."""
+        extras = f"[{','.join(sorted(self.requirement.extras))}]" if self.requirement.extras else ""
+        return " ".join((f"{self.requirement.name}{extras}=={self.version}", *(HASH + each for each in self.hashes)))
+
+
+Lock = Mapping[NormalizedName, Locked]
+
+
+def read_lock(markers: Mapping[str, str], held: Mapping[NormalizedName, str]) -> Lock:
+    """Returns the packages, by name, that are locked for an interpreter with these environment markers.
+
+    Versions in `held` are preferred, even if they were locked for another version of Python.
+    """
+    packages: dict[NormalizedName, Locked] = {}
+    # Packages start in the first column; hashes and parents are indented.
+    for entry in FILE.read_text().replace("\n ", " ").splitlines():
+        specification, _, parents = entry.replace("\\", "").partition(VIA)
+        text, *hashes = (part.strip() for part in specification.split(HASH))
+        requirement = Requirement(text)
+        names = frozenset(canonicalize_name(parent.strip()) for parent in parents.split(","))
+        package, name = Locked(requirement, tuple(hashes), names), canonicalize_name(requirement.name)
+        chosen = name in packages and packages[name].version == held.get(name)
+        if package.version == held.get(name) or (applies(requirement, markers) and not chosen):
+            packages[name] = package
+    return packages
+
+
+def applies(requirement: Requirement, markers: Mapping[str, str]) -> bool:
+    """Returns whether an interpreter with these environment markers needs the requirement."""
+    return requirement.marker is None or requirement.marker.evaluate({**markers, "extra": ""})
+
+
+def closure(names: set[NormalizedName], lock: Lock) -> Lock:
+    """Returns the packages with these names and all packages that they require, directly or indirectly.
+
+    The lock file doesn't say which extra requires a package. So packages are included if any extra that Dyno uses
+    requires them.
+    """
+    while True:
+        more = {name for name, package in pip.items() if name not in names and package.parents & names}
+        if not more:
+            return {name: lock[name] for name in sorted(names) if name in lock}
+        names = names | more
+
+
+def split(
+    requirements: Sequence[Requirement], lock: Lock, held: Mapping[NormalizedName, str]
+) -> tuple[list[Requirement], list[Requirement]]:
+    """Returns the requirements that the lock file meets, and the others. If `held` has a package's name, the package
+    may have only that version."""
+    met, others = [], []
+    for wanted in requirements:
+        name = canonicalize_name(wanted.name)
+        locked = name in lock and lock[name].meets(wanted)
+        if locked and all(held.get(each, one.version) == one.version for each, one in closure({name}, lock).items()):
+            met.append(wanted)
+        else:
+            others.append(wanted)
+    return met, others
+
 
 LISTED = """
 import json
@@ -54,9 +141,9 @@ def install(
         raise InstallError(f"there is no pip in {environment(python)}; `{python} -m ensurepip` brings one") from None
     markers: dict[str, str] = json.loads(run([python, "-c", MARKERS, Path(packaging.__file__).parents[1]]))
     versions = {canonicalize_name(name): version for name, version in (held or {}).items()}
-    needed = [each for each in map(Requirement, requirements) if lock.applies(each, markers)]
-    locked = lock.read(markers, versions)
-    met, others = lock.split(needed, locked, versions)
+    needed = [each for each in map(Requirement, requirements) if applies(each, markers)]
+    locked = read_lock(markers, versions)
+    met, others = split(needed, locked, versions)
     with tempfile.TemporaryDirectory() as place:
         if met:
             _verified(python, met, locked, before, options, Path(place))
@@ -80,7 +167,7 @@ def install(
 def _verified(
     python: Path,
     wanted: Sequence[Requirement],
-    locked: lock.Lock,
+    locked: Lock,
     before: Mapping[str, str],
     options: Sequence[str],
     folder: Path,
@@ -100,14 +187,14 @@ def _verified(
     # The requirements of an installed package are installed too, except those that only an extra has.
     incomplete = replaced | {canonicalize_name(each.name) for each in wanted if each.extras}
     unchanged = [str(each) for each in wanted if canonicalize_name(each.name) not in replaced]
-    needed = lock.closure(incomplete, locked)
+    needed = closure(incomplete, locked)
     pinned = [package.line() for name, package in needed.items() if name not in there or name in replaced]
     try:
         _hashed(python, [*unchanged, *pinned], options, folder)
     except InstallError as why:
         if not UNMET.search(why.output):
             raise
-        whole = lock.closure(roots, locked)
+        whole = closure(roots, locked)
         _hashed(python, [package.line() for package in whole.values()], options, folder)
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from dyno.report.charts import bars, curve, latency, ratios, series, sweep
+from dyno.report.charts import bars, latency, lines, ratios, series
 from dyno.report.charts.chart import Chart
 from dyno.results import Run
 
@@ -14,8 +14,8 @@ FIXED: tuple[Chart, ...] = (bars.THROUGHPUT, ratios.CHART, latency.CHART, bars.P
 def of(run: Run, by: str | None = None) -> list[Chart]:
     """Returns the fixed charts, a sweep for each numeric parameter with several values, and the suite's own charts.
     `by`: the metric or fact that sweeps show. Raises UsageError if it is unknown."""
-    sweeps = [sweep.chart(run, name.removeprefix(sweep.PREFIX), by) for name in sweep.names(run)]
-    return [*FIXED[:-1], *sweeps, FIXED[-1], *curve.charts(run)]
+    sweeps = [lines.sweep(run, name.removeprefix(lines.PREFIX), by) for name in lines.names(run)]
+    return [*FIXED[:-1], *sweeps, FIXED[-1], *lines.curves(run)]
 
 
 def of_runs(runs: Sequence[Run]) -> list[list[Chart]]:

@@ -1,14 +1,26 @@
-"""Lines over two axes: draws every chart of one figure against another.
+"""Charts of lines over two axes: sweeps over a numeric parameter with several values, with a line for each engine;
+and the charts that a suite declares in the run file, of two figures of its cells.
 
 Records have `x` and `y`, and with intervals also `x_low`, `x_high`, `y_low` and `y_high`. They have `line` if lines
 belong to values of a parameter, and `point` if a parameter labels the points.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
+from dyno.contracts.model import UsageError
+from dyno.contracts.settings import unknown
 from dyno.report.charts import theme, vega
+from dyno.report.charts.chart import ENGINE, REMARKS, TRIALS, Chart, Column, Record, valid_rows
+from dyno.report.tables.sweeps import crossed, ended, ending, sentence
+from dyno.report.tables.table import Row, varying
+from dyno.results import Run
+from dyno.stats.estimate import Estimate, estimate
+from dyno.stats.load_limit import cores
+from dyno.stats.metric import METRICS, THROUGHPUT, Metric, estimated, fitting
+from dyno.stats.summary import CellSummary, summarize
+from dyno.stats.sweep import Sweep, is_number, logarithmic, swept, values
 
 TICKS = [step * 10**power for power in range(14) for step in (1, 2, 5)]
 """Ticks of a logarithmic axis from 1 up. FINER_TICKS has those below 1."""
@@ -50,7 +62,7 @@ class Side:
         return vega.quantity(field, scale=scale, axis=axis)
 
 
-def spec(
+def lines_spec(
     engines: Sequence[str], x: Side, y: Side, line: str = "", point: str = "", ends: bool = False
 ) -> dict[str, Any]:
     """Returns the specification of the chart. `line`: a parameter, each value of which has a line; without it each
@@ -130,3 +142,256 @@ def _by_line() -> dict[str, Any]:
         "color": vega.nominal("line", sort=None, scale={"range": list(theme.PALETTE)}, legend=None),
         "shape": vega.nominal("line", sort=None, scale={"range": list(theme.SHAPES)}, legend=legend),
     }
+
+
+# -- charts that a suite declares ---------------------------------------------------------------------------
+
+Declared = Mapping[str, Any]
+"""A curve or an axis from the run file: see `dyno.contracts.suite.Curve`."""
+
+
+def curves(run: Run) -> list[Chart]:
+    return [_curve(run, declared) for declared in run.header.get("charts") or ()]
+
+
+def _curve(run: Run, curve: Declared) -> Chart:
+    line, point = curve.get("line", ""), curve.get("point", "")
+    swept = [curve[side]["name"] for side in ("x", "y") if curve[side]["of"] == "param"]
+    marks = _marks(run, curve["x"])
+    columns = [ENGINE]
+    columns += [Column("line", line)] if line else []
+    columns += [Column("point", point, "count")] if point else []
+    for name in ("x", "y"):
+        side, metric = _side(curve[name], ""), METRICS.get(curve[name]["name"], THROUGHPUT)
+        if not side.interval:
+            columns.append(Column(name, side.title, side.kind))
+        else:
+            title = "median a second" if metric is THROUGHPUT else metric.title
+            ends = (("", title), ("_low", "95 % from"), ("_high", "95 % to"))
+            columns += [Column(f"{name}{end}", text, side.kind) for end, text in ends]
+
+    def spec(engines: Sequence[str], unit: str) -> dict[str, Any]:
+        x = replace(_side(curve["x"], unit), marks=marks)
+        return lines_spec(engines, x, _side(curve["y"], unit), line, point)
+
+    return Chart(
+        name=curve["name"],
+        title=curve["title"],
+        reading=curve["reading"],
+        needs=f"{curve['x']['name']} and {curve['y']['name']} from the suite",
+        columns=(*columns, Column("unit", "unit"), TRIALS, REMARKS),
+        records=lambda run: _curve_records(run, curve),
+        spec=spec,
+        spans=(*filter(None, (line, point)), *swept),
+    )
+
+
+def _side(axis: Declared, unit: str) -> Side:
+    log, title = axis.get("scale") == "log", axis.get("title")
+    if axis["of"] != "metric":
+        return Side(title or axis["name"], axis.get("kind", "count"), log)
+    metric = METRICS.get(axis["name"], THROUGHPUT)
+    default = f"{unit}/s" if metric is THROUGHPUT else metric.title
+    return Side(title or default, KINDS[metric.kind], log, interval=True)
+
+
+def _curve_records(run: Run, curve: Declared) -> list[Record]:
+    """Returns the records by phase, then by line in the order of the run."""
+    line, point, phases = curve.get("line", ""), curve.get("point", ""), curve.get("phases") or run.plan["phases"]
+    axes = {side: curve[side] for side in ("x", "y")}
+    for axis in axes.values():
+        # A parameter with a single value spans no axis.
+        if axis["of"] == "param" and len({cell.params.get(axis["name"]) for cell in run.cells}) < 2:
+            return []
+    facts = _facts(run)
+    records = []
+    for row, common in valid_rows(run):
+        summary, params = row.summary, row.summary.cell.params
+        if summary.phase not in phases or any(name not in params for name in (line, point) if name):
+            continue
+        record = {**common, **({"line": str(params[line])} if line else {})}
+        record |= {"point": params[point]} if point else {}
+        unit = ""
+        for side, axis in axes.items():
+            name, figure = axis["name"], None
+            if axis["of"] == "metric":
+                metric = METRICS.get(name) or fitting([summary])
+                figure = estimated(summary, metric)
+                unit = unit or ("" if metric is THROUGHPUT else metric.title)
+            else:
+                value = params.get(name) if axis["of"] == "param" else facts.get(id(summary.cell), {}).get(name)
+                figure = Estimate(float(value), None, None) if isinstance(value, (int, float)) else None
+            if figure is None:
+                break
+            record |= {side: figure.median, f"{side}_low": figure.low, f"{side}_high": figure.high}
+        else:
+            records.append({**record, "unit": unit or f"{summary.unit}/s", "trials": len(summary.samples)})
+    places: dict[tuple[object, ...], int] = {}
+    for at, cell in enumerate(run.cells):
+        places.setdefault((cell.tier_name, cell.label, str(cell.params.get(line, ""))), at)
+    order = list(dict.fromkeys(record["phase"] for record in records))
+    return sorted(records, key=lambda r: (order.index(r["phase"]), places[r["tier"], r["engine"], r.get("line", "")]))
+
+
+def _marks(run: Run, axis: Declared) -> list[tuple[float, str]]:
+    """Returns the facts to mark on a parameter's axis, if they are within the range of its values."""
+    names = axis.get("marks")
+    if not names:
+        return []
+    values = [float(v) for cell in run.cells if isinstance(v := cell.params.get(axis["name"]), (int, float))]
+    marks: dict[str, float] = {}
+    for facts in _facts(run).values():
+        marks.update((name, facts[name]) for name in names if name in facts)
+    return [(value, name) for name, value in marks.items() if values and min(values) <= value <= max(values)]
+
+
+def _facts(run: Run) -> dict[int, dict[str, float]]:
+    """Returns the numeric facts of each cell, over all its phases."""
+    by_cell: dict[int, dict[str, float]] = {}
+    for row in summarize(run):
+        facts = {name: value for name, value in row.facts.items() if isinstance(value, (int, float))}
+        by_cell.setdefault(id(row.cell), {}).update(facts)
+    return by_cell
+
+
+# -- sweeps over a parameter --------------------------------------------------------------------------------
+
+CLIENTS, PREFIX = "clients", "sweep:"
+NAME = f"{PREFIX}PARAM"
+
+
+def names(run: Run) -> list[str]:
+    """Returns the names of the run's charts, clients first."""
+    return [name_of(parameter) for parameter in sorted(swept(run), key=lambda name: name != CLIENTS)]
+
+
+def name_of(parameter: str) -> str:
+    return parameter if parameter == CLIENTS else f"{PREFIX}{parameter}"
+
+
+def sweep(run: Run, parameter: str, by: str | None = None) -> Chart:
+    """Returns the chart over a parameter. `by`: a metric or a fact of the run; by default the metric by which rows
+    are compared. Raises UsageError."""
+    metric = None if by is None else METRICS.get(by)
+    facts = dict.fromkeys(name for attempt in run.attempts for s in attempt.samples for name in s.facts)
+    if by is not None and metric is None and by not in facts:
+        raise UsageError(unknown(f"{run.path}: metric", by, [*METRICS, *facts]))
+    fact = "" if by is None or metric else by
+    records = _sweep_records(run, parameter, metric, fact)
+    figures: dict[tuple[str, str], list[float]] = {}
+    for record in records:
+        figures.setdefault((record["unit"], repr((record["phase"], record["tier"]))), []).append(record["y"])
+    # The y axis of a unit is logarithmic if one of its panels needs that.
+    log = {unit for (unit, _), of_panel in figures.items() if logarithmic(of_panel)}
+    kinds = {record["unit"]: record["write"] for record in records}
+    sides = {
+        unit.removesuffix("/s"): Side(unit, kind, unit in log, interval=True, from_zero=unit not in log)
+        for unit, kind in kinds.items()
+    }
+    measured_at = values(run, parameter)
+    marks = []
+    if parameter == CLIENTS and measured_at:
+        # The number of cores is marked: more clients than that share cores.
+        count = cores(run.header.get("host", {}))
+        if count is not None and measured_at[0] <= count <= measured_at[-1]:
+            marks = [(count, f"{count:g} cores")]
+    x = Side(parameter, "count", log=logarithmic(measured_at), ticks=measured_at, marks=marks)
+
+    def spec(engines: Sequence[str], unit: str) -> dict[str, Any]:
+        y = sides.get(unit, Side(unit, "count", interval=True, from_zero=True))
+        return lines_spec(engines, x, y, ends=any("ends" in record for record in records))
+
+    return Chart(
+        name=name_of(parameter),
+        title=f"By {parameter}",
+        reading=f"The effect of {parameter}, all else being equal: the median over trials of the metric by which rows"
+        " are compared, usually throughput, with its 95 % interval. Where two lines cross, another engine becomes the"
+        " better one; a cross at the end of a line marks an engine that goes no further.",
+        needs=f"several numeric values of {parameter}: dyno run "
+        + (f"--{parameter} 1,2,4" if parameter == CLIENTS else f"-p {parameter}=V1,V2"),
+        columns=(
+            ENGINE,
+            Column("x", parameter, "count"),
+            Column("y", "median", "own"),
+            Column("y_low", "95 % from", "own"),
+            Column("y_high", "95 % to", "own"),
+            Column("what", "of what"),
+            TRIALS,
+            REMARKS,
+        ),
+        records=lambda other: records if other is run else _sweep_records(other, parameter, metric, fact),
+        spec=spec,
+        spans=(parameter,),
+        says=lambda run: _says(run, parameter) if by is None else [],
+    )
+
+
+def _sweep_records(run: Run, parameter: str, metric: Metric | None, fact: str) -> list[Record]:
+    """Returns the records by panel, engine and value. A run with a single value has none."""
+    if parameter not in swept(run):
+        return []
+    by_place: dict[str, list[tuple[Row, Record]]] = {}
+    for row, record in valid_rows(run):
+        if is_number(record["params"].get(parameter)):
+            by_place.setdefault(_place(record, parameter), []).append((row, record))
+    stops = {
+        (end.cell.label, _place(_at(run, end.sweep), parameter), end.last): ending(end)
+        for end in ended(run)
+        if end.sweep.parameter == parameter
+    }
+    engines = {label: at for at, label in enumerate(dict.fromkeys(cell.label for cell in run.cells))}
+    records = []
+    for place, rows in by_place.items():
+        by = metric or fitting([row.summary for row, _ in rows])
+        rows.sort(key=lambda one: (engines[one[1]["engine"]], one[1]["params"][parameter]))
+        for row, record in rows:
+            unit = fact or (f"{row.summary.unit}/s" if by is THROUGHPUT else by.title)
+            figure = _fact(row.summary, fact) if fact else estimated(row.summary, by)
+            if figure is None:
+                continue
+            value = record["params"][parameter]
+            why = stops.get((record["engine"], place, value))
+            point = {
+                **record,
+                "x": value,
+                "y": figure.median,
+                "y_low": figure.low,
+                "y_high": figure.high,
+                "unit": unit,
+                "what": unit,
+                "write": "rate" if fact else KINDS[by.kind],
+                "trials": len(row.summary.samples),
+            }
+            records.append({**point, **({"ends": why} if why else {})})
+    return records
+
+
+def _at(run: Run, sweep: Sweep) -> Record:
+    """Returns the phase, tier and other varying parameters of a sweep, in the form of a record."""
+    params = {name: sweep.params[name] for name in varying(run) if name != sweep.parameter}
+    return {"phase": sweep.phase, "tier": sweep.tier and sweep.tier.value, "params": params}
+
+
+def _place(record: Record, parameter: str) -> str:
+    others = {name: value for name, value in record["params"].items() if name != parameter}
+    return repr((record["phase"], record["tier"], others))
+
+
+def _fact(summary: CellSummary, name: str) -> Estimate | None:
+    median = summary.facts.get(name)
+    if not isinstance(median, (int, float)):
+        return None
+    samples = [value for s in summary.samples if isinstance(value := s.facts.get(name), (int, float))]
+    # Intervals are defined only for positive values.
+    return estimate(samples) if samples and min(samples) > 0 else Estimate(float(median), None, None)
+
+
+def _says(run: Run, parameter: str) -> list[Record]:
+    """Returns sentences about the crossings and the ends, each with its place."""
+    sentences = [(one.sweep, [one.below.label, one.above.label], sentence(one)) for one in crossed(run)]
+    sentences += [(end.sweep, [end.cell.label], ending(end)) for end in ended(run)]
+    return [
+        {**_at(run, sweep), "engines": engines, "text": text}
+        for sweep, engines, text in sentences
+        if sweep.parameter == parameter
+    ]

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 from dyno.contracts.model import UsageError
 from dyno.contracts.settings import unknown
 from dyno.report import charts
-from dyno.report.charts import draw, ratios, sweep, vega
+from dyno.report.charts import draw, lines, ratios, vega
 from dyno.report.charts.chart import Chart, Panel, Record, panels, place, rows, unit_of
-from dyno.report.tables import display_limits, heading, row_titles, wording
+from dyno.report.tables import display_limits, notes, row_titles, wording
 from dyno.report.tables.notes import caveats
 from dyno.report.tables.table import BY, Row
 from dyno.results import Run
@@ -68,11 +68,11 @@ class Drawing(NamedTuple):
 def chart(run: Run, name: str, by: str | None = None) -> Chart:
     """Returns the chart of this name. `by`: the metric or fact of a sweep. Raises UsageError."""
     by_name = {chart.name: chart for chart in charts.of(run, by)}
-    parameter = name.removeprefix(sweep.PREFIX)
-    is_sweep = parameter in run.cells[0].params and name == sweep.name_of(parameter)
+    parameter = name.removeprefix(lines.PREFIX)
+    is_sweep = parameter in run.cells[0].params and name == lines.name_of(parameter)
     if is_sweep:
         # A parameter with a single value has a chart too, so that the error can say that several values are needed.
-        by_name.setdefault(name, sweep.chart(run, parameter, by))
+        by_name.setdefault(name, lines.sweep(run, parameter, by))
     elif name not in by_name:
         raise UsageError(unknown(f"{run.path}: chart", name, by_name))
     if by is not None and not is_sweep:
@@ -180,7 +180,7 @@ def _sheet(
     varying = [name for name in facts[0] if any(other.get(name) != facts[0][name] for other in facts)]
     titles = [row_titles.named(*(fact[name] for name in varying if name in fact)) for fact in facts]
     same = row_titles.named(*(text for name, text in facts[0].items() if name not in varying))
-    engines = heading.engines(run)
+    engines = notes.engines(run)
     # Titles are aligned with the group rather than the axes: otherwise a panel with longer names would have its title
     # elsewhere.
     views = [chart.spec(engines, unit_of(panel.records[0])) for panel in panels]
@@ -204,9 +204,9 @@ def _sheet(
         style = {"orient": "bottom", "anchor": "start", "fontSize": REMARK, "fontWeight": 400, "lineHeight": 15}
         grid["title"] = {"text": _wrapped(notes, width, REMARK), "offset": 16, "style": "remark", **style}
     interval = f", of ratios {wording.LEVEL}" if any("ratio" in r for panel in panels for r in panel.records) else ""
-    trials = f"{heading.trials(run)}{interval}; {heading.length(run)}; seed {run.plan['seed']}"
-    machine = "; ".join(filter(None, (heading.machine(run), heading.maker(run))))
-    about = [f"{run.plan['suite']}: {heading.fixed(run)}", trials, machine]
+    trials = f"{notes.trials(run)}{interval}; {notes.length(run)}; seed {run.plan['seed']}"
+    machine = "; ".join(filter(None, (notes.machine(run), notes.maker(run))))
+    about = [f"{run.plan['suite']}: {notes.fixed(run)}", trials, machine]
     title = f"{chart.title}: {same}" if same else chart.title
     subtitle = _wrapped(about, width, SUBTITLE)
     return {"title": {"text": title, "fontSize": TITLE, "subtitle": subtitle, "offset": 18}, "vconcat": [grid]}

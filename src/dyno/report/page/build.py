@@ -12,10 +12,10 @@ from dyno.report import charts
 from dyno.report.charts import draw
 from dyno.report.charts.chart import Chart
 from dyno.report.export.documents import compact
-from dyno.report.page import parts, payload, relative, results, settings, stills, together
+from dyno.report.page import parts, payload, relative, tables, together
 from dyno.report.page.card import Link
 from dyno.report.page.parts import MOST_BYTES, Download, Part, pack
-from dyno.report.tables import display_limits, heading, notes, sweeps, units, wide, wording
+from dyno.report.tables import display_limits, notes, sweeps, units, wide, wording
 from dyno.report.tables.overview import address, called, overviews, rankings
 from dyno.report.tables.table import groups, served, varying
 from dyno.results import Run
@@ -59,13 +59,13 @@ def build(
     by_name = {chart.name: chart for one in shown for chart in one["charts"] if chart.name in with_records}
     start = data[0]["start"]
     # A site has many pages, and drawing charts for each would take too long.
-    to_draw = [] if site else stills.chosen(shown[0]["run"], shown[0]["charts"], data[0])
+    to_draw = [] if site else payload.chosen(shown[0]["run"], shown[0]["charts"], data[0])
     packed = [] if site else [Part("library", pack(library))]
     packed.append(Part("data", pack(compact({**payload.common(by_name.values()), "runs": data}))))
     # Free memory for the drawing: the data of a large run takes much of it.
     data.clear()
     draw.trim()
-    drawings = stills.stills(shown[0]["run"], to_draw)
+    drawings = payload.stills(shown[0]["run"], to_draw)
 
     def page(run_file: Callable[[Run, int], Download]) -> str:
         files = [[run_file(one["run"], one["at"]), *one["files"]] for one in shown]
@@ -112,7 +112,7 @@ def _shown(at: int, run: Run, name: str, of_run: Sequence[Chart]) -> dict[str, A
     names = called(run)
     answers = [answer.replace(" %", "\u00a0%").partition(". ") for answer in wording.answers(run, names)]
     # With a single engine, the overview would repeat the suite's own tables.
-    alone = bool(own) and len(heading.engines(run)) == 1
+    alone = bool(own) and len(notes.engines(run)) == 1
     views, views_rest = ([], "") if alone else overviews(run, by_place, ranked)
     most = max(display_limits.RESULTS // max(len(by_place), 1), display_limits.FEWEST_RESULTS)
 
@@ -133,13 +133,13 @@ def _shown(at: int, run: Run, name: str, of_run: Sequence[Chart]) -> dict[str, A
         "compares": any(answer.others for answer in wording.called(run)),
         "pictures": relative.pictures(run, names),
         "names": names,
-        "against": results.against(by_place),
-        "engines": heading.engines(run),
-        "how": f"{heading.trials(run)}; {heading.length(run)}",
-        "machine_line": heading.machine(run),
+        "against": tables.against(by_place),
+        "engines": notes.engines(run),
+        "how": f"{notes.trials(run)}; {notes.length(run)}",
+        "machine_line": notes.machine(run),
         "measured": notes.loops(run),
         "findings": machine(run),
-        "incomplete": heading.unfinished(run),
+        "incomplete": notes.unfinished(run),
         "groups": by_place,
         "ranked": ranked,
         "own": [(one, *first(one.lines, "lines", "the CSV among the downloads has all")) for one in own],
@@ -149,13 +149,13 @@ def _shown(at: int, run: Run, name: str, of_run: Sequence[Chart]) -> dict[str, A
         "grid": relative.phases(run, views, ranked),
         "overviews_rest": views_rest,
         "varying": varying(run),
-        "results": [results.results(group, varying(run), ranked, served(by_place), most) for group in by_place],
+        "results": [tables.results(group, varying(run), ranked, served(by_place), most) for group in by_place],
         "absent": first(notes.absent(run), "lines", "`dyno show` has all"),
         "legend": notes.legend(by_place) + notes.cpu_legend(by_place) + notes.evidence(run),
-        "plan": settings.plan(run),
-        "settings": first(settings.engines(run), "engines and their settings", "the run file has all"),
-        "machine": settings.machine(run),
+        "plan": tables.plan(run),
+        "settings": first(tables.engines(run), "engines and their settings", "the run file has all"),
+        "machine": tables.machine(run),
         "machine_findings": machine_doubts(run.header.get("host") or {}),
-        "command": settings.command(run),
+        "command": tables.command(run),
         "files": list(parts.results(run, at)),
     }

@@ -14,7 +14,7 @@ from urllib.parse import quote, urljoin, urlsplit
 from dyno.contracts.model import UsageError
 from dyno.report.charts import draw, theme
 from dyno.report.page import parts, relative
-from dyno.report.tables import heading, wording
+from dyno.report.tables import notes, wording
 from dyno.report.tables.overview import called
 from dyno.results import Run
 
@@ -86,7 +86,7 @@ def svg(run: Run) -> str:
             "high": None if bar.high is None else EDGE + bar.high * scale,
         }
         bars.append(shown)
-    trials = heading.trials(run).partition(";")[0]
+    trials = notes.trials(run).partition(";")[0]
     drawn: str = parts.template("card.svg").render(
         width=WIDTH,
         height=HEIGHT,
@@ -101,7 +101,7 @@ def svg(run: Run) -> str:
         suite=run.plan["suite"],
         headline=headline,
         bars=bars,
-        foot=textwrap.shorten(f"{heading.machine(run)} · {trials}", FOOT, placeholder=" …"),
+        foot=textwrap.shorten(f"{notes.machine(run)} · {trials}", FOOT, placeholder=" …"),
     )
     return drawn
 

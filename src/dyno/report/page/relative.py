@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from dyno.report.charts import theme
-from dyno.report.tables import display_limits, heading, units, wording
+from dyno.report.tables import display_limits, notes, units, wording
 from dyno.report.tables.overview import Overview, Place, Ranking
 from dyno.report.tables.table import varying
 from dyno.results import Run
@@ -85,7 +85,7 @@ def pictures(run: Run, names: Mapping[str, str] | None = None) -> list[Picture]:
 
 
 def _colours(run: Run) -> dict[str, str]:
-    scale = theme.scale(heading.engines(run), "color")
+    scale = theme.scale(notes.engines(run), "color")
     return dict(zip(scale["domain"], scale["range"], strict=True))
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from dyno.contracts.model import UsageError
-from dyno.report.tables import comparison, display_limits, several_runs
+from dyno.report.tables import comparison, display_limits
 from dyno.report.tables.sections import Section
 from dyno.report.tables.table import varying
 from dyno.results import Run
@@ -54,7 +54,7 @@ def costs(runs: Sequence[Run], names: Sequence[str], prices: Prices) -> tuple[Se
     """Returns the costs of all runs' rows, and a sentence about rows that are left out. Raises UsageError."""
     shown_names = names if len(runs) > 1 else [""]
     by_run = [(run, name, stats_costs(run, prices)) for run, name in zip(runs, shown_names, strict=True)]
-    section = several_runs.by_cost(by_run, prices)
+    section = comparison.by_cost(by_run, prices)
     rows, rest = display_limits.first(section.rows, display_limits.RESULTS, "rows", "`dyno show --prices` has all")
     return replace(section, remark=section.legend[0], rows=rows), rest
 

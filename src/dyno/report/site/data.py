@@ -15,8 +15,8 @@ from statistics import median
 from typing import Any
 from urllib.parse import urlencode
 
-from dyno.report.page import settings
-from dyno.report.tables import heading, units, wording
+from dyno.report.page import tables
+from dyno.report.tables import notes, units, wording
 from dyno.report.tables.table import Row, groups, varying
 from dyno.results import Run
 from dyno.stats.estimate import Estimate, estimate
@@ -81,14 +81,14 @@ def entry(run: Run, name: str) -> Entry:
         page=f"runs/{name}.html",
         suite=str(run.plan["suite"]),
         created=created,
-        engines=tuple(heading.engines(run)),
+        engines=tuple(notes.engines(run)),
         tiers=tuple(dict.fromkeys(cell.tier_name for cell in cells if cell.tier_name)),
         trials=units.count(run.blocks),
-        machine=heading.machine(run),
+        machine=notes.machine(run),
         system=", ".join(filter(None, parts)) or units.UNKNOWN,
         dyno=str(run.header.get("dyno") or units.UNKNOWN),
         answer=f"{answer or 'No engine has a valid figure: there is no answer'}.",
-        incomplete=heading.unfinished(run),
+        incomplete=notes.unfinished(run),
         awake=bool(run.plan.get("awake")),
     )
 
@@ -198,7 +198,7 @@ class Collection:
         return sorted({row.unit for run in self._runs for row in run.rows.values()})
 
     def compare(self) -> dict[str, Any]:
-        runs, fact_texts = self._runs, [(where, what, settings.written(what, v)) for where, what, v in self._facts]
+        runs, fact_texts = self._runs, [(where, what, tables.written(what, v)) for where, what, v in self._facts]
         counts = Counter(fact_texts)
         verdicts, texts, pairs = dict[Hashable, int](), dict[str, int](), dict[str, Any]()
         number = {run.entry.name: at for at, run in enumerate(runs)}
@@ -284,7 +284,7 @@ class Collection:
         place = {
             "suite": cell.suite,
             # Neither figures of outside tools nor those of cores kept awake are compared with others.
-            "phase": summary.phase + " (reported)" * bool(summary.reported_by) + f" ({heading.AWAKE})" * entry.awake,
+            "phase": summary.phase + " (reported)" * bool(summary.reported_by) + f" ({notes.AWAKE})" * entry.awake,
             "tier": cell.tier_name,
             "engine": cell.asked,
             "params": dict(cell.params),

@@ -1,26 +1,29 @@
-"""Comparisons within a run, of two runs and in a history of runs, as sections, as sentences, and as JSON.
+"""Comparisons within a run, of two runs and in a history of runs, as sections, as sentences, and as JSON; and tables
+of several runs: latencies by the place of the client, and costs by a table of prices.
 
 docs/reference/compare-json.md documents every key of the JSON, which a test checks.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from itertools import groupby
 from statistics import median
 from typing import Any
 
 from dyno.contracts.cell import Cell
-from dyno.report.tables import heading, row_titles, units, wording
+from dyno.contracts.model import UsageError
+from dyno.report.tables import notes, row_titles, units, wording
 from dyno.report.tables.sections import Section
 from dyno.report.tables.table import bandwidth, costs, varying
 from dyno.report.tables.wording import LEVEL
 from dyno.results import Run
 from dyno.stats import gate
 from dyno.stats.compare import Table, against
+from dyno.stats.costs import Cost, Prices
 from dyno.stats.gate import GateResult
 from dyno.stats.history import CHANCE, SpeedChange
 from dyno.stats.metric import BANDWIDTH, THROUGHPUT, Metric, speeds
-from dyno.stats.summary import CellSummary
+from dyno.stats.summary import CellSummary, summarize
 from dyno.stats.two_runs import Between, Change, Difference, differences
 from dyno.stats.verdict import CONFIDENCE, Verdict
 
@@ -205,7 +208,7 @@ def how(paired: bool, level: str = LEVEL) -> str:
 
 def conditions(run: Run) -> list[str]:
     """Returns conditions that hold for every figure. If two runs are compared, the conditions hold for both."""
-    return [f"Measured with the {heading.AWAKE}."] if run.plan.get("awake") else []
+    return [f"Measured with the {notes.AWAKE}."] if run.plan.get("awake") else []
 
 
 def equal(margin: float) -> str:
@@ -313,3 +316,80 @@ def _row_data(phase: str, cell: Cell, metric: Metric | None = None, reported_by:
     figures = {} if metric is None else {"metric": metric.name, "reported_by": reported_by}
     place = {"phase": phase, "tier": cell.tier_name, "params": dict(cell.params)}
     return {**place, **figures, "engine": cell.asked}
+
+
+# -- places and costs ---------------------------------------------------------------------------------------
+
+COST_HEADS = ("run", "phase", "engine", "parameters", "rate", "p50", "bandwidth", "a million", "a month")
+COST_KEYS = COST_HEADS[:4]
+
+
+def by_place(runs: Sequence[Run]) -> Iterator[Section]:
+    """Yields a table of all parts of the latency, by place and engine. Then, for each phase and combination of
+    parameters, yields a table with the whole latency from each place to each engine. A place is named by its run
+    file. Raises UsageError if no operation of any run has parts."""
+    # Each line has its place, its row, and if the run has several, the phase and the parameters.
+    lines = list[tuple[str, CellSummary, str]]()
+    for run in runs:
+        rows = [row for row in summarize(run) if not row.cell.floor]
+        first = rows[0].cell.params if rows else {}
+        several = [name for name in first if any(row.cell.params[name] != first[name] for row in rows)]
+        phases = len({row.phase for row in rows}) > 1
+        for row in rows:
+            details = [row.phase if phases else "", units.params(row.cell.params, several)]
+            lines.append((run.path.stem, row, " ".join(filter(None, details))))
+    timed = {part for _, row, _ in lines for part in row.latency_by_part_ns}
+    # The parts are in the suite's order. A row may lack some of them.
+    parts = [part for part in dict.fromkeys(part for _, row, _ in lines for part in row.about.parts) if part in timed]
+    if not parts:
+        raise UsageError("--by place needs runs whose operations have parts of latency; these have none")
+    keys = ["from", "to", *(["of"] if any(details for _, _, details in lines) else [])]
+    cells, by_details = [], dict[str, list[tuple[str, CellSummary]]]()
+    for place, row, of in lines:
+        by_details.setdefault(of, []).append((place, row))
+        medians = [units.duration((row.latency_by_part_ns.get(part) or {}).get("p50")) for part in parts]
+        whole = [units.duration(row.latency_ns[name]) for name in ("p50", "p99")]
+        whole = whole if row.valid else [row.why or "", ""]
+        cells.append([*[place, row.cell.label, of][: len(keys)], *medians, *whole, str(len(row.samples))])
+    heads, legend = [*keys, *parts, "total p50", "p99", "trials"], ["medians of single operations, over all trials"]
+    yield Section("", "", heads, cells, left=keys, keys=keys, legend=legend, rigid=keys)
+    for of, placed in by_details.items():
+        places = dict.fromkeys(place for place, _ in placed)
+        engines = dict.fromkeys(row.cell.label for _, row in placed)
+        if len(places) > 1:
+            known = {(place, row.cell.label): row.latency_ns["p50"] for place, row in placed if row.valid}
+            table = [[place, *(units.duration(known.get((place, name))) for name in engines)] for place in places]
+            title = f"{of or placed[0][1].phase}: p50, from the left to the top"
+            yield Section(title, heads=["", *engines], rows=table, left=[""], keys=[""], rigid=[""])
+
+
+def by_cost(of: Sequence[tuple[Run, str, Sequence[Cost]]], prices: Prices) -> Section:
+    """Returns the cost of each row by a user's table of prices, next to its figures. `of`: runs with their printed
+    names and costs. Equal rows of several runs follow each other. Columns without any value are left out."""
+    by_place: dict[tuple[object, ...], list[list[str]]] = {}
+    for run, name, of_run in of:
+        for cost in of_run:
+            row, cell = cost.row, cost.row.cell
+            cells = [
+                name,
+                row.phase,
+                cell.label,
+                units.params({name: cell.params[name] for name in varying(run)}),
+                units.UNKNOWN if row.throughput is None else f"{units.rate(row.throughput.median)} {row.unit}/s",
+                units.duration(row.latency_ns["p50"]),
+                units.bandwidth(None if row.bandwidth is None else row.bandwidth.median),
+                units.money(cost.million, prices.currency),
+                units.money(cost.month, prices.currency),
+            ]
+            by_place.setdefault((row.phase, cell.asked, cell.tier, cell.combination), []).append(cells)
+    rows = [cells for of_place in by_place.values() for cells in of_place]
+    used = [at for at in range(len(COST_HEADS)) if any(row[at] not in ("", units.UNKNOWN) for row in rows)]
+    heads, *shown = ([cells[at] for at in used] for cells in (COST_HEADS, *rows))
+    stored = "the measured store's size" if prices.kept_gb is None else f"{prices.kept_gb:,g} GB"
+    machine = " and the machine for the time they take at this rate" if prices.machines else ""
+    hours = "the machine, " if prices.machines else ""
+    legend = (
+        f"a million: of the phase's operations{machine}. a month: {stored} stored, {prices.millions:,g} million of"
+        f" the phase's operations, {hours}and fixed fees"
+    )
+    return Section(f"Cost by {prices.file}", "", heads, shown, left=COST_KEYS, keys=COST_KEYS, legend=[legend])

@@ -7,7 +7,7 @@ from html import escape
 from rich.console import Console
 from rich.text import Text
 
-from dyno.report.tables import heading, notes, overview, row_titles, sections, sweeps, table, wide, wording
+from dyno.report.tables import notes, overview, row_titles, sections, sweeps, table, wide, wording
 from dyno.report.tables.sections import Section, bullets, code, plain
 from dyno.report.tables.table import Group, groups
 from dyno.results import Run
@@ -24,11 +24,11 @@ def render(run: Run, console: Console, by_phase: bool = False, whole: bool = Fal
     own_sections = list(wide.sections(own))
     only_own = bool(own) and not wide.beside(run)
     detailed = only_own or whole or by_phase
-    trials = heading.trials(run) if detailed else heading.runs(run)
-    console.print(Text(f"{run.plan['suite']}: {heading.fixed(run)}", "bold"))
-    console.print(f"{trials}; {heading.length(run)}; seed {run.plan['seed']}")
-    console.print(heading.machine(run))
-    if memory := heading.peaks(run):
+    trials = notes.trials(run) if detailed else notes.runs(run)
+    console.print(Text(f"{run.plan['suite']}: {notes.fixed(run)}", "bold"))
+    console.print(f"{trials}; {notes.length(run)}; seed {run.plan['seed']}")
+    console.print(notes.machine(run))
+    if memory := notes.peaks(run):
         console.print(Text(memory), soft_wrap=True)
     if measured := notes.loops(run):
         console.print(f"Measured by {measured}")
@@ -82,14 +82,14 @@ def as_markdown(run: Run) -> str:
     own = wide.tables(run, of)
     by_phase = [] if own and not wide.beside(run) else table.document_sections(run, of)
     facts = [
-        f"plan: {code(heading.fixed(run))}; {heading.length(run)}; seed {run.plan['seed']}",
-        f"machine: {plain(heading.machine(run))}",
-        plain(heading.peaks(run)),
-        f"measured: {plain(maker)}" if (maker := heading.maker(run)) is not None else "",
+        f"plan: {code(notes.fixed(run))}; {notes.length(run)}; seed {run.plan['seed']}",
+        f"machine: {plain(notes.machine(run))}",
+        plain(notes.peaks(run)),
+        f"measured: {plain(maker)}" if (maker := notes.maker(run)) is not None else "",
     ]
-    engines = plain(", ".join(heading.engines(run)))
+    engines = plain(", ".join(notes.engines(run)))
     parts = [
-        f"**{plain(run.plan['suite'])}**: {engines}. {heading.trials(run)}.",
+        f"**{plain(run.plan['suite'])}**: {engines}. {notes.trials(run)}.",
         bullets(filter(None, facts)),
         bullets(map(plain, wording.answers(run))),
         sections.markdown([*by_phase, *wide.sections(own)]).rstrip(),
@@ -101,7 +101,7 @@ def as_markdown(run: Run) -> str:
 
 def as_html(run: Run) -> str:
     of = groups(run)
-    title = f"<p><b>{escape(str(run.plan['suite']))}</b>: {escape(heading.trials(run))}.</p>"
+    title = f"<p><b>{escape(str(run.plan['suite']))}</b>: {escape(notes.trials(run))}.</p>"
     tables = sections.html(table.document_sections(run, of), _notes(run, of, _remarks(run, of, []), []))
     return "\n".join([title, sections.html_list(wording.answers(run)), tables])
 
