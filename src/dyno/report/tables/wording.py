@@ -1,4 +1,4 @@
-"""Verdicts and answers in words. All sentences are in one table, `SENTENCES`."""
+"""Verdicts and answers in words."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -30,52 +30,6 @@ MEANS = (
     " machine or another day may differ."
 )
 
-SENTENCES = {
-    # Verdicts.
-    "unclear": "{unclear}, needs {more}",
-    "alike": "no difference larger than {most}",
-    "apart": "{kind} by {least}",
-    "times as fast": "at least {factor} times as fast",
-    "slower by factor": "slower by a factor of at least {factor}",
-    "not slower": "not slower",
-    "slower by most": "slower by at most {most}",
-    # Further samples.
-    "few": "{count} more {samples}, {fewest} in all at least",
-    "thousands": "a quieter machine, or thousands of samples",
-    "about": "about {count} more {samples}",
-    # Answers.
-    "ahead by factor": "at least {factor} times as fast as {other}",
-    "ahead": "{least} faster than {other}",
-    "alone": "{phases}: {best} has no competitor{tier}",
-    "alone of limited": "{phases}: only {best} can be ranked{tier}, and no other engine",
-    "alone always": "{phases}: {best} has no competitor{tier}, with any of {count} combinations of parameters",
-    "proves nothing": "{best} had the best figures in {what}, which proves nothing: a ratio takes {fewest} samples of"
-    " both, not {blocks}",
-    "fastest": "{best} is the fastest in {what}: {ahead}",
-    "equal": "{names} are equally fast in {what}: no difference from {best} is larger than {most} ({sure})",
-    "no winner": "{what}: no clear winner between {names} ({more} would tell; {blocks})",
-    "slower": "Slower than {best}: {names}.",
-    "few samples": "Too few samples to rank: {names}.",
-    "elsewhere": "But {parts}.",
-    "set aside": "Not counted: {phase}, not proven cold for {names}.",
-    "set aside limited": "Not counted: {phase}, where the load generator was the limit of {names}.",
-    "not cold": "Not proven cold there, and not compared: {names}.",
-    "left out": "Not compared, because a phase is missing: {names}.",
-    # Rows whose limit was the load generator.
-    "limited": "{names}: not compared with {clients}{phases}: the load generator used {percent} of the CPU that it"
-    " could; try {remedies}",
-    "limited row": "the load generator used {percent} of the CPU that it could",
-    "native": "--load native",
-    "fewer": "fewer clients",
-    "elsewhere clients": "clients on another machine",
-    "tiers differ": "The tiers differ: {names}; {caveat}.",
-}
-
-
-def _say(sentence: str, **values: object) -> str:
-    return SENTENCES[sentence].format(**values)
-
-
 # -- verdicts -----------------------------------------------------------------------------------------------
 
 
@@ -83,21 +37,21 @@ def verdict(of: Verdict) -> str:
     """Formats a verdict: 'faster by at least 12 %', 'no difference larger than 4 %', "can't tell, needs about 6 more
     samples"."""
     if of.kind == "unclear":
-        return _say("unclear", unclear=UNCLEAR, more=_more(of))
+        return f"{UNCLEAR}, needs {_more(of)}"
     if of.kind == "alike":
-        return _say("alike", most=units.percent(of.bound, math.ceil))
+        return f"no difference larger than {units.percent(of.bound, math.ceil)}"
     if of.kind == "faster" and of.low is not None and of.low >= TWICE:
-        return _say("times as fast", factor=units.factor(of.low))
+        return f"at least {units.factor(of.low)} times as fast"
     if of.kind == "slower" and of.high is not None and of.high <= 1 / TWICE:
-        return _say("slower by factor", factor=units.factor(1 / of.high))
-    return _say("apart", kind=of.kind, least=_least(of.bound))
+        return f"slower by a factor of at least {units.factor(1 / of.high)}"
+    return f"{of.kind} by {_least(of.bound)}"
 
 
 def gated(of: Verdict) -> str:
     """Formats the decision of a gate: 'slower by at least 12 %', 'slower by at most 4 %', "can't tell, needs …"."""
     if of.kind != "alike":
         return verdict(of)
-    return _say("slower by most", most=units.percent(of.bound, math.ceil)) if of.bound else _say("not slower")
+    return f"slower by at most {units.percent(of.bound, math.ceil)}" if of.bound else "not slower"
 
 
 def _least(share: float | None) -> str:
@@ -110,12 +64,12 @@ def _more(of: Verdict) -> str:
     """Formats the number of further samples that would probably decide."""
     samples = "sample" + "s" * (of.more != 1)
     if of.blocks < FEWEST_BLOCKS:
-        return _say("few", count=of.more, samples=samples, fewest=FEWEST_BLOCKS)
+        return f"{of.more} more {samples}, {FEWEST_BLOCKS} in all at least"
     if of.more is None:
-        return _say("thousands")
+        return "a quieter machine, or thousands of samples"
     # The number is an estimate, so it is rounded to two digits.
     step = 10 ** max(len(str(of.more)) - 2, 0)
-    return _say("about", count=f"{math.ceil(of.more / step) * step:,}", samples=samples)
+    return f"about {math.ceil(of.more / step) * step:,} more {samples}"
 
 
 def ratio(of: Verdict) -> str:
@@ -159,15 +113,14 @@ def answers(run: Run, names: Mapping[str, str] | None = None) -> list[str]:
     changing = varying(run)
     groups: dict[object, list[Answer]] = {}
     for at, of in enumerate(called(run, names)):
-        alone = not (of.others or of.left_out or of.set_aside or of.warm or of.limited)
+        several = of.others or of.left_out or of.set_aside or of.warm or of.limited
         # An engine without a competitor gets a single sentence for all combinations of parameters.
-        groups.setdefault((of.tiers, of.best.label, of.phases) if alone else at, []).append(of)
+        groups.setdefault(at if several else (of.tiers, of.best.label, of.phases), []).append(of)
     sentences = []
     for of, *others in groups.values():
         if others:
-            phases, best, tier = _phases(of), of.best.label, _at_this_tier(of)
-            sentence = _say("alone always", phases=phases, best=best, tier=tier, count=len(others) + 1)
-            sentences.append(f"{_where(of, ())}{sentence}.")
+            alone = f"{_phases(of)}: {of.best.label} has no competitor{_at_this_tier(of)}"
+            sentences.append(f"{_where(of, ())}{alone}, with any of {len(others) + 1} combinations of parameters.")
         else:
             sentences.append(_answer(of, changing))
     return sentences + [_limited(of, changing, names or {}) for of in answer.limited(run)]
@@ -179,37 +132,32 @@ def _limited(of: LimitedRows, changing: Sequence[str], names: Mapping[str, str])
     alike = len(set(phases.values())) == 1
     engines = [label if alike else f"{label} (in {text})" for label, text in phases.items()]
     low, high = (f"{percent:.0f}" for percent in of.percents)
-    remedies = [_say("native")] if of.native else []
-    remedies += [_say("fewer")] if of.clients > 1 else []
-    remedies.append(_say("elsewhere clients"))
-    sentence = _say(
-        "limited",
-        names=", ".join(engines),
-        clients=f"{of.clients} client{'s' * (of.clients != 1)}",
-        phases=f" in {next(iter(phases.values()))}" if alike else "",
-        percent=f"{high} %" if low == high else f"{low} to {high} %",
-        remedies=remedies[0] if len(remedies) == 1 else f"{', '.join(remedies[:-1])}, or {remedies[-1]}",
+    percent = f"{high} %" if low == high else f"{low} to {high} %"
+    remedies = ["--load native"] * of.native + ["fewer clients"] * (of.clients > 1)
+    remedy = f"{', '.join(remedies)}, or clients on another machine" if remedies else "clients on another machine"
+    clients = f"{of.clients} client{'s' * (of.clients != 1)}"
+    where = f" in {next(iter(phases.values()))}" if alike else ""
+    return (
+        f"{_where(of, [name for name in changing if name != 'clients'])}{', '.join(engines)}: not compared with"
+        f" {clients}{where}: the load generator used {percent} of the CPU that it could; try {remedy}."
     )
-    return f"{_where(of, [name for name in changing if name != 'clients'])}{sentence}."
 
 
 def not_compared(limit: LoadLimit) -> str:
     """Says why a row is not compared."""
-    return f"not compared: {_say('limited row', percent=f'{limit.percent:.0f} %')}"
+    return f"not compared: the load generator used {limit.percent:.0f} % of the CPU that it could"
 
 
 def called(run: Run, names: Mapping[str, str] | None = None) -> list[Answer]:
     """Returns the answers, with the printed names of phases."""
-    return [_renamed(each, names or {}) for each in answer.answers(run)]
-
-
-def _renamed(of: Answer, names: Mapping[str, str]) -> Answer:
-    return replace(
-        of,
-        phases=tuple(names.get(phase, phase) for phase in of.phases),
-        elsewhere=tuple(replace(each, phase=names.get(each.phase, each.phase)) for each in of.elsewhere),
-        set_aside=tuple(replace(each, phase=names.get(each.phase, each.phase)) for each in of.set_aside),
-    )
+    known = names or {}
+    renamed = []
+    for of in answer.answers(run):
+        phases = tuple(known.get(phase, phase) for phase in of.phases)
+        elsewhere = tuple(replace(each, phase=known.get(each.phase, each.phase)) for each in of.elsewhere)
+        set_aside = tuple(replace(each, phase=known.get(each.phase, each.phase)) for each in of.set_aside)
+        renamed.append(replace(of, phases=phases, elsewhere=elsewhere, set_aside=set_aside))
+    return renamed
 
 
 def place(of: Answer, changing: Sequence[str]) -> str:
@@ -232,7 +180,7 @@ def _answer(of: Answer, changing: Sequence[str]) -> str:
     if len(of.tiers) > 1:
         cells = [of.best, *(cell for cell, _ in of.others)]
         names = ", ".join(row_titles.engine(cell.label, cell.tier) for cell in cells)
-        parts.append(_say("tiers differ", names=names, caveat=row_titles.ACROSS))
+        parts.append(f"The tiers differ: {names}; {row_titles.ACROSS}.")
     return " ".join(parts)
 
 
@@ -254,45 +202,42 @@ def _best(of: Answer) -> str:
     what = _phases(of) + ("" if of.metric is THROUGHPUT else f" by {of.metric.title}")
     best = of.best.label
     if not of.others:
-        sentence = "alone of limited" if of.limited else "alone"
-        return _say(sentence, phases=_phases(of), best=best, tier=_at_this_tier(of))
+        if of.limited:
+            return f"{_phases(of)}: only {best} can be ranked{_at_this_tier(of)}, and no other engine"
+        return f"{_phases(of)}: {best} has no competitor{_at_this_tier(of)}"
     near = _near(of)
     second = of.others[0][1]
     if second.blocks < FEWEST_BLOCKS:
-        return _say("proves nothing", best=best, what=what, fewest=FEWEST_BLOCKS, blocks=second.blocks)
+        why = f"a ratio takes {FEWEST_BLOCKS} samples of both, not {second.blocks}"
+        return f"{best} had the best figures in {what}, which proves nothing: {why}"
     if not near:
-        return _say("fastest", best=best, what=what, ahead=_before(of))
-    names = listed([best, *(cell.label for cell, _ in near)])
+        return f"{best} is the fastest in {what}: {_before(of)}"
+    names, blocks = listed([best, *(cell.label for cell, _ in near)]), f"{second.blocks} samples of each"
     if all(v.kind == "alike" for _, v in near):
         most = units.percent(max(v.bound or 0.0 for _, v in near), math.ceil)
-        return _say("equal", names=names, what=what, best=best, most=most, sure=f"{SURE}; {_blocks(second)}")
+        difference = f"no difference from {best} is larger than {most} ({SURE}; {blocks})"
+        return f"{names} are equally fast in {what}: {difference}"
     widest = max((v for _, v in near if v.kind == "unclear"), key=lambda v: v.more or MOST_MORE)
-    return _say("no winner", what=what, names=names, more=_more(widest), blocks=_blocks(second))
+    return f"{what}: no clear winner between {names} ({_more(widest)} would tell; {blocks})"
 
 
 def _before(of: Answer) -> str:
     """Returns by how much the best engine is ahead of the second."""
-    cell, seen = of.others[0]
-    inverse = _inverse(seen)
-    text = _ahead(inverse, cell.label)
+    cell, inverse = of.others[0]
+    if inverse.ratio is not None and inverse.low is not None and inverse.high is not None:
+        low, high = 1 / inverse.high, 1 / inverse.low
+        inverse = Verdict("faster", 1 / inverse.ratio, low, high, low - 1, inverse.blocks, None)
+    text, blocks = _ahead(inverse, cell.label), f"{inverse.blocks} samples of each"
     if inverse.low is None or inverse.high is None or units.is_wide(inverse.low, inverse.high):
-        return f"{text} ({SURE}; {_blocks(inverse)})"
-    return f"{text} ({point(inverse)} times as fast, {SURE} of {interval(inverse)}; {_blocks(inverse)})"
+        return f"{text} ({SURE}; {blocks})"
+    return f"{text} ({point(inverse)} times as fast, {SURE} of {interval(inverse)}; {blocks})"
 
 
 def _ahead(of: Verdict, other: str) -> str:
     """Returns 'at least 12 % faster than sqlite'."""
     if of.low is not None and of.low >= TWICE:
-        return _say("ahead by factor", factor=units.factor(of.low), other=other)
-    return _say("ahead", least=_least(of.bound), other=other)
-
-
-def _inverse(of: Verdict) -> Verdict:
-    """Returns the verdict on the best engine compared with the second."""
-    if of.ratio is None or of.low is None or of.high is None:
-        return of
-    low, high = 1 / of.high, 1 / of.low
-    return Verdict("faster", 1 / of.ratio, low, high, low - 1, of.blocks, None)
+        return f"at least {units.factor(of.low)} times as fast as {other}"
+    return f"{_least(of.bound)} faster than {other}"
 
 
 def _near(of: Answer) -> list[tuple[Cell, Verdict]]:
@@ -304,9 +249,9 @@ def _others(of: Answer) -> list[str]:
     if of.others and of.others[0][1].blocks < FEWEST_BLOCKS:
         return []
     slower = [cell.label for cell, v in of.others if v.kind == "slower"]
-    sentences = [_say("slower", best=of.best.label, names=listed(slower))] if slower and _near(of) else []
+    sentences = [f"Slower than {of.best.label}: {listed(slower)}."] if slower and _near(of) else []
     if few := [cell.label for cell, v in of.others if v.blocks < FEWEST_BLOCKS]:
-        sentences.append(_say("few samples", names=listed(few)))
+        sentences.append(f"Too few samples to rank: {listed(few)}.")
     return sentences
 
 
@@ -318,14 +263,16 @@ def _exceptions(of: Answer) -> list[str]:
     for engine, faster in by_engine.items():
         least = min((c.verdict for c in faster), key=lambda v: v.bound or 0.0)
         parts.append(f"{engine} is {_ahead(least, of.best.label)} in {listed([c.phase for c in faster])}")
-    sentences = [_say("elsewhere", parts="; ".join(parts))] if parts else []
+    sentences = [f"But {'; '.join(parts)}."] if parts else []
     for table in of.set_aside:
-        why, cells = ("set aside", table.warm) if table.warm else ("set aside limited", table.limited)
-        sentences.append(_say(why, phase=table.phase, names=listed([cell.label for cell in cells])))
+        why = "not proven cold for" if table.warm else "where the load generator was the limit of"
+        names = listed([cell.label for cell in table.warm or table.limited])
+        sentences.append(f"Not counted: {table.phase}, {why} {names}.")
     if of.warm:
-        sentences.append(_say("not cold", names=listed([cell.label for cell in of.warm])))
+        sentences.append(f"Not proven cold there, and not compared: {listed([cell.label for cell in of.warm])}.")
     if of.left_out:
-        sentences.append(_say("left out", names=listed([cell.label for cell in of.left_out])))
+        names = listed([cell.label for cell in of.left_out])
+        sentences.append(f"Not compared, because a phase is missing: {names}.")
     return sentences
 
 
@@ -338,7 +285,3 @@ def _phases(of: Answer) -> str:
         return f"the {count} {of.temperature} phases together"
     text = of.phases[0] if count == 1 else f"{listed(of.phases)} together"
     return text if neither else f"{text} ({of.temperature})"
-
-
-def _blocks(of: Verdict) -> str:
-    return f"{of.blocks} samples of each"
