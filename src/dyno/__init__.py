@@ -11,45 +11,23 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from dyno.contracts.model import UsageError as UsageError
-    from dyno.library import Change as Change
-    from dyno.library import Check as Check
-    from dyno.library import Comparison as Comparison
-    from dyno.library import Comparisons as Comparisons
-    from dyno.library import Picture as Picture
-    from dyno.library import Result as Result
-    from dyno.library import Row as Row
-    from dyno.library import check as check
-    from dyno.library import compare as compare
-    from dyno.library import load as load
-    from dyno.library import run as run
+    from dyno.contracts.model import UsageError
+    from dyno.library import Change, Check, Comparison, Comparisons, Picture, Result, Row, check, compare, load, run
 
 __version__ = "0.1.0"
-_LIBRARY = (
-    "Change",
-    "Check",
-    "Comparison",
-    "Comparisons",
-    "Picture",
-    "Result",
-    "Row",
-    "check",
-    "compare",
-    "load",
-    "run",
-)
-__all__ = [*_LIBRARY, "UsageError", "__version__"]
+__all__ = ["Change", "Check", "Comparison", "Comparisons", "Picture", "Result", "Row"]
+__all__ += ["UsageError", "__version__", "check", "compare", "load", "run"]
 
 
 def __getattr__(name: str) -> Any:
-    if name in _LIBRARY:
-        from dyno import library
-
-        return getattr(library, name)
     if name == "UsageError":
         from dyno.contracts.model import UsageError
 
         return UsageError
+    if name in __all__:
+        from dyno import library
+
+        return getattr(library, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -3,14 +3,8 @@
 It is documented in docs/reference/library.md. A test compares that page with this module.
 """
 
-from dyno.library.comparing import Change as Change
-from dyno.library.comparing import Check as Check
-from dyno.library.comparing import Comparison as Comparison
-from dyno.library.comparing import Comparisons as Comparisons
-from dyno.library.comparing import check as check
-from dyno.library.comparing import compare as compare
-from dyno.library.result import Picture as Picture
-from dyno.library.result import Result as Result
-from dyno.library.result import Row as Row
-from dyno.library.result import load as load
-from dyno.library.result import run as run
+from dyno.library.comparing import Change, Check, Comparison, Comparisons, check, compare
+from dyno.library.result import Picture, Result, Row, load, run
+
+__all__ = ["Change", "Check", "Comparison", "Comparisons", "Picture", "Result", "Row", "check", "compare"]
+__all__ += ["load", "run"]
