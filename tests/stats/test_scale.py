@@ -25,7 +25,7 @@ from dyno.report.charts import latency, plot, ratios
 from dyno.report.export import documents
 from dyno.report.page import build
 from dyno.report.site.data import Collection, entry
-from dyno.report.tables import comparison, display_limits, grid, sweeps, text, wording
+from dyno.report.tables import comparison, display_limits, sections, sweeps, text, wording
 from dyno.results import Run
 from dyno.stats import compare, gate, sweep, two_runs
 from dyno.stats.summary import cached
@@ -148,12 +148,12 @@ def test_a_table_on_a_wide_terminal_is_laid_out_as_by_rich(folding: list[int]) -
             [" ".join(draw.choices(said, k=draw.randint(0, 1 + 7 * (at == 3)))) for at in range(4)] for _ in range(5)
         ]
         columns = [
-            grid.Column(head, left=at in (0, 3), folds=at in folding, least=0 if at in folding else 15)
+            sections.Column(head, left=at in (0, 3), folds=at in folding, least=0 if at in folding else 15)
             for at, head in enumerate(["engine", "rate", "p99", "remarks"])
         ]
         ours, theirs = (Console(file=io.StringIO(), width=width, highlight=False) for _ in range(2))
-        grid.render(columns, rows, ours)
-        table = Table(box=None, pad_edge=False, padding=(0, grid.GAP, 0, 0))
+        sections.print_table(columns, rows, ours)
+        table = Table(box=None, pad_edge=False, padding=(0, sections.GAP, 0, 0))
         for column in columns:
             justify: Any = "left" if column.left else "right"
             table.add_column(column.head, justify=justify, min_width=column.least, no_wrap=not column.folds)

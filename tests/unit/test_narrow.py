@@ -30,7 +30,7 @@ from dyno.http.stages import STAGES
 from dyno.report.about import listing, machine, waterfall
 from dyno.report.about.proofs import CRASHES, TIERS
 from dyno.report.replicate import replica
-from dyno.report.tables import grid
+from dyno.report.tables import sections
 from dyno.results import Run
 
 WIDTHS = (40, 80, 120)
@@ -70,7 +70,7 @@ def missing(wide: str, narrow: str) -> list[str]:
         word
         for word, count in wanted.items()
         if there[word] < (count if re.search(r"\d", word) and word not in HEADS else 1)
-        and len(word) <= grid.LONGEST_WORD
+        and len(word) <= sections.LONGEST_WORD
         and word not in {*OF_KEYS, "value_size"}
     ]
 
@@ -257,20 +257,24 @@ def test_no_line_of_a_table_is_wider_than_the_terminal(width: int) -> None:
     texts = ["few-trials", "ops", "1,234", "a longer remark", "µs – ≥", "数据", "x" * 50, ""]
     for _ in range(60):
         columns = [
-            grid.Column(f"head {at}", left=draw.random() < 0.5, folds=draw.random() < 0.5, key=at < 2)
+            sections.Column(f"head {at}", left=draw.random() < 0.5, folds=draw.random() < 0.5, key=at < 2)
             for at in range(7)
         ]
         rows = [[" ".join(draw.choices(texts, k=draw.randint(0, 4))) for _ in columns] for _ in range(5)]
-        text = in_width(lambda console, c=columns, r=rows: grid.render(c, r, console, indent=4), width)  # type: ignore[misc]
+        text = in_width(lambda console, c=columns, r=rows: sections.print_table(c, r, console, indent=4), width)  # type: ignore[misc]
         assert max(map(cell_len, text.splitlines())) <= width
         assert not (Counter("".join("".join(row) for row in rows)) - Counter(text) - Counter(" "))
 
 
 def test_a_bar_is_dropped_before_anything_is_folded() -> None:
-    columns = [grid.Column("engine", left=True), grid.Column("op/s"), grid.Column("", left=True, spare=True)]
+    columns = [
+        sections.Column("engine", left=True),
+        sections.Column("op/s"),
+        sections.Column("", left=True, spare=True),
+    ]
     rows = [("lmdb", "1,234,567", "█" * 30)]
-    assert "█" in in_width(lambda console: grid.render(columns, rows, console), 60)
-    assert in_width(lambda console: grid.render(columns, rows, console), 40).split() == [
+    assert "█" in in_width(lambda console: sections.print_table(columns, rows, console), 60)
+    assert in_width(lambda console: sections.print_table(columns, rows, console), 40).split() == [
         "engine",
         "op/s",
         *rows[0][:2],

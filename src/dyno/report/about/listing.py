@@ -12,7 +12,8 @@ from dyno.contracts.engine import EngineSpec
 from dyno.contracts.model import Tier
 from dyno.contracts.settings import Setting
 from dyno.contracts.suite import Suite
-from dyno.report.tables import grid, units
+from dyno.report.tables import units
+from dyno.report.tables.sections import Column, print_table
 
 if TYPE_CHECKING:
     # It imports msgspec, which is slow to load and which listings don't need.
@@ -146,8 +147,8 @@ def _table(
 ) -> None:
     """Prints a table. `styles`: styles of cells, by their text."""
     first, *others = heads
-    columns = [grid.Column(first, True, style="bold"), *(grid.Column(head, True, folds=True) for head in others)]
-    grid.render(columns, rows, console, marks=styles)
+    columns = [Column(first, True, style="bold"), *(Column(head, True, folds=True) for head in others)]
+    print_table(columns, rows, console, marks=styles)
 
 
 def plan(suite: str, phases: Sequence[str], cells: Sequence[Cell], sentence: str, console: Console) -> None:
@@ -162,7 +163,7 @@ def plan(suite: str, phases: Sequence[str], cells: Sequence[Cell], sentence: str
     for cell in cells:
         name, tier = cell.label + " (floor)" * cell.floor, "as set" if cell.follows else cell.tier_name or ""
         rows.append((name, tier, *(str(cell.params[each]) for each in varying)))
-    grid.render([grid.Column(name, left=True, folds=True) for name in ("engine", "tier", *varying)], rows, console)
+    print_table([Column(name, left=True, folds=True) for name in ("engine", "tier", *varying)], rows, console)
     console.print()
     console.print(Text(sentence), soft_wrap=True)
 

@@ -8,7 +8,8 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from dyno.report.tables import grid, units
+from dyno.report.tables import units
+from dyno.report.tables.sections import Column, print_table
 from dyno.stats.machine import OTHERS_BUSY_PERCENT, Finding
 
 STYLES = {"ok": "green", "warn": "yellow", "bad": "bold red"}
@@ -54,8 +55,8 @@ computed."""
 def render(facts: Mapping[str, Any], findings: Sequence[Finding], console: Console) -> None:
     """Prints the facts of `dyno.host.facts.facts`, the findings, and a verdict of one line."""
     rows = [(name, ", ".join(filter(None, words)) or "unknown") for name, words in _rows(facts)]
-    columns = [grid.Column("", left=True, style="bold"), grid.Column("", left=True, folds=True)]
-    grid.render(columns, rows, console, marks={"unknown": "dim"})
+    columns = [Column("", left=True, style="bold"), Column("", left=True, folds=True)]
+    print_table(columns, rows, console, marks={"unknown": "dim"})
     console.print()
     for finding in findings:
         line = Text(f"{finding.severity:<6}", style=STYLES[finding.severity]).append(finding.text, style="none")

@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from dyno.report.tables import grid, units
-from dyno.report.tables.sections import bullets, plain
+from dyno.report.tables import units
+from dyno.report.tables.sections import Column, bullets, plain, print_table
 from dyno.report.tables.sections import table as markdown_table
 
 Row = Mapping[str, Any]
@@ -57,9 +57,9 @@ class ProofTable:
         columns = []
         for name in names:
             words, style = name not in self.figures, "bold" if name == "engine" else ""
-            columns.append(grid.Column(name, words, folds=words, style=style, key=name in ("engine", "tier")))
+            columns.append(Column(name, words, folds=words, style=style, key=name in ("engine", "tier")))
         styles = {texts["verdict"]: STYLES.get(row["verdict"], "") for row, texts in zip(rows, cells, strict=True)}
-        grid.render(columns, [[texts[name] for name in names] for texts in cells], console, marks=styles)
+        print_table(columns, [[texts[name] for name in names] for texts in cells], console, marks=styles)
         for line in _witnesses(rows):
             console.print(Text(line), soft_wrap=True)
         for line in (self.legend, *_versions(rows)):

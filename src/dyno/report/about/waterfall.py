@@ -6,7 +6,8 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from dyno.report.tables import grid, units
+from dyno.report.tables import units
+from dyno.report.tables.sections import Column, print_table
 
 WIDTH = 50
 """Width of the total time, in character columns."""
@@ -33,8 +34,8 @@ def render(record: Mapping[str, Any], console: Console) -> None:
                 bar = " " * min(first, WIDTH - 1) + ("█" * (end - first) or "▏")
             rows.append((name, _time(seconds), bar))
             start += seconds or 0.0
-        columns = [grid.Column("", left=True), grid.Column(""), grid.Column("", left=True, spare=True)]
-        grid.render(columns, rows, console, indent=2)
+        columns = [Column("", left=True), Column(""), Column("", left=True, spare=True)]
+        print_table(columns, rows, console, indent=2)
     words = [f"total {_time(total)}"]
     if record["redirect_count"]:
         words.append(f"{record['redirect_count']} redirects {_time(record['redirect_time'])}")
@@ -52,7 +53,7 @@ def summary(record: Mapping[str, Any], console: Console) -> None:
     names = ("min", "p50", "p90", "p99", "max")
     stages = [*record["stages"].items(), ("total", record["total_time"])]
     rows = [(stage, *(_time(times and times[name]) for name in names)) for stage, times in stages]
-    grid.render([grid.Column("", left=True), *map(grid.Column, names)], rows, console)
+    print_table([Column("", left=True), *map(Column, names)], rows, console)
     for error, times in record["errors"].items():
         console.print(Text(f"error: {times:,} × {error}", style="bold red"), soft_wrap=True)
     _print_doubts(record, console)

@@ -9,8 +9,9 @@ from rich.padding import Padding
 from rich.text import Text
 
 from dyno.published import ABOUT, FAILS, LESS, Experiment
-from dyno.report.tables import grid, row_titles, units, wording
+from dyno.report.tables import row_titles, units, wording
 from dyno.report.tables.display_limits import listed
+from dyno.report.tables.sections import Column, print_table
 from dyno.report.tables.table import varying
 from dyno.results import Run
 from dyno.stats import findings
@@ -82,9 +83,9 @@ def _render_checks(result: FindingResult, run: Run, names: Names, console: Conso
 
     rows = [_row(list(group), changing, names) for _, group in groupby(sorted(result.checks, key=key), key)]
     # The columns: phase, claim, parameters, verdict, figures, tiers.
-    columns = [grid.Column("", left=True, folds=True, key=at < 2) for at in range(6)]
+    columns = [Column("", left=True, folds=True, key=at < 2) for at in range(6)]
     marks = STYLES | {_tiers(check): "yellow" if check.across else "dim" for check in result.checks}
-    grid.render(columns, rows, console, marks=marks, indent=INDENT)
+    print_table(columns, rows, console, marks=marks, indent=INDENT)
 
 
 def _row(checks: list[Check], changing: list[str], names: Names) -> list[str]:
