@@ -21,7 +21,7 @@ from rich.table import Table
 
 from dyno.contracts.model import Tier
 from dyno.report import charts
-from dyno.report.charts import latency, plot, ratios
+from dyno.report.charts import bars, latency, plot
 from dyno.report.export import documents
 from dyno.report.page import build
 from dyno.report.site.data import Collection, entry
@@ -231,9 +231,9 @@ def test_a_page_says_what_it_leaves_out(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_of_very_many_ratios_those_against_the_best_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     run = a_sweep(engines=4, values=2)
-    every = ratios.records(run)
+    every = bars.ratios(run)
     monkeypatch.setattr(display_limits, "RATIOS", len(every) - 1)
-    few = ratios.records(run)
+    few = bars.ratios(run)
     best = {table.rows[0][0].cell.asked for table in compare.tables(run)}
     assert len(few) == len(every) // 4
     assert all(record in every and record["baseline"] in best for record in few)
@@ -241,4 +241,4 @@ def test_of_very_many_ratios_those_against_the_best_are_kept(monkeypatch: pytest
 
 def test_a_brief_curve_has_points_of_the_whole_one() -> None:
     """Without histograms, neither curve has points."""
-    assert latency.brief(a_sweep()) == latency.CHART.records(a_sweep()) == []
+    assert latency.brief(a_sweep()) == latency.LATENCY.records(a_sweep()) == []

@@ -16,7 +16,7 @@ from dyno.contracts.cell import Cell
 from dyno.contracts.model import UsageError
 from dyno.contracts.safe_read import MIB as MOST_PLAN_BYTES
 from dyno.results import Attempt
-from dyno.results.parse import MOST_BYTES, MOST_LINE
+from dyno.results.read import MOST_BYTES, MOST_LINE
 from dyno.runner.parent import _store
 
 pytestmark = pytest.mark.usefixtures("processes")

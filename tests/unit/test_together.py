@@ -14,8 +14,7 @@ from shell import Shell, is_one_line
 from stats.madeup import a_cell, of_rates, written
 
 from dyno import results
-from dyno.report.page.build import build
-from dyno.report.page.together import together
+from dyno.report.page.build import build, together
 from dyno.results import Run
 
 SLOW, FAST = [100.0, 101.0, 99.0, 100.5, 99.5], [200.0, 202.0, 198.0, 201.0, 199.0]

@@ -35,7 +35,7 @@ COMMANDS = {
     "doctor": ("doctor", "Describe this machine, how quiet it is, and what would spoil a measurement."),
     "show": ("show", "Print the run file RUN, complete or not."),
     "export": ("show", "Write the run file RUN in the format of another tool."),
-    "plot": ("plot", "Draw a chart of the run file RUN, without a browser."),
+    "plot": ("report", "Draw a chart of the run file RUN, without a browser."),
     "compare": (
         "compare",
         "Compare engines within RUN, or RUN2 with RUN: ratios with intervals, and a verdict on each.",
@@ -54,7 +54,7 @@ COMMANDS = {
     "replicate": ("run", "Run a published EXPERIMENT on this machine; without a name, list the experiments."),
     "crash": ("crash", "Kill engines, cut their power, and check that acknowledged writes survived."),
     "http": ("http", "Make one HTTP request, and report how long each of its parts took."),
-    "conform": ("conform", "Check the answers of ENGINE with the conformance suites of all its ports."),
+    "conform": ("selftest", "Check the answers of ENGINE with the conformance suites of all its ports."),
     "selftest": ("selftest", "Prove on this machine that the measuring is right, in about a minute."),
 }
 """The module of each command, which has it as `NAME_command`, and its description. A command is imported when it

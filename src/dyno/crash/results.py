@@ -14,8 +14,7 @@ from dyno.contracts.decoded_types import Count, Fact, Text
 from dyno.contracts.model import UsageError
 from dyno.contracts.sanitize import sanitize
 from dyno.results.header import Crashes, Texts
-from dyno.results.parse import lines, parsed
-from dyno.results.read import typed
+from dyno.results.read import lines, parsed, typed
 
 KIND, SCHEMA = "crash", 1
 

@@ -76,14 +76,14 @@ class Picture:
     def save(self, path: str | Path, scale: float = 2.0) -> Path:
         """Writes an .svg file, or a .png file with `scale` times as many pixels per side. Raises UsageError for
         another suffix."""
-        from dyno.report.charts import draw
+        from dyno.report.charts import plot
 
         file = Path(path)
         if file.suffix.lower() not in FORMS:
             raise UsageError(f"{file}: expected a name that ends in {' or '.join(FORMS)}")
         if results.is_run_file(file):
             raise UsageError(f"{file}: this is a run file; give the chart another name")
-        file.write_bytes(self.svg.encode() if file.suffix.lower() == ".svg" else draw.png(self.svg, scale))
+        file.write_bytes(self.svg.encode() if file.suffix.lower() == ".svg" else plot.png(self.svg, scale))
         return file
 
     def _repr_svg_(self) -> str:

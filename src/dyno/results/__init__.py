@@ -7,8 +7,7 @@ docs/reference/run-file.md.
 """
 
 from dyno.results.header import MOST_CELLS
-from dyno.results.parse import damaged, is_run_file, lines, parsed
-from dyno.results.read import READABLE, SCHEMA, load, planned, sample
+from dyno.results.read import READABLE, SCHEMA, damaged, is_run_file, lines, load, parsed, planned, sample
 from dyno.results.run import FLOOR_BLOCKS, Attempt, Run, is_reference
 from dyno.results.write import Lock, RunFileLost, append, as_read, create, cut_incomplete_line, end
 

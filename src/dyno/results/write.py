@@ -20,8 +20,7 @@ from dyno.contracts.model import UsageError
 from dyno.contracts.safe_read import MIB
 from dyno.fields import Sample, plain
 from dyno.results import read
-from dyno.results.parse import MOST_LINE, is_run_file, parsed
-from dyno.results.read import SCHEMA
+from dyno.results.read import MOST_LINE, SCHEMA, is_run_file, parsed
 from dyno.results.run import Attempt
 
 

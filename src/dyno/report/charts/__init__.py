@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from dyno.report.charts import bars, latency, lines, ratios, series
+from dyno.report.charts import bars, latency, lines
 from dyno.report.charts.chart import Chart
 from dyno.results import Run
 
-FIXED: tuple[Chart, ...] = (bars.THROUGHPUT, ratios.CHART, latency.CHART, bars.PARTS, series.CHART, bars.SIZE)
+FIXED: tuple[Chart, ...] = (bars.THROUGHPUT, bars.RATIOS, latency.LATENCY, bars.PARTS, latency.SERIES, bars.SIZE)
 """Charts that any run may have."""
 
 

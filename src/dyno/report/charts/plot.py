@@ -1,15 +1,20 @@
 """Charts of a run as self-contained pictures: the chosen panels on a sheet, with the run, the machine and the doubts.
-`charts.draw` draws the sheet."""
+The library vl-convert draws Vega-Lite specifications as SVG or PNG, without a browser."""
 
+import ctypes
+import re
+import resource
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from dyno.contracts.model import UsageError
 from dyno.contracts.settings import unknown
+from dyno.host import installation
 from dyno.report import charts
-from dyno.report.charts import draw, lines, ratios, vega
+from dyno.report.charts import bars, lines, theme, vega
 from dyno.report.charts.chart import Chart, Panel, Record, panels, place, rows, unit_of
 from dyno.report.tables import display_limits, notes, row_titles, wording
 from dyno.report.tables.notes import caveats
@@ -26,7 +31,7 @@ LETTER = 0.56
 """Estimated width of a letter as a share of its font size. It is rather too wide, because a long line would widen the
 sheet."""
 MARGIN, AXIS = 24, 80
-NARROWEST = 460
+PANEL_WIDTH = 460
 """Minimum width in pixels of a panel with its axes, if several are in a line."""
 
 
@@ -62,7 +67,7 @@ class Drawing(NamedTuple):
     width: int
 
     def svg(self, dark: bool = False) -> str:
-        return draw.svg(self.spec, self.width, dark)
+        return svg(self.spec, self.width, dark)
 
 
 def chart(run: Run, name: str, by: str | None = None) -> Chart:
@@ -138,7 +143,7 @@ def _panels(run: Run, chart: Chart, choice: Choice) -> list[Panel]:
             places.add(place(chart, record))
             yield record
 
-    chosen = filter(choice.has, ratios.against(run, baseline)) if chart.name == "ratios" else records()
+    chosen = filter(choice.has, bars.against(run, baseline)) if chart.name == "ratios" else records()
     return [panel for panel in panels(chart, chosen) if any(not one["floor"] for one in panel.records)]
 
 
@@ -190,7 +195,7 @@ def _sheet(
     named = [engine for engine in engines if engine in shown]
     vega.limit_legends(views, named, vega.legend_columns(named, width - MARGIN - AXIS))
     views = [{**view, "data": {"values": panel.records}} for view, panel in zip(views, panels, strict=True)]
-    columns = max(1, min(len(panels), width // NARROWEST))
+    columns = max(1, min(len(panels), width // PANEL_WIDTH))
     grid: dict[str, Any] = {"concat": views, "columns": columns, "spacing": {"row": 32, "column": 40}}
     notes = [
         *([left_out] if left_out else []),
@@ -260,3 +265,90 @@ def _sentences(run: Run, chart: Chart, panels: Sequence[Panel], titles: Sequence
 def _wrapped(lines: Sequence[str], width: int, size: int) -> list[str]:
     letters = int((width - MARGIN) / (size * LETTER))
     return [part for line in lines for part in textwrap.wrap(line, letters)]
+
+
+# -- drawing ------------------------------------------------------------------------------------------------
+
+NARROWEST, CRAMPED = 120, 260
+"""Minimum width of a panel without its axes, in pixels. The first is for a panel alone in its line, the second for a
+panel beside others."""
+TRIES = 5
+NEEDS = "pictures need vl-convert-python"
+GIB = 1 << 30
+ADDRESS_SPACE = 66 * GIB
+"""Address space that vl-convert's V8 reserves at start. With 38 GiB it aborts the process; 67 GiB are enough."""
+
+
+def load(purpose: str) -> Any:
+    """Returns the module vl_convert. Raises UsageError; if the module is missing, its text begins with `purpose`."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit != resource.RLIM_INFINITY and limit < ADDRESS_SPACE:
+        raise UsageError(
+            f"charts need {ADDRESS_SPACE // GIB} GiB of address space, and the limit is {limit / GIB:.1f} GiB:"
+            " raise it by `ulimit -v unlimited`"
+        )
+    try:
+        import vl_convert
+    except ModuleNotFoundError:
+        raise UsageError(f"{purpose}: {installation.extra('report')}") from None
+    except ImportError as error:
+        raise UsageError(f"vl-convert can't be loaded: {' '.join(str(error).split())}") from None
+    return vl_convert
+
+
+def svg(sheet: dict[str, Any], width: int, dark: bool = False) -> str:
+    """Draws a sheet exactly `width` pixels wide. The panels share the width that axes and figures leave. If that is
+    too little, the sheet gets fewer columns. Raises UsageError if even a single column is too wide."""
+    (grid,) = sheet["vconcat"]
+    for columns in range(grid["columns"], 0, -1):
+        drawn, needed = _fitted({**sheet, "vconcat": [{**grid, "columns": columns}]}, width, columns, dark)
+        if drawn is not None:
+            return drawn
+    raise UsageError(f"--width {width} is too narrow for this chart: it needs at least {needed}")
+
+
+def png(drawn: str, scale: float) -> bytes:
+    content: bytes = load(NEEDS).svg_to_png(drawn, scale=scale)
+    return content
+
+
+def _fitted(sheet: dict[str, Any], width: int, columns: int, dark: bool) -> tuple[str | None, int]:
+    """Returns the drawing, or None if its panels would be too narrow, and the width that it needs."""
+
+    def longest(view: dict[str, Any]) -> int:
+        records = view["data"]["values"]
+        return max(sum(len(str(v)) for v in record.values() if not isinstance(v, list)) for record in records)
+
+    (grid,) = sheet["vconcat"]
+    narrowest = NARROWEST if columns == 1 else CRAMPED
+    panel, right, trial = max(narrowest, width // columns - 200), 0, sheet
+    if len(grid["concat"]) > 2 * columns:
+        # Drawing is slow. First draw only the panel with the longest record of each column, which usually gives the
+        # right width.
+        widest = [max(grid["concat"][at::columns], key=longest) for at in range(columns)]
+        trial = {**sheet, "vconcat": [{**grid, "concat": widest}]}
+    config = {**theme.config(dark), "background": theme.DARK if dark else theme.LIGHT}
+    for _ in range(TRIES):
+        config["padding"] = dict.fromkeys(("left", "top", "bottom"), theme.PADDING) | {"right": theme.PADDING + right}
+        config["view"] = {**config["view"], "continuousWidth": panel}
+        drawn: str = load(NEEDS).vegalite_to_svg({**trial, "config": config})
+        match = re.search(r'<svg[^>]* width="(\d+)', drawn)
+        assert match, "an SVG has a width"
+        taken = int(match[1]) - right
+        needed = taken + (narrowest - panel) * columns
+        rest = width - taken
+        if rest == right and trial is sheet:
+            return drawn, needed
+        # Rounded down, also below zero, because the drawing must not be too wide.
+        panel, right, trial = panel + rest // columns, rest % columns, sheet
+        if panel < narrowest:
+            break
+    return None, needed
+
+
+def trim() -> None:
+    """Returns memory to the system that the C library holds although it was freed. vl-convert leaves much of it after
+    it has bundled the charting library in its threads."""
+    # Only the GNU C library has this function.
+    with suppress(AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)

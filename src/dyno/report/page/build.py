@@ -1,27 +1,33 @@
 """Builds the page of one or several runs. The page is a single self-contained text, except that the pages of a site
 share the charting library."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
 from dyno import __version__
+from dyno.contracts.model import UsageError
 from dyno.contracts.sanitize import sanitize
 from dyno.report import charts
-from dyno.report.charts import draw
+from dyno.report.charts import plot
 from dyno.report.charts.chart import Chart
 from dyno.report.export.documents import compact
-from dyno.report.page import parts, payload, relative, tables, together
+from dyno.report.page import parts, payload, relative, tables
 from dyno.report.page.card import Link
 from dyno.report.page.parts import MOST_BYTES, Download, Part, pack
-from dyno.report.tables import display_limits, notes, sweeps, units, wide, wording
+from dyno.report.tables import comparison, display_limits, notes, sweeps, units, wide, wording
 from dyno.report.tables.overview import address, called, overviews, rankings
+from dyno.report.tables.sections import Section
 from dyno.report.tables.table import groups, served, varying
 from dyno.results import Run
 from dyno.stats.costs import Prices
+from dyno.stats.costs import costs as stats_costs
 from dyno.stats.doubts import machine
 from dyno.stats.machine import machine_doubts
+from dyno.stats.two_runs import between
+from dyno.stats.verdict import MARGIN
 
 OPENING = "<!doctype html>\n<!-- A report of dyno -->\n"
 # Scripts in the order of their use. They are joined to one program.
@@ -48,7 +54,7 @@ def build(
         _shown(at, run, sanitize(str(run.path) if same_name else run.path.name, keep=""), of_run)
         for at, (run, of_run) in enumerate(zip(runs, charts.of_runs(runs), strict=True))
     ]
-    pairs = together.together(runs, [one["name"] for one in shown])
+    pairs = together(runs, [one["name"] for one in shown])
     if pairs and all(pair.sections for pair in pairs):
         for one in shown:
             # Next to the comparison with other runs, "nothing to compare" would not be an answer.
@@ -64,7 +70,7 @@ def build(
     packed.append(Part("data", pack(compact({**payload.common(by_name.values()), "runs": data}))))
     # Free memory for the drawing: the data of a large run takes much of it.
     data.clear()
-    draw.trim()
+    plot.trim()
     drawings = payload.stills(shown[0]["run"], to_draw)
 
     def page(run_file: Callable[[Run, int], Download]) -> str:
@@ -73,7 +79,7 @@ def build(
             opening=OPENING,
             runs=shown,
             together=pairs,
-            costs=None if prices is None else together.costs(runs, [one["name"] for one in shown], prices),
+            costs=None if prices is None else costs(runs, [one["name"] for one in shown], prices),
             downloads=files,
             parts=[*packed, *(file for file in chain.from_iterable(files) if file.packed)],
             address=address,
@@ -159,3 +165,76 @@ def _shown(at: int, run: Run, name: str, of_run: Sequence[Chart]) -> dict[str, A
         "command": tables.command(run),
         "files": list(parts.results(run, at)),
     }
+
+
+# -- several runs -------------------------------------------------------------------------------------------
+
+KINDS = {
+    "faster": "faster",
+    "slower": "slower",
+    "alike": "without a difference",
+    "unclear": "without a clear verdict",
+}
+WHERE = {"machine": "machines", "dyno": "Dyno or its loop", "plan": "plans"}
+
+
+@dataclass(frozen=True)
+class Together:
+    """The comparison of two runs."""
+
+    headline: str
+    sections: tuple[Section, ...]
+    """Sections; the first lists the differences."""
+    lines: tuple[str, ...]
+    """Explanations of the ratios, and rows of one run only."""
+    rest: str
+    """Sentence about lines that are left out."""
+
+
+def together(runs: Sequence[Run], names: Sequence[str]) -> list[Together]:
+    """Returns the comparison of each run with the first run of its suite. `names`: names of the runs."""
+    first: dict[str, int] = {}
+    pairs = []
+    for at, run in enumerate(runs):
+        base = first.setdefault(str(run.plan["suite"]), at)
+        if base != at:
+            pairs.append(_pair(runs[base], run, names[base], names[at]))
+    return pairs
+
+
+def costs(runs: Sequence[Run], names: Sequence[str], prices: Prices) -> tuple[Section, str]:
+    """Returns the costs of all runs' rows, and a sentence about rows that are left out. Raises UsageError."""
+    shown_names = names if len(runs) > 1 else [""]
+    by_run = [(run, name, stats_costs(run, prices)) for run, name in zip(runs, shown_names, strict=True)]
+    section = comparison.by_cost(by_run, prices)
+    rows, rest = display_limits.first(section.rows, display_limits.RESULTS, "rows", "`dyno show --prices` has all")
+    return replace(section, remark=section.legend[0], rows=rows), rest
+
+
+def _pair(before: Run, after: Run, old: str, new: str) -> Together:
+    try:
+        pair = between(before, after)
+    except UsageError as error:
+        return Together(f"{new} can't be compared with {old}", (), (str(error),), "")
+    changing = list(dict.fromkeys([*varying(before), *varying(after)]))
+    differences = comparison.changed(before, after, pair.differences)
+    where = "`dyno compare` has all"
+    rows, cut = display_limits.first(differences.rows, display_limits.ENTRIES, "differences", where)
+    remark = cut or ("" if rows else "nothing that is recorded")
+    heads = {"before": old, "after": new}
+    sections = [
+        replace(section, heads=[heads.get(head, head) for head in section.heads])
+        for section in (replace(differences, remark=remark, rows=rows), *comparison.between(pair, changing))
+    ]
+    gone, rest = display_limits.first(comparison.gone(pair), display_limits.ENTRIES, "rows", where)
+    lines = [*gone, *comparison.conditions(after), f"{comparison.how(pair.paired)} {comparison.equal(MARGIN)}"]
+    # The headline has the numbers of verdicts, and the differences between the runs.
+    kinds = Counter(change.verdict.kind for change in pair.changes)
+    parts = [f"{kinds[kind]} of {len(pair.changes)} rows {text}" for kind, text in KINDS.items() if kinds[kind]]
+    parts += [] if pair.changes else ["no row has a number in both"]
+    places = dict.fromkeys(difference.where for difference in pair.differences)
+    engines = [name for name in places if name not in WHERE]
+    changed = [WHERE[name] for name in places if name in WHERE]
+    changed += [f"version or settings of {display_limits.listed(engines)}"] if engines else []
+    parts.append(f"what differs: {display_limits.listed(changed)}" if changed else "nothing that is recorded differs")
+    return Together(f"{new} against {old}: {', '.join(parts)}", tuple(sections), tuple(lines), rest)

@@ -12,7 +12,7 @@ from pathlib import PurePosixPath
 from urllib.parse import quote, urljoin, urlsplit
 
 from dyno.contracts.model import UsageError
-from dyno.report.charts import draw, theme
+from dyno.report.charts import plot, theme
 from dyno.report.page import parts, relative
 from dyno.report.tables import notes, wording
 from dyno.report.tables.overview import called
@@ -63,7 +63,7 @@ def link(url: str, page: str) -> Link:
 
 def png(run: Run) -> bytes:
     """Returns the image. Raises UsageError if a library is missing."""
-    return draw.png(svg(run), 1.0)
+    return plot.png(svg(run), 1.0)
 
 
 def svg(run: Run) -> str:

@@ -16,7 +16,7 @@ from dyno.contracts.sanitize import sanitize
 from dyno.host import installation
 from dyno.host.directories import cache
 from dyno.host.filesystem import replace
-from dyno.report.charts import draw
+from dyno.report.charts import plot
 from dyno.report.export import documents
 from dyno.report.tables import row_titles, units
 from dyno.results import Run, lines, parsed
@@ -58,7 +58,7 @@ def template(name: str, source: Callable[[str], str] = text) -> Any:
 
 def library() -> str:
     """Returns the charting library. Raises UsageError if vl-convert is missing."""
-    return script(draw.load(NEEDS))
+    return script(plot.load(NEEDS))
 
 
 def script(vl_convert: Any) -> str:
@@ -70,7 +70,7 @@ def script(vl_convert: Any) -> str:
         if checksum == _checksum(content):
             return content.decode()
     bundle: str = vl_convert.javascript_bundle(ENTRY)
-    draw.trim()
+    plot.trim()
     # Wrapped in a function, so that its thousands of names don't become global.
     bundle = f"(() => {{\n{bundle}\n}})();\n"
     content = bundle.encode()

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any
 
-from dyno.report.charts import draw, ratios, theme, vega
+from dyno.report.charts import bars, plot, theme, vega
 from dyno.report.charts.chart import Chart, Record, unit_of
 from dyno.report.charts.chart import common as common_keys
 from dyno.report.tables import display_limits, notes, units
@@ -78,7 +78,7 @@ def of_run(
         "records": packed,
         "specs": specs,
         "brief": brief,
-        "baselines": ratios.has_all(run),
+        "baselines": bars.has_all(run),
         "says": {chart.name: says for chart in charts if (says := chart.says(run))},
     }
 
@@ -147,7 +147,7 @@ def _is_here(record: Mapping[str, Any], start: Mapping[str, Any], spans: Sequenc
 
 
 def _drawn(chart: Chart, engines: Sequence[str], records: Sequence[Record]) -> str:
-    vl_convert = draw.load("the report needs vl-convert; install it by")
+    vl_convert = plot.load("the report needs vl-convert; install it by")
 
     spec = chart.spec(engines, unit_of(records[0]))
     panels = spec.get("vconcat")

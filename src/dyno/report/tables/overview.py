@@ -102,11 +102,8 @@ def address(run: int, phase: str, view: Overview) -> str:
 
 
 def place(row: Row) -> Place:
-    return _place(row.summary.phase, row.tool, row.summary.cell)
-
-
-def _place(phase: str, tool: str | None, cell: Cell) -> Place:
-    return phase, tool, cell.tier_name, units.params(cell.params)
+    cell = row.summary.cell
+    return row.summary.phase, row.tool, cell.tier_name, units.params(cell.params)
 
 
 def called(run: Run) -> dict[str, str]:
@@ -119,7 +116,8 @@ def rankings(run: Run) -> dict[Place, Ranking]:
     rankings = {}
     for table in tables(run):
         seen = {comparison.engine.label: comparison for comparison in against(table, None)}
-        rankings[_place(table.phase, table.reported_by, table.rows[0][0].cell)] = Ranking(table, seen)
+        cell = table.rows[0][0].cell
+        rankings[table.phase, table.reported_by, cell.tier_name, units.params(cell.params)] = Ranking(table, seen)
     return rankings
 
 

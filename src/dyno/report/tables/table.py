@@ -98,14 +98,6 @@ def ranked_by_bandwidth(summary: CellSummary) -> bool:
     return summary.about.metric == BANDWIDTH.name and summary.bandwidth is not None
 
 
-def _interval(summary: CellSummary) -> str:
-    """Returns the interval of the bandwidth if rows are ranked by it, else that of the throughput."""
-    if ranked_by_bandwidth(summary) and summary.bandwidth is not None:
-        return units.estimate(summary.bandwidth, BANDWIDTH.kind)[1]
-    rate = summary.throughput
-    return units.UNKNOWN if rate is None else units.interval(rate.low, rate.high)
-
-
 def bandwidth(summary: CellSummary) -> str:
     """Returns the bandwidth; empty if the suite counts no bytes, so that the column is dropped."""
     return "" if summary.bandwidth is None else units.bandwidth(summary.bandwidth.median)
@@ -279,6 +271,9 @@ def cells(row: Row, best: float | None, changing: Sequence[str], apart: bool) ->
         return {**texts, "rate": _rate(summary).split(" ", 1)[0]}
     responses = {f"resp {name}": summary.response_ns[name] for name in ("p50", "p99")}
     eighths = round((row.speed or 0.0) / best * BAR * 8) if best and not summary.cell.floor else 0
+    ranked = (summary.throughput, "items")
+    if ranked_by_bandwidth(summary) and summary.bandwidth is not None:
+        ranked = (summary.bandwidth, BANDWIDTH.kind)
     # Columns in which no row has a text are dropped.
     far = curve((sample.histogram for sample in summary.samples), [99.99], BEYOND)
     longest = summary.latency_ns["max"]
@@ -289,7 +284,7 @@ def cells(row: Row, best: float | None, changing: Sequence[str], apart: bool) ->
         "rate": units.rate(summary.throughput.median),
         "bandwidth": bandwidth(summary),
         "bar": "█" * (eighths // 8) + EIGHTHS[eighths % 8].strip(),
-        "interval": _interval(summary),
+        "interval": units.estimate(*ranked)[1],
         **costs(summary, apart),
         "p50": units.duration(summary.latency_ns["p50"]),
         "p99": units.duration(summary.latency_ns["p99"]),
