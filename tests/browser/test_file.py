@@ -18,8 +18,8 @@ from shell import COMMAND, TESTS, Shell, is_one_line
 
 from dyno.contracts.model import Tier
 from dyno.host import installation
+from dyno.report import export
 from dyno.report.charts import theme
-from dyno.report.export import documents
 from dyno.report.page import build, tables
 from dyno.report.tables.table import groups
 from dyno.stats.summary import summarize
@@ -44,9 +44,9 @@ def test_the_run_file_comes_back_byte_for_byte(page_of_made: Path, made: Path, v
     assert saved(page, page.get_by_role("button", name="made.json", exact=True)) == ("made.json", made.read_bytes())
     run = tables.load(made)
     name, text = saved(page, page.get_by_role("button", name="made.csv"))
-    assert (name, text.decode()) == ("made.csv", documents.as_csv(run))
+    assert (name, text.decode()) == ("made.csv", export.as_csv(export.cells(run)))
     name, text = saved(page, page.get_by_role("button", name="made-tables.json"))
-    assert (name, json.loads(text)) == ("made-tables.json", json.loads(json.dumps(documents.as_data(run))))
+    assert (name, json.loads(text)) == ("made-tables.json", json.loads(json.dumps(export.as_data(run))))
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -32,7 +32,7 @@ from dyno.host import ceilings
 from dyno.host import facts as host
 from dyno.host.keep_awake import wakeups
 from dyno.options import RunRequest
-from dyno.report.export import documents
+from dyno.report import export
 from dyno.results import SCHEMA, Attempt, create, load
 from dyno.runner import plan, plan_file
 from dyno.servers.process import program
@@ -101,7 +101,7 @@ def test_json_of_show_is_documented(run_files: list[Path], tmp_path: Path) -> No
         header["host"]["filesystem"] |= {"ram_backed": True, "mount_point": "/", "type": "tmpfs"}
         planted = tmp_path / "planted.json"
         planted.write_text("\n".join([json.dumps(header), *rest]) + "\n")
-        whole = documents.as_data(load(planted))
+        whole = export.as_data(load(planted))
         assert whole["machine_doubts"] and any(cell["doubts"] for cell in whole["cells"])
         seen += [(path, value) for path, value in keys(whole) if not path.startswith(("plan.", "host."))]
         servers = [cell["server"] for cell in whole["cells"] if cell["server"]]
@@ -117,7 +117,7 @@ def test_json_of_show_is_documented(run_files: list[Path], tmp_path: Path) -> No
 
 def test_show_prints_the_documented_json(run_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     cli.dyno.main(["show", str(run_file), "--json"], standalone_mode=False)
-    assert json.loads(capsys.readouterr().out) == documents.as_data(load(run_file))
+    assert json.loads(capsys.readouterr().out) == export.as_data(load(run_file))
 
 
 def test_lines_of_the_run_file_are_documented(run_files: list[Path]) -> None:

@@ -20,12 +20,12 @@ from rich.console import Console
 from rich.table import Table
 
 from dyno.contracts.model import Tier
-from dyno.report import charts
+from dyno.report import charts, export
 from dyno.report.charts import bars, latency, plot
-from dyno.report.export import documents
 from dyno.report.page import build
 from dyno.report.site.data import Collection, entry
 from dyno.report.tables import comparison, display_limits, sections, sweeps, text, wording
+from dyno.report.tables.text import as_markdown
 from dyno.results import Run
 from dyno.stats import compare, gate, sweep, two_runs
 from dyno.stats.summary import cached
@@ -90,9 +90,9 @@ def checked(run: Run) -> object:
 
 REPORTS: dict[str, Callable[[Run], object]] = {
     "show": shown,
-    "show --json": documents.as_json,
-    "show --csv": documents.as_csv,
-    "show --markdown": documents.as_markdown,
+    "show --json": export.as_json,
+    "show --csv": lambda run: export.as_csv(export.cells(run)),
+    "show --markdown": as_markdown,
     "compare": lambda run: comparison.within(run, compare.tables(run), None, MARGIN),
     "compare --json": lambda run: comparison.within_data(run, compare.tables(run), "engine-1", MARGIN),
     "answers": wording.answers,

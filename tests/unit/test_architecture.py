@@ -414,7 +414,7 @@ def test_the_native_loop_names_no_engine() -> None:
 EXECUTE = """
 import json, sys
 from pathlib import Path
-from dyno.report.export.documents import as_data
+from dyno.report.export import as_data
 from dyno.runner import parent, plan
 from dyno.options import RunRequest
 

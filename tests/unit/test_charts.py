@@ -24,10 +24,9 @@ from dyno import results
 from dyno.contracts.histogram import Recorder
 from dyno.contracts.suite import Axis, Curve
 from dyno.fields import Sample
-from dyno.report import charts
+from dyno.report import charts, export
 from dyno.report.charts import FIXED, latency, theme, vega
 from dyno.report.charts.chart import Chart, Record, panels
-from dyno.report.export import documents
 from dyno.report.tables import notes, sweeps, wording
 from dyno.results import Attempt, Run
 from dyno.stats.compare import pairs
@@ -244,7 +243,7 @@ def test_remarks_stand_beside_the_figure(run: Run) -> None:
 
 @pytest.mark.claim("Charts mix no tiers or parameters, and show the figures of dyno show")
 def test_throughput_is_that_of_show(run: Run) -> None:
-    cells = documents.as_data(run)["cells"]
+    cells = export.as_data(run)["cells"]
     records = BY_NAME["throughput"].records(run)
     assert len(records) == len(cells)
     for record, cell in zip(records, cells, strict=True):

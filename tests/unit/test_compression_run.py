@@ -20,11 +20,12 @@ from dyno import published, results
 from dyno.contracts.cell import Cell
 from dyno.contracts.model import Tier, UsageError
 from dyno.fields import Sample
-from dyno.report.export import data_tables, documents
+from dyno.report import export
 from dyno.report.page import build
 from dyno.report.replicate import replica
 from dyno.report.tables import text, wide
 from dyno.report.tables.table import groups
+from dyno.report.tables.text import as_markdown
 from dyno.results import Run
 from dyno.stats.summary import summarize
 
@@ -126,7 +127,7 @@ def test_a_run_prints_a_line_for_each_packer_and_batch(shell: Shell) -> None:
 def test_stored_size_falls_with_compression_and_batch_size(measured: Run) -> None:
     found = {
         (cell["params"]["packer"], cell["params"]["batch"]): cell["facts"]
-        for cell in documents.as_data(measured)["cells"]
+        for cell in export.as_data(measured)["cells"]
         if cell["phase"] == "gets" and not cell["floor"]
     }
     sizes = [found[key]["stored_bytes"] for key in (("plain", 1), ("zlib", 1), ("zlib", 8))]
@@ -139,12 +140,12 @@ def test_facts_are_in_the_run_file_and_in_every_export(shell: Shell, measured: R
     assert [column["title"] for column in header["layout"]["columns"]] == [
         head for head in HEADS.split() if not head.startswith("±")
     ]
-    for cell in documents.as_data(measured)["cells"]:
+    for cell in export.as_data(measured)["cells"]:
         assert set(cell["facts"]) == (set() if cell["floor"] else FACTS)
-    for table in (data_tables.cells(measured), data_tables.samples(measured)):
+    for table in (export.cells(measured), export.samples(measured)):
         kinds = {name: kind for name, kind in table.columns.items() if name.startswith("fact_")}
         assert kinds == {f"fact_{name}": "text" if name == "library" else "number" for name in FACTS}
-        rows = list(csv.DictReader(io.StringIO(data_tables.as_csv(table))))
+        rows = list(csv.DictReader(io.StringIO(export.as_csv(table))))
         assert {
             row["fact_library"] != "" for row in rows if row["param_packer"] == "zlib" and row["floor"] == "False"
         } == {True}
@@ -194,7 +195,7 @@ def test_columns_have_the_figures_of_their_phases_with_intervals(run: Run) -> No
     assert [head.replace(" ", "_") for head in heads] == [*HEADS.split(), "remarks"]
     shown = {
         (cell["params"]["packer"], cell["params"]["batch"], cell["phase"]): cell
-        for cell in documents.as_data(run)["cells"][::-1]
+        for cell in export.as_data(run)["cells"][::-1]
     }
     for line in found:
         said = dict(zip(heads, line, strict=False))
@@ -259,7 +260,7 @@ def test_by_phase_prints_the_tables_by_phase(shell: Shell) -> None:
 
 def test_markdown_and_the_page_have_the_same_table(run: Run) -> None:
     (own,) = wide.tables(run, groups(run))
-    markdown, page = documents.as_markdown(run), build.build([run])
+    markdown, page = as_markdown(run), build.build([run])
     for line in own.lines:
         cells = [cell.replace(" ", "\N{NO-BREAK SPACE}") for cell in line.cells]
         assert f"| {' | '.join(cells)} |" in markdown.replace(" | |", " |")

@@ -30,9 +30,10 @@ from dyno.contracts.model import UsageError
 from dyno.fields import FIELDS, LATENCIES, USED, Sample
 from dyno.host import installation
 from dyno.host.usage import Usage
-from dyno.report.export import data_tables, documents
+from dyno.report import export
 from dyno.report.tables import sections
 from dyno.report.tables.table import groups
+from dyno.report.tables.text import as_markdown
 from dyno.results import Attempt, Run
 
 pytestmark = pytest.mark.usefixtures("processes")
@@ -45,10 +46,10 @@ TYPES = {
     fields.INTEGER: pyarrow.int64(),
     fields.NUMBER: pyarrow.float64(),
     fields.BOOLEAN: pyarrow.bool_(),
-    data_tables.MOMENT: pyarrow.timestamp("us"),
-    data_tables.CODES: pyarrow.list_(pyarrow.string()),
+    export.MOMENT: pyarrow.timestamp("us"),
+    export.CODES: pyarrow.list_(pyarrow.string()),
 }
-TABLES = {"cells": data_tables.cells, "samples": data_tables.samples}
+TABLES = {"cells": export.cells, "samples": export.samples}
 
 
 @pytest.fixture(params=FILES, ids=["schema 1", "schema 2"])
@@ -62,7 +63,7 @@ def new() -> Run:
 
 
 def written(run: Run, name: str) -> pyarrow.Table:
-    return parquet.read_table(io.BytesIO(data_tables.as_parquet(TABLES[name](run), run)))
+    return parquet.read_table(io.BytesIO(export.as_parquet(TABLES[name](run), run)))
 
 
 def read(run: Run, name: str) -> list[dict[str, Any]]:
@@ -98,7 +99,7 @@ def test_columns_have_their_names_and_types_whatever_is_unknown(run: Run, name: 
     """A run of schema 1 has no values in the server's columns and many others."""
     schema = written(run, name).schema
     params = {f"param_{param}" for param in run.cells[0].params}
-    known = {**data_tables.NAMES, **(data_tables.CELLS if name == "cells" else data_tables.SAMPLES)}
+    known = {**export.NAMES, **(export.CELLS if name == "cells" else export.SAMPLES)}
     assert set(schema.names) == params | set(known)
     assert {at: schema.field(at).type for at in known} == {at: TYPES[kind] for at, kind in known.items()}
 
@@ -107,7 +108,7 @@ def test_columns_have_their_names_and_types_whatever_is_unknown(run: Run, name: 
 def test_a_run_of_which_nothing_was_measured_has_the_columns_too(new: Run, name: str) -> None:
     nothing = dataclasses.replace(new, attempts=())
     assert written(nothing, name).schema.equals(written(new, name).schema)
-    head = next(csv.reader(io.StringIO(data_tables.as_csv(TABLES[name](nothing)))))
+    head = next(csv.reader(io.StringIO(export.as_csv(TABLES[name](nothing)))))
     assert head == written(new, name).schema.names
 
 
@@ -150,14 +151,14 @@ def measured(table: str) -> dict[str, str]:
 
 
 def test_every_column_is_documented_with_its_type() -> None:
-    assert documented("In both tables") == {**data_tables.NAMES, "param_*": "see below"}
-    assert {**documented("A row for each cell and phase"), **measured(fields.CELLS)} == data_tables.CELLS
-    assert {**documented("A row for each sample"), **measured(fields.SAMPLES)} == data_tables.SAMPLES
+    assert documented("In both tables") == {**export.NAMES, "param_*": "see below"}
+    assert {**documented("A row for each cell and phase"), **measured(fields.CELLS)} == export.CELLS
+    assert {**documented("A row for each sample"), **measured(fields.SAMPLES)} == export.SAMPLES
 
 
 def test_what_goes_with_the_rows_is_documented(new: Run) -> None:
     said = documented("What goes with the rows")
-    assert {name.strip("`") for name in said.values()} == set(data_tables.about(new))
+    assert {name.strip("`") for name in said.values()} == set(export.about(new))
     ours = {name.decode() for name in written(new, "cells").schema.metadata if name.startswith(b"dyno.")}
     assert set(said) == ours
 
@@ -166,7 +167,7 @@ def test_what_goes_with_the_rows_is_documented(new: Run) -> None:
 
 
 def test_rows_of_cells_are_those_of_the_json(run: Run) -> None:
-    rows, cells = read(run, "cells"), documents.as_data(run)["cells"]
+    rows, cells = read(run, "cells"), export.as_data(run)["cells"]
     assert len(rows) == len(cells) == len(run.cells) * len(run.plan["phases"])
     for row, cell in zip(rows, cells, strict=True):
         same = (*("suite", "engine", "phase", "tier", "floor", "valid", "why", "samples", "operations", "items"),)
@@ -238,7 +239,7 @@ def test_a_server_and_lateness_have_their_columns(new: Run) -> None:
     assert row["late_p50_ns"] == row["response_p50_ns"] is not None
 
 
-FIGURES = {at for at, kind in data_tables.SAMPLES.items() if kind in (fields.INTEGER, fields.NUMBER)} - {
+FIGURES = {at for at, kind in export.SAMPLES.items() if kind in (fields.INTEGER, fields.NUMBER)} - {
     "block",
     "attempt",
 }
@@ -303,29 +304,29 @@ def test_the_metadata_says_where_the_rows_come_from(new: Run) -> None:
         assert (said["dyno.schema"], said["dyno.version"]) == ("1", new.header["dyno"])
         assert json.loads(said["dyno.machine"]) == new.header["host"]
         assert json.loads(said["dyno.plan"]) == new.plan
-        assert json.loads(said["dyno.machine_doubts"]) == documents.as_data(new)["machine_doubts"]
+        assert json.loads(said["dyno.machine_doubts"]) == export.as_data(new)["machine_doubts"]
 
 
 def test_duckdb_reads_both_tables(run: Run, tmp_path: Path) -> None:
     for name in TABLES:
-        (tmp_path / f"{name}.parquet").write_bytes(data_tables.as_parquet(TABLES[name](run), run))
+        (tmp_path / f"{name}.parquet").write_bytes(export.as_parquet(TABLES[name](run), run))
     with duckdb.connect() as base:
         cells, samples = f"'{tmp_path / 'cells.parquet'}'", f"'{tmp_path / 'samples.parquet'}'"
         named = "engine, tier, phase"
         found = base.execute(f"SELECT {named}, median(per_second) FROM {samples} WHERE valid GROUP BY ALL").fetchall()
         wanted = base.execute(f"SELECT {named}, throughput_median FROM {cells}").fetchall()
         assert {tuple(row[:3]): row[3] for row in found} == pytest.approx({tuple(row[:3]): row[3] for row in wanted})
-        assert len(base.execute(f"SELECT * FROM {samples}").fetchall()) == len(data_tables.samples(run).rows)
+        assert len(base.execute(f"SELECT * FROM {samples}").fetchall()) == len(export.samples(run).rows)
         few = base.execute(f"SELECT engine FROM {cells} WHERE list_contains(doubts, 'few')").fetchall()
         assert len(few) == (len(wanted) if run.plan["samples"] < 3 else 0)
 
 
 def test_csv_and_json_of_samples_have_the_rows_of_parquet(new: Run) -> None:
     spoilt = with_param(at_first(new, "lmdb", "mixed", void='got "a|b"\nexpected c,d'), "rate", 1000.0, "max")
-    table = data_tables.samples(spoilt)
+    table = export.samples(spoilt)
     rows = [{**row, "started": row["started"].isoformat() + "+00:00"} for row in read(spoilt, "samples")]
-    assert json.loads(data_tables.as_json(table, spoilt))["samples"] == rows
-    text = list(csv.DictReader(io.StringIO(data_tables.as_csv(table)), strict=True))
+    assert json.loads(export.table_json(table, spoilt))["samples"] == rows
+    text = list(csv.DictReader(io.StringIO(export.as_csv(table)), strict=True))
     assert text == [{name: plain(value) for name, value in row.items()} for row in rows]
 
 
@@ -334,8 +335,8 @@ def plain(value: object) -> str:
 
 
 def test_the_json_of_samples_says_where_it_comes_from(new: Run) -> None:
-    found = json.loads(data_tables.as_json(data_tables.samples(new), new))
-    assert {name: found[name] for name in data_tables.about(new)} == json.loads(json.dumps(data_tables.about(new)))
+    found = json.loads(export.table_json(export.samples(new), new))
+    assert {name: found[name] for name in export.about(new)} == json.loads(json.dumps(export.about(new)))
     assert found["machine"] == new.header["host"]
 
 
@@ -343,7 +344,7 @@ def test_the_json_of_samples_says_where_it_comes_from(new: Run) -> None:
 
 
 def test_markdown_begins_with_what_was_asked_and_where(new: Run) -> None:
-    title, _, *facts = documents.as_markdown(new).splitlines()[:5]
+    title, _, *facts = as_markdown(new).splitlines()[:5]
     assert title == f"**records**: lmdb, {SQLITE}. 3 of 3 trials of each row; median and 95 % interval over trials."
     asked, machine, measured = facts
     assert asked.startswith("- plan: `records=200 value_size=150 ") and asked.endswith("seed 1")
@@ -357,40 +358,38 @@ def tables(shown: str) -> list[list[list[str]]]:
 
 
 def test_figures_stand_right_in_markdown_and_keep_their_unit(new: Run) -> None:
-    for head, rule, *lines in tables(documents.as_markdown(with_param(new, "records", 200, 300))):
+    for head, rule, *lines in tables(as_markdown(with_param(new, "records", 200, 300))):
         sides = dict(zip(head, rule, strict=True))
         assert {name for name, side in sides.items() if side == ":---"} == {"engine", "remarks"}
         assert {side for name, side in sides.items() if name not in ("engine", "remarks")} == {"---:"}
         assert "records" in head
         for line in lines:
             assert not any(" " in cell for cell, side in zip(line, rule, strict=True) if side == "---:")
-    assert tables(documents.as_markdown(with_param(new, "txn", 5, "all")))[0][1][:3] == [":---", ":---", "---:"]
+    assert tables(as_markdown(with_param(new, "txn", 5, "all")))[0][1][:3] == [":---", ":---", "---:"]
 
 
 def test_markdown_has_no_column_that_is_empty_but_for_the_interval(run: Run) -> None:
-    for head, _, *lines in tables(documents.as_markdown(run)):
+    for head, _, *lines in tables(as_markdown(run)):
         columns = dict(zip(head, zip(*lines, strict=True), strict=True))
         assert "95 %" in columns
         assert [name for name, cells in columns.items() if set(cells) == {"–"} and name != "95 %"] == []
-    shown = {
-        group.phase: table[0] for group, table in zip(groups(run), tables(documents.as_markdown(run)), strict=True)
-    }
+    shown = {group.phase: table[0] for group, table in zip(groups(run), tables(as_markdown(run)), strict=True)}
     assert "p50" in shown["rand-key"] and "p50" not in shown["insert-blind-indices"], "a bulk phase"
 
 
 def test_markdown_says_whole_what_the_tables_cut(new: Run) -> None:
     spoilt = at_first(new, "lmdb", "mixed", void="got <object at 0>,\nnot *this* of __main__ and value_size")
-    shown = documents.as_markdown(spoilt)
+    shown = as_markdown(spoilt)
     why = r"void: got \<object at 0>, not \*this\* of \__main_\_ and value_size"
     assert f"\n- no number: lmdb, mixed, tier process: {why}\n" in shown
     assert "\n- tier process: survives SIGKILL of the engine's process\n" in shown
-    for doubt in documents.as_data(new)["machine_doubts"]:
+    for doubt in export.as_data(new)["machine_doubts"]:
         assert f"\n- this machine: {doubt['text']}\n" in shown
 
 
 def test_markdown_of_a_run_that_is_not_complete_says_so(new: Run) -> None:
-    assert "Not complete" not in documents.as_markdown(new)
-    cut = documents.as_markdown(dataclasses.replace(new, attempts=new.attempts[:-1]))
+    assert "Not complete" not in as_markdown(new)
+    cut = as_markdown(dataclasses.replace(new, attempts=new.attempts[:-1]))
     assert f"**Not complete**: {len(new.attempts) - 1} of {len(new.attempts)} trials have ended" in cut
 
 
@@ -467,7 +466,7 @@ def test_a_run_file_is_not_replaced_by_what_is_shown_of_it(shell: Shell) -> None
     spaced = (
         json.dumps(documents) + "\n" + "".join(trials),
         "  \t" + header,
-        json.dumps({"schema": documents.pop("schema"), **documents}) + "\n",
+        json.dumps({"schema": export.pop("schema"), **documents}) + "\n",
         json.dumps(json.loads(header), indent=2) + "\n",
     )
     for text in spaced:

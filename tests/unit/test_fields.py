@@ -11,7 +11,7 @@ from dyno import results
 from dyno.contracts.histogram import Recorder
 from dyno.fields import CELLS, COUNTED, FIELDS, JSON, SAMPLES, SUM, Field, Sample, plain
 from dyno.measure.tally import Tally
-from dyno.report.export import data_tables, documents
+from dyno.report import export
 from dyno.results import read
 
 RUN = Path(__file__).parents[1] / "data" / "run-schema-2.json"
@@ -21,9 +21,9 @@ RUN = Path(__file__).parents[1] / "data" / "run-schema-2.json"
 def test_a_field_is_in_the_sample_and_where_it_is_shown(field: Field) -> None:
     assert field.name in {each.name for each in dataclasses.fields(Sample)}
     assert field.type
-    (cell, *_) = documents.as_data(results.load(RUN))["cells"]
+    (cell, *_) = export.as_data(results.load(RUN))["cells"]
     assert JSON not in field.shown or field.key in cell
-    for table, columns in ((CELLS, data_tables.CELLS), (SAMPLES, data_tables.SAMPLES)):
+    for table, columns in ((CELLS, export.CELLS), (SAMPLES, export.SAMPLES)):
         assert field.columns_of(table).items() <= columns.items()
         assert bool(field.columns_of(table)) == (table in field.shown)
 

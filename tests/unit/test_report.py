@@ -27,10 +27,11 @@ from dyno import results
 from dyno.contracts.histogram import Recorder
 from dyno.contracts.model import Tier
 from dyno.fields import LATENCIES, Sample
-from dyno.report.export import documents
+from dyno.report import export
 from dyno.report.page.tables import results as on_page
 from dyno.report.tables import text, units
 from dyno.report.tables.table import groups, served
+from dyno.report.tables.text import as_markdown
 from dyno.results import Attempt, Run
 
 PHASES = ("insert-blind-indices", "rand-key", "mixed")
@@ -442,7 +443,7 @@ USED = {
 
 def plain(run: Run) -> dict[str, Any]:
     """Returns the run's JSON as a parser reads it; NaN and infinity are refused."""
-    found: dict[str, Any] = json.loads(json.dumps(documents.as_data(run), allow_nan=False))
+    found: dict[str, Any] = json.loads(json.dumps(export.as_data(run), allow_nan=False))
     return found
 
 
@@ -581,7 +582,7 @@ AWKWARD = 'got "a|b", expected\n{\'name\': "x, y"}; 100 %'
 
 def test_csv_has_the_cells_of_the_json(run: Run) -> None:
     spoilt = void(using(open_loop(run), **SERVED), "lmdb", AWKWARD)
-    rows = list(csv.DictReader(io.StringIO(documents.as_csv(spoilt)), strict=True))
+    rows = list(csv.DictReader(io.StringIO(export.as_csv(export.cells(spoilt))), strict=True))
     cells = plain(spoilt)["cells"]
     assert len(rows) == len(cells)
     for row, each in zip(rows, cells, strict=True):
@@ -617,7 +618,7 @@ def flat(each: Mapping[str, Any], name: str) -> str:
 
 
 def test_csv_has_a_column_for_every_key_of_the_design(run: Run) -> None:
-    heads = set(next(csv.reader(io.StringIO(documents.as_csv(run)))))
+    heads = set(next(csv.reader(io.StringIO(export.as_csv(export.cells(run))))))
     assert heads >= KEYS - {"params", "throughput", "latency_ns"}
     assert heads >= {f"throughput_{name}" for name in THROUGHPUT} | {f"latency_{name}_ns" for name in LATENCY}
     assert heads >= {f"response_{name}_ns" for name in LATENCY} | {"temperature", "write_amplification"}
@@ -630,7 +631,7 @@ def test_csv_has_a_column_for_every_key_of_the_design(run: Run) -> None:
 def markdown_tables(run: Run) -> list[list[list[str]]]:
     """Returns the tables as lists of lines of cells. An escaped pipe is part of a cell."""
     found: list[list[list[str]]] = [[]]
-    for line in documents.as_markdown(run).splitlines():
+    for line in as_markdown(run).splitlines():
         if line.startswith("|"):
             assert line.endswith("|")
             cells = re.split(r"(?<!\\)\|", line.replace("\N{NO-BREAK SPACE}", " "))[1:-1]
@@ -665,12 +666,12 @@ def test_markdown_escapes_what_would_be_a_border(run: Run) -> None:
 
 
 def test_markdown_says_phase_and_tier_above_each_table(run: Run) -> None:
-    titles = re.findall(r"^\*\*(\S+)\*\*, tier (\w+)$", documents.as_markdown(run), re.MULTILINE)
+    titles = re.findall(r"^\*\*(\S+)\*\*, tier (\w+)$", as_markdown(run), re.MULTILINE)
     assert titles == [(phase, tier) for phase in PHASES for tier in ("volatile", "process")]
 
 
 def test_markdown_has_response_times_in_an_open_loop_only(run: Run) -> None:
-    assert "resp" not in documents.as_markdown(run)
+    assert "resp" not in as_markdown(run)
     shown = open_loop(run)
     for table, group in zip(markdown_tables(shown), groups(shown), strict=True):
         head, _, *lines = table
@@ -689,7 +690,7 @@ def test_markdown_has_cpu_time_beside_the_throughput(run: Run) -> None:
     for table in markdown_tables(using(run)):
         assert table[0][2:4] == ["95 %", "cpu"]
         assert {line[3] for line in table[2:]} == {"28 µs"}
-    assert f"\n- {CPU}\n" in documents.as_markdown(using(run))
+    assert f"\n- {CPU}\n" in as_markdown(using(run))
     shown = using(run, **SERVED)
     for table, group in zip(markdown_tables(shown), groups(shown), strict=True):
         found = {line[0]: line[4] for line in table[2:]}
@@ -698,13 +699,13 @@ def test_markdown_has_cpu_time_beside_the_throughput(run: Run) -> None:
             assert (found["sqlite"], found["lmdb"], found["leveldb"]) == ("5.1 ms", "–", "–")
         else:
             assert "client" in table[0] and "server" not in table[0], "none has one"
-    assert "\n- client, server: CPU time of their processes" in documents.as_markdown(shown)
+    assert "\n- client, server: CPU time of their processes" in as_markdown(shown)
 
 
 def test_markdown_says_what_was_not_measured(run: Run) -> None:
-    shown = documents.as_markdown(absent(run, "lmdb", "rand-key", "keeps nothing"))
+    shown = as_markdown(absent(run, "lmdb", "rand-key", "keeps nothing"))
     assert "\n- not measured: rand-key: lmdb keeps nothing\n" in shown
-    assert "not measured" not in documents.as_markdown(run)
+    assert "not measured" not in as_markdown(run)
 
 
 # -- a run file of schema 1 -----------------------------------------------------------------------------------
@@ -735,7 +736,9 @@ def test_an_old_run_file_has_null_for_what_it_does_not_know() -> None:
             assert each[name] is None
         assert set(each["cpu_ns_per_item"].values()) == {None}
         assert (each["temperature"], each["series"]) == ("none", [[]] * each["samples"])
-    assert len(list(csv.DictReader(io.StringIO(documents.as_csv(old)), strict=True))) == len(found["cells"])
+    assert len(list(csv.DictReader(io.StringIO(export.as_csv(export.cells(old))), strict=True))) == len(
+        found["cells"]
+    )
     assert len(markdown_tables(old)) == len(groups(old))
 
 
@@ -746,9 +749,9 @@ def test_an_old_run_file_has_null_for_what_it_does_not_know() -> None:
     ("flag", "form"),
     [
         ("--all", printed),
-        ("--json", lambda run: json.dumps(documents.as_data(run), indent=2) + "\n"),
-        ("--csv", documents.as_csv),
-        ("--markdown", documents.as_markdown),
+        ("--json", lambda run: json.dumps(export.as_data(run), indent=2) + "\n"),
+        ("--csv", lambda run: export.as_csv(export.cells(run))),
+        ("--markdown", as_markdown),
     ],
     ids=["text", "json", "csv", "markdown"],
 )
@@ -773,7 +776,7 @@ def test_what_a_tool_reported_stands_in_a_table_of_its_own_with_its_name(run: Ru
     assert "rand-key, by hammer 1.0  tier process" in shown
     assert "reported by hammer 1.0" in next(line for line in shown.splitlines() if line.startswith("sqlite"))
     assert re.search(r"as reported by hammer 1\.0, .*: sqlite has no competitor", shown)
-    cells = {(cell["engine"], cell["phase"]): cell for cell in documents.as_data(mixed)["cells"]}
+    cells = {(cell["engine"], cell["phase"]): cell for cell in export.as_data(mixed)["cells"]}
     assert cells["sqlite", "mixed"]["reported_by"] == "hammer 1.0" and cells["lmdb", "mixed"]["reported_by"] is None
     whole = changed(run, lambda _, s: replace(s, reported_by="hammer 1.0"))
     assert {group.place for group in groups(whole)} == set(PHASES), "the same for all of a phase: one table"
@@ -803,7 +806,7 @@ def test_parts_of_a_latency_stand_beside_it_in_the_suites_order(run: Run) -> Non
     header = {**run.header, "phases": [{"name": "rand-key", "parts": ["send", "connect", "wait"]}]}
     row = next(group for group in groups(replace(split, header=header)) if group.phase == "rand-key").rows[0]
     assert "p50 of send 1.00µs, connect 3.00µs, wait 2.00µs" in row.remarks()
-    (cell, *_) = [c for c in documents.as_data(split)["cells"] if c["phase"] == "rand-key"]
+    (cell, *_) = [c for c in export.as_data(split)["cells"] if c["phase"] == "rand-key"]
     assert {part: found["p50"] for part, found in cell["latency_by_part_ns"].items()} == pytest.approx(
         {"connect": 3_000, "send": 1_000, "wait": 2_000}, rel=1e-2
     )
@@ -815,8 +818,8 @@ def test_where_nothing_is_stored_no_tier_is_named(run: Run) -> None:
     attempts = tuple(replace(a, cell=places.index(a.cell)) for a in run.attempts if a.cell in places)
     # Results of crashes on this machine are printed with tiers, so the run has none.
     bare = replace(run, header={**run.header, "crashed": None}, cells=cells, attempts=attempts)
-    for shown in (printed(bare), documents.as_markdown(bare)):
+    for shown in (printed(bare), as_markdown(bare)):
         assert "tier" not in shown.replace("this machine", "").split("This machine")[0]
-    assert {cell["tier"] for cell in documents.as_data(bare)["cells"]} == {None}
-    rows = list(csv.DictReader(io.StringIO(documents.as_csv(bare))))
+    assert {cell["tier"] for cell in export.as_data(bare)["cells"]} == {None}
+    rows = list(csv.DictReader(io.StringIO(export.as_csv(export.cells(bare)))))
     assert {row["tier"] for row in rows} == {""}

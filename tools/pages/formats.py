@@ -18,7 +18,7 @@ from pages.text import code, table
 from dyno.contracts import cell, model, suite
 from dyno.fields import FIELDS
 from dyno.options import PlanOptions
-from dyno.report.export import data_tables
+from dyno.report import export
 from dyno.results.header import Header
 from dyno.results.run import Attempt
 
@@ -164,9 +164,9 @@ def shape(name: str) -> str:
 def columns(name: str) -> str:
     """The columns of a table of CSV and Parquet, without those of measured quantities."""
     known = {
-        "names": {**data_tables.NAMES, "param_*": "see below"},
-        "cells": data_tables.CELLS,
-        "samples": data_tables.SAMPLES,
+        "names": {**export.NAMES, "param_*": "see below"},
+        "cells": export.CELLS,
+        "samples": export.SAMPLES,
     }
     measured = {column for field in FIELDS for column in field.columns_of(name)} if name != "names" else set()
     lines: list[tuple[list[str], str, str]] = []

@@ -11,7 +11,7 @@ from dyno.cli.console import output
 from dyno.cli.flag_values import PATH, output_option
 from dyno.contracts.model import UsageError
 from dyno.contracts.settings import unknown
-from dyno.report.export import data_tables, documents
+from dyno.report import export
 from dyno.report.formats import FORMATS
 from dyno.report.tables import comparison, notes, sections, text
 from dyno.results import Run
@@ -73,8 +73,8 @@ def show_command(
     elif path is None:
         sys.stdout.write(_text(loaded, form, samples, prices))
     elif form == "parquet":
-        rows = data_tables.samples(loaded) if samples else data_tables.cells(loaded)
-        files.save(path, data_tables.as_parquet(rows, loaded))
+        rows = export.samples(loaded) if samples else export.cells(loaded)
+        files.save(path, export.as_parquet(rows, loaded))
     else:
         files.save(path, _text(loaded, form, samples, prices).encode())
 
@@ -96,10 +96,10 @@ def _format(flags: list[str], path: str | None) -> str | None:
 
 def _text(run: Run, form: str, samples: bool, prices: Prices | None) -> str:
     if form == "markdown":
-        return documents.as_markdown(run)
+        return text.as_markdown(run)
     if form == "csv":
-        return data_tables.as_csv((data_tables.samples if samples else data_tables.cells)(run))
-    return data_tables.as_json(data_tables.samples(run), run) if samples else documents.as_json(run, prices)
+        return export.as_csv((export.samples if samples else export.cells)(run))
+    return export.table_json(export.samples(run), run) if samples else export.as_json(run, prices)
 
 
 @click.command(name="export")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec
 from dyno import results
 from dyno.contracts.model import UsageError
 from dyno.options import RunRequest
-from dyno.report.export import data_tables, documents
+from dyno.report import export
 from dyno.report.tables import text
 from dyno.report.tables.table import Row as Shown
 from dyno.report.tables.table import groups
@@ -164,23 +164,23 @@ class Result:
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the JSON of `dyno show --json`: see docs/reference/show-json.md."""
-        return documents.as_data(self._run)
+        return export.as_data(self._run)
 
     def to_pandas(self, samples: bool = False) -> pandas.DataFrame:
         """Returns a DataFrame with a line for each row, or with `samples` for each sample. Its columns are those of
         docs/reference/columns.md. Unknown values are NA."""
-        return data_tables.as_pandas(self._table(samples), self._run)
+        return export.as_pandas(self._table(samples), self._run)
 
     def to_arrow(self, samples: bool = False) -> pyarrow.Table:
         """Returns the content of `to_pandas` as an Arrow table."""
-        return data_tables.as_arrow(self._table(samples), self._run)
+        return export.as_arrow(self._table(samples), self._run)
 
     def to_markdown(self) -> str:
         """Returns the tables of `dyno show --markdown`."""
-        return documents.as_markdown(self._run)
+        return text.as_markdown(self._run)
 
-    def _table(self, samples: bool) -> data_tables.Table:
-        return (data_tables.samples if samples else data_tables.cells)(self._run)
+    def _table(self, samples: bool) -> export.Table:
+        return (export.samples if samples else export.cells)(self._run)
 
     def __iter__(self) -> Iterator[Row]:
         return iter(self.rows)

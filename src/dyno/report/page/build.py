@@ -13,7 +13,7 @@ from dyno.contracts.sanitize import sanitize
 from dyno.report import charts
 from dyno.report.charts import plot
 from dyno.report.charts.chart import Chart
-from dyno.report.export.documents import compact
+from dyno.report.export import compact
 from dyno.report.page import parts, payload, relative, tables
 from dyno.report.page.card import Link
 from dyno.report.page.parts import MOST_BYTES, Download, Part, pack

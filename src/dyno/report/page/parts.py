@@ -16,8 +16,8 @@ from dyno.contracts.sanitize import sanitize
 from dyno.host import installation
 from dyno.host.directories import cache
 from dyno.host.filesystem import replace
+from dyno.report import export
 from dyno.report.charts import plot
-from dyno.report.export import documents
 from dyno.report.tables import row_titles, units
 from dyno.results import Run, lines, parsed
 
@@ -125,9 +125,9 @@ def pack(text: str | bytes) -> str:
 
 def results(run: Run, at: int) -> Iterator[Download]:
     """Yields the results of the page's run number `at`, in the formats of `dyno show`."""
-    stem = _file_name(run.path.stem)
-    yield Download(f"csv-{at}", pack(documents.as_csv(run)), f"{stem}.csv", "The results as CSV", "text/csv")
-    packed = pack(documents.compact(documents.as_data(run)))
+    stem, packed = _file_name(run.path.stem), pack(export.as_csv(export.cells(run)))
+    yield Download(f"csv-{at}", packed, f"{stem}.csv", "The results as CSV", "text/csv")
+    packed = pack(export.compact(export.as_data(run)))
     yield Download(f"json-{at}", packed, f"{stem}-results.json", "The results as JSON", "application/json")
 
 
@@ -148,7 +148,7 @@ def part(run: Run, at: int) -> Download:
     for line in map(parsed, lines(run.path)):
         for sample in line["samples"] if line.get("kind") == "trial" else ():
             sample.update(histogram=None, by_kind={}, response=None, late=None, series=[])
-        content.append(f"{documents.compact(line)}\n")
+        content.append(f"{export.compact(line)}\n")
     name = f"{_file_name(run.path.stem)}-without-histograms.json"
     remark = (
         "Without histograms and time series, with which the page would be larger than"

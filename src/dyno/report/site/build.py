@@ -14,7 +14,7 @@ from typing import Any
 from dyno import results
 from dyno.contracts.model import UsageError
 from dyno.report.charts import theme, vega
-from dyno.report.export.documents import compact
+from dyno.report.export import compact
 from dyno.report.page import build as page
 from dyno.report.page import card, parts
 from dyno.report.site.data import BYTES, Collection, Entry, entry

@@ -1,8 +1,8 @@
-"""A run as tables for programs that do their own statistics: CSV, Parquet and, for samples, JSON.
+"""A run for other programs: the stable JSON of `dyno show --json`, and tables as CSV, Parquet and, for samples, JSON.
 
 There are two tables: one with a row for each cell and phase, and one with a row for each sample. A column has the
-same name and type in every run. Columns are documented in docs/reference/columns.md and
-docs/reference/measured-quantities.md, which a test compares with this module.
+same name and type in every run. Keys and columns are documented in docs/reference/show-json.md,
+docs/reference/columns.md and docs/reference/measured-quantities.md, which a test compares with this module.
 """
 
 import csv
@@ -15,14 +15,16 @@ from datetime import datetime, timezone
 from typing import Any
 
 from dyno import fields
+from dyno.contracts.cell import Cell
 from dyno.contracts.histogram import percentiles
 from dyno.contracts.model import UsageError
-from dyno.fields import BOOLEAN, FIELDS, HISTOGRAMS, INTEGER, NUMBER, TEXT, Sample
+from dyno.fields import BOOLEAN, FIELDS, HISTOGRAMS, INTEGER, JSON, NUMBER, TEXT, Sample
 from dyno.host import installation
 from dyno.report.tables.table import Row, groups
 from dyno.results import Attempt, Run, damaged
+from dyno.stats.costs import Prices, costs
 from dyno.stats.doubts import machine
-from dyno.stats.summary import client_cpu_ns, server_cpu_ns
+from dyno.stats.summary import absences, client_cpu_ns, server_cpu_ns
 
 SCHEMA = 1
 CPU = ("client_cpu_ns_per_item", "server_cpu_ns_per_item")
@@ -37,11 +39,8 @@ ORDER = (
 """Order of the measured and computed quantities in both tables. Quantities that are not listed come last."""
 # Columns of quantities that are computed from measured ones.
 COMPUTED_OF_CELLS: Mapping[str, Columns] = {
-    "per_second": {
-        **dict.fromkeys(("throughput_median", "throughput_low", "throughput_high"), NUMBER),
-        "throughput_unit": TEXT,
-        "metric": TEXT,
-    },
+    "per_second": dict.fromkeys(("throughput_median", "throughput_low", "throughput_high"), NUMBER)
+    | dict.fromkeys(("throughput_unit", "metric"), TEXT),
     "bytes_per_second": dict.fromkeys(("bandwidth_median", "bandwidth_low", "bandwidth_high"), NUMBER),
     "offered": dict.fromkeys(("offered_per_second", "served_per_second"), NUMBER),
     "cpu": dict.fromkeys(CPU, NUMBER),
@@ -63,21 +62,10 @@ def _columns(table: str, computed: Mapping[str, Columns]) -> Columns:
 # The columns of the parameters are between NAMES and the figures.
 NAMES: Columns = {**dict.fromkeys(("suite", "engine", "phase", "tier"), TEXT), "floor": BOOLEAN, "awake": BOOLEAN}
 REMARKS: Columns = {"version": TEXT, "caveats": CODES, "doubts": CODES}
-CELLS: Columns = {
-    "valid": BOOLEAN,
-    "why": TEXT,
-    "samples": INTEGER,
-    **_columns(fields.CELLS, COMPUTED_OF_CELLS),
-    **REMARKS,
-}
-SAMPLES: Columns = {
-    **dict.fromkeys(("block", "attempt"), INTEGER),
-    "started": MOMENT,
-    "valid": BOOLEAN,
-    "why": TEXT,
-    **_columns(fields.SAMPLES, COMPUTED_OF_SAMPLES),
-    **REMARKS,
-}
+CELLS: Columns = {"valid": BOOLEAN, "why": TEXT, "samples": INTEGER}
+CELLS |= _columns(fields.CELLS, COMPUTED_OF_CELLS) | REMARKS
+SAMPLES: Columns = {"block": INTEGER, "attempt": INTEGER, "started": MOMENT, "valid": BOOLEAN, "why": TEXT}
+SAMPLES |= _columns(fields.SAMPLES, COMPUTED_OF_SAMPLES) | REMARKS
 
 
 @dataclass(frozen=True)
@@ -91,7 +79,7 @@ class Table:
 
 def cells(run: Run) -> Table:
     """Returns a row for each cell and phase."""
-    return _table("cells", CELLS, run, ({**_names(row), **_cell(row)} for row in _rows(run)))
+    return _table("cells", CELLS, run, ({**_names(row), **_cell_row(row)} for row in _rows(run)))
 
 
 def samples(run: Run) -> Table:
@@ -159,7 +147,7 @@ def _names(row: Row) -> dict[str, Any]:
     }
 
 
-def _cell(row: Row) -> dict[str, Any]:
+def _cell_row(row: Row) -> dict[str, Any]:
     summary, rate = row.summary, row.summary.throughput
     estimates = {"throughput": rate, "bandwidth": summary.bandwidth}
     return {
@@ -231,7 +219,7 @@ def about(run: Run) -> dict[str, Any]:
     }
 
 
-def as_json(table: Table, run: Run) -> str:
+def table_json(table: Table, run: Run) -> str:
     return json.dumps({**about(run), table.name: table.rows}, indent=2) + "\n"
 
 
@@ -264,10 +252,9 @@ def as_csv(table: Table) -> str:
 
 def as_parquet(table: Table, run: Run) -> bytes:
     """Returns the table as a Parquet file. Raises UsageError without pyarrow."""
-    arrow = as_arrow(table, run)
+    arrow, out = as_arrow(table, run), io.BytesIO()
     from pyarrow import parquet
 
-    out = io.BytesIO()
     parquet.write_table(arrow, out, compression="zstd")
     return out.getvalue()
 
@@ -310,14 +297,11 @@ def as_pandas(table: Table, run: Run) -> Any:
     except ImportError:
         extra = installation.extra("parquet")
         raise UsageError(f"A DataFrame needs pandas, which is not installed: {extra}") from None
-    types = {INTEGER: "Int64", NUMBER: "float64", BOOLEAN: "boolean", TEXT: "object", CODES: "object"}
+    types = {INTEGER: "Int64", NUMBER: "float64", BOOLEAN: "boolean", MOMENT: "datetime64[us]"}
     columns = {}
     for name, kind in table.columns.items():
-        values = [row[name] for row in table.rows]
-        if kind == MOMENT:
-            columns[name] = pandas.Series([_moment(value) for value in values], dtype="datetime64[us]")
-        else:
-            columns[name] = pandas.Series(values, dtype=types[kind])
+        values = [_moment(row[name]) if kind == MOMENT else row[name] for row in table.rows]
+        columns[name] = pandas.Series(values, dtype=types.get(kind, "object"))
     frame = pandas.DataFrame(columns)
     frame.attrs = about(run)
     return frame
@@ -326,3 +310,83 @@ def as_pandas(table: Table, run: Run) -> Any:
 def _moment(text: str) -> datetime:
     """Returns the time in UTC, without a zone, because some readers of Parquet need further libraries for zones."""
     return datetime.fromisoformat(text).astimezone(timezone.utc).replace(tzinfo=None)
+
+
+# -- JSON of `dyno show` ------------------------------------------------------------------------------------
+
+
+def as_data(run: Run, prices: Prices | None = None) -> dict[str, Any]:
+    """Returns the run as plain JSON; unknown values are None. With `prices`, it includes the costs of rows."""
+    charges = (
+        None
+        if prices is None
+        else [
+            {**_place(c.row.cell, c.row.phase), "million": c.million, "month": c.month, "currency": prices.currency}
+            for c in costs(run, prices)
+        ]
+    )
+    return {
+        "schema": SCHEMA,
+        "suite": run.plan["suite"],
+        "complete": run.complete,
+        "created": run.header.get("created"),
+        "dyno": run.header.get("dyno"),
+        "plan": dict(run.plan),
+        "host": run.header.get("host"),
+        "machine_doubts": [asdict(finding) for finding in machine(run)],
+        "cells": [_cell(row) for row in _rows(run)],
+        "absent": [{**_place(absence.cell, absence.phase), "why": absence.why} for absence in absences(run)],
+        "costs": charges,
+    }
+
+
+def as_json(run: Run, prices: Prices | None = None) -> str:
+    return json.dumps(as_data(run, prices), indent=2) + "\n"
+
+
+def compact(value: Any) -> str:
+    """Returns JSON without white space and without escapes for non-ASCII letters."""
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
+def _place(cell: Cell, phase: str) -> dict[str, Any]:
+    params = dict(cell.params)
+    return {"suite": cell.suite, "engine": cell.asked, "phase": phase, "params": params, "tier": cell.tier_name}
+
+
+def _cell(row: Row) -> dict[str, Any]:
+    summary = row.summary
+    throughput = summary.throughput
+    shown = {each.key: summary.figures[each.name] for each in FIELDS if JSON in each.shown}
+    loops = [attempt.loop for attempt in summary.attempts if attempt.loop is not None]
+    return {
+        "suite": summary.cell.suite,
+        "engine": summary.cell.asked,
+        "phase": summary.phase,
+        "reported_by": summary.reported_by,
+        "params": dict(summary.cell.params),
+        "tier": summary.cell.tier_name,
+        "floor": summary.cell.floor,
+        "valid": summary.valid,
+        "why": summary.why,
+        "samples": len(summary.samples),
+        **{name: shown[name] for name in ("operations", "items", "elapsed_ns", "wall_ns", "pause_cpu_ns")},
+        "throughput": None if throughput is None else {**asdict(throughput), "unit": f"{summary.unit}/s"},
+        "metric": summary.about.metric,
+        "bytes": shown["bytes"],
+        "bandwidth": None if summary.bandwidth is None else {**asdict(summary.bandwidth), "unit": "B/s"},
+        "due": shown["due"],
+        "offered_per_second": summary.offered_per_second,
+        "served_per_second": summary.served_per_second,
+        "cpu_ns_per_item": {"client": summary.client_cpu_ns, "server": summary.server_cpu_ns},
+        **shown,
+        "write_amplification": summary.write_amplification,
+        "facts": summary.facts,
+        "trial_facts": summary.trial_facts,
+        # The measuring loop of the row's last trial.
+        "loop": dict(loops[-1]) if loops else None,
+        "version": summary.version,
+        "settings": summary.settings,
+        "caveats": [asdict(caveat) for caveat in summary.caveats],
+        "doubts": [{"code": doubt.code, "text": doubt.text} for doubt in row.doubts],
+    }

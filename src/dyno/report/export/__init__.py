@@ -1,1 +1,0 @@
-"""Exports a run as JSON, CSV, Parquet and Markdown."""
