@@ -1,9 +1,7 @@
 """`dyno http`: one request, timed part by part. Its options are curl's, except for -n, --keep and --human."""
 
 import json
-import signal
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -14,6 +12,7 @@ from dyno.cli.console import output
 from dyno.cli.flag_values import PATH
 from dyno.contracts.passwords import mask_argument
 from dyno.contracts.safe_read import MIB, opened
+from dyno.host.process import deferred_signals
 from dyno.http.options import Options, checked
 
 MOST = 100_000
@@ -68,7 +67,8 @@ def http_command(url: str, data: tuple[str, ...], count: int, keep: bool, human:
         options["data"] = b"&".join(map(_read, data))
     if (user := options.get("user", "")).startswith("@"):
         options["user"] = _read(user).decode(errors="surrogateescape").rstrip("\r\n")
-    with _interrupts() as interrupted, Client(Options.of(options), interrupted) as client:
+    # libcurl's callbacks may not raise.
+    with deferred_signals() as deferred, Client(Options.of(options), lambda: bool(deferred)) as client:
         if count == 1:
             record, show = client.request(url), waterfall.render
             failed = record["error"] is not None
@@ -88,18 +88,3 @@ def _read(text: str) -> bytes:
         return text.encode(errors="surrogateescape")
     with opened(Path(text[1:]), MOST_DATA) as file:
         return file.read()
-
-
-@contextmanager
-def _interrupts() -> Iterator[Callable[[], bool]]:
-    """Yields a function that returns whether SIGINT or SIGTERM came: libcurl's callbacks may not raise."""
-    signals: list[int] = []
-    before = {
-        each: signal.signal(each, lambda number, _: signals.append(number))
-        for each in (signal.SIGINT, signal.SIGTERM)
-    }
-    try:
-        yield lambda: bool(signals)
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

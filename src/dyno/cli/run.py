@@ -209,12 +209,16 @@ def _forecast(run_plan: Plan) -> str:
     """The number of trials and the longest measuring time, as a sentence."""
     trials, seconds = forecast_time(run_plan)
     fewer = run_plan.samples > FLOOR_BLOCKS and any(is_reference(run_plan.cells, cell) for cell in run_plan.cells)
-    sentence = listing.plan_size(
-        trials, run_plan.samples, len(run_plan.phases), seconds, FLOOR_BLOCKS if fewer else None
-    )
+    blocks, phases = run_plan.samples, len(run_plan.phases)
+    # The sentence explains the words trial and block, because it is the first to use them.
+    count = f"{trials:,} trial{'s' * (trials != 1)} in {blocks} block{'s' * (blocks != 1)}"
+    floors = f"; floors in {FLOOR_BLOCKS} of them" if fewer else ""
+    each = f"(one of every row, shuffled{floors}), of {phases} phase{'s' * (phases != 1)} each"
+    measuring = f"measuring takes {listing.clock(seconds)} at most; starting, loading and checking come on top"
+    sentence = f"{count} {each}: {measuring}"
     if run_plan.until is not None and run_plan.within is not None:
-        longest = listing.clock(run_plan.within)
-        sentence += f"; further blocks follow until each interval is narrow, for {longest} at most"
+        sentence += "; further blocks follow until each interval is narrow,"
+        sentence += f" for {listing.clock(run_plan.within)} at most"
     return f"{sentence}\n{note}" if (note := unpaced(run_plan)) else sentence
 
 

@@ -20,12 +20,17 @@ from dyno.cli.console import output, print_note, progress
 from dyno.cli.flag_values import split, work_option
 from dyno.contracts.engine import EngineSpec
 from dyno.contracts.model import UsageError
-from dyno.report.about.proofs import TIERS, check_line, check_summary
+from dyno.report.about.proofs import TIERS
 from dyno.runner import work_directory
 from dyno.runner.rows import check_tier, split_engines, tier_named
 from dyno.selftest import chosen, conformance, made
 from dyno.selftest.conformance import FAIL, GAP, PASS, SKIPPED, ConformanceResult
 from dyno.selftest.flushes import WRONG, claims, proofs
+
+NAME_WIDTH = 9
+SIGNS = {True: ("pass", "green"), False: ("FAIL", "bold red"), None: ("none", "yellow")}
+STYLES = {PASS: "green", GAP: "yellow", FAIL: "bold red", SKIPPED: "yellow"}
+FAILED, NOTHING = 1, 3
 
 
 @click.command(name="selftest")
@@ -62,12 +67,18 @@ def _checks(work: Path, only: str | None, as_json: bool) -> int:
             status.update(f"{number} of {len(checks)}, {check.name}: {check.guards}")
             verdicts.append(next(results)[1])
             if not as_json:
-                check_line(check.name, check.guards, verdicts[-1].passed, verdicts[-1].text, console)
+                sign, name = SIGNS[verdicts[-1].passed], (f"{check.name:<{NAME_WIDTH}}", "bold")
+                console.print(Text.assemble(sign, "  ", name, check.guards))
+                indent = (0, 0, 0, len(sign[0]) + 2 + NAME_WIDTH)
+                console.print(Padding(Text(verdicts[-1].text, "dim"), indent, expand=False))
     if as_json:
         data = [{"name": c.name, "guards": c.guards, **asdict(v)} for c, v in zip(checks, verdicts, strict=True)]
         click.echo(json.dumps({"checks": data}, indent=2))
     else:
-        check_summary([verdict.passed for verdict in verdicts], console)
+        count = Counter(verdict.passed for verdict in verdicts)
+        rest = f", {count[None]} can't be run on this machine" if count[None] else ""
+        text = f"{count[True]} passed, {count[False]} failed{rest}"
+        console.print(Text(text, "bold red" if count[False] else "bold"))
     return 1 if any(verdict.passed is False for verdict in verdicts) else 0
 
 
@@ -86,10 +97,6 @@ def _tiers(work: Path, flags: Mapping[str, Any]) -> int:
     else:
         TIERS.render(data, output())
     return 1 if any(proof.verdict in WRONG for proof in results) else 0
-
-
-STYLES = {PASS: "green", GAP: "yellow", FAIL: "bold red", SKIPPED: "yellow"}
-FAILED, NOTHING = 1, 3
 
 
 @click.command(name="conform")

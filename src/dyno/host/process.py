@@ -68,6 +68,19 @@ def running(pid: int) -> bool:
 
 
 @contextmanager
+def deferred_signals() -> Iterator[list[int]]:
+    """Collects SIGINT and SIGTERM until the end of the block, for code that may neither end nor raise."""
+    received: list[int] = []
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    handlers = [signal.signal(number, lambda number, _: received.append(number)) for number in numbers]
+    try:
+        yield received
+    finally:
+        for number, handler in zip(numbers, handlers, strict=True):
+            signal.signal(number, handler)
+
+
+@contextmanager
 def nothing_left() -> Iterator[None]:
     """Kills all processes that were started in the block and are still running at its end.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, fields
 from datetime import datetime
 from functools import wraps
 from inspect import signature
@@ -199,27 +199,13 @@ def load(path: str | Path) -> Result:
 
 
 def _row(shown: Shown) -> Row:
-    summary = shown.summary
-    return Row(
-        suite=summary.cell.suite,
-        engine=summary.cell.asked,
-        phase=summary.phase,
-        tier=summary.cell.tier_name,
-        params=dict(summary.cell.params),
-        floor=summary.cell.floor,
-        valid=summary.valid,
-        why=summary.why,
-        samples=len(summary.samples),
-        unit=summary.unit,
-        throughput=summary.throughput,
-        latency_ns=summary.latency_ns,
-        response_ns=summary.response_ns,
-        client_cpu_ns=summary.client_cpu_ns,
-        server_cpu_ns=summary.server_cpu_ns,
-        bytes_on_disk=summary.bytes_on_disk,
-        caveats=tuple(caveat.code for caveat in summary.caveats),
-        doubts=tuple(doubt.code for doubt in shown.doubts),
-    )
+    summary, cell = shown.summary, shown.summary.cell
+    known: dict[str, Any] = {each.name: getattr(summary, each.name, None) for each in fields(Row)}
+    known |= {"suite": cell.suite, "engine": cell.asked, "tier": cell.tier_name, "params": dict(cell.params)}
+    known |= {"floor": cell.floor, "samples": len(summary.samples)}
+    known["caveats"] = tuple(caveat.code for caveat in summary.caveats)
+    known["doubts"] = tuple(doubt.code for doubt in shown.doubts)
+    return Row(**known)
 
 
 P = ParamSpec("P")

@@ -68,7 +68,7 @@ class Lock:
                     fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 except BlockingIOError:
                     raise UsageError(
-                        f"{path}: another dyno is writing to it; wait until it ends, or name another file with -o"
+                        f"{path}: another dyno is writing to it; wait until it ends, or name another with -o"
                     ) from None
         except UsageError:
             os.close(descriptor)

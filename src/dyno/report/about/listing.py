@@ -168,16 +168,6 @@ def plan(suite: str, phases: Sequence[str], cells: Sequence[Cell], sentence: str
     console.print(Text(sentence), soft_wrap=True)
 
 
-def plan_size(trials: int, blocks: int, phases: int, seconds: float, floor_blocks: int | None = None) -> str:
-    """Returns a sentence with the number of trials and the time that they measure. `floor_blocks`: number of blocks
-    with floors, if not all have them."""
-    # The sentence explains the words trial and block, because it is the first to use them.
-    count = f"{trials:,} trial{'s' * (trials != 1)} in {blocks} block{'s' * (blocks != 1)}"
-    floors = "" if floor_blocks is None else f"; floors in {floor_blocks} of them"
-    of = f"(one of every row, shuffled{floors}), of {phases} phase{'s' * (phases != 1)} each"
-    return f"{count} {of}: measuring takes {clock(seconds)} at most; starting, loading and checking come on top"
-
-
 def clock(seconds: float) -> str:
     """Formats a time: '45 s', '6 min 20 s', '2 h 5 min'."""
     whole = round(seconds)

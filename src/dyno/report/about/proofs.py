@@ -1,4 +1,4 @@
-"""Prints the results of `dyno selftest` and `dyno crash`, on a terminal and in Markdown: checks, tiers by their
+"""Prints the results of `dyno selftest --tiers` and `dyno crash`, on a terminal and in Markdown: tiers by their
 system calls, and tiers by crashes. This module prints plain data and judges nothing."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from rich.console import Console
-from rich.padding import Padding
 from rich.text import Text
 
 from dyno.report.tables import units
@@ -21,22 +20,6 @@ STYLES = {
 }
 MOST_WITNESSES = 8
 """Maximum number of printed lines of a fault's witness."""
-NAME_WIDTH = 9
-SIGNS = {True: ("pass", "green"), False: ("FAIL", "bold red"), None: ("none", "yellow")}
-
-
-def check_line(name: str, guards: str, passed: bool | None, text: str, console: Console) -> None:
-    """Prints what a check guards, and the result below it."""
-    sign, style = SIGNS[passed]
-    console.print(Text.assemble((sign, style), "  ", (f"{name:<{NAME_WIDTH}}", "bold"), guards))
-    console.print(Padding(Text(text, "dim"), (0, 0, 0, len(sign) + 2 + NAME_WIDTH), expand=False))
-
-
-def check_summary(passed: Sequence[bool | None], console: Console) -> None:
-    rest = passed.count(None)
-    parts = [f"{passed.count(True)} passed", f"{passed.count(False)} failed"]
-    parts += [f"{rest} can't be run on this machine"] if rest else []
-    console.print(Text(", ".join(parts), "bold red" if False in passed else "bold"))
 
 
 @dataclass(frozen=True)

@@ -4,14 +4,12 @@ and an interrupted build leaves the earlier files in place.
 The manifest has the SHA-256 of each file that a build wrote. A file with another content belongs to the user.
 """
 
-import fcntl
 import hashlib
 import json
 import os
 import re
 import secrets
 import shutil
-import signal
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -19,6 +17,8 @@ from typing import Any
 
 from dyno.contracts.model import UsageError
 from dyno.host.filesystem import replace
+from dyno.host.process import deferred_signals
+from dyno.results import Lock
 
 MARKER = ".dyno-site"
 """Name of the manifest."""
@@ -42,7 +42,8 @@ def write(directory: Path, files: Iterable[tuple[str, str | bytes]]) -> None:
     existed = directory.exists()
     with _writing(directory):
         directory.mkdir(parents=True, exist_ok=True)
-    with _locked(directory):
+    with Lock() as lock:
+        lock.take(directory)
         before = _read(directory)
         (old, unfinished), exchanging = before or ({}, None), False
         fresh = directory / f"{FRESH}{secrets.token_hex(4)}"
@@ -71,9 +72,11 @@ def write(directory: Path, files: Iterable[tuple[str, str | bytes]]) -> None:
                     (fresh / name).parent.mkdir(exist_ok=True)
                     (fresh / name).write_bytes(data)
                 new[name] = [hashlib.sha256(data).hexdigest()]
-            with _signals_deferred(), _writing(directory):
+            with deferred_signals() as deferred, _writing(directory):
                 exchanging = True
                 _exchange(directory, fresh, old, new)
+            if deferred:
+                raise KeyboardInterrupt
         finally:
             shutil.rmtree(fresh, ignore_errors=True)
             if not exchanging:
@@ -102,23 +105,6 @@ def _writing(directory: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise UsageError(f"can't write {directory}: {error.strerror}") from None
-
-
-@contextmanager
-def _locked(directory: Path) -> Iterator[None]:
-    """Locks the directory during the block. Raises UsageError if another build has locked it."""
-    with _writing(directory):
-        descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        # Some network file systems have no locks and raise other errors.
-        with suppress(OSError):
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise UsageError(f"{directory}: another dyno site is writing to it") from None
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def _read(directory: Path) -> tuple[_Sums, str | None] | None:
@@ -174,18 +160,3 @@ def _exchange(directory: Path, fresh: Path, old: _Sums, new: _Sums) -> None:
 def _mark(directory: Path, files: _Sums, building: str | None = None) -> None:
     data = {"files": files, **({} if building is None else {"building": building})}
     replace(directory / MARKER, json.dumps(data, indent=0).encode())
-
-
-@contextmanager
-def _signals_deferred() -> Iterator[None]:
-    """Defers SIGINT and SIGTERM until the end of the block."""
-    caught: list[int] = []
-    numbers = (signal.SIGINT, signal.SIGTERM)
-    handlers = [signal.signal(number, lambda number, frame: caught.append(number)) for number in numbers]
-    try:
-        yield
-    finally:
-        for number, handler in zip(numbers, handlers, strict=True):
-            signal.signal(number, handler)
-    if caught:
-        raise KeyboardInterrupt
