@@ -6,8 +6,8 @@ import pytest
 from shell import Shell, small
 
 from dyno import registry
+from dyno.cli.engines import clock
 from dyno.options import RunRequest
-from dyno.report.about.listing import clock
 from dyno.runner.plan import make, unpaced
 
 pytestmark = pytest.mark.usefixtures("processes")

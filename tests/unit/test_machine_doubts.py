@@ -12,9 +12,8 @@ import pytest
 from click.testing import CliRunner
 from rich.console import Console
 
-from dyno.cli.doctor import doctor_command
+from dyno.cli.doctor import doctor_command, render
 from dyno.contracts.model import UsageError
-from dyno.report.about.machine import render
 from dyno.stats.machine import Finding, machine_doubts
 
 GIB = 2**30

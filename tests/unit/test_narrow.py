@@ -23,11 +23,12 @@ from rich.console import Console
 from stats.madeup import a_cell, changed, of_rates, reads, recorded, written
 
 from dyno import published, registry
+from dyno.cli import doctor, engines
 from dyno.cli.commands import dyno
 from dyno.cli.console import PIPE_WIDTH
 from dyno.fields import Sample
 from dyno.http.stages import STAGES
-from dyno.report.about import listing, machine, waterfall
+from dyno.report.about import waterfall
 from dyno.report.about.proofs import CRASHES, TIERS
 from dyno.report.replicate import replica
 from dyno.report.tables import sections
@@ -237,9 +238,9 @@ TABLES: dict[str, Callable[[Console], None]] = {
         [CRASHED, {**CRASHED, "device": CRASHED["cut"], "system": "xfs"}], console
     ),
     "selftest --tiers": lambda console: TIERS.render([PROVEN], console),
-    "doctor": lambda console: machine.render(FACTS, [], console),
+    "doctor": lambda console: doctor.render(FACTS, [], console),
     "http": lambda console: waterfall.render(REQUEST, console),
-    "run --dry-run": lambda console: listing.plan("records", PHASES, a_run(1).cells, "That is all.", console),
+    "run --dry-run": lambda console: engines.print_plan("records", PHASES, a_run(1).cells, "That is all.", console),
     "replicate NAME": replicated,
 }
 

@@ -1,12 +1,17 @@
 """`dyno doctor`: facts about this machine, how quiet it is, and what would spoil a measurement."""
 
 import json
+import re
 import tempfile
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import click
+from rich.console import Console
+from rich.text import Text
 
 from dyno.cli.console import output
 from dyno.cli.flag_values import work_option
@@ -14,8 +19,9 @@ from dyno.contracts.model import UsageError
 from dyno.host import ceilings, directories, facts
 from dyno.host.keep_awake import wakeups
 from dyno.measure.loop import about, pick
-from dyno.report.about.machine import render
-from dyno.stats.machine import machine_doubts
+from dyno.report.tables import units
+from dyno.report.tables.sections import Column, print_table
+from dyno.stats.machine import OTHERS_BUSY_PERCENT, Finding, machine_doubts
 
 PRESSURE_SECONDS, WAKEUP_SECONDS = 0.5, 0.3
 
@@ -73,3 +79,120 @@ def doctor_command(as_json: bool, root: Path | None, probes: bool) -> int:
     else:
         render(machine, findings, output())
     return 1 if any(finding.severity == "bad" for finding in findings) else 0
+
+
+STYLES = {"ok": "green", "warn": "yellow", "bad": "bold red"}
+FIELD = re.compile(r"\{([\w.]+)(?:([:?])([^}]*))?\}")
+"""A field of a template. It consists of the path of a fact, and either a colon and a format, or a question mark and
+the texts for yes and no."""
+ROWS = {
+    "system": ("{system.os}", "{system.kernel}", "{system.libc}"),
+    "python": ("{python.implementation} {python.version}",),
+    "processor": (
+        *("{cpu.model}", "{system.architecture}", "{cpu.mhz} MHz", "at most {cpu.max_mhz} MHz"),
+        *("governor {cpu.governor}", "{cpu.turbo?turbo on|turbo off}", "{cpu.virtualised?virtual machine|}"),
+    ),
+    "cores": ("{cpu.logical_cores}", "", "limited to the time of {cpu.quota_cores}"),
+    "memory": (
+        *("{memory.total_bytes:size}", "{memory.available_bytes:size} available"),
+        *("limited to {memory.cgroup_limit_bytes:size}", "swap {memory.swap_total_bytes:size}"),
+        "{memory.swap_used_bytes:size} of it used",
+    ),
+    "work on": (
+        *("{filesystem.mount_point}", "{filesystem.type}", "{filesystem.device}"),
+        *("{filesystem.ram_backed?in memory|}", "{filesystem.network?over the network|}"),
+        *("{filesystem.rotational?says it rotates|does not rotate}", "cache {filesystem.write_cache}"),
+    ),
+    "mounted": (),
+    "space": ("{filesystem.free_bytes:size} free of {filesystem.total_bytes:size}",),
+    "flush": ("{filesystem.fsync_ns:us} for 4 kB",),
+    "clock": ("{clock.source}", "{clock.cost_ns} ns a reading"),
+    "wake-up": (),
+    "ceilings": (
+        *("{ceilings.flushes_per_second:,.0f} flushes/s", "memory {ceilings.memory_bytes_per_second:GB}/s"),
+        "{ceilings.core_bytes_per_second:GB}/s by one core",
+        *("{ceilings.core_events_per_second} prime searches/s on one core", "probed {ceilings.probed}"),
+    ),
+    "loop": ("{loop.name}", "by the {loop.clock}", "{loop.operation_ns:.0f} ns an operation"),
+    "load": ("{load.minutes_1:.2f}", "{load.minutes_5:.2f}", "{load.minutes_15:.2f}"),
+    "others": ("{pressure.others_busy_percent} % of the CPU time now", "{steal_percent} % stolen since boot"),
+}
+"""Templates of each row. A template is left out if one of its facts is unknown. Rows without templates are
+computed."""
+
+
+def render(facts: Mapping[str, Any], findings: Sequence[Finding], console: Console) -> None:
+    """Prints the facts of `dyno.host.facts.facts`, the findings, and a verdict of one line."""
+    rows = [(name, ", ".join(filter(None, words)) or "unknown") for name, words in _rows(facts)]
+    columns = [Column("", left=True, style="bold"), Column("", left=True, folds=True)]
+    print_table(columns, rows, console, marks={"unknown": "dim"})
+    console.print()
+    for finding in findings:
+        line = Text(f"{finding.severity:<6}", style=STYLES[finding.severity]).append(finding.text, style="none")
+        console.print(line, soft_wrap=True)
+        if finding.remedy:
+            console.print(Text(f"      {finding.remedy}", style="dim"), soft_wrap=True)
+    spoilers = sum(finding.severity != "ok" for finding in findings)
+    things = f"{spoilers} thing{'s' if spoilers > 1 else ''} would spoil a measurement"
+    console.print(Text(things if spoilers else "quiet: ready to measure", style="bold"), soft_wrap=True)
+
+
+def _fact(facts: Any, path: str) -> Any:
+    """Returns the fact at a dotted path; None if it is unknown."""
+    for key in path.split("."):
+        facts = facts.get(key) if isinstance(facts, Mapping) else None
+    return facts
+
+
+def _text(facts: Mapping[str, Any], template: str) -> str:
+    """Fills a template; empty if a fact is unknown. Formats are Python's, and in addition `size` for bytes, `us` for
+    ns in microseconds and `GB` for bytes in gigabytes."""
+
+    def write(field: re.Match[str]) -> str:
+        value, kind, spec = _fact(facts, field[1]), field[2], field[3] or ""
+        if kind == "?":
+            return spec.split("|")[not value]
+        if spec == "size":
+            return units.size(int(value))
+        if spec == "us":
+            return f"{value / 1000:,.1f} µs"
+        return f"{value / 1e9:.1f} GB" if spec == "GB" else format(value, spec)
+
+    if any(_fact(facts, field[1]) is None for field in FIELD.finditer(template)):
+        return ""
+    return FIELD.sub(write, template)
+
+
+def _rows(facts: Mapping[str, Any]) -> Iterator[tuple[str, list[str]]]:
+    """Yields the name of each row with its facts as texts; the text of an unknown fact is empty."""
+    for name, templates in ROWS.items():
+        texts = [_text(facts, template) for template in templates]
+        if name == "cores" and _fact(facts, "cpu.available_cores") != _fact(facts, "cpu.logical_cores"):
+            texts[1] = _text(facts, "{cpu.available_cores} for this process")
+        elif name == "memory" and not _fact(facts, "memory.swap_total_bytes"):
+            texts[3:] = ["no swap"] if _fact(facts, "memory.swap_total_bytes") == 0 else []
+        elif name == "mounted":
+            texts = [str(option) for option in _fact(facts, "filesystem.options") or ()]
+        elif name == "wake-up":
+            texts = _wakeups(facts)
+        elif name == "ceilings" and not facts.get("ceilings"):
+            texts = ["not probed: dyno doctor --probe"]
+        elif name == "others":
+            stalls = facts.get("psi") or {}
+            texts += [_text(facts, f"{what} stalls {{psi.{what}.some_avg10_percent}} %") for what in stalls]
+        yield name, texts
+
+
+def _wakeups(facts: Mapping[str, Any]) -> list[str]:
+    cost = _text(facts, "{wakeups.cost_ns:us} of a sleeping core")
+    if cost and (_fact(facts, "pressure.others_busy_percent") or 0) > OTHERS_BUSY_PERCENT:
+        cost += " (more on an idle machine)"
+    trips = []
+    for where, cores in (("apart", "a core each"), ("free", "on any")):
+        times = [
+            _text(facts, f"{{wakeups.{where}.{state}p50_ns:us}} (p99 {{wakeups.{where}.{state}p99_ns:us}}) {name}")
+            for state, name in (("", "asleep"), ("awake_", "kept awake"))
+        ]
+        if any(times):
+            trips.append(f"round trip of two processes {cores} {' and '.join(filter(None, times))}")
+    return [cost, *trips]

@@ -1,8 +1,14 @@
-"""`dyno list` and `dyno install`: the suites and engines, which can run here, and installing what engines need."""
+"""`dyno list` and `dyno install`: the suites and engines, which can run here, and installing what engines need.
+Listings, also of a plan, are printed from declarations, without a measurement."""
 
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
+from rich.console import Console
 from rich.text import Text
 
 from dyno import registry
@@ -10,11 +16,179 @@ from dyno.cli import flag_values
 from dyno.cli.console import output
 from dyno.cli.flag_values import PATH
 from dyno.contracts import native
-from dyno.contracts.model import UsageError
-from dyno.contracts.settings import unknown
+from dyno.contracts.engine import EngineSpec
+from dyno.contracts.model import Tier, UsageError
+from dyno.contracts.settings import Setting, unknown
+from dyno.contracts.suite import Suite
 from dyno.crash import known_results
 from dyno.host import directories
-from dyno.report.about import listing
+from dyno.report.tables import units
+from dyno.report.tables.sections import Column, print_table
+
+if TYPE_CHECKING:
+    # It imports msgspec, which is slow to load and which listings don't need.
+    from dyno.contracts.cell import Cell
+
+UNPROVEN = "†"
+"""Sign of a tier of an engine that was never run against the real server."""
+NOT_NATIVE = "The native loop is not built here: the Python loop measures, and takes several times as long"
+READY, UNTESTED, MISSING = "ready", "untested", "missing"
+Ports = Mapping[str, EngineSpec]
+"""An engine's declaration for the port of each suite that measures it, by the suite's name."""
+
+
+def print_overview(
+    suites: Sequence[Suite], engines: Sequence[EngineSpec], ports: Mapping[str, Ports], console: Console
+) -> None:
+    """Prints a line for each suite and each engine."""
+    _table(("suite", "what it asks"), [(suite.name, _short(suite.title)) for suite in suites], console)
+    console.print()
+    print_states(engines, ports, console)
+    console.print(
+        "\n`dyno list NAME` shows everything about a suite or an engine; `dyno install NAME` gets what is missing."
+    )
+
+
+def _short(title: str) -> str:
+    """Returns the part before the first colon or bracket."""
+    return title.partition(":")[0].partition(" (")[0]
+
+
+def print_states(
+    engines: Sequence[EngineSpec], ports: Mapping[str, Ports], console: Console, suite: str | None = None
+) -> None:
+    """Prints a line for each engine, which says whether it can run here. With `suite`, looks only at that suite."""
+    rows, styles = [], dict[str, str]()
+    for spec in engines:
+        by_suite = ports[spec.name]
+        specs = [by_suite[suite]] if suite else list(by_suite.values()) or [spec]
+        every = [_state(through) for through in specs]
+        # An engine that is ready in any suite counts as ready.
+        state, style = next((one for one in every if one[1] == "green"), every[0])
+        short = READY if style == "green" else UNTESTED if state.startswith(UNTESTED) else MISSING
+        styles[short] = style
+        rows.append((spec.name, short, _short(spec.title) if suite else ", ".join(by_suite)))
+    _table(("engine", "here", "what it is" if suite else "suites"), rows, console, styles)
+
+
+def print_suites(chosen: Sequence[Suite], console: Console) -> None:
+    """Prints the suites with their phases, parameters and presets."""
+    _table(("suite", "what it asks"), [(suite.name, suite.title) for suite in chosen], console)
+    for suite in chosen:
+        phases = [(phase.name, phase.title, f"{phase.unit}s", phase.checked) for phase in suite.phases]
+        presets = [
+            (name, units.params(preset.params), str(preset.samples), f"{preset.budget:g} s")
+            for name, preset in suite.presets.items()
+        ]
+        console.print(Text(f"\n{suite.name}: phases", "bold"))
+        _table(("phase", "what it does", "counts", "how it is checked"), phases, console)
+        console.print(Text(f"\n{suite.name}: parameters (-p NAME=VALUE[,VALUE...])", "bold"))
+        _settings(suite.params, console)
+        console.print(Text(f"\n{suite.name}: presets (--preset NAME)", "bold"))
+        _table(("preset", "parameters", "samples", "budget of a phase"), presets, console)
+
+
+def print_engines(chosen: Sequence[EngineSpec], ports: Mapping[str, Ports], console: Console) -> None:
+    """Prints the engines with their known gaps and options."""
+    console.print()
+    rows, styles = list[Sequence[str]](), dict[str, str]()
+    for spec in chosen:
+        # Suites in which the engine has the same properties share a line. The state is determined once for each port,
+        # because that searches modules and programs.
+        lines: dict[str, tuple[list[str], EngineSpec, str]] = {}
+        for suite, through in (ports[spec.name] or {"": spec}).items():
+            state, style = _state(through)
+            styles[state] = style
+            same = repr((through.clients, list(through.tiers), through.default_tier, state))
+            lines.setdefault(same, ([], through, state))[0].append(suite)
+        name, title = spec.name, spec.title
+        for in_suites, through, state in lines.values():
+            tiers = []
+            for tier in through.tiers:
+                # Tier volatile promises nothing, so there is nothing to prove.
+                unproven = UNPROVEN if through.untested and tier is not Tier.VOLATILE else ""
+                tiers.append(f"{tier.value}{'*' if tier is through.default_tier else ''}{unproven}")
+            rows.append(
+                (name, title, ", ".join(in_suites), ", ".join(tiers) or units.UNKNOWN, through.clients, state)
+            )
+            name = title = ""
+    _table(("engine", "what it is", "suites", "tiers", "clients", "here"), rows, console, styles)
+    console.print(Text("* the tier without --tier. Clients: how several share it; `one` refuses more.", "dim"))
+    if any(UNPROVEN in row[3] for row in rows):
+        console.print(
+            Text(f"{UNPROVEN} declared, not proven. `dyno selftest --tiers` proves tiers, where it can.", "dim")
+        )
+    gaps = [
+        f"  {spec.name}, {port}: {gap.check} ({gap.kind}): {gap.reason}"
+        for spec in chosen
+        for port, about in spec.ports.items()
+        for gap in about.gaps
+    ]
+    if gaps:
+        console.print(Text("\nKnown gaps", "bold"))
+    for line in gaps:
+        console.print(Text(line), soft_wrap=True)
+    for spec in chosen:
+        options = {spec.name: spec.options, **{f"{spec.name}, {port}": a.options for port, a in spec.ports.items()}}
+        for title, settings in options.items():
+            if settings:
+                console.print(Text(f"\n{title}: options (-e {spec.name}:OPTION=VALUE[+OPTION=VALUE])", "bold"))
+                _settings(settings, console)
+
+
+def _state(spec: EngineSpec) -> tuple[str, str]:
+    """Returns the state of an engine here, and the style of this text."""
+    if spec.missing():
+        return spec.remedy or str(spec.lacking()), "yellow"
+    if needing := spec.needing():
+        return needing, "yellow"
+    if spec.untested:
+        return f"{UNTESTED}: {spec.untested}", "yellow"
+    return READY, "green"
+
+
+def _settings(settings: Iterable[Setting], console: Console) -> None:
+    rows = [(setting.name, str(setting.default) or "–", setting.help) for setting in settings]
+    _table(("name", "default", "what it is"), rows, console)
+
+
+def _table(
+    heads: Sequence[str], rows: Sequence[Sequence[str]], console: Console, styles: Mapping[str, str] | None = None
+) -> None:
+    """Prints a table. `styles`: styles of cells, by their text."""
+    first, *others = heads
+    columns = [Column(first, True, style="bold"), *(Column(head, True, folds=True) for head in others)]
+    print_table(columns, rows, console, marks=styles)
+
+
+def print_plan(suite: str, phases: Sequence[str], cells: Sequence[Cell], sentence: str, console: Console) -> None:
+    """Prints the rows of a plan, with the parameters that differ between them."""
+    first = cells[0].params if cells else {}
+    same = {name: value for name, value in first.items() if all(cell.params[name] == value for cell in cells)}
+    varying = [name for name in first if name not in same]
+    console.print(Text(f"{suite}: {' '.join(f'{name}={value}' for name, value in same.items())}"))
+    console.print(Text(f"phases: {', '.join(phases)}"))
+    console.print()
+    rows = []
+    for cell in cells:
+        name, tier = cell.label + " (floor)" * cell.floor, "as set" if cell.follows else cell.tier_name or ""
+        rows.append((name, tier, *(str(cell.params[each]) for each in varying)))
+    print_table([Column(name, left=True, folds=True) for name in ("engine", "tier", *varying)], rows, console)
+    console.print()
+    console.print(Text(sentence), soft_wrap=True)
+
+
+def clock(seconds: float) -> str:
+    """Formats a time: '45 s', '6 min 20 s', '2 h 5 min'."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{seconds:.2g} s" if seconds < 10 else f"{whole} s"
+    minutes, rest = divmod(whole, 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s" if rest else f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if minutes else f"{hours} h"
+
 
 SUITES, ENGINES = "suites", "engines"
 
@@ -56,15 +230,15 @@ def list_command(what: str | None, crash: Path | None) -> None:
         for spec in engines
     }
     if what is None:
-        listing.overview(suites, engines, served, console)
+        print_overview(suites, engines, served, console)
     elif shown_suites:
-        listing.suites(shown_suites, console)
+        print_suites(shown_suites, console)
         if what != SUITES:
             (suite,) = shown_suites
             console.print(Text(f"\n{suite.name}: engines (`dyno list ENGINE` shows one)", "bold"))
-            listing.states([spec for spec in engines if suite.name in served[spec.name]], served, console, suite.name)
+            print_states([spec for spec in engines if suite.name in served[spec.name]], served, console, suite.name)
     if what is not None and shown_engines:
-        listing.engines(shown_engines, served, console)
+        print_engines(shown_engines, served, console)
     names = [spec.name for spec in shown_engines] if what is not None else []
     rows = [row for row in rows if crash is not None or row["engine"].partition(":")[0] in names]
     if rows and shown_engines:
@@ -74,7 +248,7 @@ def list_command(what: str | None, crash: Path | None) -> None:
         console.print(Text("\nTiers tested by dyno crash", "bold"))
         CRASHES.render(rows, console)
     if not native.built():
-        console.print(Text(f"\n{listing.NOT_NATIVE}; {native.REMEDY}.", "yellow"), soft_wrap=True)
+        console.print(Text(f"\n{NOT_NATIVE}; {native.REMEDY}.", "yellow"), soft_wrap=True)
     for line in registry.broken():
         console.print(Text(line, "red"))
 

@@ -52,15 +52,7 @@ OTHER_ENDINGS = {
     help="Print a table of requests by client's and server's place, part by part; write no page. A place is named as"
     " its run file.",
 )
-def report_command(
-    runs: tuple[Path, ...],
-    path: str | None,
-    overwrite: bool,
-    show: bool,
-    url: str | None,
-    table: Path | None,
-    by: str | None,
-) -> None:
+def report_command(runs: tuple[Path, ...], path: str | None, url: str | None, by: str | None, **flags: Any) -> None:
     """Write the run files RUN as one self-contained HTML page.
 
     \b
@@ -68,6 +60,7 @@ def report_command(
     dyno report before.json after.json -o both.html
     dyno report paris.json tokyo.json --by place
     """
+    show, table, overwrite = (flags[name] for name in ("show", "table", "overwrite"))
     if by is not None:
         if path is not None or show or url or table:
             raise UsageError("--by prints a table and writes no page: leave out -o, --open, --url and --prices")
@@ -192,15 +185,7 @@ def _list_option(*words: str, metavar: str = "NAME[,...]", help: str) -> Callabl
     help="Width in pixels. Default: 800, or 1160 for several panels.",
 )
 @click.option("--scale", type=click.FloatRange(0.1, 10), help="Enlarge a PNG by this factor. Default: 2.")
-def plot_command(
-    run: Path,
-    name: str | None,
-    path: str | None,
-    by: str | None,
-    width: int | None,
-    scale: float | None,
-    **flags: Any,
-) -> None:
+def plot_command(run: Path, name: str | None, path: str | None, by: str | None, **flags: Any) -> None:
     """Draw a chart of the run file RUN, without a browser.
 
     \b
@@ -222,16 +207,16 @@ def plot_command(
         raise UsageError(f"-o {path}: expected a name in .svg or .png, or a directory with a / at its end")
     if not into_directory and not name:
         raise UsageError(f"-o {path} is one picture: add --chart with one of {NAMES}; or use -o DIR/ for all")
-    if scale is not None and suffix == ".svg":
+    if flags["scale"] is not None and suffix == ".svg":
         raise UsageError("--scale is for PNG: an SVG has no pixels")
     if not into_directory:
         files.check(path)
     loaded = results.load(run)
     choice = plot.check(loaded, choice)
     if name is None:
-        drawings = plot.drawings(loaded, choice, width)
+        drawings = plot.drawings(loaded, choice, flags["width"])
     else:
-        drawings = [plot.drawing(loaded, plot.chart(loaded, name, by), choice, width)]
+        drawings = [plot.drawing(loaded, plot.chart(loaded, name, by), choice, flags["width"])]
     paths = {d.file: str(Path(path) / f"{d.file}.svg") if into_directory else path for d in drawings}
     if Path(path).is_dir():
         # The user did not give these names: replace only charts of dyno, and follow no link.
@@ -252,5 +237,7 @@ def plot_command(
         picture = drawing.svg(flags["dark"])
         if into_directory:
             files.directory(path)
-        content = (CHART_OPENING + picture).encode() if suffix == ".svg" else plot.png(picture, scale or SCALE)
+        content = (
+            (CHART_OPENING + picture).encode() if suffix == ".svg" else plot.png(picture, flags["scale"] or SCALE)
+        )
         files.save(paths[drawing.file], content)

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import click
 
 from dyno import registry, results
-from dyno.cli import files, flag_values
+from dyno.cli import engines, files, flag_values
 from dyno.cli.console import output, print_note
 from dyno.cli.flag_values import PATH, Quantity, output_option, split, work_option
 from dyno.cli.progress import observer
@@ -20,7 +20,6 @@ from dyno.contracts.model import UsageError
 from dyno.contracts.passwords import mask_argument
 from dyno.host.directories import trouble
 from dyno.options import MOST_SAMPLES, OPTIONS, PARAMS, SIZE, SWITCH, WHOLE, Option, RunRequest
-from dyno.report.about import listing
 from dyno.report.tables import comparison, sections, text
 from dyno.report.tables.table import groups
 from dyno.results import FLOOR_BLOCKS, Run, is_reference
@@ -160,7 +159,7 @@ def run_command(
     if any(mask_argument(word) != word for word in (*flags["engines"], on or "")):
         print_note(PASSWORD_SHOWN)
     if dry:
-        listing.plan(run_plan.suite, run_plan.phases, run_plan.cells, _forecast(run_plan), output())
+        engines.print_plan(run_plan.suite, run_plan.phases, run_plan.cells, _forecast(run_plan), output())
         return 0
     run = carry_out(run_plan, path, root, resume, overwrite, most)
     text.render(run, output(), whole=whole)
@@ -176,15 +175,7 @@ def run_command(
 @RESUME
 @OVERWRITE
 @work_option()
-def replicate_command(
-    experiment: str | None,
-    preset: str | None,
-    samples: int | None,
-    path: str | None,
-    resume: bool,
-    overwrite: bool,
-    root: Path | None,
-) -> int:
+def replicate_command(experiment: str | None, preset: str | None, samples: int | None, **flags: Any) -> int:
     """Run a published EXPERIMENT on this machine; without a name, list the experiments."""
     from dyno import published
     from dyno.report.replicate import replica
@@ -200,7 +191,7 @@ def replicate_command(
     if not engines:
         raise UsageError(f"no engine of {original.name} can run here; `dyno list` says what to install")
     run_request = replace(run_request, engines=engines, samples=samples or run_request.samples)
-    run = carry_out(plan.make(run_request), path, root, resume, overwrite)
+    run = carry_out(plan.make(run_request), **flags)
     replica.render(original, run, console, missing)
     return status(run)
 
@@ -214,11 +205,11 @@ def _forecast(run_plan: Plan) -> str:
     count = f"{trials:,} trial{'s' * (trials != 1)} in {blocks} block{'s' * (blocks != 1)}"
     floors = f"; floors in {FLOOR_BLOCKS} of them" if fewer else ""
     each = f"(one of every row, shuffled{floors}), of {phases} phase{'s' * (phases != 1)} each"
-    measuring = f"measuring takes {listing.clock(seconds)} at most; starting, loading and checking come on top"
+    measuring = f"measuring takes {engines.clock(seconds)} at most; starting, loading and checking come on top"
     sentence = f"{count} {each}: {measuring}"
     if run_plan.until is not None and run_plan.within is not None:
         sentence += "; further blocks follow until each interval is narrow,"
-        sentence += f" for {listing.clock(run_plan.within)} at most"
+        sentence += f" for {engines.clock(run_plan.within)} at most"
     return f"{sentence}\n{note}" if (note := unpaced(run_plan)) else sentence
 
 

@@ -33,16 +33,7 @@ PRICES = "Also print what the rows cost, by a table of your prices (TOML)."
 @click.option("--samples", is_flag=True, help="Print a row for each sample (JSON, CSV and Parquet).")
 @click.option("--prices", "table", type=PATH, metavar="FILE", help=PRICES)
 @output_option("File to write, in the format of its ending unless a flag names one. -: standard output.")
-def show_command(
-    run: Path,
-    samples: bool,
-    whole: bool,
-    by_phase: bool,
-    failures: bool,
-    table: Path | None,
-    path: str | None,
-    **flags: bool,
-) -> None:
+def show_command(run: Path, samples: bool, table: Path | None, path: str | None, **flags: bool) -> None:
     """Print the run file RUN, complete or not.
 
     \b
@@ -51,11 +42,11 @@ def show_command(
     dyno show r.json --samples -o samples.parquet
     dyno show r.json --prices prices.toml
     """
-    form = _format([name.removeprefix("as_") for name, given in flags.items() if given], path)
+    form = _format([name.removeprefix("as_") for name, given in flags.items() if given and "as_" in name], path)
     if samples and form not in ("json", "csv", "parquet"):
         raise UsageError("--samples needs --json, --csv or --parquet")
-    for flag, given in (("--by-phase", by_phase), ("--all", whole), ("--failures", failures)):
-        if given and form is not None:
+    for name, flag in {"by_phase": "--by-phase", "whole": "--all", "failures": "--failures"}.items():
+        if flags[name] and form is not None:
             raise UsageError(f"{flag} is for the terminal: the other formats have all phases")
     if table is not None and (form not in (None, "json") or samples):
         raise UsageError("--prices is for the terminal and for --json without --samples")
@@ -63,11 +54,11 @@ def show_command(
     if path is not None:
         files.check(path)
     loaded = results.load(run)
-    if failures:
+    if flags["failures"]:
         sections.render(notes.failed_attempts(loaded), output())
     elif form is None:
         charges = None if prices is None else costs(loaded, prices)
-        text.render(loaded, output(), by_phase, whole)
+        text.render(loaded, output(), flags["by_phase"], flags["whole"])
         if prices is not None and charges is not None:
             sections.render([comparison.by_cost([(loaded, "", charges)], prices)], output())
     elif path is None:

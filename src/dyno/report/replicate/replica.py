@@ -72,9 +72,6 @@ def _sections(experiment: Experiment, run: Run) -> Iterator[Section]:
         yield from sweeps.growth_sections(growths(run, parameter), parameter, experiment.grows.names)
 
 
-# -- a phase in each row ------------------------------------------------------------------------------------
-
-
 def _rows_section(experiment: Experiment, run: Run) -> Section:
     means = any(row.deviation_percent is not None for row in experiment.rows)
     parameter = experiment.grows.parameter if experiment.grows else ""
@@ -139,9 +136,6 @@ def _measured(summary: CellSummary) -> list[str]:
     return [name, units.count(summary.items), trial_mean, time, per_second, units.interval(rate.low, rate.high)]
 
 
-# -- several phases in each row -----------------------------------------------------------------------------
-
-
 def _wide_section(experiment: Experiment, run: Run) -> Section:
     """Returns the published figures and this run's, under the titles of the suite's own table."""
     ours = [(own, line) for own in wide.tables(run, groups(run)) for line in own.lines]
@@ -168,9 +162,6 @@ def _wide_section(experiment: Experiment, run: Run) -> Section:
     return Section("", remark, heads, rows, [*names, REMARKS], names, rigid=names)
 
 
-# -- one figure by two things -------------------------------------------------------------------------------
-
-
 def _matrix_sections(matrix: Matrix, run: Run) -> Iterator[Section]:
     """Yields the published table as printed, and below it the same figure of this run."""
     title, heads = f"{matrix.title}, published", ("", *matrix.heads)
@@ -186,9 +177,6 @@ def _matrix_sections(matrix: Matrix, run: Run) -> Iterator[Section]:
     yield Section(title, heads=(*keys, "p50", "p99"), rows=rows, left=keys, keys=keys, rigid=keys)
 
 
-# -- parts of a latency -------------------------------------------------------------------------------------
-
-
 def _parts_sections(experiment: Experiment, run: Run) -> Iterator[Section]:
     """Yields the published parts of a latency, and the medians of this run's parts."""
     valid = [row for row in summarize(run) if not row.cell.floor and row.valid]
@@ -202,9 +190,6 @@ def _parts_sections(experiment: Experiment, run: Run) -> Iterator[Section]:
         rows.append(("all", *map(units.duration, whole)))
         heads = (phase, "published", *(f"{BETWEEN} {row.cell.asked}, p50" for row in ours))
         yield Section("", heads=heads, rows=rows, left=(phase,), keys=(phase,), rigid=(phase,))
-
-
-# -- figures by a parameter ---------------------------------------------------------------------------------
 
 
 def _curve_sections(curves: Curves, run: Run) -> Iterator[Section]:
@@ -231,9 +216,6 @@ def _curve_sections(curves: Curves, run: Run) -> Iterator[Section]:
         rows = [(units.number(value), *row) for value, row in zip(curves.at, cells, strict=True) if any(row)]
         heads = (curves.parameter, *(column.published_as for column in columns))
         yield Section(phase, heads=heads, rows=rows, left=(), keys=heads[:1])
-
-
-# -- best of N ----------------------------------------------------------------------------------------------
 
 
 def _style_section(experiment: Experiment, style: Style, run: Run) -> Section:

@@ -185,9 +185,6 @@ def differing_settings(run: Run) -> list[str]:
     return list(lines)[:MOST_SETTINGS]
 
 
-# -- tiers, as crashes have shown them ----------------------------------------------------------------------
-
-
 def evidence(run: Run) -> list[str]:
     """Returns a line for each engine and tier that `dyno crash` had tested on the machine before the run began."""
     lines = []
@@ -202,9 +199,6 @@ def evidence(run: Run) -> list[str]:
         name = f"{row['engine']}, tier {row['tier']}" + (f" ({row['version']})" if row.get("version") else "")
         lines.append(f"crashed here: {name}: {'; '.join(filter(None, facts))}")
     return lines
-
-
-# -- the machine's ceilings ---------------------------------------------------------------------------------
 
 
 def ceilings(run: Run) -> str:

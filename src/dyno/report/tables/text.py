@@ -72,9 +72,6 @@ def _remarks(run: Run, of: Sequence[Group], own: Sequence[wide.Wide]) -> list[st
     return notes.legend(of) + notes.cpu_legend(of) + (wide.legend(run) if own else [])
 
 
-# -- Markdown and HTML --------------------------------------------------------------------------------------
-
-
 def as_markdown(run: Run) -> str:
     """Returns the plan and the machine, the answers, a table for each phase and tier, and all doubts. A suite's own
     table replaces those by phase, unless its layout keeps them."""
