@@ -12,7 +12,7 @@ import runfiles
 from runfiles import ENGINES, SPEAKS_AGAINST
 
 from dyno import results
-from dyno.report.charts import theme
+from dyno.report.charts import vega
 from dyno.report.tables import wording
 
 PLACE = "#run=0&phase=read&tier=process"
@@ -131,7 +131,7 @@ def test_on_paper_everything_is_there_and_light(page_of_made: Path, visit: Calla
             (box) => box.querySelector('svg text')?.getAttribute('fill'));
         }"""
     )
-    axis = theme.config(dark=False)["axis"]
+    axis = vega.config(dark=False)["axis"]
     assert len(ink) == 5 and set(ink) <= {axis["labelColor"], axis["titleColor"]}
     page.emulate_media(media="print", color_scheme="dark")
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"

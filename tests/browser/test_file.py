@@ -19,7 +19,7 @@ from shell import COMMAND, TESTS, Shell, is_one_line
 from dyno.contracts.model import Tier
 from dyno.host import installation
 from dyno.report import export
-from dyno.report.charts import theme
+from dyno.report.charts import vega
 from dyno.report.page import build, tables
 from dyno.report.tables.table import groups
 from dyno.stats.summary import summarize
@@ -110,7 +110,7 @@ def test_what_is_drawn_before_is_small_and_its_names_are_its_own(page_of_made: P
     assert len(stills) == 5 and all(4_000 < len(one) <= 40_000 for one in stills)
     names = re.findall(r' id="([^"]+)"', text)
     assert len(names) == len(set(names))
-    light = theme.config(dark=False)["axis"]
+    light = vega.config(dark=False)["axis"]
     assert not any(light[name] in one for one in stills for name in ("labelColor", "titleColor", "gridColor"))
 
 

@@ -15,7 +15,7 @@ from runfiles import BULK, ENGINES, PHASES, SPEAKS_AGAINST
 
 from dyno import results
 from dyno.contracts.model import Tier
-from dyno.report.charts import FIXED, theme
+from dyno.report.charts import FIXED, vega
 from dyno.report.tables import units, wording
 from dyno.report.tables.table import groups
 
@@ -69,7 +69,7 @@ def drawn(page: Any, name: str, engines: Sequence[str] = (*ENGINES, "brief")) ->
         .locator("svg .role-mark path")
         .evaluate_all("marks => marks.flatMap(mark => [mark.getAttribute('fill'), mark.getAttribute('stroke')])")
     )
-    scale = theme.scale(engines, "color")
+    scale = vega.scale(engines, "color")
     return {engine for engine, colour in zip(scale["domain"], scale["range"], strict=True) if colour in marks}
 
 

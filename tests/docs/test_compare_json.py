@@ -14,7 +14,7 @@ from facts import differences, keys
 from pages import named, read, sections
 
 from dyno.cli import commands as cli
-from dyno.report.charts.theme import VERDICTS
+from dyno.report.charts.vega import VERDICTS
 from dyno.report.tables import comparison
 
 pytestmark = pytest.mark.usefixtures("processes")

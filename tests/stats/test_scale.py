@@ -24,7 +24,7 @@ from dyno.report import charts, export
 from dyno.report.charts import bars, latency, plot
 from dyno.report.page import build
 from dyno.report.site.data import Collection, entry
-from dyno.report.tables import comparison, display_limits, sections, sweeps, text, wording
+from dyno.report.tables import comparison, display, sections, sweeps, text, wording
 from dyno.report.tables.text import as_markdown
 from dyno.results import Run
 from dyno.stats import compare, gate, sweep, two_runs
@@ -112,7 +112,7 @@ def test_a_run_of_ten_times_as_many_cells_takes_ten_times_as_many_calls(
     name: str, larger: dict[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Up to this limit, each engine is compared with every other, which would not be linear.
-    monkeypatch.setattr(display_limits, "RATIOS", 0)
+    monkeypatch.setattr(display, "RATIOS", 0)
     small = {"engines": 3, "values": 4} if "engines" not in larger else {"engines": 6, "values": 2}
     # Fills the caches first: their cost belongs to neither count.
     REPORTS[name](a_sweep(**small))
@@ -195,18 +195,18 @@ def test_of_very_many_engines_the_fastest_are_looked_at_for_crossings() -> None:
 
 def test_a_picture_says_which_engines_and_panels_it_leaves_out(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = a_picture(a_sweep(engines=60, values=2))
-    assert f"The best {display_limits.ROWS} of up to 60 engines in a panel: -e chooses others." in drawn
+    assert f"The best {display.ROWS} of up to 60 engines in a panel: -e chooses others." in drawn
     assert "engine-39" in drawn and "engine-40" not in drawn
-    drawn = a_picture(a_sweep(engines=2, values=display_limits.PANELS))
+    drawn = a_picture(a_sweep(engines=2, values=display.PANELS))
     assert (
-        f"The first {display_limits.FEW_PANELS} of {display_limits.PANELS * 2} panels: --phase, --tier and -p choose "
-        "others." in drawn
+        f"The first {display.FEW_PANELS} of {display.PANELS * 2} panels: --phase, --tier and -p choose others."
+        in drawn
     )
     run = a_sweep(engines=3, values=5)
-    monkeypatch.setattr(display_limits, "MARKS", 30)
+    monkeypatch.setattr(display, "MARKS", 30)
     assert "panels" not in a_picture(run)
-    monkeypatch.setattr(display_limits, "MARKS", 29)
-    assert f"The first {display_limits.FEW_PANELS} of 10 panels" in a_picture(run)
+    monkeypatch.setattr(display, "MARKS", 29)
+    assert f"The first {display.FEW_PANELS} of 10 panels" in a_picture(run)
 
 
 def a_picture(run: Run) -> str:
@@ -219,11 +219,11 @@ def test_a_page_says_what_it_leaves_out(tmp_path: Path, monkeypatch: pytest.Monk
     run = Run(tmp_path / "run.json", run.header, run.cells, run.attempts)
     run.path.write_text("{}\n")
     whole = build.build([run])
-    assert f"The best {display_limits.VIEWS} of 60 engines" in whole
+    assert f"The best {display.VIEWS} of 60 engines" in whole
     assert "rows: the CSV among the downloads has all" not in whole
-    monkeypatch.setattr(display_limits, "FEWEST_RESULTS", 10)
-    monkeypatch.setattr(display_limits, "RESULTS", 10)
-    monkeypatch.setattr(display_limits, "ANSWERS", 1)
+    monkeypatch.setattr(display, "FEWEST_RESULTS", 10)
+    monkeypatch.setattr(display, "RESULTS", 10)
+    monkeypatch.setattr(display, "ANSWERS", 1)
     cut = build.build([run])
     assert f"The first 10 of {len(run.cells)} rows: the CSV among the downloads has all." in cut
     assert "3 further answers" in cut
@@ -232,7 +232,7 @@ def test_a_page_says_what_it_leaves_out(tmp_path: Path, monkeypatch: pytest.Monk
 def test_of_very_many_ratios_those_against_the_best_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     run = a_sweep(engines=4, values=2)
     every = bars.ratios(run)
-    monkeypatch.setattr(display_limits, "RATIOS", len(every) - 1)
+    monkeypatch.setattr(display, "RATIOS", len(every) - 1)
     few = bars.ratios(run)
     best = {table.rows[0][0].cell.asked for table in compare.tables(run)}
     assert len(few) == len(every) // 4

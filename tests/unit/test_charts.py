@@ -25,7 +25,7 @@ from dyno.contracts.histogram import Recorder
 from dyno.contracts.suite import Axis, Curve
 from dyno.fields import Sample
 from dyno.report import charts, export
-from dyno.report.charts import FIXED, latency, theme, vega
+from dyno.report.charts import FIXED, latency, vega
 from dyno.report.charts.chart import Chart, Record, panels
 from dyno.report.tables import notes, sweeps, wording
 from dyno.results import Attempt, Run
@@ -129,7 +129,7 @@ def drawable(run: Run) -> Run:
 
 def drawn(chart: Chart, run: Run, records: Sequence[Record]) -> str:
     spec = chart.spec(notes.engines(run), "op")
-    svg: str = vl_convert.vegalite_to_svg({**spec, "data": {"values": list(records)}, "config": theme.config()})
+    svg: str = vl_convert.vegalite_to_svg({**spec, "data": {"values": list(records)}, "config": vega.config()})
     return svg
 
 
@@ -471,7 +471,7 @@ def test_a_verdict_is_written_beside_its_ratio(run: Run) -> None:
     assert any(text.startswith(record["verdict"]) for text in texts(svg))
     (label,) = spoken(svg)
     assert label.startswith(f"lmdb against sqlite, × 6.67, {record['verdict']}")
-    assert theme.VERDICTS["faster"][0] in svg
+    assert vega.VERDICTS["faster"][0] in svg
 
 
 def test_without_a_ratio_there_is_the_verdict_alone(run: Run) -> None:
@@ -553,7 +553,7 @@ def test_a_line_of_a_parameter_has_a_colour_and_a_shape_of_its_own(run: Run) -> 
     assert "lmdb, zlib, batch 8, op/s 198 k, gain 2.50" in ",".join(spoken(svg))
     assert texts(svg).count("zlib") == texts(svg).count("lz4") == 1, "one legend, of colours and shapes"
     symbols = re.findall(r'role-legend-symbol.*?<path[^>]*fill="(#\w+)"', svg)
-    assert symbols == list(theme.PALETTE[:2])
+    assert symbols == list(vega.PALETTE[:2])
     marks = [m for m in ElementTree.fromstring(svg).iter() if m.get("aria-roledescription") == "point"]
     looks = {
         (str(m.get("aria-label")).split(", ")[1], m.get("fill"), re.sub(r"[\d.,-]+", "", str(m.get("d"))))
@@ -714,11 +714,11 @@ def contrast(one: str, other: str) -> float:
     return (light + 0.05) / (dark + 0.05)
 
 
-@pytest.mark.parametrize("background", [theme.LIGHT, theme.DARK])
+@pytest.mark.parametrize("background", [vega.LIGHT, vega.DARK])
 def test_colours_stand_out_from_both_backgrounds(background: str) -> None:
-    used = [*theme.PALETTE, *(colour for colour, _ in theme.VERDICTS.values())]
+    used = [*vega.PALETTE, *(colour for colour, _ in vega.VERDICTS.values())]
     assert {colour: found for colour in used if (found := contrast(colour, background)) < 3} == {}
-    config = theme.config(dark=background == theme.DARK)
+    config = vega.config(dark=background == vega.DARK)
     labels = (config["axis"]["labelColor"], config["axis"]["titleColor"], config["title"]["subtitleColor"])
     assert min(contrast(colour, background) for colour in (*labels, config["style"]["remark"]["fill"])) >= 4.5
 
@@ -749,7 +749,7 @@ def oklab(rgb: Any) -> Any:
     [("all", 0.14, 0.09), ("deutan", 0.08, 0.03), ("protan", 0.08, 0.03), ("tritan", 0.07, 0.03)],
 )
 def test_colours_differ_for_all_kinds_of_sight(sight: str, first_five: float, all_of_them: float) -> None:
-    seen = [oklab(SEEN[sight] @ linear(colour)) for colour in theme.PALETTE]
+    seen = [oklab(SEEN[sight] @ linear(colour)) for colour in vega.PALETTE]
     apart = {(a, b): float(np.linalg.norm(seen[a] - seen[b])) for a, b in combinations(range(len(seen)), 2)}
     assert len(seen) >= 10
     assert min(found for (_, b), found in apart.items() if b < 5) >= first_five
@@ -760,13 +760,13 @@ def test_no_two_of_many_engines_look_the_same() -> None:
     engines = [f"engine-{at}" for at in range(40)]
     for channel in ("shape", "strokeDash"):
         looks = list(
-            zip(theme.scale(engines, "color")["range"], map(str, theme.scale(engines, channel)["range"]), strict=True)
+            zip(vega.scale(engines, "color")["range"], map(str, vega.scale(engines, channel)["range"]), strict=True)
         )
         assert len(set(looks)) == len(looks)
 
 
 def look(engines: Sequence[str]) -> dict[str, str]:
-    scale = theme.scale(engines, "color")
+    scale = vega.scale(engines, "color")
     return dict(zip(scale["domain"], scale["range"], strict=True))
 
 
@@ -775,12 +775,12 @@ USUAL = ("leveldb", "lmdb", "memory", "rocksdb", "sqlite")
 
 def test_an_engine_has_the_same_colour_in_whatever_run() -> None:
     known = look(USUAL)
-    assert set(known.values()) == set(theme.PALETTE[:5]), "those that differ most"
+    assert set(known.values()) == set(vega.PALETTE[:5]), "those that differ most"
     for count in range(1, len(USUAL)):
         for some in permutations(USUAL, count):
             assert look(some) == {name: known[name] for name in some}
     beside = look([*USUAL, *(f"other-{at}" for at in range(6))])
-    assert len(set(beside.values())) == 11 == len(theme.PALETTE), "no two alike while there are colours"
+    assert len(set(beside.values())) == 11 == len(vega.PALETTE), "no two alike while there are colours"
 
 
 def test_who_has_a_colour_that_two_wish_for_does_not_hang_on_the_order() -> None:
@@ -791,7 +791,7 @@ def test_who_has_a_colour_that_two_wish_for_does_not_hang_on_the_order() -> None
 
 def test_an_engine_has_one_colour_in_all_charts(run: Run) -> None:
     shown = drawable(run)
-    scale = theme.scale(notes.engines(shown), "color")
+    scale = vega.scale(notes.engines(shown), "color")
     colour = dict(zip(scale["domain"], scale["range"], strict=True))
     for chart in charts.of(shown):
         # Colours of these charts don't stand for engines, but for verdicts, parameters or parts of a latency.
@@ -805,4 +805,4 @@ def test_an_engine_has_one_colour_in_all_charts(run: Run) -> None:
 def test_a_specification_has_no_colours_of_its_own(run: Run) -> None:
     for chart in charts.of(drawable(run)):
         used = set(re.findall(r"#[0-9a-fA-F]{3,6}\b", str(chart.spec(["a", "b"], "op"))))
-        assert used <= {*theme.PALETTE, *(colour for colour, _ in theme.VERDICTS.values())}, chart.name
+        assert used <= {*vega.PALETTE, *(colour for colour, _ in vega.VERDICTS.values())}, chart.name

@@ -17,7 +17,7 @@ import pytest
 from shell import Ended, Shell, is_one_line, small
 
 from dyno.host import installation
-from dyno.report.charts import FIXED, theme
+from dyno.report.charts import FIXED, vega
 
 pytestmark = pytest.mark.usefixtures("processes")
 
@@ -143,7 +143,7 @@ def test_an_engine_keeps_its_colour_whatever_is_shown(shell: Shell) -> None:
     for chosen in (ENGINES, "sqlite", "sqlite:cache_mib=8,sqlite"):
         drawn = svg(shell, "--chart", "throughput", "-e", chosen, "--phase", "rand-key")
         bars = {str(m.get("aria-label")).split(",")[0]: m.get("fill") for m in drawn.iter() if m.get("aria-label")}
-        assert bars["sqlite"] == theme.scale(["sqlite"], "color")["range"][0]
+        assert bars["sqlite"] == vega.scale(["sqlite"], "color")["range"][0]
 
 
 def test_the_baseline_is_the_best_unless_another_is_asked_for(shell: Shell) -> None:
@@ -208,7 +208,7 @@ def test_panels_stand_under_each_other_where_they_would_be_cramped(shell: Shell)
 
 
 def test_the_background_is_light_or_dark(shell: Shell) -> None:
-    for flags, background in (((), theme.LIGHT), (("--dark",), theme.DARK)):
+    for flags, background in (((), vega.LIGHT), (("--dark",), vega.DARK)):
         drawn = svg(shell, "--chart", "throughput", *flags)
         first = next(found for found in drawn if found.tag.endswith("}rect"))
         assert first.get("fill") == background

@@ -7,7 +7,7 @@ from stats.madeup import Rates, a_cell, of_rates
 
 from dyno.contracts.model import Tier
 from dyno.report.page import relative
-from dyno.report.tables import display_limits, wording
+from dyno.report.tables import display, wording
 from dyno.results import Run
 from dyno.stats import answer
 
@@ -65,7 +65,7 @@ def test_one_that_is_alone_has_no_picture() -> None:
 
 def test_many_engines_and_answers_are_the_first_of_them() -> None:
     (picture,) = relative.pictures(run(**{f"engine{at}": 1 + at / 10 for at in range(20)}))
-    assert len(picture.bars) == display_limits.BARS and "of 19 others" in picture.rest
+    assert len(picture.bars) == display.BARS and "of 19 others" in picture.rest
     cells = [
         (a_cell(name, tier, records=size), {"read": [1e6, 1e6, 1e6]})
         for size in (1, 2, 3)
@@ -73,7 +73,7 @@ def test_many_engines_and_answers_are_the_first_of_them() -> None:
         for name in ("lmdb", "sqlite")
     ]
     found = relative.pictures(of_rates(*cells, phases=("read",)))
-    assert len(found) == display_limits.PICTURES
+    assert len(found) == display.PICTURES
     assert found[0].title == "read, at tier process with records=1"
 
 

@@ -11,7 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from dyno.cli import console
 from dyno.contracts.cell import Cell
 from dyno.contracts.model import Trial
-from dyno.report.tables import row_titles
+from dyno.report.tables import display
 from dyno.results import FLOOR_BLOCKS, Attempt, is_reference
 from dyno.runner.parent import ProgressListener
 from dyno.runner.plan import Plan
@@ -57,7 +57,7 @@ class Display(ProgressListener):
             # A null engine whose interval is still wide.
             self._extend([trial.cell])
         again = f", attempt {attempt + 1}" if attempt else ""
-        row = row_titles.engine(cell.label, None if cell.follows else cell.tier)
+        row = display.engine(cell.label, None if cell.follows else cell.tier)
         self._description = f"{row}, block {trial.block + 1}{again}"
         self._show(self._description)
 

@@ -207,7 +207,8 @@ def plot_command(run: Path, name: str | None, path: str | None, by: str | None, 
         raise UsageError(f"-o {path}: expected a name in .svg or .png, or a directory with a / at its end")
     if not into_directory and not name:
         raise UsageError(f"-o {path} is one picture: add --chart with one of {NAMES}; or use -o DIR/ for all")
-    if flags["scale"] is not None and suffix == ".svg":
+    scale = flags["scale"]
+    if scale is not None and suffix == ".svg":
         raise UsageError("--scale is for PNG: an SVG has no pixels")
     if not into_directory:
         files.check(path)
@@ -237,7 +238,5 @@ def plot_command(run: Path, name: str | None, path: str | None, by: str | None, 
         picture = drawing.svg(flags["dark"])
         if into_directory:
             files.directory(path)
-        content = (
-            (CHART_OPENING + picture).encode() if suffix == ".svg" else plot.png(picture, flags["scale"] or SCALE)
-        )
+        content = (CHART_OPENING + picture).encode() if suffix == ".svg" else plot.png(picture, scale or SCALE)
         files.save(paths[drawing.file], content)

@@ -4,9 +4,9 @@ the parts of a latency, and ratios to a baseline."""
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from dyno.report.charts import theme, vega
+from dyno.report.charts import vega
 from dyno.report.charts.chart import ENGINE, REMARKS, TRIALS, Chart, Column, Record, common, remarks, rows, valid_rows
-from dyno.report.tables import display_limits, wording
+from dyno.report.tables import display, wording
 from dyno.report.tables.table import ranked_by_bandwidth, reported, varying
 from dyno.results import Run
 from dyno.stats import compare
@@ -65,7 +65,7 @@ def spec(
     bar = {
         "y": y(LEFT),
         "x": vega.quantity(field, scale=vega.FROM_ZERO, axis=axis),
-        "color": vega.nominal("engine", scale=theme.scale(engines, "color"), legend=None),
+        "color": vega.nominal("engine", scale=vega.scale(engines, "color"), legend=None),
         "tooltip": [*vega.tooltip({"row": "engine"}), *tooltip],
         "description": {"field": "spoken"},
     }
@@ -241,7 +241,7 @@ def parts_spec(engines: Sequence[str], unit: str) -> dict[str, Any]:
         "encoding": {
             "y": y(LEFT),
             "x": vega.quantity("ns", stack="zero", scale=vega.FROM_ZERO, axis=axis),
-            "color": vega.nominal("part", sort=None, scale={"range": list(theme.PALETTE)}, legend=legend),
+            "color": vega.nominal("part", sort=None, scale={"range": list(vega.PALETTE)}, legend=legend),
             "order": {"field": "place"},
             "tooltip": vega.tooltip(titles),
             "description": {"field": "spoken"},
@@ -289,7 +289,7 @@ def ratios(run: Run) -> list[Record]:
 def has_all(run: Run) -> bool:
     """Returns whether every engine can be the baseline. The number of ratios grows with the square of the number of
     engines."""
-    return sum(len(table.rows) * (len(table.rows) - 1) for table in compare.tables(run)) <= display_limits.RATIOS
+    return sum(len(table.rows) * (len(table.rows) - 1) for table in compare.tables(run)) <= display.RATIOS
 
 
 def against(run: Run, baseline: Callable[[Table], str | None]) -> list[Record]:
@@ -337,8 +337,8 @@ def ratio_spec(engines: Sequence[str], unit: str) -> dict[str, Any]:
     axis |= {"labelOverlap": "greedy", "labelSeparation": 6}
     x = {"type": "quantitative", "scale": {"type": "log", "nice": False, "padding": 16}, "axis": axis}
     colours, shapes = (
-        vega.nominal("kind", legend=None, scale={"domain": list(theme.VERDICTS), "range": list(looks)})
-        for looks in zip(*theme.VERDICTS.values(), strict=True)
+        vega.nominal("kind", legend=None, scale={"domain": list(vega.VERDICTS), "range": list(looks)})
+        for looks in zip(*vega.VERDICTS.values(), strict=True)
     )
     titles = {"engine": "engine", "baseline": "baseline", "by": "compared by", "figure": "ratio"}
     titles |= {"reach": f"{wording.LEVEL} interval", "verdict": "verdict", "blocks": "samples", "remarks": "remarks"}

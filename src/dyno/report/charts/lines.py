@@ -11,7 +11,7 @@ from typing import Any
 
 from dyno.contracts.model import UsageError
 from dyno.contracts.settings import unknown
-from dyno.report.charts import theme, vega
+from dyno.report.charts import vega
 from dyno.report.charts.chart import ENGINE, REMARKS, TRIALS, Chart, Column, Record, valid_rows
 from dyno.report.tables.sweeps import crossed, ended, ending, sentence
 from dyno.report.tables.table import Row, varying
@@ -139,8 +139,8 @@ def _by_line() -> dict[str, Any]:
     legend: dict[str, Any] = {"title": None, "orient": "top", "columns": vega.MOST_COLUMNS, "symbolOpacity": 1}
     legend |= {"symbolFillColor": {"expr": "scale('color', datum.value)"}, "symbolStrokeWidth": 0}
     return {
-        "color": vega.nominal("line", sort=None, scale={"range": list(theme.PALETTE)}, legend=None),
-        "shape": vega.nominal("line", sort=None, scale={"range": list(theme.SHAPES)}, legend=legend),
+        "color": vega.nominal("line", sort=None, scale={"range": list(vega.PALETTE)}, legend=None),
+        "shape": vega.nominal("line", sort=None, scale={"range": list(vega.SHAPES)}, legend=legend),
     }
 
 

@@ -14,9 +14,9 @@ from dyno.contracts.model import UsageError
 from dyno.contracts.settings import unknown
 from dyno.host import installation
 from dyno.report import charts
-from dyno.report.charts import bars, lines, theme, vega
+from dyno.report.charts import bars, lines, vega
 from dyno.report.charts.chart import Chart, Panel, Record, panels, place, rows, unit_of
-from dyno.report.tables import display_limits, notes, row_titles, wording
+from dyno.report.tables import display, notes, wording
 from dyno.report.tables.notes import caveats
 from dyno.report.tables.table import BY, Row
 from dyno.results import Run
@@ -134,7 +134,7 @@ def _panels(run: Run, chart: Chart, choice: Choice) -> list[Panel]:
         return choice.baseline or next(chosen, None)
 
     def selector(record: Record) -> bool:
-        counted = chart.select and len(places) > display_limits.PANELS and place(chart, record) in places
+        counted = chart.select and len(places) > display.PANELS and place(chart, record) in places
         return choice.has(record) and not counted
 
     def records() -> Iterator[Record]:
@@ -152,18 +152,18 @@ def _engines(panel: Panel) -> list[str]:
 
 
 def _drawing(run: Run, chart: Chart, choice: Choice, every: Sequence[Panel], width: int | None) -> Drawing:
-    many = len(every) > display_limits.PANELS or sum(len(panel.records) for panel in every) > display_limits.MARKS
-    most = display_limits.FEW_PANELS if many else display_limits.PANELS
-    shown, left_out = display_limits.first(every, most, "panels", "--phase, --tier and -p choose others")
+    many = len(every) > display.PANELS or sum(len(panel.records) for panel in every) > display.MARKS
+    most = display.FEW_PANELS if many else display.PANELS
+    shown, left_out = display.first(every, most, "panels", "--phase, --tier and -p choose others")
     widest = max(len(_engines(panel)) for panel in shown)
     cut = []
     for panel in shown:
-        engines = set(_engines(panel)[: display_limits.ROWS])
+        engines = set(_engines(panel)[: display.ROWS])
         cut.append(replace(panel, records=[record for record in panel.records if record["engine"] in engines]))
-    if widest > display_limits.ROWS:
+    if widest > display.ROWS:
         # The order of a panel that spans a parameter is not a ranking.
         which = "first" if chart.spans else "best"
-        rest = f"The {which} {display_limits.ROWS} of up to {widest:,} engines in a panel: -e chooses others."
+        rest = f"The {which} {display.ROWS} of up to {widest:,} engines in a panel: -e chooses others."
         left_out = f"{left_out} {rest}".strip()
     pixels = width or (ONE if len(cut) == 1 else SEVERAL)
     return Drawing(chart.file, _sheet(run, chart, choice, cut, pixels, left_out), pixels)
@@ -177,14 +177,14 @@ def _sheet(
     facts = []
     for panel in panels:
         first = panel.records[0]
-        fact = {"phase": panel.phase, "tier": row_titles.tier(panel.tier)}
+        fact = {"phase": panel.phase, "tier": display.tier(panel.tier)}
         fact |= {name: f"{name}={value}" for name, value in panel.params.items()}
         fact |= {"baseline": f"{first['by']} against {first['baseline']}"} if "baseline" in first else {}
         facts.append(fact)
     # Facts that distinguish panels are in the panels' titles, the others in the sheet's title.
     varying = [name for name in facts[0] if any(other.get(name) != facts[0][name] for other in facts)]
-    titles = [row_titles.named(*(fact[name] for name in varying if name in fact)) for fact in facts]
-    same = row_titles.named(*(text for name, text in facts[0].items() if name not in varying))
+    titles = [display.named(*(fact[name] for name in varying if name in fact)) for fact in facts]
+    same = display.named(*(text for name, text in facts[0].items() if name not in varying))
     engines = notes.engines(run)
     # Titles are aligned with the group rather than the axes: otherwise a panel with longer names would have its title
     # elsewhere.
@@ -202,9 +202,9 @@ def _sheet(
         *_sentences(run, chart, panels, titles),
         *_doubts(_rows(run, chart, choice, panels)),
     ]
-    if len(notes) > display_limits.NOTES:
-        rest = f"And {len(notes) - display_limits.NOTES:,} more remarks: `dyno show` has all."
-        notes = [*notes[: display_limits.NOTES], rest]
+    if len(notes) > display.NOTES:
+        rest = f"And {len(notes) - display.NOTES:,} more remarks: `dyno show` has all."
+        notes = [*notes[: display.NOTES], rest]
     if notes:
         style = {"orient": "bottom", "anchor": "start", "fontSize": REMARK, "fontWeight": 400, "lineHeight": 15}
         grid["title"] = {"text": _wrapped(notes, width, REMARK), "offset": 16, "style": "remark", **style}
@@ -222,7 +222,7 @@ def _rows(run: Run, chart: Chart, choice: Choice, panels: Sequence[Panel]) -> li
     records = [record for panel in panels for record in panel.records]
     floors = any(record["floor"] for record in records)
     places, engines = {place(chart, record) for record in records}, {record["engine"] for record in records}
-    cut = any(len(_engines(panel)) == display_limits.ROWS for panel in panels)
+    cut = any(len(_engines(panel)) == display.ROWS for panel in panels)
     return [
         row
         for row, record in rows(run)
@@ -327,9 +327,9 @@ def _fitted(sheet: dict[str, Any], width: int, columns: int, dark: bool) -> tupl
         # right width.
         widest = [max(grid["concat"][at::columns], key=longest) for at in range(columns)]
         trial = {**sheet, "vconcat": [{**grid, "concat": widest}]}
-    config = {**theme.config(dark), "background": theme.DARK if dark else theme.LIGHT}
+    config = {**vega.config(dark), "background": vega.DARK if dark else vega.LIGHT}
     for _ in range(TRIES):
-        config["padding"] = dict.fromkeys(("left", "top", "bottom"), theme.PADDING) | {"right": theme.PADDING + right}
+        config["padding"] = dict.fromkeys(("left", "top", "bottom"), vega.PADDING) | {"right": vega.PADDING + right}
         config["view"] = {**config["view"], "continuousWidth": panel}
         drawn: str = load(NEEDS).vegalite_to_svg({**trial, "config": config})
         match = re.search(r'<svg[^>]* width="(\d+)', drawn)

@@ -17,7 +17,7 @@ from dyno.report.export import compact
 from dyno.report.page import parts, payload, relative, tables
 from dyno.report.page.card import Link
 from dyno.report.page.parts import MOST_BYTES, Download, Part, pack
-from dyno.report.tables import comparison, display_limits, notes, sweeps, units, wide, wording
+from dyno.report.tables import comparison, display, notes, sweeps, units, wide, wording
 from dyno.report.tables.overview import address, called, overviews, rankings
 from dyno.report.tables.sections import Section
 from dyno.report.tables.table import groups, served, varying
@@ -120,10 +120,10 @@ def _shown(at: int, run: Run, name: str, of_run: Sequence[Chart]) -> dict[str, A
     # With a single engine, the overview would repeat the suite's own tables.
     alone = bool(own) and len(notes.engines(run)) == 1
     views, views_rest = ([], "") if alone else overviews(run, by_place, ranked)
-    most = max(display_limits.RESULTS // max(len(by_place), 1), display_limits.FEWEST_RESULTS)
+    most = max(display.RESULTS // max(len(by_place), 1), display.FEWEST_RESULTS)
 
     def first(entries: Sequence[Any], noun: str, where: str) -> tuple[list[Any], str]:
-        return display_limits.first(entries, display_limits.ENTRIES, noun, where)
+        return display.first(entries, display.ENTRIES, noun, where)
 
     return {
         "at": at,
@@ -133,8 +133,8 @@ def _shown(at: int, run: Run, name: str, of_run: Sequence[Chart]) -> dict[str, A
         "crossings": first(list(sweeps.rows(run)), "crossings", "the charts have all of the selected place"),
         "suite": run.plan["suite"],
         "created": str(run.header.get("created") or units.UNKNOWN).replace("T", " ")[:16],
-        "answers": answers[: display_limits.ANSWERS],
-        "further": first(answers[display_limits.ANSWERS :], "further answers", "`dyno show` has all"),
+        "answers": answers[: display.ANSWERS],
+        "further": first(answers[display.ANSWERS :], "further answers", "`dyno show` has all"),
         "alone": False,
         "compares": any(answer.others for answer in wording.called(run)),
         "pictures": relative.pictures(run, names),
@@ -207,7 +207,7 @@ def costs(runs: Sequence[Run], names: Sequence[str], prices: Prices) -> tuple[Se
     shown_names = names if len(runs) > 1 else [""]
     by_run = [(run, name, stats_costs(run, prices)) for run, name in zip(runs, shown_names, strict=True)]
     section = comparison.by_cost(by_run, prices)
-    rows, rest = display_limits.first(section.rows, display_limits.RESULTS, "rows", "`dyno show --prices` has all")
+    rows, rest = display.first(section.rows, display.RESULTS, "rows", "`dyno show --prices` has all")
     return replace(section, remark=section.legend[0], rows=rows), rest
 
 
@@ -219,14 +219,14 @@ def _pair(before: Run, after: Run, old: str, new: str) -> Together:
     changing = list(dict.fromkeys([*varying(before), *varying(after)]))
     differences = comparison.changed(before, after, pair.differences)
     where = "`dyno compare` has all"
-    rows, cut = display_limits.first(differences.rows, display_limits.ENTRIES, "differences", where)
+    rows, cut = display.first(differences.rows, display.ENTRIES, "differences", where)
     remark = cut or ("" if rows else "nothing that is recorded")
     heads = {"before": old, "after": new}
     sections = [
         replace(section, heads=[heads.get(head, head) for head in section.heads])
         for section in (replace(differences, remark=remark, rows=rows), *comparison.between(pair, changing))
     ]
-    gone, rest = display_limits.first(comparison.gone(pair), display_limits.ENTRIES, "rows", where)
+    gone, rest = display.first(comparison.gone(pair), display.ENTRIES, "rows", where)
     lines = [*gone, *comparison.conditions(after), f"{comparison.how(pair.paired)} {comparison.equal(MARGIN)}"]
     # The headline has the numbers of verdicts, and the differences between the runs.
     kinds = Counter(change.verdict.kind for change in pair.changes)
@@ -235,6 +235,6 @@ def _pair(before: Run, after: Run, old: str, new: str) -> Together:
     places = dict.fromkeys(difference.where for difference in pair.differences)
     engines = [name for name in places if name not in WHERE]
     changed = [WHERE[name] for name in places if name in WHERE]
-    changed += [f"version or settings of {display_limits.listed(engines)}"] if engines else []
-    parts.append(f"what differs: {display_limits.listed(changed)}" if changed else "nothing that is recorded differs")
+    changed += [f"version or settings of {display.listed(engines)}"] if engines else []
+    parts.append(f"what differs: {display.listed(changed)}" if changed else "nothing that is recorded differs")
     return Together(f"{new} against {old}: {', '.join(parts)}", tuple(sections), tuple(lines), rest)

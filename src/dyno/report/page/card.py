@@ -12,7 +12,7 @@ from pathlib import PurePosixPath
 from urllib.parse import quote, urljoin, urlsplit
 
 from dyno.contracts.model import UsageError
-from dyno.report.charts import plot, theme
+from dyno.report.charts import plot, vega
 from dyno.report.page import parts, relative
 from dyno.report.tables import notes, wording
 from dyno.report.tables.overview import called
@@ -95,9 +95,9 @@ def svg(run: Run) -> str:
         line=LINE,
         step=STEP,
         first=TOP + LINE * len(headline) + 10,
-        font=theme.FONT,
-        ground=theme.LIGHT,
-        accent=theme.PALETTE[0],
+        font=vega.FONT,
+        ground=vega.LIGHT,
+        accent=vega.PALETTE[0],
         suite=run.plan["suite"],
         headline=headline,
         bars=bars,

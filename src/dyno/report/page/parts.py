@@ -18,7 +18,7 @@ from dyno.host.directories import cache
 from dyno.host.filesystem import replace
 from dyno.report import export
 from dyno.report.charts import plot
-from dyno.report.tables import row_titles, units
+from dyno.report.tables import display, units
 from dyno.results import Run, lines, parsed
 
 NEEDS = "the report needs Jinja2 and vl-convert; install them by"
@@ -52,7 +52,7 @@ def template(name: str, source: Callable[[str], str] = text) -> Any:
         undefined=jinja2.StrictUndefined,
         loader=jinja2.FunctionLoader(source),
     )
-    environment.globals.update(places=row_titles, units=units)
+    environment.globals.update(places=display, units=units)
     return environment.get_template(name)
 
 

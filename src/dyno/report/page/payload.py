@@ -8,10 +8,10 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any
 
-from dyno.report.charts import bars, plot, theme, vega
+from dyno.report.charts import bars, plot, vega
 from dyno.report.charts.chart import Chart, Record, unit_of
 from dyno.report.charts.chart import common as common_keys
-from dyno.report.tables import display_limits, notes, units
+from dyno.report.tables import display, notes, units
 from dyno.report.tables.overview import Place, Ranking, called, place
 from dyno.report.tables.table import Group, Row, varying
 from dyno.results import Run
@@ -26,10 +26,10 @@ def common(charts: Iterable[Chart]) -> dict[str, Any]:
             {**{key: getattr(chart, key) for key in keys}, "columns": [asdict(column) for column in chart.columns]}
             for chart in charts
         ],
-        "config": {"light": theme.config(dark=False), "dark": theme.config(dark=True)},
-        "paper": {"light": theme.LIGHT, "dark": theme.DARK},
+        "config": {"light": vega.config(dark=False), "dark": vega.config(dark=True)},
+        "paper": {"light": vega.LIGHT, "dark": vega.DARK},
         "unknown": units.UNKNOWN,
-        "most": {"rows": display_limits.ROWS, "lines": display_limits.LINES},
+        "most": {"rows": display.ROWS, "lines": display.LINES},
     }
 
 
@@ -40,7 +40,7 @@ def of_run(
     rows = [row for group in groups for row in group.rows]
     changing = varying(run)
     # Curves with all their points would be most of a large page.
-    brief = len(rows) > display_limits.CURVES
+    brief = len(rows) > display.CURVES
     packed, specs = dict[str, Any](), dict[str, Any]()
     # One chart at a time: the records of all charts together would take most of the memory for a large page.
     for chart in charts:
@@ -103,7 +103,7 @@ MOST_BYTES = 40_000
 """Maximum size of a drawing. Larger ones are left to the program, because pages of large runs would exceed 2 MB."""
 CONCAT_MARGIN = 104
 """The same value as in figure.js."""
-LIGHT = theme.config(dark=False)
+LIGHT = vega.config(dark=False)
 # Colours that the page's style defines, so that they change in dark mode: see page.css.
 TEXT, DIM, GRID = (LIGHT["axis"][name] for name in ("labelColor", "titleColor", "gridColor"))
 COLOURS = {TEXT: "var(--ink)", DIM: "var(--dim)", GRID: "var(--line)"}
@@ -123,7 +123,7 @@ def chosen(run: Run, charts: Sequence[Chart], payload: Mapping[str, Any]) -> lis
             unpacked = (dict(zip(packed["names"], row, strict=True)) for row in packed["rows"])
             records = list(filter(here, unpacked))
         records = [record for record in records if record.get("baseline", best) == best]
-        engines = list(dict.fromkeys(record["engine"] for record in records))[: display_limits.ROWS]
+        engines = list(dict.fromkeys(record["engine"] for record in records))[: display.ROWS]
         if records := [record for record in records if record["engine"] in engines]:
             by_chart.append((chart, records))
     return by_chart

@@ -8,8 +8,8 @@ the width, which suits phones and large screens. Texts belong to the page and ar
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from dyno.report.charts import theme
-from dyno.report.tables import display_limits, notes, units, wording
+from dyno.report.charts import vega
+from dyno.report.tables import display, notes, units, wording
 from dyno.report.tables.overview import Overview, Place, Ranking
 from dyno.report.tables.table import varying
 from dyno.results import Run
@@ -66,8 +66,8 @@ def pictures(run: Run, names: Mapping[str, str] | None = None) -> list[Picture]:
     """Returns the pictures of the first answers that compare engines."""
     changing, colours, pictures = varying(run), _colours(run), []
     answers = [answer for answer in wording.called(run, names) if answer.others]
-    for answer in answers[: display_limits.PICTURES]:
-        others, rest = display_limits.first(answer.others, display_limits.BARS - 1, "others", "the overview has more")
+    for answer in answers[: display.PICTURES]:
+        others, rest = display.first(answer.others, display.BARS - 1, "others", "the overview has more")
         scale = 100 / (max([1.0, *(verdict.ratio for _, verdict in others if verdict.ratio is not None)]) * BEYOND)
         marks, best = wording.ahead(answer), answer.best.label
         text = "" if marks else "the best figures"
@@ -85,7 +85,7 @@ def pictures(run: Run, names: Mapping[str, str] | None = None) -> list[Picture]:
 
 
 def _colours(run: Run) -> dict[str, str]:
-    scale = theme.scale(notes.engines(run), "color")
+    scale = vega.scale(notes.engines(run), "color")
     return dict(zip(scale["domain"], scale["range"], strict=True))
 
 
@@ -104,8 +104,8 @@ def phases(run: Run, views: Sequence[Overview], ranked: Mapping[Place, Ranking])
     if not views:
         return [], ""
     colours = _colours(run)
-    engines, rest = display_limits.first(views[0].engines, display_limits.BARS, "engines", "the table has more")
-    lines, more = display_limits.first(views[0].lines, display_limits.PANELS, "phases", "the table has more")
+    engines, rest = display.first(views[0].engines, display.BARS, "engines", "the table has more")
+    lines, more = display.first(views[0].lines, display.PANELS, "phases", "the table has more")
     pictures = []
     for line in lines:
         bars, ranking = [], ranked.get(line.at)

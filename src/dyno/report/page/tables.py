@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dyno.report.tables import display_limits, row_titles, units
+from dyno.report.tables import display, units
 from dyno.report.tables.overview import Place, Ranking, place
 from dyno.report.tables.table import Group, cells
 from dyno.results import Run
@@ -63,12 +63,12 @@ def results(
     changing: Sequence[str],
     ranked: Mapping[Place, Ranking],
     apart: bool,
-    most: int = display_limits.RESULTS,
+    most: int = display.RESULTS,
 ) -> Results:
     """Returns the table of a group. `apart`: whether the CPU times of clients and servers have separate columns.
     `most`: maximum number of rows."""
     engines = [row for row in group.rows if not row.summary.cell.floor]
-    shown, rest = display_limits.first(engines, most, "rows", "the CSV among the downloads has all")
+    shown, rest = display.first(engines, most, "rows", "the CSV among the downloads has all")
     figures = [{**cells(row, None, changing, apart), "trials": str(len(row.summary.samples))} for row in shown]
     valid = [texts for row, texts in zip(shown, figures, strict=True) if row.summary.throughput is not None]
     known = [name for name in FIGURES if any(texts[name] not in ("", units.UNKNOWN) for texts in valid)]
@@ -144,7 +144,7 @@ def engines(run: Run) -> list[tuple[str, Facts]]:
     known: set[tuple[str, tuple[tuple[str, str], ...]]] = set()
     for at, cell in enumerate(run.cells):
         last = lasts.get(at)
-        facts = [] if cell.tier is None else [("tier", f"{cell.tier_name}: {row_titles.meaning(cell.tier)}")]
+        facts = [] if cell.tier is None else [("tier", f"{cell.tier_name}: {display.meaning(cell.tier)}")]
         facts.append(("version", "unknown: no trial got so far" if last is None else last.version or units.UNKNOWN))
         if last is not None:
             facts += [(name, written(name, value)) for name, value in (last.settings or {}).items()]

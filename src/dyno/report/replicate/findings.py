@@ -9,8 +9,8 @@ from rich.padding import Padding
 from rich.text import Text
 
 from dyno.published import ABOUT, FAILS, LESS, Experiment
-from dyno.report.tables import row_titles, units, wording
-from dyno.report.tables.display_limits import listed
+from dyno.report.tables import display, units, wording
+from dyno.report.tables.display import listed
 from dyno.report.tables.sections import Column, print_table
 from dyno.report.tables.table import varying
 from dyno.results import Run
@@ -103,7 +103,7 @@ def _tiers(check: Check) -> str:
     printed instead."""
     if check.ratio is None:
         return ""
-    tiers = [row_titles.tier(tier) or "no tier" for tier in check.tiers if any(check.tiers)]
+    tiers = [display.tier(tier) or "no tier" for tier in check.tiers if any(check.tiers)]
     return " against ".join(dict.fromkeys(tiers))
 
 

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from dyno.published import Curves, Experiment, Matrix, PublishedCurve, Style
 from dyno.report.replicate import findings
-from dyno.report.tables import row_titles, sections, sweeps, units, wide
+from dyno.report.tables import display, sections, sweeps, units, wide
 from dyno.report.tables.sections import REMARKS, Section
 from dyno.report.tables.table import groups, varying
 from dyno.results import Run
@@ -111,7 +111,7 @@ def _mean(ns: float, deviation_percent: float | None) -> str:
 def _extrapolated(at: float, curve: Growth) -> list[str]:
     """Returns this run's cells of a row that is extrapolated to the size `at`. The rate is left out if the number of
     items is not proportional to the size."""
-    name = f"{BETWEEN} {row_titles.named(curve.cell.asked, curve.cell.tier_name or '')}"
+    name = f"{BETWEEN} {display.named(curve.cell.asked, curve.cell.tier_name or '')}"
     if curve.fit is None:
         return [name, *[""] * 5, f"not extrapolated: {len(curve.points)} measured sizes are too few"]
     predicted, items, remark = curve.fit.at(at), curve.items_at(at), "extrapolated, not measured"
@@ -123,7 +123,7 @@ def _extrapolated(at: float, curve: Growth) -> list[str]:
 
 
 def _measured(summary: CellSummary) -> list[str]:
-    name = f"{BETWEEN} {row_titles.named(summary.cell.asked, summary.cell.tier_name or '')}"
+    name = f"{BETWEEN} {display.named(summary.cell.asked, summary.cell.tier_name or '')}"
     rate, times = summary.throughput, [sample.elapsed_ns for sample in summary.samples if sample.elapsed_ns > 0]
     if rate is None:
         return [name, "", "", "", (summary.why or "").split(":", 1)[0], ""]
@@ -263,7 +263,7 @@ def _style_section(experiment: Experiment, style: Style, run: Run) -> Section:
         "median, per second: Dyno's style, medians over all trials of the mean duration and of the rate",
     ]
     for engine, cell in {row.cell.asked: row.cell for row in mine}.items():
-        legend.append(f"{contenders[engine].title}: {row_titles.engine(engine, cell.tier)}")
+        legend.append(f"{contenders[engine].title}: {display.engine(engine, cell.tier)}")
     return Section("", "", heads, rows, left, ("phase", *names, *left[1:3]), rigid=left[:3], legend=legend)
 
 

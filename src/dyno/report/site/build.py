@@ -13,7 +13,7 @@ from typing import Any
 
 from dyno import results
 from dyno.contracts.model import UsageError
-from dyno.report.charts import theme, vega
+from dyno.report.charts import vega
 from dyno.report.export import compact
 from dyno.report.page import build as page
 from dyno.report.page import card, parts
@@ -112,7 +112,7 @@ def build(run_files: Sequence[RunFile], warn: Callable[[str], None], url: str = 
     entries.sort(key=lambda run_entry: run_entry.created, reverse=True)
     yield "compare.html", _page("compare", entries, collection.compare())
     charts = {
-        "config": {name: theme.config(dark=name == "dark") for name in ("light", "dark")},
+        "config": {name: vega.config(dark=name == "dark") for name in ("light", "dark")},
         "specs": _specs(collection.units(), _choices(entries)["machine"]),
     }
     yield "history.html", _page("history", entries, {**collection.history(), **charts})
@@ -179,7 +179,7 @@ def _spec(title: str, kind: str, machines: Sequence[str]) -> dict[str, Any]:
     median = vega.quantity("median", **y, axis=axis)
     legend = {"orient": "top", "direction": "vertical", "title": None, "symbolOpacity": 1}
     colour, shape = (
-        vega.nominal("machine", legend=legend, scale=theme.scale(machines, channel)) for channel in ("color", "shape")
+        vega.nominal("machine", legend=legend, scale=vega.scale(machines, channel)) for channel in ("color", "shape")
     )
     tooltip = vega.tooltip({name: name for name in FACTS})
     line = vega.layer({"type": "line", "strokeWidth": 1.5}, {"y": median, "color": colour})
@@ -194,7 +194,7 @@ def _spec(title: str, kind: str, machines: Sequence[str]) -> dict[str, Any]:
     )
     title = "than the run before on the same machine:"
     step_legend = {"orient": "top", "title": title, "titleOrient": "left", "titleLimit": 400}
-    looks = {"shape": list(STEPS.values()), "color": [theme.VERDICTS[kind][0] for kind in STEPS]}
+    looks = {"shape": list(STEPS.values()), "color": [vega.VERDICTS[kind][0] for kind in STEPS]}
     step = {
         channel: vega.nominal("step", legend=step_legend, scale={"domain": list(STEPS), "range": values})
         for channel, values in looks.items()

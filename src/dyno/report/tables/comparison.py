@@ -12,7 +12,7 @@ from typing import Any
 
 from dyno.contracts.cell import Cell
 from dyno.contracts.model import UsageError
-from dyno.report.tables import notes, row_titles, units, wording
+from dyno.report.tables import display, notes, units, wording
 from dyno.report.tables.sections import Section
 from dyno.report.tables.table import bandwidth, costs, varying
 from dyno.report.tables.wording import LEVEL
@@ -66,10 +66,10 @@ def within(run: Run, of: Sequence[Table], baseline: str | None, margin: float) -
         if table.warm:
             remark += f"; without {', '.join(c.label for c in table.warm)}, not proven to be cold"
         if several:
-            remark += f"; the tiers differ: {row_titles.ACROSS}"
+            remark += f"; the tiers differ: {display.ACROSS}"
         params = units.params(table.params, changing)
-        tiers, tool = row_titles.tiers(table.tiers), _tool(table.reported_by)
-        title = row_titles.named(table.phase, tiers, params, tool, between="  ")
+        tiers, tool = display.tiers(table.tiers), _tool(table.reported_by)
+        title = display.named(table.phase, tiers, params, tool, between="  ")
         rows = [
             (engine, *_ratio(c.verdict), str(c.verdict.blocks), wording.verdict(c.verdict))
             for engine, c in zip(engines, comparisons, strict=True)
@@ -149,7 +149,7 @@ def _by_phase(
             medians = [_median(row, metric) for row in (change.before, change.after)]
             usage = [column[at] for column in more.values()]
             lines.append([f"{cell.label}{moved}", *params, *medians, *usage, *_ratio(change.verdict), *texts])
-        title = row_titles.named(phase, row_titles.tier(tier), _tool(tool), between="  ")
+        title = display.named(phase, display.tier(tier), _tool(tool), between="  ")
         keys = ["engine", "parameters"] if changing else ["engine"]
         heads = [*keys, "before", "after", *more, "ratio", f"[{level}]", *last]
         sections.append(Section(title, _by_metric(metric).removeprefix(", "), heads, lines))
@@ -188,7 +188,7 @@ def history(of: Sequence[SpeedChange]) -> list[Section]:
         rows = []
         for step in steps:
             by = "" if step.metric is THROUGHPUT else step.metric.title
-            name = row_titles.named(step.row.phase, _name(step.row.cell), units.params(step.row.cell.params), by)
+            name = display.named(step.row.phase, _name(step.row.cell), units.params(step.row.cell.params), by)
             runs = [f"{n} runs" for n in step.runs]
             rows.append((name, *runs, *_ratio(step.verdict), wording.verdict(step.verdict)))
         sections.append(Section(title, "changed here", heads, rows, left=("row", "verdict"), keys=("row",)))
@@ -227,7 +227,7 @@ def gone(of: Between) -> list[str]:
 
 
 def _name(cell: Cell) -> str:
-    return row_titles.engine(cell.label, cell.tier)
+    return display.engine(cell.label, cell.tier)
 
 
 def summary(states: list[str], lost: int, margin: float, strict: bool) -> str:

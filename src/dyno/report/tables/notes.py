@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import median
 
 from dyno.contracts.model import Tier, Value
-from dyno.report.tables import row_titles, units
-from dyno.report.tables.display_limits import listed
+from dyno.report.tables import display, units
+from dyno.report.tables.display import listed
 from dyno.report.tables.sections import Section, first_lines
 from dyno.report.tables.table import Group, Row, varying
 from dyno.results import Attempt, Run
@@ -79,11 +79,11 @@ def failures(of: Iterable[Group]) -> list[str]:
     for group in of:
         for row in group.rows:
             if not row.summary.valid:
-                phases.setdefault((row.name, row_titles.tier(group.tier), row.summary.why), {})[group.phase] = None
+                phases.setdefault((row.name, display.tier(group.tier), row.summary.why), {})[group.phase] = None
     lines = []
     for (name, tier, why), where in phases.items():
         first, more = next(iter(where)), len(where) - 1
-        lines.append(f"{row_titles.named(name, f'{first} and {more} more' if more else first, tier)}: {why}")
+        lines.append(f"{display.named(name, f'{first} and {more} more' if more else first, tier)}: {why}")
     return lines
 
 
@@ -99,9 +99,7 @@ def failed_attempts(run: Run) -> Iterator[Section]:
     for attempt, lines in shown:
         cell = run.cells[attempt.cell]
         place = f"block {attempt.block + 1}", f"attempt {attempt.attempt + 1}"
-        title = row_titles.named(
-            row_titles.engine(cell.label, cell.tier), units.params(cell.params, changing), *place
-        )
+        title = display.named(display.engine(cell.label, cell.tier), units.params(cell.params, changing), *place)
         output = [line.rstrip() for line in (attempt.output or "").splitlines() if line.strip()]
         yield Section(title, lines=lines, legend=[f"| {line}" for line in output[-EXCERPT:]])
     failed = sum(a.outcome != "ok" or any(sample.void for sample in a.samples) for a, _ in shown)
@@ -152,9 +150,9 @@ def rates(run: Run, of: Sequence[Group], names: Mapping[str, str]) -> list[str]:
             continue
         cell, phase = row.summary.cell, names.get(row.summary.phase, row.summary.phase)
         params = units.params(cell.params, others)
-        where = row_titles.named(row_titles.tier(cell.tier), params and f"with {params}", between=" ")
+        where = display.named(display.tier(cell.tier), params and f"with {params}", between=" ")
         rate = f"{units.rate(float(asked))} {row.summary.unit}/s"
-        rows_by_place.setdefault(row_titles.named(f"At {rate} in {phase}", where), []).append(row)
+        rows_by_place.setdefault(display.named(f"At {rate} in {phase}", where), []).append(row)
     lines = []
     for place, rows in list(rows_by_place.items())[:MOST_RATES]:
         held, missed = list[str](), list[str]()
@@ -224,8 +222,8 @@ def ceiling_shares(run: Run) -> Iterator[str]:
         of = ((share.flushes, "the flushes"), (share.memory, "the memory"), (share.cores, "one core"))
         if text := ", ".join(f"{value:.0%} of {name}" for value, name in of if value is not None):
             cell = share.row.cell
-            tier, params = row_titles.tier(cell.tier), units.params(cell.params, changing)
-            yield f"{row_titles.named(cell.label, share.row.phase, tier, params)}: {text}"
+            tier, params = display.tier(cell.tier), units.params(cell.params, changing)
+            yield f"{display.named(cell.label, share.row.phase, tier, params)}: {text}"
 
 
 def ceiling_sections(run: Run) -> list[Section]:

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 from dyno.contracts.cell import Cell
 from dyno.contracts.model import Tier
-from dyno.report.tables import display_limits, row_titles, units, wording
+from dyno.report.tables import display, units, wording
 from dyno.report.tables.sections import Section
 from dyno.report.tables.table import BY, Group, Row, costs, figure, groups, reported, varying
 from dyno.results import Run
@@ -133,8 +133,8 @@ def overviews(run: Run, of: Sequence[Group], ranked: Mapping[Place, Ranking]) ->
     for cell in run.cells:
         if not cell.floor:
             cells.setdefault((cell.tier, units.params(cell.params)), []).append(cell)
-    shown, rest = display_limits.first(
-        list(cells), display_limits.VIEWS, "tables", "the charts can show any place, the CSV has all"
+    shown, rest = display.first(
+        list(cells), display.VIEWS, "tables", "the charts can show any place, the CSV has all"
     )
     views = []
     for tier, text in shown:
@@ -156,21 +156,21 @@ def overviews(run: Run, of: Sequence[Group], ranked: Mapping[Place, Ranking]) ->
             tool = next((reported(row.summary) for row in of_phase.values() if row.summary.reported_by), "")
             figures = tuple(_figure(of_phase[e], ranking, by) if e in of_phase else None for e in engines)
             if any(figures):
-                lines.append(Line(at, name, row_titles.named(unit, tool), figures))
+                lines.append(Line(at, name, display.named(unit, tool), figures))
         views.append(Overview(tier, params, tuple(engines), tuple(lines), others))
     return views, rest
 
 
 def _engines(names: Sequence[str], rows_by_phase: Iterable[Mapping[str, Row]]) -> tuple[list[str], str]:
     """Returns all engines, or if there are very many, those that rank best in any phase."""
-    if len(names) <= display_limits.VIEWS:
+    if len(names) <= display.VIEWS:
         return list(names), ""
     best: dict[str, int] = {}
     for rows in rows_by_phase:
         for at, name in enumerate(rows):
             best[name] = min(at, best.get(name, at))
-    chosen = set(sorted(best, key=lambda name: best[name])[: display_limits.VIEWS])
-    rest = f"The best {display_limits.VIEWS} of {len(names):,} engines: the results below and the CSV have more."
+    chosen = set(sorted(best, key=lambda name: best[name])[: display.VIEWS])
+    rest = f"The best {display.VIEWS} of {len(names):,} engines: the results below and the CSV have more."
     return [name for name in names if name in chosen], rest
 
 
@@ -203,9 +203,9 @@ def sections(run: Run) -> Iterator[Section]:
     views, rest = overviews(run, groups(run), rankings(run))
     names, used = called(run), set[str]()
     for tier, of_tier in groupby(views, key=lambda view: view.tier):
-        title, of = "" if tier is None else row_titles.plain(tier), list(of_tier)
+        title, of = "" if tier is None else display.plain(tier), list(of_tier)
         if empty := dict.fromkeys(engine for view in of if view.empty for engine in view.engines):
-            yield Section(title, lines=[f"Nothing was measured of {display_limits.listed(list(empty))}."])
+            yield Section(title, lines=[f"Nothing was measured of {display.listed(list(empty))}."])
             title = ""
         measured = [view for view in of if not view.empty]
         for _, alike in groupby(measured, key=lambda view: [(line.phase, line.unit) for line in view.lines]):

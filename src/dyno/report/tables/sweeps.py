@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from dyno.report.tables import display_limits, row_titles, units
+from dyno.report.tables import display, units
 from dyno.report.tables.sections import Section, first_lines
 from dyno.report.tables.table import figure, varying
 from dyno.results import Run
@@ -49,7 +49,7 @@ def where(sweep: Sweep, changing: Sequence[str]) -> str:
     """Returns a text that distinguishes a sweep from others: 'read, tier power, batch=4, reported by x 1.0'."""
     params = units.params({name: value for name, value in sweep.params.items() if name in changing})
     tool = f"reported by {sweep.reported_by}" if sweep.reported_by else ""
-    return row_titles.named(sweep.phase, row_titles.tier(sweep.tier), params, tool)
+    return display.named(sweep.phase, display.tier(sweep.tier), params, tool)
 
 
 def sentence(crossing: Crossing) -> str:
@@ -110,8 +110,8 @@ def sections(run: Run) -> Iterator[Section]:
             figures = (figure(of_value[name], sweep.metric) if name in of_value else None for of_value in by_value)
             rows.append((name, *(text or units.UNKNOWN for text in figures)))
         unit = f"{sweep.points[0][1].rows[0][0].unit}/s" if sweep.metric is THROUGHPUT else sweep.metric.title
-        title = row_titles.named(where(sweep, varying(run)), f"{unit} by {sweep.parameter}")
-        shown, rest = display_limits.first(rows, display_limits.ROWS, "engines", MORE)
+        title = display.named(where(sweep, varying(run)), f"{unit} by {sweep.parameter}")
+        shown, rest = display.first(rows, display.ROWS, "engines", MORE)
         lines = [rest] if rest else []
         crossings = [sentence(crossing) for crossing in crossed(run) if crossing.sweep is sweep]
         lines += first_lines(crossings, MOST_LINES, "more crossings")

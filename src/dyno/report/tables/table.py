@@ -8,7 +8,7 @@ from itertools import groupby
 
 from dyno.contracts.histogram import curve
 from dyno.contracts.model import TIERS, Tier
-from dyno.report.tables import row_titles, units
+from dyno.report.tables import display, units
 from dyno.report.tables.sections import REMARKS, Section
 from dyno.results import Run
 from dyno.stats.doubts import ACHIEVED, Doubt, doubts
@@ -202,7 +202,7 @@ def sections(run: Run, of: Sequence[Group]) -> list[Section]:
     used = [name for name in COLUMNS if any(each[name] for group in rows for each in group)]
     sections = []
     for group, texts in zip(of, rows, strict=True):
-        title, remark = group.place, row_titles.explained(group.tier)
+        title, remark = group.place, display.explained(group.tier)
         if group.empty:
             sections.append(Section(title, remark, lines=["Nothing was measured."]))
             continue
@@ -243,7 +243,7 @@ def document_sections(run: Run, of: Sequence[Group]) -> Iterator[Section]:
         words = [name for name in changing if any(isinstance(row.cell.params[name], str) for row in rows)]
         yield Section(
             group.place,
-            row_titles.tier(group.tier),
+            display.tier(group.tier),
             used,
             list(zip(*(columns[name] for name in used), strict=True)),
             left=("engine", REMARKS, *words),

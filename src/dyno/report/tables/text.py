@@ -7,7 +7,7 @@ from html import escape
 from rich.console import Console
 from rich.text import Text
 
-from dyno.report.tables import notes, overview, row_titles, sections, sweeps, table, wide, wording
+from dyno.report.tables import display, notes, overview, sections, sweeps, table, wide, wording
 from dyno.report.tables.sections import Section, bullets, code, plain
 from dyno.report.tables.table import Group, groups
 from dyno.results import Run
@@ -107,7 +107,7 @@ def _notes(run: Run, of: Sequence[Group], remarks: Sequence[str], tiers: Sequenc
     return [
         *(f"no number: {line}" for line in notes.failures(of)),
         *(f"not measured: {line}" for line in notes.absent(run)),
-        *dict.fromkeys(filter(None, (row_titles.explained(group.tier) for group in of))),
+        *dict.fromkeys(filter(None, (display.explained(group.tier) for group in of))),
         *remarks,
         *tiers,
         *(f"this machine: {finding.text}" for finding in machine(run)),

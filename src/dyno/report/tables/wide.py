@@ -11,7 +11,7 @@ from typing import Any
 
 from dyno.contracts.cell import Cell
 from dyno.contracts.model import TIERS, Fact, Tier
-from dyno.report.tables import row_titles, units
+from dyno.report.tables import display, units
 from dyno.report.tables.sections import REMARKS, Section
 from dyno.report.tables.table import Group, Row, varying
 from dyno.results import Run
@@ -88,8 +88,8 @@ def sections(of: Sequence[Wide]) -> Iterator[Section]:
     for wide in of:
         remarks = any(line.remarks for line in wide.lines)
         yield Section(
-            row_titles.named(wide.title, row_titles.tier(wide.tier)),
-            row_titles.meaning(wide.tier),
+            display.named(wide.title, display.tier(wide.tier)),
+            display.meaning(wide.tier),
             [*wide.heads, *([REMARKS] if remarks else [])],
             [[*line.cells, *([", ".join(line.remarks)] if remarks else [])] for line in wide.lines],
             left=[*wide.words, REMARKS],

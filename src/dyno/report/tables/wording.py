@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from dyno.contracts.cell import Cell
-from dyno.report.tables import row_titles, units
-from dyno.report.tables.display_limits import listed
+from dyno.report.tables import display, units
+from dyno.report.tables.display import listed
 from dyno.report.tables.table import varying
 from dyno.results import Run
 from dyno.stats import answer
@@ -163,7 +163,7 @@ def called(run: Run, names: Mapping[str, str] | None = None) -> list[Answer]:
 def place(of: Answer, changing: Sequence[str]) -> str:
     """Returns 'get and scan together (hot), at tier process'."""
     where = _where(of, changing).removesuffix(", ")
-    return row_titles.named(_phases(of), where and f"{where[0].lower()}{where[1:]}")
+    return display.named(_phases(of), where and f"{where[0].lower()}{where[1:]}")
 
 
 def ahead(of: Answer) -> dict[str, str]:
@@ -179,22 +179,22 @@ def _answer(of: Answer, changing: Sequence[str]) -> str:
     parts = [f"{_where(of, changing)}{_best(of)}.", *_others(of), *_exceptions(of)]
     if len(of.tiers) > 1:
         cells = [of.best, *(cell for cell, _ in of.others)]
-        names = ", ".join(row_titles.engine(cell.label, cell.tier) for cell in cells)
-        parts.append(f"The tiers differ: {names}; {row_titles.ACROSS}.")
+        names = ", ".join(display.engine(cell.label, cell.tier) for cell in cells)
+        parts.append(f"The tiers differ: {names}; {display.ACROSS}.")
     return " ".join(parts)
 
 
 def _at_this_tier(of: Answer) -> str:
-    return " at this tier" if row_titles.tiers(of.tiers) else ""
+    return " at this tier" if display.tiers(of.tiers) else ""
 
 
 def _where(of: Answer | LimitedRows, changing: Sequence[str]) -> str:
     """Returns 'At tier power with records=10, '. Empty if there is neither a tier nor a varying parameter."""
     params = units.params({name: of.params[name] for name in changing})
-    tier = row_titles.tiers(of.tiers)
+    tier = display.tiers(of.tiers)
     at_tier = f"at {tier}" if tier and len(of.tiers) == 1 else tier
     tool = f"as reported by {of.reported_by}" if of.reported_by else ""
-    where = row_titles.named(at_tier, params and f"with {params}", tool, between=" ")
+    where = display.named(at_tier, params and f"with {params}", tool, between=" ")
     return f"{where[0].upper()}{where[1:]}, " if where else ""
 
 
