@@ -30,7 +30,7 @@ def test_the_figures_are_those_of_the_answer_and_the_fastest_alone_is_marked() -
     assert [(bar.name, bar.mark) for bar in picture.bars] == [("lmdb", "fastest"), ("leveldb", ""), ("sqlite", "")]
     (told,) = answer.answers(found)
     for bar, (_, seen) in zip(picture.bars[1:], told.others, strict=True):
-        assert bar.figure == wording.ratio(seen) and bar.verdict == wording.verdict(seen)
+        assert bar.figure == "{} [{}]".format(*wording.ratio(seen)) and bar.verdict == wording.verdict(seen)
         assert bar.at == pytest.approx(picture.one * (seen.ratio or 0))
         assert (bar.low, bar.high) == pytest.approx((picture.one * (seen.low or 0), picture.one * (seen.high or 0)))
     assert picture.bars[0].at == picture.one < 100

@@ -310,7 +310,7 @@ def _ratio_records(run: Run, pairs: Iterable[Comparison], axis: Callable[[Compar
         verdict = pair.verdict
         row, other = rows[id(pair.engine), pair.phase], rows[id(pair.baseline), pair.phase]
         mine, base = (", ".join(doubt.short for doubt in each.doubts) for each in (row, other))
-        tool = reported(row.summary) if row.summary.reported_by else ""
+        tool = reported(row.summary.reported_by)
         on_axis = on_axes.setdefault(axis(pair), [1.0])
         if verdict.ratio is not None:
             on_axis.append(verdict.ratio)

@@ -106,8 +106,8 @@ def remarks(row: Row, codes: Collection[str] = MEANINGS) -> str:
     """Returns the short names of the row's doubts with these codes, and the codes of its caveats."""
     # The caveat `floor` is left out, because the name of a floor already says it.
     caveats = [caveat.code for caveat in row.summary.caveats if caveat.code != "floor"]
-    tool = [reported(row.summary)] if row.summary.reported_by else []
-    return ", ".join([*tool, *(doubt.short for doubt in row.doubts if doubt.code in codes), *caveats])
+    doubts = (doubt.short for doubt in row.doubts if doubt.code in codes)
+    return ", ".join(filter(None, [reported(row.summary.reported_by), *doubts, *caveats]))
 
 
 @dataclass(frozen=True)

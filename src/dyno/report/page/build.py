@@ -157,7 +157,7 @@ def _shown(at: int, run: Run, name: str, of_run: Sequence[Chart]) -> dict[str, A
         "varying": varying(run),
         "results": [tables.results(group, varying(run), ranked, served(by_place), most) for group in by_place],
         "absent": first(notes.absent(run), "lines", "`dyno show` has all"),
-        "legend": notes.legend(by_place) + notes.cpu_legend(by_place) + notes.evidence(run),
+        "legend": notes.legend(by_place) + notes.evidence(run),
         "plan": tables.plan(run),
         "settings": first(tables.engines(run), "engines and their settings", "the run file has all"),
         "machine": tables.machine(run),

@@ -22,7 +22,7 @@ from dyno.results import Run
 from dyno.stats.estimate import Estimate, estimate
 from dyno.stats.history import FEWEST_RUNS, judged
 from dyno.stats.metric import BANDWIDTH, RESPONSE, THROUGHPUT, fitting, speeds
-from dyno.stats.summary import CellSummary, summarize
+from dyno.stats.summary import summarize
 from dyno.stats.two_runs import alternate, block_starts, compare_speeds, facts
 from dyno.stats.verdict import MARGIN, Verdict
 
@@ -300,6 +300,9 @@ class Collection:
         rate_text = units.bandwidth(rate.median if rate else None) if moved else per_second
         write = units.duration if paced else units.bandwidth if moved else units.rate
         median_text = units.UNKNOWN if figure is None else write(figure.median) if paced else rate_text
+        why_not = None if summary.valid else summary.why or "not measured"
+        if summary.valid and summary.limit is not None:
+            why_not = wording.not_compared(summary.limit)
         return _Row(
             place=_number(self._places, json.dumps(place, sort_keys=True)),
             unit=BYTES if moved else summary.unit,
@@ -312,16 +315,9 @@ class Collection:
             rate_text=rate_text,
             median_text=median_text,
             interval_text=units.interval(figure.low, figure.high, write) if figure else units.UNKNOWN,
-            why=_why_not(summary),
+            why=why_not,
             remarks=[_number(self._remarks, remark) for remark in row.remarks()],
         )
-
-
-def _why_not(summary: CellSummary) -> str | None:
-    """Returns why the row is not compared; None if it may be."""
-    if summary.valid:
-        return None if summary.limit is None else wording.not_compared(summary.limit)
-    return summary.why or "not measured"
 
 
 def _verdict(old: _Row, new: _Row, paired: bool) -> Verdict | None:
@@ -357,27 +353,20 @@ def _points(runs: Sequence[_SiteRun], place: int) -> list[_Point]:
             point.verdict = _verdict(point.before.rows[place], point.row, paired)
         if point.drawn:
             by_machine.setdefault(point.run.entry.machine, []).append(point)
-    for of_machine in by_machine.values():
-        _mark_steps(of_machine)
-    return points[::-1]
-
-
-def _mark_steps(points: Sequence[_Point]) -> None:
-    """Marks where the speed of one machine's runs changed. If there are too few runs for that, marks each run that
-    differs from the run before."""
-    if len(points) < FEWEST_RUNS:
-        for point in points:
+    for here in by_machine.values():
+        # With too few runs to find changes, each run that differs from the run before is marked.
+        for point in here if len(here) < FEWEST_RUNS else ():
             if point.verdict is not None and point.verdict.kind in ("faster", "slower"):
                 point.step, point.step_text = point.verdict.kind, wording.verdict(point.verdict)
-        return
-    timed = points[-1].row.paced
-    values = [median((point.row.response if timed else point.row.throughput).values()) for point in points]
-    for first, (before, after), verdict in judged(values):
-        if verdict.kind in ("faster", "slower") and verdict.ratio is not None:
-            percent = abs(100 * (verdict.ratio - 1))
-            change = f"{verdict.kind} by {percent:.{1 if percent < 10 else 0}f} %"
-            runs = f"{before} runs before and {after} run{'s' * (after != 1)} since"
-            points[first].step, points[first].step_text = verdict.kind, f"{change} (medians of {runs})"
+        timed = here[-1].row.paced
+        values = [median((point.row.response if timed else point.row.throughput).values()) for point in here]
+        for first, (before, after), verdict in judged(values) if len(here) >= FEWEST_RUNS else ():
+            if verdict.kind in ("faster", "slower") and verdict.ratio is not None:
+                percent = abs(100 * (verdict.ratio - 1))
+                change = f"{verdict.kind} by {percent:.{1 if percent < 10 else 0}f} %"
+                runs = f"{before} runs before and {after} run{'s' * (after != 1)} since"
+                here[first].step, here[first].step_text = verdict.kind, f"{change} (medians of {runs})"
+    return points[::-1]
 
 
 def _number(numbers: dict[Any, int], value: Any) -> int:

@@ -14,7 +14,7 @@ from dyno.contracts.cell import Cell
 from dyno.contracts.model import UsageError
 from dyno.report.tables import display, notes, units, wording
 from dyno.report.tables.sections import Section
-from dyno.report.tables.table import bandwidth, costs, varying
+from dyno.report.tables.table import bandwidth, costs, reported, varying
 from dyno.report.tables.wording import LEVEL
 from dyno.results import Run
 from dyno.stats import gate
@@ -25,7 +25,7 @@ from dyno.stats.history import CHANCE, SpeedChange
 from dyno.stats.metric import BANDWIDTH, THROUGHPUT, Metric, speeds
 from dyno.stats.summary import CellSummary, summarize
 from dyno.stats.two_runs import Between, Change, Difference, differences
-from dyno.stats.verdict import CONFIDENCE, Verdict
+from dyno.stats.verdict import CONFIDENCE
 
 SCHEMA = 1
 STATES = {"slower": "FAIL", "fine": "pass", "unclear": "unclear"}
@@ -68,28 +68,20 @@ def within(run: Run, of: Sequence[Table], baseline: str | None, margin: float) -
         if several:
             remark += f"; the tiers differ: {display.ACROSS}"
         params = units.params(table.params, changing)
-        tiers, tool = display.tiers(table.tiers), _tool(table.reported_by)
+        tiers, tool = display.tiers(table.tiers), reported(table.reported_by)
         title = display.named(table.phase, tiers, params, tool, between="  ")
         rows = [
-            (engine, *_ratio(c.verdict), str(c.verdict.blocks), wording.verdict(c.verdict))
+            (engine, *wording.ratio(c.verdict), str(c.verdict.blocks), wording.verdict(c.verdict))
             for engine, c in zip(engines, comparisons, strict=True)
         ]
         sections.append(Section(title, remark, ("engine", "ratio", f"[{LEVEL}]", "samples", "verdict"), rows))
     return sections
 
 
-def _ratio(verdict: Verdict) -> tuple[str, str]:
-    return wording.point(verdict), wording.interval(verdict)
-
-
 def _by_metric(metric: Metric) -> str:
     if metric is THROUGHPUT:
         return ""
     return f", by the {metric.title}: a ratio over 1 is a shorter time" if metric.inverse else f", by {metric.title}"
-
-
-def _tool(reported_by: str | None) -> str:
-    return f"reported by {reported_by}" if reported_by else ""
 
 
 def changed(before: Run, after: Run, of: Sequence[Difference]) -> Section:
@@ -148,8 +140,8 @@ def _by_phase(
             params = [units.params(cell.params, changing)] if changing else []
             medians = [_median(row, metric) for row in (change.before, change.after)]
             usage = [column[at] for column in more.values()]
-            lines.append([f"{cell.label}{moved}", *params, *medians, *usage, *_ratio(change.verdict), *texts])
-        title = display.named(phase, display.tier(tier), _tool(tool), between="  ")
+            lines.append([f"{cell.label}{moved}", *params, *medians, *usage, *wording.ratio(change.verdict), *texts])
+        title = display.named(phase, display.tier(tier), reported(tool), between="  ")
         keys = ["engine", "parameters"] if changing else ["engine"]
         heads = [*keys, "before", "after", *more, "ratio", f"[{level}]", *last]
         sections.append(Section(title, _by_metric(metric).removeprefix(", "), heads, lines))
@@ -190,7 +182,7 @@ def history(of: Sequence[SpeedChange]) -> list[Section]:
             by = "" if step.metric is THROUGHPUT else step.metric.title
             name = display.named(step.row.phase, _name(step.row.cell), units.params(step.row.cell.params), by)
             runs = [f"{n} runs" for n in step.runs]
-            rows.append((name, *runs, *_ratio(step.verdict), wording.verdict(step.verdict)))
+            rows.append((name, *runs, *wording.ratio(step.verdict), wording.verdict(step.verdict)))
         sections.append(Section(title, "changed here", heads, rows, left=("row", "verdict"), keys=("row",)))
         for before in {str(step.before.path): step.before for step in steps}.values():
             if other := [d for d in differences(before, at) if d.where != "plan"][:MOST_DIFFERENCES]:

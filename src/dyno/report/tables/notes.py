@@ -37,11 +37,17 @@ FAULTS = ("killed", "cut", "recovery", "birth", "device")
 # -- remarks and failures -----------------------------------------------------------------------------------
 
 
-def legend(of: Iterable[Group]) -> list[str]:
-    """Returns a line for each doubt and each caveat of the rows."""
+def legend(of: Iterable[Group], cpu: bool = True) -> list[str]:
+    """Returns a line for each doubt and each caveat of the rows. `cpu`: also explains the columns of CPU time, if any
+    row has CPU time."""
     rows = [row for group in of for row in group.rows]
     codes = {doubt.code for row in rows for doubt in row.doubts}
-    return [text for code, text in MEANINGS.items() if code in codes] + caveats(rows)
+    lines = [text for code, text in MEANINGS.items() if code in codes] + caveats(rows)
+    if cpu and any(row.summary.server is not None for row in rows):
+        lines.append(APART)
+    elif cpu and any(row.summary.client is not None for row in rows):
+        lines.append(CPU)
+    return lines
 
 
 def caveats(rows: Iterable[Row]) -> list[str]:
@@ -57,14 +63,6 @@ def caveats(rows: Iterable[Row]) -> list[str]:
         subject = f"each of {', '.join(others)} and {last}" if others else last
         lines.append(f"{code}: {subject} {text}")
     return lines
-
-
-def cpu_legend(of: Iterable[Group]) -> list[str]:
-    """Returns the explanation of the columns of CPU time; empty if no row has CPU time."""
-    rows = [row.summary for group in of for row in group.rows]
-    if any(row.server is not None for row in rows):
-        return [APART]
-    return [CPU] if any(row.client is not None for row in rows) else []
 
 
 def absent(run: Run) -> list[str]:
@@ -254,11 +252,6 @@ def trials(run: Run, how: str = "; median and 95 % interval over trials") -> str
     """Returns the number of ended trials, and `how` they are summarised."""
     ended = max(Counter(attempt.cell for attempt in run.final()).values(), default=0)
     return f"{ended} of {run.blocks} trials of each row{how}"
-
-
-def runs(run: Run) -> str:
-    """Returns the number of ended trials, for tables without intervals."""
-    return trials(run, ", each a run in a fresh process, in shuffled order; figures are medians")
 
 
 def unfinished(run: Run) -> str:

@@ -133,9 +133,8 @@ def overviews(run: Run, of: Sequence[Group], ranked: Mapping[Place, Ranking]) ->
     for cell in run.cells:
         if not cell.floor:
             cells.setdefault((cell.tier, units.params(cell.params)), []).append(cell)
-    shown, rest = display.first(
-        list(cells), display.VIEWS, "tables", "the charts can show any place, the CSV has all"
-    )
+    where = "the charts can show any place, the CSV has all"
+    shown, rest = display.first(list(cells), display.VIEWS, "tables", where)
     views = []
     for tier, text in shown:
         first, labels = cells[tier, text][0], [cell.label for cell in cells[tier, text]]
@@ -153,7 +152,7 @@ def overviews(run: Run, of: Sequence[Group], ranked: Mapping[Place, Ranking]) ->
             by = THROUGHPUT if ranking is None else ranking.table.metric
             unit = next((f"{row.summary.unit}/s" for row in of_phase.values()), "") if by is THROUGHPUT else by.title
             name = next((row.place for row in of_phase.values()), at[0])
-            tool = next((reported(row.summary) for row in of_phase.values() if row.summary.reported_by), "")
+            tool = next(filter(None, (reported(row.summary.reported_by) for row in of_phase.values())), "")
             figures = tuple(_figure(of_phase[e], ranking, by) if e in of_phase else None for e in engines)
             if any(figures):
                 lines.append(Line(at, name, display.named(unit, tool), figures))

@@ -8,7 +8,7 @@ from typing import Any
 
 from dyno.report.tables import display, units
 from dyno.report.tables.sections import Section, first_lines
-from dyno.report.tables.table import figure, varying
+from dyno.report.tables.table import figure, reported, varying
 from dyno.results import Run
 from dyno.stats import sweep as stats_sweep
 from dyno.stats.growth import CONFIDENCE, FEWEST_VALUES, Growth
@@ -48,8 +48,7 @@ def ended(run: Run) -> tuple[End, ...]:
 def where(sweep: Sweep, changing: Sequence[str]) -> str:
     """Returns a text that distinguishes a sweep from others: 'read, tier power, batch=4, reported by x 1.0'."""
     params = units.params({name: value for name, value in sweep.params.items() if name in changing})
-    tool = f"reported by {sweep.reported_by}" if sweep.reported_by else ""
-    return display.named(sweep.phase, display.tier(sweep.tier), params, tool)
+    return display.named(sweep.phase, display.tier(sweep.tier), params, reported(sweep.reported_by))
 
 
 def sentence(crossing: Crossing) -> str:

@@ -71,7 +71,7 @@ class Row:
         offered, served = row.offered_per_second, row.served_per_second
         behind = offered is not None and served is not None and served < offered * ACHIEVED
         return [
-            *([reported(row)] if row.reported_by else []),
+            *filter(None, [reported(row.reported_by)]),
             *(doubt.short for doubt in self.doubts),
             *([f"read {units.size(read_bytes).replace(' ', '')}"] if row.temperature == "cold" else []),
             *(caveat.code for caveat in row.caveats if caveat.code != "floor"),
@@ -80,9 +80,9 @@ class Row:
         ]
 
 
-def reported(summary: CellSummary) -> str:
+def reported(tool: str | None) -> str:
     """Returns 'reported by sysbench 1.0.20', the text that is shown with every figure that Dyno did not measure."""
-    return f"reported by {summary.reported_by}"
+    return f"reported by {tool}" if tool else ""
 
 
 def figure(summary: CellSummary, by: Metric) -> str:

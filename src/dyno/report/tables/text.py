@@ -24,9 +24,10 @@ def render(run: Run, console: Console, by_phase: bool = False, whole: bool = Fal
     own_sections = list(wide.sections(own))
     only_own = bool(own) and not wide.beside(run)
     detailed = only_own or whole or by_phase
-    trials = notes.trials(run) if detailed else notes.runs(run)
+    # The overview has no intervals.
+    how = [] if detailed else [", each a run in a fresh process, in shuffled order; figures are medians"]
     console.print(Text(f"{run.plan['suite']}: {notes.fixed(run)}", "bold"))
-    console.print(f"{trials}; {notes.length(run)}; seed {run.plan['seed']}")
+    console.print(f"{notes.trials(run, *how)}; {notes.length(run)}; seed {run.plan['seed']}")
     console.print(notes.machine(run))
     if memory := notes.peaks(run):
         console.print(Text(memory), soft_wrap=True)
@@ -68,8 +69,8 @@ def render(run: Run, console: Console, by_phase: bool = False, whole: bool = Fal
 def _remarks(run: Run, of: Sequence[Group], own: Sequence[wide.Wide]) -> list[str]:
     """Returns the explanations of remarks and columns below the tables. `own`: the suite's own tables."""
     if own and not wide.beside(run):
-        return notes.legend([group for group in of if group.phase in wide.phases(run)]) + wide.legend(run)
-    return notes.legend(of) + notes.cpu_legend(of) + (wide.legend(run) if own else [])
+        return notes.legend([group for group in of if group.phase in wide.phases(run)], cpu=False) + wide.legend(run)
+    return notes.legend(of) + (wide.legend(run) if own else [])
 
 
 def as_markdown(run: Run) -> str:

@@ -72,9 +72,9 @@ def _more(of: Verdict) -> str:
     return f"about {math.ceil(of.more / step) * step:,} more {samples}"
 
 
-def ratio(of: Verdict) -> str:
-    """Formats a ratio with its interval: '1.42 [1.31 – 1.54]'."""
-    return units.UNKNOWN if of.ratio is None else f"{point(of)} [{interval(of)}]"
+def ratio(of: Verdict) -> tuple[str, str]:
+    """Formats a ratio and its interval: '1.42', '1.31 – 1.54'."""
+    return point(of), interval(of)
 
 
 def point(of: Verdict) -> str:
