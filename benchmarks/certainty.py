@@ -27,7 +27,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from dyno.cli.progress import observer
+from dyno.cli.run import observer
 from dyno.options import RunRequest
 from dyno.results import Run
 from dyno.runner import parent, plan

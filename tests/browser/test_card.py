@@ -13,7 +13,7 @@ from shell import Shell, is_one_line
 
 from dyno import results
 from dyno.contracts.model import Tier, UsageError
-from dyno.report.page import card
+from dyno.report.page import relative
 
 ADDRESS = "https://bench.example/"
 HOSTILE = '</text><script>alert("x")</script>&'
@@ -39,7 +39,7 @@ def size(picture: Path) -> tuple[int, int]:
 def test_it_says_the_answer_and_how_fast_each_is(tmp_path: Path) -> None:
     engines = ("quick", "even", HOSTILE)
     run = results.load(runfiles.write(tmp_path / "r.json", tiers={Tier.PROCESS: engines}))
-    brand, *headline, first, mark, second, slower, third, _, foot = said(card.svg(run))
+    brand, *headline, first, mark, second, slower, third, _, foot = said(relative.svg(run))
     assert brand == "Dyno records" and foot.startswith("A Processor")
     assert " ".join(headline).startswith("At tier process, quick is the fastest") and "sure" not in " ".join(headline)
     assert first.startswith("quick 1.0") and mark == "fastest"
@@ -50,7 +50,7 @@ def test_it_says_the_answer_and_how_fast_each_is(tmp_path: Path) -> None:
 def test_one_without_an_answer_says_so(tmp_path: Path) -> None:
     errors = dict.fromkeys(runfiles.ENGINES, "no")
     run = results.load(runfiles.write(tmp_path / "r.json", tiers={Tier.PROCESS: runfiles.ENGINES}, errors=errors))
-    assert "No engine has a valid figure" in " ".join(said(card.svg(run)))
+    assert "No engine has a valid figure" in " ".join(said(relative.svg(run)))
 
 
 def test_a_report_names_the_picture_beside_it(tmp_path: Path, shell: Shell) -> None:
@@ -98,7 +98,7 @@ def test_each_run_of_a_site_has_one(tmp_path: Path, shell: Shell) -> None:
 @pytest.mark.parametrize("url", ["bench.example", "ftp://a/", "https://", "https://a/?q=1", "https://[/", "//a/"])
 def test_what_is_no_address_is_one_line(url: str, tmp_path: Path, shell: Shell) -> None:
     with pytest.raises(UsageError, match=r"--url"):
-        card.link(url, "r.html")
+        relative.link(url, "r.html")
     run = runfiles.write(tmp_path / "r.json")
     for asked in (("report", run, "-o", tmp_path / "r.html"), ("site", run, "-o", tmp_path / "site")):
         ended = shell.dyno(*asked, "--url", url)

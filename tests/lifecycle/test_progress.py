@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.progress import Progress
 from shell import COMMAND, FAULTY, PATIENCE, TESTS, Shell, small
 
-from dyno.cli.progress import Display
+from dyno.cli.run import Display
 
 RUN = (*COMMAND, "run", "records", "-e", "memory", *small(samples=3), "-o", "r.json")
 CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")

@@ -19,8 +19,7 @@ from dyno.contracts import cell, model, suite
 from dyno.fields import FIELDS
 from dyno.options import PlanOptions
 from dyno.report import export
-from dyno.results.header import Header
-from dyno.results.run import Attempt
+from dyno.results.run import Attempt, Header
 
 WORDS = {str: "string", int: "integer", float: "number", bool: "boolean", bytes: "string", object: "object"}
 DESCRIBED: Mapping[str, type] = {

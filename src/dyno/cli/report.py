@@ -17,7 +17,7 @@ from dyno.cli.show import PRICES
 from dyno.contracts.model import UsageError
 from dyno.report.charts import FIXED, lines, plot
 from dyno.report.charts.plot import Choice
-from dyno.report.page import card
+from dyno.report.page import relative
 from dyno.report.page.build import OPENING, build
 from dyno.report.page.parts import MOST_BYTES
 from dyno.report.tables import comparison, sections
@@ -71,14 +71,14 @@ def report_command(runs: tuple[Path, ...], path: str | None, url: str | None, by
     if files.is_output(page) and (show or url):
         raise UsageError(f"{'--open' if show else '--url'} needs a page in a file, got -o {page}")
     _check_page(page, path is not None, overwrite)
-    link, picture = card.link(url, Path(page).name) if url else None, str(Path(page).with_suffix(".png"))
+    link, picture = relative.link(url, Path(page).name) if url else None, str(Path(page).with_suffix(".png"))
     if link:
         _check_picture(picture, page, link, overwrite)
     prices = None if table is None else read_prices(table)
     loaded = [results.load(run) for run in runs]
     content = build(loaded, link=link, prices=prices).encode()
     if link:
-        files.save(picture, card.png(loaded[0]))
+        files.save(picture, relative.preview(loaded[0]))
     files.save(page, content)
     if len(content) > MOST_BYTES:
         print(f"{page} has {len(content) / 1e6:.1f} MB: the results alone are that large", file=sys.stderr)
@@ -103,7 +103,7 @@ def _check_page(page: str, by_user: bool, overwrite: bool) -> None:
         )
 
 
-def _check_picture(picture: str, page: str, link: card.Link, overwrite: bool) -> None:
+def _check_picture(picture: str, page: str, link: relative.Link, overwrite: bool) -> None:
     """Raises UsageError if another picture than the page's would be replaced."""
     if Path(picture).is_symlink():
         # The user did not name it: its name follows from the page's.
@@ -139,7 +139,7 @@ def site_command(runs: tuple[Path, ...], path: str, url: str) -> None:
         raise UsageError(f"-o: expected a directory, got {path}")
     address = url and f"{url.rstrip('/')}/"
     if address:
-        card.check(address)
+        relative.check_url(address)
     directory.check(Path(path))
     pages = site.build(site.find(runs), lambda why: print(f"skipped: {why}", file=sys.stderr), address)
 

@@ -108,7 +108,7 @@ def export_command(run: Path, form: str, path: str | None) -> None:
         raise UsageError(unknown("format", form, FORMATS))
     if path is not None:
         files.check(path)
-    exported = FORMATS[form].text(results.load(run))
+    exported = FORMATS[form](results.load(run))
     if path is None:
         sys.stdout.write(exported)
     else:

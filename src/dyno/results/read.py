@@ -24,8 +24,7 @@ from dyno.contracts.safe_read import MIB, opened
 from dyno.contracts.sanitize import MOST, sanitize
 from dyno.contracts.value_types import MOST_HISTOGRAM, MOST_POINTS, MOST_TEXT
 from dyno.fields import HISTOGRAMS, Sample
-from dyno.results.header import End, Header
-from dyno.results.run import Attempt, Run, apply_server_tiers, set_labels
+from dyno.results.run import Attempt, End, Header, Run, apply_server_tiers, set_labels
 
 OPENING = b'{"kind":"run"'
 """First bytes of a run file that Dyno wrote."""

@@ -224,16 +224,11 @@ def _document(name: str, cases: list[Case]) -> str:
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{ElementTree.tostring(root, encoding="unicode")}\n'
 
 
-class Format(NamedTuple):
-    text: Callable[[Run], str]
-    what: str
-
-
-FORMATS = {
-    "junit": Format(junit, "JUnit XML: a test case for each row; it fails without a number"),
-    "bmf": Format(bencher, "Bencher Metric Format"),
-    "github-action-benchmark": Format(github_action, "its JSON for the tool customBiggerIsBetter: throughput"),
-    "openmetrics": Format(openmetrics, "OpenMetrics, for Prometheus and compatible tools"),
-    "hlog": Format(hlog, "HdrHistogram's interval log: every latency, a tag for each row"),
-    "pyperf": Format(pyperf, "pyperf's JSON: time for each item, a value for each trial"),
+FORMATS: Mapping[str, Callable[[Run], str]] = {
+    "junit": junit,
+    "bmf": bencher,
+    "github-action-benchmark": github_action,
+    "openmetrics": openmetrics,
+    "hlog": hlog,
+    "pyperf": pyperf,
 }

@@ -15,8 +15,8 @@ from dyno.report.charts import plot
 from dyno.report.charts.chart import Chart
 from dyno.report.export import compact
 from dyno.report.page import parts, payload, relative, tables
-from dyno.report.page.card import Link
 from dyno.report.page.parts import MOST_BYTES, Download, Part, pack
+from dyno.report.page.relative import Link
 from dyno.report.tables import comparison, display, notes, sweeps, units, wide, wording
 from dyno.report.tables.overview import address, called, overviews, rankings
 from dyno.report.tables.sections import Section

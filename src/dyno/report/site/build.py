@@ -16,7 +16,7 @@ from dyno.contracts.model import UsageError
 from dyno.report.charts import vega
 from dyno.report.export import compact
 from dyno.report.page import build as page
-from dyno.report.page import card, parts
+from dyno.report.page import parts, relative
 from dyno.report.site.data import BYTES, Collection, Entry, entry
 from dyno.report.tables import units
 from dyno.stats.metric import RESPONSE
@@ -86,12 +86,12 @@ def build(run_files: Sequence[RunFile], warn: Callable[[str], None], url: str = 
         try:
             run = results.load(file.path)
             run_entry = entry(run, _unique_name(file.path, names))
-            link = card.link(url, run_entry.page) if url else None
+            link = relative.link(url, run_entry.page) if url else None
             pages: list[File] = [
                 (run_entry.page, page.build([run], page.Site(f"../{LIBRARY}", "../index.html"), link))
             ]
             if link:
-                pages.append((f"{PurePosixPath(run_entry.page).parent}/{link.file}", card.png(run)))
+                pages.append((f"{PurePosixPath(run_entry.page).parent}/{link.file}", relative.preview(run)))
             collection.add(run, run_entry)
         except UsageError as error:
             if file.named:
