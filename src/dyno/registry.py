@@ -155,7 +155,6 @@ def check_texts(where: str, declaration: Any, kind: str) -> None:
 
 @cache
 def _ports() -> tuple[str, ...]:
-    """Returns all ports, which are those of all suites."""
     return tuple(dict.fromkeys(port for suite in suites() for port in suite.ports))
 
 

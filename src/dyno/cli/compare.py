@@ -116,7 +116,6 @@ def history_command(runs: tuple[Path, ...], **flags: Any) -> None:
 
 
 def _metric_and_margin(flags: dict[str, Any]) -> tuple[str | None, float]:
-    """The metric and the margin to compare by. Raises UsageError."""
     if flags.get("as_json") and flags.get("as_markdown"):
         raise UsageError("--json and --markdown exclude each other")
     if flags["by"] is not None:

@@ -108,7 +108,6 @@ def _errors(path: str) -> Iterator[None]:
 
 
 def _target(path: str) -> Path:
-    """The final target of a link. Raises UsageError."""
     with _errors(path):
         return Path(os.path.realpath(path))
 

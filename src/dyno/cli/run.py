@@ -343,7 +343,6 @@ class Display(ProgressListener):
         self._trials_left[attempt.cell] = max(self._trials_left[attempt.cell] - 1, 0)
 
     def _extend(self, cells: Sequence[int]) -> None:
-        """Adds a trial to each of the cells."""
         self._trials_left.update(cells)
         self._bar.update(self._task, total=(self._bar.tasks[self._task].total or 0) + len(cells))
 

@@ -144,7 +144,6 @@ def conform_command(engine: str, tier: str | None, as_json: bool, root: Path | N
 
 
 def _print(spec: EngineSpec, results: list[ConformanceResult], console: Console) -> None:
-    """Prints a line for each check, below a heading for each port and suite."""
     width = max((len(result.check) for result in results), default=0)
     for (port, suite), group in groupby(results, lambda result: (result.port, result.suite)):
         console.print(Text(f"port {port}, suite {suite}" if suite else f"port {port}", "bold"))

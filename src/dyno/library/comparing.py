@@ -238,6 +238,5 @@ def _change(
 
 
 def _verdict(verdict: Verdict, text: Callable[[Verdict], str] = wording.verdict) -> tuple[Any, ...]:
-    """Returns the last fields of a comparison."""
     figures = verdict.ratio, verdict.low, verdict.high, verdict.bound, verdict.blocks, verdict.more
     return verdict.kind, *figures, text(verdict)

@@ -45,7 +45,6 @@ if TYPE_CHECKING:
 else:
 
     def _object(required: Mapping[str, Any], **optional: Any) -> type:
-        """Returns the type of a JSON object, from its keys and their types."""
 
         class Required(TypedDict("_Required", required)):
             pass

@@ -186,7 +186,6 @@ def _encoded(path: Path, line: Mapping[str, Any]) -> bytes:
 
 
 def _plain(value: Any) -> dict[str, Any]:
-    """Returns the fields of a cell, an attempt or a part of an attempt."""
     if isinstance(value, Sample):
         return plain(value)
     if not is_dataclass(value):

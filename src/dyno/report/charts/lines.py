@@ -387,7 +387,6 @@ def _fact(summary: CellSummary, name: str) -> Estimate | None:
 
 
 def _says(run: Run, parameter: str) -> list[Record]:
-    """Returns sentences about the crossings and the ends, each with its place."""
     sentences = [(one.sweep, [one.below.label, one.above.label], sentence(one)) for one in crossed(run)]
     sentences += [(end.sweep, [end.cell.label], ending(end)) for end in ended(run)]
     return [

@@ -112,7 +112,6 @@ def build(
 
 
 def _shown(at: int, run: Run, name: str, of_run: Sequence[Chart]) -> dict[str, Any]:
-    """Returns the variables of the template for one run."""
     by_place, ranked = groups(run), rankings(run)
     own = wide.tables(run, by_place)
     names = called(run)

@@ -137,7 +137,6 @@ def _measured(summary: CellSummary) -> list[str]:
 
 
 def _wide_section(experiment: Experiment, run: Run) -> Section:
-    """Returns the published figures and this run's, under the titles of the suite's own table."""
     ours = [(own, line) for own in wide.tables(run, groups(run)) for line in own.lines]
     names, figures = list(experiment.lines[0].params), list(experiment.lines[0].figures)
     rows = list[list[str]]()
@@ -178,7 +177,6 @@ def _matrix_sections(matrix: Matrix, run: Run) -> Iterator[Section]:
 
 
 def _parts_sections(experiment: Experiment, run: Run) -> Iterator[Section]:
-    """Yields the published parts of a latency, and the medians of this run's parts."""
     valid = [row for row in summarize(run) if not row.cell.floor and row.valid]
     for phase, published in experiment.parts.items():
         ours = [row for row in valid if row.phase == phase]

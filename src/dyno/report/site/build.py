@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -40,24 +39,18 @@ File = tuple[str, "str | bytes"]
 """A path in the site, and the file's content."""
 
 
-@dataclass(frozen=True)
-class RunFile:
-    path: Path
-    named: bool
-    """Whether the user named the file. Files found in a directory may be something else."""
-
-
-def find(paths: Sequence[Path]) -> list[RunFile]:
+def find(paths: Sequence[Path]) -> list[tuple[Path, bool]]:
     """Returns the named files, and every *.json in and below the directories, in alphabetical order. Hidden
-    directories are skipped. Raises UsageError if there are none."""
-    matches: dict[Path, RunFile] = {}
+    directories are skipped. Each has whether the user named it: other files may be something else. Raises UsageError
+    if there are none."""
+    matches: dict[Path, tuple[Path, bool]] = {}
     for path in paths:
         if not path.is_dir():
-            matches.setdefault(path.resolve(), RunFile(path, True))
+            matches.setdefault(path.resolve(), (path, True))
         for place, directories, names in os.walk(path):
             directories[:] = sorted(name for name in directories if not name.startswith("."))
             for file in (Path(place, name) for name in sorted(names) if name.endswith(".json")):
-                matches.setdefault(file.resolve(), RunFile(file, False))
+                matches.setdefault(file.resolve(), (file, False))
     if not matches:
         raise UsageError(f"{' '.join(map(str, paths))}: no run file (*.json) found")
     return list(matches.values())
@@ -76,16 +69,16 @@ def _unique_name(path: Path, taken: set[str]) -> str:
     return name
 
 
-def build(run_files: Sequence[RunFile], warn: Callable[[str], None], url: str = "") -> Iterator[File]:
+def build(run_files: Sequence[tuple[Path, bool]], warn: Callable[[str], None], url: str = "") -> Iterator[File]:
     """Yields every file of the site. `url`: the site's future address; with it, the page of each run has a preview
     image. `warn` receives a line for each damaged run file that is left out. Raises UsageError if a library is
     missing or if a file that the user named can't be read."""
     yield LIBRARY, parts.library()
     collection, entries, names = Collection(), list[Entry](), set[str]()
-    for file in run_files:
+    for path, by_user in run_files:
         try:
-            run = results.load(file.path)
-            run_entry = entry(run, _unique_name(file.path, names))
+            run = results.load(path)
+            run_entry = entry(run, _unique_name(path, names))
             link = relative.link(url, run_entry.page) if url else None
             pages: list[File] = [
                 (run_entry.page, page.build([run], page.Site(f"../{LIBRARY}", "../index.html"), link))
@@ -94,10 +87,10 @@ def build(run_files: Sequence[RunFile], warn: Callable[[str], None], url: str = 
                 pages.append((f"{PurePosixPath(run_entry.page).parent}/{link.file}", relative.preview(run)))
             collection.add(run, run_entry)
         except UsageError as error:
-            if file.named:
+            if by_user:
                 raise
             with suppress(OSError):
-                if results.is_run_file(file.path):
+                if results.is_run_file(path):
                     warn(str(error))
             continue
         entries.append(run_entry)
@@ -105,7 +98,7 @@ def build(run_files: Sequence[RunFile], warn: Callable[[str], None], url: str = 
         # A rendered page refers to itself and holds its run, so a large run could leave no memory for the next. For
         # hundreds of small runs, collecting would take too long.
         del run, pages
-        if file.path.stat().st_size > LARGE:
+        if path.stat().st_size > LARGE:
             gc.collect()
     if not entries:
         raise UsageError("none of the files is a run file of dyno")
@@ -140,7 +133,6 @@ def _page(name: str, entries: Sequence[Entry], data: dict[str, Any] | None = Non
 
 
 def _choices(entries: Sequence[Entry]) -> dict[str, list[str]]:
-    """Returns the choices in the filters of the list."""
     return {
         "suite": sorted({one.suite for one in entries}),
         "engine": sorted({engine for one in entries for engine in one.engines}),

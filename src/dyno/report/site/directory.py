@@ -100,7 +100,6 @@ def check(directory: Path) -> None:
 
 @contextmanager
 def _writing(directory: Path) -> Iterator[None]:
-    """Turns an OSError into a UsageError."""
     try:
         yield
     except OSError as error:

@@ -91,7 +91,6 @@ def changed(before: Run, after: Run, of: Sequence[Difference]) -> Section:
 
 
 def _minute(run: Run) -> str:
-    """Returns the time at which the run was made; empty if unknown."""
     return str(run.header.get("created") or "")[:16].replace("T", " ")
 
 

@@ -251,7 +251,6 @@ def document_sections(run: Run, of: Sequence[Group]) -> Iterator[Section]:
 
 
 def _rate(row: CellSummary) -> str:
-    """Returns the throughput, or the kind of error."""
     if row.throughput is not None:
         return units.rate(row.throughput.median)
     return (row.why or "no number").split(":", 1)[0]

@@ -35,15 +35,13 @@ def render(run: Run, console: Console, by_phase: bool = False, whole: bool = Fal
         console.print(f"Measured by {measured}")
     # `names`: printed names of phases, see `wording.answers`.
     names, remarks = ({} if detailed else overview.called(run)), list[str]()
-    if only_own:
-        parts = [*own_sections, *sweeps.scaling_sections(run), *notes.ceiling_sections(run)]
-        remarks = [*_remarks(run, of, own), BY_PHASE]
-    elif detailed:
+    if detailed and not only_own:
         sections.render(table.sections(run, of), console)
-        parts = [*own_sections, *sweeps.sections(run), *sweeps.scaling_sections(run), *notes.ceiling_sections(run)]
-        remarks = _remarks(run, of, own)
-    else:
-        parts = [*overview.sections(run), *own_sections, *sweeps.sections(run), *sweeps.scaling_sections(run)]
+    parts = [*([] if detailed else overview.sections(run)), *own_sections]
+    parts += [] if only_own else sweeps.sections(run)
+    parts += [*sweeps.scaling_sections(run), *(notes.ceiling_sections(run) if detailed else [])]
+    if detailed:
+        remarks = [*_remarks(run, of, own), *([BY_PHASE] if only_own else [])]
     answers = wording.answers(run, names)
     sure = [wording.MEANS] if any(wording.SURE in answer for answer in answers) else []
     below = {

@@ -53,13 +53,9 @@ def _layout(run: Run) -> Mapping[str, Any]:
     return run.header.get("layout") or {}
 
 
-def _columns(run: Run) -> list[dict[str, Any]]:
-    return list(_layout(run).get("columns", ()))
-
-
 def phases(run: Run) -> list[str]:
     """Returns the phases with figures in the table; empty for a run without such a table."""
-    names = [column["name"] for column in _columns(run) if column["of"] in RATES]
+    names = [column["name"] for column in _layout(run).get("columns", ()) if column["of"] in RATES]
     return [phase for phase in run.plan["phases"] if phase in names]
 
 
@@ -74,7 +70,7 @@ def beside(run: Run) -> bool:
 
 def tables(run: Run, of: Sequence[Group]) -> list[Wide]:
     """Returns a table for each tier; empty for a run without a layout. `of`: all groups of the run."""
-    if not _columns(run):
+    if not _layout(run).get("columns"):
         return []
     rows: dict[int, dict[str, Row]] = {}
     for group in of:
@@ -113,7 +109,7 @@ def _table(run: Run, tier: Tier | None, rows: Mapping[int, Mapping[str, Row]]) -
         if any(isinstance(cell.params.get(name), str) for cell in run.cells):
             words.add(head)
 
-    columns = _columns(run)
+    columns = _layout(run)["columns"]
     # First the engine and the parameters that vary, unless the layout has them.
     if len({cell.label for cell in run.cells if not cell.floor}) > 1:
         texts["engine"] = [cell.label for cell in cells]

@@ -55,13 +55,11 @@ def gated(of: Verdict) -> str:
 
 
 def _least(share: float | None) -> str:
-    """Formats a lower bound, rounded down."""
     percent = units.percent(share, math.floor)
     return "over 0 %" if percent == "0 %" else f"at least {percent}"
 
 
 def _more(of: Verdict) -> str:
-    """Formats the number of further samples that would probably decide."""
     samples = "sample" + "s" * (of.more != 1)
     if of.blocks < FEWEST_BLOCKS:
         return f"{of.more} more {samples}, {FEWEST_BLOCKS} in all at least"
