@@ -80,7 +80,7 @@ def closure(names: set[NormalizedName], lock: Lock) -> Lock:
     requires them.
     """
     while True:
-        more = {name for name, package in pip.items() if name not in names and package.parents & names}
+        more = {name for name, package in lock.items() if name not in names and package.parents & names}
         if not more:
             return {name: lock[name] for name in sorted(names) if name in lock}
         names = names | more

@@ -197,17 +197,17 @@ def _sheet(
     views = [{**view, "data": {"values": panel.records}} for view, panel in zip(views, panels, strict=True)]
     columns = max(1, min(len(panels), width // PANEL_WIDTH))
     grid: dict[str, Any] = {"concat": views, "columns": columns, "spacing": {"row": 32, "column": 40}}
-    notes = [
+    remarks = [
         *([left_out] if left_out else []),
         *_sentences(run, chart, panels, titles),
         *_doubts(_rows(run, chart, choice, panels)),
     ]
-    if len(notes) > display.NOTES:
-        rest = f"And {len(notes) - display.NOTES:,} more remarks: `dyno show` has all."
-        notes = [*notes[: display.NOTES], rest]
-    if notes:
+    if len(remarks) > display.NOTES:
+        rest = f"And {len(remarks) - display.NOTES:,} more remarks: `dyno show` has all."
+        remarks = [*remarks[: display.NOTES], rest]
+    if remarks:
         style = {"orient": "bottom", "anchor": "start", "fontSize": REMARK, "fontWeight": 400, "lineHeight": 15}
-        grid["title"] = {"text": _wrapped(notes, width, REMARK), "offset": 16, "style": "remark", **style}
+        grid["title"] = {"text": _wrapped(remarks, width, REMARK), "offset": 16, "style": "remark", **style}
     interval = f", of ratios {wording.LEVEL}" if any("ratio" in r for panel in panels for r in panel.records) else ""
     trials = f"{notes.trials(run)}{interval}; {notes.length(run)}; seed {run.plan['seed']}"
     machine = "; ".join(filter(None, (notes.machine(run), notes.maker(run))))

@@ -364,8 +364,8 @@ def _points(runs: Sequence[_SiteRun], place: int) -> list[_Point]:
             if verdict.kind in ("faster", "slower") and verdict.ratio is not None:
                 percent = abs(100 * (verdict.ratio - 1))
                 change = f"{verdict.kind} by {percent:.{1 if percent < 10 else 0}f} %"
-                runs = f"{before} runs before and {after} run{'s' * (after != 1)} since"
-                here[first].step, here[first].step_text = verdict.kind, f"{change} (medians of {runs})"
+                sides = f"{before} runs before and {after} run{'s' * (after != 1)} since"
+                here[first].step, here[first].step_text = verdict.kind, f"{change} (medians of {sides})"
     return points[::-1]
 
 
