@@ -24,7 +24,6 @@ from dyno.stats.verdict import Verdict
 
 SLICE = 1_000
 """Minimum number of operations of a slice; their answers are held in memory until its end."""
-METRICS = ("time", "cpu")
 UNFINISHED: tuple[tuple[str, Callable[[Any], bool], type, str], ...] = (
     ("a coroutine", inspect.iscoroutinefunction, Coroutine, "lambda: asyncio.run(work())"),
     ("an async generator", inspect.isasyncgenfunction, AsyncGenerator, "lambda: asyncio.run(consume())"),
