@@ -55,12 +55,6 @@ class Field:
     type: str = ""
     """Annotation of the attribute."""
 
-    @property
-    def unit(self) -> str:
-        if self.name.endswith("_ns") or "Histogram" in self.type:
-            return "ns"
-        return "bytes" if "bytes" in self.name else ""
-
     def columns_of(self, table: str) -> dict[str, str]:
         """Columns in a table of CSV and Parquet, with their types."""
         if table not in self.shown:

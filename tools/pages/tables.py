@@ -64,7 +64,9 @@ def measured() -> Iterable[Sequence[str]]:
     for field in FIELDS:
         key = code(field.key if JSON in field.shown else "")
         docs = described[field.name][1].rstrip(".")
-        yield code(field.name), type_of(field.type), field.unit, field.merge, field.summary, key, docs
+        ns = field.name.endswith("_ns") or "Histogram" in field.type
+        unit = "ns" if ns else "bytes" if "bytes" in field.name else ""
+        yield code(field.name), type_of(field.type), unit, field.merge, field.summary, key, docs
 
 
 def columns(field: Field) -> Iterable[Sequence[str]]:

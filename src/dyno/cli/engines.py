@@ -41,7 +41,7 @@ def print_overview(
     suites: Sequence[Suite], engines: Sequence[EngineSpec], ports: Mapping[str, Ports], console: Console
 ) -> None:
     """Prints a line for each suite and each engine."""
-    _table(("suite", "what it asks"), [(suite.name, _short(suite.title)) for suite in suites], console)
+    table(("suite", "what it asks"), [(suite.name, _short(suite.title)) for suite in suites], console)
     console.print()
     print_states(engines, ports, console)
     console.print(
@@ -68,12 +68,12 @@ def print_states(
         short = READY if style == "green" else UNTESTED if state.startswith(UNTESTED) else MISSING
         styles[short] = style
         rows.append((spec.name, short, _short(spec.title) if suite else ", ".join(by_suite)))
-    _table(("engine", "here", "what it is" if suite else "suites"), rows, console, styles)
+    table(("engine", "here", "what it is" if suite else "suites"), rows, console, styles)
 
 
 def print_suites(chosen: Sequence[Suite], console: Console) -> None:
     """Prints the suites with their phases, parameters and presets."""
-    _table(("suite", "what it asks"), [(suite.name, suite.title) for suite in chosen], console)
+    table(("suite", "what it asks"), [(suite.name, suite.title) for suite in chosen], console)
     for suite in chosen:
         phases = [(phase.name, phase.title, f"{phase.unit}s", phase.checked) for phase in suite.phases]
         presets = [
@@ -81,11 +81,11 @@ def print_suites(chosen: Sequence[Suite], console: Console) -> None:
             for name, preset in suite.presets.items()
         ]
         console.print(Text(f"\n{suite.name}: phases", "bold"))
-        _table(("phase", "what it does", "counts", "how it is checked"), phases, console)
+        table(("phase", "what it does", "counts", "how it is checked"), phases, console)
         console.print(Text(f"\n{suite.name}: parameters (-p NAME=VALUE[,VALUE...])", "bold"))
         _settings(suite.params, console)
         console.print(Text(f"\n{suite.name}: presets (--preset NAME)", "bold"))
-        _table(("preset", "parameters", "samples", "budget of a phase"), presets, console)
+        table(("preset", "parameters", "samples", "budget of a phase"), presets, console)
 
 
 def print_engines(chosen: Sequence[EngineSpec], ports: Mapping[str, Ports], console: Console) -> None:
@@ -112,7 +112,7 @@ def print_engines(chosen: Sequence[EngineSpec], ports: Mapping[str, Ports], cons
                 (name, title, ", ".join(in_suites), ", ".join(tiers) or units.UNKNOWN, through.clients, state)
             )
             name = title = ""
-    _table(("engine", "what it is", "suites", "tiers", "clients", "here"), rows, console, styles)
+    table(("engine", "what it is", "suites", "tiers", "clients", "here"), rows, console, styles)
     console.print(Text("* the tier without --tier. Clients: how several share it; `one` refuses more.", "dim"))
     if any(UNPROVEN in row[3] for row in rows):
         console.print(
@@ -149,10 +149,10 @@ def _state(spec: EngineSpec) -> tuple[str, str]:
 
 def _settings(settings: Iterable[Setting], console: Console) -> None:
     rows = [(setting.name, str(setting.default) or "–", setting.help) for setting in settings]
-    _table(("name", "default", "what it is"), rows, console)
+    table(("name", "default", "what it is"), rows, console)
 
 
-def _table(
+def table(
     heads: Sequence[str], rows: Sequence[Sequence[str]], console: Console, styles: Mapping[str, str] | None = None
 ) -> None:
     """Prints a table. `styles`: styles of cells, by their text."""

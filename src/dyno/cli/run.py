@@ -187,15 +187,17 @@ def replicate_command(experiment: str | None, preset: str | None, samples: int |
 
     console = output()
     if experiment is None:
-        replica.listing([published.experiment(name) for name in published.names()], console)
+        console.print()
+        rows = [(each.name, each.citation) for each in map(published.experiment, published.names())]
+        engines.table(("experiment", "published"), rows, console)
         return 0
     original = published.experiment(experiment)
     run_request = plan_file.parse(original.sized(preset), original.name)
     missing = lacking(registry.suite(run_request.suite), run_request.engines)
-    engines = [entry for entry in run_request.engines if split_entry(entry).asked not in missing]
-    if not engines:
+    able = [entry for entry in run_request.engines if split_entry(entry).asked not in missing]
+    if not able:
         raise UsageError(f"no engine of {original.name} can run here; `dyno list` says what to install")
-    run_request = replace(run_request, engines=engines, samples=samples or run_request.samples)
+    run_request = replace(run_request, engines=able, samples=samples or run_request.samples)
     run = carry_out(plan.make(run_request), **flags)
     replica.render(original, run, console, missing)
     return status(run)

@@ -14,7 +14,6 @@ from packaging.requirements import Requirement
 from packaging.utils import NormalizedName, canonicalize_name
 
 from dyno.host import installation as ours
-from dyno.install import pip
 from dyno.install.tools import InstallError, run
 
 FILE = Path(__file__).with_name("engines.lock")

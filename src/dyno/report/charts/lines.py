@@ -68,7 +68,13 @@ def lines_spec(
     """Returns the specification of the chart. `line`: a parameter, each value of which has a line; without it each
     engine has a line. `point`: a parameter that labels and orders the points of a line. `ends`: whether records may
     have a key `ends`, the reason why their line ends."""
-    look = _by_line() if line else {channel: vega.by_engine(engines, channel) for channel in ("color", "shape")}
+    look = {channel: vega.by_engine(engines, channel) for channel in ("color", "shape")}
+    if line:
+        # In the order of the records. The single legend shows the shapes, filled with the colours.
+        legend: dict[str, Any] = {"title": None, "orient": "top", "columns": vega.MOST_COLUMNS, "symbolOpacity": 1}
+        legend |= {"symbolFillColor": {"expr": "scale('color', datum.value)"}, "symbolStrokeWidth": 0}
+        look["color"] = vega.nominal("line", sort=None, scale={"range": list(vega.PALETTE)}, legend=None)
+        look["shape"] = vega.nominal("line", sort=None, scale={"range": list(vega.SHAPES)}, legend=legend)
     colour = {"color": look["color"]}
     at = {"x": x.encoding("x"), "y": y.encoding("y")}
     sides = {"x": x, "y": y}
@@ -131,17 +137,6 @@ def _marked(x: Side, value: float, name: str) -> list[dict[str, Any]]:
         {"transform": one, "mark": rule, "encoding": {"x": at, **detail}},
         {"transform": one, "mark": text, "encoding": {"x": at, "y": {"value": 0}, **detail}},
     ]
-
-
-def _by_line() -> dict[str, Any]:
-    """Returns encodings of colour and shape by the parameter `line`, in the order of the records. The single legend
-    shows the shapes, filled with the colours."""
-    legend: dict[str, Any] = {"title": None, "orient": "top", "columns": vega.MOST_COLUMNS, "symbolOpacity": 1}
-    legend |= {"symbolFillColor": {"expr": "scale('color', datum.value)"}, "symbolStrokeWidth": 0}
-    return {
-        "color": vega.nominal("line", sort=None, scale={"range": list(vega.PALETTE)}, legend=None),
-        "shape": vega.nominal("line", sort=None, scale={"range": list(vega.SHAPES)}, legend=legend),
-    }
 
 
 # -- charts that a suite declares ---------------------------------------------------------------------------

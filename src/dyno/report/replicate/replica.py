@@ -1,7 +1,7 @@
 """A published experiment's figures next to this run's. No ratio of the two is shown, because they come from different
 machines. The findings of the published text are checked against this run alone."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from statistics import mean, stdev
 
 from rich.console import Console
@@ -14,7 +14,7 @@ from dyno.report.tables.sections import REMARKS, Section
 from dyno.report.tables.table import groups, varying
 from dyno.results import Run
 from dyno.stats.doubts import doubts
-from dyno.stats.estimate import Estimate, estimate
+from dyno.stats.estimate import estimate
 from dyno.stats.growth import Growth, growths
 from dyno.stats.metric import estimated, metric
 from dyno.stats.summary import CellSummary, summarize
@@ -27,15 +27,6 @@ MEANS = (
 )
 NS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
 """Units of published times. This run's times are printed in the same unit."""
-
-
-def listing(experiments: Iterable[Experiment], console: Console) -> None:
-    """Prints the name and the source of each experiment."""
-    rows = [(experiment.name, experiment.citation) for experiment in experiments]
-    heads = ("experiment", "published")
-    bold = {"experiment": "bold"}
-    section = Section("", heads=heads, rows=rows, left=heads, keys=heads[:1], rigid=heads[:1], column_styles=bold)
-    sections.render([section], console)
 
 
 def render(experiment: Experiment, run: Run, console: Console, missing: Mapping[str, str] | None = None) -> None:
@@ -73,7 +64,7 @@ def _sections(experiment: Experiment, run: Run) -> Iterator[Section]:
 
 
 def _rows_section(experiment: Experiment, run: Run) -> Section:
-    means = any(row.deviation_percent is not None for row in experiment.rows)
+    deviations = any(row.deviation_percent is not None for row in experiment.rows)
     parameter = experiment.grows.parameter if experiment.grows else ""
     ours = {(row.cell.asked, row.phase, row.cell.params.get(parameter)): row for row in summarize(run)}
     curves = {(each.cell.asked, each.phase): each for each in growths(run, parameter)} if parameter else {}
@@ -97,11 +88,11 @@ def _rows_section(experiment: Experiment, run: Run) -> Section:
             rows.append([*published, *_extrapolated(row.at, curve)])
         else:
             rows.append([*published, f"{BETWEEN} {row.engine}: not here", *[""] * 6])
-    if not means:
+    if not deviations:
         at = heads.index("mean")
         heads, *rows = ([*cells[:at], *cells[at + 1 :]] for cells in (heads, *rows))
     left, keys = ("published", "mode", f"{BETWEEN} ours", REMARKS), ("published", "mode")
-    return Section("", "", heads, rows, left, keys, rigid=("mode",), legend=[MEANS] if means else [])
+    return Section("", "", heads, rows, left, keys, rigid=("mode",), legend=[MEANS] if deviations else [])
 
 
 def _mean(ns: float, deviation_percent: float | None) -> str:
@@ -225,7 +216,7 @@ def _style_section(experiment: Experiment, style: Style, run: Run) -> Section:
     phases, engines = list(run.plan["phases"]), list(contenders)
 
     def place(row: CellSummary) -> tuple[object, ...]:
-        """Returns the position in the plan's order: parameters first, then the phase, then clients."""
+        # In the plan's order: parameters first, then the phase, then clients.
         at = [orders[name].index(row.cell.params[name]) for name in names]
         return *at[:-1], phases.index(row.phase), at[-1], engines.index(row.cell.asked)
 
@@ -245,11 +236,11 @@ def _style_section(experiment: Experiment, style: Style, run: Run) -> Section:
         contender = contenders[row.cell.asked]
         systems = contender.stand_in or contender.name, contender.published_as
         remarks = ", ".join(doubt.short for doubt in doubts(row, run))
-        ours, rate = typical(row), row.throughput
-        if ours is None or rate is None:
+        of_trials, rate = means(row), row.throughput
+        if not of_trials or rate is None:
             texts = ["", (row.why or units.UNKNOWN).split(":", 1)[0], "", "", ""]
         else:
-            texts = [units.duration(best_of_means(row, style.runs)), *units.estimate(ours, "ns")]
+            texts = [units.duration(best_of_means(row, style.runs)), *units.estimate(estimate(of_trials), "ns")]
             texts += [units.rate(rate.median), units.interval(rate.low, rate.high)]
         rows.append([row.phase, *values, *systems, *texts, remarks])
     counts = [sample.operations // sample.clients for row in mine for sample in row.samples]
@@ -267,17 +258,11 @@ def _style_section(experiment: Experiment, style: Style, run: Run) -> Section:
 
 def best_of_means(row: CellSummary, runs: int) -> float | None:
     """Returns the least mean of the first `runs` trials, in ns; None if there are fewer trials."""
-    means = _means(row)[:runs]
-    return min(means) if len(means) == runs else None
+    first = means(row)[:runs]
+    return min(first) if len(first) == runs else None
 
 
-def typical(row: CellSummary) -> Estimate | None:
-    """Returns the median of all trials' means and its 95 % interval, in ns."""
-    means = _means(row)
-    return estimate(means) if means else None
-
-
-def _means(row: CellSummary) -> list[float]:
+def means(row: CellSummary) -> list[float]:
     """Returns each trial's mean duration of an operation over all clients, in ns and in the order of the blocks."""
     by_block = sorted(zip(row.blocks, row.samples, strict=True), key=lambda pair: pair[0])
     return [sample.busy_ns / sample.operations for _, sample in by_block if sample.operations and sample.busy_ns > 0]
