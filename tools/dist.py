@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 from dyno.install.engine import find
-from dyno.install.tools import InstallError
+from dyno.install.programs import InstallError
 
 ROOT = Path(__file__).resolve().parents[1]
 EXTRAS = "[embedded,report]"

@@ -14,7 +14,7 @@ from pages import named, read, rows, sections
 from dyno import registry
 from dyno.contracts.engine import EngineSpec
 from dyno.contracts.model import Tier
-from dyno.report.about.proofs import TIERS
+from dyno.report.outcomes import TIERS
 from dyno.selftest.flushes import DECLARED, NOTHING, PROVEN, TierProof
 from dyno.selftest.trace import TraceSummary
 

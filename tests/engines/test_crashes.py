@@ -18,7 +18,7 @@ from needed import require, unavailable
 from shell import TESTS, Shell, is_one_line, wait_for
 
 from dyno import registry
-from dyno.cli.crash import crash_command
+from dyno.cli.selftest import crash_command
 from dyno.contracts.model import UsageError
 from dyno.crash import device, recorder
 from dyno.host import directories

@@ -10,7 +10,7 @@ from needed import unavailable
 from shell import TESTS, Shell, small
 
 from dyno.install import engine
-from dyno.install.tools import InstallError
+from dyno.install.programs import InstallError
 
 VERSIONS = ("3.10", "3.11", "3.12", "3.13")
 

@@ -16,7 +16,7 @@ from building import copy, without_cargo
 from needed import unavailable
 
 from dyno.install.engine import find
-from dyno.install.tools import InstallError
+from dyno.install.programs import InstallError
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(3_000)]
 

@@ -28,8 +28,8 @@ from dyno.cli.commands import dyno
 from dyno.cli.console import PIPE_WIDTH
 from dyno.fields import Sample
 from dyno.http.stages import STAGES
-from dyno.report.about import waterfall
-from dyno.report.about.proofs import CRASHES, TIERS
+from dyno.report import outcomes
+from dyno.report.outcomes import CRASHES, TIERS
 from dyno.report.replicate import replica
 from dyno.report.tables import sections
 from dyno.results import Run
@@ -239,7 +239,7 @@ TABLES: dict[str, Callable[[Console], None]] = {
     ),
     "selftest --tiers": lambda console: TIERS.render([PROVEN], console),
     "doctor": lambda console: doctor.render(FACTS, [], console),
-    "http": lambda console: waterfall.render(REQUEST, console),
+    "http": lambda console: outcomes.print_waterfall(REQUEST, console),
     "run --dry-run": lambda console: engines.print_plan("records", PHASES, a_run(1).cells, "That is all.", console),
     "replicate NAME": replicated,
 }

@@ -32,21 +32,10 @@ if TYPE_CHECKING:
 UNPROVEN = "†"
 """Sign of a tier of an engine that was never run against the real server."""
 NOT_NATIVE = "The native loop is not built here: the Python loop measures, and takes several times as long"
+OVERVIEW = "`dyno list NAME` shows everything about a suite or an engine; `dyno install NAME` gets what is missing."
 READY, UNTESTED, MISSING = "ready", "untested", "missing"
 Ports = Mapping[str, EngineSpec]
 """An engine's declaration for the port of each suite that measures it, by the suite's name."""
-
-
-def print_overview(
-    suites: Sequence[Suite], engines: Sequence[EngineSpec], ports: Mapping[str, Ports], console: Console
-) -> None:
-    """Prints a line for each suite and each engine."""
-    table(("suite", "what it asks"), [(suite.name, _short(suite.title)) for suite in suites], console)
-    console.print()
-    print_states(engines, ports, console)
-    console.print(
-        "\n`dyno list NAME` shows everything about a suite or an engine; `dyno install NAME` gets what is missing."
-    )
 
 
 def _short(title: str) -> str:
@@ -230,7 +219,10 @@ def list_command(what: str | None, crash: Path | None) -> None:
         for spec in engines
     }
     if what is None:
-        print_overview(suites, engines, served, console)
+        table(("suite", "what it asks"), [(suite.name, _short(suite.title)) for suite in suites], console)
+        console.print()
+        print_states(engines, served, console)
+        console.print(f"\n{OVERVIEW}")
     elif shown_suites:
         print_suites(shown_suites, console)
         if what != SUITES:
@@ -243,7 +235,7 @@ def list_command(what: str | None, crash: Path | None) -> None:
     rows = [row for row in rows if crash is not None or row["engine"].partition(":")[0] in names]
     if rows and shown_engines:
         # Imported here: its libraries take longer to load than the rest of the command.
-        from dyno.report.about.proofs import CRASHES
+        from dyno.report.outcomes import CRASHES
 
         console.print(Text("\nTiers tested by dyno crash", "bold"))
         CRASHES.render(rows, console)

@@ -54,7 +54,7 @@ def http_command(url: str, data: tuple[str, ...], count: int, keep: bool, human:
     """
     from dyno.http import Client
     from dyno.http.stages import repeated
-    from dyno.report.about import waterfall
+    from dyno.report import outcomes
 
     checked(url)
     options = {name: value for name, value in flags.items() if value not in (None, False, ())}
@@ -70,11 +70,11 @@ def http_command(url: str, data: tuple[str, ...], count: int, keep: bool, human:
     # libcurl's callbacks may not raise.
     with deferred_signals() as deferred, Client(Options.of(options), lambda: bool(deferred)) as client:
         if count == 1:
-            record, show = client.request(url), waterfall.render
+            record, show = client.request(url), outcomes.print_waterfall
             failed = record["error"] is not None
         else:
             records = (client.request(url, fresh=not keep) for _ in range(count))
-            record, show = repeated(records, mask_argument(url)), waterfall.summary
+            record, show = repeated(records, mask_argument(url)), outcomes.print_summary
             failed = record["failed"] > 0
     if human:
         show(record, output())

@@ -18,7 +18,7 @@ from dyno.contracts.engine import EngineSpec
 from dyno.contracts.programs import GoModule
 from dyno.host import interpreters
 from dyno.install import pip, programs
-from dyno.install.tools import InstallError, run
+from dyno.install.programs import InstallError, run
 
 Step = Callable[[], str]
 """A step of an installation. It returns what it did, or an empty text if there was nothing to do, and raises

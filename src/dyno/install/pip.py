@@ -14,7 +14,7 @@ from packaging.requirements import Requirement
 from packaging.utils import NormalizedName, canonicalize_name
 
 from dyno.host import installation as ours
-from dyno.install.tools import InstallError, run
+from dyno.install.programs import InstallError, run
 
 FILE = Path(__file__).with_name("engines.lock")
 """Path of the lock file, which `make lock` writes."""

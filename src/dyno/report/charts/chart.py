@@ -33,11 +33,8 @@ class Column:
     'own', the record's `write` has the format."""
 
 
-ENGINE, REMARKS, TRIALS = (
-    Column("engine", "engine"),
-    Column("remarks", "remarks"),
-    Column("trials", "trials", "count"),
-)
+ENGINE, REMARKS = Column("engine", "engine"), Column("remarks", "remarks")
+TRIALS = Column("trials", "trials", "count")
 
 
 @dataclass(frozen=True)

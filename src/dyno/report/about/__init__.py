@@ -1,1 +1,0 @@
-"""Texts about Dyno or about a machine: listings, a plan, `dyno doctor`, proofs of tiers, requests."""
