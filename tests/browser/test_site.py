@@ -17,8 +17,8 @@ import pytest
 import runfiles
 from shell import Shell, is_one_line, wait_for
 
-from dyno.report.site import data, directory
-from dyno.report.site.build import build, find
+from dyno.report.site import data
+from dyno.report.site.build import build, find, write
 from dyno.report.tables import wording
 from dyno.stats.verdict import Verdict
 
@@ -378,7 +378,7 @@ def test_a_large_site_compares_its_newest_runs_and_neighbours(
     runs: Path, tmp_path: Path, tour: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(data, "MOST_VERDICTS", 60)
-    directory.write(tmp_path / "site", build(find([runs]), lambda why: None))
+    write(tmp_path / "site", build(find([runs]), lambda why: None))
     page = tour(tmp_path / "site", "compare.html#a=day-6&b=half")
     assert len(by_page(page)) == 12, "the newest two"
     go(page, "a=day-1&b=day-2")

@@ -133,14 +133,13 @@ def site_command(runs: tuple[Path, ...], path: str, url: str) -> None:
     dyno site before.json after.json -o site/
     """
     from dyno.report.site import build as site
-    from dyno.report.site import directory
 
     if files.is_output(path):
         raise UsageError(f"-o: expected a directory, got {path}")
     address = url and f"{url.rstrip('/')}/"
     if address:
         relative.check_url(address)
-    directory.check(Path(path))
+    site.check(Path(path))
     pages = site.build(site.find(runs), lambda why: print(f"skipped: {why}", file=sys.stderr), address)
 
     def with_progress() -> Iterator[tuple[str, str | bytes]]:
@@ -149,7 +148,7 @@ def site_command(runs: tuple[Path, ...], path: str, url: str) -> None:
                 status.update(f"Written: {name}")
                 yield name, content
 
-    directory.write(Path(path), with_progress())
+    site.write(Path(path), with_progress())
     print(Path(path) / "index.html")
 
 

@@ -1,20 +1,24 @@
 """A published experiment's figures next to this run's. No ratio of the two is shown, because they come from different
-machines. The findings of the published text are checked against this run alone."""
+machines. The findings of the published text are checked against this run alone: each has a verdict and its ratios."""
 
+import math
 from collections.abc import Iterator, Mapping
+from itertools import groupby
 from statistics import mean, stdev
 
 from rich.console import Console
+from rich.padding import Padding
 from rich.text import Text
 
-from dyno.published import Curves, Experiment, Matrix, PublishedCurve, Style
-from dyno.report.replicate import findings
-from dyno.report.tables import display, sections, sweeps, units, wide
-from dyno.report.tables.sections import REMARKS, Section
+from dyno.published import ABOUT, FAILS, LESS, Curves, Experiment, Matrix, PublishedCurve, Style
+from dyno.report.tables import display, sections, sweeps, units, wide, wording
+from dyno.report.tables.sections import REMARKS, Column, Section, print_table
 from dyno.report.tables.table import groups, varying
 from dyno.results import Run
+from dyno.stats import findings
 from dyno.stats.doubts import doubts
 from dyno.stats.estimate import estimate
+from dyno.stats.findings import CONFIRMED, CONTRADICTED, UNCHECKED, UNCLEAR, Check, FindingResult
 from dyno.stats.growth import Growth, growths
 from dyno.stats.metric import estimated, metric
 from dyno.stats.summary import CellSummary, summarize
@@ -27,6 +31,14 @@ MEANS = (
 )
 NS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
 """Units of published times. This run's times are printed in the same unit."""
+STYLES = {CONFIRMED: "green", CONTRADICTED: "bold red", UNCLEAR: "yellow", UNCHECKED: "dim"}
+INDENT = max(map(len, STYLES)) + 2
+LEGEND = (
+    f"Ratios are of speeds, block by block, with intervals of {wording.LEVEL}; for several values of a parameter,"
+    " from the lowest to the highest end of all intervals. A claim is confirmed if the whole interval agrees with it,"
+    " and contradicted if the whole interval disagrees. A finding is confirmed if all of its ratios confirm it, and"
+    " contradicted if one contradicts it."
+)
 
 
 def render(experiment: Experiment, run: Run, console: Console, missing: Mapping[str, str] | None = None) -> None:
@@ -36,14 +48,12 @@ def render(experiment: Experiment, run: Run, console: Console, missing: Mapping[
     console.print(f"published on: {experiment.machine}")
     sections.render(_sections(experiment, run), console, aligned=False)
     console.print()
-    for contender in experiment.contenders:
-        if why := (missing or {}).get(contender.engine):
-            line = f"  {contender.published_as}: not run here: {contender.engine} {why}"
-            console.print(Text(line), soft_wrap=True)
-    for note in experiment.notes:
-        console.print(Text(f"  {note}"), soft_wrap=True)
+    absent = [each for each in experiment.contenders if each.engine in (missing or {})]
+    lines = [f"{each.published_as}: not run here: {each.engine} {(missing or {})[each.engine]}" for each in absent]
+    for line in (*lines, *experiment.notes):
+        console.print(Text(f"  {line}"), soft_wrap=True)
     if experiment.findings:
-        findings.render(experiment, run, console)
+        _render_findings(experiment, run, console)
 
 
 def _sections(experiment: Experiment, run: Run) -> Iterator[Section]:
@@ -266,3 +276,122 @@ def means(row: CellSummary) -> list[float]:
     """Returns each trial's mean duration of an operation over all clients, in ns and in the order of the blocks."""
     by_block = sorted(zip(row.blocks, row.samples, strict=True), key=lambda pair: pair[0])
     return [sample.busy_ns / sample.operations for _, sample in by_block if sample.operations and sample.busy_ns > 0]
+
+
+def _render_findings(experiment: Experiment, run: Run, console: Console) -> None:
+    results = findings.check(run, experiment.findings)
+    names = {each.engine: each.title for each in experiment.contenders}
+    console.print()
+    counts = _counts([result.kind for result in results])
+    console.print(Text(f"Published findings, and whether this run confirms them: {counts}", "bold"))
+    for result in results:
+        console.print()
+        text = f"“{result.finding.says}”" if result.finding.says else result.finding.shows
+        console.print(Text.assemble((f"{result.kind:<{INDENT}}", STYLES[result.kind]), text))
+        for line in _notes(result, names):
+            console.print(Padding(Text(line, "dim"), (0, 0, 0, INDENT), expand=False))
+        if result.checks:
+            _render_checks(result, run, names, console)
+    console.print()
+    console.print(Text(LEGEND, "dim"))
+
+
+def _counts(kinds: list[str]) -> str:
+    """Counts verdicts: '2 confirmed, 1 contradicted, 3 can't tell'."""
+    return ", ".join(f"{kinds.count(kind)} {kind}" for kind in STYLES if kind in kinds)
+
+
+def _notes(result: FindingResult, names: Mapping[str, str]) -> Iterator[str]:
+    finding = result.finding
+    if finding.unchecked:
+        yield finding.unchecked
+    if finding.read_as:
+        yield f"read as: {finding.read_as}"
+    for why in dict.fromkeys(check.claim.across_tiers for check in result.checks if check.across):
+        yield f"compares rows of two tiers, which Dyno does nowhere else: {why}"
+    for why in dict.fromkeys(check.claim.across_tools for check in result.checks if check.ratio is not None):
+        if why:
+            yield f"compares figures of two tools, which Dyno does nowhere else: {why}"
+    if result.left_out:
+        yield f"without {display.listed([names.get(name, name) for name in result.left_out])}: not run here"
+    kinds = [check.kind for check in result.checks]
+    if len(set(kinds)) > 1:
+        yield f"of {len(kinds)} ratios: {_counts(kinds)}"
+
+
+def _render_checks(result: FindingResult, run: Run, names: Mapping[str, str], console: Console) -> None:
+    """Prints a line for each claim and place. Checks that differ only in the parameter with the most values share a
+    line."""
+    counts = {name: len({cell.params[name] for cell in run.cells}) for name in varying(run)}
+    changing = sorted(counts, key=lambda name: counts[name])
+
+    def key(check: Check) -> tuple[object, ...]:
+        params = {} if check.cell is None else check.cell.params
+        others = [repr(params.get(name)) for name in changing[:-1]]
+        outcome = check.kind, check.why or "", _tiers(check)
+        return result.finding.claims.index(check.claim), check.phase, check.other, *others, *outcome
+
+    rows = []
+    for _, group in groupby(sorted(result.checks, key=key), key):
+        checks = list(group)
+        first = checks[0]
+        params = {
+            name: tuple(dict.fromkeys(check.cell.params[name] for check in checks if check.cell is not None))
+            for name in changing
+            if first.cell is not None and name not in first.claim.of_params
+        }
+        texts = units.params(params), first.kind, _figures(checks), _tiers(first)
+        rows.append((first.phase, _claim(first, names), *texts))
+    # The columns: phase, claim, parameters, verdict, figures, tiers.
+    columns = [Column("", left=True, folds=True, key=at < 2) for at in range(6)]
+    marks = STYLES | {_tiers(check): "yellow" if check.across else "dim" for check in result.checks}
+    print_table(columns, rows, console, marks=marks, indent=INDENT)
+
+
+def _tiers(check: Check) -> str:
+    """Returns 'tier power' or 'tier volatile against tier power'; empty if a reason is printed instead of a ratio."""
+    if check.ratio is None:
+        return ""
+    tiers = [display.tier(tier) or "no tier" for tier in check.tiers if any(check.tiers)]
+    return " against ".join(dict.fromkeys(tiers))
+
+
+def _claim(check: Check, names: Mapping[str, str]) -> str:
+    """Returns a claim in words: 'MySQL faster than ZEO, by a factor of at least 2'."""
+    claim = check.claim
+
+    def side(engine: str, params: Mapping[str, object]) -> str:
+        name = names.get(engine, engine)
+        return f"{name} with {units.params(params)}" if params else name
+
+    one = side(claim.of, claim.of_params)
+    if claim.relation == FAILS:
+        return f"{one}: at least {claim.low * 100:g} % of trials crash"
+    than = check.other or (claim.than[0] if len(claim.than) == 1 else "")
+    other = side(than, claim.than_params) if than else "the others"
+    fact = f"{claim.metric} of " if claim.fact else ""
+    other_fact = f"{claim.than_fact} of " if claim.than_fact else ""
+    where = f" in {claim.than_phase}" if claim.than_phase else ""
+    if claim.relation == ABOUT:
+        relation, bounds = f"{units.ratio(claim.low)} to {units.ratio(claim.high)} times that of", []
+    else:
+        more, less = ("more than", "less than") if claim.fact else ("faster than", "slower than")
+        relation, least, most = more, claim.low, claim.high
+        if claim.relation in LESS:
+            relation, least, most = less, 1 / claim.high, 1 / claim.low if claim.low else math.inf
+        bounds = [f"at least {least:g}"] if least > 1 else []
+        bounds += [f"at most {most:g}"] if most != math.inf else []
+    bound = f", by a factor of {' and '.join(bounds)}" if bounds else ""
+    return f"{fact}{one} {relation} {other_fact}{other}{where}{bound}"
+
+
+def _figures(checks: list[Check]) -> str:
+    first = checks[0]
+    if first.why is not None:
+        return first.why
+    if first.failed is not None:
+        return f"{units.count(first.failed)} of {units.count(first.attempts)} trials"
+    low = min(check.low for check in checks if check.low is not None)
+    high = max(check.high for check in checks if check.high is not None)
+    interval = units.ratio_interval(low, high)
+    return f"{units.ratio(first.ratio, high - low)} [{interval}]" if len(checks) == 1 else interval
