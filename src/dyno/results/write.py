@@ -9,7 +9,7 @@ import fcntl
 import json
 import os
 from collections.abc import Collection, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import fields, is_dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -28,21 +28,10 @@ class RunFileLost(OSError):
     """The run file was removed, moved or replaced during its run."""
 
 
-class Lock:
-    """Exclusive use of a run file, until `close` or the end of the process. A context manager."""
+class Lock(ExitStack):
+    """Exclusive use of a run file, until `close` or the end of the process."""
 
-    def __init__(self) -> None:
-        self._descriptors: list[int] = []
-
-    def __enter__(self) -> "Lock":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        while self._descriptors:
-            os.close(self._descriptors.pop())
+    _descriptor: int | None = None
 
     def take(self, path: Path) -> None:
         """Locks the file. Does nothing if the file is missing or can't be read. Raises UsageError if another process
@@ -56,33 +45,30 @@ class Lock:
             if self._is_at(path):
                 return
             # The file was replaced between opening and locking, so the lock is on a file without a name.
-            os.close(self._descriptors.pop())
+            self.close()
+            self._descriptor = None
 
     def add(self, path: Path, descriptor: int) -> None:
         """Locks the open file, which is or will be at `path`, and takes over its descriptor. Raises UsageError if
         another process has locked it."""
+        self.callback(os.close, descriptor)
+        self._descriptor = descriptor
         # On a file system without locks (an OSError other than BlockingIOError), the file is used without a lock.
-        try:
-            with suppress(OSError):
-                try:
-                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except BlockingIOError:
-                    raise UsageError(
-                        f"{path}: another dyno is writing to it; wait until it ends, or name another with -o"
-                    ) from None
-        except UsageError:
-            os.close(descriptor)
-            raise
-        self._descriptors.append(descriptor)
+        with suppress(OSError):
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                hint = "wait until it ends, or name another with -o"
+                raise UsageError(f"{path}: another dyno is writing to it; {hint}") from None
 
     def check(self, path: Path) -> None:
         """Raises RunFileLost if the locked file is no longer at `path`."""
-        if self._descriptors and not self._is_at(path):
+        if self._descriptor is not None and not self._is_at(path):
             raise RunFileLost(errno.ENOENT, "removed, moved or replaced during the run", str(path))
 
     def _is_at(self, path: Path) -> bool:
         with suppress(OSError):
-            return os.path.samestat(os.fstat(self._descriptors[-1]), path.stat())
+            return self._descriptor is not None and os.path.samestat(os.fstat(self._descriptor), path.stat())
         return False
 
 

@@ -84,12 +84,9 @@ def pictures(run: Run, names: Mapping[str, str] | None = None) -> list[Picture]:
         bars = [Bar(best, colours[best], marks.get(best, ""), units.ratio(1), text, scale)]
         for cell, verdict in others:
             interval = "" if verdict.low is None else f" [{wording.interval(verdict)}]"
-            figure, text, mark = (
-                wording.point(verdict) + interval,
-                wording.verdict(verdict),
-                marks.get(cell.label, ""),
-            )
-            bars.append(_measured(Bar(cell.label, colours[cell.label], mark, figure, text, None), verdict, scale))
+            figure, mark = wording.point(verdict) + interval, marks.get(cell.label, "")
+            bar = Bar(cell.label, colours[cell.label], mark, figure, wording.verdict(verdict), None)
+            bars.append(_measured(bar, verdict, scale))
         pictures.append(Picture(wording.place(answer, changing), tuple(bars), scale, rest))
     return pictures
 

@@ -116,9 +116,13 @@ def build(run_files: Sequence[tuple[Path, bool]], warn: Callable[[str], None], u
         raise UsageError("none of the files is a run file of dyno")
     entries.sort(key=lambda run_entry: run_entry.created, reverse=True)
     yield "compare.html", _page("compare", entries, collection.compare())
+    machines = _choices(entries)["machine"]
+    looks = {unit: (f"{unit}/s", "rate") for unit in collection.units()} | {TIME: (RESPONSE.title, "ns")}
+    if BYTES in looks:
+        looks[BYTES] = ("bandwidth", "bandwidth")
     charts = {
         "config": {name: vega.config(dark=name == "dark") for name in ("light", "dark")},
-        "specs": _specs(collection.units(), _choices(entries)["machine"]),
+        "specs": {unit: _spec(title, kind, machines) for unit, (title, kind) in looks.items()},
     }
     yield "history.html", _page("history", entries, {**collection.history(), **charts})
     yield "index.html", _page("index", entries)
@@ -162,21 +166,14 @@ def _text(name: str) -> str:
 # -- the chart of a history ---------------------------------------------------------------------------------
 
 
-def _specs(row_units: Iterable[str], machines: Sequence[str]) -> dict[str, Any]:
-    """Returns specifications of a cell's figure over time, with a line for each machine, by unit of the rows, and one
-    for times. A machine has the same colour in all of them.
+def _spec(title: str, kind: str, machines: Sequence[str]) -> dict[str, Any]:
+    """Returns the specification of a cell's figure over time, with a line for each machine. A machine has the same
+    colour in all of them.
 
     Records are made in the browser. They have `day` (ISO 8601), `machine`, `median`, `low`, `high`, `top` (the larger
     of `median` and `high`), `page`, `step` ('faster' or 'slower' if the speed changed with this run), and the facts
     of the tooltip. The browser leaves out a layer with a name if no record has a value for that name.
     """
-    looks = {unit: (f"{unit}/s", "rate") for unit in row_units} | {TIME: (RESPONSE.title, "ns")}
-    if BYTES in looks:
-        looks[BYTES] = ("bandwidth", "bandwidth")
-    return {unit: _spec(title, kind, machines) for unit, (title, kind) in looks.items()}
-
-
-def _spec(title: str, kind: str, machines: Sequence[str]) -> dict[str, Any]:
     # With an axis from zero, changes would be too small to see. The intervals show how much of a change may be noise.
     y = {"scale": {"zero": False, "nice": True, "padding": 12}}
     axis = {"title": title, "labelExpr": vega.figure(kind, "datum.value"), "tickCount": 6}
