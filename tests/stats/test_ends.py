@@ -58,7 +58,7 @@ def test_the_table_and_the_chart_say_it(run: Run) -> None:
     out = io.StringIO()
     sections.render(sweeps.sections(run), Console(file=out, width=200), aligned=False)
     assert "gone stops at size = 100" in out.getvalue()
-    found = chart.chart(run, "size")
+    found = chart.sweep(run, "size")
     crossed = [(record["engine"], record["x"]) for record in found.records(run) if "ends" in record]
     assert crossed == [("gone", 100)]
     (layer,) = (
@@ -74,4 +74,4 @@ def test_a_run_whose_lines_are_whole_has_no_cross(run: Run) -> None:
     attempts = tuple(replace(a, cell=whole.index(a.cell)) for a in run.attempts if a.cell in whole)
     sound = replace(run, cells=cells, attempts=attempts)
     assert ended(sound) == ()
-    assert "datum.ends" not in str(chart.chart(sound, "size").spec(["whole"], "op"))
+    assert "datum.ends" not in str(chart.sweep(sound, "size").spec(["whole"], "op"))

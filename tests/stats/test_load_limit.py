@@ -227,8 +227,9 @@ def test_a_claim_of_a_publication_is_not_judged_by_it() -> None:
 
 def test_a_site_says_why_a_row_is_not_compared() -> None:
     def why(run: Run) -> str | None:
-        (group,) = groups(run)
-        return data._why_not(group.rows[0].summary)
+        collection = data.Collection()
+        collection.add(run, data.entry(run, "made"))
+        return collection.compare()["rows"][0][0]["why"]
 
     assert why(a_served_run(0.2, FAST)) is None
     assert "not compared" in str(why(a_served_run(1.9, FAST)))
