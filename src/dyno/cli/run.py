@@ -28,7 +28,7 @@ from dyno.report.tables import comparison, display, sections, text
 from dyno.report.tables.table import groups
 from dyno.results import FLOOR_BLOCKS, Attempt, Run, is_reference
 from dyno.runner import parent, plan, plan_file, work_directory
-from dyno.runner.parent import ProgressListener
+from dyno.runner.parent import ProgressListener, StopRule, forecast_time
 from dyno.runner.plan import Plan, unpaced
 from dyno.runner.plan_file import GIB, size
 from dyno.runner.rows import lacking, placed

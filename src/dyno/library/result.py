@@ -18,8 +18,7 @@ from dyno.report.tables import text
 from dyno.report.tables.table import Row as Shown
 from dyno.report.tables.table import groups
 from dyno.runner import parent, plan, work_directory
-from dyno.runner.parent import ProgressListener
-from dyno.runner.strategy import StopRule
+from dyno.runner.parent import ProgressListener, StopRule
 from dyno.stats.estimate import Estimate
 from dyno.stats.summary import unsure_floors, widest
 
