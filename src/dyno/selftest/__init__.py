@@ -1,8 +1,6 @@
-"""Checks on this machine that Dyno measures correctly: faults and costs of known size are planted, and must be
-measured.
+"""Checks on this machine that Dyno measures correctly: planted faults and costs of known size must be measured.
 
-A check compares results with an independent calculation. It must not depend on the implementation of the part that it
-guards.
+A check compares results with an independent calculation, which must not depend on the part that it guards.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping

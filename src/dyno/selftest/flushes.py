@@ -1,6 +1,4 @@
-"""Proofs of durability tiers: an engine commits under strace, and its flushes are compared with the promise of the
-tier.
-"""
+"""Proofs of durability tiers: the flushes of an engine that commits under strace, compared with a tier's promise."""
 
 import json
 import subprocess

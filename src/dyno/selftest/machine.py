@@ -1,5 +1,4 @@
-"""Checks of this machine: the clock, recorded latencies against those that operations measure themselves, cold reads,
-and cores that are kept awake."""
+"""Checks of this machine: the clock, recorded latencies, cold reads, and cores that are kept awake."""
 
 import math
 import multiprocessing

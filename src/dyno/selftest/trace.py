@@ -1,7 +1,4 @@
-"""Reads the lines of strace: the writes and flushes between the marks of each commit.
-
-`flushes` judges them by the tier. No code here depends on an engine.
-"""
+"""Reads strace's lines: the writes and flushes between the marks of each commit, which `flushes` judges."""
 
 import os
 import re

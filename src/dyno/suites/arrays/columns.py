@@ -1,7 +1,6 @@
 """Conversions of columns to and from rows, Arrow and chunked arrays, and reductions that read piece by piece.
 
-Functions import NumPy when called: the parent, which must not import it, also reads engines' files, which import this
-module.
+Functions import NumPy when called, since the parent imports engines' files, which import this module.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence

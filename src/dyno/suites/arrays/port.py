@@ -1,7 +1,4 @@
-"""The port `arrays`: the protocol that engines of the arrays suite implement, and the columns of its table.
-
-This module doesn't import NumPy, since the parent also reads engines' files.
-"""
+"""The port `arrays`, and the columns of its table. Doesn't import NumPy, since the parent imports engines' files."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager

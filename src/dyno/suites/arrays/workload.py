@@ -1,5 +1,4 @@
-"""Trial of the suite `arrays`: its store, the operations and facts of each phase, and the transactions of crash
-tests."""
+"""Trial of the suite `arrays`, and its transactions for crash tests."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing

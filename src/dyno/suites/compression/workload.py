@@ -1,5 +1,4 @@
-"""The suite `compression`: conformance checks of batches on an ordered key-value store, and a trial: its store, its
-operations, the checks of their answers, and its facts."""
+"""The suite `compression`: conformance checks of batches on an ordered key-value store, and a trial."""
 
 import mmap
 import time

@@ -1,7 +1,4 @@
-"""The port `compute`: the protocol that engines of the compute suite implement.
-
-This module doesn't import NumPy, since the parent also reads engines' files.
-"""
+"""The port `compute`. Doesn't import NumPy, since the parent imports engines' files."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol

@@ -1,5 +1,4 @@
-"""Trial of the suite `compute`: inputs and expected answers, conformance checks, the first result, and the operations
-of each phase. Expected answers have extended precision if the machine supports it."""
+"""Trial of the suite `compute`, with its inputs, expected answers and conformance checks."""
 
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -55,7 +54,7 @@ def generate(seed: int, dtype: str, size: int, width: int, names: tuple[str, ...
 
 
 class Reference:
-    """Expected answers for the loaded arrays."""
+    """Expected answers for the loaded arrays, of extended precision if the machine supports it."""
 
     def __init__(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         self._arrays = arrays

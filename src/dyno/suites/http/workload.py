@@ -1,5 +1,4 @@
-"""The suite `http`: conformance checks of its port, and a trial: requests for files on Dyno's own server, or for a
-user's addresses."""
+"""The suite `http`: conformance checks of its port, and a trial on Dyno's own server or a user's addresses."""
 
 import random
 from collections import Counter
@@ -74,9 +73,6 @@ def check_body(target: Target, answer: Any) -> int:
     if target.digest is not None and not same(digest, target.digest):
         raise Wrong(f"{mask_password(target.url)}: the body is another one than expected")
     return int(target.digest is not None)
-
-
-# -- the suite ----------------------------------------------------------------------------------------------
 
 
 def _check_bodies(opened: Opened[Requests], name: str, fresh: bool) -> None:

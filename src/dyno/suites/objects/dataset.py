@@ -1,5 +1,4 @@
-"""Contents of objects and blobs, generated from a number and a version, and the model of the database's expected
-contents.
+"""Contents of objects and blobs, generated from number and version, and the model of the database's contents.
 
 Client processes, which are forked, share the model. Each writes only its own part.
 """

@@ -1,5 +1,4 @@
-"""Operations of each phase, built slice by slice before the clock starts, checks of their answers, and checks of the
-store after a phase that writes.
+"""Operations of each phase, built slice by slice, and checks of their answers and of the store after a phase.
 
 An operation is a transaction. It counts as many items as it has objects.
 """

@@ -1,5 +1,4 @@
-"""The suite `objects`: conformance checks of its port, which compare a database with known contents, and a trial: its
-store, the preparation of each phase, and its facts."""
+"""The suite `objects`: conformance checks of its port, which use known contents, and a trial."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager

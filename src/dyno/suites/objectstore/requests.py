@@ -1,5 +1,4 @@
-"""Parts of the workload: bodies and names of objects, scripts of several requests, untimed requests, probes after a
-burst, and counts of billed requests."""
+"""Parts of the workload: bodies, names, scripts of requests, untimed requests, probes, and counts for a bill."""
 
 import random
 import time

@@ -1,5 +1,4 @@
-"""The suite `oltp`: conformance checks of its port, checks of a tool's report, and a trial. The trial fills a server,
-runs a tool in each phase, and checks the data afterwards."""
+"""The suite `oltp`: conformance checks, checks of a tool's report, and a trial that checks the data afterwards."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

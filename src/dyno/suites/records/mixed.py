@@ -1,5 +1,4 @@
-"""The phase `mixed`: reads and writes of single records, each in its own transaction. Answers are checked in the
-order of execution."""
+"""The phase `mixed`: single reads and writes, each its own transaction. Answers are checked in their order."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple

@@ -1,6 +1,4 @@
-"""Trial of the suite `records`: its stores, the preparation of each phase, the work of each phase, and the check of a
-store after a phase that writes.
-"""
+"""Trial of the suite `records`: its stores, the work of each phase, and the check of a store afterwards."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing, contextmanager

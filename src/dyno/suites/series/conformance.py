@@ -1,5 +1,4 @@
-"""Conformance checks of the port `series`, which compare an archive with a dict of samples. They depend on no engine.
-`opened` takes the archive's name and the names of its variables."""
+"""Conformance checks of the port `series`. `opened` takes an archive's name and the names of its variables."""
 
 from collections.abc import Sequence
 

@@ -1,5 +1,4 @@
-"""A soft IOC: a process that serves process variables. Each variable counts its own changes, and has the time of the
-latest.
+"""A soft IOC: serves process variables. Each counts its own changes, and has the time of the latest.
 
 It is run as a script with two arguments, DATABASE and READY, and its addresses in the environment. It creates the
 file READY when it begins to serve. See EPICS Base, "EPICS Process Database Concepts"; Diamond Light Source, softioc.

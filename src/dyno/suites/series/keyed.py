@@ -1,5 +1,4 @@
-"""The port `series` on an ordered key-value store, with an entry for each sample, by variable and time, and an entry
-for each variable's name."""
+"""The port `series` on an ordered key-value store, with an entry for each sample and for each variable's name."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager

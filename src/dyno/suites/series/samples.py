@@ -1,5 +1,4 @@
-"""Conversions between samples and columns, rows, CSV and Arrow tables, and the digest over samples. Depends on no
-engine.
+"""Conversions between samples and columns, rows, CSV and Arrow tables, and the digest over samples.
 
 Functions import NumPy when called, since the parent imports engines' files, which import this module.
 """

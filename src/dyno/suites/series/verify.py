@@ -1,5 +1,4 @@
-"""Compares an archive's answers with the expected samples, also after a node of a cluster has died in the middle of
-`insert`. Every function here raises Wrong."""
+"""Comparisons with the expected samples, also after the loss of a node. Every function here raises Wrong."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from threading import Thread

@@ -1,5 +1,4 @@
-"""Trial of the suite `series`: its archive, the operations and facts of each phase, and the transactions of crash
-tests."""
+"""Trial of the suite `series`, and its transactions for crash tests."""
 
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -26,8 +26,6 @@ WINDOW, RANGE, SLOPE = 5, 0.20, 0.10
 at most 10 % of it. This is the test of the Solid State Storage Performance Test Specification (SNIA, 2020). SNIA's
 rounds last at least a minute; here they can be shorter."""
 
-# -- steady rate --------------------------------------------------------------------------------------------------
-
 
 def steady(rates: Sequence[float]) -> bool:
     """Returns whether the rates of the last five rounds are steady. False for fewer rounds."""
