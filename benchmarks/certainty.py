@@ -33,8 +33,7 @@ from dyno.results import Run
 from dyno.runner import parent, plan
 from dyno.stats.compare import against, paired, tables
 from dyno.stats.estimate import estimate
-from dyno.stats.gate import gate
-from dyno.stats.two_runs import between
+from dyno.stats.two_runs import between, gate
 
 Draw = Callable[[np.random.Generator, int], NDArray[np.float64]]
 SPREAD, SLOWED = 0.04, 0.15

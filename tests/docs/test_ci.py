@@ -16,9 +16,8 @@ from pages import ROOT, blocks, named, read, sections
 from dyno.cli import compare
 from dyno.runner import plan, plan_file
 from dyno.stats.estimate import center, two_sided
-from dyno.stats.gate import gate
 from dyno.stats.metric import THROUGHPUT
-from dyno.stats.two_runs import Between
+from dyno.stats.two_runs import Between, gate
 from dyno.stats.verdict import CONFIDENCE
 
 CI = ROOT / "examples" / "ci"

@@ -37,8 +37,8 @@ from dyno.results import SCHEMA, Attempt, create, load
 from dyno.runner import plan, plan_file
 from dyno.servers.process import program
 from dyno.stats import estimate, verdict
-from dyno.stats.gate import CHANCE
 from dyno.stats.metric import METRICS
+from dyno.stats.two_runs import CHANCE
 
 if sys.version_info >= (3, 11):
     import tomllib

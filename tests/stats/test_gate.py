@@ -20,9 +20,8 @@ from dyno import check
 from dyno.contracts.model import Tier
 from dyno.report.tables import wording
 from dyno.results import Run
-from dyno.stats.gate import gate
 from dyno.stats.metric import metric
-from dyno.stats.two_runs import between
+from dyno.stats.two_runs import between, gate
 
 MARGIN = 0.05
 Trials = Sequence[Sequence[float]]

@@ -21,7 +21,7 @@ from dyno.fields import Sample
 from dyno.report.tables import sections, units
 from dyno.report.tables import sweeps as report
 from dyno.results import Run
-from dyno.stats.growth import CONFIDENCE, FEWEST_VALUES, fit, growths
+from dyno.stats.sweep import CONFIDENCE, FEWEST_VALUES, fit, growths
 
 VALUES = (1, 2, 4, 8, 16)
 PARAMETER = "much"

@@ -27,7 +27,7 @@ from dyno.report.site.data import Collection, entry
 from dyno.report.tables import comparison, display, sections, sweeps, text, wording
 from dyno.report.tables.text import as_markdown
 from dyno.results import Run
-from dyno.stats import compare, gate, sweep, two_runs
+from dyno.stats import compare, sweep, two_runs
 from dyno.stats.summary import cached
 
 MARGIN = 0.05
@@ -85,7 +85,7 @@ def drawn(run: Run) -> object:
 def checked(run: Run) -> object:
     after = Run(Path("after.json"), run.header, run.cells, run.attempts)
     found = two_runs.between(run, after)
-    return comparison.between_data(run, after, found, MARGIN, gate.gate(found, MARGIN))
+    return comparison.between_data(run, after, found, MARGIN, two_runs.gate(found, MARGIN))
 
 
 REPORTS: dict[str, Callable[[Run], object]] = {

@@ -15,7 +15,7 @@ from dyno.contracts.model import UsageError
 from dyno.contracts.settings import percent, unknown
 from dyno.report.formats import gated
 from dyno.report.tables import comparison, sections, sweeps
-from dyno.stats import growth
+from dyno.stats import sweep
 from dyno.stats.history import steps
 from dyno.stats.metric import metric
 from dyno.stats.sweep import swept
@@ -161,7 +161,7 @@ def extrapolate_command(path: Path, wanted: str | None, held: str | None, as_jso
         raise UsageError(unknown("--to: parameter", name, names))
     parameter = name or names[0]
     to = {value: f"{value:g}" for value in _numbers("--to", values)}
-    fits = growth.growths(run, parameter, _numbers("--hold-out", held or ""))
+    fits = sweep.growths(run, parameter, _numbers("--hold-out", held or ""))
     if not fits:
         raise UsageError(f"{path}: no engine has completed a phase for several values of {parameter}")
     if as_json:

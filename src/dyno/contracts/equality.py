@@ -125,8 +125,7 @@ def _keyed(got: Mapping[Any, Any], right: Mapping[Any, Any]) -> bool:
 
 
 def _key(key: Any) -> Any:
-    """Returns the key with its type, since 1 equals True. For a key of another type, returns an object that equals
-    nothing."""
+    """Returns the key with its type, since 1 equals True; for other types, an object that equals nothing."""
     kind = type(key)
     return (kind, key) if any(kind is plain for plain in _PLAIN) else object()
 

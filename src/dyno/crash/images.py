@@ -54,11 +54,6 @@ class PageVersions:
             self._cached[version] = bytes(image)
         return self._cached[version]
 
-    def torn(self, versions: Iterable[int]) -> bytes:
-        """Returns the page with each sector in its own version."""
-        offsets = [(number * SECTOR, version) for number, version in enumerate(versions)]
-        return b"".join(self.image(version)[at : at + SECTOR] for at, version in offsets)
-
 
 @dataclass(frozen=True)
 class FileContents:
@@ -181,7 +176,8 @@ class Images:
         for page in self._changes.pages.get(number, ()):
             history = self.page(number, page)
             if torn is not None and torn[:2] == (number, page):
-                changed[page] = history.torn(torn[2])
+                sectors = ((at * SECTOR, history.image(version)) for at, version in enumerate(torn[2]))
+                changed[page] = b"".join(image[at : at + SECTOR] for at, image in sectors)
             else:
                 version = max(history.durable(point), versions.get((number, page), -1))
                 if version >= 0:

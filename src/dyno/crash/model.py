@@ -159,8 +159,7 @@ class _Drawer:
         return changes.lowered(ended, point)
 
     def _some(self, pending: list[FileChange]) -> list[FileChange]:
-        """Returns a prefix of the changes and some of the rest: what was written first is usually written back
-        first."""
+        """Returns a prefix of the changes and some of the rest, since they are usually written back in order."""
         certain = self._random.choice((0, self._random.randrange(len(pending) + 1)))
         share = self._random.choice((0.2, 0.5, 0.8))
         return pending[:certain] + [change for change in pending[certain:] if self._random.random() < share]

@@ -50,7 +50,7 @@ class CrashProcess:
         self._log = home.parent / f"{command}.log"
         self._lines, writing = os.pipe()
         with self._log.open("wb") as log:
-            self._process = subprocess.Popen(
+            self.process = subprocess.Popen(
                 words(target, command, *arguments, f"/dev/fd/{writing}"),
                 stdin=subprocess.PIPE,
                 stdout=log,
@@ -62,10 +62,10 @@ class CrashProcess:
 
     def send(self, message: Mapping[str, Any]) -> None:
         """Sends a message as a line of JSON. If the process has ended, the next call of `line` returns None."""
-        assert self._process.stdin is not None
+        assert self.process.stdin is not None
         with suppress(BrokenPipeError):
-            self._process.stdin.write(json.dumps(message).encode() + b"\n")
-            self._process.stdin.flush()
+            self.process.stdin.write(json.dumps(message).encode() + b"\n")
+            self.process.stdin.flush()
 
     def line(self, seconds: float) -> str | None:
         """Returns the next line, or None if the process has ended. Raises TimeoutError."""
@@ -88,20 +88,16 @@ class CrashProcess:
             # A server that has just started isn't recorded yet. The kernel would kill it with its parent, but later,
             # so that the next process would still find it running.
             with suppress(ProcessLookupError, PermissionError):
-                os.kill(self._process.pid, signal.SIGSTOP)
-            leftover_processes.kill(leftover_processes.family(self._process.pid)[1:])
+                os.kill(self.process.pid, signal.SIGSTOP)
+            leftover_processes.kill(leftover_processes.family(self.process.pid)[1:])
         leftover_processes.clear(self._home)
         with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
 
     def ended(self) -> str:
         """Waits for the process. Describes how it ended, with the last line of its log."""
-        status = self._process.wait()
+        status = self.process.wait()
         log = self._log.read_text(errors="replace").strip().splitlines()
         how = f"signal {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
         return sanitize(f"the process ended by {how}" + (f": {log[-1][:200]}" if log else ""), keep="")
@@ -109,9 +105,9 @@ class CrashProcess:
     def close(self) -> None:
         self.kill()
         os.close(self._lines)
-        if self._process.stdin is not None:
+        if self.process.stdin is not None:
             with suppress(BrokenPipeError):
-                self._process.stdin.close()
+                self.process.stdin.close()
 
 
 class StoreChecker:
@@ -126,7 +122,7 @@ class StoreChecker:
         """Judges the store after `acknowledged` and `begun` transactions, and commits another one."""
         with suppress(psutil.Error):
             # An engine that leaks open files must not affect the judgement of the next store.
-            if self._child is not None and psutil.Process(self._child.pid).num_fds() > MOST_FILES:
+            if self._child is not None and psutil.Process(self._child.process.pid).num_fds() > MOST_FILES:
                 self.close()
         if self._child is None:
             self._child = CrashProcess(self._target, JUDGE, self._home)

@@ -310,8 +310,7 @@ class _Crasher:
         }
 
     def _conclude(self) -> None:
-        """Sets the verdict. Faults at birth don't break a tier, which promises nothing for a store that is being
-        created."""
+        """Sets the verdict. Faults at birth don't break a tier: it promises nothing for a store being created."""
         row = self._row
         if self._claim.tier is Tier.VOLATILE:
             row.verdict = NOTHING

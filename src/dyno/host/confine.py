@@ -134,8 +134,7 @@ def _create(limit_bytes: int, record: Path) -> ControlGroup:
 
 
 def _parents() -> Iterator[tuple[Path, int]]:
-    """Yields directories that may accept a new group, the most likely first, each with its version of the
-    interface."""
+    """Yields directories that may accept a new group, the most likely first, each with its version."""
     own = [line.split(":", 2) for line in read_lines(Path("/proc/self/cgroup"))]
     for mount in mounts():
         point = Path(mount.point)
@@ -152,8 +151,7 @@ def _parents() -> Iterator[tuple[Path, int]]:
 
 
 def _below(mount: Path, path: str) -> Path:
-    """Returns the directory of a group. A container's mount may start at its own group; then it is the mount
-    itself."""
+    """Returns the directory of a group; the mount itself if a container's mount starts at its own group."""
     directory = mount / path.strip("/")
     return directory if ".." not in directory.parts and directory.is_dir() else mount
 

@@ -10,6 +10,7 @@ import re
 import statistics
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from itertools import repeat
 from pathlib import Path
 from typing import Any
@@ -40,16 +41,22 @@ def facts(work: Path, *, root: Path = ROOT) -> dict[str, Any]:
     are. Takes up to a second if the device flushes slowly.
     """
     work = nearest_existing(work)
+    libc = " ".join(platform.libc_ver()).strip() or None
+    with suppress(OSError, ValueError):
+        # Prefer the version in use: platform.libc_ver() returns the oldest one that the interpreter accepts.
+        libc = os.confstr("CS_GNU_LIBC_VERSION") or libc
+    lines = [line for file in ("etc/os-release", "usr/lib/os-release") for line in read_lines(root / file)]
+    names = [line.partition("=")[2].strip("\"'") for line in lines if line.startswith("PRETTY_NAME=")]
     loads = [*(read_text(root / "proc/loadavg") or "").split(), "", "", ""]
     ticks = Ticks.read(root)
     return {
         "cpu": _cpu(root),
         "memory": _memory(root),
         "system": {
-            "os": _os_name(root),
+            "os": next(iter(names), None) or None,
             "kernel": platform.release() or None,
             "architecture": platform.machine() or None,
-            "libc": _libc(),
+            "libc": libc,
         },
         "python": {"version": platform.python_version(), "implementation": platform.python_implementation()},
         "filesystem": filesystem(work, root=root) | {"fsync_ns": fsync_ns(work)},
@@ -179,23 +186,6 @@ def _own_ticks(root: Path) -> int | None:
     """Returns the CPU time of this process in the ticks of /proc/stat."""
     own = [n for n in map(to_int, stat_words(root / "proc/self")[11:13]) if n is not None]
     return sum(own) if len(own) == 2 else None
-
-
-def _os_name(root: Path) -> str | None:
-    for file in ("etc/os-release", "usr/lib/os-release"):
-        for line in read_lines(root / file):
-            if line.startswith("PRETTY_NAME="):
-                return line.partition("=")[2].strip("\"'") or None
-    return None
-
-
-def _libc() -> str | None:
-    try:
-        # Prefer the version in use: platform.libc_ver() returns the oldest one that the interpreter accepts.
-        name = os.confstr("CS_GNU_LIBC_VERSION")
-    except (AttributeError, OSError, ValueError):
-        name = None
-    return name or " ".join(platform.libc_ver()).strip() or None
 
 
 # -- strain of the machine during a trial: steal, swapping, stalls and throttling ---------------------------

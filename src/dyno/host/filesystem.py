@@ -130,8 +130,7 @@ def block_directories(number: str, source: str | None, root: Path) -> list[Path]
 
 
 def _block_device(mount: Mount, root: Path) -> Path | None:
-    """Returns the directory under /sys that holds the `queue` of the mount's disk. A partition uses that of its
-    disk."""
+    """Returns the directory under /sys that holds the `queue` of the mount's disk, also for a partition."""
     for candidate in block_directories(mount.number, mount.source, root):
         device = Path(os.path.realpath(candidate))
         for directory in (device, device.parent):
@@ -141,8 +140,7 @@ def _block_device(mount: Mount, root: Path) -> Path | None:
 
 
 def _ram_backed(mount: Mount, block: Path | None, root: Path) -> bool | None:
-    """Returns whether the data is in memory, or None if unknown: overlays and user-space file systems hide their
-    store."""
+    """Returns whether the data is in memory; None if an overlay or a user-space file system hides that."""
     if mount.type in _RAM_TYPES:
         return True
     if block is None:

@@ -101,17 +101,16 @@ def apart() -> bool:
 
 def _expanded(requirement: str) -> list[str]:
     """Expands one of Dyno's extras to its packages, since uv and pipx ignore a request to add Dyno itself."""
-    match = re.fullmatch(rf"{DISTRIBUTION}\[([\w-]+)\]", requirement)
-    if match is None:
-        return [requirement]
-    marker = re.compile(rf"""extra\s*==\s*["']{match[1]}["']""")
-    # Import here: it is slow and rarely needed.
-    from importlib.metadata import requires
+    match, names = re.fullmatch(rf"{DISTRIBUTION}\[([\w-]+)\]", requirement), list[str]()
+    if match is not None:
+        marker = re.compile(rf"""extra\s*==\s*["']{match[1]}["']""")
+        # Import here: it is slow and rarely needed.
+        from importlib.metadata import requires
 
-    with suppress(ModuleNotFoundError):
-        declared = [each.partition(";") for each in requires(DISTRIBUTION) or ()]
-        return [name.strip() for name, _, where in declared if marker.search(where)] or [requirement]
-    return [requirement]
+        with suppress(ModuleNotFoundError):
+            declared = [each.partition(";") for each in requires(DISTRIBUTION) or ()]
+            names = [name.strip() for name, _, where in declared if marker.search(where)]
+    return names or [requirement]
 
 
 def _receipt(prefix: Path) -> tuple[str, list[str]]:

@@ -105,7 +105,6 @@ def _importable(module: str) -> bool:
 
 @cache
 def _find(module: str) -> None:
-    """Raises ModuleNotFoundError. Failures aren't cached: the user of a running notebook may install the module at
-    any time."""
+    """Raises ModuleNotFoundError. Failures aren't cached: the user may install the module at any time."""
     if importlib.util.find_spec(module) is None:
         raise ModuleNotFoundError(module)

@@ -103,8 +103,7 @@ def evict(files: Iterable[Path], *, drop: Path | None = DROP_CACHES) -> str:
 
 
 def _open_each(files: Iterable[Path]) -> Iterator[tuple[int | None, int]]:
-    """Yields an open descriptor and the length of each regular file. The descriptor is None if the file can't be
-    opened."""
+    """Yields a descriptor (None if it can't be opened) and the length of each regular file."""
     seen = set()
     for file in files:
         size = 0
@@ -145,10 +144,7 @@ def extents(fd: int, size: int) -> Iterator[tuple[int, int]]:
 
 
 def _by_mincore(fd: int, extents: Sequence[tuple[int, int]]) -> int | None:
-    """Returns the size of the resident pages; None if the kernel refuses.
-
-    mincore reports on the pages that a reader would get, even on stacked file systems.
-    """
+    """Returns the size of the resident pages, even on stacked file systems; None if the kernel refuses."""
     # Since Linux 5.2, mincore reports every page of other users' files as resident.
     owned = os.fstat(fd).st_uid == os.geteuid()
     if not owned and not os.access(f"/proc/self/fd/{fd}", os.W_OK, effective_ids=True):

@@ -16,9 +16,9 @@ from dyno.report.tables.table import varying
 from dyno.results import Run, load
 from dyno.stats import compare as one
 from dyno.stats import two_runs as two
-from dyno.stats.gate import gate
 from dyno.stats.metric import Metric
 from dyno.stats.metric import metric as named
+from dyno.stats.two_runs import gate
 from dyno.stats.verdict import MARGIN, Verdict
 
 if TYPE_CHECKING:

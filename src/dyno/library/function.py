@@ -19,7 +19,7 @@ from dyno.contracts.suite import Failure, Operations
 from dyno.measure.driver import measure
 from dyno.measure.loop import pick
 from dyno.stats.estimate import FEWEST_TRIALS, Estimate, apart, estimate
-from dyno.stats.gate import CHANCE, chance, decide
+from dyno.stats.two_runs import CHANCE, chance, decide
 from dyno.stats.verdict import Verdict
 
 SLICE = 1_000

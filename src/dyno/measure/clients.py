@@ -19,10 +19,9 @@ from dyno.host.process import allow_open_files, die_with_parent
 from dyno.host.usage import Usage, cpu_ns, own, with_descendants
 from dyno.measure.driver import Client, measure
 from dyno.measure.loop import uncollected
-from dyno.measure.reported import reported
 from dyno.measure.schedule import Barrier, BatchScheduler, ClientGroup, ClientPosition, SingleClient, SoloClient
 from dyno.measure.slices import Announce, Rounds
-from dyno.measure.tally import Tally
+from dyno.measure.tally import Tally, reported
 
 START_TIMEOUT = 120
 FILES_PER_CLIENT, SPARE_FILES = 8, 200

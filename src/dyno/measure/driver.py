@@ -89,7 +89,7 @@ class Client:
         self._queue = InputQueue(rounds, pace.duration_ns is not None, writes, self._arrivals)
         self._held = HeldTransaction()
         self._tally = Tally()
-        self._announce = announce
+        self._writes, self._announce = writes, announce
         self._most, self._begun, self._deadline = MOST, 0, FOREVER_NS
         self._warm_operations = 0
         self._behind_ns = 0
@@ -127,8 +127,7 @@ class Client:
     # -- warm-up --------------------------------------------------------------------------------------------
 
     def _warm_round(self, number: int, limit_ns: int) -> tuple[int, bool]:
-        """Runs a round that is not recorded. Returns how long it took, about `limit_ns` at most, and whether it was
-        completed."""
+        """Runs an unrecorded round of about `limit_ns` at most. Returns its time, and whether it was completed."""
         slices, spent = self._rounds(number), 0
         try:
             for work in slices:
@@ -379,8 +378,7 @@ class Client:
         self._queue.waiting.remove(slice_)
 
     def _arrived(self, end_ns: int) -> int | None:
-        """Returns how many operations of an open loop were due by then that are not in any slice; None for a closed
-        loop."""
+        """Returns how many operations of an open loop, in no slice yet, were due by then; None for a closed loop."""
         return None if self._arrivals is None else self._arrivals.until(end_ns)
 
     def _close(self) -> None:

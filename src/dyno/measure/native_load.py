@@ -21,16 +21,8 @@ from dyno.measure.driver import OPEN_MOST, Client
 from dyno.measure.loop import Stamps, Times
 from dyno.measure.pipelined import PipelinedBatch
 from dyno.measure.pipelined_loop import BatchResult
-from dyno.measure.schedule import (
-    FOREVER_NS,
-    HELD_BYTES,
-    LOADED_BYTES,
-    Arrivals,
-    BatchScheduler,
-    ClientPosition,
-    MemoryLimit,
-)
-from dyno.measure.slices import Announce, HeldTransaction, InputQueue, Rounds, Slice
+from dyno.measure.schedule import FOREVER_NS, HELD_BYTES, LOADED_BYTES, Arrivals, MemoryLimit
+from dyno.measure.slices import HeldTransaction, InputQueue, Rounds, Slice
 from dyno.measure.tally import checked, succeeded
 
 
@@ -126,19 +118,9 @@ class NativeClients(Client):
     client's number among all `clients`."""
 
     def __init__(
-        self,
-        wire: Any,
-        each: Mapping[int, Rounds],
-        clients: int,
-        rounds: Rounds,
-        pace: Pace,
-        position: ClientPosition,
-        scheduler: BatchScheduler | None,
-        writes: bool,
-        watch: Callable[[], int],
-        announce: Announce,
+        self, wire: Any, each: Mapping[int, Rounds], clients: int, rounds: Rounds, pace: Pace, *others: Any
     ) -> None:
-        super().__init__(rounds, pace, position, scheduler, writes, watch, announce)
+        super().__init__(rounds, pace, *others)
         self._wire = wire
         self._all_rounds = list(each.values())
         endless, self._open = pace.duration_ns is not None, pace.rate is not None
@@ -147,7 +129,7 @@ class NativeClients(Client):
         for client, own in each.items():
             rate = pace.rate
             arrivals = None if rate is None else Arrivals(rate, pace.arrivals, client, clients, pace.seed)
-            self._lanes.append(Lane(own, endless, writes, arrivals))
+            self._lanes.append(Lane(own, endless, self._writes, arrivals))
         self._most_open = OPEN_MOST // clients
 
     def _load(self) -> None:
@@ -238,8 +220,7 @@ class NativeClients(Client):
 
 
 def _first_failure(response: Any) -> Any:
-    """Returns the response. If several responses, or a transaction's list of responses, contain a failure, returns
-    the first failure instead."""
+    """Returns the response, or the first failure in its (perhaps nested) list of responses."""
     if type(response) is list:
         for each in response:
             failure = _first_failure(each) if type(each) is list else each

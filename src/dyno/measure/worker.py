@@ -90,8 +90,7 @@ def _execute(descriptor: int) -> None:
 
 
 def _resources(server: Mapping[str, int | None] | None = None) -> dict[str, Any]:
-    """Returns the usage of this process and its client processes: the sums, and the largest memory peak. `server` is
-    the server's usage."""
+    """Returns the usage of this process and its clients, with the largest peak. `server`: the server's usage."""
     mine, clients = asdict(own()), asdict(ENDED_CLIENTS)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
     clients["peak_resident_bytes"] = max(clients["peak_resident_bytes"], peak)

@@ -290,16 +290,13 @@ def unpaced(plan: Plan) -> str:
     paced_cells = [cell for cell in plan.cells if cell.params[RATE.name] != UNPACED]
     phases = [phase for phase in registry.suite(plan.suite).phases if phase.name in plan.phases and paced_cells]
     by_reason: dict[str, list[str]] = {}
-    for phase in phases:
+    for phase in sorted(phases, key=lambda phase: not phase.reported):
         if phase.reported:
             by_reason.setdefault("an outside tool does the work", []).append(phase.name)
-    for phase in phases:
-        if not phase.reported and any(phase.unpaced(cell.params) for cell in paced_cells):
+        elif any(phase.unpaced(cell.params) for cell in paced_cells):
             name, equals, _ = phase.one_call.partition("=")
             reason = f"{phase.one_call} makes each one call; -p {name}=1 paces them"
-            if not equals:
-                reason = "one call does it all"
-            by_reason.setdefault(reason, []).append(phase.alias or phase.name)
+            by_reason.setdefault(reason if equals else "one call does it all", []).append(phase.alias or phase.name)
     parts = [
         f"{f'{len(names)} phases' if len(names) > MOST_LISTED else ', '.join(names)} ({reason})"
         for reason, names in by_reason.items()

@@ -58,7 +58,15 @@ def rows_of(suite: Suite, request: RunRequest, clients: int, native: bool = Fals
     """Returns the requested engines, or else the suite's default engines, with a null engine for each of their
     tiers. `native`: whether native load can run any phase of the run."""
     tier = None if request.tier is None else tier_named(request.tier)
-    rows = _named(suite, request, tier) if request.engines else _default(suite, tier, clients)
+    if request.engines:
+        rows = _named(suite, request, tier)
+    else:
+        # Engines that run without being named: installed, not null engines, with the tier, and able to serve the
+        # clients. If the suite declares default engines, only these run.
+        specs = [s for s in registry.engines_for(suite) if s.by_default and not s.floor and not s.lacking()]
+        specs = [s for s in specs if not suite.engines or s.name in suite.engines]
+        able = [s for s in specs if clients == 1 or s.clients != "one"]
+        rows = [EngineRow(s, {}, tier or s.default_tier) for s in able if tier is None or tier in s.tiers]
     for row in rows:
         if clients > 1 and row.spec.clients == "one":
             raise UsageError(f"engine {row.spec.name} serves one client, not {clients}: leave it out, or request 1")
@@ -118,23 +126,13 @@ def _why_none(suite: Suite, tier: Tier | None) -> str:
 
 
 def _floors(suite: Suite, rows: Sequence[EngineRow]) -> list[EngineRow]:
-    """Returns the null engines of the suite's first port and of each port of a row, at each tier, except those that
-    were requested."""
+    """Returns the null engines of the first port and of the rows' ports, at each tier, unless requested."""
     used = {suite.ports[0], *(port for row in rows for port in row.spec.ports)}
     floors = [spec for spec in registry.engines_for(suite) if spec.floor and used & spec.ports.keys()]
     requested = [(row.spec.name, row.tier) for row in rows]
     tiers = list(dict.fromkeys(row.tier for row in rows))
     floor_tiers = ((spec, tier) for spec in floors for tier in tiers if tier in (spec.tiers or (None,)))
     return [EngineRow(spec, {}, tier) for spec, tier in floor_tiers if (spec.name, tier) not in requested]
-
-
-def _default(suite: Suite, tier: Tier | None, clients: int) -> list[EngineRow]:
-    """Returns the engines that run without being named: installed, not null engines, with the tier, and able to serve
-    the clients. If the suite declares default engines, only these run."""
-    specs = [s for s in registry.engines_for(suite) if s.by_default and not s.floor and not s.lacking()]
-    specs = [s for s in specs if not suite.engines or s.name in suite.engines]
-    able = [s for s in specs if clients == 1 or s.clients != "one"]
-    return [EngineRow(s, {}, tier or s.default_tier) for s in able if tier is None or tier in s.tiers]
 
 
 def _named(suite: Suite, request: RunRequest, tier: Tier | None) -> list[EngineRow]:

@@ -109,7 +109,7 @@ class TrialReport:
         names = {by: {self.clean(name): value for name, value in data[by].items()} for by in ("by_kind", "by_part")}
         read = sample(data | lines | names | {name: self.clean(data[name]) for name in ("facts", "reported_by")})
         passed_ns, since_start_ns = message.by_ns - self._phase_after_ns, message.by_ns - self.began_ns
-        why = impossible(read, passed_ns, since_start_ns, os.cpu_count() or 1)
+        why = next(impossible(read, passed_ns, since_start_ns, os.cpu_count() or 1), None)
         return read if why is None else replace(read, void=read.void or f"impossible figures: {why}")
 
     def conclude(self, verdict: str | None, status: int, plan: Plan, limit: int) -> None:
@@ -144,13 +144,9 @@ def _died(status: int) -> str:
     return f"exited with status {status} before it was done"
 
 
-def impossible(sample: Sample, passed_ns: int, since_start_ns: int, cores: int) -> str | None:
-    """Returns why a sample's figures are impossible; None if they are possible. `passed_ns`: time since the event
-    before its phase's preparation. `since_start_ns`: time since the trial began."""
-    return next(_impossible(sample, passed_ns, since_start_ns, cores), None)
-
-
-def _impossible(sample: Sample, passed_ns: int, since_start_ns: int, cores: int) -> Iterator[str]:
+def impossible(sample: Sample, passed_ns: int, since_start_ns: int, cores: int) -> Iterator[str]:
+    """Yields reasons why a sample's figures are impossible. `passed_ns`: time since the event before its phase's
+    preparation. `since_start_ns`: time since the trial began."""
     for name in NUMBERS:
         if (getattr(sample, name) or 0) < 0:
             yield f"{name} is {getattr(sample, name)}"

@@ -80,29 +80,27 @@ def read_prices(path: Path) -> Prices:
     tables, machines = data.get(OF, {}), data.get(MACHINES, {})
     if not (isinstance(tables, dict) and isinstance(machines, dict) and (tables or machines)):
         raise UsageError(f"{path} has no prices; add {EXAMPLE}")
+    tariffs, hours = dict[str, Tariff](), dict[str, float]()
+    for engine, value in tables.items():
+        where = f"{path}: {OF}.{engine}"
+        if not isinstance(value, dict) or not value:
+            raise UsageError(f"{where}: expected prices by name, such as {EXAMPLE}")
+        numbers = {name: _number(f"{where}: {name}", price) for name, price in value.items()}
+        tariffs[engine] = Tariff(numbers.pop(MONTH, 0.0), numbers.pop(GB_MONTH, 0.0), numbers)
+    for machine, value in machines.items():
+        where = f"{path}: {MACHINES}.{machine}"
+        if not isinstance(value, dict) or len(value) != 1 or not value.keys() <= {HOUR, MONTH}:
+            raise UsageError(f"{where}: expected the price of an {HOUR} or of a {MONTH}, such as {HOUR} = 0.34")
+        ((name, price),) = value.items()
+        hours[machine] = _number(f"{where}: {name}", price) / (1 if name == HOUR else HOURS)
     return Prices(
         str(path),
         currency,
         None if KEPT_GB not in data else _number(f"{path}: {KEPT_GB}", data[KEPT_GB]),
         _number(f"{path}: {MILLIONS}", data.get(MILLIONS, 1)),
-        {engine: _tariff(f"{path}: {OF}.{engine}", value) for engine, value in tables.items()},
-        {name: _hour(f"{path}: {MACHINES}.{name}", value) for name, value in machines.items()},
+        tariffs,
+        hours,
     )
-
-
-def _hour(where: str, value: Any) -> float:
-    """Returns the price per hour, from a table with the price per hour or per month."""
-    if not isinstance(value, dict) or len(value) != 1 or not value.keys() <= {HOUR, MONTH}:
-        raise UsageError(f"{where}: expected the price of an {HOUR} or of a {MONTH}, such as {HOUR} = 0.34")
-    ((name, price),) = value.items()
-    return _number(f"{where}: {name}", price) / (1 if name == HOUR else HOURS)
-
-
-def _tariff(where: str, value: Any) -> Tariff:
-    if not isinstance(value, dict) or not value:
-        raise UsageError(f"{where}: expected prices by name, such as {EXAMPLE}")
-    numbers = {name: _number(f"{where}: {name}", price) for name, price in value.items()}
-    return Tariff(numbers.pop(MONTH, 0.0), numbers.pop(GB_MONTH, 0.0), numbers)
 
 
 def _number(where: str, value: Any) -> float:
@@ -142,7 +140,12 @@ def costs(run: Run, prices: Prices) -> list[Cost]:
 def _cost(row: CellSummary, tariff: Tariff | None, hour: float | None, prices: Prices) -> Cost:
     """Adds up the tariff's prices and the machine's price. A part without a price needs no fact."""
     tariff = tariff or Tariff(0.0, 0.0, {})
-    charged = _million(row.facts, tariff) if tariff.each else 0.0
+    served, total = _amount(row.facts.get(SERVED)), 0.0
+    for name, price in tariff.each.items():
+        count, unit = _amount(row.facts.get(name)), MILLION / GB if name.endswith(BYTES) else 1
+        # A missing fact makes the price of a million operations unknown.
+        total += math.nan if count is None or not served else count / served * price * unit
+    charged = _finite(total)
     rate = None if row.throughput is None else row.throughput.median
     machine = 0.0 if hour is None else None if not rate else hour / HOUR_SECONDS * MILLION / rate
     priced = hour is not None or bool(tariff.each)
@@ -157,20 +160,6 @@ def _cost(row: CellSummary, tariff: Tariff | None, hour: float | None, prices: P
         stored = stored_gb * tariff.kept_gb_month
         month = tariff.month + stored + prices.millions * charged + (hour or 0.0) * HOURS
     return Cost(row, _finite(million), _finite(month))
-
-
-def _million(facts: Mapping[str, object], tariff: Tariff) -> float | None:
-    """Returns the price of a million operations; None if a fact is missing."""
-    served = _amount(facts.get(SERVED))
-    if not served:
-        return None
-    total = 0.0
-    for name, price in tariff.each.items():
-        count = _amount(facts.get(name))
-        if count is None:
-            return None
-        total += count / served * price * (MILLION / GB if name.endswith(BYTES) else 1)
-    return _finite(total)
 
 
 def _amount(value: object) -> float | None:

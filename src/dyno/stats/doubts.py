@@ -175,8 +175,11 @@ def _pauses(row: CellSummary, run: Run) -> Iterator[Doubt]:
     The worst trial counts."""
     samples = [sample for sample in row.samples if sample.wall_ns]
     shared = [sample for sample in samples if sample.clients > 1 or sample.server is not None]
-    worst = max(shared, key=_pause_percent, default=None)
-    if worst is not None and (percent := _pause_percent(worst)) > PAUSE_CPU_PERCENT:
+    # The CPU time in pauses, as a percentage of that which clients and server used under load; 0 if unknown.
+    loads = [(sample, cpu_ns(sample.client) + cpu_ns(sample.server)) for sample in shared]
+    shares = [((sample.pause_cpu_ns or 0) / under * 100 if under else 0.0, sample) for sample, under in loads]
+    percent, worst = max(shares, key=lambda pair: pair[0], default=(0.0, None))
+    if worst is not None and percent > PAUSE_CPU_PERCENT:
         loaded = worst.elapsed_ns / (worst.wall_ns or 1) * 100
         yield _doubt("pauses", f"pauses {percent:.0f} %", percent=percent, loaded=loaded)
     opened = [sample for sample in samples if sample.response is not None]
@@ -187,13 +190,6 @@ def _pauses(row: CellSummary, run: Run) -> Iterator[Doubt]:
         served = (still.operations - still.errors) / seconds
         short = f"stood {percent:.0f} %"
         yield _doubt("pauses", short, "pauses of schedule", percent=percent, offered=offered, served=served)
-
-
-def _pause_percent(sample: Sample) -> float:
-    """Returns the CPU time in pauses, as a percentage of the CPU time that clients and server used under load; zero
-    if either is unknown."""
-    under = cpu_ns(sample.client) + cpu_ns(sample.server)
-    return (sample.pause_cpu_ns or 0) / under * 100 if under else 0.0
 
 
 def _open(row: CellSummary, run: Run) -> Iterator[Doubt]:
@@ -227,8 +223,7 @@ def _open(row: CellSummary, run: Run) -> Iterator[Doubt]:
 
 
 def _stall(row: CellSummary, run: Run) -> Iterator[Doubt]:
-    """Yields a doubt about an operation that took far longer than the others, which no percentile shows. The longest
-    one counts."""
+    """Yields a doubt about the longest operation if it took far longer than others: no percentile shows it."""
     # In a mix of kinds, the slowest kind's p95 is used: a rare commit is not a stall of the reads around it.
     kinds = row.latency_by_kind_ns.values()
     typical = max((times["p95"] or 0 for times in (row.latency_ns, *kinds)), default=0)
@@ -281,22 +276,20 @@ def _wake_ups(row: CellSummary, run: Run) -> Iterator[Doubt]:
     cost_ns = (run.header.get("host", {}).get("wakeups") or {}).get("cost_ns")
     if not cost_ns or run.plan.get("awake") or row.cell.floor:
         return
-    shares = [(_wake_up_count(sample) * cost_ns / max(sample.busy_ns, 1) * 100, sample) for sample in row.samples]
-    percent, worst = max(shares, key=lambda pair: pair[0], default=(0.0, None))
+    percent, count, worst = 0.0, 0, None
+    for sample in (s for s in row.samples if s.server is not None or s.clients > 1):
+        # An upper limit of the wake-ups: how often clients and server gave up their core to wait. An open loop's
+        # waits for due operations are in no latency, so they don't count.
+        switches = [used.get("voluntary_switches") for used in (sample.client, sample.server) if used is not None]
+        known = [switch for switch in switches if switch is not None]
+        wake_ups = sum(known) - (0 if sample.response is None else sample.operations)
+        share = wake_ups * cost_ns / max(sample.busy_ns, 1) * 100
+        if len(known) == len(switches) and share > percent:
+            percent, count, worst = share, wake_ups, sample
     if worst is not None and percent > WAKE_UP_PERCENT:
         percent, operations = min(percent, 100.0), max(worst.operations, 1)
-        figures = {"count": _wake_up_count(worst) / operations, "busy": worst.busy_ns / operations / 1000}
+        figures = {"count": count / operations, "busy": worst.busy_ns / operations / 1000}
         yield _doubt("wake-ups", f"wake-ups {percent:.0f} %", None, cost=cost_ns / 1000, percent=percent, **figures)
-
-
-def _wake_up_count(sample: Sample) -> int:
-    """Returns an upper limit of the wake-ups of clients and server, the number of times that they gave up their core
-    to wait. An open loop's waits for due operations are in no latency, so they are not counted. Zero if unknown, or
-    if no process waits for another."""
-    switches = [used.get("voluntary_switches") for used in (sample.client, sample.server) if used is not None]
-    if (sample.server is None and sample.clients == 1) or None in switches:
-        return 0
-    return max(sum(count or 0 for count in switches) - (0 if sample.response is None else sample.operations), 0)
 
 
 def _failures(row: CellSummary, run: Run) -> Iterator[Doubt]:
@@ -314,8 +307,7 @@ def _failures(row: CellSummary, run: Run) -> Iterator[Doubt]:
 
 
 def _device(row: CellSummary, run: Run) -> Iterator[Doubt]:
-    """Yields doubts about a work directory in memory, and about commits of tier power that are too fast for any
-    device."""
+    """Yields doubts about a work directory in memory, and about commits of tier power that are too fast."""
     filesystem = run.header.get("host", {}).get("filesystem") or {}
     if filesystem.get("ram_backed"):
         if row.cell.tier is not Tier.VOLATILE and not row.cell.floor:
@@ -366,8 +358,7 @@ def _circumstances(row: CellSummary, run: Run) -> Iterator[Doubt]:
 
 
 def _worst(trials: Sequence[Mapping[str, Any]], name: str, percent: bool = False) -> float:
-    """Returns the largest value of all trials, with `percent` as a percentage of the trial's time. Zero if no trial
-    has it."""
+    """Returns the largest value of all trials, or 0; with `percent`, as a percentage of the trial's time."""
     known = [trial for trial in trials if trial.get(name) is not None and (trial.get("elapsed_ns") or not percent)]
     return max(
         (trial[name] / trial["elapsed_ns"] * 100 if percent else float(trial[name]) for trial in known), default=0.0

@@ -107,8 +107,7 @@ def around(middle: float, of: Center, confidence: float) -> Estimate:
 
 
 def _ordered(values: Sequence[float]) -> tuple[float, float]:
-    """Interpolates between the narrowest pair of order statistics with the required confidence, and the next narrower
-    pair."""
+    """Interpolates between the narrowest pair of order statistics with enough confidence, and the next pair."""
     number = len(values)
     rank = 1
     while _coverage(rank + 1, number) >= CONFIDENCE:
@@ -121,8 +120,7 @@ def _ordered(values: Sequence[float]) -> tuple[float, float]:
 
 
 def _coverage(rank: int, number: int) -> float:
-    """Returns the probability that the median lies between the order statistics of this rank from both ends
-    (binomial)."""
+    """Returns the probability (binomial) that the median lies between the values of this rank from both ends."""
     fewer: int = sum(math.comb(number, i) for i in range(rank))
     return 1 - 2 * (fewer / (1 << number))
 

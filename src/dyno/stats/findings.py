@@ -79,23 +79,20 @@ def check(run: Run, findings: Sequence[Finding]) -> list[FindingResult]:
     engines = {cell.asked for cell in run.cells if not cell.floor}
     results = []
     for finding in findings:
-        checks = tuple(each for claim in finding.claims for each in _checks(run, claim, engines))
+        checks = list[Check]()
+        for claim in finding.claims:
+            if claim.of not in engines:
+                checks.append(Check(claim, UNCLEAR, "", None, "", why="it is not in the run"))
+            elif claim.relation == FAILS:
+                checks.append(_failures(run, claim))
+            else:
+                checks += (each for phase in claim.phases for each in _ratios(run, claim, phase, engines))
         kinds = {each.kind for each in checks}
         kind = next((kind for kind in (CONTRADICTED, UNCLEAR, CONFIRMED) if kind in kinds), UNCLEAR)
         names = dict.fromkeys(name for claim in finding.claims for name in (claim.of, *claim.than))
         left_out = tuple(name for name in names if name not in engines)
-        results.append(FindingResult(finding, kind if finding.claims else UNCHECKED, checks, left_out))
+        results.append(FindingResult(finding, kind if finding.claims else UNCHECKED, tuple(checks), left_out))
     return results
-
-
-def _checks(run: Run, claim: Claim, engines: set[str]) -> Iterator[Check]:
-    if claim.of not in engines:
-        yield Check(claim, UNCLEAR, "", None, "", why="it is not in the run")
-    elif claim.relation == FAILS:
-        yield _failures(run, claim)
-    else:
-        for phase in claim.phases:
-            yield from _ratios(run, claim, phase, engines)
 
 
 # -- ratios -----------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ look at the machine that they run on. A missing or null fact raises no doubt. Th
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from statistics import median
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from dyno.contracts.model import Tier
 from dyno.results import Run
@@ -39,76 +39,73 @@ _PROCESSOR_CLOCKS = ("tsc", "arch_sys_counter", "riscv_clocksource", "timebase",
 _CHEAP_CLOCKS = frozenset((*_PROCESSOR_CLOCKS, "kvm-clock", "hyperv_clocksource_tsc_page"))
 
 
-class Text(NamedTuple):
-    """Format strings of one line each. The remedy is a command if there is one, and empty if there is no remedy."""
-
-    text: str
-    remedy: str = ""
-
-
 _LOCAL_DISK = "put the work directory on a local disk"
 _STOP_OTHERS = "stop other processes (top shows them)"
 _STOP_EATERS = "stop the processes that use the memory (top, then M, shows them)"
 FINDINGS = {
-    "ram-filesystem": Text(
-        "the work directory is on {where}, in memory: tier power means nothing, tier process little", _LOCAL_DISK
+    "ram-filesystem": (
+        "the work directory is on {where}, in memory: tier power means nothing, tier process little",
+        _LOCAL_DISK,
     ),
-    "network-filesystem": Text(
+    "network-filesystem": (
         "the work directory is on {where}, a network file system: figures include the network",
         f"{_LOCAL_DISK}, unless you want to measure the network",
     ),
-    "low-disk": Text(
+    "low-disk": (
         f"{{free}} free in the work directory, less than {FREE_DISK_BYTES / _GIB:.1f} GiB: a run may fill it",
         "free some space, or put the work directory on a larger disk",
     ),
-    "fast-flush": Text(
+    "fast-flush": (
         "a flush of 4 kB takes {micros:.1f} µs, too fast for any device: tier power can't be trusted",
         "look for a file system or a disk that ignores flushes (nobarrier, a host cache set to unsafe)",
     ),
-    "load": Text(
-        "load average {load:.1f} on {cores:.0f} cores: other processes are running", f"{_STOP_OTHERS}, wait a minute"
+    "load": (
+        "load average {load:.1f} on {cores:.0f} cores: other processes are running",
+        f"{_STOP_OTHERS}, wait a minute",
     ),
-    "others-busy": Text("other processes use {percent:.0f} % of the CPU time right now", _STOP_OTHERS),
-    "steal": Text(
+    "others-busy": ("other processes use {percent:.0f} % of the CPU time right now", _STOP_OTHERS),
+    "steal": (
         "the hypervisor gives {percent:.1f} % of the CPU time to others, {when}",
         "use a machine with dedicated cores, or take more samples",
     ),
-    "swap-used": Text("{used} of swap in use: memory was short", "sudo swapoff -a && sudo swapon -a"),
-    "swapping": Text("swapping right now: {mib:.1f} MiB in and out during this check", _STOP_EATERS),
-    "low-memory": Text(
-        f"{{memory}}, less than {FREE_MEMORY_BYTES / _GIB:.1f} GiB: caches will be too small", _STOP_EATERS
+    "swap-used": ("{used} of swap in use: memory was short", "sudo swapoff -a && sudo swapon -a"),
+    "swapping": ("swapping right now: {mib:.1f} MiB in and out during this check", _STOP_EATERS),
+    "low-memory": (
+        f"{{memory}}, less than {FREE_MEMORY_BYTES / _GIB:.1f} GiB: caches will be too small",
+        _STOP_EATERS,
     ),
-    "cpu-quota": Text(
+    "cpu-quota": (
         "a control group allows {quota:g} cores of CPU time: a process that needs more is paused",
         "lift the container's CPU limit, or pin it to whole cores (docker run --cpuset-cpus)",
     ),
-    "few-cores": Text(
+    "few-cores": (
         "{cores:g} core{s} to run on: client, server and kernel compete for CPU time",
         f"provide at least {CORES} cores",
     ),
-    "governor": Text(
+    "governor": (
         "CPU frequency governor is {governor}, not performance: the clock rate follows the load",
         "sudo cpupower frequency-set -g performance",
     ),
-    "virtual-machine": Text("a virtual machine: its host sets the clock rate, which can't be seen from here"),
-    "wake-ups": Text(
+    "virtual-machine": ("a virtual machine: its host sets the clock rate, which can't be seen from here", ""),
+    "wake-ups": (
         "waking a sleeping core takes {micros:.0f} µs: with few clients, a large part of a server's latency",
         "dyno run --awake keeps the cores awake, as they are on a busy server",
     ),
-    "clock-source": Text(
+    "clock-source": (
         "clock source is {source}, not the processor's own counter{price}",
         "echo tsc | sudo tee /sys/devices/system/clocksource/clocksource0/current_clocksource",
     ),
-    "slow-clock": Text(
+    "slow-clock": (
         f"reading the clock costs {{ns:.0f}} ns, more than {SLOW_CLOCK_NS}: short operations look longer",
         "don't trust differences between operations shorter than this",
     ),
-    "python-loop": Text(
+    "python-loop": (
         "the Python loop is used: {ns:.0f} ns per operation, several times the native loop's",
         "install a Rust toolchain (cargo), then reinstall Dyno",
     ),
-    "left-behind": Text("killed runs left {left}", "the next `dyno run` removes them"),
+    "left-behind": ("killed runs left {left}", "the next `dyno run` removes them"),
 }
+"""Format strings of one line each: text and remedy, a command if there is one; empty if there is no remedy."""
 
 
 @dataclass(frozen=True)
@@ -124,8 +121,8 @@ class Finding:
 
 
 def _finding(code: str, severity: Severity, remedy: str | None = None, **values: Any) -> Finding:
-    text = FINDINGS[code]
-    return Finding(code, severity, text.text.format(**values), text.remedy if remedy is None else remedy)
+    text, usual = FINDINGS[code]
+    return Finding(code, severity, text.format(**values), usual if remedy is None else remedy)
 
 
 def machine_doubts(facts: Mapping[str, Any]) -> list[Finding]:
@@ -138,7 +135,8 @@ def machine_doubts(facts: Mapping[str, Any]) -> list[Finding]:
 
 def _storage(facts: Mapping[str, Any]) -> Iterator[Finding]:
     where = f"{_at(facts, 'filesystem', 'mount_point')} ({_at(facts, 'filesystem', 'type')})"
-    if _at(facts, "filesystem", "ram_backed") is True:
+    in_memory = _at(facts, "filesystem", "ram_backed") is True
+    if in_memory:
         yield _finding("ram-filesystem", "bad", where=where)
     if _at(facts, "filesystem", "network") is True:
         yield _finding("network-filesystem", "warn", where=where)
@@ -147,7 +145,6 @@ def _storage(facts: Mapping[str, Any]) -> Iterator[Finding]:
         yield _finding("low-disk", "warn", free=_gib(free))
     flush = _number(facts, "filesystem", "fsync_ns")
     # In memory every flush is fast, and `ram-filesystem` already says so.
-    in_memory = _at(facts, "filesystem", "ram_backed") is True
     if flush is not None and flush < FASTEST_FLUSH_NS and not in_memory:
         yield _finding("fast-flush", "bad", micros=flush / 1000)
 

@@ -1,10 +1,12 @@
-"""Compares two runs: differences between their plans, machines and engines, and ratios of the rows that both have.
+"""Compares two runs: differences between their plans, machines and engines, ratios of the rows that both have, and
+a gate for CI.
 
 Runs that were measured in turns are compared block by block, like engines within a run. Other runs are compared as a
 whole. If the machine drifted between them, the ratio includes the drift, but its interval doesn't.
 """
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -13,10 +15,10 @@ from typing import Any
 
 from dyno.contracts.model import TIERS, Tier, UsageError
 from dyno.results import Run
-from dyno.stats.estimate import FEWEST_TRIALS, Center, apart, center
+from dyno.stats.estimate import FEWEST_TRIALS, Center, apart, around, center, tail
 from dyno.stats.metric import CPU, Metric, fitting, speeds
 from dyno.stats.summary import CellSummary, summarize
-from dyno.stats.verdict import MARGIN, Verdict, judge
+from dyno.stats.verdict import FEWEST_BLOCKS, MARGIN, Verdict, blocks_needed, judge
 
 # Facts of the machine that change all the time.
 OF_THE_MOMENT = (
@@ -85,9 +87,11 @@ def between(before: Run, after: Run, by: Metric | None = None, margin: float = M
         if row is not None and row.valid and by is not CPU and (row.limit is not None or was.limit is not None):
             limited.append(was if row.limit is None else row)
             continue
-        change = _change(was, row, by, margin, paired) if row is not None and row.valid else None
-        if change is not None:
-            changes.append(change)
+        used = by or fitting([was] if row is None else [was, row])
+        speeds_before, speeds_after = speeds(was, used), speeds(row, used) if row is not None and row.valid else {}
+        if row is not None and speeds_before and speeds_after:
+            middle, verdict = compare_speeds(speeds_before, speeds_after, paired, margin)
+            changes.append(Change(was, row, used, middle, verdict))
         elif by is None or speeds(was, by):
             # If the earlier row lacks the metric, as a bulk phase lacks percentiles, the row is not lost.
             why = f"no {by.title}" if by and row is not None and row.valid else "not measured"
@@ -176,14 +180,6 @@ def alternate(before: Mapping[int, datetime], after: Mapping[int, datetime]) -> 
     return alike and len({start for start, _, _ in order}) == len(order)
 
 
-def _change(before: CellSummary, after: CellSummary, by: Metric | None, margin: float, paired: bool) -> Change | None:
-    used = by or fitting([before, after])
-    old, new = speeds(before, used), speeds(after, used)
-    if not old or not new:
-        return None
-    return Change(before, after, used, *compare_speeds(old, new, paired, margin))
-
-
 def compare_speeds(
     old: Mapping[int, float], new: Mapping[int, float], paired: bool, margin: float = MARGIN
 ) -> tuple[Center | None, Verdict]:
@@ -213,7 +209,13 @@ def differences(before: Run, after: Run) -> Iterator[Difference]:
 def facts(run: Run) -> dict[tuple[str, str], Any]:
     """Returns the facts of plan, machine and engines by `where` and `what` of a Difference, without facts that change
     all the time. Engines come last, each with its version."""
-    trees = {"machine": run.header.get("host"), "dyno": _dyno(run), "plan": run.plan, **_engines(run)}
+    loops = [attempt.loop for attempt in run.attempts if attempt.loop is not None]
+    names = {name: sorted({str(loop[name]) for loop in loops}) for name in ("name", "clock")} if loops else {}
+    tools = sorted({s.reported_by for attempt in run.attempts for s in attempt.samples if s.reported_by is not None})
+    reported = {"reported by": " and ".join(tools)} if tools else {}
+    loop = {name: " and ".join(values) for name, values in names.items()}
+    dyno = {"version": run.header.get("dyno"), **reported, "loop": loop}
+    trees = {"machine": run.header.get("host"), "dyno": dyno, "plan": run.plan, **_engines(run)}
     return {(where, what): value for where, tree in trees.items() for what, value in _leaves(tree)}
 
 
@@ -225,15 +227,6 @@ def _leaves(tree: Any, at: str = "") -> Iterator[tuple[str, Any]]:
             yield from _leaves(value, f"{at}.{name}" if at else name)
     else:
         yield at, tree
-
-
-def _dyno(run: Run) -> dict[str, Any]:
-    loops = [attempt.loop for attempt in run.attempts if attempt.loop is not None]
-    names = {name: sorted({str(loop[name]) for loop in loops}) for name in ("name", "clock")} if loops else {}
-    tools = sorted({s.reported_by for attempt in run.attempts for s in attempt.samples if s.reported_by is not None})
-    reported = {"reported by": " and ".join(tools)} if tools else {}
-    loop = {name: " and ".join(values) for name, values in names.items()}
-    return {"version": run.header.get("dyno"), **reported, "loop": loop}
 
 
 def _engines(run: Run) -> dict[str, dict[str, Any]]:
@@ -250,3 +243,98 @@ def _engines(run: Run) -> dict[str, dict[str, Any]]:
             tier = {} if attempt.tier is None else {"tier": attempt.tier.value}
             engines[name] = {"version": attempt.version, **tier, **(attempt.settings or {})}
     return engines
+
+
+# -- a gate for CI: is a run slower than its base by more than a margin? ------------------------------------
+
+CHANCE = 0.01
+"""Probability that the gate fails although no row is slower by more than the margin."""
+CONFIDENCE = 1 - 2 * CHANCE
+"""Confidence of the gate's intervals. Each end is wrong with the probability CHANCE."""
+
+
+@dataclass(frozen=True, slots=True)
+class GateResult:
+    change: Change
+    state: str
+    """'slower' than the margin allows, 'fine' or 'unclear'."""
+    verdict: Verdict
+    """The same decision with the gate's interval. For the states 'slower' and 'unclear', its kind is the state. For
+    'fine', its kind is 'faster' if that is shown, else 'alike', with the largest possible slowdown as its bound."""
+
+
+def gate(of: Between, margin: float) -> list[GateResult]:
+    """Returns a result for every row with a number in both runs.
+
+    A row fails if it is shown to be slower by more than the margin. If that is unclear, the row passes, unless the
+    gate is strict. A gate that fails one build in twenty without a reason is soon switched off. So all rows together
+    fail by chance in at most 1 % of the builds, however many rows there are (Holm, 1979).
+    """
+    failed = _failed(of.changes, margin)
+    results = []
+    for at, change in enumerate(of.changes):
+        ratio, blocks = change.verdict.ratio or 0.0, change.verdict.blocks
+        threshold, times = _threshold(change, margin), change.metric.inverse
+        verdict = decide(change.center, ratio, blocks, threshold, at in failed, len(of.changes), times)
+        results.append(GateResult(change, verdict.kind if verdict.kind in ("slower", "unclear") else "fine", verdict))
+    return results
+
+
+def decide(
+    center: Center | None,
+    ratio: float,
+    blocks: int,
+    threshold: float,
+    failed: bool,
+    rows: int = 1,
+    times: bool = False,
+) -> Verdict:
+    """Returns the gate's verdict on one of `rows` rows. `threshold`: logarithm of the lowest relative speed that
+    passes. `times`: whether bounds are shares of times, as the margin of a latency is, rather than of speeds."""
+    if center is None:
+        return Verdict("unclear", None, None, None, None, blocks, FEWEST_BLOCKS - blocks)
+    half = center.half(CONFIDENCE)
+    low, high = center.log - half, center.log + half
+    interval = around(ratio, center, CONFIDENCE)
+    more = None
+    if failed:
+        kind, bound = "slower", _loss(high, times)
+    elif low >= threshold:
+        kind, bound = ("faster", math.exp(low) - 1) if low > 0 else ("alike", _loss(low, times))
+    else:
+        kind, bound = "unclear", None
+        clear = lambda half: center.log + half < threshold or center.log - half >= threshold  # noqa: E731
+        more = blocks_needed(center, blocks, clear, 1 - 2 * CHANCE / rows)
+    return Verdict(kind, ratio, interval.low, interval.high, bound, blocks, more)
+
+
+def _loss(log: float, times: bool) -> float:
+    """Returns the share by which the speed is lower, or with `times`, by which the time is longer."""
+    return math.expm1(-log) if times else -math.expm1(log)
+
+
+def _threshold(change: Change, margin: float) -> float:
+    """Returns the logarithm of the lowest speed that passes, relative to the base's."""
+    # A latency that is 5 % longer is a speed of 1 / 1.05.
+    return -math.log1p(margin) if change.metric.inverse else math.log1p(-margin)
+
+
+def _failed(changes: Sequence[Change], margin: float) -> set[int]:
+    """Returns the positions of the slower rows by Holm's method: up to the first that chance can explain."""
+    centers = {at: change.center for at, change in enumerate(changes) if change.center is not None}
+    by_chance = {at: chance(center, _threshold(changes[at], margin)) for at, center in centers.items()}
+    failed: set[int] = set()
+    for at in sorted(by_chance, key=lambda at: by_chance[at]):
+        if by_chance[at] > CHANCE / (len(by_chance) - len(failed)):
+            break
+        failed.add(at)
+    return failed
+
+
+def chance(center: Center, threshold: float) -> float:
+    """Returns the probability of such a slow run if the run were exactly as slow as the margin allows. `threshold`:
+    logarithm of the lowest relative speed that passes."""
+    distance = threshold - center.log
+    if not center.error:
+        return 0.0 if distance > 0 else 1.0
+    return tail(distance / center.error, center.degrees)

@@ -19,9 +19,9 @@ from dyno.stats import findings
 from dyno.stats.doubts import doubts
 from dyno.stats.estimate import estimate
 from dyno.stats.findings import CONFIRMED, CONTRADICTED, UNCHECKED, UNCLEAR, Check, FindingResult
-from dyno.stats.growth import Growth, growths
 from dyno.stats.metric import estimated, metric
 from dyno.stats.summary import CellSummary, summarize
+from dyno.stats.sweep import Growth, growths
 
 BETWEEN = "│"
 CLIENTS = "clients"

@@ -17,14 +17,13 @@ from dyno.report.tables.sections import Section
 from dyno.report.tables.table import bandwidth, costs, reported, varying
 from dyno.report.tables.wording import LEVEL
 from dyno.results import Run
-from dyno.stats import gate
+from dyno.stats import two_runs
 from dyno.stats.compare import Table, against
 from dyno.stats.costs import Cost, Prices
-from dyno.stats.gate import GateResult
 from dyno.stats.history import CHANCE, SpeedChange
 from dyno.stats.metric import BANDWIDTH, THROUGHPUT, Metric, speeds
 from dyno.stats.summary import CellSummary, summarize
-from dyno.stats.two_runs import Between, Change, Difference, differences
+from dyno.stats.two_runs import Between, Change, Difference, GateResult, differences
 from dyno.stats.verdict import CONFIDENCE
 
 SCHEMA = 1
@@ -33,7 +32,7 @@ WITHIN = (
     f"Ratios of speed, block by block, with {LEVEL} intervals. Of 100 comparisons between equals, one is called a"
     " difference by chance."
 )
-GATE_LEVEL = f"{gate.CONFIDENCE * 100:g} %"
+GATE_LEVEL = f"{two_runs.CONFIDENCE * 100:g} %"
 APART = (
     "Ratios of speed, after to before, with {level} intervals. The runs were not measured in turns: if the machine"
     " drifted between them, the drift is in the ratio but not in its interval."
@@ -285,7 +284,7 @@ def between_data(
         row |= {**asdict(result.verdict), "text": wording.gated(result.verdict), "state": result.state}
     return {
         **_head(margin),
-        **({"confidence": gate.CONFIDENCE} if results else {}),
+        **({"confidence": two_runs.CONFIDENCE} if results else {}),
         "before": str(before.path),
         "after": str(after.path),
         "awake": bool(after.plan.get("awake")),

@@ -11,11 +11,25 @@ from dyno.report.tables.sections import Section, first_lines
 from dyno.report.tables.table import figure, reported, varying
 from dyno.results import Run
 from dyno.stats import sweep as stats_sweep
-from dyno.stats.growth import CONFIDENCE, FEWEST_VALUES, Growth
 from dyno.stats.load_limit import cores
 from dyno.stats.metric import THROUGHPUT
 from dyno.stats.summary import cached
-from dyno.stats.sweep import CLIENTS, KNEE, Crossing, End, Sweep, ends, logarithmic, scalings, sweeps, swept, values
+from dyno.stats.sweep import (
+    CLIENTS,
+    CONFIDENCE,
+    FEWEST_VALUES,
+    KNEE,
+    Crossing,
+    End,
+    Growth,
+    Sweep,
+    ends,
+    logarithmic,
+    scalings,
+    sweeps,
+    swept,
+    values,
+)
 
 MOST_TABLES, MOST_LINES, MOST_SCALINGS = 8, 8, 24
 MORE = "`dyno report RUN` has all of them"
