@@ -16,11 +16,12 @@ import pytest
 import runfiles
 from shell import COMMAND, TESTS, Shell, is_one_line
 
+from dyno import results
 from dyno.contracts.model import Tier
 from dyno.host import installation
 from dyno.report import export
 from dyno.report.charts import vega
-from dyno.report.page import build, tables
+from dyno.report.page import build, payload
 from dyno.report.tables.table import groups
 from dyno.stats.summary import summarize
 
@@ -42,11 +43,11 @@ def saved(page: Any, button: Any) -> tuple[str, bytes]:
 def test_the_run_file_comes_back_byte_for_byte(page_of_made: Path, made: Path, visit: Callable[..., Any]) -> None:
     page = visit(page_of_made)
     assert saved(page, page.get_by_role("button", name="made.json", exact=True)) == ("made.json", made.read_bytes())
-    run = tables.load(made)
+    run = results.load(made)
     name, text = saved(page, page.get_by_role("button", name="made.csv"))
     assert (name, text.decode()) == ("made.csv", export.as_csv(export.cells(run)))
-    name, text = saved(page, page.get_by_role("button", name="made-tables.json"))
-    assert (name, json.loads(text)) == ("made-tables.json", json.loads(json.dumps(export.as_data(run))))
+    name, text = saved(page, page.get_by_role("button", name="made-results.json"))
+    assert (name, json.loads(text)) == ("made-results.json", json.loads(json.dumps(export.as_data(run))))
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -64,7 +65,7 @@ def test_a_chart_is_saved_as_svg_png_and_csv(
     _, text = saved(page, box.get_by_role("button", name="CSV"))
     rows = list(csv.DictReader(io.StringIO(text.decode())))
     group = next(
-        group for group in groups(tables.load(made)) if (group.phase, group.tier.value) == ("read", "process")
+        group for group in groups(results.load(made)) if (group.phase, group.tier.value) == ("read", "process")
     )
     medians = {row.name: row.summary.throughput.median for row in group.rows if row.summary.throughput}
     assert {row["engine"]: float(row["throughput"]) for row in rows}.items() <= medians.items()
@@ -99,7 +100,7 @@ def test_ten_engines_phases_and_samples_fit_into_two_megabytes(
     assert page.locator("#downloads").inner_text().count("Without histograms and time series") == 1
     name, text = saved(page, page.get_by_role("button", name="large-without-histograms.json"))
     page_file.with_name(name).write_bytes(text)
-    whole, part = (summarize(tables.load(path)) for path in (large, page_file.with_name(name)))
+    whole, part = (summarize(results.load(path)) for path in (large, page_file.with_name(name)))
     assert [row.throughput for row in whole] == [row.throughput for row in part]
     assert all(not sample.histogram and not sample.series for row in part for sample in row.samples)
 
@@ -285,7 +286,7 @@ def test_a_run_that_is_not_complete_is_said_to_be(shell: Shell, clients: Path) -
 
 
 def test_the_same_runs_make_the_same_page(small: Path) -> None:
-    run = tables.load(small)
+    run = results.load(small)
     assert build.build([run]) == build.build([run])
 
 
@@ -296,10 +297,10 @@ def test_the_command_on_the_page_repeats_the_run(shell: Shell) -> None:
         *("--phases", "rand-key", "--rate", "5000", "--samples", "1", "--duration", "0.02", "--seed", "7"),
     ]
     assert shell.dyno("run", "records", *words, "-o", "a.json").status == 0
-    command = shlex.split(" ".join(tables.command(tables.load(shell.home / "a.json"))))
+    command = shlex.split(" ".join(payload.command(results.load(shell.home / "a.json"))))
     assert command[0] == "dyno"
     assert shell.dyno(*command[1:], "-o", "b.json").status == 0
-    first, second = (tables.load(shell.home / name) for name in ("a.json", "b.json"))
+    first, second = (results.load(shell.home / name) for name in ("a.json", "b.json"))
     assert first.plan == second.plan
     cells = [sorted((cell.asked, cell.tier, repr(cell.params)) for cell in run.cells) for run in (first, second)]
     assert cells[0] == cells[1]

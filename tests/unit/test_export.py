@@ -466,7 +466,7 @@ def test_a_run_file_is_not_replaced_by_what_is_shown_of_it(shell: Shell) -> None
     spaced = (
         json.dumps(documents) + "\n" + "".join(trials),
         "  \t" + header,
-        json.dumps({"schema": export.pop("schema"), **documents}) + "\n",
+        json.dumps({"schema": documents.pop("schema"), **documents}) + "\n",
         json.dumps(json.loads(header), indent=2) + "\n",
     )
     for text in spaced:

@@ -28,7 +28,7 @@ from dyno.contracts.histogram import Recorder
 from dyno.contracts.model import Tier
 from dyno.fields import LATENCIES, Sample
 from dyno.report import export
-from dyno.report.page.tables import results as on_page
+from dyno.report.page.payload import results as on_page
 from dyno.report.tables import text, units
 from dyno.report.tables.table import groups, served
 from dyno.report.tables.text import as_markdown

@@ -14,7 +14,7 @@ from dyno.report import charts
 from dyno.report.charts import plot
 from dyno.report.charts.chart import Chart
 from dyno.report.export import compact
-from dyno.report.page import parts, payload, relative, tables
+from dyno.report.page import parts, payload, relative
 from dyno.report.page.parts import MOST_BYTES, Download, Part, pack
 from dyno.report.page.relative import Link
 from dyno.report.tables import comparison, display, notes, sweeps, units, wide, wording
@@ -138,7 +138,7 @@ def _shown(at: int, run: Run, name: str, of_run: Sequence[Chart]) -> dict[str, A
         "compares": any(answer.others for answer in wording.called(run)),
         "pictures": relative.pictures(run, names),
         "names": names,
-        "against": tables.against(by_place),
+        "against": payload.against(by_place),
         "engines": notes.engines(run),
         "how": f"{notes.trials(run)}; {notes.length(run)}",
         "machine_line": notes.machine(run),
@@ -154,14 +154,14 @@ def _shown(at: int, run: Run, name: str, of_run: Sequence[Chart]) -> dict[str, A
         "grid": relative.phases(run, views, ranked),
         "overviews_rest": views_rest,
         "varying": varying(run),
-        "results": [tables.results(group, varying(run), ranked, served(by_place), most) for group in by_place],
+        "results": [payload.results(group, varying(run), ranked, served(by_place), most) for group in by_place],
         "absent": first(notes.absent(run), "lines", "`dyno show` has all"),
         "legend": notes.legend(by_place) + notes.evidence(run),
-        "plan": tables.plan(run),
-        "settings": first(tables.engines(run), "engines and their settings", "the run file has all"),
-        "machine": tables.machine(run),
+        "plan": payload.plan(run),
+        "settings": first(payload.engines(run), "engines and their settings", "the run file has all"),
+        "machine": payload.machine(run),
         "machine_findings": machine_doubts(run.header.get("host") or {}),
-        "command": tables.command(run),
+        "command": payload.command(run),
         "files": list(parts.results(run, at)),
     }
 

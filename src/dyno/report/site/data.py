@@ -15,7 +15,7 @@ from statistics import median
 from typing import Any
 from urllib.parse import urlencode
 
-from dyno.report.page import tables
+from dyno.report.page import payload
 from dyno.report.tables import notes, units, wording
 from dyno.report.tables.table import Row, groups, varying
 from dyno.results import Run
@@ -198,7 +198,7 @@ class Collection:
         return sorted({row.unit for run in self._runs for row in run.rows.values()})
 
     def compare(self) -> dict[str, Any]:
-        runs, fact_texts = self._runs, [(where, what, tables.written(what, v)) for where, what, v in self._facts]
+        runs, fact_texts = self._runs, [(where, what, payload.written(what, v)) for where, what, v in self._facts]
         counts = Counter(fact_texts)
         verdicts, texts, pairs = dict[Hashable, int](), dict[str, int](), dict[str, Any]()
         number = {run.entry.name: at for at, run in enumerate(runs)}
