@@ -25,13 +25,10 @@ from dyno.stats.costs import read_prices
 
 HEAD_BYTES = 4_000
 """Length of the start of a page, which names its preview picture."""
-_PRINT = "to print it, open it in a browser"
-_CHART = "for a picture, use `dyno plot`"
-_DATA = "for the figures, use `dyno show`"
 OTHER_ENDINGS = {
-    ".pdf": _PRINT,
-    **dict.fromkeys((".png", ".svg", ".jpg", ".jpeg"), _CHART),
-    **dict.fromkeys((".csv", ".md", ".json", ".txt", ".tsv", ".xlsx"), _DATA),
+    ".pdf": "to print it, open it in a browser",
+    **dict.fromkeys((".png", ".svg", ".jpg", ".jpeg"), "for a picture, use `dyno plot`"),
+    **dict.fromkeys((".csv", ".md", ".json", ".txt", ".tsv", ".xlsx"), "for the figures, use `dyno show`"),
 }
 
 

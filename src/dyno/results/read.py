@@ -39,6 +39,16 @@ _WITH_NAMES = HISTOGRAMS | {"absent"}
 DIGITS = 20
 """Maximum number of digits of a whole number, enough for 64 bits."""
 
+SCHEMA = 3
+READABLE = (1, 2, 3)
+# Fields whose values are equal in many trials of an engine.
+_COMMON = ("outcome", "version", "settings", "caveats", "loop", "absent")
+_COMMON_OF_SAMPLES = ("phase", "unit", "ended_by", "temperature")
+_OFTEN_EMPTY = ("by_kind", "by_part", "facts")
+_EMPTY: Mapping[str, Any] = {}
+# Dates in these years are valid in every time zone.
+FIRST_YEAR, LAST_YEAR = 1900, 9900
+
 _decode, _encode = msgspec.json.Decoder().decode, msgspec.json.Encoder().encode
 
 
@@ -141,18 +151,6 @@ def cleaned(data: Any, name: str = "") -> Any:
 def _fit(text: str, keep: str = "") -> str:
     # A text that was already cut when the worker reported it ends with a mark, so it may be longer by the mark.
     return sanitize(text, MOST if len(text) > MOST_TEXT else MOST_TEXT, keep)
-
-
-SCHEMA = 3
-READABLE = (1, 2, 3)
-# Fields whose values are equal in many trials of an engine.
-_COMMON = ("outcome", "version", "settings", "caveats", "loop", "absent")
-_COMMON_OF_SAMPLES = ("phase", "unit", "ended_by", "temperature")
-_OFTEN_EMPTY = ("by_kind", "by_part", "facts")
-_EMPTY: Mapping[str, Any] = {}
-_encode = msgspec.json.Encoder().encode
-# Dates in these years are valid in every time zone.
-FIRST_YEAR, LAST_YEAR = 1900, 9900
 
 
 def load(path: Path) -> Run:
