@@ -20,8 +20,8 @@ from dyno import registry
 from dyno.contracts.engine import Nodes
 from dyno.contracts.model import Tier, UsageError
 from dyno.engines.mysql import server_galera
-from dyno.engines.mysql.engines import Transactions
 from dyno.engines.mysql.server_mariadb import MARIADB, PROGRAMS
+from dyno.engines.mysql.tables import Transactions
 from dyno.suites.oltp import Load, SysbenchTables
 from dyno.suites.records.port import Record
 
