@@ -37,7 +37,7 @@ def row_doubts() -> str:
 
 
 def machine_doubts() -> str:
-    rows = [(code(name), sentence(finding.text), finding.remedy or "") for name, finding in machine.FINDINGS.items()]
+    rows = [(code(name), sentence(text), remedy or "") for name, (text, remedy) in machine.FINDINGS.items()]
     return table(("Finding", "Meaning", "Remedy"), rows)
 
 
