@@ -151,9 +151,8 @@ def write_job(
     target: CrashTarget, home: Path, start: int, commits: int | None, stop: bool = False, often: int = 1
 ) -> str:
     """Writes the job of a committing process to a file next to the store. Returns its path."""
-    job = {"target": asdict(target), "home": str(home), "start": start, "commits": commits}
-    path = home.parent / "job.json"
-    path.write_text(json.dumps({**job, "stop": stop, "often": often}))
+    path, job = home.parent / "job.json", {"target": asdict(target), "home": str(home), "start": start, "stop": stop}
+    path.write_text(json.dumps({**job, "commits": commits, "often": often}))
     return str(path)
 
 

@@ -163,10 +163,8 @@ def with_descendants(pids: Iterable[int]) -> tuple[int, ...]:
 
 def cpu_ns(pids: Iterable[int]) -> int:
     """Returns the CPU time of these processes, in steps of a tick. Processes that are gone count as 0."""
-    ticks = 0
-    for pid in pids:
-        ticks += sum(to_int(word) or 0 for word in stat_words(ROOT / "proc" / str(pid))[11:13])
-    return ticks * _TICK_NS
+    words = (word for pid in pids for word in stat_words(ROOT / "proc" / str(pid))[11:13])
+    return sum(to_int(word) or 0 for word in words) * _TICK_NS
 
 
 def starved(*, root: Path = ROOT) -> bool:

@@ -28,8 +28,7 @@ _MODE = 0o711 if os.geteuid() == 0 else 0o700
 
 def default_root() -> Path:
     """Returns `$DYNO_WORK`, or `work` in Dyno's cache directory."""
-    named = os.environ.get("DYNO_WORK")
-    return Path(named) if named else host_directories.cache() / "work"
+    return Path(os.environ.get("DYNO_WORK") or host_directories.cache() / "work")
 
 
 def fast_root(root: Path) -> Path:
