@@ -25,7 +25,7 @@ from dyno.contracts.engine import EngineSpec, Gap, PortSpec
 from dyno.contracts.model import Tier, Wrong
 from dyno.suites._shared.store import brief
 from dyno.suites.records.conformance import BRIEF, CHECKS, model
-from dyno.suites.records.encoding import ENCODERS
+from dyno.suites.records.layer import ENCODERS
 from dyno.suites.records.port import Key, Reader, Record
 
 LAYERED = "lmdb"

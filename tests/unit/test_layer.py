@@ -17,9 +17,8 @@ from hypothesis import strategies as st
 
 from dyno import registry
 from dyno.contracts.model import Tier
-from dyno.suites.records import PARAMS, encoding
-from dyno.suites.records.encoding import ENCODERS
-from dyno.suites.records.layer import LayeredRecords
+from dyno.suites.records import PARAMS, layer
+from dyno.suites.records.layer import ENCODERS, LayeredRecords
 from dyno.suites.records.port import INDEXES, Key, Record
 
 try:
@@ -47,7 +46,7 @@ Pack = Callable[[bytes, tuple[Any, ...]], bytes]
 def pack(request: pytest.FixtureRequest) -> Pack:
     """The packing function: first the one in Python, then the native one."""
     if request.param == "python":
-        return encoding.python_pack
+        return layer.python_pack
     the_loop("native")
     native: Pack = _native.pack
     return native
@@ -103,9 +102,9 @@ def outcome(pack: Pack, prefix: bytes, parts: tuple[Any, ...]) -> bytes | type[E
 @example(prefix=b"", parts=("\ud800", None))
 def test_native_and_python_packing_agree(prefix: bytes, parts: tuple[Any, ...]) -> None:
     the_loop("native")
-    in_python = outcome(encoding.python_pack, prefix, parts)
+    in_python = outcome(layer.python_pack, prefix, parts)
     # If several parts are wrong, either error may be raised.
-    faults = {result for part in parts if isinstance(result := outcome(encoding.python_pack, prefix, (part,)), type)}
+    faults = {result for part in parts if isinstance(result := outcome(layer.python_pack, prefix, (part,)), type)}
     assert outcome(_native.pack, prefix, parts) in (faults or {in_python})
 
 
@@ -129,7 +128,7 @@ def test_packing_leaks_no_reference(pack: Pack) -> None:
 
 def test_the_layer_packs_natively_if_the_module_was_built() -> None:
     the_loop("native")
-    assert encoding.pack is _native.pack
+    assert layer.pack is _native.pack
 
 
 WITHOUT = """
@@ -140,8 +139,8 @@ if "without" in sys.argv:
 from dyno import registry
 from dyno.contracts.model import Tier
 from dyno.contracts.suite import Job
-from dyno.suites.records import encoding
-print(encoding.pack is encoding.python_pack, encoding.pack(b"r", ("a", "b")))
+from dyno.suites.records import layer
+print(layer.pack is layer.python_pack, layer.pack(b"r", ("a", "b")))
 suite = registry.suite("records")
 params = {setting.name: setting.default for setting in suite.params} | {"records": 1}
 for spec in (registry.engine("memory"), registry.engine("sqlite")):

@@ -1,6 +1,6 @@
 //! Packs tuples of strings into bytes that sort alike: keys of the record layer. No loop and no clock may be put here.
 //!
-//! `dyno.suites.records.encoding` has the same in Python, which says what is right.
+//! `dyno.suites.records.layer` has the same in Python, which says what is right.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString, PyTuple};

@@ -27,8 +27,7 @@ from dyno.contracts.ordered_kv import Entry, KVReader, Pending
 from dyno.contracts.settings import Setting, integer
 from dyno.engines import lmdb, memory
 from dyno.host.pagecache import residency
-from dyno.suites.records.encoding import ENCODERS
-from dyno.suites.records.layer import LayeredRecords
+from dyno.suites.records.layer import ENCODERS, LayeredRecords
 from dyno.suites.records.port import Key, Reader, Record
 
 # Left in every store's directory, so that reuse of the directory shows.

@@ -17,8 +17,7 @@ from dyno.contracts.model import Tier, Value
 from dyno.contracts.settings import Setting, choice
 from dyno.contracts.suite import Failure
 from dyno.engines import memory
-from dyno.suites.records.encoding import ENCODERS
-from dyno.suites.records.layer import LayeredRecords
+from dyno.suites.records.layer import ENCODERS, LayeredRecords
 
 
 class Claims:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from dyno.contracts.model import Refused
 from dyno.contracts.native import loaded
 from dyno.contracts.native_load import Exchange
-from dyno.suites.records.encoding import identity
+from dyno.suites.records.layer import identity
 from dyno.suites.records.port import INDEXES, Key, Reader, Record
 from dyno.suites.records.sql import batches
 

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, nullcontext
 from itertools import chain
 from typing import Any
 
-from dyno.suites.records.encoding import ENCODERS, pack
+from dyno.suites.records.layer import ENCODERS, pack
 from dyno.suites.records.port import INDEXES, Key, Reader, Record
 from dyno.suites.records.sql import batches
 

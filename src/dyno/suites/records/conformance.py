@@ -7,7 +7,7 @@ from typing import Any
 from dyno.contracts.equality import PlannedFailure, expect
 from dyno.contracts.model import Tier, Wrong
 from dyno.contracts.suite import Opened, by_name
-from dyno.suites.records.encoding import python_pack
+from dyno.suites.records.layer import python_pack
 from dyno.suites.records.port import INDEXES, Record, Records, entries
 
 

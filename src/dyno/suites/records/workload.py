@@ -19,8 +19,7 @@ from dyno.suites._shared.slots import SLOTS, Slots
 from dyno.suites._shared.store import OnStore
 from dyno.suites.records import COLD_KEYS, COLD_SCANS, INSERTS, KEYS_PER_RECORD, SCANS, SUITE, conformance
 from dyno.suites.records.dataset import ABSENT, Model
-from dyno.suites.records.encoding import ENCODERS, NATIVE, pack
-from dyno.suites.records.layer import LayeredRecords
+from dyno.suites.records.layer import ENCODERS, NATIVE, LayeredRecords, pack
 from dyno.suites.records.mixed import mixed
 from dyno.suites.records.port import INDEXES, PORT, Reader, Record, Records, entries
 from dyno.suites.records.work import ClientWork, Slices
