@@ -110,7 +110,8 @@ def test_what_a_server_reads_when_it_starts_makes_nothing_of_a_cold_phase_warm(s
 def test_an_array_larger_than_what_a_trial_is_confined_to_is_written_and_reduced(engine: str, shell: Shell) -> None:
     need(engine.partition(":")[0])
     try:
-        confine.check(LIMIT_BYTES, shell.home)
+        with confine.confined(LIMIT_BYTES, shell.home / "tried.group"):
+            pass
     except confine.CannotConfine as why:
         unavailable(str(why))
     rows = LIMIT_BYTES * 3 // 2 // ROW_BYTES + 1
