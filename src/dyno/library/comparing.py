@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache, cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol
 
 from dyno.contracts.model import UsageError
 from dyno.host import installation
@@ -24,9 +24,14 @@ from dyno.stats.verdict import MARGIN, Verdict
 if TYPE_CHECKING:
     import pandas
 
-    from dyno.library.result import Result
 
-    RunSource: TypeAlias = Result | str | Path
+class HasRun(Protocol):
+    """Protocol of `dyno.Result`, whose module imports this one."""
+
+    _run: Run
+
+
+RunSource = HasRun | str | Path
 
 
 @dataclass(frozen=True)
