@@ -44,8 +44,6 @@ def check(path: str) -> None:
 
 def check_streamed(path: str) -> None:
     """Raises UsageError if the file can't be written piece by piece."""
-    if is_output(path):
-        raise UsageError("-o: expected a file, since the record goes to standard output")
     check(path)
     if _kind(path) == stat.S_IFIFO:
         # Opening a pipe waits for a reader.

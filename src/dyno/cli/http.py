@@ -1,72 +1,96 @@
 """`dyno http`: one request, timed part by part. Its options are curl's, except for -n, --keep and --human."""
 
 import json
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote, quote_plus
 
 import click
 
 from dyno.cli.console import output
 from dyno.cli.flag_values import PATH
+from dyno.contracts.model import UsageError
 from dyno.contracts.passwords import mask_argument
-from dyno.contracts.safe_read import MIB, opened
 from dyno.host.process import deferred_signals
+from dyno.http import curl, write_out
 from dyno.http.options import Options, checked
 
 MOST = 100_000
-MOST_DATA = 256 * MIB
-TYPES = {"str": str, "Path": PATH, "float": float, "int": int}
+DATA = ("data", "data_raw", "data_binary", "data_urlencode", "json")
+"""Options whose values are sent as one body, in the order of the command line."""
+FILES = ("output", "dump_header", "cookie_jar")
+
+
+def _size(text: str) -> int:
+    if not (match := re.fullmatch(r"(\d{1,12})([BKMGTP]?)", text.upper())):
+        raise click.BadParameter(f"expected bytes, such as 100K, got {text!r}")
+    return int(match[1]) << 10 * "BKMGTP".find(match[2])
+
+
+TYPES = {"str": str, "Path": PATH, "float": float, "int": int, "BYTES": _size}
+
+
+class HttpCommand(click.Command):
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.meta["order"] = [param.name for param in self.make_parser(ctx).parse_args(list(args))[2]]
+        return super().parse_args(ctx, args)
 
 
 def _curl_options(function: Callable[..., int]) -> Callable[..., int]:
     # The decorator applied last is listed first.
     for each in reversed([each for each in fields(Options) if each.metadata]):
-        words, kind = each.metadata["words"], str(each.type).partition(" ")[0]
-        more: dict[str, Any] = {"metavar": each.metadata["metavar"]}
-        if kind == "bool":
-            more = {"is_flag": True}
-        elif kind in TYPES:
-            more["type"] = TYPES[kind]
-        else:
-            more["multiple"] = True
+        words, metavar, kind = each.metadata["words"], each.metadata["metavar"], str(each.type).partition(" ")[0]
+        value = {"metavar": metavar, "multiple": kind not in TYPES, "type": TYPES.get(metavar, TYPES.get(kind))}
+        more: dict[str, Any] = {"is_flag": True} if kind == "bool" else value
         function = click.option(*words, each.name, help=each.metadata["help"], **more)(function)
     return function
 
 
-@click.command(name="http", options_metavar="[CURL'S OPTIONS]")
-@click.argument("url", metavar="URL")
+@click.command(name="http", cls=HttpCommand, options_metavar="[CURL'S OPTIONS]")
+@click.argument("urls", metavar="URL", nargs=-1)
 @_curl_options
-@click.option("-d", "--data", multiple=True, metavar="DATA", help="Send this data; @FILE: read it from a file.")
+@click.option("-d", "--data", multiple=True, metavar="DATA", help="Send this data; @FILE: a file without line ends.")
+@click.option("--data-raw", multiple=True, metavar="DATA", help="Send this data, even if it begins with @.")
+@click.option("--data-binary", multiple=True, metavar="DATA", help="Send this data; @FILE: a file unchanged.")
+@click.option("--data-urlencode", multiple=True, metavar="DATA", help="Send [NAME=]TEXT or [NAME]@FILE, encoded.")
+@click.option("--json", multiple=True, metavar="DATA", help="Like --data-binary, with the headers of JSON.")
+@click.option("--oauth2-bearer", metavar="TOKEN", help="Send this token.")
+@click.option("--url", multiple=True, metavar="URL", help="The address.")
+@click.option("-g", "--globoff", is_flag=True, help="Accept brackets and braces in the address.")
+@click.option("-w", "--write-out", metavar="TEXT", help="Print this text with curl's %{variables}; @FILE: a file.")
+@click.option("-s", "--silent", is_flag=True, help="Print no error with -w, -i or -o -.")
+@click.option("-S", "--show-error", is_flag=True, help="Print errors despite -s.")
 @click.option("-n", "count", type=click.IntRange(1, MOST), default=1, metavar="N", help="Make N requests.")
 @click.option("--keep", is_flag=True, help="With -n: reuse the connection. Default: a new one for each request.")
 @click.option("--human", is_flag=True, help="Print a waterfall of the stages instead of JSON.")
-def http_command(url: str, data: tuple[str, ...], count: int, keep: bool, human: bool, **flags: Any) -> int:
+def http_command(urls: tuple[str, ...], count: int, keep: bool, human: bool, **flags: Any) -> int:
     """Make one HTTP request, and report how long each of its parts took.
 
-    Exit status: 0, or 1 if the request failed; the reason is in `error`.
+    With -w, -i, or - as a file, print what curl prints instead of the record.
+
+    Exit status: 0, or 1 if the request failed; the reason is in `error`. With curl's output: curl's exit status.
 
     \b
     dyno http https://example.org/
     dyno http https://example.org/ -L --http2 --human
     dyno http https://example.org/ -n 50
+    dyno http https://example.org/ -s -o /dev/null -w '%{time_total}'
     """
     from dyno.http import Client
     from dyno.http.stages import repeated
     from dyno.report import outcomes
 
-    checked(url)
-    options = {name: value for name, value in flags.items() if value not in (None, False, ())}
-    if "output" in options:
-        # It imports `dyno.results`, which takes long.
-        from dyno.cli import files
-
-        files.check_streamed(str(options["output"]))
-    if data:
-        options["data"] = b"&".join(map(_read, data))
-    if (user := options.get("user", "")).startswith("@"):
-        options["user"] = _read(user).decode(errors="surrogateescape").rstrip("\r\n")
+    template = None if flags["write_out"] is None else _text(flags["write_out"])
+    write_out.filled(template or "", {})
+    url = _url([*urls, *flags["url"]], flags["globoff"], flags["upload_file"])
+    options = _options(flags)
+    if as_curl := template is not None or flags["include"] or Path("-") in [flags[name] for name in FILES]:
+        options.setdefault("output", Path("-"))
+        if human or count > 1:
+            raise UsageError("-n and --human print a summary, and exclude -w, -i and - as a file")
     # libcurl's callbacks may not raise.
     with deferred_signals() as deferred, Client(Options.of(options), lambda: bool(deferred)) as client:
         if count == 1:
@@ -76,6 +100,11 @@ def http_command(url: str, data: tuple[str, ...], count: int, keep: bool, human:
             records = (client.request(url, fresh=not keep) for _ in range(count))
             record, show = repeated(records, mask_argument(url)), outcomes.print_summary
             failed = record["failed"] > 0
+        if as_curl:
+            if failed and (flags["show_error"] or not flags["silent"]):
+                click.echo(f"dyno: ({record['exitcode']}) {record['error']}", err=True)
+            click.echo(write_out.filled(template or "", record).encode(errors="surrogateescape"), nl=False)
+            return int(record["exitcode"])
     if human:
         show(record, output())
     else:
@@ -83,8 +112,58 @@ def http_command(url: str, data: tuple[str, ...], count: int, keep: bool, human:
     return 1 if failed else 0
 
 
-def _read(text: str) -> bytes:
-    if not text.startswith("@"):
-        return text.encode(errors="surrogateescape")
-    with opened(Path(text[1:]), MOST_DATA) as file:
-        return file.read()
+def _options(flags: dict[str, Any]) -> dict[str, Any]:
+    """Returns the options of the request. Reads the files of @FILE. Raises UsageError."""
+    for path in (flags[name] for name in FILES):
+        if path not in (None, Path("-")):
+            # It imports `dyno.results`, which takes long.
+            from dyno.cli import files
+
+            files.check_streamed(str(path))
+    known = Options.__dataclass_fields__
+    options = {name: value for name, value in flags.items() if name in known and value not in (None, False, ())}
+    lines = (re.split(r"[\r\n]+", _text(text)) if text[:1] == "@" else [text] for text in flags["header"])
+    headers = [line for part in lines for line in part if line]
+    if flags["oauth2_bearer"] is not None:
+        headers.append(f"Authorization: Bearer {flags['oauth2_bearer']}")
+    if flags["json"]:
+        given = [re.split("[:;]", line)[0].strip().lower() for line in headers]
+        headers += [f"{name}: application/json" for name in ("Content-Type", "Accept") if name.lower() not in given]
+    if "user" in options:
+        options["user"] = _text(options["user"]).rstrip("\r\n")
+    values = {name: iter(flags[name]) for name in DATA}
+    order = [name for name in click.get_current_context().meta["order"] if name in DATA]
+    return {**options, "header": headers, "data": _body([(name, next(values[name])) for name in order])}
+
+
+def _url(urls: Sequence[str], globoff: bool, upload: Path | None) -> str:
+    """Returns the only URL. Like curl, appends the name of the uploaded file if the path has none."""
+    if len(urls) != 1:
+        raise UsageError(f"expected one URL, got {len(urls)}")
+    url = urls[0]
+    if not globoff and re.search(r"[][{}]", re.sub(r"(^|//|@)\[[0-9A-Fa-f:.%]+\]", "", url)):
+        raise UsageError(f"{mask_argument(url)}: globs are not supported; -g sends brackets and braces")
+    _, slash, name = url.rpartition("://")[2].rpartition("/")
+    if upload is not None and not (slash and name):
+        url += ("" if slash else "/") + quote(upload.name, safe="")
+    checked(url)
+    return url
+
+
+def _text(text: str) -> str:
+    return curl.read(text[1:]).decode(errors="surrogateescape") if text.startswith("@") else text
+
+
+def _body(parts: Sequence[tuple[str, str]]) -> bytes | None:
+    """Returns the body of options in DATA, given as pairs of name and value."""
+    body = None
+    for name, text in parts:
+        content = text.encode(errors="surrogateescape")
+        key, mark, value = content.partition(b"=" if b"=" in content else b"@")
+        if name == "data_urlencode":
+            content = curl.read(text.partition("@")[2]) if mark == b"@" else value if mark else content
+            content = (key + b"=" if mark and key else b"") + quote_plus(content).encode()
+        elif text.startswith("@") and name != "data_raw":
+            content = curl.read(text[1:]).translate(None, b"\r\n\0" if name == "data" else b"")
+        body = content if body is None else body + (b"" if name == "json" else b"&") + content
+    return body

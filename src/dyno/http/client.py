@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
+from itertools import count
 from pathlib import Path
 from time import monotonic, perf_counter_ns, sleep
 from typing import IO, Any
@@ -16,6 +18,8 @@ from dyno.http.options import CONNECT_SECONDS, Options, ascii_url, checked, perc
 from dyno.http.stages import COARSE, MICRO, STAGES, Moments, fine, stages
 
 LOOK_SECONDS, NO_SOCKET_SECONDS = 0.2, 0.001
+TRANSIENT = {6, 28, 408, 429, 500, 502, 503, 504}
+"""Error numbers of libcurl, and statuses, after which --retry repeats the request."""
 SLACK_US = 10_000
 """Largest accepted difference between libcurl's clock and this process's."""
 MOMENTS = ("namelookup", "connect", "appconnect", "pretransfer", "posttransfer", "starttransfer")
@@ -51,8 +55,12 @@ class Client:
         self._options, self._stopped = options, stopped
         self._c = curl.pycurl()
         self._output: IO[bytes] | None = None
+        self._head_output: IO[bytes] | None = None
         self._write_error: OSError | None = None
+        self._redirects = self._skips_body = False
         self._handle = curl.handle(options, self._write)
+        if options.output is not None or options.dump_header is not None:
+            self._handle.setopt(self._c.HEADERFUNCTION, self._write_head)
         # The multi handle owns the connections. It is used for single requests too, since `perform` of an easy handle
         # can't be interrupted during a TLS handshake.
         self._multi = self._c.CurlMulti()
@@ -69,28 +77,45 @@ class Client:
 
         `fresh`: use a new connection. Raises UsageError for a malformed URL or an unusable file.
         """
-        url = checked(url)
-        with nullcontext() if self._options.output is None else self._writing(self._options.output):
-            return record(self._hops(url, fresh), self._options)
+        url, options = checked(url), self._options
+        for retries in count():
+            with self._writing(options.dump_header, options.output):
+                result = record(self._hops(url, fresh), options)
+            if retries == options.retry or not TRANSIENT & {result["exitcode"], result["http_code"]}:
+                break
+            until = monotonic() + (result["retry_after"] or min(2.0**retries, 600.0))
+            while (left := until - monotonic()) > 0 and not self._stopped():
+                sleep(min(left, LOOK_SECONDS))
+        if retries:
+            result["doubts"].append(f"transient errors: this is attempt {retries + 1}")
+        return result
 
     @contextmanager
-    def _writing(self, path: Path) -> Iterator[None]:
-        """Writes the bodies of responses to a file in the block. Raises UsageError."""
+    def _writing(self, header: Path | None, body: Path | None) -> Iterator[None]:
+        """Writes the heads and bodies of responses to files in the block; -: standard output. Raises UsageError."""
         try:
-            with path.open("wb") as self._output:
+            with _opened(header) as self._head_output, _opened(body) as self._output:
                 yield
                 if self._write_error is not None:
                     raise self._write_error
         except OSError as error:
-            raise UsageError(f"can't write {path}: {error.strerror}") from None
+            raise UsageError(f"can't write {error.filename or body or header}: {error.strerror}") from None
         finally:
-            self._output = self._write_error = None
+            self._head_output = self._output = self._write_error = None
+
+    def _write_head(self, line: bytes) -> int:
+        if line.startswith(b"HTTP/"):
+            self._redirects, self._skips_body = self._options.location and b" 3" in line[:10], False
+        self._skips_body |= self._redirects and line.lower().startswith(b"location:")
+        shown = self._options.include or self._options.head
+        return min(self._put(file, line) for file in (self._head_output, self._output if shown else None))
 
     def _write(self, piece: bytes) -> int:
-        if self._output is None:
-            return len(piece)
+        return self._put(None if self._skips_body else self._output, piece)
+
+    def _put(self, file: IO[bytes] | None, piece: bytes) -> int:
         try:
-            return self._output.write(piece)
+            return len(piece) if file is None else file.write(piece)
         except OSError as error:
             # Keep the error, since libcurl can't pass it on. libcurl ends the request because not all bytes were
             # written.
@@ -102,10 +127,6 @@ class Client:
         deadline = None if options.max_time is None else monotonic() + options.max_time
         while True:
             left = None if deadline is None else deadline - monotonic()
-            if self._output is not None and hops and self._output.seekable() and self._output.tell():
-                # The file receives only the last hop's body. A device such as /dev/null has no position.
-                self._output.seek(0)
-                self._output.truncate()
             hops.append(self._hop(url, options, left, fresh and not hops))
             target = hops[-1].info["redirect_url"]
             if hops[-1].error is not None or not target or not options.location:
@@ -170,6 +191,10 @@ class Client:
             self._multi.remove_handle(self._handle)
 
 
+def _opened(path: Path | None) -> AbstractContextManager[IO[bytes] | None]:
+    return path.open("wb") if path and str(path) != "-" else nullcontext(sys.stdout.buffer if path else None)
+
+
 @contextmanager
 def _prepared(c: Any, handle: Any, options: Options, url: str) -> Iterator[None]:
     """Prepares a handle, which may have been used before, for a request. Raises UsageError for an unreadable file."""
@@ -186,6 +211,8 @@ def _prepared(c: Any, handle: Any, options: Options, url: str) -> Iterator[None]
         handle.setopt(c.POST, 1)
         handle.setopt(c.POSTFIELDSIZE_LARGE, len(data))
         handle.setopt(c.COPYPOSTFIELDS, data)
+    if options.form:
+        handle.setopt(c.HTTPPOST, list(map(curl.form_part, options.form)))
     file: IO[bytes] | None = None
     if options.upload_file is not None:
         try:
@@ -200,7 +227,8 @@ def _prepared(c: Any, handle: Any, options: Options, url: str) -> Iterator[None]
             handle.setopt(c.NOBODY, 1)
         if options.request is not None:
             handle.setopt(c.CUSTOMREQUEST, curl.encoded(options.request))
-        for option, value in ((c.USERPWD, options.user), (c.COOKIE, options.cookie)):
+        cookie = ";".join(text for text in options.cookie if "=" in text) or None
+        for option, value in ((c.USERPWD, options.user), (c.COOKIE, cookie)):
             if value is None:
                 handle.unsetopt(option)
             else:

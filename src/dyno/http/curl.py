@@ -4,6 +4,8 @@ libcurl itself follows no redirects (see `dyno.http.client`). pycurl is imported
 """
 
 import os
+import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -11,6 +13,7 @@ from typing import Any
 
 from dyno.contracts.model import UsageError
 from dyno.contracts.passwords import mask_password
+from dyno.contracts.safe_read import MIB, opened
 from dyno.contracts.settings import format_value
 from dyno.host import installation
 from dyno.http.options import CONNECT_SECONDS, Options, ascii_url
@@ -23,6 +26,8 @@ BUNDLES = (
     "/etc/ssl/cert.pem",
 )
 """Usual paths of a system's certificates, which the libcurl in pycurl's wheels doesn't know."""
+_FORM = re.compile(r'([^=]*)=(?:([@<])([^;,"]+)|(?![@<()"])([^;]*))((?:;(?:type|filename)=[^;"]*)*)', re.DOTALL)
+MOST_DATA = 256 * MIB
 COULD_NOT_CONNECT, TOO_MANY_REDIRECTS = 7, 47
 """Error numbers of libcurl."""
 
@@ -59,7 +64,7 @@ def handle(options: Options, write: Callable[[bytes], object]) -> Any:
         # Resolve the name again for each connection.
         (c.DNS_CACHE_TIMEOUT, 0),
         (c.CONNECTTIMEOUT_MS, round(1e3 * (options.connect_timeout or CONNECT_SECONDS))),
-        (c.USERAGENT, options.user_agent or f"dyno {c.version.split()[1]}"),
+        (c.USERAGENT, f"dyno {c.version.split()[1]}" if options.user_agent is None else options.user_agent),
         (c.REFERER, options.referer),
         (c.RANGE, options.range),
         (c.PROXY, options.proxy and _proxy(options.proxy)),
@@ -70,6 +75,11 @@ def handle(options: Options, write: Callable[[bytes], object]) -> Any:
         (c.UNIX_SOCKET_PATH, options.unix_socket),
         (c.MAXFILESIZE_LARGE, options.max_filesize or None),
         (c.MAX_RECV_SPEED_LARGE, options.limit_rate or None),
+        (c.MAX_SEND_SPEED_LARGE, options.limit_rate or None),
+        *((c.COOKIEFILE, text) for text in options.cookie if "=" not in text),
+        (c.COOKIEJAR, options.cookie_jar),
+        (c.VERBOSE, int(options.verbose)),
+        (c.HTTPAUTH, c.HTTPAUTH_DIGEST if options.digest else None),
         (c.FAILONERROR, int(options.fail)),
         (c.IPRESOLVE, c.IPRESOLVE_V4 if options.ipv4 else c.IPRESOLVE_V6 if options.ipv6 else c.IPRESOLVE_WHATEVER),
         (c.ACCEPT_ENCODING, "" if options.compressed else None),
@@ -99,6 +109,26 @@ def handle(options: Options, write: Callable[[bytes], object]) -> Any:
             except c.error:
                 raise UsageError(f"this libcurl has no {name.split('_')[0]}: {c.version}") from None
     return handle
+
+
+def form_part(text: str) -> tuple[Any, Any]:
+    """Returns pycurl's form of a value of --form. Raises UsageError for a syntax of curl that is not supported."""
+    c, match = pycurl(), _FORM.fullmatch(text)
+    if match is None or match[3] == "-":
+        raise UsageError(f"--form {text}: expected NAME=VALUE, NAME=@FILE or NAME=<FILE, then ;type= or ;filename=")
+    name, mark, path, value, attributes = match.groups()
+    part = [c.FORM_FILE, path] if mark == "@" else [c.FORM_CONTENTS, read(path) if mark else value]
+    for key, setting in re.findall(r";(\w+)=([^;]*)", attributes):
+        part += [c.FORM_CONTENTTYPE if key == "type" else c.FORM_FILENAME, setting]
+    return encoded(name), tuple(map(encoded, part))
+
+
+def read(path: str) -> bytes:
+    """Returns the content of a file; -: of standard input. Raises UsageError."""
+    if path == "-":
+        return sys.stdin.buffer.read()
+    with opened(Path(path), MOST_DATA) as file:
+        return file.read()
 
 
 def _proxy(url: str) -> str:
@@ -176,6 +206,7 @@ def information(handle: Any) -> dict[str, Any]:
         "proxyauth_avail": get(c.PROXYAUTH_AVAIL),
         "redirect_url": _text(get_bytes(c.REDIRECT_URL)),
         "request_size": get(c.REQUEST_SIZE),
+        "retry_after": get(c.RETRY_AFTER) or None,
         "size_download": get(c.SIZE_DOWNLOAD_T),
         "size_upload": get(c.SIZE_UPLOAD_T),
         "ssl_engines": get(c.SSL_ENGINES),

@@ -16,7 +16,7 @@ from dyno.contracts.settings import format_value, unknown
 PORTS = {"http": 80, "https": 443}
 """Default port of each supported scheme."""
 VERSIONS = ("http1_0", "http1_1", "http2", "http2_prior_knowledge", "http3", "http3_only")
-EXCLUSIVE = (VERSIONS, ("ipv4", "ipv6"), ("head", "data"), ("head", "upload_file"), ("data", "upload_file"))
+EXCLUSIVE = (VERSIONS, ("ipv4", "ipv6"), ("head", "data", "upload_file", "form"))
 REDIRECTS, MOST_REDIRECTS = 50, 1_000
 """curl's default number of redirects, and the limit, since each hop is kept in memory."""
 CONNECT_SECONDS = 300.0
@@ -53,7 +53,9 @@ class Options:
     user: str | None = option("-u|--user", "USER:PASSWORD", "User and password; @FILE: read them from a file.")
     user_agent: str | None = option("-A|--user-agent", "NAME", "Send this User-Agent.")
     referer: str | None = option("-e|--referer", "URL", "Send this Referer.")
-    cookie: str | None = option("-b|--cookie", "NAME=VALUE", "Send these cookies.")
+    cookie: Sequence[str] = option("-b|--cookie", "NAME=VALUE", "Send these cookies; FILE: those of a file.", ())
+    cookie_jar: Path | None = option("-c|--cookie-jar", "FILE", "Write all cookies to a file.")
+    form: Sequence[str] = option("-F|--form", "NAME=VALUE", "Send this field; @FILE: a file; <FILE: its text.", ())
     range: str | None = option("-r|--range", "FROM-TO", "Request only these bytes.")
     upload_file: Path | None = option("-T|--upload-file", "FILE", "Upload a file.")
     max_time: float | None = option("-m|--max-time", "SECONDS", "Maximum time, including redirects.")
@@ -69,10 +71,15 @@ class Options:
     interface: str | None = option("--interface", "NAME", "Use this network interface.")
     unix_socket: Path | None = option("--unix-socket", "PATH", "Connect to this socket.")
     output: Path | None = option("-o|--output", "FILE", "Write the body to a file. Default: discard it.")
+    dump_header: Path | None = option("-D|--dump-header", "FILE", "Write the response's headers to a file.")
+    retry: int = option("--retry", "N", "Repeat the request after transient errors, up to N times.", 0)
+    include: bool = option("-i|--include", "", "Write the response's headers before the body.", False)
+    verbose: bool = option("-v|--verbose", "", "Show both heads on standard error, with their secrets.", False)
+    digest: bool = option("--digest", "", "Use digest authentication with -u.", False)
     insecure: bool = option("-k|--insecure", "", "Accept any certificate.", False)
     ipv4: bool = option("-4|--ipv4", "", "Use IPv4 only.", False)
     ipv6: bool = option("-6|--ipv6", "", "Use IPv6 only.", False)
-    http1_0: bool = option("--http1.0", "", "Use HTTP/1.0.", False)
+    http1_0: bool = option("-0|--http1.0", "", "Use HTTP/1.0.", False)
     http1_1: bool = option("--http1.1", "", "Use HTTP/1.1.", False)
     http2: bool = option("--http2", "", "Use HTTP/2 if the server has it.", False)
     http2_prior_knowledge: bool = option("--http2-prior-knowledge", "", "Use HTTP/2 without TLS.", False)
@@ -94,6 +101,8 @@ class Options:
         for name in values:
             if name not in names:
                 raise UsageError(unknown("option", name, names))
+        if isinstance(cookie := values.get("cookie", ()), str):
+            values = {**values, "cookie": (cookie,)}
         options = cls(**values)
         options.check()
         return options
@@ -101,26 +110,25 @@ class Options:
     def check(self) -> None:
         """Raises UsageError for an invalid value, and for options that exclude each other."""
         for names in EXCLUSIVE:
-            both = [name for name in names if getattr(self, name) not in (False, None)]
+            both = [name for name in names if getattr(self, name) not in (False, None, ())]
             if len(both) > 1 and not self.get:
                 raise UsageError(f"{_flag(both[0])} and {_flag(both[1])} exclude each other")
         for name in ("max_time", "connect_timeout"):
             value = getattr(self, name)
             if value is not None and not 0 < value <= MOST_SECONDS:
                 raise UsageError(f"{_flag(name)}: expected seconds over 0 and up to {MOST_SECONDS:,.0f}, got {value}")
-        if not 0 <= self.max_redirs <= MOST_REDIRECTS:
-            raise UsageError(
-                f"--max-redirs: expected a whole number from 0 to {MOST_REDIRECTS:,}, got {self.max_redirs}"
-            )
+        for name in ("max_redirs", "retry"):
+            if not 0 <= (value := getattr(self, name)) <= MOST_REDIRECTS:
+                raise UsageError(f"{_flag(name)}: expected a whole number from 0 to {MOST_REDIRECTS:,}, got {value}")
         for name in ("cacert", "cert", "key", "upload_file"):
             path = getattr(self, name)
             if path is not None and not Path(path).is_file():
                 raise UsageError(f"{_flag(name)}: there is no file {format_value(path)}")
-        for name, form, example in ADDRESSES:
+        for name, pattern, example in ADDRESSES:
             for text in getattr(self, name):
-                if not form.fullmatch(text):
+                if not pattern.fullmatch(text):
                     raise UsageError(f"{_flag(name)}: expected an address like {example}, got {text!r}")
-        texts = (self.request, self.user_agent, self.referer, self.cookie, *self.header)
+        texts = (self.request, self.user_agent, self.referer, *self.cookie, *self.header)
         if any(text is not None and ("\n" in text or "\r" in text or "\0" in text) for text in texts):
             raise UsageError("line ends and zero bytes can't be sent in the head of a request")
 
@@ -132,7 +140,7 @@ class Options:
             return "HEAD"
         if self.upload_file is not None:
             return "PUT"
-        return "GET" if self.data is None or self.get else "POST"
+        return "POST" if self.form or (self.data is not None and not self.get) else "GET"
 
 
 def _flag(name: str) -> str:
@@ -146,9 +154,9 @@ def redirected(options: Options, status: int, source: str, target: str) -> Optio
     another origin. See --location, --location-trusted and --request in curl's manual.
     """
     following = options
-    posts = options.data is not None and not options.get
+    posts = bool(options.form) or (options.data is not None and not options.get)
     if (status in REWRITTEN and posts) or (status == 303 and options.upload_file is not None):
-        following = replace(following, data=None, upload_file=None)
+        following = replace(following, data=None, upload_file=None, form=())
     if options.get:
         # The data was part of the URL that redirected.
         following = replace(following, data=None, get=False)
@@ -158,7 +166,7 @@ def redirected(options: Options, status: int, source: str, target: str) -> Optio
         # A Host header is valid for one host, on any port.
         dropped = PRIVATE if before.hostname == after.hostname else (*PRIVATE, "host")
         header = [line for line in options.header if line.partition(":")[0].strip().lower() not in dropped]
-        following = replace(following, user=None, cookie=None, header=header)
+        following = replace(following, user=None, cookie=(), header=header)
     return following
 
 

@@ -1,0 +1,271 @@
+"""Compares `dyno http` with the curl command: what the server receives, the output, the files and the exit status."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import shlex
+import shutil
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from httpserving import Scripted, response, scripted, whole
+from needed import unavailable
+from shell import COMMAND, Shell, is_one_line
+
+FILES = {
+    "lines.txt": b"one\r\ntwo\nthree",
+    "headers": b"X-One: 1\nX-Two: 2\n",
+    "jar": b"# Netscape HTTP Cookie File\n127.0.0.1\tFALSE\t/\tFALSE\t0\tfromfile\tyes\n",
+    "format": b"%{http_code} from a file\\n",
+    "with space.bin": bytes(range(256)),
+}
+STDIN = b"from\nstdin\n"
+# Headers that name the program, or depend on libcurl's version: 8.7 sends Expect only with large bodies.
+OWN = re.compile(rb"(?im)^(user-agent: (curl|dyno)|expect:).*\r\n")
+COMMENTS = re.compile(rb"(?m)^#.*\n")
+BOUNDARY = re.compile(rb"-{20,}\w+")
+NONCE = re.compile(rb'(cnonce|response)="[^"]*"')
+
+
+@pytest.fixture(autouse=True)
+def _no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    if shutil.which("curl") is None:
+        unavailable("curl is not installed")
+    pytest.importorskip("pycurl")
+    for name in ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+
+
+class Echo(Scripted):
+    """Records the whole request, and answers with its path."""
+
+    def __post_init__(self) -> None:
+        self.failures = 0
+        super().__post_init__()
+
+    def _answer(self, peer: socket.socket) -> None:
+        with peer:
+            request = b""
+            while b"\r\n\r\n" not in request and (more := peer.recv(65536)):
+                request += more
+            head, _, body = request.partition(b"\r\n\r\n")
+            if b"expect: 100-continue" in head.lower():
+                peer.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
+            length = re.search(rb"(?i)content-length: (\d+)", head)
+            while length and len(body) < int(length[1]) and (more := peer.recv(65536)):
+                body += more
+            if head:
+                self.asked.append(head + b"\r\n\r\n" + body)
+            path = head.split()[1].decode().partition("?")[0] if head else ""
+            reply = {
+                "/missing": response(b"gone", "404 Not Found"),
+                "/moved": response(b"moving", "302 Found", "Location: /page", "Set-Cookie: hop=1"),
+                "/cookie": response(b"baked", "200 OK", "Set-Cookie: a=b; Path=/", "Content-Type: text/plain"),
+            }.get(path, response(f"body of {path}\n".encode(), "200 OK", "X-Own: yes"))
+            if path == "/secret" and b"authorization:" not in head.lower():
+                reply = response(b"who?", "401 Unauthorized", 'WWW-Authenticate: Digest realm="r", nonce="n"')
+            if path == "/flaky":
+                self.failures += 1
+                if self.failures % 2:
+                    reply = response(b"later", "503 Service Unavailable", "Retry-After: 1")
+            peer.sendall(reply.partition(b"\r\n\r\n")[0] + b"\r\n\r\n" if head.startswith(b"HEAD") else reply)
+            with contextlib.suppress(OSError):
+                peer.shutdown(socket.SHUT_WR)
+
+
+@pytest.fixture(scope="module")
+def echo() -> Iterator[Echo]:
+    server = Echo({})
+    yield server
+    server.close()
+
+
+def outcome(echo: Echo, home: Path, command: tuple[str, ...], options: tuple[str, ...]) -> dict[str, object]:
+    """Runs a command in a fresh directory. Returns everything that it sent, printed and wrote."""
+    shutil.rmtree(home, ignore_errors=True)
+    home.mkdir()
+    for name, content in FILES.items():
+        (home / name).write_bytes(content)
+    before = len(echo.asked)
+    words = [word.replace("URL", echo.url) for word in options]
+    ended = subprocess.run([*command, *words], cwd=home, input=STDIN, capture_output=True, timeout=100)
+    requests = []
+    for request in echo.asked[before:]:
+        head, _, body = NONCE.sub(b"", OWN.sub(b"", BOUNDARY.sub(b"BOUNDARY", request))).partition(b"\r\n\r\n")
+        start, *headers = head.split(b"\r\n")
+        if b"BOUNDARY" in body:
+            # The length of the boundary depends on libcurl's version.
+            headers = [line for line in headers if not line.startswith(b"Content-Length")]
+        requests.append((start, sorted(headers), body))
+    files = {path.name: path.read_bytes() for path in home.iterdir() if path.name not in FILES}
+    return {
+        "requests": requests,
+        "output": COMMENTS.sub(b"", ended.stdout),
+        "status": ended.returncode,
+        "files": {name: COMMENTS.sub(b"", content) for name, content in files.items()},
+        "errors": len(ended.stderr.splitlines()),
+    }
+
+
+LIKE = [
+    "-o /dev/null -w %{time_total}",
+    "-H @headers",
+    "-H @- -H X-Three:3",
+    "-H Accept: -H X-Empty;",
+    "-A ''",
+    "-d a=1 -d b=2",
+    "-d @lines.txt",
+    "-d @-",
+    "-d a -d @lines.txt --data-raw @lines.txt --data-binary @lines.txt",
+    "--data-raw @x",
+    "--data-binary @lines.txt",
+    "--data-binary @-",
+    "--data-urlencode a=b&c/é~",
+    "--data-urlencode 'a b'",
+    "--data-urlencode '=a b'",
+    "--data-urlencode name@lines.txt",
+    "--data-urlencode @lines.txt -d after=1",
+    "-d first -d '' --data-urlencode x@- -d last",
+    "-G -d a=1 --data-urlencode 'b=c d'",
+    "-I -G -d a=1",
+    "--json '{\"a\": 1}'",
+    "--json @lines.txt --json '[]' -H 'Accept: x/y'",
+    "-F a=1 -F file=@lines.txt -F 'text=<lines.txt'",
+    "-F 'a=1;type=text/x' -F 'file=@with space.bin;filename=other;type=image/png'",
+    "-F a=@missing",
+    "-T lines.txt URL/",
+    "-T lines.txt URL",
+    "-T 'with space.bin' URL/dir/",
+    "-T lines.txt URL/dir/name",
+    "-b jar",
+    "-b jar -b a=1 -b b=2",
+    "-b nosuchfile",
+    "-c cookies URL/cookie",
+    "-c - URL/cookie",
+    "-c - -w %{http_code} -o file URL/cookie",
+    "-L -c cookies URL/moved",
+    "-b '' -L URL/moved",
+    "-D head",
+    "-D -",
+    "-D head -L URL/moved",
+    "-i",
+    "-i -L URL/moved",
+    "-i URL/moved",
+    "-I",
+    "-I -o head",
+    "-i -o file",
+    "-o -",
+    "-o file",
+    "-L -o file URL/moved",
+    "-0",
+    "-g URL/{a}[1-2]",
+    "--url URL/page",
+    "--digest -u u:p URL/secret",
+    "--digest -u u:p -i URL/secret",
+    "--oauth2-bearer token",
+    "--limit-rate 100K",
+    "--limit-rate 1m -d a=1",
+    "--retry 2 URL/flaky",
+    "--retry 1 -f URL/missing",
+    "-f URL/missing",
+    "-f -S URL/missing",
+    "URL/missing",
+    "http://127.0.0.1:1/",
+    "-S http://127.0.0.1:1/",
+    "-X DELETE -d x",
+    "-w '%{http_code} %{response_code} %{content_type}|%{size_download} %{size_header}\\n' URL/cookie",
+    "-w '%{num_redirects} %{redirect_url} %{num_connects} %{http_version}\\t%%%{method}' URL/moved",
+    "-w '%{num_redirects} %{url_effective} %{size_download}|%{redirect_url}' -L URL/moved",
+    "-w '%{remote_ip}:%{remote_port} %{local_ip} %{exitcode} %{ssl_verify_result} %{http_connect}'",
+    "-w '%{http_code} %{http_version} %{exitcode} %{remote_port} %{time_connect}' http://127.0.0.1:1/",
+    "-w '%{size_upload} %{http_version} %q %' -o file -e r -d abc",
+    "-w @format",
+]
+
+
+def words(text: str) -> tuple[str, ...]:
+    return tuple(shlex.split(text))
+
+
+@pytest.mark.usefixtures("processes")
+@pytest.mark.parametrize("options", LIKE)
+def test_an_option_does_what_curl_does(echo: Echo, tmp_path: Path, options: str) -> None:
+    given = ("-s", *words(options))
+    if not any("URL" in word or "://" in word for word in given):
+        given = (*given, "URL/page")
+    if "-w" not in given:
+        # Print as curl does.
+        given = (*given, "-w", "")
+    curl, dyno = (outcome(echo, tmp_path / "home", command, given) for command in (("curl",), (*COMMAND, "http")))
+    if "time_" in options:
+        for each in (curl, dyno):
+            assert re.search(rb"\d\.\d{6}$", each["output"])
+            each["output"] = re.sub(rb"\d\.\d{6}", b"TIME", each["output"])
+    assert dyno == curl
+
+
+REFUSED = {
+    "-w %{json} URL/": "json",
+    "-w %{time_totl} URL/": "time_total",
+    "-w %header{x} URL/": "--write-out",
+    "-F a URL/": "NAME=VALUE",
+    "-F a=@x,y URL/": "NAME=@FILE",
+    "-F a=x;headers=y URL/": ";type=",
+    "-F a=@- URL/": "NAME=@FILE",
+    "-F a=<- URL/": "NAME=<FILE",
+    "URL/{a,b}": "-g",
+    "URL/[1-3]": "-g",
+    "URL/a URL/b": "got 2",
+    "-s": "got 0",
+    "--limit-rate fast URL/": "100K",
+    "--retry -1 URL/": "--retry",
+    "-I -d x URL/": "exclude",
+    "-d x -F a=b URL/": "exclude",
+    "-i -n 2 URL/": "-n",
+    "-o - --human URL/": "--human",
+    "-d @missing URL/": "missing",
+}
+
+
+@pytest.mark.usefixtures("processes")
+@pytest.mark.parametrize("options", REFUSED)
+def test_an_option_that_is_not_supported_is_refused_in_one_line(echo: Echo, shell: Shell, options: str) -> None:
+    status, out, err = shell.dyno(
+        "http", *(word.replace("URL", echo.url) for word in words(options.replace(";", "\\;")))
+    )
+    assert (status, out) == (2, "") and is_one_line(err) and REFUSED[options] in err
+
+
+@pytest.mark.usefixtures("processes")
+def test_verbose_shows_both_heads_on_standard_error(echo: Echo, shell: Shell) -> None:
+    status, out, err = shell.dyno("http", "-v", f"{echo.url}/page")
+    assert status == 0 and out.startswith("{")
+    assert "> GET /page HTTP/1.1" in err and "< X-Own: yes" in err
+
+
+@pytest.mark.usefixtures("processes")
+@pytest.mark.parametrize(("flags", "shown"), [("", True), ("-s", False), ("-sS", True)])
+def test_the_error_is_shown_as_curl_shows_it(shell: Shell, flags: str, shown: bool) -> None:
+    status, out, err = shell.dyno("http", *words(flags), "-o", "-", "http://127.0.0.1:1/")
+    assert (status, out) == (7, "") and ("(7)" in err) == shown
+
+
+@pytest.mark.usefixtures("processes")
+def test_retries_are_in_the_record(echo: Echo, shell: Shell) -> None:
+    echo.failures = 0
+    status, out, _ = shell.dyno("http", "--retry", "2", f"{echo.url}/flaky")
+    record = json.loads(out)
+    assert (status, record["http_code"]) == (0, 200) and "attempt 2" in record["doubts"][-1]
+
+
+@pytest.mark.usefixtures("processes")
+def test_a_token_goes_to_no_other_port_after_a_redirect(echo: Echo, shell: Shell) -> None:
+    with scripted(away=whole(b"", "302 Found", f"Location: {echo.url}/page")) as first:
+        secrets = ("--oauth2-bearer", "secret", "-b", "a=secret")
+        assert shell.dyno("http", "-L", *secrets, f"{first.url}/away").status == 0
+        assert first.asked[-1].count(b"secret") == 2 and b"secret" not in echo.asked[-1]
