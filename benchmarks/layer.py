@@ -24,13 +24,13 @@ from dyno.contracts.model import Phase
 from dyno.contracts.pace import Pace
 from dyno.contracts.suite import Job, Workload
 from dyno.measure.phase import Stopwatch, sampled
-from dyno.suites.records import encoding, layer
+from dyno.suites.records import layer
 
 PHASES = ("rand-key", "rand-index", "scan", "update")
 HALF = 0.5
 TURNS, BATCH = 200, 500
 Pack = Callable[[bytes, tuple[str, ...]], bytes]
-WAYS: dict[str, Pack] = {"python": encoding.python_pack, "native": encoding.pack}
+WAYS: dict[str, Pack] = {"python": layer.python_pack, "native": layer.pack}
 
 
 def packing() -> dict[str, float]:
@@ -61,7 +61,7 @@ def main() -> int:
     parser.add_argument("--records", type=int, default=20_000, metavar="N", help="default: 20000")
     parser.add_argument("--pairs", type=int, default=15, metavar="N", help="default: 15")
     args = parser.parse_args()
-    if not encoding.NATIVE:
+    if not layer.NATIVE:
         print("the native module is not built: install a Rust toolchain and Dyno again")
         return 1
     alone = packing()

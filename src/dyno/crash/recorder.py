@@ -14,7 +14,6 @@ from pathlib import Path
 
 import msgspec
 
-from dyno.contracts.native import loaded
 from dyno.crash.record import Known, Record, read, scan, unseen
 from dyno.host import interpreters
 from dyno.host.process import environment, nothing_left, own_session
@@ -35,8 +34,11 @@ class RecordingJob(msgspec.Struct):
 
 def unavailable() -> str | None:
     """Returns why this installation can't record file changes, or None if it can."""
-    missing = "file changes need the native recorder, which is built on Linux on x86-64 with glibc only"
-    return None if hasattr(loaded(), "trace") else missing
+    try:
+        from dyno._native import trace  # noqa: F401
+    except ImportError:
+        return "file changes need the native recorder, which is built on Linux on x86-64 with glibc only"
+    return None
 
 
 def record(command: Sequence[str], root: Path, out: Path, timeout_seconds: float = 600) -> Record:

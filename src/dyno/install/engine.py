@@ -178,7 +178,10 @@ def _core(python: Path, version: str, say: Callable[[str], None]) -> dict[str, s
         ) from None
     here: dict[str, str | None] = {}
     for dist in distributions():
-        name, wanted = dist.metadata["Name"], SpecifierSet(dist.metadata["Requires-Python"] or "")
+        about = dist.metadata
+        # The package importlib_metadata, if a library has imported it, raises KeyError for a missing key.
+        name = about["Name"]
+        wanted = SpecifierSet((about["Requires-Python"] or "") if "Requires-Python" in about else "")
         held = dist.read_text("direct_url.json") is None and wanted.contains(f"{version}.0")
         # If several distributions have the same name, the first on the path is imported.
         here.setdefault(name, dist.version if held else None)
