@@ -228,6 +228,7 @@ REFUSED = {
     "-d x -F a=b URL/": "exclude",
     "-i -n 2 URL/": "-n",
     "-o - --human URL/": "--human",
+    "-w %header{scheme} URL/": "-D",
     "-d @missing URL/": "missing",
 }
 

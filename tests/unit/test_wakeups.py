@@ -28,7 +28,7 @@ def can_stay() -> bool:
         return False
 
 
-@pytest.mark.claim("The cost of waking a core is measured when a run begins")
+@pytest.mark.claim("The cost of waking a core is measured when a run begins whose processes wait for each other")
 @pytest.mark.usefixtures("processes")
 def test_round_trips_of_this_machine_are_told_asleep_and_awake() -> None:
     # On a busy machine, this short time may have too few round trips.
@@ -55,7 +55,7 @@ def test_it_leaves_nothing_behind() -> None:
     assert f"{keep_awake.MODULE} wakeups {os.getpid()}" not in told
 
 
-@pytest.mark.claim("The cost of waking a core is measured when a run begins")
+@pytest.mark.claim("The cost of waking a core is measured when a run begins whose processes wait for each other")
 def test_a_wake_up_is_half_of_what_a_round_trip_takes_longer(monkeypatch: pytest.MonkeyPatch) -> None:
     """The result is the larger cost of the two placements, `apart` and `free`."""
     monkeypatch.setattr("dyno.host.keep_awake.cores", lambda: [0, 1])

@@ -115,7 +115,9 @@ def form_part(text: str) -> tuple[Any, Any]:
     """Returns pycurl's form of a value of --form. Raises UsageError for a syntax of curl that is not supported."""
     c, match = pycurl(), _FORM.fullmatch(text)
     if match is None or match[3] == "-":
-        raise UsageError(f"--form {text}: expected NAME=VALUE, NAME=@FILE or NAME=<FILE, then ;type= or ;filename=")
+        # The value may be a secret.
+        field = text.partition("=")[0]
+        raise UsageError(f"--form {field}: expected NAME=VALUE, NAME=@FILE or NAME=<FILE, then ;type= or ;filename=")
     name, mark, path, value, attributes = match.groups()
     part = [c.FORM_FILE, path] if mark == "@" else [c.FORM_CONTENTS, read(path) if mark else value]
     for key, setting in re.findall(r";(\w+)=([^;]*)", attributes):

@@ -27,6 +27,8 @@ def filled(text: str, record: Mapping[str, Any]) -> str:
     def replaced(match: re.Match[str]) -> str:
         if match[1] is None:
             return {"n": "\n", "r": "\r", "t": "\t", "%": "%"}[match[0][1]]
+        if match[0].startswith("%header"):
+            raise UsageError(f"--write-out: {match[0]} is not supported; -D writes all headers")
         if match[1] not in VARIABLES:
             raise UsageError(f"--write-out: {unknown('variable', match[1], VARIABLES)}")
         name, form = VARIABLES[match[1]]

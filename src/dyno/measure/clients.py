@@ -28,7 +28,7 @@ FILES_PER_CLIENT, SPARE_FILES = 8, 200
 """Open files of a process with native load. Each client has connections of the engine and of the port, and pymongo's
 clients have monitors."""
 CONNECTIONS = 8
-"""Connections of native load from which another process is worthwhile."""
+"""Least number of connections of each process, where several processes share those of native load."""
 READY = "ready"
 
 

@@ -110,11 +110,9 @@ class InnoDB(ServerStore):
     def _server_version(self) -> tuple[str, str]:
         """Returns the product and the version of the server that answers."""
         (text,) = self.client.execute("SELECT VERSION()").fetchone() or ("",)
-        return (
-            (server_mariadb.MARIADB, text.split("-")[0])
-            if server_mariadb.MARIADB in text
-            else (server_mariadb.MYSQL, text)
-        )
+        if server_mariadb.MARIADB in text:
+            return server_mariadb.MARIADB, text.split("-")[0]
+        return server_mariadb.MYSQL, text
 
     def version(self) -> str:
         return f"{' '.join(self._server_version())} ({self.client.library})"
