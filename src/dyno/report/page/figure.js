@@ -156,15 +156,17 @@ class Figure {
     return { ...limitLegends(spec, drawn, width), datasets: { records: this.shown } };
   }
 
-  /** The chart as a file, on an opaque background. */
-  async picture(kind) {
-    await this.draw();
-    const look = isDark() ? "dark" : "light";
-    this.view.background(this.page.common.paper[look]);
-    const svg = kind === "svg" ? await this.view.toSVG() : null;
-    const canvas = kind === "png" ? await this.view.toCanvas(2) : null;
-    this.view.background("transparent");
-    if (svg) return new Blob([svg], { type: "image/svg+xml" });
-    return new Promise((done) => canvas.toBlob(done, "image/png"));
+  /** The chart as a file, on an opaque background. Redraws wait for it: they would replace the view. */
+  picture(kind) {
+    const made = this.draw().then(async () => {
+      this.view.background(this.page.common.paper[isDark() ? "dark" : "light"]);
+      const svg = kind === "svg" ? await this.view.toSVG() : null;
+      const canvas = kind === "png" ? await this.view.toCanvas(2) : null;
+      this.view.background("transparent");
+      if (svg) return new Blob([svg], { type: "image/svg+xml" });
+      return new Promise((done) => canvas.toBlob(done, "image/png"));
+    });
+    this.turn = made.catch(() => {});
+    return made;
   }
 }

@@ -46,11 +46,12 @@ function offerPictures(figure) {
     button.addEventListener("click", async () => {
       const kind = button.dataset.save;
       if (!figure.records.length) return;
+      const name = fileName(figure.page.state, figure.chart, kind);
       const blob =
         kind === "csv"
           ? new Blob([asCsv(figure.chart, figure.records)], { type: "text/csv" })
           : await figure.picture(kind);
-      save(blob, fileName(figure.page.state, figure.chart, kind));
+      save(blob, name);
     });
   }
 }
