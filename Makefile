@@ -18,6 +18,9 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-com
 EXAMPLE := examples/ci/dyno.yml
 WITH_BIN := PATH="$(CURDIR)/$(BIN):$$PATH"
 
+# Commands start in half the time if Python may keep bytecode.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo test check lint lock reference dist setup system servers clean
 
 demo: $(ENGINES)

@@ -40,8 +40,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("processes")
 
 
-def pytest_collection_finish() -> None:
-    """Excludes the test modules from later garbage collections, since each measured phase begins with one."""
+@pytest.fixture(scope="module", autouse=True)
+def small_heap() -> None:
+    """Excludes what was imported so far from garbage collections, since each measured phase begins with one."""
     gc.collect()
     gc.freeze()
 

@@ -64,7 +64,7 @@ def test_names_are_unique(count: int) -> None:
     # Random names have two duplicates with the default count, and about eighty with 2.5 million. The latter are more
     # than the reserve, so some names are drawn again.
     names = pseudo_words(count, seed=1)
-    assert len(names) == len(np.unique(names)) == count
+    assert len(names) == len(set(names.tolist())) == count
 
 
 def test_names_are_lower_case_letters_about_ten_long() -> None:

@@ -53,7 +53,7 @@ def pack(request: pytest.FixtureRequest) -> Pack:
 
 
 @pytest.mark.claim("Native packing of keys gives the same bytes and the same errors as Python's")
-@settings(max_examples=500)
+@settings(max_examples=200)
 @given(one=TUPLES, other=TUPLES)
 def test_packed_keys_sort_like_their_tuples(pack: Pack, one: tuple[str, ...], other: tuple[str, ...]) -> None:
     assert (pack(b"", one) < pack(b"", other)) == (utf8(one) < utf8(other))
@@ -95,7 +95,7 @@ def outcome(pack: Pack, prefix: bytes, parts: tuple[Any, ...]) -> bytes | type[E
 
 
 @pytest.mark.claim("Native packing of keys gives the same bytes and the same errors as Python's")
-@settings(max_examples=1_000)
+@settings(max_examples=300)
 @given(prefix=st.binary(max_size=3), parts=st.lists(ANYTHING, max_size=4).map(tuple))
 @example(prefix=b"", parts=("a\ud800",))
 @example(prefix=b"", parts=("\udfff\0",))
