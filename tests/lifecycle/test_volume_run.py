@@ -19,7 +19,8 @@ from shell import Shell, is_one_line
 from dyno import registry
 
 SUITE = registry.suite("volume")
-PHASES = [phase.name for phase in SUITE.phases]
+WHOLE = ["whole-write", "whole-read"]
+PHASES = [phase.name for phase in SUITE.phases if phase.name not in WHOLE]
 FEW = {"area": "2m", "block_size": "4k", "depth": "1"}
 
 
@@ -192,6 +193,26 @@ def test_a_bare_device_is_measured_within_its_begin_alone(shell: Shell, tmp_path
     assert file.stat().st_size == 4 * MIB
     assert file.read_bytes()[2 * MIB :] == b"\xa7" * 2 * MIB, "what is beyond area"
     assert file.read_bytes()[: 2 * MIB] != b"\xa7" * 2 * MIB
+
+
+def test_a_whole_device_is_written_and_read_once_by_dd_and_by_fio(shell: Shell, tmp_path: Path) -> None:
+    file, area = image(tmp_path / "image"), 4 * MIB
+    phases = ["dd-urandom", "dd-fdatasync", "dd-read", *WHOLE]
+    with loop_device(file) as device:
+        given = words(area="4m", block_size="1m")
+        ended = shell.dyno(*given, "-e", f"fio:destroy={device}", "--phases", ",".join(phases))
+        assert ended.status == 0, ended.out + ended.err
+        samples = sampled(shell)
+    assert list(samples) == phases
+    assert {name: (sample["bytes"], sample["void"]) for name, sample in samples.items()} == dict.fromkeys(
+        phases, (area, None)
+    )
+    commands = {name: sample["facts"]["command"] for name, sample in samples.items()}
+    assert "if=/dev/urandom" in commands["dd-urandom"] and "of=/dev/null" in commands["dd-read"]
+    assert all(f"--bs={MIB} " in commands[name] and "--numjobs=4 " in commands[name] for name in WHOLE)
+    # Not one block is still a zero of the image or of dd.
+    data = file.read_bytes()[:area]
+    assert all(any(data[at : at + MIB]) for at in range(0, area, MIB))
 
 
 def test_an_area_beyond_the_device_is_refused_by_the_trial(shell: Shell, tmp_path: Path) -> None:

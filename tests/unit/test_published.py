@@ -189,6 +189,33 @@ def test_what_could_not_run_says_why(run: Run) -> None:
     assert f"Oracle 10g XE: not run here: {engine} needs a server" in out
 
 
+# -- rates over time, and single passes --------------------------------------------------------------------
+
+
+def test_a_rate_over_time_is_sketched_and_a_pass_extrapolated_beside_what_was_published() -> None:
+    experiment = EXPERIMENTS["cloudmercato-volume"]
+    run = a_whole_run(experiment)
+
+    def timed(_: str, sample: Sample) -> Sample:
+        rates = (10, 40, 80, 80)
+        points = tuple(
+            {"from_ns": at * SECOND, "interval_ns": SECOND, "operations": rate, "p50_ns": 1, "p99_ns": 2}
+            for at, rate in enumerate(rates)
+        )
+        facts = {"steady_after_ns": 2 * SECOND} if sample.items == 2_010 else {"unsteady": "it rises"}
+        return replace(sample, series=points, facts=facts, bytes=3 * 10**9, elapsed_ns=SECOND)
+
+    lines = [" ".join(line.split()) for line in printed(experiment, changed(run, timed)).splitlines()]
+    assert "published 10 450 – 500 after 10 min" in lines
+    assert [line for line in lines if line.startswith("here, trial")] == [
+        "here, trial 1 10 ▂▅██ 80 not steady: it rises",
+        "here, trial 2 10 ▂▅██ 80 after 2.00 s",
+        "here, trial 3 10 ▂▅██ 80 not steady: it rises",
+    ]
+    assert any(line.startswith("here whole-write 2.79 GiB 1.00 s 3 GB/s 16.7 min") for line in lines)
+    assert "published fill a fresh disk by dd 3 TB 1.5 MB/s 23.1 d" in lines
+
+
 # -- means with their deviation, and rows of several tiers -----------------------------------------------
 
 

@@ -16,7 +16,7 @@ from dyno.contracts.model import UsageError
 from dyno.engines.blockio import ddrun, fiorun
 from dyno.engines.blockio.fiorun import Target
 from dyno.suites.volume import IO, Round
-from dyno.suites.volume.workload import is_enough, steady, steady_facts
+from dyno.suites.volume.workload import steady_facts, unsteady
 
 MS, SECOND = 10**6, 10**9
 BLOCK = 4096
@@ -47,19 +47,20 @@ def rounds(rates: Sequence[int]) -> list[Round]:
     ids=str,
 )
 def test_a_rate_is_steady_by_the_last_five_rounds(rates: list[int], is_steady: bool) -> None:
-    assert steady(rates) is is_steady
+    assert (unsteady(rounds([1, *rates]), BLOCK, BLOCK) is None) is is_steady
 
 
 @pytest.mark.claim("A warm-up ends when everything was written once and the rate is steady")
 def test_a_warm_up_continues_until_every_block_is_written() -> None:
     area = 200 * BLOCK
-    assert [is_enough(rounds([50] * n), BLOCK, area) for n in range(1, 10)] == [False] * 8 + [True]
+    assert [unsteady(rounds([50] * n), BLOCK, area) is None for n in range(1, 10)] == [False] * 8 + [True]
 
 
 def test_facts_of_a_warm_up_compare_the_first_pass_with_the_steady_rate() -> None:
     facts = steady_facts(rounds([10, 30, 60, 100, 100, 100, 100, 100]), BLOCK, 100 * BLOCK)
     assert facts == {
         "steady": True,
+        "unsteady": None,
         "steady_after_ns": 3 * SECOND,
         # The hundredth block was written in the third second.
         "fresh_per_second": pytest.approx(100 / 3),
@@ -71,7 +72,8 @@ def test_facts_of_a_warm_up_compare_the_first_pass_with_the_steady_rate() -> Non
 
 def test_without_a_steady_rate_there_is_no_penalty() -> None:
     facts = steady_facts(rounds([10, 90, 20, 80, 30, 70, 10]), BLOCK, 100 * BLOCK)
-    assert facts["steady"] is False and facts["fresh_per_second"] == pytest.approx(50)
+    assert facts["steady"] is False and "20%" in str(facts["unsteady"])
+    assert facts["fresh_per_second"] == pytest.approx(50)
     assert facts["steady_after_ns"] is facts["steady_per_second"] is facts["penalty_percent"] is None
 
 
@@ -187,7 +189,7 @@ def test_dd_reports_its_bytes_and_the_flush_after_it(tmp_path: Path) -> None:
 
 
 def test_dd_never_truncates_a_device(tmp_path: Path) -> None:
-    for how in ("plain", "fdatasync", "direct"):
+    for how in ("plain", "urandom", "fdatasync", "direct"):
         words = ddrun.command(Target(tmp_path, "/proc/self/fd/9", (9,)), how, BLOCK, BLOCK)
         assert any("notrunc" in word for word in words), words
 

@@ -30,6 +30,7 @@ SIMILAR = {
     **dict.fromkeys("–—−‐‑‒―─━", "-"),
     **dict.fromkeys("│┃▏▎", "|"),
     **dict.fromkeys("▍▌▋▊▉█", "#"),
+    **dict(zip("▁▂▃▄▅▆▇", "_.-~=+*", strict=True)),
     **dict.fromkeys("┌┐└┘├┤┬┴┼╭╮╯╰†", "+"),
     # Braille: the frames of rich's spinner.
     **dict.fromkeys(["·", "•", *map(chr, range(0x2801, 0x2900))], "."),

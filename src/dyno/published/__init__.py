@@ -255,6 +255,35 @@ class Curves:
 
 
 @dataclass(frozen=True)
+class Timeline:
+    """A published chart of a rate over time, which is shown next to a sketch of each trial's rate."""
+
+    title: str
+    phase: str
+    params: Mapping[str, Value]
+    published: tuple[str, str, str]
+    """The rate at first, the rate at the end, and when it became steady, as printed."""
+    after: str
+    """Fact with the time until the rate was steady, in ns."""
+    why: str
+    """Fact with the reason why it was not."""
+
+
+@dataclass(frozen=True)
+class Passes:
+    """Phases that pass over data once, so that their time is in proportion to its size."""
+
+    title: str
+    phases: tuple[str, ...]
+    params: Mapping[str, Value]
+    to: float
+    """The size in bytes to which times are extrapolated."""
+    named: str
+    published: tuple[str, ...]
+    """A row as printed: the phase, bytes, time, bandwidth, and the time at the size `to`."""
+
+
+@dataclass(frozen=True)
 class Experiment:
     """A published experiment. It has `rows`, `lines` or `curves`, or none of these."""
 
@@ -281,6 +310,8 @@ class Experiment:
     parts: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """Parts of a latency in seconds, by phase."""
     matrix: Matrix | None = None
+    timeline: Timeline | None = None
+    passes: Passes | None = None
 
     @property
     def citation(self) -> str:

@@ -10,6 +10,7 @@ from dyno.contracts.model import Fact
 from dyno.contracts.suite import Report
 from dyno.engines.blockio.fiorun import Target
 
+READ = "read"
 _COPIED = re.compile(r"^(\d+) bytes .*copied, ([0-9.e+-]+) s", re.MULTILINE)
 
 
@@ -20,10 +21,15 @@ def version() -> str:
 
 
 def command(target: Target, how: str, block_size: int, size: int) -> list[str]:
-    """Returns the command line. `how` is 'plain', 'fdatasync' or 'direct'. A device is never truncated."""
+    """Returns the command line. `how`: see `Volume.copy`. A device is never truncated."""
     conversions = ["fdatasync"] * (how == "fdatasync") + ["notrunc"] * bool(target.descriptors)
+    source, sink = "/dev/urandom" if how == "urandom" else "/dev/zero", target.name
+    if how == READ:
+        source, sink = target.name, "/dev/null"
     return [
-        *("dd", "if=/dev/zero", f"of={target.name}", f"bs={block_size}", f"count={size // block_size}"),
+        *("dd", f"if={source}", f"of={sink}", f"bs={block_size}", f"count={size // block_size}"),
+        # Otherwise a read of more than 32 MiB from /dev/urandom is short.
+        *(["iflag=fullblock"] if how == "urandom" else []),
         *(["oflag=direct"] if how == "direct" else []),
         *([f"conv={','.join(conversions)}"] if conversions else []),
     ]
@@ -33,6 +39,9 @@ def run(target: Target, how: str, block_size: int, size: int, sink: bool = False
     """Runs dd; returns a report with dd's own figures. After a plain copy it flushes the target and adds the time,
     unless the target is a `sink` (/dev/null)."""
     words = command(target, how, block_size, size)
+    if how == READ:
+        with (target.directory / target.name).open("rb") as file:
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
     output = subprocess.run(
         words,
         cwd=target.directory,

@@ -131,7 +131,8 @@ class Volume(volume.Volume):
         elif not engine.path().exists() or engine.path().stat().st_size != size:
             self.fresh(size)
         # Write in large buffered requests, which any file system and device supports, and flush once at the end.
-        error = self._tool(IO("write", min(size, 1 << 20), size), "--end_fsync=1", "--ioengine=psync", "--direct=0")
+        io = IO("write", min(size, 1 << 20), size, once=True)
+        error = self._tool(io, "--end_fsync=1", "--ioengine=psync", "--direct=0")
         if error is not None:
             raise OSError(errno.EIO, f"can't write the whole volume before measuring: {error}")
 
@@ -140,7 +141,8 @@ class Volume(volume.Volume):
         if engine.descriptor is None:
             self.fresh(size)
         error = self._tool(
-            IO("randwrite", min(4096, size), size), "--verify=crc32c", "--verify_fatal=1", "--verify_state_save=0"
+            IO("randwrite", min(4096, size), size, once=True),
+            *("--verify=crc32c", "--verify_fatal=1", "--verify_state_save=0"),
         )
         if error is None or "verify:" in error:
             return error
@@ -173,7 +175,7 @@ class Volume(volume.Volume):
         if engine.ioengine == NULL:
             # /dev/null rejects O_DIRECT and fdatasync.
             return ddrun.run(Target(engine.home, "/dev/null"), "plain", block_size, size, sink=True)
-        if engine.descriptor is not None:
+        if engine.descriptor is not None or how == ddrun.READ:
             return ddrun.run(engine.target, how, block_size, size)
         target = engine.target._replace(name=COPY)
         try:
@@ -186,10 +188,9 @@ class Volume(volume.Volume):
         return fiorun.command(io, engine.target, engine.ioengine, engine.direct, limit_ns)
 
     def _tool(self, io: IO, *more: str) -> str | None:
-        """Runs fio without a time limit; returns its error messages if it failed, or None."""
-        words = [word for word in self._command(io) if word != "--time_based" and not word.startswith("--runtime=")]
+        """Runs fio; returns its error messages if it failed, or None."""
         process = subprocess.run(
-            [*words, *more, "--output-format=terse"],
+            [*self._command(io), *more, "--output-format=terse"],
             cwd=self._engine.target.directory,
             pass_fds=self._engine.target.descriptors,
             stdout=subprocess.PIPE,

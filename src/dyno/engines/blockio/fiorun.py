@@ -65,8 +65,7 @@ def command(io: IO, target: Target, ioengine: str, direct: bool, limit_ns: int) 
         *(["--fdatasync=1"] if io.flush else []),
         f"--randseed={io.seed}",
         "--allow_file_create=0",
-        "--time_based",
-        f"--runtime={max(limit_ns // MS, 1)}ms",
+        *([] if io.once else ["--time_based", f"--runtime={max(limit_ns // MS, 1)}ms"]),
         "--group_reporting",
     ]
 

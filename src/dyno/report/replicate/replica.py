@@ -11,6 +11,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from dyno.published import ABOUT, FAILS, LESS, Curves, Experiment, Matrix, PublishedCurve, Style
+from dyno.report.replicate import rates
 from dyno.report.tables import display, sections, sweeps, units, wide, wording
 from dyno.report.tables.sections import REMARKS, Column, Section, print_table
 from dyno.report.tables.table import groups, varying
@@ -61,6 +62,7 @@ def _sections(experiment: Experiment, run: Run) -> Iterator[Section]:
         yield _wide_section(experiment, run)
     elif experiment.rows:
         yield _rows_section(experiment, run)
+    yield from rates.sections(experiment, run)
     if experiment.matrix is not None:
         yield from _matrix_sections(experiment.matrix, run)
     yield from _parts_sections(experiment, run)

@@ -30,6 +30,8 @@ class IO(NamedTuple):
     """Share of reads in a mixed pattern."""
     flush: bool = False
     """Write through the page cache, with fdatasync(2) after each write."""
+    once: bool = False
+    """End when every block has been read or written once, whatever the time limit."""
     seed: int = 1
 
     @property
@@ -78,7 +80,8 @@ class Volume(Protocol):
         of `round_ns`; 0 means no series."""
 
     def copy(self, how: str, block_size: int, size: int) -> Report:
-        """Runs dd, which writes zeros. `how`: 'plain', 'fdatasync' or 'direct'."""
+        """Runs dd. `how`: 'plain', 'fdatasync' or 'direct' to write zeros, 'urandom' to write the bytes of
+        /dev/urandom, or 'read', with the page cache emptied first."""
 
     def close(self) -> None: ...
 
@@ -109,7 +112,7 @@ PARAMS = (
     Setting("warm", integer(1, 86_400), 10, "longest warm-up, in seconds", phases=("warm-up",)),
 )
 
-_QUICK = {"area": 64 * MIB, "block_size": (4 * KIB, MIB), "depth": (1, 16), "warm": 5}
+_QUICK = {"area": 64 * MIB, "block_size": (4 * KIB, MIB), "depth": (1, 16), "warm": 20}
 _STANDARD = {"area": GIB, "block_size": (4 * KIB, 64 * KIB, MIB), "depth": (1, 4, 16, 64), "warm": 60}
 _BLOCKS = tuple(size * KIB for size in (4, 16, 64, 256, 1_024))
 _FULL = {"area": 8 * GIB, "block_size": _BLOCKS, "depth": (1, 2, 4, 8, 16, 32, 64), "warm": 1_800}
@@ -125,23 +128,15 @@ MIXED = {READ: False, WRITE: True}
 
 
 UNWRITTEN, WARM_UP, FLUSH = "unwritten-read", "warm-up", "flush"
-PATTERNS = {
-    UNWRITTEN: "randread",
-    WARM_UP: "randwrite",
-    "seq-write": "write",
-    "seq-read": "read",
-    "seq-mixed": "rw",
-    "rand-write": "randwrite",
-    "rand-read": "randread",
-    "rand-mixed": "randrw",
-    FLUSH: "write",
-}
-COPIES = {"dd": "plain", "dd-fdatasync": "fdatasync", "dd-direct": "direct"}
-SINGLE = (FLUSH, *COPIES)
-"""Phases that can have only one request in flight."""
+RANDOM = (UNWRITTEN, WARM_UP, "rand-write", "rand-read", "rand-mixed")
+COPIES = {"dd": "plain", **{f"dd-{how}": how for how in ("urandom", "fdatasync", "direct", "read")}}
+WHOLE = ("whole-write", "whole-read")
+"""Phases that pass over the area once, with a depth and jobs of their own."""
+SINGLE = (FLUSH, *COPIES, *WHOLE)
+"""Phases whose depth and jobs are their own: those of the parameters must be 1."""
 
 _phase = partial(Phase, unit="op", checked=COUNTED, parts=PARTS, reported=True)
-_dd = partial(Phase, unit="op", writes=True, checked="how many bytes it wrote", reported=True, metric="bandwidth")
+_dd = partial(Phase, unit="op", checked="how many bytes it copied", reported=True, metric="bandwidth")
 _FLUSHED = ("writing", "flushing")
 PHASES = (
     _phase(UNWRITTEN, "read blocks at random that were never written", writes=False),
@@ -153,9 +148,13 @@ PHASES = (
     _phase("rand-read", "read at random", writes=False),
     _phase("rand-mixed", "read and write at random", writes=True, kinds=MIXED),
     _phase(FLUSH, "write and fdatasync in turn, one request at a time", writes=True, parts=_FLUSHED),
-    _dd("dd", "dd as people mostly run it: it ends when memory has the data"),
-    _dd("dd-fdatasync", "dd conv=fdatasync: flushed once, at the end"),
-    _dd("dd-direct", "dd oflag=direct: past the page cache, one request at a time"),
+    _dd("dd", "dd as people mostly run it: it ends when memory has the data", writes=True),
+    _dd("dd-urandom", "the same with /dev/urandom as the source instead of /dev/zero", writes=True),
+    _dd("dd-fdatasync", "dd conv=fdatasync: flushed once, at the end", writes=True),
+    _dd("dd-direct", "dd oflag=direct: past the page cache, one request at a time", writes=True),
+    _dd("dd-read", "dd of=/dev/null, with the page cache emptied first", writes=False),
+    _phase("whole-write", "write all of the area once, by 32 jobs of depth 32", writes=True, metric="bandwidth"),
+    _phase("whole-read", "read all of the area once, by 32 jobs of depth 32", writes=False, metric="bandwidth"),
 )
 
 LAYOUT = Layout(
@@ -168,11 +167,17 @@ LAYOUT = Layout(
         Column("dd flushed", "fact", "flushed_bytes_per_second", "bandwidth"),
         Column("dd fdatasync", "bandwidth", "dd-fdatasync"),
         Column("dd direct", "bandwidth", "dd-direct"),
+        Column("dd urandom", "bandwidth", "dd-urandom"),
         Column("fio direct", "bandwidth", "seq-write"),
+        Column("fio whole", "bandwidth", "whole-write"),
+        Column("dd read", "bandwidth", "dd-read"),
+        Column("fio read", "bandwidth", "seq-read"),
+        Column("fio whole read", "bandwidth", "whole-read"),
         Column("unwritten/s", "rate", UNWRITTEN),
         Column("written/s", "rate", "rand-read"),
         Column("steady after", "fact", "steady_after_ns", "ns"),
         Column("penalty %", "fact", "penalty_percent", "ratio"),
+        Column("not steady", "fact", "unsteady"),
     ),
     legend=(
         "dd: as people mostly run it. It ends when memory has the data, so it shows the speed of memory; dd flushed:"
@@ -181,12 +186,16 @@ LAYOUT = Layout(
         " truthful use of dd, but one thread, only zeros, a new file, and a mean without latencies",
         "dd direct: dd oflag=direct, past the page cache and one request at a time: the device's latency more than"
         " its bandwidth",
+        "dd urandom: as dd, but from /dev/urandom, which takes more CPU time than /dev/zero; dd read: of=/dev/null,"
+        " after the page cache was emptied",
         "fio direct: past the page cache, `depth` requests in flight, random bytes, blocks that were written before,"
         " for a set time. The volume's bandwidth is reached where more depth adds nothing",
+        "fio whole: the area once, in blocks of 1 MiB, by 32 jobs with a part and up to 32 requests in flight each",
         "unwritten/s, written/s: random reads of blocks that were never written, and of others. The former may be"
         " answered without the device",
         "steady after, penalty: of the warm-up, random writes to blocks that were never written: when the rate became"
-        " steady by SNIA's test, and how much lower it was until each block had been written once",
+        " steady by SNIA's test, and how much lower it was until each block had been written once; not steady: a"
+        " larger `warm` gives it more time",
     ),
 )
 

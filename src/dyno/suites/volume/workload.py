@@ -13,13 +13,17 @@ from dyno.contracts.engine import Engine
 from dyno.contracts.model import Absent, Fact, Phase, Refused, Tier, Wrong
 from dyno.contracts.suite import Job, Opened, Report, Reported, Work, Workload, by_name
 from dyno.suites._shared.store import brief
-from dyno.suites.volume import COPIES, FLUSH, IO, PATTERNS, READ, SINGLE, UNWRITTEN, WARM_UP, WRITE, Round, Volume
+from dyno.suites.volume import COPIES, FLUSH, IO, MIXED, RANDOM, SINGLE, UNWRITTEN, WARM_UP, WHOLE, Round, Volume
 
 SECOND_NS = 1_000_000_000
 LEAST_ROUND_NS, ROUNDS = 250_000_000, 60
 """Minimum length of a round, and number of rounds in a warm-up. A short warm-up has fewer rounds."""
+MIB = 1 << 20
+WHOLE_MOST = 32
+"""Jobs of a pass over the whole area, and their depth. Smaller areas have fewer."""
 MOST_COPIED = 8_192
-"""Maximum number of blocks that dd writes, since it has no time limit and waits for each block with oflag=direct."""
+"""Maximum number of blocks below 1 MiB that dd copies, since it has no time limit and waits for each block with
+oflag=direct."""
 
 WINDOW, RANGE, SLOPE = 5, 0.20, 0.10
 """A rate is steady if the last five rounds lie within 20 % of their mean, and their regression line rises or falls by
@@ -27,21 +31,18 @@ at most 10 % of it. This is the test of the Solid State Storage Performance Test
 rounds last at least a minute; here they can be shorter."""
 
 
-def steady(rates: Sequence[float]) -> bool:
-    """Returns whether the rates of the last five rounds are steady. False for fewer rounds."""
-    last = list(rates)[-WINDOW:]
+def unsteady(rounds: Sequence[Round], block_size: int, size: int) -> str | None:
+    """Returns why a warm-up is not steady; None if it is: every block was written before the last five rounds, and
+    their rate is steady. fio writes each block once before it writes any block again."""
+    last = [each.per_second for each in rounds[-WINDOW:]]
     middle = mean(last) if len(last) == WINDOW else 0.0
-    if not middle:
-        return False
-    slope = linear_regression(range(WINDOW), last).slope
-    return max(last) - min(last) <= RANGE * middle and abs(slope) * (WINDOW - 1) <= SLOPE * middle
-
-
-def is_enough(rounds: Sequence[Round], block_size: int, size: int) -> bool:
-    """Returns whether a warm-up may end: every block was written before the last five rounds, and their rate is
-    steady. fio writes each block once before it writes any block again."""
-    written = sum(each.operations for each in rounds[:-WINDOW]) * block_size
-    return written >= size and steady([each.per_second for each in rounds])
+    if not middle or sum(each.operations for each in rounds[:-WINDOW]) * block_size < size:
+        return f"not every block was written {WINDOW} rounds before the end"
+    if max(last) - min(last) > RANGE * middle:
+        return f"the last {WINDOW} rounds differ by more than {RANGE:.0%} of their mean"
+    if abs(linear_regression(range(WINDOW), last).slope) * (WINDOW - 1) > SLOPE * middle:
+        return f"the last {WINDOW} rounds rise or fall by more than {SLOPE:.0%} of their mean"
+    return None
 
 
 def steady_facts(rounds: Sequence[Round], block_size: int, size: int) -> dict[str, Fact]:
@@ -51,13 +52,15 @@ def steady_facts(rounds: Sequence[Round], block_size: int, size: int) -> dict[st
         lasted = sum(each.lasts_ns for each in of)
         return sum(each.operations for each in of) / lasted * 1e9 if lasted else None
 
-    whole = is_enough(rounds, block_size, size)
+    why = unsteady(rounds, block_size, size)
+    whole = why is None
     written = list(accumulate(each.operations * block_size for each in rounds))
     # The first pass ends with the round in which every block has been written once.
     fresh = rate(rounds[: bisect_left(written, size) + 1])
     end = rate(rounds[-WINDOW:]) if whole else None
     return {
         "steady": whole,
+        "unsteady": why,
         "steady_after_ns": rounds[-WINDOW].ends_ns - rounds[-WINDOW].lasts_ns if whole else None,
         "fresh_per_second": fresh,
         "steady_per_second": end,
@@ -68,7 +71,7 @@ def steady_facts(rounds: Sequence[Round], block_size: int, size: int) -> dict[st
 
 # -- conformance --------------------------------------------------------------------------------------------------
 
-SIZE, BLOCK, LIMIT_NS = 1 << 20, 4096, 100_000_000
+SIZE, BLOCK, LIMIT_NS = MIB, 4096, 100_000_000
 
 
 def check_report(report: Report, io: IO) -> int:
@@ -79,9 +82,9 @@ def check_report(report: Report, io: IO) -> int:
         raise Wrong(f"{report.items:,} requests of {io.block_size:,} bytes can't have moved {report.bytes:,} bytes")
     if report.latencies and (counted := sum(times for _, times in report.latencies)) != report.operations:
         raise Wrong(f"the histogram has {counted:,} latencies of {report.operations:,} operations")
-    if io.mixed and report.by_kind.keys() != {READ, WRITE}:
+    if io.mixed and report.by_kind.keys() != MIXED.keys():
         kinds = ", ".join(report.by_kind) or "no kinds"
-        raise Wrong(f"the report of a mixed pattern has {kinds}, expected {READ} and {WRITE}")
+        raise Wrong(f"the report of a mixed pattern has {kinds}, expected {' and '.join(MIXED)}")
     return 2 if report.latencies else 1
 
 
@@ -115,13 +118,14 @@ def flushes(opened: Opened[Volume], tier: Tier | None) -> None:
 
 
 def copies(opened: Opened[Volume], tier: Tier | None) -> None:
-    """dd writes as much as requested, in each way."""
+    """dd copies as much as requested, in each way."""
     with opened("copies") as volume:
-        for how in ("plain", "fdatasync", "direct"):
+        volume.lay(SIZE)
+        for how in COPIES.values():
             report = volume.copy(how, BLOCK, SIZE)
             check_report(report, IO("write", BLOCK, SIZE))
             if report.bytes != SIZE:
-                raise Wrong(f"dd, {how}: wrote {report.bytes:,} bytes, expected {SIZE:,}")
+                raise Wrong(f"dd, {how}: copied {report.bytes:,} bytes, expected {SIZE:,}")
 
 
 CHECKS = by_name(integrity, reports, flushes, copies)
@@ -165,10 +169,12 @@ class VolumeWorkload(Workload):
 
     def prepare(self, phase: Phase) -> None:
         if phase.name in SINGLE and (self._depth, self._jobs) != (1, 1):
-            raise Absent("it has one request in flight: measured with depth=1 and jobs=1 only")
+            raise Absent("its depth and jobs are its own: measured with depth=1 and jobs=1 only")
         if self._depth > 1 and self._engine.settings().get("waits"):
             raise Absent("this ioengine waits for each request: only depth=1 is possible")
-        if phase.name in COPIES:
+        if phase.name in WHOLE and self._block != MIB:
+            raise Absent("it passes over a volume in requests of 1 MiB: measured with block_size=1m only")
+        if phase.name in COPIES and phase.writes:
             return
         with self.connect() as volume:
             if phase.name in (UNWRITTEN, WARM_UP):
@@ -181,17 +187,21 @@ class VolumeWorkload(Workload):
         call: Callable[[int], Report]
 
         def copy(limit_ns: int) -> Report:
-            return port.copy(COPIES[phase.name], self._block, min(self._area, MOST_COPIED * self._block))
+            most = self._area if self._block >= MIB else MOST_COPIED * self._block
+            return port.copy(COPIES[phase.name], self._block, min(self._area, most))
 
+        whole, blocks = phase.name in WHOLE, self._area // self._block
+        jobs = min(WHOLE_MOST, blocks) if whole else self._jobs
         io = IO(
-            pattern=PATTERNS.get(phase.name, "write"),
+            pattern="rand" * (phase.name in RANDOM) + ("rw" if phase.kinds else "write" if phase.writes else "read"),
             block_size=self._block,
             size=self._area,
-            depth=self._depth,
-            jobs=self._jobs,
+            depth=min(WHOLE_MOST, blocks // jobs) if whole else self._depth,
+            jobs=jobs,
             read_percent=self._mix,
             flush=phase.name == FLUSH,
             seed=self._job.seed,
+            once=whole,
         )
         if phase.name in COPIES:
             call = copy
@@ -211,7 +221,7 @@ class VolumeWorkload(Workload):
 
         def enough(so_far: Sequence[Round]) -> bool:
             rounds[:] = so_far
-            return is_enough(so_far, self._block, self._area)
+            return unsteady(so_far, self._block, self._area) is None
 
         report = volume.run(io, longest, round_ns, enough)
         facts = {} if self._job.spec.floor else steady_facts(rounds, self._block, self._area)

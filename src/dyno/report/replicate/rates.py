@@ -1,0 +1,58 @@
+"""A published chart of a rate over time, and published times of single passes, each next to this run's."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from dyno.published import Experiment, Passes, Timeline
+from dyno.report.tables import units, wide
+from dyno.report.tables.sections import Section
+from dyno.report.tables.table import groups
+from dyno.results import Run
+from dyno.stats.metric import BANDWIDTH, estimated
+from dyno.stats.summary import CellSummary, summarize
+
+BARS = "▁▂▃▄▅▆▇█"
+
+
+def sections(experiment: Experiment, run: Run) -> Iterator[Section]:
+    if experiment.timeline is not None:
+        yield from wide.sections(wide.tables(run, groups(run)))
+        yield Section("", legend=wide.legend(run))
+        yield _timeline_section(experiment.timeline, run)
+    if experiment.passes is not None:
+        yield _passes_section(experiment.passes, run)
+
+
+def _rows_of(run: Run, phases: Sequence[str], params: Mapping[str, object]) -> Iterator[CellSummary]:
+    """Yields the valid rows of these phases, in their order, with these values of parameters."""
+    for row in sorted(summarize(run), key=lambda row: phases.index(row.phase) if row.phase in phases else -1):
+        if row.phase in phases and row.valid and not row.cell.floor and params.items() <= row.cell.params.items():
+            yield row
+
+
+def _timeline_section(timeline: Timeline, run: Run) -> Section:
+    first, last, steady = timeline.published
+    rows = [("published", first, "", last, steady)]
+    for row in _rows_of(run, [timeline.phase], timeline.params):
+        for block, sample in zip(row.blocks, row.samples, strict=True):
+            if rates := [point["operations"] / point["interval_ns"] * 1e9 for point in sample.series]:
+                most = max(rates) or 1
+                sketch = "".join(BARS[min(int(rate / most * len(BARS)), len(BARS) - 1)] for rate in rates)
+                after = units.fact(sample.facts.get(timeline.after), "ns")
+                text = f"not steady: {why}" if (why := sample.facts.get(timeline.why)) else f"after {after}"
+                rows.append((f"here, trial {block + 1}", units.rate(rates[0]), sketch, units.rate(rates[-1]), text))
+    heads = ("trial", "at first", "over time", "at the end", "steady")
+    chart = f"as a chart: dyno plot {run.path} --chart series --phase {timeline.phase} -o {timeline.phase}.svg"
+    return Section(timeline.title, "", heads, rows, left=(heads[0], *heads[2::2]), keys=heads[:1], legend=[chart])
+
+
+def _passes_section(passes: Passes, run: Run) -> Section:
+    rows = [("published", *passes.published)]
+    for row in _rows_of(run, passes.phases, passes.params):
+        if rate := estimated(row, BANDWIDTH):
+            moved, low, high = row.samples[0].bytes, rate.low or rate.median, rate.high or rate.median
+            time, far = units.long_duration(row.elapsed_ns or 0), units.long_duration(passes.to / rate.median * 1e9)
+            ends = units.interval(passes.to / high * 1e9, passes.to / low * 1e9, units.long_duration)
+            rows.append(("here", row.phase, units.size(moved), time, units.bandwidth(rate.median), far, ends))
+    heads = ("", "phase", "size", "time", "bandwidth", f"{passes.named}, extrapolated", "[95 %]")
+    note = "extrapolated, not measured: the time in proportion to the size, if the bandwidth stays the same"
+    return Section(passes.title, "", heads, rows, left=heads[:2], keys=heads[:2], rigid=heads[:2], legend=[note])
