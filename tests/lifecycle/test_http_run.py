@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import socket
+import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import closing
@@ -14,10 +15,11 @@ from typing import Any
 import pytest
 from httpserving import Scripted, response, scripted, whole
 from needed import require
-from shell import Shell, is_one_line
+from shell import Shell, is_one_line, wait_for
 
 from dyno import registry
 from dyno.engines.s3 import engine_nginx
+from dyno.servers import loopback
 
 STAGES = {"lookup", "tcp", "tls", "send", "wait", "transfer"}
 
@@ -203,6 +205,69 @@ def test_a_reference_request_that_is_answered_with_an_error_is_refused(shell: Sh
     assert row["why"].startswith("refused in fresh") and "HTTP 404" in row["why"]
 
 
+def test_a_request_has_its_method_body_and_headers(shell: Shell, plain: Scripted) -> None:
+    shell.given["API_KEY"] = "X-Api-Key: geheimnis"
+    (engine,) = site(plain)[1:]
+    words = ("-p", "method=POST,PUT", "-p", r'send={"a":1\,"b":2}', "-p", r"header=Content-Type: text/x\nX-Two: 2")
+    run(shell, "-e", f"{engine}+secret=env:API_KEY", "--phases", "fresh", "-p", "inflight=2", *words)
+    assert all(row["valid"] for row in rows(shell))
+    assert {head.split()[0] for head in plain.asked} == {b"POST", b"PUT"}
+    lines = (b"Content-Type: text/x", b"X-Two: 2", b"X-Api-Key: geheimnis", b'\r\n\r\n{"a":1,"b":2}')
+    assert all(line in head for head in plain.asked for line in lines)
+    assert "geheimnis" not in shell.file.read_text() + shell.dyno("show", shell.file, "--all").out
+
+
+def test_redirects_are_counted_or_followed(shell: Shell, plain: Scripted) -> None:
+    plain.answers = {**plain.answers, "/moved": whole(b"", "302 Found", "Location: /page")}
+    run(shell, *site(plain, "moved"), "--phases", "fresh", "-p", "inflight=2", "-p", "redirects=count,follow")
+    counted, followed = (row["facts"] for row in rows(shell))
+    assert (counted["status_302"], counted["connections"]) == (300, 300)
+    assert (followed["status_200"], followed["redirects"], followed["connections"]) == (300, 300, 600)
+    out = shell.dyno("show", shell.file).out
+    assert "302: 300" in out and "200: 300" in out and "followed redirects" in out
+
+
+def test_a_server_asks_for_a_client_certificate(shell: Shell, place: Path) -> None:
+    words = ("--phases", "fresh", "-p", "protocol=1.1,2", "-p", "inflight=2", "-p", "method=HEAD")
+    run(shell, "-e", "nginx:tls=yes+verify=yes", *words)
+    assert [(row["valid"], row["facts"]["protocol"]) for row in rows(shell)] == [(True, "1.1"), (True, "2")]
+    with closing(engine_nginx.Nginx(place, tls=True, workers=1, verify=True)) as serving:
+        serving.start()
+        (serving.root / "page").write_text("hello")
+        engine = f"website:url={serving.address.url}/page+cacert={serving.certificate}"
+        files = f"cert={serving.certificate}+key={serving.home / engine_nginx.KEY}"
+        run(shell, "-e", engine, "-e", f"{engine}+{files}", "--phases", "fresh", "-p", "inflight=2", "--overwrite")
+    without, given = sorted(rows(shell), key=lambda row: bool(row["valid"]))
+    assert given["facts"]["status_200"] == 300
+    assert without["why"].startswith("refused") and "HTTP 400" in without["why"]
+
+
+def test_another_version_of_http_than_requested_is_no_measurement(shell: Shell, place: Path) -> None:
+    run(shell, "-e", "nginx:tls=yes", "--phases", "fresh", "-p", "protocol=3", "-p", "inflight=1")
+    assert all("without HTTP/3" in row["why"] for row in rows(shell))
+    with closing(engine_nginx.Nginx(place, tls=True, workers=1)) as serving:
+        serving.start()
+        port = loopback.own(place).port
+        files = ("-cert", serving.certificate, "-key", place / engine_nginx.KEY)
+        # It answers every request with a page, by HTTP/1.0.
+        with subprocess.Popen(["openssl", "s_server", "-www", "-quiet", "-accept", str(port), *files]) as old:
+            wait_for(lambda: loopback.listens(loopback.Address("127.0.0.1", port)))
+            words = ("-p", "protocol=2", "-p", "bodies=any", "--phases", "fresh", "-p", "inflight=1", "--overwrite")
+            run(shell, "-e", f"website:url=https://127.0.0.1:{port}/+insecure=yes", *words)
+            old.kill()
+    (row,) = rows(shell)
+    assert "void: not HTTP/2" in row["why"]
+
+
+def test_a_second_process_loads_the_server_meanwhile(shell: Shell) -> None:
+    run(shell, "-p", "stress=0,16", "-p", "inflight=1")
+    assert all(row["valid"] for row in rows(shell))
+    second = [row["facts"].get("stress_requests") for row in rows(shell)]
+    assert second[::2] == [None, None] and all(count > 0 for count in second[1::2])
+    assert "second load" in shell.dyno("show", shell.file).out
+    assert shell.left() == [] and shell.strays() == []
+
+
 def test_runs_of_two_places_are_one_table(shell: Shell) -> None:
     run(shell, "-e", "nginx", "-p", "inflight=1", "--phases", "fresh")
     for place in ("paris", "tokyo"):
@@ -229,6 +294,12 @@ def test_a_run_without_parts_has_no_table_by_place(shell: Shell) -> None:
         (["-e", "nginx:tls=yes+h2c=yes"], "only one of tls and h2c"),
         (["-e", "nginx", "--clients", "2"], "nginx"),
         (["-p", "inflight=10001"], "from 1 to 10000"),
+        (["-e", "nginx:verify=yes"], "set tls with verify"),
+        (["-e", "website:url=https://x/+cert=/none"], "--cert: there is no file"),
+        (["-p", "header=Cookie: me"], "the option secret"),
+        (["-p", "header=none"], "NAME: VALUE"),
+        (["-p", "send=random:much"], "send=random:much"),
+        (["-e", "website:url=https://x/+secret=geheim"], "expected NAME: VALUE"),
     ],
 )
 def test_what_can_not_be_asked_for_is_one_line(shell: Shell, words: list[str], said: str) -> None:

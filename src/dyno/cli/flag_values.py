@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -62,13 +63,14 @@ def split(texts: Sequence[str]) -> list[str]:
 
 
 def params(texts: Sequence[str]) -> dict[str, list[str]]:
-    """The values by name of texts 'NAME=V1,V2'. Raises UsageError."""
+    """The values by name of texts 'NAME=V1,V2', where \\, is a comma in a value. Raises UsageError."""
     values_by_name: dict[str, list[str]] = {}
     for text in texts:
         name, _, values = text.partition("=")
-        if not split([values]):
+        parts = [part.replace("\\,", ",").strip() for part in re.split(r"(?<!\\),", values) if part.strip()]
+        if not parts:
             raise UsageError(f"-p: expected NAME=VALUE[,VALUE...], got {text!r}")
-        values_by_name.setdefault(name.strip(), []).extend(split([values]))
+        values_by_name.setdefault(name.strip(), []).extend(parts)
     return values_by_name
 
 

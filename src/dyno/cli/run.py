@@ -1,6 +1,7 @@
 """`dyno run` and `dyno replicate`: from flags to a run file and its table. The flags are those of the run options.
 Progress is shown on standard error, if that is a terminal."""
 
+import re
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -161,7 +162,9 @@ def run_command(
     requested = request(what, flags, on)
     run_plan = plan.resumed(requested, Path(path)) if resume and path else plan.make(requested)
     prices = None if table is None else read_prices(table)
-    if any(mask_argument(word) != word for word in (*flags["engines"], on or "")):
+    # An option that names a variable or a file is no password.
+    words = [re.sub(r"\w+=(env|file):[^+,]*", "", word) for word in (*flags["engines"], on or "")]
+    if any(mask_argument(word) != word for word in words):
         print_note(PASSWORD_SHOWN)
     if dry:
         engines.print_plan(run_plan.suite, run_plan.phases, run_plan.cells, _forecast(run_plan), output())

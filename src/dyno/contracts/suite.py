@@ -223,8 +223,9 @@ class Column:
 
     title: str
     of: str
-    """Source of the figure: 'param', 'fact', 'rate' (a phase's items per second), 'operations' (a phase's operations
-    per second) or 'bandwidth' (a phase's bytes per second)."""
+    """Source of the figure: 'param', 'fact', 'facts' (all whose names begin with `name`), 'rate' (a phase's items per
+    second), 'operations' (a phase's operations per second) or 'bandwidth' (a phase's bytes per second). With a column
+    of 'phase', the table has a line for each phase of a cell."""
     name: str
     """Name of the parameter, fact or phase."""
     kind: str = "text"

@@ -146,7 +146,7 @@ class Client:
         # libcurl takes 0 for no timeout.
         handle.setopt(c.TIMEOUT_MS, 0 if left is None else max(round(1e3 * left), 1))
         start = perf_counter_ns()
-        with _prepared(c, handle, options, url):
+        with prepared(c, handle, options, url):
             exitcode, error = self._perform()
         elapsed_us = (perf_counter_ns() - start) // 1_000
         at, info = curl.moments(handle), curl.information(handle)
@@ -196,7 +196,7 @@ def _opened(path: Path | None) -> AbstractContextManager[IO[bytes] | None]:
 
 
 @contextmanager
-def _prepared(c: Any, handle: Any, options: Options, url: str) -> Iterator[None]:
+def prepared(c: Any, handle: Any, options: Options, url: str) -> Iterator[None]:
     """Prepares a handle, which may have been used before, for a request. Raises UsageError for an unreadable file."""
     data: bytes | None = curl.encoded(options.data)
     handle.unsetopt(c.CUSTOMREQUEST)

@@ -94,7 +94,7 @@ def handle(options: Options, write: Callable[[bytes], object]) -> Any:
     for option, value in settings:
         if value is not None:
             handle.setopt(option, encoded(value))
-    versions = {
+    flags = {
         "http1_0": c.CURL_HTTP_VERSION_1_0,
         "http1_1": c.CURL_HTTP_VERSION_1_1,
         "http2": c.CURL_HTTP_VERSION_2_0,
@@ -102,7 +102,7 @@ def handle(options: Options, write: Callable[[bytes], object]) -> Any:
         "http3": c.CURL_HTTP_VERSION_3,
         "http3_only": c.CURL_HTTP_VERSION_3ONLY,
     }
-    for name, constant in versions.items():
+    for name, constant in flags.items():
         if getattr(options, name):
             try:
                 handle.setopt(c.HTTP_VERSION, constant)
@@ -175,15 +175,19 @@ def moments(handle: Any) -> Moments:
     return Moments(*map(handle.getinfo, times(pycurl())))
 
 
-def information(handle: Any) -> dict[str, Any]:
-    """Returns all information about the last request except the times, by curl's names."""
-    c, get, get_bytes = pycurl(), handle.getinfo, handle.getinfo_raw
-    versions = {
+def versions(c: ModuleType) -> dict[int, str]:
+    """Returns the versions of HTTP by libcurl's numbers."""
+    return {
         c.CURL_HTTP_VERSION_1_0: "1.0",
         c.CURL_HTTP_VERSION_1_1: "1.1",
         c.CURL_HTTP_VERSION_2_0: "2",
         c.CURL_HTTP_VERSION_3: "3",
     }
+
+
+def information(handle: Any) -> dict[str, Any]:
+    """Returns all information about the last request except the times, by curl's names."""
+    c, get, get_bytes = pycurl(), handle.getinfo, handle.getinfo_raw
     try:
         url = _text(get_bytes(c.EFFECTIVE_URL))
     except c.error:
@@ -197,7 +201,7 @@ def information(handle: Any) -> dict[str, Any]:
         "header_size": get(c.HEADER_SIZE),
         "http_code": get(c.HTTP_CODE) or None,
         "http_connectcode": get(c.HTTP_CONNECTCODE) or None,
-        "http_version": versions.get(get(c.INFO_HTTP_VERSION)),
+        "http_version": versions(c).get(get(c.INFO_HTTP_VERSION)),
         "httpauth_avail": get(c.HTTPAUTH_AVAIL),
         "local_ip": get(c.LOCAL_IP) or None,
         "local_port": _not_negative(get(c.LOCAL_PORT)) or None,

@@ -13,6 +13,7 @@ from time import perf_counter_ns as now
 from typing import Any, NamedTuple
 
 from dyno.http import curl
+from dyno.http.client import prepared
 from dyno.http.options import Options
 
 AWAKE_NS = 200_000
@@ -37,6 +38,10 @@ class Response(NamedTuple):
     connects: int
     moments: tuple[int, int, int, int, int, int, int]
     """Times of the request, as in `dyno.http.stages.Moments`."""
+    version: str
+    """Version of HTTP."""
+    redirects: int
+    """Number of redirects that were followed."""
 
 
 class RequestFailed(Exception):
@@ -70,7 +75,7 @@ class CurlRequester:
         self._multi.setopt(c.M_TIMERFUNCTION, self._set_timer)
         self._multi.setopt(c.M_MAXCONNECTS, places)
         self._multi.setopt(c.M_PIPELINING, c.PIPE_MULTIPLEX)
-        self._times = curl.times(c)
+        self._times, self._versions, self._location = curl.times(c), curl.versions(c), options.location
         self._handles = [self._handle(place, options, fresh, keeps) for place in range(places)]
         self._urls: list[Any] = [None] * places
 
@@ -87,7 +92,12 @@ class CurlRequester:
         handle.setopt(c.FORBID_REUSE, int(fresh))
         handle.setopt(c.SSL_SESSIONID_CACHE, int(not fresh))
         # With HTTP/2 and 3, a request waits for the connection of an earlier request and becomes a stream of it.
-        handle.setopt(c.PIPEWAIT, int(not fresh and (options.http2 or options.http3)))
+        handle.setopt(c.PIPEWAIT, int(not fresh and (options.http2 or options.http3_only)))
+        handle.setopt(c.FOLLOWLOCATION, int(options.location))
+        handle.setopt(c.MAXREDIRS, options.max_redirs)
+        # libcurl copies the headers and the body, which all requests share.
+        with prepared(c, handle, options, ""):
+            pass
         if options.max_time is not None:
             handle.setopt(c.TIMEOUT_MS, round(1e3 * options.max_time))
         return handle
@@ -152,7 +162,9 @@ class CurlRequester:
             digest, size = handle.digest.digest(), int(get(c.SIZE_DOWNLOAD_T))
         if status >= ERROR_FROM:
             return StatusError(f"HTTP {status}")
-        return Response(status, size, digest, body, get(c.NUM_CONNECTS), tuple(map(get, self._times)))
+        moments, version = tuple(map(get, self._times)), self._versions.get(get(c.INFO_HTTP_VERSION), "unknown")
+        redirects = get(c.REDIRECT_COUNT) if self._location else 0
+        return Response(status, size, digest, body, get(c.NUM_CONNECTS), moments, version, redirects)
 
     # -- the event loop -------------------------------------------------------------------------------------
 

@@ -61,6 +61,7 @@ else:
         keys = {key: types[kind] | None for kind, listed in names.items() for key in listed.split()}
         return _object({}, **keys) | None
 
+    _column = Literal["param", "phase", "fact", "facts", "rate", "operations", "bandwidth"]
     _format = Literal["count", "bytes", "ratio", "rate", "ns", "bandwidth"]
     _phase = _object(
         {"name": Text},
@@ -76,7 +77,7 @@ else:
         alias=Text,
     )
     _column = _object(
-        {"title": Text, "of": Literal["param", "fact", "rate", "operations", "bandwidth"], "name": Text},
+        {"title": Text, "of": _column, "name": Text},
         kind=_format | Literal["text"],
     )
     _layout = _object({}, columns=list[_column], legend=Texts, title=Text, beside=bool)

@@ -31,6 +31,8 @@ DESCRIPTORS = 21_000
 KIND = program_option.ServerProgram(
     "nginx server", r"nginx/(\d[\d.]*)", ("-v",), least="1.19.5", names=("nginx",), install=INSTALL, only_own=True
 )
+SECURE = f"ssl_certificate {CERTIFICATE}; ssl_certificate_key {KEY};"
+VERIFY = f" ssl_client_certificate {CERTIFICATE}; ssl_verify_client on;"
 CONFIG = """
 daemon off;
 pid nginx.pid;
@@ -58,6 +60,9 @@ http {{
         listen {address} backlog=65535{listen};
         {secure}
         root {root};
+        # Static files accept only GET and HEAD. Other methods get the file too, and the request's body is discarded.
+        error_page 405 =200 $uri;
+        client_max_body_size 0;
     }}
 }}
 """
@@ -72,12 +77,15 @@ def missing(tls: bool = False, path: str = "") -> str | None:
 
 class Nginx(Process):
     """An nginx server. With `tls`, it has a self-signed certificate and serves HTTP/1.1 and 2. With `plain2`, it
-    serves HTTP/2 without TLS, and nothing else. `path` is a program that the user named."""
+    serves HTTP/2 without TLS, and nothing else. With `verify`, it requires a client certificate, which is its own.
+    `path` is a program that the user named."""
 
-    def __init__(self, home: Path, tls: bool, workers: int, plain2: bool = False, path: str = "") -> None:
+    def __init__(
+        self, home: Path, tls: bool, workers: int, plain2: bool = False, path: str = "", verify: bool = False
+    ) -> None:
         if why := missing(tls, path):
             raise Refused(why)
-        self._tls, self._workers, self._plain2 = tls, workers, plain2
+        self._tls, self._workers, self._plain2, self._verify = tls, workers, plain2, verify
         self.root, self.certificate = home / ROOT, home / CERTIFICATE
         address = loopback.own(home)
         self.address = loopback.Address(address.host, address.port, secure=tls)
@@ -102,7 +110,7 @@ class Nginx(Process):
             connections=DESCRIPTORS - 500,
             address=f"{self.address.host}:{self.address.port}",
             listen=" ssl http2" if self._tls else " http2" if self._plain2 else "",
-            secure=f"ssl_certificate {CERTIFICATE}; ssl_certificate_key {KEY};" if self._tls else "",
+            secure=SECURE + VERIFY * self._verify if self._tls else "",
             root=ROOT,
         )
         (self.home / CONFIG_FILE).write_text(configuration)
@@ -127,10 +135,13 @@ class Nginx(Process):
 
 def serve(home: Path, tier: Tier | None, options: Mapping[str, Value], clients: int) -> Server:
     own = program_option.given(options)
-    return Nginx(home, bool(options["tls"]), int(options["workers"]), bool(options["h2c"]), own)
+    tls, h2c, verify = (bool(options[name]) for name in ("tls", "h2c", "verify"))
+    return Nginx(home, tls, int(options["workers"]), h2c, own, verify)
 
 
 def needs(options: Mapping[str, Value]) -> str | None:
+    if options["verify"] and not options["tls"]:
+        return "client certificates need TLS: set tls with verify"
     if options["tls"] and options["h2c"]:
         return "h2c is HTTP/2 without TLS: set only one of tls and h2c"
     return missing(bool(options["tls"]), program_option.given(options))
@@ -144,9 +155,13 @@ class Files(Engine):
 
     def transport(self, version: str) -> tuple[bool, Mapping[str, Any]]:
         tls = bool(self._options["tls"])
+        if version == "3":
+            raise Refused("Dyno starts nginx without HTTP/3: measure a server of yours with the engine website")
         if not tls and bool(self._options["h2c"]) is not (version == "2"):
             raise Refused("without TLS it serves one version only: use protocol=2 with h2c, and protocol=1.1 without")
-        return tls, {"cacert": self._server.certificate if tls else None, "noproxy": "*"}
+        own = self._server.certificate if tls else None
+        client = {"cert": own, "key": self._server.home / KEY} if self._options["verify"] else {}
+        return tls, {"cacert": own, "noproxy": "*", **client}
 
     def publish(self, bodies: Sequence[bytes]) -> Sequence[Target]:
         targets = []
@@ -189,6 +204,7 @@ ENGINE = EngineSpec(
     packages=("nginx-light", "openssl"),
     options=(
         Setting("tls", boolean, False, "serve by TLS, with a self-signed certificate"),
+        Setting("verify", boolean, False, "with tls: require a client certificate, which the client has"),
         Setting("h2c", boolean, False, "serve HTTP/2 without TLS, which can't be negotiated: for protocol=2"),
         Setting("workers", integer(1, 1_024), 1, "worker processes"),
         KIND.setting,

@@ -1,5 +1,6 @@
 """The user's own web servers, named by URLs. The suite `http` requests these URLs."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,13 @@ from dyno.contracts.settings import Setting, boolean
 from dyno.engines.s3 import http_requests
 from dyno.servers.user_server import URL, UserServer
 from dyno.suites.http import Target
+
+SECRET = "token="
+FILES = {
+    "cert": "path of a client certificate",
+    "key": "path of the client certificate's key",
+    "cacert": "path of certificates to trust",
+}
 
 
 def addresses(text: str) -> Value:
@@ -25,8 +33,28 @@ def addresses(text: str) -> Value:
     return text
 
 
+def secret(text: str) -> Value:
+    """Returns a header in a form that Dyno masks everywhere: token='NAME: VALUE'. Accepts the masked form too."""
+    if text.startswith(SECRET) or not text:
+        return text
+    if not re.fullmatch(r"[!-9;-~]+: *[^'\\\x00-\x1f]+", text):
+        raise ValueError("expected NAME: VALUE, without quotes and backslashes")
+    return f"{SECRET}'{text}'"
+
+
 def needs(options: Mapping[str, Value]) -> str | None:
+    from dyno.http.options import Options
+
+    try:
+        Options.of(files_of(options))
+    except UsageError as error:
+        return str(error)
     return None if options[URL] else "needs a URL: -e website:url=https://example.org/"
+
+
+def files_of(options: Mapping[str, Value]) -> dict[str, Any]:
+    """Returns the options that are paths of files, by curl's names."""
+    return {name: Path(str(options[name])).expanduser() for name in FILES if options[name]}
 
 
 class Site(Engine):
@@ -40,7 +68,8 @@ class Site(Engine):
 
     def transport(self, version: str) -> tuple[bool, Mapping[str, Any]]:
         secure = all(url.lower().startswith("https:") for url in self._urls)
-        return secure, {"insecure": bool(self._options["insecure"])}
+        header = [str(self._options["secret"])[len(SECRET) + 1 : -1]] if self._options["secret"] else []
+        return secure, {"insecure": bool(self._options["insecure"]), "header": header, **files_of(self._options)}
 
     def publish(self, bodies: Sequence[bytes]) -> Sequence[Target]:
         return [Target(url, None, None) for url in self._urls]
@@ -69,6 +98,8 @@ ENGINE = EngineSpec(
     options=(
         Setting(URL, addresses, "", "URLs to request, separated by blanks; or env:NAME or file:PATH", True),
         Setting("insecure", boolean, False, "accept any certificate"),
+        *(Setting(name, str, "", help) for name, help in FILES.items()),
+        Setting("secret", secret, "", "a header that is a secret: NAME: VALUE; or env:NAME or file:PATH", True),
     ),
     server=lambda home, tier, options, clients: UserServer(str(options[URL])),
     needs=needs,

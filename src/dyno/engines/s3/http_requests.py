@@ -1,10 +1,11 @@
 """The port `requests` through libcurl, for every engine that is a web server."""
 
 import resource
+from collections.abc import Sequence
 from typing import Any
 
-from dyno.contracts.model import Caveat, Refused
-from dyno.suites.http import Requester, RequestOptions
+from dyno.contracts.model import Caveat, Refused, UsageError
+from dyno.suites.http import Requester, RequestOptions, Target
 
 SPARE = 200
 """Number of open files besides connections."""
@@ -19,19 +20,38 @@ class Requests:
         # Import here, so that listing engines doesn't take these 15 ms.
         from dyno.http.options import Options
 
-        self._how, self.publish = how, engine.publish
+        self._how, self._engine = how, engine
         tls, others = engine.transport(how.version)
-        two = how.version == "2"
+        if how.version == "3" and not tls:
+            raise Refused("HTTP/3 needs TLS: name an https address")
+        if how.method == "HEAD" and how.data is not None:
+            raise Refused("a HEAD request has no body: leave out send")
         # Without TLS, version 2 can't be negotiated, so libcurl uses it without negotiating.
+        versions = {"1.1": "http1_1", "2": "http2" if tls else "http2_prior_knowledge", "3": "http3_only"}
+        # libcurl sends GET, HEAD and POST by its options for them, and other methods by name.
+        self._head, post, get = (how.method == method for method in ("HEAD", "POST", "GET"))
         self._options = Options(
-            http1_1=not two, http2=two and tls, http2_prior_knowledge=two and not tls, max_time=how.max_time, **others
+            **{versions[how.version]: True, **others, "header": (*how.header, *others.get("header", ()))},
+            request=None if self._head or post or (get and how.data is None) else how.method,
+            head=self._head,
+            data=b"" if post and how.data is None else how.data,
+            location=how.location,
+            max_time=how.max_time,
         )
+
+    def publish(self, bodies: Sequence[bytes]) -> Sequence[Target]:
+        targets: Sequence[Target] = self._engine.publish(bodies)
+        # A response to HEAD has no body, and the suite learns that by a request.
+        return [Target(target.url, None, None) for target in targets] if self._head else targets
 
     def asking(self, places: int, fresh: bool) -> Requester:
         from dyno.http.multi import CurlRequester
 
         allow_open_files(places)
-        return CurlRequester(self._options, places, fresh, keeps=not self._how.large)
+        try:
+            return CurlRequester(self._options, places, fresh, keeps=not self._how.large)
+        except UsageError as error:
+            raise Refused(str(error)) from None
 
     def close(self) -> None:
         return None

@@ -77,7 +77,7 @@ def tables(run: Run, of: Sequence[Group]) -> list[Wide]:
         for row in group.rows:
             rows.setdefault(id(row.summary.cell), {})[group.phase] = row
     tiers = [tier for tier in TIERS if any(cell.tier is tier and not cell.floor for cell in run.cells)]
-    return [_table(run, tier, rows) for tier in tiers]
+    return [table for tier in tiers if (table := _table(run, tier, rows)).lines]
 
 
 def sections(of: Sequence[Wide]) -> Iterator[Section]:
@@ -100,7 +100,12 @@ def _table(run: Run, tier: Tier | None, rows: Mapping[int, Mapping[str, Row]]) -
     of_tier = [cell for cell in run.cells if cell.tier is tier]
     combinations = {text: at for at, text in enumerate(dict.fromkeys(cell.combination for cell in of_tier))}
     cells = sorted((cell for cell in of_tier if not cell.floor), key=lambda cell: combinations[cell.combination])
+    columns = _layout(run)["columns"]
     rows_by_cell = [rows.get(id(cell), {}) for cell in cells]
+    if any(column["of"] == "phase" for column in columns):
+        pairs = list(zip(cells, rows_by_cell, strict=True))
+        cells = [cell for cell, of in pairs for row in of.values() if row.summary.facts]
+        rows_by_cell = [{phase: row} for of in rows_by_cell for phase, row in of.items() if row.summary.facts]
     texts, words, keys = dict[str, list[str]](), set[str](), set[str]()
 
     def add_param(head: str, name: str) -> None:
@@ -109,7 +114,6 @@ def _table(run: Run, tier: Tier | None, rows: Mapping[int, Mapping[str, Row]]) -
         if any(isinstance(cell.params.get(name), str) for cell in run.cells):
             words.add(head)
 
-    columns = _layout(run)["columns"]
     # First the engine and the parameters that vary, unless the layout has them.
     if len({cell.label for cell in run.cells if not cell.floor}) > 1:
         texts["engine"] = [cell.label for cell in cells]
@@ -122,6 +126,10 @@ def _table(run: Run, tier: Tier | None, rows: Mapping[int, Mapping[str, Row]]) -
         head, of, name = column["title"], column["of"], column["name"]
         if of == "param":
             add_param(head, name)
+        elif of in ("phase", "facts"):
+            texts[head] = [_facts(by_phase, name) if name else next(iter(by_phase)) for by_phase in rows_by_cell]
+            words.add(head)
+            keys |= set() if name else {head}
         elif of == "fact":
             kind = column.get("kind", "text")
             texts[head] = [units.fact(fact(by_phase, name), kind) for by_phase in rows_by_cell]
@@ -149,6 +157,15 @@ def _table(run: Run, tier: Tier | None, rows: Mapping[int, Mapping[str, Row]]) -
 def fact(rows: Mapping[str, Row], name: str) -> Fact:
     """Returns a cell's fact, from its last phase that has it."""
     return next((v for row in reversed(list(rows.values())) if (v := row.summary.facts.get(name)) is not None), None)
+
+
+def _facts(rows: Mapping[str, Row], prefix: str) -> str:
+    """Returns a cell's facts of these names with their medians: '200: 270, 503: 30'. A fact that some trials lack has
+    no median."""
+    facts = {name: value for row in rows.values() for name, value in row.summary.facts.items()}
+    texts = {name.removeprefix(prefix): value for name, value in facts.items() if name.startswith(prefix)}
+    parts = [f"{name}: {units.fact(value, 'count')}" for name, value in texts.items()]
+    return ", ".join(parts) or units.UNKNOWN
 
 
 def _rate(summary: CellSummary | None, of: str) -> str:

@@ -4,12 +4,14 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
-from dyno.contracts.model import Phase, Preset
+from dyno.contracts.model import Phase, Preset, Value
+from dyno.contracts.quantities import whole
 from dyno.contracts.settings import Setting, choice, integer
-from dyno.contracts.suite import InFlight, Suite
+from dyno.contracts.suite import Column, InFlight, Layout, Suite
 from dyno.http.stages import STAGES
 
 KEPT, FRESH = "kept", "fresh"
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 _CHECKED = "status, and every body by its size and digest"
 
 
@@ -17,11 +19,17 @@ class RequestOptions(NamedTuple):
     """Options of all requests of a trial."""
 
     version: str = "1.1"
-    """Version of HTTP: '1.1' or '2'."""
+    """Version of HTTP: '1.1', '2' or '3'."""
     max_time: float = 60.0
     """Timeout of a request, in seconds."""
     large: bool = False
     """True if bodies are too large to be kept until they are checked. They are then hashed as they arrive."""
+    method: str = "GET"
+    data: bytes | None = None
+    """Body of each request."""
+    header: Sequence[str] = ()
+    location: bool = False
+    """Whether redirects are followed."""
 
 
 class Target(NamedTuple):
@@ -54,7 +62,32 @@ class Requests(Protocol):
     def close(self) -> None: ...
 
 
+RANDOM, LINE_END = "random:", "\\n"
+"""Prefix of a size of random bytes, and the text between two headers."""
+SECRET_HEADERS = ("authorization", "cookie", "proxy-authorization")
+
+
+def data(text: str) -> Value:
+    """Parses the body of a request: a text, or random:SIZE."""
+    if text.startswith(RANDOM):
+        whole(text.removeprefix(RANDOM))
+    return text
+
+
+def headers(text: str) -> Value:
+    """Parses headers, which stand in the run file, so that secret ones are rejected."""
+    for line in text.split(LINE_END) if text else ():
+        name, colon, _ = line.partition(":")
+        if not (colon and name.strip()) or not line.isprintable():
+            raise ValueError(f"expected NAME: VALUE, and {LINE_END} between two headers")
+        if name.strip().lower() in SECRET_HEADERS:
+            raise ValueError(f"{name} would stand in the run file: use the option secret of the engine website")
+    return text
+
+
 _SAME = "on your own server: whether an address always has the same body"
+_SEND = f"body of each request, or {RANDOM}SIZE for random bytes; a comma is written \\,"
+_STRESS = "requests that a second process has in flight meanwhile, so that the server is loaded; 0: none"
 _STANDARD = {"inflight": (1, 8, 64, 512), "body": (1_000, 100_000), "requests": 100_000}
 _BODIES = (1_000, 100_000, 10_000_000, 100_000_000)
 _FULL = {"inflight": (1, 8, 64, 512, 10_000), "body": _BODIES, "targets": 2, "requests": 1_000_000}
@@ -70,7 +103,12 @@ class HttpSuite(Suite):
         Setting("body", integer(0, 1_000_000_000), 1_000, "bytes of each body, on a server of Dyno's own"),
         Setting("targets", integer(1, 10_000), 8, "files to request in random order, on a server of Dyno's own"),
         Setting("requests", integer(1), 20_000, "requests of a phase"),
-        Setting("protocol", choice("1.1", "2"), "1.1", "version of HTTP"),
+        Setting("protocol", choice("1.1", "2", "3"), "1.1", "version of HTTP"),
+        Setting("method", choice(*METHODS), "GET", "method of each request"),
+        Setting("send", data, "", _SEND),
+        Setting("header", headers, "", f"headers of each request, {LINE_END} between two: NAME: VALUE"),
+        Setting("redirects", choice("count", "follow"), "count", "count a redirect as a response, or follow it"),
+        Setting("stress", integer(0, 10_000), 0, _STRESS),
         Setting("patience", integer(1, 3_600), 60, "seconds after which a request is an error"),
         Setting("bodies", choice("same", "any"), "same", _SAME),
     )
@@ -81,9 +119,22 @@ class HttpSuite(Suite):
             "full": Preset(_FULL, samples=10, budget=60, timeout=3_600),
         }
     )
+    layout = Layout(
+        (
+            Column("phase", "phase", ""),
+            Column("HTTP", "fact", "protocol"),
+            Column("status: responses", "facts", "status_"),
+            Column("on new connections", "fact", "connections", "count"),
+            Column("on kept ones", "fact", "reused", "count"),
+            Column("followed redirects", "fact", "redirects", "count"),
+            Column("second load", "fact", "stress_requests", "count"),
+        ),
+        title="Connections, protocol and statuses",
+        beside=True,
+    )
     phases = (
-        Phase(KEPT, "GET, on connections that are there", "request", False, checked=_CHECKED, parts=STAGES),
-        Phase(FRESH, "GET, each on a connection of its own", "request", False, checked=_CHECKED, parts=STAGES),
+        Phase(KEPT, "a request, on connections that are there", "request", False, checked=_CHECKED, parts=STAGES),
+        Phase(FRESH, "a request, each on a connection of its own", "request", False, checked=_CHECKED, parts=STAGES),
     )
 
 

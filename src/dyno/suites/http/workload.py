@@ -1,20 +1,26 @@
 """The suite `http`: conformance checks of its port, and a trial on Dyno's own server or a user's addresses."""
 
+import os
 import random
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from multiprocessing import get_context
+from signal import SIGKILL
+from time import monotonic, sleep
 from typing import Any
 
 from dyno.contracts.engine import Engine
 from dyno.contracts.equality import same, shorten
 from dyno.contracts.model import Fact, Phase, Refused, Tier, Wrong
 from dyno.contracts.passwords import mask_password
+from dyno.contracts.quantities import whole
 from dyno.contracts.suite import Opened, Operations, Work, by_name, check_each
+from dyno.host.process import die_with_parent
 from dyno.http.multi import DIGEST, KEPT_BYTES, RequestFailed, Response, StatusError
 from dyno.http.stages import STAGES, Moments, stages
 from dyno.suites._shared.store import OnStore
-from dyno.suites.http import FRESH, KEPT, Requester, RequestOptions, Requests, Target
+from dyno.suites.http import FRESH, KEPT, LINE_END, RANDOM, Requester, RequestOptions, Requests, Target
 
 BODIES = (b"", b"x", bytes(range(256)) * 40, bytes(300_000))
 PATIENCE_NS = 120_000_000_000
@@ -24,6 +30,7 @@ REMEDIES = {
     7: "check the host and the port, and whether the server is running",
     28: "raise the parameter patience, or check the host and the port",
     35: "check whether the port speaks TLS",
+    58: "check the options cert and key",
     60: "set SSL_CERT_FILE to a file with its certificate, or accept any certificate with the option insecure=yes",
 }
 """Remedies for requests that got no connection, by libcurl's error number."""
@@ -82,7 +89,7 @@ def _check_bodies(opened: Opened[Requests], name: str, fresh: bool) -> None:
             answers = request_all(requester, 2, [target.url for target in targets])
     for target, answer in zip(targets, answers, strict=True):
         check_body(target, answer)
-        if answer.connects != 1 and fresh:
+        if fresh and not 1 <= answer.connects <= 1 + answer.redirects:
             raise Wrong(f"{target.url}: {answer.connects} connections for a request, expected 1")
 
 
@@ -127,7 +134,11 @@ class HttpWorkload(OnStore):
         self._targets: Sequence[Target] = ()
         self._secure = False
         self._fresh = False
-        self._codes, self._connections, self._responses = Counter[int](), 0, 0
+        self._reset()
+
+    def _reset(self) -> None:
+        self._codes, self._versions = Counter[int](), Counter[str]()
+        self._connections = self._fresh_responses = self._redirects = self._stressed = 0
 
     def conformance(self) -> None:
         # The checks compare bodies, which is impossible if the bodies change.
@@ -136,7 +147,20 @@ class HttpWorkload(OnStore):
 
     def port(self, engine: Engine, *arguments: Any) -> Requests:
         params = self._job.params
-        options = RequestOptions(str(params["protocol"]), float(params["patience"]), self._body > KEPT_BYTES)
+        text, header = str(params["send"]), str(params["header"])
+        if text.startswith(RANDOM):
+            body = random.Random(self._job.seed).randbytes(whole(text.removeprefix(RANDOM)))
+        else:
+            body = text.encode()
+        options = RequestOptions(
+            str(params["protocol"]),
+            float(params["patience"]),
+            self._body > KEPT_BYTES,
+            str(params["method"]),
+            body if text else None,
+            header.split(LINE_END) if header else (),
+            params["redirects"] == "follow",
+        )
         port: Requests = self._job.port(engine, options)
         return port
 
@@ -146,7 +170,7 @@ class HttpWorkload(OnStore):
             self._bodies = [random.Random(f"{self._job.seed}:{at}").randbytes(self._body) for at in files]
         self.begin()
         self._fresh = phase.name == FRESH
-        self._codes, self._connections, self._responses = Counter(), 0, 0
+        self._reset()
 
     @contextmanager
     def connect(self) -> Iterator[Requester]:
@@ -161,8 +185,33 @@ class HttpWorkload(OnStore):
                     urls = [self._targets[at % len(self._targets)].url for at in range(self._places)]
                     request_all(requester, self._places, urls)
                 before = Counter(requester.codes)
-                yield requester
+                with self._stress(port):
+                    yield requester
                 self._codes = Counter(requester.codes) - before
+
+    @contextmanager
+    def _stress(self, port: Requests) -> Iterator[None]:
+        """Keeps the server busy from a second process, if the user asked for it."""
+        places = 0 if self._job.spec.floor else int(self._job.params["stress"])
+        if not places:
+            yield
+            return
+        context = get_context("fork")
+        count, urls = context.Value("q", 0, lock=False), [target.url for target in self._targets]
+        process = context.Process(target=_keep_busy, args=(port, places, urls, count, os.getpid()), daemon=True)
+        process.start()
+        try:
+            deadline = monotonic() + PATIENCE_NS / 1e9
+            while not count.value:
+                if not process.is_alive() or monotonic() > deadline:
+                    raise Refused("the second load got no response")
+                sleep(0.01)
+            before = count.value
+            yield
+            self._stressed = count.value - before
+        finally:
+            process.kill()
+            process.join()
 
     def _probe(self, port: Requests) -> None:
         """Requests each of a user's URLs once, to learn its body. Raises Refused if a server can't be reached."""
@@ -199,16 +248,21 @@ class HttpWorkload(OnStore):
     def _parts(self, answers: Sequence[Any]) -> Mapping[str, Sequence[int]]:
         """Returns the stages of the requests in ns. Requests on a kept connection have fewer stages."""
         parts: dict[str, list[int]] = {name: [] for name in STAGES}
-        self._responses += len(answers)
+        self._versions.update(answer.version for answer in answers)
         for answer in answers:
             self._connections += answer.connects
+            self._fresh_responses += answer.connects > 0
+            self._redirects += answer.redirects
             for name, us in stages(Moments(*answer.moments), self._secure, answer.connects > 0).items():
                 if us is not None:
                     parts[name].append(us * 1_000)
         return {name: spans for name, spans in parts.items() if spans}
 
     def verify(self, phase: Phase) -> int:
-        new, all = self._connections, self._responses
+        new, all = self._fresh_responses, self._versions.total()
+        protocol = str(self._job.params["protocol"])
+        if protocol != "1.1" and set(self._versions) - {protocol}:
+            raise Wrong(f"not HTTP/{protocol}: the server answered with HTTP/{', '.join(sorted(self._versions))}")
         if phase.name == KEPT and new > NEW_CONNECTIONS * all:
             raise Wrong(
                 f"not kept: the server closed connections, so {new:,} of {all:,} requests were on a new one; "
@@ -217,8 +271,29 @@ class HttpWorkload(OnStore):
         return 0
 
     def facts(self, phase: Phase) -> Mapping[str, Fact]:
-        codes = {f"status_{code}": times for code, times in sorted(self._codes.items())}
-        return {} if self._job.spec.floor else {"connections": self._connections, **codes}
+        if self._job.spec.floor:
+            return {}
+        return {
+            "connections": self._connections,
+            **{f"status_{code}": times for code, times in sorted(self._codes.items())},
+            "protocol": ", ".join(sorted(self._versions)) or None,
+            "reused": self._versions.total() - self._fresh_responses,
+            **({"redirects": self._redirects} if self._job.params["redirects"] == "follow" else {}),
+            **({"stress_requests": self._stressed} if self._job.params["stress"] else {}),
+        }
+
+
+def _keep_busy(port: Requests, places: int, urls: Sequence[str], count: Any, parent: int) -> None:
+    """Keeps this number of requests in flight, and counts the responses."""
+    die_with_parent(parent, SIGKILL)
+    rng = random.Random(0)
+    with closing(port.asking(places, False)) as requester:
+        for place in range(places):
+            requester.begin(place, rng.choice(urls))
+        while True:
+            for place, answer in requester.ended(PATIENCE_NS):
+                count.value += type(answer) is Response
+                requester.begin(place, rng.choice(urls))
 
 
 WORKLOAD = HttpWorkload
