@@ -42,7 +42,6 @@ def chase(threads: int, lines: int, duration_ns: int, seed: int) -> tuple[int, l
 def trace(
     command: list[bytes],
     environment: list[bytes],
-    identity: tuple[int, int, list[int]] | None,
     known: list[tuple[int, int, int, int, bytes]],
     out: str,
     grace_ns: int,

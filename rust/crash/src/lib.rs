@@ -24,8 +24,6 @@ use tree::{Place, Tree};
 
 /// A known name: device, inode, number, number of its directory (-1 for a root), name.
 type Known = (u64, u64, i64, i64, Vec<u8>);
-/// User, group and further groups.
-type Identity = (u32, u32, Vec<u32>);
 
 /// Runs the command and writes its events to `out`. Descendants that outlive it by `grace_ns` are killed. Returns its exit
 /// status, or minus its signal's number; None if waiting failed before it ended.
@@ -34,7 +32,6 @@ pub fn trace(
     py: Python<'_>,
     command: Vec<Vec<u8>>,
     environment: Vec<Vec<u8>>,
-    identity: Option<Identity>,
     known: Vec<Known>,
     out: PathBuf,
     grace_ns: u64,
@@ -45,7 +42,7 @@ pub fn trace(
     }
     py.detach(move || {
         let log = Log::create(&out).map_err(|error| error.to_string())?;
-        let child = start(&command, &environment, identity.as_ref())?;
+        let child = start(&command, &environment)?;
         let mut recorder = Recorder::new(tree, log);
         let status = follow(&mut recorder, child, Duration::from_nanos(grace_ns)).map_err(|e| e.to_string())?;
         recorder.log_stores(child, None).and_then(|()| recorder.log.finish()).map_err(|error| error.to_string())?;
@@ -61,7 +58,7 @@ fn c_strings(words: &[Vec<u8>]) -> Result<Vec<CString>, String> {
 /// Exit status of a child that could not execute the command.
 const NOT_STARTED: i32 = 127;
 
-fn start(command: &[Vec<u8>], environment: &[Vec<u8>], identity: Option<&Identity>) -> Result<i32, String> {
+fn start(command: &[Vec<u8>], environment: &[Vec<u8>]) -> Result<i32, String> {
     let (command, environment) = (c_strings(command)?, c_strings(environment)?);
     let pointers = |of: &[CString]| -> Vec<*const libc::c_char> {
         of.iter().map(|word| word.as_ptr()).chain([std::ptr::null()]).collect()
@@ -81,7 +78,7 @@ fn start(command: &[Vec<u8>], environment: &[Vec<u8>], identity: Option<&Identit
             libc::close(pipe[1]);
             let mut byte = 0u8;
             libc::read(pipe[0], (&mut byte as *mut u8).cast(), 1);
-            if byte == 1 && become_user(identity) && filter::install(&program).is_ok() {
+            if byte == 1 && filter::install(&program).is_ok() {
                 libc::execve(arguments[0], arguments.as_ptr(), variables.as_ptr());
             }
             libc::_exit(NOT_STARTED);
@@ -98,13 +95,6 @@ fn start(command: &[Vec<u8>], environment: &[Vec<u8>], identity: Option<&Identit
         }
         Ok(child)
     }
-}
-
-/// # Safety
-/// Call it only in a forked child, before execve.
-unsafe fn become_user(identity: Option<&Identity>) -> bool {
-    let Some((user, group, groups)) = identity else { return true };
-    libc::setgroups(groups.len(), groups.as_ptr()) == 0 && libc::setgid(*group) == 0 && libc::setuid(*user) == 0
 }
 
 /// Handles the stops of all traced threads until all have ended.

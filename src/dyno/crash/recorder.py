@@ -89,7 +89,7 @@ def main(request: str, answer: str) -> None:
     words = [os.fsencode(word) for word in job.command]
     status: int | str | None
     try:
-        status = _native.trace(words, variables, None, job.known, job.events, GRACE_NS)
+        status = _native.trace(words, variables, job.known, job.events, GRACE_NS)
     except RuntimeError as error:
         status = str(error)
     Path(answer).write_bytes(msgspec.json.encode(status))
