@@ -7,6 +7,7 @@ from __future__ import annotations
 import io
 import json
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -21,7 +22,7 @@ from dyno.fields import Sample
 from dyno.report.tables import sections, units
 from dyno.report.tables import sweeps as report
 from dyno.results import Run
-from dyno.stats.sweep import CONFIDENCE, FEWEST_VALUES, fit, growths
+from dyno.stats.sweep import CONFIDENCE, FEWEST_VALUES, Growth, fit, growths
 
 VALUES = (1, 2, 4, 8, 16)
 PARAMETER = "much"
@@ -58,9 +59,9 @@ def grown(power: float, values: tuple[int, ...] = VALUES, off: float = 0.0) -> R
 def test_a_power_is_found_exactly() -> None:
     for power in (0.0, 0.5, 1.0, 1.3):
         found = fit([(value, 3e9 * value**power) for value in VALUES])
-        assert found is not None and found.exponent == pytest.approx(power, abs=1e-12)
+        assert found is not None and found.exponents[0] == pytest.approx(power, abs=1e-12)
         predicted = found.at(1_440)
-        assert predicted.ns == pytest.approx(3e9 * 1_440**power, rel=1e-9)
+        assert predicted.middle == pytest.approx(3e9 * 1_440**power, rel=1e-9)
         assert predicted.high / predicted.low == pytest.approx(1, abs=1e-6)
 
 
@@ -71,7 +72,7 @@ def test_slope_and_interval_are_those_of_other_arithmetic() -> None:
     assert found is not None
     xs, ys = np.log(VALUES), np.log(times)
     other: Any = stats.linregress(xs, ys)
-    assert found.exponent == pytest.approx(other.slope) and found.log == pytest.approx(other.intercept)
+    assert found.exponents[0] == pytest.approx(other.slope) and found.log == pytest.approx(other.intercept)
     half = stats.t.ppf((1 + CONFIDENCE) / 2, 3) * other.stderr
     assert found.exponent_interval() == pytest.approx((other.slope - half, other.slope + half))
     # Prediction error by the design matrix: the variance of the error of a further measurement.
@@ -79,8 +80,8 @@ def test_slope_and_interval_are_those_of_other_arithmetic() -> None:
     error = np.sqrt(((ys - design @ [other.intercept, other.slope]) ** 2).sum() / 3)
     wide = error * np.sqrt(1 + x @ np.linalg.inv(design.T @ design) @ x) * stats.t.ppf(0.975, 3)
     predicted = found.at(336)
-    assert math.log(predicted.high / predicted.ns) == pytest.approx(wide)
-    assert math.log(predicted.ns / predicted.low) == pytest.approx(wide)
+    assert math.log(predicted.high / predicted.middle) == pytest.approx(wide)
+    assert math.log(predicted.middle / predicted.low) == pytest.approx(wide)
 
 
 @pytest.mark.claim("Extrapolations are marked as such, and their intervals hold")
@@ -114,7 +115,7 @@ def test_of_too_few_values_nothing_is_fitted() -> None:
 def test_each_engine_and_phase_has_a_curve_of_its_medians() -> None:
     (found,) = growths(grown(1.0), PARAMETER)
     assert found.points == tuple((value, value * SECOND) for value in VALUES) and found.phase == "read"
-    assert found.fit is not None and found.fit.exponent == pytest.approx(1) and found.items_at(1_440) == 1_440_000
+    assert found.fit is not None and found.fit.exponents[0] == pytest.approx(1) and found.items_at(1_440) == 1_440_000
     assert growths(grown(1.0), "other") == []
 
 
@@ -140,6 +141,26 @@ def test_a_value_that_is_held_out_is_not_fitted_and_is_judged() -> None:
     assert not growths(jumps, PARAMETER, [32])[0].held_out[0].inside
 
 
+def test_a_curve_over_two_parameters_has_the_power_of_each_for_time_and_disk() -> None:
+    given = []
+    for value in (1, 4, 16):
+        for other in (1, 10):
+            cell = replace(sized(value), params={PARAMETER: value, "other": other})
+            time, size = int(value * other**0.5 * SECOND), 1_000 * value * other
+            given.append((cell, [a_sample("insert", elapsed_ns=time, bytes_on_disk=size)] * 3))
+    header = {"plan": {"samples": 3, "phases": ["insert"]}, "phases": [{"name": "insert", "writes": True}]}
+    written = replace(reads(*given), header={**header, "host": {}})
+    (time,), (disk,) = (growths(written, PARAMETER, also=["other"], disk=disk) for disk in (False, True))
+    assert time.fit is not None and time.fit.exponents == pytest.approx((1, 0.5))
+    assert time.fit.at((100, 100)).middle == pytest.approx(1_000 * SECOND, rel=1e-6)
+    assert disk.fit is not None and disk.fit.at((100, 100)).middle == pytest.approx(1e7)
+    text = shown([time, disk], {(100, 100): "both"}, ["other"])
+    assert "how its time grows with much and other" in text and "16.7 min" in text
+    assert "how the disk grows with much and other" in text and "9.54 MiB" in text
+    # With one value of the other parameter, its power is unknown.
+    assert growths(grown(1.0), PARAMETER, also=["other"])[0].fit is None
+
+
 def test_floors_and_rows_without_a_number_have_no_curve() -> None:
     floors = ((sized(value, floor=True), [a_sample()] * 3) for value in VALUES)
     voids = ((sized(value, "two"), [a_sample(void="wrong")] * 3) for value in VALUES)
@@ -149,19 +170,19 @@ def test_floors_and_rows_without_a_number_have_no_curve() -> None:
 # -- output -----------------------------------------------------------------------------------------------
 
 
-def shown(run: Run, to: dict[float, str], held: tuple[float, ...] = ()) -> str:
+def shown(of: Sequence[Growth], to: Mapping[Any, str], also: Sequence[str] = ()) -> str:
     console = Console(file=io.StringIO(), width=250)
-    sections.render(report.growth_sections(growths(run, PARAMETER, held), PARAMETER, to), console)
+    sections.render(report.growth_sections(of, PARAMETER, to, also), console)
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
 
 
 @pytest.mark.claim("Extrapolations are marked as such, and their intervals hold")
 def test_what_is_extrapolated_is_said_to_be_so() -> None:
-    text = shown(grown(1.0, (*VALUES, 32), off=0.05), {1_440: "a month"}, (32,))
+    text = shown(growths(grown(1.0, (*VALUES, 32), off=0.05), PARAMETER, [32]), {1_440: "a month"})
     assert "a month, extrapolated" in text and "Extrapolated, not measured" in text
     assert "1 – 16" in text and "32 held out" in text and "inside" in text
-    assert "too few" in shown(grown(1.0, VALUES[:3]), {1_440: "a month"})
+    assert "too few" in shown(growths(grown(1.0, VALUES[:3]), PARAMETER), {1_440: "a month"})
 
 
 def test_spans_are_read_easily() -> None:

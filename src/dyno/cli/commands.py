@@ -47,7 +47,7 @@ COMMANDS = {
     "history": ("compare", "Report in which of the run files RUN the speed of a row changed, and by how much."),
     "extrapolate": (
         "compare",
-        "Report how the times in RUN grow with a parameter, and forecast other values.",
+        "Report how times and disk in RUN grow with parameters, and forecast other values.",
     ),
     "report": ("report", "Write the run files RUN as one self-contained HTML page."),
     "site": ("report", "Write a static site of the run files RUN, and of those in and below each DIR."),

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -142,32 +143,38 @@ def _print(parts: list[sections.Section], lines: list[str], as_markdown: bool = 
 
 @click.command(name="extrapolate")
 @click.argument("path", type=PATH, metavar="RUN")
-@click.option("--to", "wanted", metavar="PARAM=V[,V...]", help="Parameter, and values to forecast times for.")
-@click.option("--hold-out", "held", metavar="V[,V...]", help="Values left out of the fit, to compare it with.")
+@click.option("--to", "wanted", metavar="PARAM=V[,V...]", multiple=True, help="Parameter and values to forecast for.")
+@click.option("--hold-out", "held", metavar="V[,V...]", help="Values of the first parameter to leave out of the fit.")
 @JSON
-def extrapolate_command(path: Path, wanted: str | None, held: str | None, as_json: bool) -> None:
-    """Report how the times in RUN grow with a parameter, and forecast other values.
+def extrapolate_command(path: Path, wanted: tuple[str, ...], held: str | None, as_json: bool) -> None:
+    """Report how times and disk in RUN grow with parameters, and forecast other values.
 
     \b
     dyno extrapolate r.json --to half_hours=336,1440
     dyno extrapolate r.json --to half_hours=1440 --hold-out 32
+    dyno extrapolate r.json --to half_hours=17520 --to variables=50000
     """
     run = results.load(path)
-    name, _, values = (wanted or "").partition("=")
     names = swept(run)
     if not names:
         raise UsageError(f"{path}: no parameter has several values that are numbers")
-    if name not in names and (name or len(names) > 1):
-        raise UsageError(unknown("--to: parameter", name, names))
-    parameter = name or names[0]
-    to = {value: f"{value:g}" for value in _numbers("--to", values)}
-    fits = sweep.growths(run, parameter, _numbers("--hold-out", held or ""))
+    to: dict[str, Sequence[float]] = {}
+    for each in wanted or [""]:
+        name, _, values = each.partition("=")
+        if name not in names and (name or len(names) > 1):
+            raise UsageError(unknown("--to: parameter", name, names))
+        to[name or names[0]] = _numbers("--to", values)
+    parameter, *also = to
+    combinations = product(*to.values())
+    places = {place if also else place[0]: ", ".join(f"{value:g}" for value in place) for place in combinations}
+    kept_out = _numbers("--hold-out", held or "")
+    fits = [fit for disk in (False, True) for fit in sweep.growths(run, parameter, kept_out, also, disk)]
     if not fits:
         raise UsageError(f"{path}: no engine has completed a phase for several values of {parameter}")
     if as_json:
-        print(json.dumps(sweeps.growth_data(fits, parameter, to), indent=2))
+        print(json.dumps(sweeps.growth_data(fits, parameter, places, also), indent=2))
     else:
-        sections.render(sweeps.growth_sections(fits, parameter, to), output())
+        sections.render(sweeps.growth_sections(fits, parameter, places, also), output())
 
 
 def _numbers(flag: str, text: str) -> Sequence[float]:

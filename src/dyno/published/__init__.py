@@ -226,7 +226,7 @@ class Grows:
     """The printed name of each size: 'a week'."""
 
     @property
-    def names(self) -> Mapping[float, str]:
+    def names(self) -> Mapping[Any, str]:
         return dict(zip(self.to, self.named, strict=True))
 
 

@@ -12,7 +12,8 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from statistics import fmean, median
+from operator import mul
+from statistics import median
 
 from dyno.contracts.cell import Cell
 from dyno.contracts.model import Tier
@@ -240,76 +241,85 @@ def scalings(run: Run) -> Iterator[Scaling]:
                 yield Scaling(sweep, cells[name], tuple((n, rate / alone) for n, rate in rates), knee)
 
 
-# -- growth: how the time of a phase grows with the parameter ------------------------------------------------
+# -- growth: how the time of a phase, or the size on disk, grows with parameters ------------------------------
 #
-# A power of the parameter is fitted: log(time) = a + b log(value), by least squares over the medians of the values.
-# The deviations are assumed to be normal, independent and of equal size. They include the difference between the true
-# curve and a power. The 95 % interval is a prediction interval: the range in which the median of a further value
-# would be measured. It widens with the distance on the logarithmic scale (Draper and Smith, Applied Regression
-# Analysis, 1998, 1.4 and 3.1).
+# Powers of the parameters are fitted: log(time) = a + b log(value) + c log(other value), by least squares over the
+# medians of the values. The deviations are assumed to be normal, independent and of equal size. They include the
+# difference between the true curve and a power. The 95 % interval is a prediction interval: the range in which the
+# median of a further value would be measured. It widens with the distance on the logarithmic scale (Draper and Smith,
+# Applied Regression Analysis, 1998, 3.1 and 5.1).
 #
 # Beyond the largest value growth may change: data may outgrow a cache, or a tree may get a further level. So an
 # extrapolation is valid only if growth continues, and every report of it must say so. To test an extrapolation,
 # values can be held out: they are left out of the fit and compared with its prediction.
 
 FEWEST_VALUES = 4
-"""Number of values needed for a fit. Three leave one degree of freedom, and an interval of many orders of
-magnitude."""
+"""Number of values needed for a fit over one parameter; each further parameter takes one more. Three leave one degree
+of freedom, and an interval of many orders of magnitude."""
 CONFIDENCE = 0.95
 DONE = "count"
 """Value of `ended_by` for a phase that did all its operations."""
+Place = float | tuple[float, ...]
+"""The value of a parameter, or the values of several."""
 
 
 @dataclass(frozen=True)
 class Predicted:
-    """The predicted time at a value, in ns, and its interval."""
+    """The predicted time in ns, or size in bytes, and its interval."""
 
-    ns: float
+    middle: float
     low: float
     high: float
 
 
 @dataclass(frozen=True)
 class Fit:
-    """A fitted power of the parameter: log(time) = log + exponent * log(value)."""
+    """Fitted powers of the parameters: log(time) = log + the sum of exponent * log(value)."""
 
     log: float
-    exponent: float
+    exponents: tuple[float, ...]
     error: float
     """Standard deviation of the medians' logarithms around the curve."""
-    middle: float
-    """Mean of the values' logarithms."""
-    spread: float
-    """Sum of the squared distances of the values' logarithms from `middle`."""
+    inverse: tuple[tuple[float, ...], ...]
+    """Inverse of the design matrix times its transpose. The first row and column are those of `log`."""
     count: int
 
     @property
     def _t(self) -> float:
-        return two_sided(CONFIDENCE, self.count - 2)
+        return two_sided(CONFIDENCE, self.count - 1 - len(self.exponents))
 
-    def exponent_interval(self) -> tuple[float, float]:
-        half = self._t * self.error / math.sqrt(self.spread)
-        return self.exponent - half, self.exponent + half
+    def exponent_interval(self, at: int = 0) -> tuple[float, float]:
+        half = self._t * self.error * math.sqrt(self.inverse[at + 1][at + 1])
+        return self.exponents[at] - half, self.exponents[at] + half
 
-    def at(self, value: float) -> Predicted:
-        """Predicts the time at a value over zero."""
-        x = math.log(value)
-        middle = self.log + self.exponent * x
-        half = self._t * self.error * math.sqrt(1 + 1 / self.count + (x - self.middle) ** 2 / self.spread)
-        return Predicted(math.exp(middle), math.exp(middle - half), math.exp(middle + half))
+    def at(self, place: Place) -> Predicted:
+        """Predicts the figure at values over zero."""
+        x = (1.0, *map(math.log, each(place)))
+        middle = sum(map(mul, (self.log, *self.exponents), x))
+        distance = sum(sum(map(mul, row, x)) * value for row, value in zip(self.inverse, x, strict=True))
+        half = self._t * self.error * math.sqrt(1 + distance)
+        return Predicted(math.exp(middle), _exp(middle - half), _exp(middle + half))
+
+
+def each(place: Place) -> tuple[float, ...]:
+    return place if isinstance(place, tuple) else (place,)
+
+
+def _exp(power: float) -> float:
+    return math.exp(min(power, 700.0))
 
 
 @dataclass(frozen=True)
 class HeldOut:
     """A value that was left out of the fit."""
 
-    value: float
-    measured_ns: float
+    value: Place
+    measured: float
     predicted: Predicted
 
     @property
     def inside(self) -> bool:
-        return self.predicted.low <= self.measured_ns <= self.predicted.high
+        return self.predicted.low <= self.measured <= self.predicted.high
 
 
 @dataclass(frozen=True)
@@ -319,50 +329,65 @@ class Growth:
     cell: Cell
     """One of the engine's cells."""
     phase: str
-    points: tuple[tuple[float, float], ...]
-    """The fitted values and the medians of the time in ns, in ascending order of values."""
+    points: tuple[tuple[Place, float], ...]
+    """The fitted values and the medians of the time in ns or of the size in bytes, in ascending order of values."""
     fit: Fit | None
     """None if there are too few values."""
     held_out: tuple[HeldOut, ...]
-    items: Mapping[float, int]
+    items: Mapping[Place, int]
     """Items that the throughput counts, by value."""
+    unit: str = "ns"
+    """'ns' for the growth of the time, 'bytes' for that of the size on disk."""
 
     def items_at(self, value: float) -> float | None:
-        """Returns the number of items at a value; None if the number is not proportional to the value."""
-        shares = {count / at for at, count in self.items.items()}
+        """Returns the number of items at a value of one parameter; None if it is not proportional to the value."""
+        shares = {count / each(at)[0] for at, count in self.items.items()}
         return next(iter(shares)) * value if shares and max(shares) - min(shares) <= 1e-9 * max(shares) else None
 
 
-def fit(points: Sequence[tuple[float, float]]) -> Fit | None:
-    """Fits values and times, which must be over zero. Returns None for fewer than four values."""
-    if len({value for value, _ in points}) < FEWEST_VALUES:
+def fit(points: Sequence[tuple[Place, float]]) -> Fit | None:
+    """Fits values and figures, which must be over zero. Returns None for too few values."""
+    import numpy as np
+
+    places = sorted({each(place) for place, _ in points})
+    if len(places) < FEWEST_VALUES - 1 + len(places[0] if places else ()):
         return None
-    xs, ys = [math.log(value) for value, _ in points], [math.log(time) for _, time in points]
-    middle, height, count = fmean(xs), fmean(ys), len(points)
-    spread = sum((x - middle) ** 2 for x in xs)
-    exponent = sum((x - middle) * (y - height) for x, y in zip(xs, ys, strict=True)) / spread
-    log = height - exponent * middle
-    off = sum((y - log - exponent * x) ** 2 for x, y in zip(xs, ys, strict=True))
-    return Fit(log, exponent, math.sqrt(off / (count - 2)), middle, spread, count)
+    design = np.array([(1.0, *map(math.log, each(place))) for place, _ in points])
+    if np.linalg.matrix_rank(design) < design.shape[1]:
+        return None
+    ys = np.log([figure for _, figure in points])
+    inverse = np.linalg.inv(design.T @ design)
+    log, *exponents = (inverse @ design.T @ ys).tolist()
+    off = ys - design @ [log, *exponents]
+    error = math.sqrt(off @ off / (len(points) - design.shape[1]))
+    return Fit(log, tuple(exponents), error, tuple(map(tuple, inverse.tolist())), len(points))
 
 
-def growths(run: Run, parameter: str, held_out: Sequence[float] = ()) -> list[Growth]:
+def growths(
+    run: Run, parameter: str, held_out: Sequence[float] = (), also: Sequence[str] = (), disk: bool = False
+) -> list[Growth]:
     """Returns the growth of every engine and phase with several values of the parameter, in the order of the run. A
-    value whose phase was ended by its budget is left out, because its time depends on the budget."""
-    groups: dict[object, list[CellSummary]] = {}
+    value whose phase was ended by its budget is left out, because its time depends on the budget. `also`: further
+    parameters of the fit. `disk`: the growth of the size on disk after phases that write, rather than of the time."""
+    groups: dict[object, list[tuple[Place, float, CellSummary]]] = {}
+    names = (parameter, *also)
     for row in summarize(run):
         if row.cell.floor or not row.valid or any(sample.ended_by != DONE for sample in row.samples):
             continue
-        value = row.cell.params.get(parameter)
-        if is_number(value) and float(str(value)) > 0 and row.elapsed_ns:
-            others = sorted((name, each) for name, each in row.cell.params.items() if name != parameter)
-            groups.setdefault((row.phase, row.cell.tier, row.cell.asked, repr(others)), []).append(row)
+        values = [row.cell.params.get(name) for name in names]
+        figure = (row.bytes_on_disk if row.about.writes else None) if disk else row.elapsed_ns
+        if all(is_number(value) and float(str(value)) > 0 for value in values) and figure:
+            place = tuple(float(str(value)) for value in values)
+            others = sorted((name, value) for name, value in row.cell.params.items() if name not in names)
+            group = groups.setdefault((row.phase, row.cell.tier, row.cell.asked, repr(others)), [])
+            group.append((place if also else place[0], float(figure), row))
     growths = list[Growth]()
     for rows in (rows for rows in groups.values() if len(rows) > 1):
-        times = sorted((float(str(row.cell.params[parameter])), float(row.elapsed_ns or 0)) for row in rows)
-        points = tuple(point for point in times if point[0] not in held_out)
+        figures = sorted((place, figure) for place, figure, _ in rows)
+        points = tuple(point for point in figures if each(point[0])[0] not in held_out)
         curve = fit(points)
-        held = [HeldOut(value, time, curve.at(value)) for value, time in times if curve and value in held_out]
-        items = {float(str(row.cell.params[parameter])): row.items for row in rows if row.items}
-        growths.append(Growth(rows[0].cell, rows[0].phase, points, curve, tuple(held), items))
+        held = [HeldOut(at, figure, curve.at(at)) for at, figure in figures if curve and each(at)[0] in held_out]
+        items = {place: row.items for place, _, row in rows if row.items}
+        row = rows[0][2]
+        growths.append(Growth(row.cell, row.phase, points, curve, tuple(held), items, "bytes" if disk else "ns"))
     return growths

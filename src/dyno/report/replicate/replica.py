@@ -118,10 +118,10 @@ def _extrapolated(at: float, curve: Growth) -> list[str]:
     if curve.fit is None:
         return [name, *[""] * 5, f"not extrapolated: {len(curve.points)} measured sizes are too few"]
     predicted, items, remark = curve.fit.at(at), curve.items_at(at), "extrapolated, not measured"
-    time = units.long_duration(predicted.ns)
+    time = units.long_duration(predicted.middle)
     if items is None:
         return [name, "", "", time, "", "", remark]
-    rate, low, high = (items / ns * 1e9 for ns in (predicted.ns, predicted.high, predicted.low))
+    rate, low, high = (items / ns * 1e9 for ns in (predicted.middle, predicted.high, predicted.low))
     return [name, units.count(round(items)), "", time, units.rate(rate), units.interval(low, high), remark]
 
 

@@ -3,7 +3,6 @@ and JSON. Extrapolated figures are always marked as such."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
 from dyno.report.tables import display, units
@@ -22,7 +21,10 @@ from dyno.stats.sweep import (
     Crossing,
     End,
     Growth,
+    Place,
+    Predicted,
     Sweep,
+    each,
     ends,
     logarithmic,
     scalings,
@@ -35,9 +37,9 @@ MOST_TABLES, MOST_LINES, MOST_SCALINGS = 8, 8, 24
 MORE = "`dyno report RUN` has all of them"
 LEVEL = f"[{CONFIDENCE * 100:g} %]"
 GROWTH_LEGEND = (
-    "Extrapolated, not measured: the time if it keeps growing as it did. A power of the parameter is fitted to"
-    f" medians; the interval of {CONFIDENCE * 100:g} % is for a measurement at that value, and can't know what begins"
-    f" beyond the largest measured value. Fewer than {FEWEST_VALUES} values are not fitted."
+    "Extrapolated, not measured: the time, or the disk, if it keeps growing as it did. A power of each parameter is"
+    f" fitted to medians; the interval of {CONFIDENCE * 100:g} % is for a measurement at that value, and can't know"
+    f" what begins beyond the largest measured value. Fewer than {FEWEST_VALUES} values are not fitted."
 )
 
 
@@ -159,66 +161,89 @@ def scaling_sections(run: Run) -> Iterator[Section]:
 # -- growth -------------------------------------------------------------------------------------------------
 
 
-def growth_sections(of: Sequence[Growth], parameter: str, to: Mapping[float, str]) -> list[Section]:
-    """Returns a table for each phase of how its time grows: the fitted curve, extrapolated values, and how well the
-    curve predicted values that were held out. `to`: the values to extrapolate to, with their names."""
-    sections, key = [], ("engine",)
-    for phase in dict.fromkeys(each.phase for each in of):
-        growths = [each for each in of if each.phase == phase]
-        held_out = sorted({each.value for growth in growths for each in growth.held_out})
-        heads = ["engine", parameter, "measured", f"as {parameter} to the", LEVEL]
+def growth_sections(
+    of: Sequence[Growth], parameter: str, to: Mapping[Place, str], also: Sequence[str] = ()
+) -> list[Section]:
+    """Returns a table for each phase of how its time, or the size on disk after it, grows: the fitted curve,
+    extrapolated values, and how well the curve predicted values that were held out. `to`: the values to extrapolate
+    to, with their names. `also`: further parameters, whose values follow in each place."""
+    sections, key, names = [], ("engine",), (parameter, *also)
+    for phase, unit in dict.fromkeys((growth.phase, growth.unit) for growth in of):
+        growths = [growth for growth in of if (growth.phase, growth.unit) == (phase, unit)]
+        held_out = sorted({held.value for growth in growths for held in growth.held_out}, key=each)
+        heads = ["engine", ", ".join(names), "measured"]
+        for name in names:
+            heads += [f"as {name} to the", LEVEL]
         for value in held_out:
-            heads += [f"{value:g} held out", f"predicted {LEVEL}", ""]
+            heads += [f"{_place(value)} held out", f"predicted {LEVEL}", ""]
         for name in to.values():
             heads += [f"{name}, extrapolated", LEVEL]
         rows = [[growth.cell.label, *_growth_cells(growth, held_out, to)] for growth in growths]
         rows = [[*row, *[""] * (len(heads) - len(row))] for row in rows]
-        title = f"{phase}: how its time grows with {parameter}"
+        title = f"{phase}: how {'its time' if unit == 'ns' else 'the disk'} grows with {' and '.join(names)}"
         sections.append(Section(title, "", heads, rows, left=key, keys=key, rigid=key))
     return [*sections, Section("", legend=[GROWTH_LEGEND])]
 
 
-def _growth_cells(growth: Growth, held_out: Sequence[float], to: Mapping[float, str]) -> Iterator[str]:
-    (first, low), (last, high) = growth.points[0], growth.points[-1]
-    yield f"{first:g} – {last:g}"
-    yield units.interval(low, high, units.long_duration)
+def _place(place: Place) -> str:
+    return ", ".join(f"{value:g}" for value in each(place))
+
+
+def _growth_cells(growth: Growth, held_out: Sequence[Place], to: Mapping[Place, str]) -> Iterator[str]:
+    write = units.long_duration if growth.unit == "ns" else units.size
+    figures = [figure for _, figure in growth.points]
+    columns = zip(*(each(place) for place, _ in growth.points), strict=True)
+    yield ", ".join(f"{min(column):g} – {max(column):g}" for column in columns)
+    yield units.interval(figures[0], figures[-1], write)
     if growth.fit is None:
         yield f"{len(growth.points)} values: too few"
         return
-    yield f"{growth.fit.exponent:.2f}"
-    yield "{:.2f} – {:.2f}".format(*growth.fit.exponent_interval())
-    known = {each.value: each for each in growth.held_out}
+    for at, exponent in enumerate(growth.fit.exponents):
+        yield f"{exponent:.2f}"
+        yield "{:.2f} – {:.2f}".format(*growth.fit.exponent_interval(at))
+    known = {held.value: held for held in growth.held_out}
     for value in held_out:
         if (held := known.get(value)) is None:
             yield from ("", "", "")
         else:
-            yield units.long_duration(held.measured_ns)
-            yield units.interval(held.predicted.low, held.predicted.high, units.long_duration)
+            yield write(held.measured)
+            yield units.interval(held.predicted.low, held.predicted.high, write)
             yield "inside" if held.inside else "outside"
     for value in to:
         predicted = growth.fit.at(value)
-        yield units.long_duration(predicted.ns)
-        yield units.interval(predicted.low, predicted.high, units.long_duration)
+        yield write(predicted.middle)
+        yield units.interval(predicted.low, predicted.high, write)
 
 
-def growth_data(of: Sequence[Growth], parameter: str, to: Mapping[float, str]) -> dict[str, Any]:
-    """Returns the growths as plain JSON, with times in ns."""
-    growths = []
+def growth_data(
+    of: Sequence[Growth], parameter: str, to: Mapping[Place, str], also: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Returns the growths as plain JSON: times in ns as `growths`, and sizes in bytes as `disk`."""
+    data: dict[str, Any] = {"parameter": parameter, "confidence": CONFIDENCE, "growths": [], "disk": []}
+    data |= {"also": list(also)} if also else {}
     for growth in of:
-        fit = growth.fit
-        low, high = fit.exponent_interval() if fit else (None, None)
+        fit, unit = growth.fit, growth.unit
+
+        def plain(predicted: Predicted, unit: str = unit) -> dict[str, float]:
+            return {unit: predicted.middle, "low": predicted.low, "high": predicted.high}
+
+        exponents = []
+        for at, exponent in enumerate(fit.exponents if fit else ()):
+            low, high = fit.exponent_interval(at) if fit else (None, None)
+            exponents.append({"value": exponent, "low": low, "high": high})
         held_out = [
-            {"value": each.value, "ns": each.measured_ns, "inside": each.inside, "predicted": asdict(each.predicted)}
-            for each in growth.held_out
+            {"value": held.value, unit: held.measured, "inside": held.inside, "predicted": plain(held.predicted)}
+            for held in growth.held_out
         ]
-        data = {
+        one = {
             "engine": growth.cell.asked,
             "tier": growth.cell.tier_name,
             "phase": growth.phase,
-            "measured": [{"value": value, "ns": ns} for value, ns in growth.points],
-            "exponent": None if fit is None else {"value": fit.exponent, "low": low, "high": high},
+            "measured": [{"value": value, unit: figure} for value, figure in growth.points],
+            "exponent": exponents[0] if exponents else None,
+            **({"exponents": exponents} if also else {}),
             "held_out": held_out,
-            "extrapolated": [] if fit is None else [{"value": value, **asdict(fit.at(value))} for value in to],
+            "extrapolated": [] if fit is None else [{"value": value, **plain(fit.at(value))} for value in to],
         }
-        growths.append(data)
-    return {"parameter": parameter, "confidence": CONFIDENCE, "growths": growths}
+        data["growths" if unit == "ns" else "disk"].append(one)
+    return data

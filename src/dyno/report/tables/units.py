@@ -66,15 +66,15 @@ def _time_unit(ns: float) -> tuple[float, str]:
     return next((each for each in _TIMES if ns >= each[0] * 0.9995), (1.0, "ns"))
 
 
-def size(number: int | None) -> str:
+def size(number: float | None) -> str:
     """Formats bytes in binary units."""
     if number is None:
         return UNKNOWN
-    value, units = float(number), ["B", "KiB", "MiB", "GiB", "TiB"]
+    value, units = float(number), ["B", "KiB", "MiB", "GiB", "TiB", "PiB"]
     while value >= 999.5 and len(units) > 1:
         value /= 1024
         units.pop(0)
-    return f"{_three_digits(value) if units[0] != 'B' else number} {units[0]}"
+    return f"{_three_digits(value) if units[0] != 'B' else round(number)} {units[0]}"
 
 
 def count(number: int | None) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from dyno.contracts.declarations import deferred
 from dyno.contracts.model import Phase, Preset, Value
 from dyno.contracts.settings import Setting, choice, integer
-from dyno.contracts.suite import Proof, Suite
+from dyno.contracts.suite import Column, Layout, Proof, Suite
 from dyno.suites.series.ioc import PERIODS
 
 VARIABLES, SAMPLES = 1_111, 1_600
@@ -53,7 +53,7 @@ PARAMS = (
     _stored("corrected_ppm", integer(0, MILLION), 0, "samples of a million that arrive again with another value"),
     _stored("archive", archive, "", "PB files of an EPICS Archiver Appliance to use rather than generated samples"),
     Setting("reads", _count, 10, "variables read in a hot phase: whole, by window or by minutes", phases=_HOT),
-    Setting("window_s", integer(1, 86_400), 300, "length of a window in seconds", phases=_WINDOWS),
+    Setting("window_s", integer(1, 31 * 86_400), 300, "length of a window in seconds", phases=_WINDOWS),
     Setting("kill_percent", integer(0, 99), 0, _KILLED, phases=("insert",)),
     _live("live_variables", _count, 1_000, "process variables of live, which an IOC serves"),
     _live("live_hz", _scans, 10, "changes of each per second: 1, 2, 5 or 10"),
@@ -97,11 +97,25 @@ PHASES = (
 )
 
 
+LAYOUT = Layout(
+    title="the disk, and samples per second",
+    beside=True,
+    columns=(
+        Column("insert/s", "rate", "insert"),
+        Column("bytes a sample", "fact", "bytes_per_sample", "ratio"),
+        Column("a year's disk", "fact", "year_bytes", "bytes"),
+        Column("one, cold/s", "rate", "extract-one-cold"),
+        Column("window, cold/s", "rate", "extract-window-cold"),
+    ),
+    legend=("a year's disk: of as many variables, if each sample takes as much as here. Small runs overstate it",),
+)
+
+
 class SeriesSuite(Suite):
     name = "series"
     title = "an archive of process variables: samples taken in and given back, as it grows"
     ports = ("series",)
-    params, presets, phases = PARAMS, PRESETS, PHASES
+    params, presets, phases, layout = PARAMS, PRESETS, PHASES, LAYOUT
     # The batches are small, since each batch is a transaction.
     proof = Proof(
         "insert",
