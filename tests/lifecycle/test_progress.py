@@ -14,8 +14,12 @@ import pytest
 from rich.console import Console
 from rich.progress import Progress
 from shell import COMMAND, FAULTY, PATIENCE, TESTS, Shell, small
+from stats.madeup import an_attempt
 
-from dyno.cli.run import Display
+from dyno.cli.run import Display, Plain
+from dyno.contracts.model import Trial
+from dyno.options import RunRequest
+from dyno.runner import plan
 
 RUN = (*COMMAND, "run", "records", "-e", "memory", *small(samples=3), "-o", "r.json")
 CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
@@ -103,6 +107,21 @@ def test_without_a_terminal_there_is_no_progress(shell: Shell) -> None:
     assert TABLE.search(out)
     assert "\x1b" not in out
     assert "\r" not in out
+
+
+def test_without_a_terminal_a_long_run_says_now_and_then_how_far_it_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    planned = plan.make(RunRequest(suite="records", engines=["memory"], samples=3, preset="quick"))
+    listener = Plain(Progress(disable=True), every_s=0)
+    listener.begin(planned, [an_attempt(0, duration_ns=90 * 10**9)])
+    listener.trial(planned.cells[0], Trial(0, 1), 0)
+    err = capsys.readouterr().err
+    assert err.startswith("1 of ") and "trials, about 0" not in err and "block 2" in err and "left" in err, err
+    quiet = Plain(Progress(disable=True))
+    quiet.begin(planned, [])
+    quiet.trial(planned.cells[0], Trial(0, 1), 0)
+    assert not capsys.readouterr().err
 
 
 def test_that_the_machine_is_busy_is_said_before_it_starts() -> None:

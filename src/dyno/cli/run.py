@@ -1,8 +1,9 @@
 """`dyno run` and `dyno replicate`: from flags to a run file and its table. The flags are those of the run options.
-Progress is shown on standard error, if that is a terminal."""
+Progress is shown on standard error: a bar on a terminal, or else a line every minute."""
 
 import re
 import sys
+import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -215,8 +216,8 @@ def _forecast(run_plan: Plan) -> str:
     count = f"{trials:,} trial{'s' * (trials != 1)} in {blocks} block{'s' * (blocks != 1)}"
     floors = f"; floors in {FLOOR_BLOCKS} of them" if fewer else ""
     each = f"(one of every row, shuffled{floors}), of {phases} phase{'s' * (phases != 1)} each"
-    measuring = f"measuring takes {engines.clock(seconds)} at most; starting, loading and checking come on top"
-    sentence = f"{count} {each}: {measuring}"
+    whole = f"with starting, loading and checking {engines.clock(trials * run_plan.timeout)} at most (the timeouts)"
+    sentence = f"{count} {each}: measuring takes {engines.clock(seconds)} at most; {whole}"
     if run_plan.until is not None and run_plan.within is not None:
         sentence += "; further blocks follow until each interval is narrow,"
         sentence += f" for {engines.clock(run_plan.within)} at most"
@@ -283,13 +284,6 @@ def status(run: Run) -> int:
 # -- progress -----------------------------------------------------------------------------------------------
 
 
-class Plain(ProgressListener):
-    """Prints only what the user must know when the run has ended."""
-
-    def leftover(self, why: str) -> None:
-        print_note(why)
-
-
 class Display(ProgressListener):
     """Shows a line with a bar, the current trial and phase, and the time left."""
 
@@ -315,7 +309,7 @@ class Display(ProgressListener):
     def machine(self, facts: Mapping[str, Any]) -> None:
         for finding in machine_doubts(facts):
             if finding.severity != "ok":
-                self._bar.console.print(f"{finding.text}: {finding.remedy}", soft_wrap=True)
+                self._say(f"{finding.text}: {finding.remedy}")
 
     def trial(self, cell: Cell, trial: Trial, attempt: int) -> None:
         if attempt == 0 and not self._trials_left[trial.cell]:
@@ -331,17 +325,20 @@ class Display(ProgressListener):
 
     def ended(self, cell: Cell, attempt: Attempt) -> None:
         if attempt.outcome != "ok":
-            self._bar.console.print(f"{cell.asked}, block {attempt.block + 1}: {attempt.outcome}: {attempt.why}")
+            self._say(f"{cell.asked}, block {attempt.block + 1}: {attempt.outcome}: {attempt.why}")
         if attempt.attempt == 0:
             self._count(attempt)
             self._bar.advance(self._task)
 
     def extended(self, blocks: int, why: str) -> None:
         self._extend(self._ranked)
-        self._bar.console.print(f"block {blocks}: {why}")
+        self._say(f"block {blocks}: {why}")
 
     def leftover(self, why: str) -> None:
-        self._bar.console.print(why, soft_wrap=True)
+        self._say(why)
+
+    def _say(self, text: str) -> None:
+        self._bar.console.print(text, soft_wrap=True)
 
     def _count(self, attempt: Attempt) -> None:
         self._seconds[attempt.cell].append(attempt.duration_ns / 1e9)
@@ -363,12 +360,33 @@ class Display(ProgressListener):
         self._bar.update(self._task, description=description, left=text)
 
 
+class Plain(Display):
+    """Prints a line now and then, and what the user must know when the run has ended."""
+
+    def __init__(self, bar: Progress, every_s: float = 60) -> None:
+        super().__init__(bar)
+        self._every_s, self._last = every_s, time.monotonic()
+
+    def leftover(self, why: str) -> None:
+        print_note(why)
+
+    def _say(self, text: str) -> None:
+        """The report repeats it."""
+
+    def _show(self, description: str) -> None:
+        super()._show(description)
+        if time.monotonic() - self._last >= self._every_s:
+            self._last, (task,) = time.monotonic(), self._bar.tasks
+            left = f" {task.fields['left']}," if task.fields["left"] else ""
+            print(f"{task.completed:.0f} of {task.total:.0f} trials,{left} {description}", file=sys.stderr)
+
+
 @contextmanager
 def observer() -> Iterator[ProgressListener]:
     """The listener for a run: a display on a terminal, which disappears at the end."""
     stderr = progress()
     if not stderr.is_terminal:
-        yield Plain()
+        yield Plain(Progress(console=stderr, disable=True))
         return
     columns = (
         BarColumn(bar_width=24),
