@@ -129,7 +129,8 @@ MIXED = {READ: False, WRITE: True}
 
 UNWRITTEN, WARM_UP, FLUSH = "unwritten-read", "warm-up", "flush"
 RANDOM = (UNWRITTEN, WARM_UP, "rand-write", "rand-read", "rand-mixed")
-COPIES = {"dd": "plain", **{f"dd-{how}": how for how in ("urandom", "fdatasync", "direct", "read")}}
+_WAYS = ("fdatasync", "direct", "urandom", "read")
+COPIES = {"dd": "plain", **{f"dd-{how}": how for how in _WAYS}}
 WHOLE = ("whole-write", "whole-read")
 """Phases that pass over the area once, with a depth and jobs of their own."""
 SINGLE = (FLUSH, *COPIES, *WHOLE)
@@ -165,12 +166,9 @@ LAYOUT = Layout(
         Column("depth", "param", "depth"),
         Column("dd", "bandwidth", "dd"),
         Column("dd flushed", "fact", "flushed_bytes_per_second", "bandwidth"),
-        Column("dd fdatasync", "bandwidth", "dd-fdatasync"),
-        Column("dd direct", "bandwidth", "dd-direct"),
-        Column("dd urandom", "bandwidth", "dd-urandom"),
+        *(Column(f"dd {how}", "bandwidth", f"dd-{how}") for how in _WAYS),
         Column("fio direct", "bandwidth", "seq-write"),
         Column("fio whole", "bandwidth", "whole-write"),
-        Column("dd read", "bandwidth", "dd-read"),
         Column("fio read", "bandwidth", "seq-read"),
         Column("fio whole read", "bandwidth", "whole-read"),
         Column("unwritten/s", "rate", UNWRITTEN),
