@@ -2,13 +2,13 @@
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from dyno.contracts.engine import EngineSpec, PortSpec
 from dyno.contracts.model import Caveat, Tier, Value
 from dyno.contracts.settings import Setting, choice, integer
-from dyno.engines.arraystores.ports import ChunkedArrays, GroupStore
+from dyno.engines.arraystores.ports import ChunkedArrays, ChunkedNdarrays, GroupStore, chunks_of
 from dyno.host.installation import version
-from dyno.suites.arrays.port import NAMES, Change
 
 
 class HDF5(GroupStore):
@@ -19,16 +19,15 @@ class HDF5(GroupStore):
 
         self._path = home / "stock.h5"
         self.group = h5py.File(self._path, "a")
-        compression = None if options["compression"] == "none" else options["compression"]
-        chunks = (int(options["chunk_rows"]),)
-        self._open(
-            lambda name, dtype: self.group.create_dataset(
-                name, shape=(0,), maxshape=(None,), chunks=chunks, dtype=dtype, compression=compression
-            )
-        )
+        self._compression = None if options["compression"] == "none" else options["compression"]
+        self._open(options)
 
-    def commit(self, rows: int) -> None:
-        super().commit(rows)
+    def create(self, name: str, shape: tuple[int, ...], chunks: tuple[int, ...], dtype: Any) -> None:
+        # A table begins without rows, and grows.
+        most = tuple(length or None for length in shape)
+        self.group.create_dataset(name, shape, dtype, maxshape=most, chunks=chunks, compression=self._compression)
+
+    def flush(self) -> None:
         self.group.flush()
 
     def close(self) -> None:
@@ -40,9 +39,9 @@ class HDF5(GroupStore):
         return f"HDF5 {h5py.version.hdf5_version} (h5py {version('h5py')})"
 
     def settings(self) -> Mapping[str, Value | None]:
-        dataset = self.arrays[NAMES[0]]
+        dataset = next(iter(self.arrays.values()))
         return {
-            "chunk_rows": int(dataset.chunks[0]),
+            **chunks_of(dataset.chunks),
             "compression": dataset.compression or "none",
             "chunk_cache_bytes": int(self.group.id.get_access_plist().get_cache()[2]),
         }
@@ -54,23 +53,20 @@ class HDF5(GroupStore):
         yield Caveat("no-journal", "has no journal: a process that dies while it writes may leave a torn file")
 
 
-class Arrays(ChunkedArrays):
-    def update(self, change: Change) -> None:
-        super().update(change)
-        self._engine.group.flush()
-
-
 ENGINE = EngineSpec(
     name="hdf5",
     title="HDF5, a file of datasets in chunks (h5py)",
     opener=HDF5,
-    ports={"arrays": PortSpec(Arrays)},
+    ports={
+        "arrays": PortSpec(
+            ChunkedArrays,
+            options=(Setting("chunk_rows", integer(1), 16_384, "rows of a chunk: 128 KiB of a column of numbers"),),
+        ),
+        "ndarrays": PortSpec(ChunkedNdarrays),
+    },
     # A commit writes its rows into the file, but a process that dies during a later write may destroy the file.
     tiers={Tier.VOLATILE: {}},
     modules=("h5py", "pandas"),
     requires=("h5py>=3.8", "pandas>=2.0"),
-    options=(
-        Setting("chunk_rows", integer(1), 16_384, "rows of a chunk: 128 KiB of a column of numbers"),
-        Setting("compression", choice("none", "gzip", "lzf"), "none", "of chunks (HDF5's default: none)"),
-    ),
+    options=(Setting("compression", choice("none", "gzip", "lzf"), "none", "of chunks (HDF5's default: none)"),),
 )

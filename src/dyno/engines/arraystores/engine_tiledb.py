@@ -1,6 +1,6 @@
 """TileDB Embedded: a dense array with an attribute for each column. Each write adds a fragment."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -8,11 +8,12 @@ from typing import Any
 from dyno.contracts.engine import Engine, EngineSpec, Maintenance, PortSpec
 from dyno.contracts.model import Tier, Value
 from dyno.contracts.settings import Setting, choice, integer
-from dyno.engines.arraystores.ports import Appender, ChunkedArrays
+from dyno.engines.arraystores.ports import ARRAY, Appender, ChunkedArrays, chunks_of
 from dyno.host import filesystem
 from dyno.host.installation import version
 from dyno.suites.arrays import columns
 from dyno.suites.arrays.port import BY_NAME, CHUNK_ROWS, NAMES, Change, Chunk
+from dyno.suites.ndarrays.port import DTYPE, Block, Ndarrays, Region
 
 ROWS = "rows"
 """Key of the number of rows in the array's metadata. Cells after these rows are unused."""
@@ -25,19 +26,31 @@ class TileDB(Engine):
     def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value]) -> None:
         import tiledb
 
-        self._path = home / "stock.tiledb"
+        self._path, self._compression = home / "stock.tiledb", options["compression"]
+        self.array: Any = None
         self.uri = str(self._path)
-        if not self._path.exists():
+        if "tile_rows" in options:
             tile = int(options["tile_rows"])
             # The domain must be a multiple of the tile.
-            last = MOST_ROWS // tile * tile - 1
-            domain = tiledb.Domain(tiledb.Dim("row", domain=(0, last), tile=tile, dtype="u8"))
-            filters = tiledb.FilterList([tiledb.ZstdFilter()] if options["compression"] == "zstd" else [])
-            attributes = [tiledb.Attr(name, dtype=columns.dtype(name), filters=filters) for name in NAMES]
-            tiledb.Array.create(self.uri, tiledb.ArraySchema(domain=domain, attrs=attributes, sparse=False))
+            self.open([MOST_ROWS // tile * tile], [tile], {name: columns.dtype(name) for name in NAMES})
+        elif self._path.exists():
+            self.array = tiledb.open(self.uri)
+
+    def open(self, shape: Sequence[int], tiles: Sequence[int], dtypes: Mapping[str, Any]) -> None:
+        """Opens the array, which is created if it doesn't exist."""
+        import tiledb
+
+        if not self._path.exists():
+            lengths = enumerate(zip(shape, tiles, strict=True))
+            axes = [tiledb.Dim(f"axis{at}", domain=(0, n - 1), tile=tile, dtype="u8") for at, (n, tile) in lengths]
+            filters = tiledb.FilterList([tiledb.ZstdFilter()] if self._compression == "zstd" else [])
+            attributes = [tiledb.Attr(name, dtype=dtype, filters=filters) for name, dtype in dtypes.items()]
+            schema = tiledb.ArraySchema(domain=tiledb.Domain(*axes), attrs=attributes, sparse=False)
+            tiledb.Array.create(self.uri, schema)
             with tiledb.open(self.uri, "w") as array:
                 array.meta[ROWS] = 0
-        self.array: Any = tiledb.open(self.uri)
+        if self.array is None:
+            self.array = tiledb.open(self.uri)
 
     @property
     def rows(self) -> int:
@@ -52,7 +65,8 @@ class TileDB(Engine):
         self.array.reopen()
 
     def close(self) -> None:
-        self.array.close()
+        if self.array is not None:
+            self.array.close()
 
     def version(self) -> str:
         import tiledb
@@ -62,7 +76,8 @@ class TileDB(Engine):
     def settings(self) -> Mapping[str, Value | None]:
         schema = self.array.schema
         filters = ", ".join(type(each).__name__ for each in schema.attr(0).filters)
-        return {"tile_rows": int(schema.domain.dim(0).tile), "compression": filters or "none"}
+        tiles = [int(schema.domain.dim(at).tile) for at in range(schema.domain.ndim)]
+        return {**chunks_of(tiles, "tile_rows"), "compression": filters or "none"}
 
     def files(self) -> Iterable[Path]:
         return filesystem.files(self._path)
@@ -116,18 +131,37 @@ class Arrays(ChunkedArrays):
             array[change.start : change.stop] = values
 
 
+class TileDBNdarrays(Ndarrays):
+    """The `ndarrays` port. Each block is a fragment."""
+
+    def __init__(self, engine: TileDB, shape: tuple[int, ...], chunks: tuple[int, ...]) -> None:
+        self._engine = engine
+        engine.open(shape, chunks, {ARRAY: DTYPE})
+
+    def write(self, block: Block) -> None:
+        with self._engine.writing() as array:
+            array[block.region] = block.values
+
+    def read(self, region: Region) -> Any:
+        values = self._engine.array[region]
+        return values[ARRAY] if isinstance(values, dict) else values
+
+
 ENGINE = EngineSpec(
     name="tiledb",
     title="TileDB, a dense array of fragments in the process",
     opener=TileDB,
-    ports={"arrays": PortSpec(Arrays)},
+    ports={
+        "arrays": PortSpec(
+            Arrays,
+            options=(Setting("tile_rows", integer(1), CHUNK_ROWS, "rows of a tile: 512 KiB of a column of numbers"),),
+        ),
+        "ndarrays": PortSpec(TileDBNdarrays),
+    },
     # A fragment becomes valid when its commit file exists, which is written last.
     tiers={Tier.PROCESS: {}},
     seldom=Maintenance("every commit is a fragment of its own, and nothing else is ever done"),
     modules=("tiledb", "pandas"),
     requires=("tiledb>=0.33", "pandas>=2.0"),
-    options=(
-        Setting("tile_rows", integer(1), CHUNK_ROWS, "rows of a tile: 512 KiB of a column of numbers"),
-        Setting("compression", choice("none", "zstd"), "none", "of tiles (TileDB's default: none)"),
-    ),
+    options=(Setting("compression", choice("none", "zstd"), "none", "of tiles (TileDB's default: none)"),),
 )

@@ -3,14 +3,15 @@
 import warnings
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from dyno.contracts.engine import EngineSpec, Maintenance, PortSpec
 from dyno.contracts.model import Caveat, Tier, Value
 from dyno.contracts.settings import Setting, choice, integer
-from dyno.engines.arraystores.ports import ChunkedArrays, GroupStore
+from dyno.engines.arraystores.ports import ChunkedArrays, ChunkedNdarrays, GroupStore, chunks_of
 from dyno.host import filesystem
 from dyno.host.installation import version
-from dyno.suites.arrays.port import CHUNK_ROWS, NAMES
+from dyno.suites.arrays.port import CHUNK_ROWS
 
 IN_PLACE = "has no transactions: a crash in the middle of an update leaves a part of it"
 
@@ -22,25 +23,23 @@ class Zarr(GroupStore):
         import zarr
 
         self._path = home / "stock.zarr"
+        self._compressors: Any = "auto" if options["compression"] == "zstd" else None
         with warnings.catch_warnings():
             # Zarr warns that version 3 of its format has no standard for fixed-length text yet.
             warnings.simplefilter("ignore")
             self.group = zarr.open_group(self._path, mode="a")
-            compressors = "auto" if options["compression"] == "zstd" else None
-            chunks = (int(options["chunk_rows"]),)
-            self._open(
-                lambda name, dtype: self.group.create_array(
-                    name, shape=(0,), chunks=chunks, dtype=dtype, compressors=compressors
-                )
-            )
+            self._open(options)
+
+    def create(self, name: str, shape: tuple[int, ...], chunks: tuple[int, ...], dtype: Any) -> None:
+        self.group.create_array(name, shape=shape, chunks=chunks, dtype=dtype, compressors=self._compressors)
 
     def version(self) -> str:
         return f"Zarr {version('zarr')} (numcodecs {version('numcodecs')})"
 
     def settings(self) -> Mapping[str, Value | None]:
-        array = self.arrays[NAMES[0]]
+        array = next(iter(self.arrays.values()))
         return {
-            "chunk_rows": int(array.chunks[0]),
+            **chunks_of(array.chunks),
             "compression": ", ".join(type(codec).__name__ for codec in array.compressors) or "none",
             "zarr_format": int(array.metadata.zarr_format),
         }
@@ -56,15 +55,20 @@ ENGINE = EngineSpec(
     name="zarr",
     title="Zarr, arrays in chunks, each a file",
     opener=Zarr,
-    ports={"arrays": PortSpec(ChunkedArrays)},
+    ports={
+        "arrays": PortSpec(
+            ChunkedArrays,
+            options=(
+                Setting("chunk_rows", integer(1), CHUNK_ROWS, "rows of a chunk: 512 KiB of a column of numbers"),
+            ),
+        ),
+        "ndarrays": PortSpec(ChunkedNdarrays),
+    },
     # A chunk is written to a new file, which replaces the old one and is not flushed.
     tiers={Tier.PROCESS: {}},
     modules=("zarr", "pandas"),
     requires=("zarr>=3.1.3; python_version >= '3.11'", "pandas>=2.0"),
     seldom=Maintenance("every commit replaces files, and nothing else is ever done"),
     in_place=IN_PLACE,
-    options=(
-        Setting("chunk_rows", integer(1), CHUNK_ROWS, "rows of a chunk: 512 KiB of a column of numbers"),
-        Setting("compression", choice("zstd", "none"), "zstd", "of chunks (Zarr's default: zstd)"),
-    ),
+    options=(Setting("compression", choice("zstd", "none"), "zstd", "of chunks (Zarr's default: zstd)"),),
 )

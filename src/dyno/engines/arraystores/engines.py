@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,10 @@ from dyno.contracts.cleanup import finally_
 from dyno.contracts.engine import Engine, EngineSpec, Maintenance, PortSpec
 from dyno.contracts.model import Caveat, Tier, Value
 from dyno.engines.arraystores.flushing import flush, replace
-from dyno.engines.arraystores.ports import LAYOUT, RECORDS, WHOLE, Appender, NumpyArrays, dtypes, store
+from dyno.engines.arraystores.ports import ARRAY, LAYOUT, RECORDS, WHOLE, Appender, NumpyArrays, dtypes, store
 from dyno.host.installation import version
 from dyno.suites.arrays.port import CHUNK_ROWS, Change, Chunk
+from dyno.suites.ndarrays.port import DTYPE, Block, Ndarrays, Region
 from dyno.suites.series import port, samples
 from dyno.suites.series.port import SampleBatch, Samples
 
@@ -148,7 +150,9 @@ class Memmap(Engine):
     """Arrays that are mapped from a file each. A commit replaces a further file, which has the number of rows."""
 
     def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value]) -> None:
-        self._home, self.flushed, self.layout = home, tier is Tier.POWER, str(options["layout"])
+        self._home, self.flushed = home, tier is Tier.POWER
+        self._table = {name: options[name] for name in options if name == LAYOUT.name}
+        self.layout = str(self._table.get(LAYOUT.name, LAYOUT.default))
         self._count = home / "rows"
         self.arrays: dict[str, Any] = {}
         self.rows = int(self._count.read_text()) if self._count.exists() else 0
@@ -160,14 +164,14 @@ class Memmap(Engine):
 
         self.arrays.clear()
         for name, dtype in dtypes(self.layout).items():
-            path = self._path(name)
+            path = self.path(name)
             if rows:
                 mode: Any = "r+" if path.exists() else "w+"
                 self.arrays[name] = np.memmap(path, dtype, mode, shape=(rows,))
             else:
                 self.arrays[name] = np.empty(0, dtype)
 
-    def _path(self, name: str) -> Path:
+    def path(self, name: str) -> Path:
         return self._home / f"{name}.dat"
 
     def grow(self, rows: int) -> None:
@@ -178,7 +182,7 @@ class Memmap(Engine):
         """Stores the number of rows."""
         self.flush(self.arrays)
         if self.flushed:
-            flush(path for path in map(self._path, self.arrays) if path.exists())
+            flush(path for path in map(self.path, self.arrays) if path.exists())
         replace(self._count, str(rows), self.flushed)
         self.rows = rows
 
@@ -186,8 +190,8 @@ class Memmap(Engine):
         """Truncates the files to the committed rows."""
         self.arrays.clear()
         for name, dtype in dtypes(self.layout).items():
-            if self._path(name).exists():
-                os.truncate(self._path(name), self.rows * dtype.itemsize)
+            if self.path(name).exists():
+                os.truncate(self.path(name), self.rows * dtype.itemsize)
         self._map(self.rows)
 
     def flush(self, names: Iterable[str]) -> None:
@@ -203,10 +207,10 @@ class Memmap(Engine):
         return f"NumPy {version('numpy')} (pandas {version('pandas')})"
 
     def settings(self) -> Mapping[str, Value | None]:
-        return {"layout": self.layout, "flush": "msync" if self.flushed else "none"}
+        return {**self._table, "flush": "msync" if self.flushed else "none"}
 
     def files(self) -> Iterable[Path]:
-        return [path for path in (*map(self._path, dtypes(self.layout)), self._count) if path.exists()]
+        return [path for path in (*map(self.path, (*dtypes(self.layout), ARRAY)), self._count) if path.exists()]
 
     def caveats(self) -> Iterable[Caveat]:
         yield Caveat("in-place", IN_PLACE)
@@ -236,16 +240,54 @@ class MappedArrays(NumpyArrays):
         self._engine.flush([WHOLE] if self._layout == RECORDS else change.values)
 
 
+class MappedNdarrays(Ndarrays):
+    """The `ndarrays` port: a file with one chunk after the other. A single chunk is an array in C order."""
+
+    def __init__(self, engine: Memmap, shape: Sequence[int], chunks: Sequence[int]) -> None:
+        import numpy as np
+
+        path, self._chunks = engine.path(ARRAY), chunks
+        grid = [-(-length // chunk) for length, chunk in zip(shape, chunks, strict=True)]
+        mapped = np.memmap(path, DTYPE, "r+" if path.exists() else "w+", shape=(*grid, *chunks))
+        self._mapped = mapped.view(np.ndarray)
+
+    def _parts(self, region: Region) -> Iterator[tuple[Any, Region]]:
+        """Yields the part of each chunk that is in the region, as a view, and its place in the region."""
+        axes = list(zip(region, self._chunks, strict=True))
+        for at in product(*(range(axis.start // chunk, -(-axis.stop // chunk)) for axis, chunk in axes)):
+            inside, place = list[slice](), list[slice]()
+            for number, (axis, chunk) in zip(at, axes, strict=True):
+                first = number * chunk
+                start, stop = max(axis.start, first), min(axis.stop, first + chunk)
+                inside.append(slice(start - first, stop - first))
+                place.append(slice(start - axis.start, stop - axis.start))
+            yield self._mapped[at][tuple(inside)], tuple(place)
+
+    def write(self, block: Block) -> None:
+        for part, place in self._parts(block.region):
+            part[...] = block.values[place]
+
+    def read(self, region: Region) -> Any:
+        import numpy as np
+
+        values = np.empty([axis.stop - axis.start for axis in region], DTYPE)
+        for part, place in self._parts(region):
+            values[place] = part
+        return values
+
+
 NUMPY_MEMMAP = EngineSpec(
     name="numpy_memmap",
     title="NumPy arrays mapped from files (numpy.memmap)",
     opener=Memmap,
-    ports={"arrays": PortSpec(MappedArrays)},
+    ports={
+        "arrays": PortSpec(MappedArrays, options=(LAYOUT,)),
+        "ndarrays": PortSpec(MappedNdarrays, tiers={Tier.PROCESS: TIERS[Tier.PROCESS]}),
+    },
     tiers=TIERS,
     default_tier=Tier.PROCESS,
     modules=("pandas",),
     requires=("pandas>=2.0",),
-    options=(LAYOUT,),
     seldom=Maintenance("every commit stores its rows and the file of their number, and nothing else is ever done"),
     in_place=IN_PLACE,
 )

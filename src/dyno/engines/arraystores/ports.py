@@ -1,4 +1,5 @@
-"""The port `arrays` on NumPy arrays, by columns or by rows, and for libraries that store columns in chunks."""
+"""The port `arrays` on NumPy arrays, by columns or by rows, and for libraries that store columns in chunks; and the
+port `ndarrays` for those libraries."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -7,9 +8,11 @@ from typing import Any
 
 from dyno.contracts.cleanup import undo_on_error
 from dyno.contracts.engine import Engine
+from dyno.contracts.model import Value
 from dyno.contracts.settings import Setting, choice
 from dyno.suites.arrays import columns
 from dyno.suites.arrays.port import BY_NAME, NAMES, Arrays, Change, Chunk
+from dyno.suites.ndarrays.port import DTYPE, Block, Ndarrays, Region
 
 COLUMNS, RECORDS = "columns", "records"
 WHOLE = "stock"
@@ -69,8 +72,8 @@ class NumpyArrays(Arrays):
         self._store(change.start, change.values)
 
 
-ROWS = "rows"
-"""Name of the attribute that holds the number of rows."""
+ROWS, ARRAY = "rows", "array"
+"""Name of the attribute that holds the number of rows, and of the only array of the port `ndarrays`."""
 
 
 class Appender:
@@ -85,20 +88,26 @@ class Appender:
 
 
 class GroupStore(Engine):
-    """Base of engines that store a group of resizable arrays, one per column. An attribute has the number of rows."""
+    """Base of engines that store a group of arrays. Through the port `arrays`, these are resizable, one per column,
+    and an attribute has the number of rows."""
 
     group: Any
     arrays: dict[str, Any]
 
-    def _open(self, create: Callable[[str, Any], object]) -> None:
-        """Opens the arrays. In a new group, first calls `create` with the name and data type of each."""
-        if ROWS not in self.group.attrs:
+    def create(self, name: str, shape: tuple[int, ...], chunks: tuple[int, ...], dtype: Any) -> object:
+        """Creates an array in the group."""
+        raise NotImplementedError
+
+    def _open(self, options: Mapping[str, Value]) -> None:
+        """Opens the arrays of a group. Creates those of the table in a new group, if the options are of its port."""
+        if "chunk_rows" in options and ROWS not in self.group.attrs:
             for name in NAMES:
                 dtype = columns.dtype(name)
                 # Store times as integers: HDF5 has no type for times, and Zarr's type has no standard yet.
-                create(name, "i8" if dtype.kind == "M" else dtype)
+                self.create(name, (0,), (int(options["chunk_rows"]),), "i8" if dtype.kind == "M" else dtype)
             self.group.attrs[ROWS] = 0
-        self.arrays = {name: self.group[name] for name in NAMES}
+        names = NAMES if "chunk_rows" in options else (ARRAY,)
+        self.arrays = {name: self.group[name] for name in names if name in self.group}
 
     @property
     def rows(self) -> int:
@@ -111,6 +120,10 @@ class GroupStore(Engine):
     def commit(self, rows: int) -> None:
         """Stores the number of rows, which ends a transaction."""
         self.group.attrs[ROWS] = rows
+        self.flush()
+
+    def flush(self) -> None:
+        """Gives what was written to the kernel. The default does nothing, for libraries that have done so."""
 
 
 class ChunkedArrays(Arrays):
@@ -145,6 +158,7 @@ class ChunkedArrays(Arrays):
 
     def update(self, change: Change) -> None:
         self._store(change.start, change.values)
+        self._engine.flush()
 
     def _pieces(self, name: str) -> Iterator[Any]:
         column = self.column(name)
@@ -164,3 +178,26 @@ class ChunkedArrays(Arrays):
 
         values = {name: columns.restored(name, self.column(name)[: self.rows]) for name in names}
         return DataFrame(values, copy=False)
+
+
+def chunks_of(lengths: Sequence[int], rows: str = "chunk_rows") -> dict[str, Value]:
+    """Returns the setting with the shape of a chunk, as the engine reports it."""
+    return {rows: int(lengths[0])} if len(lengths) == 1 else {"chunks": "x".join(map(str, lengths))}
+
+
+class ChunkedNdarrays(Ndarrays):
+    """An N-dimensional array in a group."""
+
+    def __init__(self, engine: Any, shape: tuple[int, ...], chunks: tuple[int, ...]) -> None:
+        self._engine = engine
+        if ARRAY not in engine.arrays:
+            engine.create(ARRAY, shape, chunks, DTYPE)
+            engine.arrays[ARRAY] = engine.group[ARRAY]
+        self._array = engine.arrays[ARRAY]
+
+    def write(self, block: Block) -> None:
+        self._array[block.region] = block.values
+        self._engine.flush()
+
+    def read(self, region: Region) -> Any:
+        return self._array[region]

@@ -107,6 +107,12 @@ class Arrays(NullPort):
         return {}
 
 
+class Ndarrays(NullPort):
+    """The `ndarrays` port: accepts every block and stores none."""
+
+    write, read = nothing, nothing
+
+
 class Compute(NullPort):
     """The `compute` port: its operations do nothing."""
 
@@ -180,6 +186,7 @@ ENGINE = EngineSpec(
         "arrays": PortSpec(Arrays),
         "bucket": PortSpec(Bucket, clients="one"),
         "compute": PortSpec(Compute, tiers={}),
+        "ndarrays": PortSpec(Ndarrays),
         "objects": PortSpec(Objects),
         "records": PortSpec(Records),
         # A single process has all requests in flight.

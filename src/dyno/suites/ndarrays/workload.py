@@ -1,0 +1,108 @@
+"""Trial of the suite `ndarrays`."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import prod
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+
+from dyno.contracts.model import Absent, Fact, Phase, Refused, Wrong
+from dyno.contracts.suite import Failure, Job, Operations, Work, check_each
+from dyno.suites._shared.store import OnStore
+from dyno.suites.ndarrays import conformance, lengths
+from dyno.suites.ndarrays.conformance import ITEM_BYTES, Expected
+
+CHECKED_BLOCKS = 5
+"""Number of blocks that are read again after the phase `write`, evenly spread."""
+
+
+class NdarraysWorkload(OnStore):
+    checks = conformance.BRIEF
+
+    def __init__(self, job: Job) -> None:
+        super().__init__(job)
+        self._shape, self._chunks = (lengths(job.params[name]) for name in ("shape", "chunks"))
+        if len(self._chunks) != len(self._shape) or any(np.greater(self._chunks, self._shape)):
+            raise Refused(
+                f"chunks={job.params['chunks']} does not fit shape={job.params['shape']}: a chunk has as many axes as"
+                " the array, and none is longer"
+            )
+        self._expected = Expected(job.seed, self._shape)
+        self._blocks = self._expected.blocks(self._chunks)
+        self._done = 0
+        """Number of blocks that were written."""
+
+    def port_arguments(self) -> tuple[Any, ...]:
+        return self._shape, self._chunks
+
+    def prepare(self, phase: Phase) -> None:
+        axis = self._axis(phase)
+        if axis >= len(self._shape):
+            raise Absent(f"shape={self._job.params['shape']} has no axis {axis}")
+        self.begin()
+        if phase.name != "write" and not self._job.spec.floor:
+            self.load(self._fill)
+            self._done = len(self._blocks)
+        # Create the array before the clock starts.
+        with self.connect():
+            pass
+
+    def _fill(self) -> None:
+        """Writes the blocks that the phase `write` left out."""
+        with self.connect() as port:
+            for region in self._blocks[self._done :]:
+                port.write(self._expected.block(region))
+
+    @staticmethod
+    def _axis(phase: Phase) -> int:
+        return 0 if phase.writes else int(phase.name.split("-")[2])
+
+    def work(self, phase: Phase, port: Any, client: int, clients: int, round: int) -> Iterator[Work]:
+        if phase.writes:
+            # Further rounds would write the same.
+            for region in () if round else self._blocks:
+                block = self._expected.block(region)
+                yield self._operation(port.write, block, block.values.nbytes, self._acknowledge)
+            return
+        axis, cold, params = self._axis(phase), phase.temperature == "cold", self._job.params
+        rng = np.random.default_rng([self._job.seed, crc32(phase.name.encode()), round])
+        count = int(not round) if cold else int(params["slices"])
+        for index in rng.integers(0, self._shape[axis], count).tolist():
+            region = self._expected.slice(axis, index)
+            check = check_each([region], self._expected.check, not self._job.spec.floor)
+            yield self._operation(port.read, region, prod(self._shape) // self._shape[axis] * ITEM_BYTES, check)
+
+    def _operation(
+        self, call: Callable[[Any], Any], argument: Any, size: int, check: Callable[[Sequence[Any]], int]
+    ) -> Work:
+        sizes = None if self._job.spec.floor else [size]
+        return Operations(calls=lambda _: (call,), arguments=[argument], check=check, sizes=sizes)
+
+    def _acknowledge(self, answers: Sequence[Any]) -> int:
+        for answer in answers:
+            if type(answer) is Failure:
+                raise Wrong(f"block {self._done} was not written: {answer.error}")
+            self._done += 1
+        return 0
+
+    def payload_bytes(self, phase: Phase, items: int) -> int | None:
+        whole = prod(self._shape) * ITEM_BYTES
+        return whole * items // len(self._blocks) if phase.writes else None
+
+    def verify(self, phase: Phase) -> int:
+        """Checks some of the written blocks."""
+        if not phase.writes or not self._done:
+            return 0
+        positions = set(np.linspace(0, self._done - 1, CHECKED_BLOCKS).astype(int).tolist())
+        with self.connect() as port:
+            return sum(
+                self._expected.check(region, port.read(region)) for region in map(self._blocks.__getitem__, positions)
+            )
+
+    def facts(self, phase: Phase) -> Mapping[str, Fact]:
+        """Returns the size of the array, for comparison with its size on disk."""
+        return {} if self._job.spec.floor else {"array_bytes": prod(self._shape) * ITEM_BYTES}
+
+
+WORKLOAD = NdarraysWorkload
