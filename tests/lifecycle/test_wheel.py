@@ -57,6 +57,8 @@ def test_a_wheel_lists_runs_and_reports_without_the_repository(installed: Path, 
     assert (shell.home / "r.html").stat().st_size > 100_000
     assert (installed / "dyno" / "published" / "acid-2013.toml").exists()
     assert (installed / "dyno" / "install" / "engines.lock").exists()
+    assert (installed / "dyno" / "engines" / "s3" / "nginx.conf").exists()
+    assert (installed / "dyno" / "engines" / "mysql" / "wsrep_sst_dyno.sh").exists()
     # Dyno tells users of the slower loop how to get the native loop.
     listed = shell.dyno("list")
     assert listed.status == 0

@@ -46,37 +46,7 @@ OPTIONS: Mapping[str, str] = {
 OURS = ("wsrep-on", "wsrep-provider", "wsrep-provider-options", "wsrep-cluster-name", "wsrep-cluster-address")
 """Settings that users may not change."""
 GROUP, STATE = "galera.cnf", "grastate.dat"
-SCRIPT = f"""#!/bin/sh
-# What Galera asks of a state transfer (wsrep_sst_method={TRANSFER}): a node that joins says where it is to be told
-# what it has got; one that sends tells it there, and that is what it had already. The server sends the rest itself.
-set -eu
-role= at= has= missed=
-while [ $# -gt 0 ]; do
-    case $1 in
-        --role) role=$2; shift ;;
-        --datadir) place=$2; shift ;;
-        --address) at=$2; shift ;;
-        --gtid) has=$2; shift ;;
-        --bypass) missed=only ;;
-    esac
-    shift
-done
-if [ "$role" = joiner ]; then
-    at=${{place%/}}/{TRANSFER}.told
-    rm -f "$at"
-    echo "ready $at"
-    while [ ! -e "$at" ]; do kill -0 "$PPID"; sleep 0.02; done
-    cat "$at"
-    exit 0
-fi
-if [ -z "$missed" ]; then
-    echo "the others keep no longer what this node missed; Dyno sends no whole state" >&2
-    exit 1
-fi
-echo "$has" > "$at.new"
-mv "$at.new" "$at"
-echo "done $has"
-"""
+SCRIPT = Path(__file__).with_name(f"wsrep_sst_{TRANSFER}.sh")
 UNKNOWN = -1
 """The number of the last commit that Galera records for a node that was not stopped."""
 
@@ -233,7 +203,7 @@ class Galera(Cluster[Member]):
         if not first.data.exists():
             self.programs.mkdir(parents=True, exist_ok=True)
             script = self.programs / f"wsrep_sst_{TRANSFER}"
-            script.write_text(SCRIPT)
+            shutil.copyfile(SCRIPT, script)
             script.chmod(0o755)
             first.initialize(str(uuid4()))
             for node in others:

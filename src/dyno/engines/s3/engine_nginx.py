@@ -33,39 +33,8 @@ KIND = program_option.ServerProgram(
 )
 SECURE = f"ssl_certificate {CERTIFICATE}; ssl_certificate_key {KEY};"
 VERIFY = f" ssl_client_certificate {CERTIFICATE}; ssl_verify_client on;"
-CONFIG = """
-daemon off;
-pid nginx.pid;
-error_log stderr warn;
-worker_processes {workers};
-worker_rlimit_nofile {descriptors};
-events {{ worker_connections {connections}; }}
-http {{
-    # It would write a line for each request.
-    access_log off;
-    # By default a connection is closed after 1000 requests or a minute.
-    keepalive_requests 1000000000;
-    keepalive_timeout 1h;
-    # As in Debian's configuration.
-    sendfile on;
-    tcp_nopush on;
-    default_type application/octet-stream;
-    client_body_temp_path body;
-    proxy_temp_path proxy;
-    fastcgi_temp_path fastcgi;
-    uwsgi_temp_path uwsgi;
-    scgi_temp_path scgi;
-    server {{
-        # All connections that arrive at once wait for the worker.
-        listen {address} backlog=65535{listen};
-        {secure}
-        root {root};
-        # Static files accept only GET and HEAD. Other methods get the file too, and the request's body is discarded.
-        error_page 405 =200 $uri;
-        client_max_body_size 0;
-    }}
-}}
-"""
+CONFIG = Path(__file__).with_name("nginx.conf")
+"""Template of the configuration, for `str.format`."""
 
 
 def missing(tls: bool = False, path: str = "") -> str | None:
@@ -104,7 +73,7 @@ class Nginx(Process):
         self.root.chmod(0o755)
         if self._tls and not self.certificate.exists():
             self._certify()
-        configuration = CONFIG.format(
+        configuration = CONFIG.read_text(encoding="utf-8").format(
             workers=self._workers,
             descriptors=DESCRIPTORS,
             connections=DESCRIPTORS - 500,
