@@ -88,7 +88,7 @@ def test_the_table_has_every_tier_of_every_array_engine() -> None:
     documented = [(row["engine"], row["tier"]) for row in table("arrays")]
     named = registry.own("engine")
     whole = {"arrays"}, {"arrays", "series"}
-    alone = [spec for spec in registry.engines() if spec.name in named and set(spec.ports) in whole]
+    alone = [spec for spec in registry.engines() if spec.name in named and set(spec.ports) - {"ndarrays"} in whole]
     wanted = [(spec.name, tier.value) for spec in alone for tier in spec.tiers]
     assert sorted(documented) == sorted([*wanted, ("wendelin:storage=zeo", "power")]), REMADE
 

@@ -14,9 +14,10 @@ import pytest
 from held import Options, Store, holds, specs, stores
 
 from dyno.contracts.model import Tier, Wrong
+from dyno.suites.ndarrays import Block, Region
 from dyno.suites.ndarrays.conformance import CHECKS, Expected
-from dyno.suites.ndarrays.port import PORT, Block, Region
 
+PORT = "ndarrays"
 SPECS = specs(PORT)
 OPTIONS: Options = {"hdf5": [{"compression": "gzip"}]}
 

@@ -59,7 +59,10 @@ def test_a_contender_is_named_as_a_run_names_it(experiment: Experiment) -> None:
     for contender in experiment.contenders:
         assert contender.engine in [named.asked for named in entries]
         ((_, named),) = split_engines([contender.engine])
-        resolved = registry.engine(named.name).resolve(named.options)
+        suite = registry.suite(experiment.plan["suite"])
+        spec = registry.through(suite, registry.engine(named.name))
+        assert spec is not None
+        resolved = spec.resolve(named.options)
         cell = replace(a_cell(named.name), options={option: resolved[option] for option in named.options})
         assert cell.asked == contender.engine
 

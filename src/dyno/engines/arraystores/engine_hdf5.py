@@ -7,7 +7,7 @@ from typing import Any
 from dyno.contracts.engine import EngineSpec, PortSpec
 from dyno.contracts.model import Caveat, Tier, Value
 from dyno.contracts.settings import Setting, choice, integer
-from dyno.engines.arraystores.ports import ChunkedArrays, ChunkedNdarrays, GroupStore, chunks_of
+from dyno.engines.arraystores.ports import ChunkedArrays, ChunkedNdarrays, GroupStore
 from dyno.host.installation import version
 
 
@@ -39,9 +39,11 @@ class HDF5(GroupStore):
         return f"HDF5 {h5py.version.hdf5_version} (h5py {version('h5py')})"
 
     def settings(self) -> Mapping[str, Value | None]:
+        if not self.arrays:
+            return {}
         dataset = next(iter(self.arrays.values()))
         return {
-            **chunks_of(dataset.chunks),
+            "chunks": "x".join(map(str, dataset.chunks)),
             "compression": dataset.compression or "none",
             "chunk_cache_bytes": int(self.group.id.get_access_plist().get_cache()[2]),
         }

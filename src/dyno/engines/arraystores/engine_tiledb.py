@@ -8,12 +8,12 @@ from typing import Any
 from dyno.contracts.engine import Engine, EngineSpec, Maintenance, PortSpec
 from dyno.contracts.model import Tier, Value
 from dyno.contracts.settings import Setting, choice, integer
-from dyno.engines.arraystores.ports import ARRAY, Appender, ChunkedArrays, chunks_of
+from dyno.engines.arraystores.ports import ARRAY, Appender, ChunkedArrays
 from dyno.host import filesystem
 from dyno.host.installation import version
 from dyno.suites.arrays import columns
 from dyno.suites.arrays.port import BY_NAME, CHUNK_ROWS, NAMES, Change, Chunk
-from dyno.suites.ndarrays.port import DTYPE, Block, Ndarrays, Region
+from dyno.suites.ndarrays import DTYPE, Block, Ndarrays, Region
 
 ROWS = "rows"
 """Key of the number of rows in the array's metadata. Cells after these rows are unused."""
@@ -74,10 +74,12 @@ class TileDB(Engine):
         return f"TileDB {'.'.join(map(str, tiledb.libtiledb.version()))} (tiledb {version('tiledb')})"
 
     def settings(self) -> Mapping[str, Value | None]:
+        if self.array is None:
+            return {}
         schema = self.array.schema
         filters = ", ".join(type(each).__name__ for each in schema.attr(0).filters)
-        tiles = [int(schema.domain.dim(at).tile) for at in range(schema.domain.ndim)]
-        return {**chunks_of(tiles, "tile_rows"), "compression": filters or "none"}
+        tiles = [str(schema.domain.dim(at).tile) for at in range(schema.domain.ndim)]
+        return {"tiles": "x".join(tiles), "compression": filters or "none"}
 
     def files(self) -> Iterable[Path]:
         return filesystem.files(self._path)

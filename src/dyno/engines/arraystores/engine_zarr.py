@@ -8,7 +8,7 @@ from typing import Any
 from dyno.contracts.engine import EngineSpec, Maintenance, PortSpec
 from dyno.contracts.model import Caveat, Tier, Value
 from dyno.contracts.settings import Setting, choice, integer
-from dyno.engines.arraystores.ports import ChunkedArrays, ChunkedNdarrays, GroupStore, chunks_of
+from dyno.engines.arraystores.ports import ChunkedArrays, ChunkedNdarrays, GroupStore
 from dyno.host import filesystem
 from dyno.host.installation import version
 from dyno.suites.arrays.port import CHUNK_ROWS
@@ -37,9 +37,11 @@ class Zarr(GroupStore):
         return f"Zarr {version('zarr')} (numcodecs {version('numcodecs')})"
 
     def settings(self) -> Mapping[str, Value | None]:
+        if not self.arrays:
+            return {}
         array = next(iter(self.arrays.values()))
         return {
-            **chunks_of(array.chunks),
+            "chunks": "x".join(map(str, array.chunks)),
             "compression": ", ".join(type(codec).__name__ for codec in array.compressors) or "none",
             "zarr_format": int(array.metadata.zarr_format),
         }

@@ -7,7 +7,6 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from dyno.engines.arraystores.flushing import flush, replace
 from dyno.engines.arraystores.ports import ARRAY, LAYOUT, RECORDS, WHOLE, Appender, NumpyArrays, dtypes, store
 from dyno.host.installation import version
 from dyno.suites.arrays.port import CHUNK_ROWS, Change, Chunk
-from dyno.suites.ndarrays.port import DTYPE, Block, Ndarrays, Region
+from dyno.suites.ndarrays import DTYPE, Block, Ndarrays, Region, split
 from dyno.suites.series import port, samples
 from dyno.suites.series.port import SampleBatch, Samples
 
@@ -240,6 +239,11 @@ class MappedArrays(NumpyArrays):
         self._engine.flush([WHOLE] if self._layout == RECORDS else change.values)
 
 
+def _moved(region: Region, firsts: Sequence[int]) -> Region:
+    """Returns the region by its distance from these indexes."""
+    return tuple(slice(axis.start - first, axis.stop - first) for axis, first in zip(region, firsts, strict=True))
+
+
 class MappedNdarrays(Ndarrays):
     """The `ndarrays` port: a file with one chunk after the other. A single chunk is an array in C order."""
 
@@ -253,15 +257,9 @@ class MappedNdarrays(Ndarrays):
 
     def _parts(self, region: Region) -> Iterator[tuple[Any, Region]]:
         """Yields the part of each chunk that is in the region, as a view, and its place in the region."""
-        axes = list(zip(region, self._chunks, strict=True))
-        for at in product(*(range(axis.start // chunk, -(-axis.stop // chunk)) for axis, chunk in axes)):
-            inside, place = list[slice](), list[slice]()
-            for number, (axis, chunk) in zip(at, axes, strict=True):
-                first = number * chunk
-                start, stop = max(axis.start, first), min(axis.stop, first + chunk)
-                inside.append(slice(start - first, stop - first))
-                place.append(slice(start - axis.start, stop - axis.start))
-            yield self._mapped[at][tuple(inside)], tuple(place)
+        for at, part in split(region, self._chunks):
+            firsts = [number * chunk for number, chunk in zip(at, self._chunks, strict=True)]
+            yield self._mapped[at][_moved(part, firsts)], _moved(part, [axis.start for axis in region])
 
     def write(self, block: Block) -> None:
         for part, place in self._parts(block.region):

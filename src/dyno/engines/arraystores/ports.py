@@ -12,7 +12,7 @@ from dyno.contracts.model import Value
 from dyno.contracts.settings import Setting, choice
 from dyno.suites.arrays import columns
 from dyno.suites.arrays.port import BY_NAME, NAMES, Arrays, Change, Chunk
-from dyno.suites.ndarrays.port import DTYPE, Block, Ndarrays, Region
+from dyno.suites.ndarrays import DTYPE, Block, Ndarrays, Region
 
 COLUMNS, RECORDS = "columns", "records"
 WHOLE = "stock"
@@ -178,11 +178,6 @@ class ChunkedArrays(Arrays):
 
         values = {name: columns.restored(name, self.column(name)[: self.rows]) for name in names}
         return DataFrame(values, copy=False)
-
-
-def chunks_of(lengths: Sequence[int], rows: str = "chunk_rows") -> dict[str, Value]:
-    """Returns the setting with the shape of a chunk, as the engine reports it."""
-    return {rows: int(lengths[0])} if len(lengths) == 1 else {"chunks": "x".join(map(str, lengths))}
 
 
 class ChunkedNdarrays(Ndarrays):

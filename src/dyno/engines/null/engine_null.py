@@ -90,9 +90,9 @@ class Objects(NullPort):
 
 
 class Arrays(NullPort):
-    """The `arrays` port: accepts every chunk and stores none."""
+    """The ports `arrays` and `ndarrays`: accept every chunk and store none."""
 
-    frame, __getitem__, update = itself, itself, nothing
+    frame, __getitem__, update, write, read = itself, itself, nothing, nothing, nothing
 
     def writing(self, rows: int) -> AbstractContextManager[Callable[[Chunk], None]]:
         return nullcontext(lambda chunk: None)
@@ -105,12 +105,6 @@ class Arrays(NullPort):
 
     def slice(self, rows: range) -> Chunk:
         return {}
-
-
-class Ndarrays(NullPort):
-    """The `ndarrays` port: accepts every block and stores none."""
-
-    write, read = nothing, nothing
 
 
 class Compute(NullPort):
@@ -186,7 +180,7 @@ ENGINE = EngineSpec(
         "arrays": PortSpec(Arrays),
         "bucket": PortSpec(Bucket, clients="one"),
         "compute": PortSpec(Compute, tiers={}),
-        "ndarrays": PortSpec(Ndarrays),
+        "ndarrays": PortSpec(Arrays),
         "objects": PortSpec(Objects),
         "records": PortSpec(Records),
         # A single process has all requests in flight.

@@ -1,17 +1,58 @@
-"""N-dimensional arrays: how fast are slices along each axis read, by the shape of the chunks, cold and hot?"""
+"""N-dimensional arrays: how fast are slices along each axis read, by the shape of the chunks, cold and hot?
 
+The port is here too, without NumPy, since the parent imports engines' files.
+"""
+
+from collections.abc import Iterator, Sequence
 from functools import partial
+from itertools import product
+from typing import Any, NamedTuple, Protocol
 
 from dyno.contracts.model import Phase, Preset, Value
 from dyno.contracts.settings import Setting, integer
 from dyno.contracts.suite import Suite
+
+DTYPE = "f4"
+Region = tuple[slice, ...]
+"""Consecutive indexes of each axis, with start and stop."""
+
+
+class Block(NamedTuple):
+    """New values of a region. Each axis begins at a border of chunks, and ends at one or at the array's end."""
+
+    region: Region
+    values: Any
+
+
+class Ndarrays(Protocol):
+    """A chunked array of 32-bit floats. Engines implement this protocol as a class called with `(engine, shape,
+    chunks)`, which creates the array if it doesn't exist. No other client uses the array."""
+
+    def write(self, block: Block) -> object:
+        """Replaces values. When it returns, they are stored with the tier's durability."""
+
+    def read(self, region: Region) -> Any:
+        """Returns the region as a NumPy array with all axes."""
+
+    def close(self) -> None:
+        return None
+
+
+def split(region: Region, sizes: Sequence[int]) -> Iterator[tuple[tuple[int, ...], Region]]:
+    """Splits a region at the borders of chunks of these sizes. Yields each chunk's position in the grid, and
+    its part of the region."""
+    axes = list(zip(region, sizes, strict=True))
+    for at in product(*(range(part.start // size, -(-part.stop // size)) for part, size in axes)):
+        bounds = [(part, number * size, size) for number, (part, size) in zip(at, axes, strict=True)]
+        yield at, tuple(slice(max(part.start, low), min(part.stop, low + size)) for part, low, size in bounds)
+
 
 MOST_AXES, AXES_BY_DEFAULT = 4, 3
 _length = integer(1, 1 << 23)
 
 
 def lengths(text: Value) -> tuple[int, ...]:
-    """Returns the length of each axis: '64x64x64'. Raises ValueError."""
+    """Parses a shape, such as 64x64x64. Raises ValueError."""
     parts = str(text).split("x")
     if len(parts) > MOST_AXES:
         raise ValueError(f"expected at most {MOST_AXES} axes")
@@ -23,22 +64,16 @@ def _shape(text: str) -> Value:
     return "x".join(map(str, lengths(text)))
 
 
-def phase_of(axis: int, temperature: str) -> str:
-    return f"read-axis-{axis}-{temperature}"
-
-
 _AXES = range(MOST_AXES)
-_HOT = tuple(phase_of(axis, "hot") for axis in _AXES)
-_phase = partial(Phase, metric="bandwidth", checked="every value")
-_read = partial(_phase, unit="slice", writes=False)
-_BLOCKS = "every value of some blocks"
-_CHUNKS = ("64x64x64", "1x1024x1024", "1024x32x32")
-
+_HOT = tuple(f"read-axis-{axis}-hot" for axis in _AXES)
+_READS = {"cold": "one slice at an index of axis {}, from the device", "hot": "slices at random indexes of axis {}"}
+_phase = partial(Phase, metric="bandwidth")
+# 4 GiB: balanced chunks, and those for slices of the first axis, and for series along it.
+_FULL = {"shape": "1024x1024x1024", "chunks": ("64x64x64", "1x1024x1024", "1024x32x32"), "slices": 2}
 PRESETS = {
     "quick": Preset({}, samples=3, budget=2, timeout=120),
     "standard": Preset({"shape": "512x512x512"}, samples=5, budget=30, timeout=600),
-    # 4 GiB: balanced chunks, and those for slices of the first axis, and for series along it.
-    "full": Preset({"shape": "1024x1024x1024", "chunks": _CHUNKS, "slices": 2}, samples=3, budget=60, timeout=3_600),
+    "full": Preset(_FULL, samples=3, budget=60, timeout=3_600),
 }
 
 
@@ -53,14 +88,21 @@ class NdarraysSuite(Suite):
     )
     presets = PRESETS
     phases = (
-        _phase("write", "write all chunks, in blocks of whole chunks", unit="block", writes=True, checked=_BLOCKS),
+        _phase(
+            "write", "write blocks of whole chunks", unit="block", writes=True, checked="every value of some blocks"
+        ),
         *(
-            _read(phase_of(axis, temperature), title, temperature=temperature, by_default=axis < AXES_BY_DEFAULT)
-            for axis in _AXES
-            for temperature, title in (
-                ("cold", f"read one slice at an index of axis {axis}, from the device"),
-                ("hot", f"read slices at random indexes of axis {axis}"),
+            _phase(
+                f"read-axis-{axis}-{temperature}",
+                f"read {title.format(axis)}",
+                unit="slice",
+                writes=False,
+                temperature=temperature,
+                checked="every value",
+                by_default=axis < AXES_BY_DEFAULT,
             )
+            for axis in _AXES
+            for temperature, title in _READS.items()
         ),
     )
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from functools import reduce
-from itertools import product
 from math import prod
 from typing import Any
 
@@ -12,18 +11,12 @@ from numpy.typing import NDArray
 from dyno.contracts.equality import array_difference, same
 from dyno.contracts.model import Tier, Wrong
 from dyno.contracts.suite import Opened, by_name
-from dyno.suites.ndarrays.port import DTYPE, Block, Ndarrays, Region
+from dyno.suites.ndarrays import DTYPE, Block, Ndarrays, Region, split
 
 ITEM_BYTES, BLOCK_BYTES = 4, 32 << 20
 """Size of a value, and the maximum size of a block of several chunks."""
 MANTISSA, ONE = 1 << 23, 0x3F800000
-"""Values of a float's mantissa, and the bits of 1.0."""
-
-
-def region_of(starts: Sequence[int], sizes: Sequence[int], shape: Sequence[int]) -> Region:
-    """Returns the region from `starts` on, cut off at the end of the array."""
-    ends = zip(starts, sizes, shape, strict=True)
-    return tuple(slice(start, min(start + size, length)) for start, size, length in ends)
+"""Number of mantissas of a float, and the bits of 1.0."""
 
 
 class Expected:
@@ -32,6 +25,7 @@ class Expected:
 
     def __init__(self, seed: int, shape: Sequence[int]) -> None:
         self.shape = shape
+        self.whole: Region = tuple(slice(0, length) for length in shape)
         rng = np.random.default_rng(seed)
         self._bits = [rng.choice(MANTISSA, length, replace=False).astype("u4") for length in shape]
         self._bits[0] |= np.uint32(ONE)
@@ -43,7 +37,7 @@ class Expected:
 
     def slice(self, axis: int, index: int) -> Region:
         """Returns the region of one index of an axis."""
-        return tuple(slice(index, index + 1) if at == axis else slice(0, n) for at, n in enumerate(self.shape))
+        return (*self.whole[:axis], slice(index, index + 1), *self.whole[axis + 1 :])
 
     def blocks(self, chunks: Sequence[int]) -> list[Region]:
         """Returns regions of one or more whole chunks, which cover the array in order."""
@@ -51,8 +45,7 @@ class Expected:
         for axis in reversed(range(len(sizes))):
             count = BLOCK_BYTES // (prod(sizes) * ITEM_BYTES)
             sizes[axis] *= max(1, min(count, -(-self.shape[axis] // sizes[axis])))
-        starts = product(*(range(0, length, size) for length, size in zip(self.shape, sizes, strict=True)))
-        return [region_of(start, sizes, self.shape) for start in starts]
+        return [region for _, region in split(self.whole, sizes)]
 
     def check(self, region: Region, answer: Any) -> int:
         """Compares a region. Returns the number of compared answers. Raises Wrong."""
@@ -66,14 +59,15 @@ class Expected:
 
 
 def _check_array(opened: Opened[Ndarrays], tier: Tier | None, shape: Sequence[int], chunks: Sequence[int]) -> None:
-    expected, name, axes = Expected(7, shape), f"array-{len(shape)}", len(shape)
-    blocks = [region_of(start, chunks, shape) for start in product(*map(range, [0] * axes, shape, chunks))]
+    expected, name = Expected(7, shape), f"array-{len(shape)}"
     regions = [expected.slice(axis, index) for axis, length in enumerate(shape) for index in range(length)]
     # Regions across borders of chunks, and the whole array.
-    regions += [region_of([at] * axes, [size] * axes, shape) for at in (0, 1) for size in (2, 4, 7)]
+    regions += [tuple(slice(1, min(size, length)) for length in shape) for size in (3, 5)]
+    regions.append(expected.whole)
     with opened(name, shape, chunks) as port:
-        for block in map(expected.block, reversed(blocks)):
-            port.write(Block(block.region, -block.values))
+        for _, region in reversed([*split(expected.whole, chunks)]):
+            block = expected.block(region)
+            port.write(Block(region, -block.values))
             port.write(block)
         for region in regions:
             expected.check(region, port.read(region))

@@ -1,13 +1,13 @@
 """Trial of the suite `ndarrays`."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from math import prod
 from typing import Any
 from zlib import crc32
 
 import numpy as np
 
-from dyno.contracts.model import Absent, Fact, Phase, Refused, Wrong
+from dyno.contracts.model import Absent, Phase, Refused, Wrong
 from dyno.contracts.suite import Failure, Job, Operations, Work, check_each
 from dyno.suites._shared.store import OnStore
 from dyno.suites.ndarrays import conformance, lengths
@@ -37,11 +37,10 @@ class NdarraysWorkload(OnStore):
         return self._shape, self._chunks
 
     def prepare(self, phase: Phase) -> None:
-        axis = self._axis(phase)
-        if axis >= len(self._shape):
-            raise Absent(f"shape={self._job.params['shape']} has no axis {axis}")
+        if not phase.writes and self._axis(phase) >= len(self._shape):
+            raise Absent(f"shape={self._job.params['shape']} has no axis {self._axis(phase)}")
         self.begin()
-        if phase.name != "write" and not self._job.spec.floor:
+        if not phase.writes and not self._job.spec.floor:
             self.load(self._fill)
             self._done = len(self._blocks)
         # Create the array before the clock starts.
@@ -56,18 +55,17 @@ class NdarraysWorkload(OnStore):
 
     @staticmethod
     def _axis(phase: Phase) -> int:
-        return 0 if phase.writes else int(phase.name.split("-")[2])
+        return int(phase.name.split("-")[2])
 
     def work(self, phase: Phase, port: Any, client: int, clients: int, round: int) -> Iterator[Work]:
         if phase.writes:
             # Further rounds would write the same.
-            for region in () if round else self._blocks:
-                block = self._expected.block(region)
+            for block in map(self._expected.block, () if round else self._blocks):
                 yield self._operation(port.write, block, block.values.nbytes, self._acknowledge)
             return
-        axis, cold, params = self._axis(phase), phase.temperature == "cold", self._job.params
+        axis, params = self._axis(phase), self._job.params
         rng = np.random.default_rng([self._job.seed, crc32(phase.name.encode()), round])
-        count = int(not round) if cold else int(params["slices"])
+        count = int(not round) if phase.temperature == "cold" else int(params["slices"])
         for index in rng.integers(0, self._shape[axis], count).tolist():
             region = self._expected.slice(axis, index)
             check = check_each([region], self._expected.check, not self._job.spec.floor)
@@ -87,22 +85,15 @@ class NdarraysWorkload(OnStore):
         return 0
 
     def payload_bytes(self, phase: Phase, items: int) -> int | None:
-        whole = prod(self._shape) * ITEM_BYTES
-        return whole * items // len(self._blocks) if phase.writes else None
+        return prod(self._shape) * ITEM_BYTES * items // len(self._blocks) if phase.writes else None
 
     def verify(self, phase: Phase) -> int:
         """Checks some of the written blocks."""
         if not phase.writes or not self._done:
             return 0
-        positions = set(np.linspace(0, self._done - 1, CHECKED_BLOCKS).astype(int).tolist())
+        numbers = {*np.linspace(0, self._done - 1, CHECKED_BLOCKS).astype(int).tolist()}
         with self.connect() as port:
-            return sum(
-                self._expected.check(region, port.read(region)) for region in map(self._blocks.__getitem__, positions)
-            )
-
-    def facts(self, phase: Phase) -> Mapping[str, Fact]:
-        """Returns the size of the array, for comparison with its size on disk."""
-        return {} if self._job.spec.floor else {"array_bytes": prod(self._shape) * ITEM_BYTES}
+            return sum(self._expected.check(self._blocks[at], port.read(self._blocks[at])) for at in numbers)
 
 
 WORKLOAD = NdarraysWorkload
