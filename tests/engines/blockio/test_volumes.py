@@ -119,7 +119,6 @@ def test_a_sound_port_passes(check: str) -> None:
         ("reports", {"by_kind": {"read": [(5, 2)]}}),
         ("reports", {"first_error": "Input/output error"}),
         ("reports", {"operations": 0, "items": 0, "bytes": 0, "latencies": []}),
-        ("flushes", {"latencies": [(5, 1)]}),
         ("copies", {"bytes": 4096}),
     ],
     ids=str,

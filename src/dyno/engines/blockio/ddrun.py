@@ -56,13 +56,10 @@ def run(target: Target, how: str, block_size: int, size: int, sink: bool = False
     elapsed_ns, blocks = round(seconds * 1e9), int(copied) // block_size
     facts: dict[str, Fact] = {"command": shlex.join(words)}
     if how == "plain" and not sink and not errors:
-        descriptor = os.open(target.directory / target.name, os.O_WRONLY)
-        try:
+        with (target.directory / target.name).open("rb+") as file:
             begin = time.monotonic_ns()
-            os.fdatasync(descriptor)
+            os.fdatasync(file.fileno())
             flush_ns = time.monotonic_ns() - begin
-        finally:
-            os.close(descriptor)
         facts |= {"flush_after_ns": flush_ns, "flushed_bytes_per_second": copied / (elapsed_ns + flush_ns) * 1e9}
     return Report(
         tool=version(),
