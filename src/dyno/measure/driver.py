@@ -18,6 +18,7 @@ from dyno.contracts.suite import Bulk, Failure, Operations, Work
 from dyno.measure import pipelined
 from dyno.measure.loop import InputFeed, Loop, bulk, pick, uncollected
 from dyno.measure.schedule import (
+    CACHED,
     FOREVER_NS,
     GONE,
     LOADED_BYTES,
@@ -204,7 +205,7 @@ class Client:
         now, tally = self._loop.now, self._tally
         pauses = PauseMeter(self._position, self._watch)
         while True:
-            start = self._scheduler.start(self._state(), now, partial(pauses.end, tally))
+            start = self._scheduler.start(self._state(), now, partial(self._gathered, pauses))
             if start is None:
                 break
             self._begun = self._begun or start
@@ -233,6 +234,16 @@ class Client:
                     self._check(slice_)
                 except Wrong as wrong:
                     tally.void = str(wrong)
+
+    def _gathered(self, pauses: PauseMeter) -> None:
+        """Ends the pause. Before, it touches the next inputs: those built early have left the processor's caches, and
+        the operations would wait for them."""
+        left = CACHED
+        for one in self._waiting():
+            if isinstance(one, Slice) and left:
+                # Only a copy to another type reads each input.
+                left -= len(list(one.arguments[one.done : one.done + left]))
+        pauses.end(self._tally)
 
     def _run_batch(self, start: int) -> tuple[int, int, Callable[[int], None]]:
         """Runs a batch. Returns when it ended, its number of operations, and a function that records and checks it.

@@ -33,7 +33,7 @@ SPIN_NS = 200_000
 """A sleep wakes up late, so a client spins on the clock this long before the start."""
 LEAST_NS = 5_000_000
 """Minimum length of a batch. With it, the start and the end of all clients weigh little."""
-CACHED = 2_000
+CACHED = 4_000
 """If operations are short, the batch ends after this number, before LEAST_NS: more inputs and answers would push the
 engine's data, and each other, out of the processor's caches."""
 LEAST_SERVED_NS = 20_000_000
