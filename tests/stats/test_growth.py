@@ -22,7 +22,7 @@ from dyno.fields import Sample
 from dyno.report.tables import sections, units
 from dyno.report.tables import sweeps as report
 from dyno.results import Run
-from dyno.stats.sweep import CONFIDENCE, FEWEST_VALUES, Growth, fit, growths
+from dyno.stats.sweep import CONFIDENCE, DISK, FEWEST_VALUES, TIME, TRIAL, Growth, fit, growths
 
 VALUES = (1, 2, 4, 8, 16)
 PARAMETER = "much"
@@ -150,13 +150,16 @@ def test_a_curve_over_two_parameters_has_the_power_of_each_for_time_and_disk() -
             given.append((cell, [a_sample("insert", elapsed_ns=time, bytes_on_disk=size)] * 3))
     header = {"plan": {"samples": 3, "phases": ["insert"]}, "phases": [{"name": "insert", "writes": True}]}
     written = replace(reads(*given), header={**header, "host": {}})
-    (time,), (disk,) = (growths(written, PARAMETER, also=["other"], disk=disk) for disk in (False, True))
+    (time,), (disk,) = (growths(written, PARAMETER, also=["other"], kind=kind) for kind in (TIME, DISK))
     assert time.fit is not None and time.fit.exponents == pytest.approx((1, 0.5))
     assert time.fit.at((100, 100)).middle == pytest.approx(1_000 * SECOND, rel=1e-6)
     assert disk.fit is not None and disk.fit.at((100, 100)).middle == pytest.approx(1e7)
     text = shown([time, disk], {(100, 100): "both"}, ["other"])
     assert "how its time grows with much and other" in text and "16.7 min" in text
     assert "how the disk grows with much and other" in text and "9.54 MiB" in text
+    (trial,) = growths(written, PARAMETER, also=["other"], kind=TRIAL)
+    assert {figure for _, figure in trial.points} == {SECOND}
+    assert "a whole trial, with starting, loading" in shown([trial], {(100, 100): "both"}, ["other"])
     # With one value of the other parameter, its power is unknown.
     assert growths(grown(1.0), PARAMETER, also=["other"])[0].fit is None
 

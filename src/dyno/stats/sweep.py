@@ -254,9 +254,11 @@ def scalings(run: Run) -> Iterator[Scaling]:
 # values can be held out: they are left out of the fit and compared with its prediction.
 
 FEWEST_VALUES = 4
-"""Number of values needed for a fit over one parameter; each further parameter takes one more. Three leave one degree
-of freedom, and an interval of many orders of magnitude."""
+"""Values needed for a fit over one parameter; each further one takes one more. Three leave one degree of freedom, and
+an interval of many orders of magnitude."""
 CONFIDENCE = 0.95
+TIME, DISK, TRIAL = "time", "disk", "whole trial"
+"""Kinds of figures: time of a phase, size on disk after a phase that writes, and time of all that a trial does."""
 DONE = "count"
 """Value of `ended_by` for a phase that did all its operations."""
 Place = float | tuple[float, ...]
@@ -298,15 +300,12 @@ class Fit:
         middle = sum(map(mul, (self.log, *self.exponents), x))
         distance = sum(sum(map(mul, row, x)) * value for row, value in zip(self.inverse, x, strict=True))
         half = self._t * self.error * math.sqrt(1 + distance)
-        return Predicted(math.exp(middle), _exp(middle - half), _exp(middle + half))
+        # e to the power of 710 is too large for a float.
+        return Predicted(math.exp(middle), math.exp(middle - half), math.exp(min(middle + half, 700.0)))
 
 
 def each(place: Place) -> tuple[float, ...]:
     return place if isinstance(place, tuple) else (place,)
-
-
-def _exp(power: float) -> float:
-    return math.exp(min(power, 700.0))
 
 
 @dataclass(frozen=True)
@@ -336,8 +335,8 @@ class Growth:
     held_out: tuple[HeldOut, ...]
     items: Mapping[Place, int]
     """Items that the throughput counts, by value."""
-    unit: str = "ns"
-    """'ns' for the growth of the time, 'bytes' for that of the size on disk."""
+    kind: str
+    """TIME, DISK or TRIAL."""
 
     def items_at(self, value: float) -> float | None:
         """Returns the number of items at a value of one parameter; None if it is not proportional to the value."""
@@ -364,18 +363,24 @@ def fit(points: Sequence[tuple[Place, float]]) -> Fit | None:
 
 
 def growths(
-    run: Run, parameter: str, held_out: Sequence[float] = (), also: Sequence[str] = (), disk: bool = False
+    run: Run, parameter: str, held_out: Sequence[float] = (), also: Sequence[str] = (), kind: str = TIME
 ) -> list[Growth]:
     """Returns the growth of every engine and phase with several values of the parameter, in the order of the run. A
     value whose phase was ended by its budget is left out, because its time depends on the budget. `also`: further
-    parameters of the fit. `disk`: the growth of the size on disk after phases that write, rather than of the time."""
+    parameters of the fit. The kind TRIAL has one growth of each engine."""
+    trials: dict[int, list[int]] = {}
+    for attempt in run.attempts:
+        if attempt.outcome == "ok":
+            trials.setdefault(id(run.cells[attempt.cell]), []).append(attempt.duration_ns)
     groups: dict[object, list[tuple[Place, float, CellSummary]]] = {}
     names = (parameter, *also)
     for row in summarize(run):
         if row.cell.floor or not row.valid or any(sample.ended_by != DONE for sample in row.samples):
             continue
         values = [row.cell.params.get(name) for name in names]
-        figure = (row.bytes_on_disk if row.about.writes else None) if disk else row.elapsed_ns
+        disk = row.bytes_on_disk if row.about.writes else None
+        spans = trials.get(id(row.cell)) if row.phase == run.plan["phases"][0] else None
+        figure = {TIME: row.elapsed_ns, DISK: disk, TRIAL: median(spans) if spans else None}[kind]
         if all(is_number(value) and float(str(value)) > 0 for value in values) and figure:
             place = tuple(float(str(value)) for value in values)
             others = sorted((name, value) for name, value in row.cell.params.items() if name not in names)
@@ -389,5 +394,5 @@ def growths(
         held = [HeldOut(at, figure, curve.at(at)) for at, figure in figures if curve and each(at)[0] in held_out]
         items = {place: row.items for place, _, row in rows if row.items}
         row = rows[0][2]
-        growths.append(Growth(row.cell, row.phase, points, curve, tuple(held), items, "bytes" if disk else "ns"))
+        growths.append(Growth(row.cell, row.phase, points, curve, tuple(held), items, kind))
     return growths

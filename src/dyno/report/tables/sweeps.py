@@ -16,8 +16,11 @@ from dyno.stats.summary import cached
 from dyno.stats.sweep import (
     CLIENTS,
     CONFIDENCE,
+    DISK,
     FEWEST_VALUES,
     KNEE,
+    TIME,
+    TRIAL,
     Crossing,
     End,
     Growth,
@@ -35,6 +38,7 @@ from dyno.stats.sweep import (
 
 MOST_TABLES, MOST_LINES, MOST_SCALINGS = 8, 8, 24
 MORE = "`dyno report RUN` has all of them"
+WHOLE = "a whole trial, with starting, loading and checking"
 LEVEL = f"[{CONFIDENCE * 100:g} %]"
 GROWTH_LEGEND = (
     "Extrapolated, not measured: the time, or the disk, if it keeps growing as it did. A power of each parameter is"
@@ -168,8 +172,8 @@ def growth_sections(
     extrapolated values, and how well the curve predicted values that were held out. `to`: the values to extrapolate
     to, with their names. `also`: further parameters, whose values follow in each place."""
     sections, key, names = [], ("engine",), (parameter, *also)
-    for phase, unit in dict.fromkeys((growth.phase, growth.unit) for growth in of):
-        growths = [growth for growth in of if (growth.phase, growth.unit) == (phase, unit)]
+    for phase, kind in dict.fromkeys((growth.phase, growth.kind) for growth in of):
+        growths = [growth for growth in of if (growth.phase, growth.kind) == (phase, kind)]
         held_out = sorted({held.value for growth in growths for held in growth.held_out}, key=each)
         heads = ["engine", ", ".join(names), "measured"]
         for name in names:
@@ -180,7 +184,8 @@ def growth_sections(
             heads += [f"{name}, extrapolated", LEVEL]
         rows = [[growth.cell.label, *_growth_cells(growth, held_out, to)] for growth in growths]
         rows = [[*row, *[""] * (len(heads) - len(row))] for row in rows]
-        title = f"{phase}: how {'its time' if unit == 'ns' else 'the disk'} grows with {' and '.join(names)}"
+        what = {TIME: f"{phase}: how its time", DISK: f"{phase}: how the disk"}.get(kind, f"{WHOLE}: how its time")
+        title = f"{what} grows with {' and '.join(names)}"
         sections.append(Section(title, "", heads, rows, left=key, keys=key, rigid=key))
     return [*sections, Section("", legend=[GROWTH_LEGEND])]
 
@@ -190,7 +195,7 @@ def _place(place: Place) -> str:
 
 
 def _growth_cells(growth: Growth, held_out: Sequence[Place], to: Mapping[Place, str]) -> Iterator[str]:
-    write = units.long_duration if growth.unit == "ns" else units.size
+    write = units.size if growth.kind == DISK else units.long_duration
     figures = [figure for _, figure in growth.points]
     columns = zip(*(each(place) for place, _ in growth.points), strict=True)
     yield ", ".join(f"{min(column):g} – {max(column):g}" for column in columns)
@@ -218,11 +223,12 @@ def _growth_cells(growth: Growth, held_out: Sequence[Place], to: Mapping[Place, 
 def growth_data(
     of: Sequence[Growth], parameter: str, to: Mapping[Place, str], also: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """Returns the growths as plain JSON: times in ns as `growths`, and sizes in bytes as `disk`."""
-    data: dict[str, Any] = {"parameter": parameter, "confidence": CONFIDENCE, "growths": [], "disk": []}
+    """Returns the growths as plain JSON: times in ns as `growths` and `trials`, and sizes in bytes as `disk`."""
+    lists: dict[str, list[Any]] = {"growths": [], "disk": [], "trials": []}
+    data: dict[str, Any] = {"parameter": parameter, "confidence": CONFIDENCE, **lists}
     data |= {"also": list(also)} if also else {}
     for growth in of:
-        fit, unit = growth.fit, growth.unit
+        fit, unit = growth.fit, "bytes" if growth.kind == DISK else "ns"
 
         def plain(predicted: Predicted, unit: str = unit) -> dict[str, float]:
             return {unit: predicted.middle, "low": predicted.low, "high": predicted.high}
@@ -245,5 +251,5 @@ def growth_data(
             "held_out": held_out,
             "extrapolated": [] if fit is None else [{"value": value, **plain(fit.at(value))} for value in to],
         }
-        data["growths" if unit == "ns" else "disk"].append(one)
+        lists[{TIME: "growths", DISK: "disk", TRIAL: "trials"}[growth.kind]].append(one)
     return data
