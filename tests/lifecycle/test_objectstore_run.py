@@ -70,12 +70,27 @@ def test_all_phases_are_valid(shell: Shell, engine: str) -> None:
         (["-e", "directory", "--clients", "2"], "directory"),
         (["-p", "inflight=2001"], "from 1 to 2000"),
         (["-e", "versitygw:client=curl"], "client"),
+        (["-e", "versitygw:throttle=9"], "at least 200"),
     ],
 )
 def test_what_can_not_be_asked_for_is_one_line(shell: Shell, words: list[str], said: str) -> None:
     status, out, err = shell.dyno("run", "objectstore", *words)
     assert (status, out) == (2, "") and is_one_line(err) and said in err
     assert "AKIDYNO" not in err and "geheim" not in err
+
+
+def test_a_throttled_server_answers_a_burst_with_429(shell: Shell) -> None:
+    require(registry.engine("versitygw"))
+    require(registry.engine("nginx"))
+    run(shell, "versitygw:client=thin+throttle=200", "--phases", "put,list,burst", prefixes=3, burst=200)
+    put, listed, burst = rows(shell)
+    assert put["valid"] and listed["valid"] and put["facts"]["throttled"] == 0
+    facts = burst["facts"]
+    assert facts["burst_throttled"] > 0 < facts["burst_served"] and facts["recovery_seconds"] is not None
+    assert facts["burst_throttled"] + facts["burst_served"] == 200 and not burst["valid"]
+    out = shell.dyno("show", shell.file).out
+    assert "throttled (429)" in out and "HTTP 429" in out
+    assert shell.left() == [] and shell.strays() == []
 
 
 # -- a throttling store: a proxy in front of the real server --------------------------------------------------------

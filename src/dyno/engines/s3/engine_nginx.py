@@ -33,8 +33,8 @@ KIND = program_option.ServerProgram(
 )
 SECURE = f"ssl_certificate {CERTIFICATE}; ssl_certificate_key {KEY};"
 VERIFY = f" ssl_client_certificate {CERTIFICATE}; ssl_verify_client on;"
-CONFIG = Path(__file__).with_name("nginx.conf")
-"""Template of the configuration, for `str.format`."""
+CONFIG, SERVER, THROTTLE = (Path(__file__).with_name(f"nginx{part}.conf") for part in ("", "-files", "-throttle"))
+"""Templates for `str.format`: of the configuration, and of its servers."""
 
 
 def missing(tls: bool = False, path: str = "") -> str | None:
@@ -77,13 +77,18 @@ class Nginx(Process):
             workers=self._workers,
             descriptors=DESCRIPTORS,
             connections=DESCRIPTORS - 500,
+            server=self._site(),
+        )
+        (self.home / CONFIG_FILE).write_text(configuration)
+        super().start()
+
+    def _site(self) -> str:
+        return SERVER.read_text().format(
             address=f"{self.address.host}:{self.address.port}",
             listen=" ssl http2" if self._tls else " http2" if self._plain2 else "",
             secure=SECURE + VERIFY * self._verify if self._tls else "",
             root=ROOT,
         )
-        (self.home / CONFIG_FILE).write_text(configuration)
-        super().start()
 
     def _certify(self) -> None:
         """Creates a self-signed certificate for the server's address."""
@@ -100,6 +105,19 @@ class Nginx(Process):
         if self.user is not None:
             shutil.chown(key, self.user.pw_uid, self.user.pw_gid)
         key.chmod(0o600)
+
+
+class Throttle(Nginx):
+    """nginx in front of a store. It passes on `rate` new connections per second, and a tenth of them at once. The
+    first request of any other connection gets status 429."""
+
+    def __init__(self, home: Path, rate: int, store: loopback.Address) -> None:
+        super().__init__(home, False, 1)
+        self._rate, self._store = rate, store
+
+    def _site(self) -> str:
+        address, store = (f"{each.host}:{each.port}" for each in (self.address, self._store))
+        return THROTTLE.read_text().format(address=address, store=store, rate=self._rate, burst=max(self._rate // 10, 1))
 
 
 def serve(home: Path, tier: Tier | None, options: Mapping[str, Value], clients: int) -> Server:

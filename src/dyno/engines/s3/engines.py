@@ -15,8 +15,8 @@ from urllib.parse import urlsplit
 
 from dyno.contracts.engine import EngineSpec, PortSpec, Server
 from dyno.contracts.model import Caveat, Tier, Value
-from dyno.contracts.settings import Setting
-from dyno.engines.s3 import buckets
+from dyno.contracts.settings import Setting, integer
+from dyno.engines.s3 import buckets, engine_nginx
 from dyno.engines.s3.http_requests import LOOPBACK
 from dyno.engines.s3.server import Minio, S3Server, Versitygw
 from dyno.host import filesystem
@@ -33,7 +33,7 @@ class Store(buckets.Store):
 
     def settings(self) -> Mapping[str, Value | None]:
         client = {"client": self.options["client"], "region": self.at.region, "transport": "loopback"}
-        return {"flushes": self.server.flushes, **client}
+        return {"flushes": self.server.flushes, "throttle": self.options["throttle"], **client}
 
     def files(self) -> Iterable[Path]:
         return filesystem.files(self.server.data)
@@ -46,12 +46,29 @@ class Store(buckets.Store):
             )
 
 
+LEAST = 200
+THROTTLE = Setting(
+    "throttle",
+    integer(0, 100_000),
+    0,
+    "new connections per second, more of which get status 429 (by nginx in front); 0: any number",
+)
+
+
 def _declare(cls: type[S3Server], title: str) -> EngineSpec:
     name, program = cls.server.names[0], cls.server.pinned
     assert program is not None
 
     def serve(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) -> Server:
-        return cls(home, program_option.given(options))
+        return cls(home, program_option.given(options), int(options.get("throttle", 0)))
+
+    def needs(options: Mapping[str, Value]) -> str | None:
+        if 0 < int(options["throttle"]) < LEAST:
+            return (
+                f"throttle: expected 0 or at least {LEAST}, since the probes after a burst are up to 100 per second"
+            )
+        own = cls.server.missing(program_option.given(options))
+        return own or (engine_nginx.missing() if options["throttle"] else None)
 
     return EngineSpec(
         name=name,
@@ -62,9 +79,9 @@ def _declare(cls: type[S3Server], title: str) -> EngineSpec:
         modules=("boto3", "pycurl"),
         requires=("boto3>=1.36", "pycurl>=7.45.7"),
         programs=(program,),
-        options=(buckets.CLIENT, cls.server.setting),
+        options=(buckets.CLIENT, cls.server.setting, THROTTLE),
         server=serve,
-        needs=lambda options: cls.server.missing(program_option.given(options)),
+        needs=needs,
         by_default=False,
     )
 

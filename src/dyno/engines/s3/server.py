@@ -7,10 +7,13 @@ and "Global options".
 """
 
 import os
+from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 from dyno.contracts.programs import GoModule, Program
 from dyno.engines.s3 import buckets
+from dyno.engines.s3.engine_nginx import Throttle
 from dyno.servers import loopback
 from dyno.servers.process import Process, directory
 from dyno.servers.program_option import ServerProgram
@@ -54,12 +57,16 @@ class S3Server(Process):
     """Path of the health check in the server's URL."""
     region = buckets.REGION
 
-    def __init__(self, home: Path, path: str = "") -> None:
+    def __init__(self, home: Path, path: str = "", throttle: int = 0) -> None:
         self.data, self.address = home / "data", loopback.own(home)
+        self._listens = self.address
+        self._front = Throttle(home.with_name("throttle"), throttle, self._listens) if throttle else None
+        if self._front is not None:
+            self.address = replace(self.address, port=self._front.address.port)
         super().__init__(
             [self.server.executable(path)],
             home,
-            lambda: loopback.says(self.address, self.ready),
+            lambda: loopback.says(self._listens, self.ready),
             environment=self.environment(),
         )
 
@@ -75,6 +82,16 @@ class S3Server(Process):
         self.data.mkdir(exist_ok=True)
         self.command[1:] = self.arguments()
         super().start()
+        if self._front is not None:
+            self._front.start()
+
+    def kill(self) -> None:
+        if self._front is not None:
+            self._front.kill()
+        super().kill()
+
+    def pids(self) -> Iterable[int]:
+        return (*super().pids(), *(self._front.pids() if self._front is not None else ()))
 
 
 class Minio(S3Server):
@@ -98,7 +115,7 @@ class Minio(S3Server):
 
     def arguments(self) -> list[str]:
         (self.home / "certs").mkdir(exist_ok=True)
-        listen = ["--address", f"{self.address.host}:{self.address.port}", "--certs-dir", "certs"]
+        listen = ["--address", f"{self._listens.host}:{self._listens.port}", "--certs-dir", "certs"]
         return ["server", "--quiet", *listen, "data"]
 
 
@@ -116,7 +133,7 @@ class Versitygw(S3Server):
     def arguments(self) -> list[str]:
         # By default, versitygw closes the connection after each request.
         arguments = ["--quiet", "--keep-alive", "--health", self.ready, "--region", self.region]
-        arguments += ["--port", f"{self.address.host}:{self.address.port}", "posix"]
+        arguments += ["--port", f"{self._listens.host}:{self._listens.port}", "posix"]
         try:
             os.setxattr(self.data, "user.dyno", b"1")
             os.removexattr(self.data, "user.dyno")

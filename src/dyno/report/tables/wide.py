@@ -77,7 +77,8 @@ def tables(run: Run, of: Sequence[Group]) -> list[Wide]:
         for row in group.rows:
             rows.setdefault(id(row.summary.cell), {})[group.phase] = row
     tiers = [tier for tier in TIERS if any(cell.tier is tier and not cell.floor for cell in run.cells)]
-    return [table for tier in tiers if (table := _table(run, tier, rows)).lines]
+    # A table of names alone has no figures.
+    return [table for tier in tiers if set((table := _table(run, tier, rows)).heads) - table.keys and table.lines]
 
 
 def sections(of: Sequence[Wide]) -> Iterator[Section]:

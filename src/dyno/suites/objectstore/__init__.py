@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 
 from dyno.contracts.model import Phase, Preset
 from dyno.contracts.settings import Setting, integer
-from dyno.contracts.suite import Axis, Curve, InFlight, Proof, Suite
+from dyno.contracts.suite import Axis, Column, Curve, InFlight, Layout, Proof, Suite
 
 Body = bytes | memoryview
 DIGEST = hashlib.sha256
@@ -219,6 +219,16 @@ class ObjectStoreSuite(Suite):
     ports = ("bucket",)
     engines = ("directory",)
     params, presets, phases = PARAMS, PRESETS, PHASES
+    layout = Layout(
+        (
+            Column("served", "fact", "burst_served", "count"),
+            Column("throttled (429)", "fact", "burst_throttled", "count"),
+            Column("failed", "fact", "burst_failed", "count"),
+            Column("seconds until it recovered", "fact", "recovery_seconds", "ratio"),
+        ),
+        title="Requests of a burst",
+        beside=True,
+    )
     charts = CHARTS
     proof = Proof(PUT, "requests", {"objects": 1}, also=Proof(COPY, "requests"))
 

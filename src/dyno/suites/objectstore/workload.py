@@ -303,6 +303,7 @@ class ObjectStoreWorkload(OnStore):
         facts[KEPT] = self._targets * self._size + (self._params["objects"] - self._targets) * FILLER_BYTES
         if phase.name == p.BURST:
             facts["recovery_seconds"] = self._recovered
+            facts |= {f"burst_{name}": self._counts[name] for name in ("served", "throttled", "failed")}
         if phase.name == p.VISIBLE:
             facts.update({check: self._counts[check] for check in STALE_CHECKS})
         return facts
