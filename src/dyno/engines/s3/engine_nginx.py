@@ -117,7 +117,8 @@ class Throttle(Nginx):
 
     def _site(self) -> str:
         address, store = (f"{each.host}:{each.port}" for each in (self.address, self._store))
-        return THROTTLE.read_text().format(address=address, store=store, rate=self._rate, burst=max(self._rate // 10, 1))
+        burst = max(self._rate // 10, 1)
+        return THROTTLE.read_text().format(address=address, store=store, rate=self._rate, burst=burst)
 
 
 def serve(home: Path, tier: Tier | None, options: Mapping[str, Value], clients: int) -> Server:
