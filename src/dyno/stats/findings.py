@@ -147,7 +147,8 @@ def _ratio(row: CellSummary, other: CellSummary | None, name: str, claim: Claim)
 def _why_not(row: CellSummary, other: CellSummary, claim: Claim) -> str:
     """Returns why the two rows have no ratio; empty if they may have one."""
     for each in (row, other):
-        if not each.valid:
+        # A row with failed operations has no figure, but its facts may be about these. A void row has no facts.
+        if not each.valid and not (claim.fact and each.facts):
             return f"{each.cell.asked}: {each.why}"
         if each.temperature == "lukewarm" and any(sample.residency is not None for sample in each.samples):
             return f"{each.cell.asked} was not proven cold"

@@ -180,16 +180,16 @@ def _matrix_sections(matrix: Matrix, run: Run) -> Iterator[Section]:
 
 
 def _parts_sections(experiment: Experiment, run: Run) -> Iterator[Section]:
-    valid = [row for row in summarize(run) if not row.cell.floor and row.valid]
     for phase, published in experiment.parts.items():
-        ours = [row for row in valid if row.phase == phase]
+        ours = [row for row in summarize(run) if not row.cell.floor and row.valid and row.phase == phase]
         rows = list[tuple[str, ...]]()
         for part, seconds in published.items():
             medians = ((row.latency_by_part_ns.get(part) or {}).get("p50") for row in ours)
             rows.append((part, units.duration(seconds * 1e9), *map(units.duration, medians)))
         whole = (sum(published.values()) * 1e9, *(row.latency_ns["p50"] for row in ours))
         rows.append(("all", *map(units.duration, whole)))
-        heads = (phase, "published", *(f"{BETWEEN} {row.cell.asked}, p50" for row in ours))
+        names = (f"{row.cell.asked} {units.params(row.cell.params, varying(run))}".rstrip() for row in ours)
+        heads = (phase, "published", *(f"{BETWEEN} {name}, p50" for name in names))
         yield Section("", heads=heads, rows=rows, left=(phase,), keys=(phase,), rigid=(phase,))
 
 
