@@ -19,7 +19,7 @@ from dyno.suites.ndarrays.conformance import CHECKS, Expected
 
 PORT = "ndarrays"
 SPECS = specs(PORT)
-OPTIONS: Options = {"hdf5": [{"compression": "gzip"}]}
+OPTIONS: Options = {"tiledb": [{"memory_mib": "8"}]}
 
 
 def test_the_engines_are_those_of_arrays_in_chunks() -> None:

@@ -27,6 +27,10 @@ class TileDB(Engine):
         import tiledb
 
         self._path, self._compression = home / "stock.tiledb", options["compression"]
+        memory = int(options.get("memory_mib", 0)) << 20
+        # A read first loads tiles up to the second limit, and needs the rest for their contents.
+        limits = {"sm.mem.total_budget": memory, "sm.mem.tile_upper_memory_limit": memory // 2}
+        self._context = tiledb.Ctx(tiledb.Config(limits)) if memory else None
         self.array: Any = None
         self.uri = str(self._path)
         if "tile_rows" in options:
@@ -34,7 +38,7 @@ class TileDB(Engine):
             # The domain must be a multiple of the tile.
             self.open([MOST_ROWS // tile * tile], [tile], {name: columns.dtype(name) for name in NAMES})
         elif self._path.exists():
-            self.array = tiledb.open(self.uri)
+            self.array = tiledb.open(self.uri, ctx=self._context)
 
     def open(self, shape: Sequence[int], tiles: Sequence[int], dtypes: Mapping[str, Any]) -> None:
         """Opens the array, which is created if it doesn't exist."""
@@ -50,7 +54,7 @@ class TileDB(Engine):
             with tiledb.open(self.uri, "w") as array:
                 array.meta[ROWS] = 0
         if self.array is None:
-            self.array = tiledb.open(self.uri)
+            self.array = tiledb.open(self.uri, ctx=self._context)
 
     @property
     def rows(self) -> int:
@@ -158,7 +162,12 @@ ENGINE = EngineSpec(
             Arrays,
             options=(Setting("tile_rows", integer(1), CHUNK_ROWS, "rows of a tile: 512 KiB of a column of numbers"),),
         ),
-        "ndarrays": PortSpec(TileDBNdarrays),
+        "ndarrays": PortSpec(
+            TileDBNdarrays,
+            options=(
+                Setting("memory_mib", integer(0), 0, "memory of a read, in MiB; 0 for TileDB's default, 10 GiB"),
+            ),
+        ),
     },
     # A fragment becomes valid when its commit file exists, which is written last.
     tiers={Tier.PROCESS: {}},
