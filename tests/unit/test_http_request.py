@@ -434,6 +434,19 @@ def test_the_command_prints_the_record_and_its_status_says_whether_it_failed(ser
     assert status == 2 and out == "" and is_one_line(err)
 
 
+def test_requests_are_made_idle_and_while_a_command_runs(shell: Shell, server: Scripted, tmp_path: Path) -> None:
+    started = tmp_path / "started"
+    command = f"sh -c 'touch {started}; exec sleep 60'"
+    status, out, _ = shell.dyno("http", f"{server.url}/page", "-n", "5", "--while", command)
+    record = json.loads(out)
+    assert (status, list(record)) == (0, ["idle", "loaded"]) and started.exists()
+    assert [each["count"] for each in record.values()] == [5, 5]
+    assert shell.strays() == []
+    for words in (["-n", "5", "--while", "true"], ["-n", "5", "--while", "/none"], ["--while", "sleep 9"]):
+        status, out, err = shell.dyno("http", f"{server.url}/page", *words)
+        assert (status, out) == (2, "") and is_one_line(err) and "--while" in err
+
+
 def test_the_command_repeats_and_shows_a_waterfall(server: Scripted, shell: Shell) -> None:
     status, out, _ = shell.dyno("http", f"{server.url}/page", "-n", "20")
     found = json.loads(out)

@@ -1,14 +1,22 @@
 """`dyno http`: one request, timed part by part. Its options are curl's, except for -n, --keep and --human."""
 
 import json
+import os
 import re
-from collections.abc import Callable, Sequence
+import shlex
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
+from signal import SIGTERM
+from time import sleep
 from typing import Any
 from urllib.parse import quote, quote_plus
 
 import click
+from rich.console import Console
 
 from dyno.cli.console import output
 from dyno.cli.flag_values import PATH
@@ -19,6 +27,8 @@ from dyno.http import curl, write_out
 from dyno.http.options import Options, checked
 
 MOST = 100_000
+LOAD_SECONDS = 0.5
+"""Time that the command of --while gets to start."""
 DATA = ("data", "data_raw", "data_binary", "data_urlencode", "json")
 """Options whose values are sent as one body, in the order of the command line."""
 FILES = ("output", "dump_header", "cookie_jar")
@@ -65,8 +75,9 @@ def _curl_options(function: Callable[..., int]) -> Callable[..., int]:
 @click.option("-S", "--show-error", is_flag=True, help="Print errors despite -s.")
 @click.option("-n", "count", type=click.IntRange(1, MOST), default=1, metavar="N", help="Make N requests.")
 @click.option("--keep", is_flag=True, help="With -n: reuse the connection. Default: a new one for each request.")
+@click.option("--while", "load", metavar="COMMAND", help="With -n: also make N requests while this command runs.")
 @click.option("--human", is_flag=True, help="Print a waterfall of the stages instead of JSON.")
-def http_command(urls: tuple[str, ...], count: int, keep: bool, human: bool, **flags: Any) -> int:
+def http_command(urls: tuple[str, ...], count: int, keep: bool, load: str | None, human: bool, **flags: Any) -> int:
     """Make one HTTP request, and report how long each of its parts took.
 
     With -w, -i, or - as a file, print what curl prints instead of the record.
@@ -77,6 +88,7 @@ def http_command(urls: tuple[str, ...], count: int, keep: bool, human: bool, **f
     dyno http https://example.org/
     dyno http https://example.org/ -L --http2 --human
     dyno http https://example.org/ -n 50
+    dyno http https://example.org/ -n 50 --human --while 'wrk -c 64 https://example.org/'
     dyno http https://example.org/ -s -o /dev/null -w '%{time_total}'
     """
     from dyno.http import Client
@@ -91,15 +103,21 @@ def http_command(urls: tuple[str, ...], count: int, keep: bool, human: bool, **f
         options.setdefault("output", Path("-"))
         if human or count > 1:
             raise UsageError("-n and --human print a summary, and exclude -w, -i and - as a file")
+    if load and count == 1:
+        raise UsageError("--while compares many requests: add -n")
     # libcurl's callbacks may not raise.
     with deferred_signals() as deferred, Client(Options.of(options), lambda: bool(deferred)) as client:
         if count == 1:
             record, show = client.request(url), outcomes.print_waterfall
             failed = record["error"] is not None
         else:
-            records = (client.request(url, fresh=not keep) for _ in range(count))
-            record, show = repeated(records, mask_argument(url)), outcomes.print_summary
+            requests = partial(client.request, url, fresh=not keep)
+            record, show = repeated((requests() for _ in range(count)), mask_argument(url)), outcomes.print_summary
             failed = record["failed"] > 0
+            if load:
+                loaded = _loaded(load, lambda: repeated((requests() for _ in range(count)), mask_argument(url)))
+                failed |= loaded["failed"] > 0
+                record, show = {"idle": record, "loaded": loaded}, _print_both
         if as_curl:
             if failed and (flags["show_error"] or not flags["silent"]):
                 click.echo(f"dyno: ({record['exitcode']}) {record['error']}", err=True)
@@ -110,6 +128,35 @@ def http_command(urls: tuple[str, ...], count: int, keep: bool, human: bool, **f
     else:
         click.echo(json.dumps(record, indent=2))
     return 1 if failed else 0
+
+
+def _loaded(command: str, measured: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """Calls `measured` while the command runs, then ends the command. Raises UsageError if it ends by itself."""
+    try:
+        parts = shlex.split(command)
+        process = subprocess.Popen(parts, stdin=subprocess.DEVNULL, stdout=2, start_new_session=True)
+    except (OSError, ValueError, IndexError) as error:
+        raise UsageError(f"--while: can't start {command!r}: {error}") from None
+    try:
+        sleep(LOAD_SECONDS)
+        record = measured()
+        if process.poll() is not None:
+            raise UsageError(
+                f"--while: the command ended (status {process.returncode}) before the requests were made"
+            )
+        return record
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, SIGTERM)
+        process.wait()
+
+
+def _print_both(record: Mapping[str, Any], console: Console) -> None:
+    from dyno.report import outcomes
+
+    for name, each in record.items():
+        console.print(f"{name}:")
+        outcomes.print_summary(each, console)
 
 
 def _options(flags: dict[str, Any]) -> dict[str, Any]:
