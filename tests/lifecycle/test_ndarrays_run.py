@@ -37,3 +37,6 @@ def test_chunks_that_do_not_fit_and_missing_axes_are_named(shell: Shell) -> None
     assert "shape=40x50x60 has no axis 3" in ended.out
     ended = shell.dyno("run", "ndarrays", "-e", "sqlite")
     assert ended.status == 2 and "sqlite has no port of suite ndarrays" in ended.err
+    for shape in ("64x0", "2x2x2x2x2"):
+        ended = shell.dyno("run", "ndarrays", "-p", f"shape={shape}")
+        assert ended.status == 2 and f"shape={shape}: expected up to 4 lengths" in ended.err

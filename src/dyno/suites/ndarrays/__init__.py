@@ -47,16 +47,15 @@ def split(region: Region, sizes: Sequence[int]) -> Iterator[tuple[tuple[int, ...
         yield at, tuple(slice(max(part.start, low), min(part.stop, low + size)) for part, low, size in bounds)
 
 
-MOST_AXES, AXES_BY_DEFAULT = 4, 3
-_length = integer(1, 1 << 23)
+MOST_AXES, AXES_BY_DEFAULT, LONGEST = 4, 3, 1 << 23
 
 
 def lengths(text: Value) -> tuple[int, ...]:
     """Parses a shape, such as 64x64x64. Raises ValueError."""
     parts = str(text).split("x")
-    if len(parts) > MOST_AXES:
-        raise ValueError(f"expected at most {MOST_AXES} axes")
-    return tuple(int(_length(part)) for part in parts)
+    if len(parts) > MOST_AXES or not all(part.isdecimal() and 0 < int(part) <= LONGEST for part in parts):
+        raise ValueError(f"expected up to {MOST_AXES} lengths of 1 to {LONGEST}, such as 256x256x256")
+    return tuple(map(int, parts))
 
 
 def _shape(text: str) -> Value:
