@@ -11,15 +11,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from dyno import published, registry
+from dyno.cli.commands import dyno as dyno_command
 from dyno.contracts.engine import EngineSpec, PortSpec
 from dyno.contracts.model import Tier, UsageError, Wrong
 from dyno.contracts.ordered_kv import KVReader
 from dyno.contracts.suite import Failure, Job, Operations
 from dyno.measure.slices import HeldTransaction
 from dyno.options import RunRequest
-from dyno.runner import plan
+from dyno.runner import plan, plan_file
 from dyno.suites.compression import PACKER_SPECS, open_packer
 from dyno.suites.compression.batches import KEY_BYTES, Dataset, body, key_of
 from dyno.suites.compression.workload import CompressionWorkload
@@ -96,14 +98,17 @@ def test_an_unknown_packer_or_level_is_a_usage_error(given: str, message: str) -
     assert str(refused.value).endswith(message)
 
 
-@pytest.mark.parametrize("requests", [{"packer": ["lz4"]}, {}], ids=["named", "of the preset"])
-def test_a_missing_library_is_a_usage_error_with_the_install_command(
-    requests: Mapping[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_packer_is_left_out_with_the_command_that_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "lz4", None)
-    with pytest.raises(UsageError, match=r"packer=lz4: needs lz4, .*pip install 'dyno-bench\[compression\]'$"):
-        plan_of(**requests)
-    assert plan_of(packer=["zlib", "plain"]).cells
+    for request in (RunRequest("compression"), plan_file.parse(PUBLISHED.sized("quick"), "")):
+        made = plan.make(request)
+        assert made.left_out == ("packer lz4 needs lz4: dyno install compression",)
+        assert {"plain", "zlib", "snappy"} <= {cell.params["packer"] for cell in made.cells}
+        assert "lz4" not in {cell.params["packer"] for cell in made.cells}
+    with pytest.raises(UsageError, match="packer lz4 needs lz4: dyno install compression"):
+        plan_of(packer=["lz4"])
+    shown = CliRunner().invoke(dyno_command, ["run", "compression", "--dry-run"])
+    assert shown.exit_code == 0 and "left out: packer lz4 needs lz4" in shown.output
 
 
 @pytest.mark.usefixtures("processes")
@@ -131,6 +136,8 @@ def test_standard_has_every_packer_and_published_batch_size() -> None:
     cells = plan.make(RunRequest("compression", preset="standard")).cells
     sizes = {line.params["batch"] for line in PUBLISHED.lines}
     assert sizes == {1, 2, 4, 5, 8, 16, 32, 64}
+    quick = plan.make(plan_file.parse(PUBLISHED.sized("quick"), "")).cells
+    assert {cell.params["batch"] for cell in quick} == sizes
     for floor in (False, True):
         found = [(cell.params["packer"], cell.params["batch"]) for cell in cells if cell.floor == floor]
         assert found == [(packer, size) for packer in PACKER_SPECS for size in sorted(sizes)]

@@ -87,6 +87,11 @@ def test_an_unknown_engine_is_refused_before_anything_is_got(shell: Shell) -> No
     assert ended.status == 2 and is_one_line(ended.err)
 
 
+def test_the_packers_of_a_suite_are_installed_by_its_name(own: str, shell: Shell) -> None:
+    shell.given = {**shell.given, "PIP_NO_INDEX": "1"}
+    assert shell.sh(own, "-m", "dyno", "install", "compression") == (0, "compression: ready\n", "")
+
+
 def test_an_interrupt_leaves_nothing_half_made(shell: Shell, cache: Path, tmp_path: Path) -> None:
     (tmp_path / "go").write_text("#!/bin/sh\nsleep 1000 &\ntouch started\nwait\n")
     (tmp_path / "go").chmod(0o755)

@@ -230,7 +230,7 @@ REQUEST: dict[str, Any] = {
 def replicated(console: Console) -> None:
     """Prints each published experiment with an unrelated run, so that only published columns have figures."""
     for name in published.names():
-        replica.render(published.experiment(name), a_run(1), console)
+        sections.render(replica.sections(published.experiment(name), a_run(1)), console, aligned=False)
 
 
 TABLES: dict[str, Callable[[Console], None]] = {

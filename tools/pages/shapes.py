@@ -260,6 +260,8 @@ FIRST = {
     "crashed": "Latest results of `dyno crash` for these engines: [a list](#crashes).",
     "layout": "The suite's own table.",
     "charts": "The suite's own charts.",
+    "preset": "The preset that the plan was made from.",
+    "experiment": "The published experiment that `dyno replicate` repeats in this run.",
     "native": "Phases that native load can run with every server engine of the run.",
 }
 """Meanings of keys of the run file's first line."""

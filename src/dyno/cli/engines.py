@@ -22,6 +22,7 @@ from dyno.contracts.settings import Setting, unknown
 from dyno.contracts.suite import Suite
 from dyno.crash import known_results
 from dyno.host import directories
+from dyno.host.installation import extra_packages
 from dyno.report.tables import units
 from dyno.report.tables.sections import Column, print_table
 
@@ -251,17 +252,20 @@ def list_command(what: str | None, crash: Path | None) -> None:
 def install_command(engines: tuple[str, ...], yes: bool) -> int:
     """Install what engines need: Python packages, programs, an interpreter of their own.
 
-    Exit status: 0 if all of them can run afterwards, else 1.
+    `compression` stands for the packers of that suite. Exit status: 0 if all of them can run afterwards, else 1.
     """
-    from dyno.install.engine import install
+    from dyno.install.engine import install, install_extra
 
     # All names are checked before anything is downloaded.
-    specs = [registry.engine(name) for name in dict.fromkeys(engines)]
+    suites = registry.names("suite")
+    extras = {name: packages for name in engines if name in suites and (packages := extra_packages(name))}
+    specs = {name: None if name in extras else registry.engine(name) for name in engines}
     console, successes = output(), []
-    for spec in specs:
+    for name, spec in specs.items():
 
-        def report(line: str, name: str = spec.name) -> None:
+        def report(line: str, name: str = name) -> None:
             console.print(f"{name}: {line}", soft_wrap=True)
 
-        successes.append(install(spec, yes, tuple(registry.GROUPS.values()), report))
+        groups = tuple(registry.GROUPS.values())
+        successes.append(install(spec, yes, groups, report) if spec else install_extra(extras[name], report))
     return 0 if all(successes) else 1

@@ -1,4 +1,4 @@
-"""`dyno run` and `dyno replicate`: from flags to a run file and its table. The flags are those of the run options.
+"""`dyno run`: from flags to a run file and its table. The flags are those of the run options.
 Progress is shown on standard error: a bar on a terminal, or else a line every minute."""
 
 import re
@@ -33,8 +33,7 @@ from dyno.runner import parent, plan, plan_file, work_directory
 from dyno.runner.parent import ProgressListener, StopRule, forecast_time
 from dyno.runner.plan import Plan, unpaced
 from dyno.runner.plan_file import GIB, size
-from dyno.runner.rows import lacking, placed
-from dyno.runner.rows import split as split_entry
+from dyno.runner.rows import placed
 from dyno.stats.costs import costs, read_prices
 from dyno.stats.machine import machine_doubts
 from dyno.stats.summary import absences, unsure_floors, widest
@@ -177,36 +176,6 @@ def run_command(
     return status(run)
 
 
-@click.command(name="replicate")
-@click.argument("experiment", required=False, shell_complete=flag_values.EXPERIMENT)
-@run_flags("samples", "preset", preset="Another size than the published one, such as quick.")
-@output_option("Run file to write. Default: SUITE-DATE-TIME.json.", "RUN")
-@RESUME
-@OVERWRITE
-@work_option()
-def replicate_command(experiment: str | None, preset: str | None, samples: int | None, **flags: Any) -> int:
-    """Run a published EXPERIMENT on this machine; without a name, list the experiments."""
-    from dyno import published
-    from dyno.report.replicate import replica
-
-    console = output()
-    if experiment is None:
-        console.print()
-        rows = [(each.name, each.citation) for each in map(published.experiment, published.names())]
-        engines.table(("experiment", "published"), rows, console)
-        return 0
-    original = published.experiment(experiment)
-    run_request = plan_file.parse(original.sized(preset), original.name)
-    missing = lacking(registry.suite(run_request.suite), run_request.engines)
-    able = [entry for entry in run_request.engines if split_entry(entry).asked not in missing]
-    if not able:
-        raise UsageError(f"no engine of {original.name} can run here; `dyno list` says what to install")
-    run_request = replace(run_request, engines=able, samples=samples or run_request.samples)
-    run = carry_out(plan.make(run_request), **flags)
-    replica.render(original, run, console, missing)
-    return status(run)
-
-
 def _forecast(run_plan: Plan) -> str:
     """The number of trials and the longest measuring time, as a sentence."""
     trials, seconds = forecast_time(run_plan)
@@ -221,21 +190,33 @@ def _forecast(run_plan: Plan) -> str:
     if run_plan.until is not None and run_plan.within is not None:
         sentence += "; further blocks follow until each interval is narrow,"
         sentence += f" for {engines.clock(run_plan.within)} at most"
-    return f"{sentence}\n{note}" if (note := unpaced(run_plan)) else sentence
+    return f"{sentence}\n{note}" if (note := _unexpected(run_plan)) else sentence
+
+
+def _unexpected(run_plan: Plan) -> str:
+    """What the plan does not do although it was requested: a line each."""
+    return "\n".join([*filter(None, [unpaced(run_plan)]), *(f"left out: {why}" for why in run_plan.left_out)])
 
 
 def carry_out(
-    run_plan: Plan, path: str | None, root: Path | None, resume: bool, overwrite: bool, most: int | None = None
+    run_plan: Plan,
+    path: str | None,
+    root: Path | None,
+    resume: bool,
+    overwrite: bool,
+    most: int | None = None,
+    show: Callable[[Run], object] | None = None,
 ) -> Run:
-    """Executes the plan with a progress display, and prints where the run file is. Raises UsageError."""
+    """Executes the plan with a progress display, and prints where the run file is. `show`: prints what an interrupted
+    run has measured. Raises UsageError."""
     if resume and overwrite:
         raise UsageError("--resume and --overwrite exclude each other")
     if resume and path is None:
         raise UsageError("--resume needs -o RUN, the file to continue")
     if sys.stderr.isatty():
         print_note(_forecast(run_plan))
-    elif note := unpaced(run_plan):
-        # Not progress: the user requested a rate that has no effect.
+    elif note := _unexpected(run_plan):
+        # Not progress: the user requested it.
         print_note(note)
     file = files.run_file(path or f"{run_plan.suite}-{datetime.now():%Y%m%d-%H%M%S}.json")
     try:
@@ -244,6 +225,8 @@ def carry_out(
             run = parent.execute(run_plan, file, home, listener, resume, overwrite, rule, most)
     except KeyboardInterrupt:
         if completed := _completed_trials(file):
+            if show is not None:
+                show(results.load(file))
             print(completed, file=sys.stderr)
         raise
     except results.RunFileLost as error:

@@ -15,6 +15,10 @@ class UsageError(Exception):
     """A user's mistake. The message is one line that says what is wrong and what would be right."""
 
 
+class NotInstalled(UsageError):
+    """A value needs a package that is not installed. The message names the value, the package and the remedy."""
+
+
 class Refused(Exception):
     """An engine can't provide what was requested: a tier, an option, a number of clients."""
 

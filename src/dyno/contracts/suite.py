@@ -229,7 +229,7 @@ class Column:
     name: str
     """Name of the parameter, fact or phase."""
     kind: str = "text"
-    """Format of a figure: 'text', 'count', 'bytes', 'ratio', 'rate', 'ns' or 'bandwidth'."""
+    """Format of a figure: 'text', 'count', 'bytes', 'kb', 'ratio', 'rate', 'ns' or 'bandwidth'."""
 
 
 @dataclass(frozen=True)

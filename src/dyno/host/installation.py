@@ -99,18 +99,22 @@ def apart() -> bool:
     return how(Path(sys.prefix), Path(sysconfig.get_path("stdlib"))) in (UV_TOOL, PIPX)
 
 
+def extra_packages(name: str) -> list[str]:
+    """Returns the packages of one of Dyno's extras; empty if it is unknown."""
+    marker = re.compile(rf"""extra\s*==\s*["']{name}["']""")
+    # Import here: it is slow and rarely needed.
+    from importlib.metadata import requires
+
+    with suppress(ModuleNotFoundError):
+        declared = [each.partition(";") for each in requires(DISTRIBUTION) or ()]
+        return [package.strip() for package, _, where in declared if marker.search(where)]
+    return []
+
+
 def _expanded(requirement: str) -> list[str]:
     """Expands one of Dyno's extras to its packages, since uv and pipx ignore a request to add Dyno itself."""
-    match, names = re.fullmatch(rf"{DISTRIBUTION}\[([\w-]+)\]", requirement), list[str]()
-    if match is not None:
-        marker = re.compile(rf"""extra\s*==\s*["']{match[1]}["']""")
-        # Import here: it is slow and rarely needed.
-        from importlib.metadata import requires
-
-        with suppress(ModuleNotFoundError):
-            declared = [each.partition(";") for each in requires(DISTRIBUTION) or ()]
-            names = [name.strip() for name, _, where in declared if marker.search(where)]
-    return names or [requirement]
+    match = re.fullmatch(rf"{DISTRIBUTION}\[([\w-]+)\]", requirement)
+    return (match and extra_packages(match[1])) or [requirement]
 
 
 def _receipt(prefix: Path) -> tuple[str, list[str]]:

@@ -57,6 +57,16 @@ def install(spec: EngineSpec, yes: bool, groups: tuple[str, ...], say: Callable[
     return complete and not lacking
 
 
+def install_extra(packages: Sequence[str], say: Callable[[str], None]) -> bool:
+    """Installs packages that a suite's values need. Returns whether it succeeded."""
+    try:
+        say(_installed(pip.install(Path(sys.executable), packages, say)) or "ready")
+    except InstallError as why:
+        say(f"not installed: {why}")
+        return False
+    return True
+
+
 def _steps(spec: EngineSpec, yes: bool, groups: tuple[str, ...], say: Callable[[str], None]) -> Iterator[Step]:
     requires = tuple(dict.fromkeys(each for port in spec.ports for each in spec.through(port).requires))
     if spec.python:

@@ -174,11 +174,10 @@ class PublishedRow:
     """Dyno's engine of the same kind; it may not be available here."""
     published_as: str
     phase: str
-    items: int
-    seconds: float
-    per_second: float
-    deviation_percent: float | None = None
-    """Standard deviation of the seconds, as a percentage of them; None if none was printed."""
+    items: str = ""
+    """The figures as printed; empty if none was printed."""
+    time: str = ""
+    per_second: str = ""
     at: float | None = None
     """Value of the parameter that grows (see `Grows`); None if the figure has no size."""
 
@@ -189,8 +188,8 @@ class PublishedLine:
 
     params: Mapping[str, str | int]
     """Parameters of Dyno's cell."""
-    figures: Mapping[str, str | int | float]
-    """Figures by title of the suite's own table. Figures with a unit are texts as printed."""
+    figures: Mapping[str, str]
+    """Figures as printed, by title of the suite's own table."""
 
 
 @dataclass(frozen=True)
@@ -349,7 +348,7 @@ def parse(name: str, data: Mapping[str, Any]) -> Experiment:
         rows.append(dict(zip(columns, row, strict=False)))
     lines = []
     for line in rest.pop("lines", ()):
-        cells = dict(zip(columns, line, strict=True))
+        cells = dict(zip(columns, line, strict=False))
         lines.append({"params": {param: cells.pop(param) for param in params}, "figures": cells})
     contenders = rest.pop("contenders", ())
     if not contenders:

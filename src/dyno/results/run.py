@@ -62,7 +62,7 @@ else:
         return _object({}, **keys) | None
 
     _column = Literal["param", "phase", "fact", "facts", "rate", "operations", "bandwidth"]
-    _format = Literal["count", "bytes", "ratio", "rate", "ns", "bandwidth"]
+    _format = Literal["count", "bytes", "kb", "ratio", "rate", "ns", "bandwidth"]
     _phase = _object(
         {"name": Text},
         title=Text,
@@ -153,6 +153,8 @@ else:
         },
         dyno=Text | None,
         created=Text | None,
+        preset=Text | None,
+        experiment=Text | None,
         phases=list[_phase] | None,
         native=Texts | None,
         layout=_layout | None,

@@ -16,7 +16,7 @@ from typing import Any
 from dyno import registry
 from dyno.contracts import quantities
 from dyno.contracts.cell import Cell
-from dyno.contracts.model import Preset, Trial, UsageError, Value
+from dyno.contracts.model import NotInstalled, Preset, Trial, UsageError, Value
 from dyno.contracts.pace import AUTO_LOAD, LIBRARY_LOAD, PATIENCE
 from dyno.contracts.passwords import secrets
 from dyno.contracts.settings import Setting, by_cpus, percent, unknown
@@ -68,8 +68,10 @@ class Plan(PlanOptions):
     phases: tuple[str, ...]
     cells: tuple[Cell, ...]
     declared: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
-    """The suite's declarations of its `phases`, its own table (`layout`) and its `charts`, and the phases that native
-    load could run (`native`), as plain JSON for the run file's header: reports don't import suites."""
+    """The preset, the suite's declarations of its `phases`, its own table (`layout`) and its `charts`, and the phases
+    that native load could run (`native`), as plain JSON for the run file's header: reports don't import suites."""
+    left_out: tuple[str, ...] = field(default=(), repr=False, compare=False)
+    """Why values of parameters are left out."""
     addresses: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
     """Addresses of users' own servers, keyed by the masked form that cells have. Never written to a run file."""
     holds: Mapping[str, Callable[[str], AbstractContextManager[str]]] = field(
@@ -136,7 +138,8 @@ def make(request: RunRequest) -> Plan:
     if name not in suite.presets:
         raise UsageError(unknown(f"suite {suite.name}: preset", name, suite.presets))
     preset = suite.presets[name]
-    combinations = list(_combinations(suite, preset, request))
+    left_out = list[str]()
+    combinations = list(_combinations(suite, preset, request, left_out))
     phases = _phases(suite, preset, request.phases)
     _check_used(suite, request.params, phases)
     native = [phase for phase in phases if any(_natively(suite, phase, params) for params in combinations)]
@@ -166,11 +169,13 @@ def make(request: RunRequest) -> Plan:
         ),
         **options,
         declared={
+            "preset": name,
             "phases": [phase.to_json() for phase in suite.phases if phase.name in phases],
             "layout": None if suite.layout is None else asdict(suite.layout),
             "charts": [asdict(chart) for chart in suite.charts],
             "native": native if natively_loadable(suite, rows) else [],
         },
+        left_out=tuple(left_out),
         addresses=addresses,
         holds={
             str(options[setting.name]): setting.hold
@@ -259,8 +264,11 @@ def _check_used(suite: Suite, given: Mapping[str, Any], phases: Sequence[str]) -
             )
 
 
-def _combinations(suite: Suite, preset: Preset, request: RunRequest) -> Iterator[dict[str, Value]]:
-    """Yields each combination of the parameters' values. The last parameter varies fastest."""
+def _combinations(
+    suite: Suite, preset: Preset, request: RunRequest, left_out: list[str]
+) -> Iterator[dict[str, Value]]:
+    """Yields each combination of the parameters' values. The last parameter varies fastest. Leaves out values of the
+    preset whose packages are not installed, and adds the reasons to `left_out`."""
     settings = {setting.name: setting for setting in suite.params} | GENERAL
     given = dict(request.params)
     for name, numbers in (("clients", request.clients), ("rate", request.rate)):
@@ -276,9 +284,15 @@ def _combinations(suite: Suite, preset: Preset, request: RunRequest) -> Iterator
         if name in given and not given[name]:
             raise UsageError(f"suite {suite.name}: parameter {name} has no value")
         default = preset.params.get(name, setting.default)
-        texts = given.get(name, default if isinstance(default, tuple) else (default,))
-        # Values of the preset are checked too, because a value may need a package that is not installed.
-        values[name] = list(dict.fromkeys(setting.read(text, f"suite {suite.name}: parameter") for text in texts))
+        texts, read = given.get(name, default if isinstance(default, tuple) else (default,)), dict[Value, None]()
+        for text in texts:
+            try:
+                read[setting.read(text, f"suite {suite.name}: parameter")] = None
+            except NotInstalled as why:
+                left_out.append(str(why))
+        if not read:
+            raise UsageError(left_out[-1])
+        values[name] = list(read)
     if (cells := math.prod(map(len, values.values()))) > MOST_CELLS:
         raise UsageError(f"suite {suite.name}: {cells:,} combinations of parameters: expected at most {MOST_CELLS:,}")
     for combination in product(*values.values()):

@@ -17,6 +17,7 @@ from dyno.report.export import compact
 from dyno.report.page import parts, payload, relative
 from dyno.report.page.parts import MOST_BYTES, Download, Part, pack
 from dyno.report.page.relative import Link
+from dyno.report.replicate import replica
 from dyno.report.tables import comparison, display, notes, sweeps, units, wide, wording
 from dyno.report.tables.overview import address, called, overviews, rankings
 from dyno.report.tables.sections import Section
@@ -135,6 +136,7 @@ def _shown(at: int, run: Run, name: str, of_run: Sequence[Chart]) -> dict[str, A
         "answers": answers[: display.ANSWERS],
         "further": first(answers[display.ANSWERS :], "further answers", "`dyno show` has all"),
         "alone": False,
+        "published": None if (original := replica.original(run)) is None else list(replica.sections(original, run)),
         "compares": any(answer.others for answer in wording.called(run)),
         "pictures": relative.pictures(run, names),
         "names": names,

@@ -293,6 +293,13 @@ def machine(run: Run) -> str:
     return f"{text}; {most}" if most else text
 
 
+def versions(run: Run) -> str:
+    """Returns the versions of Dyno and of the engines: 'dyno 1.0, lmdb: LMDB 0.9.31'."""
+    measured = [(run.cells[each.cell], each.version) for each in run.attempts if each.version]
+    texts = dict.fromkeys(f"{cell.engine}: {version}" for cell, version in measured if not cell.floor)
+    return "; ".join([f"dyno {run.header.get('dyno') or units.UNKNOWN}", *sorted(texts)])
+
+
 def maker(run: Run) -> str | None:
     """Returns the date, version and loop of the measurement; None if the run file has none of them."""
     created, version = run.header.get("created"), run.header.get("dyno")

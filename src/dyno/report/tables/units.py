@@ -129,6 +129,7 @@ def estimate(of: Estimate, kind: str) -> tuple[str, str]:
 _FACTS: Mapping[str, Callable[[float], str]] = {
     "count": lambda value: count(int(value)),
     "bytes": lambda value: size(int(value)),
+    "kb": lambda value: f"{value / 1024:,.2f}kb",
     "ratio": lambda value: f"{value:.2f}",
     "rate": rate,
     "ns": duration,

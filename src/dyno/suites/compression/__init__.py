@@ -9,10 +9,9 @@ from functools import partial
 from importlib.util import find_spec
 from typing import NamedTuple
 
-from dyno.contracts.model import Phase, Preset, Value
+from dyno.contracts.model import NotInstalled, Phase, Preset, Value
 from dyno.contracts.settings import Setting, closest_match, integer
 from dyno.contracts.suite import Axis, Column, Curve, Layout, Suite
-from dyno.host import installation
 from dyno.host.installation import version
 
 Compress = Callable[[bytes], bytes]
@@ -58,7 +57,7 @@ def parse(text: str) -> Value:
     if colon and not (level.isdecimal() and int(level) in spec.levels):
         raise ValueError(f"expected {name}, or {name}:LEVEL from {spec.levels[0]} to {spec.levels[-1]}")
     if find_spec(spec.module) is None:
-        raise ValueError(f"needs {spec.module}, which is not installed: {installation.extra('compression')}")
+        raise NotInstalled(f"packer {name} needs {spec.module}: dyno install compression")
     return f"{name}:{int(level)}" if colon else name
 
 
@@ -131,7 +130,7 @@ PHASES = (
 LAYOUT = Layout(
     columns=(
         Column("packer", "param", "packer"),
-        Column("size", "fact", "stored_bytes", "bytes"),
+        Column("size", "fact", "stored_bytes", "kb"),
         Column("count", "fact", "entries", "count"),
         Column("ratio", "fact", "ratio", "ratio"),
         Column("batch", "param", "batch"),
@@ -142,8 +141,8 @@ LAYOUT = Layout(
         Column("decompress/MB", "fact", "decompress_cpu_ns_per_mb", "ns"),
     ),
     legend=(
-        "size, count: stored bytes (keys and values) and entries; ratio: size of uncompressed records in batches of"
-        " 1, divided by size",
+        "size, count: stored keys and values, in kb of 1,024 bytes, and entries; ratio: size of uncompressed records"
+        " in batches of 1, divided by size",
         "gets/s: lookups by key; iters/s: iterations over all records; records/s: records iterated",
         "compress/MB, decompress/MB: CPU time of the packer alone per MB (10^6 bytes) of uncompressed data",
     ),

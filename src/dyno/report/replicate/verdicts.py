@@ -1,0 +1,133 @@
+"""The findings of a published experiment, checked against a run: each has a verdict and its ratios."""
+
+import math
+from collections.abc import Iterator, Mapping
+from itertools import groupby
+
+from dyno.published import ABOUT, FAILS, LESS, Experiment
+from dyno.report.tables import display, units, wording
+from dyno.report.tables.sections import Section
+from dyno.report.tables.table import varying
+from dyno.results import Run
+from dyno.stats import findings
+from dyno.stats.findings import CONFIRMED, CONTRADICTED, UNCHECKED, UNCLEAR, Check, FindingResult
+
+STYLES = {CONFIRMED: "green", CONTRADICTED: "bold red", UNCLEAR: "yellow", UNCHECKED: "dim"}
+HEADS = ("phase", "claim", "where", "verdict", "ratio", "tier")
+AGAINST = " against "
+LEGEND = (
+    f"Ratios are of speeds, block by block, with intervals of {wording.LEVEL}; for several values of a parameter,"
+    " from the lowest to the highest end of all intervals. A claim is confirmed if the whole interval agrees with it,"
+    " and contradicted if the whole interval disagrees. A finding is confirmed if all of its ratios confirm it, and"
+    " contradicted if one contradicts it."
+)
+
+
+def sections(experiment: Experiment, run: Run) -> Iterator[Section]:
+    """Yields a section for each finding, with its verdict and ratios."""
+    results = findings.check(run, experiment.findings)
+    names = {each.engine: each.title for each in experiment.contenders}
+    counts = _counts([result.kind for result in results])
+    yield Section("Published findings, and whether this run confirms them", counts)
+    for result in results:
+        text = f"“{result.finding.says}”" if result.finding.says else result.finding.shows
+        rows = list(_rows(result, run, names))
+        marks = STYLES | {row[-1]: "yellow" if AGAINST in row[-1] else "dim" for row in rows}
+        lines = list(_notes(result, names))
+        yield Section(result.kind, text, HEADS, rows, HEADS, HEADS[:2], lines, marks=marks)
+    yield Section("", legend=[LEGEND])
+
+
+def _counts(kinds: list[str]) -> str:
+    """Counts verdicts: '2 confirmed, 1 contradicted, 3 can't tell'."""
+    return ", ".join(f"{kinds.count(kind)} {kind}" for kind in STYLES if kind in kinds)
+
+
+def _notes(result: FindingResult, names: Mapping[str, str]) -> Iterator[str]:
+    finding = result.finding
+    if finding.unchecked:
+        yield finding.unchecked
+    if finding.read_as:
+        yield f"read as: {finding.read_as}"
+    for why in dict.fromkeys(check.claim.across_tiers for check in result.checks if check.across):
+        yield f"compares rows of two tiers, which Dyno does nowhere else: {why}"
+    for why in dict.fromkeys(check.claim.across_tools for check in result.checks if check.ratio is not None):
+        if why:
+            yield f"compares figures of two tools, which Dyno does nowhere else: {why}"
+    if result.left_out:
+        yield f"without {display.listed([names.get(name, name) for name in result.left_out])}: not run here"
+    kinds = [check.kind for check in result.checks]
+    if len(set(kinds)) > 1:
+        yield f"of {len(kinds)} ratios: {_counts(kinds)}"
+
+
+def _rows(result: FindingResult, run: Run, names: Mapping[str, str]) -> Iterator[tuple[str, ...]]:
+    """Yields a row for each claim and place. Checks that differ only in the parameter with the most values share a
+    row."""
+    counts = {name: len({cell.params[name] for cell in run.cells}) for name in varying(run)}
+    changing = sorted(counts, key=lambda name: counts[name])
+
+    def key(check: Check) -> tuple[object, ...]:
+        params = {} if check.cell is None else check.cell.params
+        others = [repr(params.get(name)) for name in changing[:-1]]
+        outcome = check.kind, check.why or "", _tiers(check)
+        return result.finding.claims.index(check.claim), check.phase, check.other, *others, *outcome
+
+    for _, group in groupby(sorted(result.checks, key=key), key):
+        checks = list(group)
+        first = checks[0]
+        params = {
+            name: tuple(dict.fromkeys(check.cell.params[name] for check in checks if check.cell is not None))
+            for name in changing
+            if first.cell is not None and name not in first.claim.of_params
+        }
+        yield first.phase, _claim(first, names), units.params(params), first.kind, _figures(checks), _tiers(first)
+
+
+def _tiers(check: Check) -> str:
+    """Returns 'tier power' or 'tier volatile against tier power'; empty if a reason is printed instead of a ratio."""
+    if check.ratio is None:
+        return ""
+    tiers = [display.tier(tier) or "no tier" for tier in check.tiers if any(check.tiers)]
+    return AGAINST.join(dict.fromkeys(tiers))
+
+
+def _claim(check: Check, names: Mapping[str, str]) -> str:
+    """Returns a claim in words: 'MySQL faster than ZEO, by a factor of at least 2'."""
+    claim = check.claim
+
+    def side(engine: str, params: Mapping[str, object]) -> str:
+        name = names.get(engine, engine)
+        return f"{name} with {units.params(params)}" if params else name
+
+    one = side(claim.of, claim.of_params)
+    if claim.relation == FAILS:
+        return f"{one}: at least {claim.low * 100:g} % of trials crash"
+    than = check.other or (claim.than[0] if len(claim.than) == 1 else "")
+    other = side(than, claim.than_params) if than else "the others"
+    fact = f"{claim.metric} of " if claim.fact else ""
+    other_fact = f"{claim.than_fact} of " if claim.than_fact else ""
+    where = f" in {claim.than_phase}" if claim.than_phase else ""
+    if claim.relation == ABOUT:
+        relation, bounds = f"{units.ratio(claim.low)} to {units.ratio(claim.high)} times that of", []
+    else:
+        more, less = ("more than", "less than") if claim.fact else ("faster than", "slower than")
+        relation, least, most = more, claim.low, claim.high
+        if claim.relation in LESS:
+            relation, least, most = less, 1 / claim.high, 1 / claim.low if claim.low else math.inf
+        bounds = [f"at least {least:g}"] if least > 1 else []
+        bounds += [f"at most {most:g}"] if most != math.inf else []
+    bound = f", by a factor of {' and '.join(bounds)}" if bounds else ""
+    return f"{fact}{one} {relation} {other_fact}{other}{where}{bound}"
+
+
+def _figures(checks: list[Check]) -> str:
+    first = checks[0]
+    if first.why is not None:
+        return first.why
+    if first.failed is not None:
+        return f"{units.count(first.failed)} of {units.count(first.attempts)} trials"
+    low = min(check.low for check in checks if check.low is not None)
+    high = max(check.high for check in checks if check.high is not None)
+    interval = units.ratio_interval(low, high)
+    return f"{units.ratio(first.ratio, high - low)} [{interval}]" if len(checks) == 1 else interval
