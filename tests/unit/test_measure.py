@@ -17,7 +17,7 @@ from clockwork import Clock, both_loops, install, the_loop
 
 from dyno.contracts.histogram import Recorder, percentiles
 from dyno.contracts.model import Wrong
-from dyno.contracts.pace import POISSON, Pace
+from dyno.contracts.pace import FLOOR_PATIENCE, PATIENCE, POISSON, Pace
 from dyno.contracts.suite import Bulk, Failure, Operations
 from dyno.host.usage import Usage
 from dyno.measure.driver import measure
@@ -478,15 +478,16 @@ def test_a_wrong_answer_in_a_further_round_voids_the_phase_and_ends_it(clock: Cl
 
 
 @pytest.mark.claim("A duration ends where its pauses take ten times as long")
+@pytest.mark.parametrize("patience", [PATIENCE, FLOOR_PATIENCE])
 def test_a_duration_whose_pauses_take_ten_times_as_long_is_over(
-    clock: Clock, monkeypatch: pytest.MonkeyPatch
+    patience: int, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Building and checking a round take a second, but its operations are too short to ever fill the duration."""
     seconds = iter(range(1_000))
     monkeypatch.setattr("dyno.measure.driver.monotonic_ns", lambda: next(seconds) * SECOND)
     rounds = Rounds(clock, 1)
-    tally = measure(rounds, python(duration_ns=SECOND), nothing)
-    assert 5 <= tally.operations <= 25
+    tally = measure(rounds, python(duration_ns=SECOND, patience=patience), nothing)
+    assert patience / 2 <= tally.operations <= 3 * patience
     assert tally.elapsed_ns < SECOND and tally.ended_by == "duration"
 
 

@@ -12,6 +12,8 @@ FOREVER_NS = 1 << 62
 PATIENCE = 10
 """Largest factor by which a duration or a warm-up may exceed the request, pauses included: for very short operations,
 building inputs and checking answers takes far longer than the operations."""
+FLOOR_PATIENCE = 2
+"""The same for engines that do nothing: their operations are so short that a small part of the duration has many."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +24,7 @@ class Pace:
     """Maximum measured time; the operations may run out earlier."""
     duration_ns: int | None = None
     """Fixed duration: repeat rounds until it elapses (overrides the budget). Pauses included, the phase takes at most
-    PATIENCE times the duration."""
+    `patience` times the duration."""
     warmup_ns: int = 0
     """Duration of unrecorded rounds before the phase."""
     rate: float | None = None
@@ -30,6 +32,7 @@ class Pace:
     arrivals: str = UNIFORM
     loop: str = "auto"
     seed: int = 1
+    patience: int = PATIENCE
     check_ns: int = FOREVER_NS
     """Maximum time for checking the phase's answers. When it is used up, the phase ends with the operations checked
     so far."""

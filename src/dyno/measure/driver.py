@@ -13,7 +13,7 @@ import numpy as np
 
 from dyno.contracts.histogram import Recorder
 from dyno.contracts.model import Wrong
-from dyno.contracts.pace import PATIENCE, Pace
+from dyno.contracts.pace import Pace
 from dyno.contracts.suite import Bulk, Failure, Operations, Work
 from dyno.measure import pipelined
 from dyno.measure.loop import InputFeed, Loop, bulk, pick, uncollected
@@ -103,7 +103,7 @@ class Client:
                     spent_ns, self._tally.warm = self._warm_round(WARM, self._pace.limit_ns)
                     if self._warm_operations:
                         self._scheduler.expect(spent_ns / self._warm_operations)
-                left, deadline = self._pace.warmup_ns, monotonic_ns() + PATIENCE * self._pace.warmup_ns
+                left, deadline = self._pace.warmup_ns, monotonic_ns() + self._pace.patience * self._pace.warmup_ns
                 for number in count(WARM + 1):
                     spent_ns, _ = self._warm_round(number, left) if left > 0 else (0, True)
                     left -= spent_ns
@@ -116,7 +116,7 @@ class Client:
             # Called even if there is nothing left to do, because other clients wait for this one.
             ready()
             if self._pace.duration_ns is not None:
-                self._deadline = monotonic_ns() + PATIENCE * self._pace.duration_ns
+                self._deadline = monotonic_ns() + self._pace.patience * self._pace.duration_ns
             self._run_batches()
             self._tally.due = self._due()
             return self._tally

@@ -22,7 +22,7 @@ from dyno.contracts import declarations
 from dyno.contracts.cleanup import finally_
 from dyno.contracts.declarations import InvalidValue, exception_text
 from dyno.contracts.model import Absent, Refused, Tier, Wrong
-from dyno.contracts.pace import Pace
+from dyno.contracts.pace import FLOOR_PATIENCE, PATIENCE, Pace
 from dyno.contracts.passwords import mask_password
 from dyno.contracts.suite import Job, Suite, Workload
 from dyno.contracts.worker_protocol import Reporter
@@ -193,7 +193,7 @@ def _phases(
     if not job.spec.floor:
         workload.conformance()
     spent.lap("conformance")
-    pace = Pace(**message["pace"])
+    pace = Pace(**message["pace"], patience=FLOOR_PATIENCE if job.spec.floor else PATIENCE)
     loop = pick(pace.loop)
     reporter.report("loop", **about(loop))
     reporter.clocks = partial(clocks, loop)
