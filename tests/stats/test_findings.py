@@ -270,6 +270,10 @@ def test_facts_are_compared_as_they_are() -> None:
     assert asked(run, claim("less", fact="stored", by=2)).kind == "confirmed"
     assert asked(run, claim("more", fact="stored")).kind == "contradicted"
     assert asked(run, claim("less", fact="library")).kind == "can't tell", "words are in no ratio"
+    # A row whose operations failed has no figure, but facts.
+    failed = changed(run, lambda _, sample: replace(sample, errors=sample.operations // 2))
+    assert asked(failed, claim("less", fact="stored", by=2)).kind == "confirmed"
+    assert asked(failed, claim("faster")).kind == "can't tell"
 
 
 def test_what_is_on_disk_is_a_fact_of_every_suite() -> None:

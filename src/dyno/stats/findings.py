@@ -168,12 +168,11 @@ def _values(row: CellSummary, claim: Claim, name: str) -> dict[int, float]:
     """Returns the row's values by block. Only facts that are numbers over zero count."""
     if not claim.fact:
         return speeds(row, metric(name))
-    facts = [sample.bytes_on_disk if name == SIZE else sample.facts.get(name) for sample in row.samples]
-    return {
-        block: float(value)
-        for block, value in zip(row.blocks, facts, strict=True)
-        if isinstance(value, (int, float)) and value > 0
-    }
+    # A row without a figure has no samples, but its trials have.
+    last = {attempt.block: attempt for attempt in row.attempts}.values()
+    samples = [(attempt.block, sample) for attempt in last for sample in attempt.samples if sample.phase == row.phase]
+    facts = {block: sample.bytes_on_disk if name == SIZE else sample.facts.get(name) for block, sample in samples}
+    return {block: float(value) for block, value in facts.items() if isinstance(value, (int, float)) and value > 0}
 
 
 # -- trials that fail -------------------------------------------------------------------------------------

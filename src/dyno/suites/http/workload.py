@@ -5,6 +5,7 @@ import random
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from itertools import cycle
 from multiprocessing import get_context
 from signal import SIGKILL
 from time import monotonic, sleep
@@ -286,14 +287,14 @@ class HttpWorkload(OnStore):
 def _keep_busy(port: Requests, places: int, urls: Sequence[str], count: Any, parent: int) -> None:
     """Keeps this number of requests in flight, and counts the responses."""
     die_with_parent(parent, SIGKILL)
-    rng = random.Random(0)
+    following = cycle(urls)
     with closing(port.asking(places, False)) as requester:
         for place in range(places):
-            requester.begin(place, rng.choice(urls))
+            requester.begin(place, next(following))
         while True:
             for place, answer in requester.ended(PATIENCE_NS):
                 count.value += type(answer) is Response
-                requester.begin(place, rng.choice(urls))
+                requester.begin(place, next(following))
 
 
 WORKLOAD = HttpWorkload
