@@ -11,6 +11,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from httpserving import Scripted, cut, response, scripted, whole
 from needed import unavailable
@@ -22,6 +23,7 @@ from dyno.engines.s3 import engine_nginx
 from dyno.http.client import MOMENTS
 from dyno.http.options import Options, redirected
 from dyno.http.stages import STAGES, Moments, fine, repeated, stages, summary
+from dyno.suites import http as suite
 
 # Fields of the record in the article: Cloud Mercato, New HTTP benchmark tool: pycurlb.
 ARTICLE = """
@@ -442,9 +444,22 @@ def test_requests_are_made_idle_and_while_a_command_runs(shell: Shell, server: S
     assert (status, list(record)) == (0, ["idle", "loaded"]) and started.exists()
     assert [each["count"] for each in record.values()] == [5, 5]
     assert shell.strays() == []
-    for words in (["-n", "5", "--while", "true"], ["-n", "5", "--while", "/none"], ["--while", "sleep 9"]):
+    # One that ignores SIGTERM, and has a child that does too.
+    stubborn = """sh -c 'trap "" TERM; sleep 61 & wait; wait'"""
+    assert shell.dyno("http", f"{server.url}/page", "-n", "5", "--while", stubborn).status == 0
+    assert shell.strays() == []
+    assert not [each for each in psutil.process_iter(["cmdline"]) if each.info["cmdline"] == ["sleep", "61"]]
+    wrong = (["-n", "5", "--while", "true"], ["-n", "5", "--while", "/none"], ["-n", "5", "--while", ""])
+    for words in (*wrong, ["--while", "sleep 9"]):
         status, out, err = shell.dyno("http", f"{server.url}/page", *words)
         assert (status, out) == (2, "") and is_one_line(err) and "--while" in err
+
+
+@pytest.mark.parametrize("name", ["Authorization", "cookie", "X-Api-Key", "X-Auth-Token", "Client-Secret"])
+def test_a_secret_header_does_not_come_into_a_run_file(name: str) -> None:
+    with pytest.raises(ValueError, match="secret"):
+        suite.headers(f"Accept: text/html\\n{name}: geheimnis")
+    assert suite.headers("Accept: text/html\\nCache-Control: no-cache")
 
 
 def test_the_command_repeats_and_shows_a_waterfall(server: Scripted, shell: Shell) -> None:

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import fields
 from functools import partial
 from pathlib import Path
-from signal import SIGTERM
+from signal import SIGKILL, SIGTERM
 from time import sleep
 from typing import Any
 from urllib.parse import quote, quote_plus
@@ -29,6 +29,8 @@ from dyno.http.options import Options, checked
 MOST = 100_000
 LOAD_SECONDS = 0.5
 """Time that the command of --while gets to start."""
+END_SECONDS = 2.0
+"""Time that it gets to end."""
 DATA = ("data", "data_raw", "data_binary", "data_urlencode", "json")
 """Options whose values are sent as one body, in the order of the command line."""
 FILES = ("output", "dump_header", "cookie_jar")
@@ -103,7 +105,7 @@ def http_command(urls: tuple[str, ...], count: int, keep: bool, load: str | None
         options.setdefault("output", Path("-"))
         if human or count > 1:
             raise UsageError("-n and --human print a summary, and exclude -w, -i and - as a file")
-    if load and count == 1:
+    if load is not None and count == 1:
         raise UsageError("--while compares many requests: add -n")
     # libcurl's callbacks may not raise.
     with deferred_signals() as deferred, Client(Options.of(options), lambda: bool(deferred)) as client:
@@ -114,7 +116,7 @@ def http_command(urls: tuple[str, ...], count: int, keep: bool, load: str | None
             requests = partial(client.request, url, fresh=not keep)
             record, show = repeated((requests() for _ in range(count)), mask_argument(url)), outcomes.print_summary
             failed = record["failed"] > 0
-            if load:
+            if load is not None:
                 loaded = _loaded(load, lambda: repeated((requests() for _ in range(count)), mask_argument(url)))
                 failed |= loaded["failed"] > 0
                 record, show = {"idle": record, "loaded": loaded}, _print_both
@@ -133,9 +135,10 @@ def http_command(urls: tuple[str, ...], count: int, keep: bool, load: str | None
 def _loaded(command: str, measured: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     """Calls `measured` while the command runs, then ends the command. Raises UsageError if it ends by itself."""
     try:
-        parts = shlex.split(command)
+        if not (parts := shlex.split(command)):
+            raise ValueError("it is empty")
         process = subprocess.Popen(parts, stdin=subprocess.DEVNULL, stdout=2, start_new_session=True)
-    except (OSError, ValueError, IndexError) as error:
+    except (OSError, ValueError) as error:
         raise UsageError(f"--while: can't start {command!r}: {error}") from None
     try:
         sleep(LOAD_SECONDS)
@@ -146,9 +149,12 @@ def _loaded(command: str, measured: Callable[[], dict[str, Any]]) -> dict[str, A
             )
         return record
     finally:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, SIGTERM)
-        process.wait()
+        # A command may ignore the first signal, and its children may outlive it.
+        for number in (SIGTERM, SIGKILL):
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, number)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(END_SECONDS)
 
 
 def _print_both(record: Mapping[str, Any], console: Console) -> None:

@@ -1,5 +1,6 @@
 """HTTP: how long do the stages of a request take, with one or many requests in flight?"""
 
+import re
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
@@ -64,7 +65,7 @@ class Requests(Protocol):
 
 RANDOM, LINE_END = "random:", "\\n"
 """Prefix of a size of random bytes, and the text between two headers."""
-SECRET_HEADERS = ("authorization", "cookie", "proxy-authorization")
+SECRET_HEADERS = re.compile("auth|cookie|token|secret|password|api-?key", re.IGNORECASE)
 
 
 def data(text: str) -> Value:
@@ -80,7 +81,7 @@ def headers(text: str) -> Value:
         name, colon, _ = line.partition(":")
         if not (colon and name.strip()) or not line.isprintable():
             raise ValueError(f"expected NAME: VALUE, and {LINE_END} between two headers")
-        if name.strip().lower() in SECRET_HEADERS:
+        if SECRET_HEADERS.search(name):
             raise ValueError(f"{name} would stand in the run file: use the option secret of the engine website")
     return text
 
