@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from madeup import a_cell, an_attempt, of_rates, written
+from madeup import a_cell, a_run, an_attempt, of_rates, written
 
 from dyno import results
+from dyno.cli import flag_values
 from dyno.contracts.cell import Cell
 from dyno.contracts.model import Caveat, Tier, UsageError
 from dyno.report.charts import plot
+from dyno.report.page import payload
 from dyno.report.page.build import build
 from dyno.results.run import set_labels
 from dyno.stats.compare import check_baseline
@@ -125,3 +128,9 @@ def test_a_row_on_a_server_is_called_by_its_place_or_its_label(tmp_path: Path) -
         "postgresql:url=postgresql://user@one/a?x=2",
         "old",
     ]
+
+
+def test_the_command_of_a_page_keeps_commas_in_values_and_leaves_out_empty_values() -> None:
+    words = shlex.split(" ".join(payload.command(a_run(plan={"suite": "http"}, send="a,b", header="", depth=8))))
+    given = [words[at + 1] for at, word in enumerate(words) if word == "-p"]
+    assert flag_values.params(given) == {"send": ["a,b"], "depth": ["8"]}

@@ -267,8 +267,8 @@ def _check_used(suite: Suite, given: Mapping[str, Any], phases: Sequence[str]) -
 def _combinations(
     suite: Suite, preset: Preset, request: RunRequest, left_out: list[str]
 ) -> Iterator[dict[str, Value]]:
-    """Yields each combination of the parameters' values. The last parameter varies fastest. Leaves out values of the
-    preset whose packages are not installed, and adds the reasons to `left_out`."""
+    """Yields each combination of the parameters' values. The last parameter varies fastest. Leaves out values whose
+    packages are not installed, unless none is left, and adds the reasons to `left_out`."""
     settings = {setting.name: setting for setting in suite.params} | GENERAL
     given = dict(request.params)
     for name, numbers in (("clients", request.clients), ("rate", request.rate)):

@@ -334,7 +334,12 @@ def command(run: Run) -> list[str]:
     for asked in sorted({cell.asked for cell in cells}):
         words += ["-e", asked]
     for name, values in _params(run).items():
-        words += [f"--{name}", ",".join(values)] if name in OWN_FLAGS else ["-p", f"{name}={','.join(values)}"]
+        if name in OWN_FLAGS:
+            words += [f"--{name}", ",".join(values)]
+        elif any(values):
+            # A comma in a value would separate two values. An empty value is the default, and can't be given.
+            texts = [value.replace(",", r"\,") for value in values]
+            words += ["-p", f"{name}={','.join(texts)}"]
     # If there are several tiers, each is its engine's default.
     if len(tiers) == 1 and (tier := next(iter(tiers))) is not None:
         words += ["--tier", tier]
