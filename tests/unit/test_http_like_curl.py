@@ -8,14 +8,17 @@ import re
 import shlex
 import shutil
 import socket
+import ssl
 import subprocess
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from certificates import Authority
 from httpserving import Scripted, response, scripted, whole
 from needed import unavailable
-from shell import COMMAND, Shell, is_one_line
+from shell import COMMAND, PATIENCE, Shell, is_one_line
 
 FILES = {
     "lines.txt": b"one\r\ntwo\nthree",
@@ -25,8 +28,9 @@ FILES = {
     "with space.bin": bytes(range(256)),
 }
 STDIN = b"from\nstdin\n"
-# Headers that name the program, or depend on libcurl's version: 8.7 sends Expect only with large bodies.
-OWN = re.compile(rb"(?im)^(user-agent: (curl|dyno)|expect:).*\r\n")
+# Headers that name the program, or depend on libcurl's version: 8.7 sends Expect only with large bodies,
+# and the settings of HTTP/2 differ.
+OWN = re.compile(rb"(?im)^(user-agent: (curl|dyno)|expect:|http2-settings:).*\r\n")
 COMMENTS = re.compile(rb"(?m)^#.*\n")
 BOUNDARY = re.compile(rb"-{20,}\w+")
 NONCE = re.compile(rb'(cnonce|response)="[^"]*"')
@@ -44,12 +48,18 @@ def _no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
 class Echo(Scripted):
     """Records the whole request, and answers with its path."""
 
-    def __post_init__(self) -> None:
+    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
         self.failures = 0
-        super().__post_init__()
+        self.tls = tls
+        super().__init__({})
 
     def _answer(self, peer: socket.socket) -> None:
-        with peer:
+        if self.tls:
+            try:
+                peer = self.tls.wrap_socket(peer, server_side=True)
+            except OSError:
+                return
+        with peer, contextlib.suppress(OSError):
             request = b""
             while b"\r\n\r\n" not in request and (more := peer.recv(65536)):
                 request += more
@@ -60,7 +70,8 @@ class Echo(Scripted):
             while length and len(body) < int(length[1]) and (more := peer.recv(65536)):
                 body += more
             if head:
-                self.asked.append(head + b"\r\n\r\n" + body)
+                certificate = str(peer.getpeercert()) if isinstance(peer, ssl.SSLSocket) else ""
+                self.asked.append(head + b"\r\n\r\n" + body + certificate.encode())
             path = head.split()[1].decode().partition("?")[0] if head else ""
             reply = {
                 "/missing": response(b"gone", "404 Not Found"),
@@ -69,6 +80,8 @@ class Echo(Scripted):
             }.get(path, response(f"body of {path}\n".encode(), "200 OK", "X-Own: yes"))
             if path == "/secret" and b"authorization:" not in head.lower():
                 reply = response(b"who?", "401 Unauthorized", 'WWW-Authenticate: Digest realm="r", nonce="n"')
+            if path == "/late":
+                self.over.wait(PATIENCE)
             if path == "/flaky":
                 self.failures += 1
                 if self.failures % 2:
@@ -77,22 +90,55 @@ class Echo(Scripted):
             with contextlib.suppress(OSError):
                 peer.shutdown(socket.SHUT_WR)
 
+    @contextlib.contextmanager
+    def at_unix_socket(self, path: Path) -> Iterator[None]:
+        """Answers one client after another at a Unix socket too."""
+
+        def serve() -> None:
+            with contextlib.suppress(OSError):
+                while True:
+                    self._answer(listening.accept()[0])
+
+        with socket.socket(socket.AF_UNIX) as listening:
+            listening.bind(str(path))
+            listening.listen()
+            threading.Thread(target=serve, daemon=True).start()
+            yield
+            listening.shutdown(socket.SHUT_RDWR)
+
 
 @pytest.fixture(scope="module")
 def echo() -> Iterator[Echo]:
-    server = Echo({})
+    server = Echo()
     yield server
     server.close()
 
 
-def outcome(echo: Echo, home: Path, command: tuple[str, ...], options: tuple[str, ...]) -> dict[str, object]:
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("tls") / "authority")
+
+
+@pytest.fixture(scope="module")
+def tls_echo(authority: Authority) -> Iterator[Echo]:
+    """An echo server with TLS that asks for a client certificate."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(authority.certificate, authority.key)
+    context.load_verify_locations(authority.authority)
+    context.verify_mode = ssl.CERT_OPTIONAL
+    server = Echo(context)
+    yield server
+    server.close()
+
+
+def outcome(echo: Echo, home: Path, command: tuple[str, ...], options: Sequence[str]) -> dict[str, object]:
     """Runs a command in a fresh directory. Returns everything that it sent, printed and wrote."""
     shutil.rmtree(home, ignore_errors=True)
     home.mkdir()
     for name, content in FILES.items():
         (home / name).write_bytes(content)
     before = len(echo.asked)
-    words = [word.replace("URL", echo.url) for word in options]
+    words = [word.replace("URL", echo.url).replace("PORT", str(echo.port)) for word in options]
     ended = subprocess.run([*command, *words], cwd=home, input=STDIN, capture_output=True, timeout=100)
     requests = []
     for request in echo.asked[before:]:
@@ -112,6 +158,7 @@ def outcome(echo: Echo, home: Path, command: tuple[str, ...], options: tuple[str
     }
 
 
+COMMANDS = (("curl",), (*COMMAND, "http"))
 LIKE = [
     "-o /dev/null -w %{time_total}",
     "-H @headers",
@@ -185,6 +232,43 @@ LIKE = [
     "-w '%{http_code} %{http_version} %{exitcode} %{remote_port} %{time_connect}' http://127.0.0.1:1/",
     "-w '%{size_upload} %{http_version} %q %' -o file -e r -d abc",
     "-w @format",
+    "-e from.invalid",
+    "-u user:pass",
+    "-r 2-5",
+    "-m 50",
+    "-m 0.2 URL/late",
+    "--connect-timeout 50",
+    "-L --max-redirs 0 URL/moved",
+    "-L --max-redirs 1 URL/moved",
+    "--max-filesize 3",
+    "--max-filesize 3000",
+    "--resolve named.invalid:PORT:127.0.0.1 http://named.invalid:PORT/page",
+    "--connect-to named.invalid:80:127.0.0.1:PORT http://named.invalid/page",
+    "http://named.invalid/",
+    "-x URL http://named.invalid/page",
+    "-x http://127.0.0.1:1 --noproxy 127.0.0.1 URL/page",
+    "-x http://127.0.0.1:1 URL/page",
+    "--interface lo",
+    "--interface nosuch0",
+    "--unix-socket SOCKET http://named.invalid/page",
+    "--unix-socket nosuch",
+    "-4",
+    "-6 http://localhost:PORT/",
+    "--http1.1",
+    "--http2",
+    "-X PUT",
+]
+SECURE = [
+    "",
+    "-k",
+    "--cacert AUTHORITY",
+    "--cacert AUTHORITY -E CERTIFICATE --key KEY",
+    "--cacert CERTIFICATE -4",
+    "-k --tlsv1.2",
+    "-k --tlsv1.3",
+    "-k --http1.1",
+    "-k --http2",
+    "-k -w '%{ssl_verify_result} %{scheme} %{http_version}'",
 ]
 
 
@@ -201,11 +285,25 @@ def test_an_option_does_what_curl_does(echo: Echo, tmp_path: Path, options: str)
     if "-w" not in given:
         # Print as curl does.
         given = (*given, "-w", "")
-    curl, dyno = (outcome(echo, tmp_path / "home", command, given) for command in (("curl",), (*COMMAND, "http")))
+    with echo.at_unix_socket(tmp_path / "socket"):
+        given = [word.replace("SOCKET", str(tmp_path / "socket")) for word in given]
+        curl, dyno = (outcome(echo, tmp_path / "home", command, given) for command in COMMANDS)
     if "time_" in options:
         for each in (curl, dyno):
             assert re.search(rb"\d\.\d{6}$", each["output"])
             each["output"] = re.sub(rb"\d\.\d{6}", b"TIME", each["output"])
+    assert dyno == curl
+
+
+@pytest.mark.usefixtures("processes")
+@pytest.mark.parametrize("options", SECURE)
+def test_an_option_does_what_curl_does_with_tls(
+    tls_echo: Echo, authority: Authority, tmp_path: Path, options: str
+) -> None:
+    files = {"AUTHORITY": authority.authority, "CERTIFICATE": authority.certificate, "KEY": authority.key}
+    given = ["-s", "-w", "", f"https://127.0.0.1:{tls_echo.port}/page"]
+    given[1:1] = [str(files.get(word, word)) for word in words(options)]
+    curl, dyno = (outcome(tls_echo, tmp_path / "home", command, given) for command in COMMANDS)
     assert dyno == curl
 
 

@@ -173,8 +173,12 @@ def _options(flags: dict[str, Any]) -> dict[str, Any]:
             from dyno.cli import files
 
             files.check_streamed(str(path))
-    known = Options.__dataclass_fields__
-    options = {name: value for name, value in flags.items() if name in known and value not in (None, False, ())}
+    # A flag that isn't given is None, False or (). 0 equals False, but is a value: --max-redirs 0.
+    options = {
+        name: flags[name]
+        for name in Options.__dataclass_fields__
+        if name in flags and flags[name] not in (None, ()) and flags[name] is not False
+    }
     lines = (re.split(r"[\r\n]+", _text(text)) if text[:1] == "@" else [text] for text in flags["header"])
     headers = [line for part in lines for line in part if line]
     if flags["oauth2_bearer"] is not None:
