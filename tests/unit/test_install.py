@@ -27,7 +27,7 @@ import dyno
 from dyno import registry
 from dyno.contracts.engine import EngineSpec, PortSpec
 from dyno.contracts.model import Refused
-from dyno.contracts.programs import GoModule, Jar, Jars, Program
+from dyno.contracts.programs import GoModule, Jars, Program
 from dyno.install import pip
 from dyno.install.engine import install, make
 from dyno.servers.program_option import ServerProgram
@@ -434,32 +434,23 @@ def test_without_go_it_is_said_what_would_do(toy: Program, cache: Path, monkeypa
 
 # Replacement for Maven, which writes the requested archive to the requested directory.
 MAVEN = """
-for word in "$@"; do
+for word; do
     case $word in
-        -Dartifact=*) artifact=${word#*=} ;;
         -DoutputDirectory=*) folder=${word#*=} ;;
     esac
 done
-[ "$artifact" = org.example:toy:1.0:jar:all ] && printf 'an archive' >"$folder/toy-1.0-all.jar"
+grep -q '<artifactId>toy</artifactId><version>1.0</version>' pom.xml || exit 1
+mkdir "$folder" && printf 'an archive' >"$folder/toy-1.0.jar"
 """
 
 
-@pytest.mark.parametrize("content", ["an archive", "another"])
-def test_an_archive_of_mavens_is_taken_if_it_is_what_was_pinned(
-    content: str, cache: Path, tools: Callable[[str, str], None]
-) -> None:
-    tools("mvn", MAVEN)
-    sha256 = hashlib.sha256(content.encode()).hexdigest()
-    program = Program("toy", "1.0", Jar("org.example", "toy", "1.0", sha256, "all"))
-    done, lines = told(engine(programs=(program,)))
-    assert lines[0] == "fetching toy 1.0"
-    if content == "an archive":
-        jar = cache / "programs" / "toy-1.0" / "toy.jar"
-        assert done and lines[1:] == [f"fetched {jar}", "ready"]
-        assert program.path() == jar and jar.read_text() == content
-    else:
-        assert not done and lines[1].startswith("not installed: toy-1.0-all.jar is not what was pinned: SHA-256 ")
-        assert program.path() is None and list((cache / "programs").iterdir()) == []
+def archives(contents: Mapping[str, bytes]) -> str:
+    """Returns the hash of a program's archives, from their contents by name."""
+    lines = [f"{hashlib.sha256(content).hexdigest()}  {name}\n" for name, content in sorted(contents.items())]
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+TOY = Program("toy", "1.0", Jars(("-org.example:toy:1.0",), archives({"toy-1.0.jar": b"an archive"})))
 
 
 def exchange(file: Path) -> None:
@@ -475,21 +466,20 @@ def test_a_program_that_was_exchanged_does_not_run_until_it_is_installed_again(
     cache: Path, tools: Callable[[str, str], None]
 ) -> None:
     tools("mvn", MAVEN)
-    program = Program(
-        "toy", "1.0", Jar("org.example", "toy", "1.0", hashlib.sha256(b"an archive").hexdigest(), "all")
-    )
+    program = TOY
     spec = engine(programs=(program,))
     assert told(spec)[0]
-    jar = program.home / "toy.jar"
+    jars = program.home / "jars"
+    jar = jars / "toy-1.0.jar"
     for _ in range(2):
-        assert executable(program) == str(jar)
+        assert executable(program) == str(jars)
     exchange(jar)
     for _ in range(2):
         with pytest.raises(Refused, match=r"is not what was installed: .* dyno install"):
             executable(program)
     done, lines = told(spec)
     assert done and "is not what was installed" in lines[0] and jar.read_text() == "an archive"
-    assert executable(program) == str(jar)
+    assert executable(program) == str(jars)
 
 
 def test_a_built_program_that_was_exchanged_does_not_run(toy: Program) -> None:
@@ -502,14 +492,14 @@ def test_a_built_program_that_was_exchanged_does_not_run(toy: Program) -> None:
     assert told(engine(programs=(toy,)))[0] and executable(toy) == str(built)
 
 
-@pytest.mark.parametrize("name", ["", "programs", "programs/toy-1.0", "programs/toy-1.0/toy.jar"])
+@pytest.mark.parametrize(
+    "name", ["", "programs", "programs/toy-1.0", "programs/toy-1.0/jars", "programs/toy-1.0/jars/toy-1.0.jar"]
+)
 def test_a_program_that_others_may_write_does_not_run(
     cache: Path, tools: Callable[[str, str], None], name: str
 ) -> None:
     tools("mvn", MAVEN)
-    program = Program(
-        "toy", "1.0", Jar("org.example", "toy", "1.0", hashlib.sha256(b"an archive").hexdigest(), "all")
-    )
+    program = TOY
     assert told(engine(programs=(program,)))[0]
     place = cache / name
     place.chmod(place.stat().st_mode | 0o002)
@@ -533,14 +523,12 @@ def test_many_archives_of_mavens_are_taken_if_they_are_what_was_pinned(
     cache: Path, tools: Callable[[str, str], None]
 ) -> None:
     tools("mvn", SEVERAL)
-    lines = [("bare-2.jar", b"two"), ("toy-1.0.jar", b"one")]
-    listed = "".join(f"{hashlib.sha256(content).hexdigest()}  {name}\n" for name, content in lines)
     artifacts = ("org.example:toy:1.0", "-org.example:bare:2")
-    program = Program("toy", "1.0", Jars(artifacts, hashlib.sha256(listed.encode()).hexdigest()))
+    program = Program("toy", "1.0", Jars(artifacts, archives({"bare-2.jar": b"two", "toy-1.0.jar": b"one"})))
     done, said = told(engine(programs=(program,)))
     jars = cache / "programs" / "toy-1.0" / "jars"
     assert done and said == ["fetching toy 1.0", f"fetched {jars}", "ready"]
-    assert program.path() == jars and sorted(file.name for file in jars.iterdir()) == [name for name, _ in lines]
+    assert program.path() == jars and sorted(file.name for file in jars.iterdir()) == ["bare-2.jar", "toy-1.0.jar"]
     shutil.rmtree(jars.parent)
     done, said = told(engine(programs=(program._replace(source=Jars(artifacts, "0" * 64)),)))
     assert not done and said[1].startswith("not installed: the archives of toy are not what was pinned: ")
@@ -554,12 +542,10 @@ def test_a_package_that_fetches_the_program_is_installed_before(
     tools("apt-get", f"case $* in *install*) mv {tmp_path}/tools/there {tmp_path}/tools/mvn ;; esac")
     tools("sudo", 'while [ "${1#-}" != "$1" ]; do shift; done; exec "$@"')
     # The PATH has only these programs of the machine.
-    for name in ("sh", "env", "mv", "rm", "chmod"):
+    for name in ("sh", "env", "mv", "rm", "chmod", "grep", "mkdir"):
         (tmp_path / "tools" / name).symlink_to(str(shutil.which(name)))
     monkeypatch.setenv("PATH", str(tmp_path / "tools"))
-    program = Program(
-        "toy", "1.0", Jar("org.example", "toy", "1.0", hashlib.sha256(b"an archive").hexdigest(), "all")
-    )
+    program = TOY
     needs = "needs toy: dyno install toy"
     found = engine(programs=(program,), packages=("maven",), needs=lambda _: None if program.path() else needs)
     assert told(found)[0] is False

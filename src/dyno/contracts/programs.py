@@ -29,19 +29,9 @@ class GoModule(NamedTuple):
     """Files that the module lacks, added before the build: text by path."""
 
 
-class Jar(NamedTuple):
-    """A Java program in one archive that includes its dependencies. Maven fetches it."""
-
-    group: str
-    artifact: str
-    version: str
-    sha256: str
-    """SHA-256 of the archive, in hexadecimal."""
-    classifier: str = ""
-
-
 class Jars(NamedTuple):
-    """A Java program in many archives: the listed ones and their dependencies. Maven resolves and fetches them."""
+    """A Java program in one or many archives: the listed ones and their dependencies. Maven resolves and fetches
+    them."""
 
     artifacts: tuple[str, ...]
     """Each as 'group:artifact:version'; a leading minus excludes the dependencies of that archive."""
@@ -55,7 +45,7 @@ class Program(NamedTuple):
 
     name: str
     version: str
-    source: GoModule | Jar | Jars
+    source: GoModule | Jars
 
     @property
     def home(self) -> Path:
@@ -65,9 +55,7 @@ class Program(NamedTuple):
     @property
     def file(self) -> str:
         """Name of the file to run, or of the directory with the archives."""
-        if isinstance(self.source, Jars):
-            return "jars"
-        return f"{self.name}.jar" if isinstance(self.source, Jar) else self.name
+        return "jars" if isinstance(self.source, Jars) else self.name
 
     def path(self) -> Path | None:
         """Returns the installed file or directory; None if it is missing or unreadable."""

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from dyno.contracts.model import Refused
-from dyno.contracts.programs import GoModule, Jar, Jars, Program
+from dyno.contracts.programs import GoModule, Jars, Program
 from dyno.servers.verify_program import forget, sha256, verify
 
 Words = Sequence[str | Path]
@@ -122,7 +122,7 @@ def new_directory(home: Path) -> Iterator[Path]:
         shutil.rmtree(new, ignore_errors=True)
 
 
-COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy"
+COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies"
 _PROJECT = """<project><modelVersion>4.0.0</modelVersion>
 <groupId>dyno</groupId><artifactId>program</artifactId><version>1</version>
 <dependencies>{}</dependencies></project>
@@ -151,10 +151,8 @@ def install(program: Program, say: Callable[[str], None]) -> str:
             _build(program, source, into, work)
         elif shutil.which("mvn") is None:
             raise InstallError("fetching it needs Maven, and there is no mvn here")
-        elif isinstance(source, Jars):
-            _fetch_all(program, source, into, work)
         else:
-            _fetch_one(program, source, into, work)
+            _fetch(program, source, into, work)
         shutil.rmtree(work)
     path = program.path()
     if path is None:
@@ -202,19 +200,7 @@ def _build(program: Program, source: GoModule, into: Path, work: Path) -> None:
     run(["go", "build", "-o", into / program.file, source.package], checkout, environment)
 
 
-def _fetch_one(program: Program, source: Jar, into: Path, work: Path) -> None:
-    artifact = ":".join(filter(None, (source.group, source.artifact, source.version, "jar", source.classifier)))
-    # Run Maven in a directory without a Maven project, whose settings it would use.
-    run(["mvn", "-B", "-q", COPY, f"-Dartifact={artifact}", f"-DoutputDirectory={work}"], work)
-    jar = next(work.glob("*.jar"), None)
-    if jar is None:
-        raise InstallError(f"Maven did not bring {artifact}")
-    if (digest := sha256(program, [jar])) != source.sha256:
-        raise InstallError(f"{jar.name} is not what was pinned: SHA-256 {digest}, and not {source.sha256}")
-    shutil.copyfile(jar, into / program.file)
-
-
-def _fetch_all(program: Program, source: Jars, into: Path, work: Path) -> None:
+def _fetch(program: Program, source: Jars, into: Path, work: Path) -> None:
     dependencies = []
     for artifact in source.artifacts:
         group, name, version = artifact.removeprefix("-").split(":")
@@ -223,7 +209,7 @@ def _fetch_all(program: Program, source: Jars, into: Path, work: Path) -> None:
         dependencies.append(f"<dependency>{identity}{exclusions}</dependency>")
     (work / "pom.xml").write_text(_PROJECT.format("".join(dependencies)))
     jars = work / "jars"
-    run(["mvn", "-B", "-q", f"{COPY}-dependencies", f"-DoutputDirectory={jars}", "-DincludeScope=runtime"], work)
+    run(["mvn", "-B", "-q", COPY, f"-DoutputDirectory={jars}", "-DincludeScope=runtime"], work)
     if (digest := sha256(program, sorted(jars.iterdir()))) != source.sha256:
         raise InstallError(
             f"the archives of {program.name} are not what was pinned: {digest}, and not {source.sha256}"

@@ -20,7 +20,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from dyno.contracts.engine import Maintenance, PortSpec, Server
 from dyno.contracts.model import Caveat, Tier, Value
-from dyno.contracts.programs import Jar, Program
+from dyno.contracts.programs import Jars, Program
 from dyno.host import filesystem
 from dyno.host.installation import version
 from dyno.servers import loopback, set_option, user_server
@@ -36,11 +36,9 @@ PROGRAM = JavaProgram(
     Program(
         "questdb",
         "9.3.4",
-        Jar(
-            group="org.questdb",
-            artifact="questdb",
-            version="9.3.4",
-            sha256="939bc53ab22f93dbaa6545143a6e7c536d4904c07b7f2d381e8eef10436be062",
+        # The archive includes its dependencies.
+        Jars(
+            ("-org.questdb:questdb:9.3.4",), sha256="70da4a6be76d63bfb71ab15d1f9426a9e92e576076775ecb5f2f3c8395cba4a7"
         ),
     ),
     "dyno install questdb",
@@ -72,7 +70,7 @@ class QuestDB(Process):
     """A server in Java with two ports: HTTP, and PostgreSQL's protocol. `settings` go into server.conf."""
 
     def __init__(self, home: Path, settings: Mapping[str, str]) -> None:
-        jar, java = PROGRAM.paths()
+        jars, java = PROGRAM.paths()
         self.root = home / "questdb"
         self.data = self.root / "db"
         self.address = loopback.own(home)
@@ -90,7 +88,7 @@ class QuestDB(Process):
             "pg.password": pg.password,
         }
         # QuestDB unpacks native libraries into the temporary directory. It would leave them in /tmp.
-        words = [*JAVA, f"-Djava.io.tmpdir={home.absolute() / 'tmp'}", "-p", str(jar), "-m", MODULE]
+        words = [*JAVA, f"-Djava.io.tmpdir={home.absolute() / 'tmp'}", "-p", str(jars), "-m", MODULE]
         super().__init__([java, *words, "-d", self.root.name], home, lambda: loopback.says(self.address, "/ping"))
 
     def start(self) -> None:
