@@ -162,7 +162,7 @@ def test_what_concerns_several_records_is_sent_to_mongodb_in_a_transaction(
         served(job(place / "other")) as server,
         closing(engine_mongodb.Mongo(asked.home, asked.tier, asked.options, server)) as engine,
     ):
-        port = DocumentRecords(engine.database, True, engine.transaction)
+        port = DocumentRecords(engine, True)
 
         def read() -> None:
             with port.reading() as reader:

@@ -7,9 +7,8 @@ Each database is one SQLite file. The URL of the directory has pragmas for every
 """
 
 from collections.abc import Iterable, Mapping
-from contextlib import closing, nullcontext
+from contextlib import closing
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 from dyno.contracts.engine import Gap, Maintenance, PortSpec, Server
@@ -93,9 +92,6 @@ TIERS: Mapping[Tier, Mapping[str, Value]] = {
     # FerretDB's default: the log is flushed at each commit.
     Tier.POWER: {"journal_mode": "wal", "synchronous": "full"},
 }
-# A message replaces only one document. For each document that a message replaces, FerretDB holds one of its 100
-# SQLite connections until the end of the message, and it waits for ever if none is left.
-REPLACED = 1
 
 
 def start(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) -> Server:
@@ -108,8 +104,11 @@ def _pragmas(tier: Tier, options: Mapping[str, Value]) -> dict[str, str]:
 
 
 class Ferret(DocumentStore):
-    """A store in one database, which is one SQLite file. Every client process has its own pymongo client."""
+    """A store in one database, which is one SQLite file."""
 
+    # For each document that a message replaces, FerretDB holds one of its 100 SQLite connections until the end of the
+    # message, and it waits for ever if none is left.
+    replaced = 1
     undeclared = Caveat("declared", "is your own server, which does not tell its tier: it is not proven")
 
     def checkpoint(self) -> None:
@@ -134,12 +133,6 @@ class Ferret(DocumentStore):
         yield Caveat("not-atomic", "has no transactions: one of several records is written message by message")
 
 
-def records(engine: Ferret, indexed: bool) -> Any:
-    from dyno.engines.mongo.records import DocumentRecords
-
-    return DocumentRecords(engine.database, indexed, nullcontext, REPLACED, native=engine.native)
-
-
 ENGINE = server_engine(
     Ferret,
     name="ferretdb",
@@ -150,7 +143,7 @@ ENGINE = server_engine(
     settings=set_option.setting("pragmas", (*TIERS[Tier.POWER], "cache_size", "busy_timeout")),
     ports={
         "records": PortSpec(
-            records,
+            "dyno.engines.mongo.records:DocumentRecords",
             gaps=(Gap("atomicity", "unsupported", "FerretDB 1.24 has no transactions of several messages"),),
             caveats=(FIELDS,),
         )

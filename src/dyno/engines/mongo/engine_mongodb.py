@@ -90,8 +90,6 @@ def start(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) ->
 
 
 class Mongo(DocumentStore):
-    """A store in one database on the server. Every client process has its own pymongo client."""
-
     @property
     def concern(self) -> Mapping[str, Any]:
         return TIERS[self.tier]
@@ -147,12 +145,6 @@ class Mongo(DocumentStore):
             yield Caveat("session", f"writes with {concern}, whatever the server's default write concern is")
 
 
-def records(engine: Mongo, indexed: bool) -> Any:
-    from dyno.engines.mongo.records import DocumentRecords
-
-    return DocumentRecords(engine.database, indexed, engine.transaction, native=engine.native)
-
-
 ENGINE = server_engine(
     Mongo,
     name="mongodb",
@@ -160,7 +152,7 @@ ENGINE = server_engine(
     schemes=SCHEMES,
     start=start,
     program=PROGRAM,
-    ports={"records": PortSpec(records, caveats=(FIELDS,))},
+    ports={"records": PortSpec("dyno.engines.mongo.records:DocumentRecords", caveats=(FIELDS,))},
     tiers=TIERS,
     default_tier=Tier.PROCESS,
     modules=("pymongo",),

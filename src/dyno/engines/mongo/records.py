@@ -7,16 +7,16 @@ their bytes. With native load, operations on a single document are sent by nativ
 
 import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
-from itertools import chain, islice
+from contextlib import ExitStack, contextmanager
 from typing import Any, NamedTuple
 
 from dyno.contracts.model import Refused
 from dyno.contracts.native import loaded
-from dyno.contracts.native_load import Exchange
+from dyno.contracts.native_load import CLIENT, NATIVE_CLIENT, Exchange
+from dyno.engines.mongo.store import BATCH, DocumentStore
 from dyno.suites.records.layer import identity
 from dyno.suites.records.port import INDEXES, Key, Reader, Record
-from dyno.suites.records.sql import batches
+from dyno.suites.records.sql import RecordTable, batches
 
 Document = Mapping[str, Any]
 REQUEST_ID = 1
@@ -112,9 +112,6 @@ def _connection(client: Any) -> Iterator[Any]:
 COLLECTION = "records"
 FIELDS = {"_id": 0, "name": 1, "location": 1, "stub": 1}
 """Projection of a read, which returns exactly the record."""
-BATCH = 1_000
-"""Maximum number of documents in one message, the same as the batch size of SQL tables."""
-
 Session = Any
 """A session of pymongo during a transaction; None outside of transactions."""
 
@@ -133,19 +130,25 @@ class DocumentReader(Reader):
     """Reads in the session's transaction. Without a session, each read is independent."""
 
     def __init__(self, collection: Any, session: Session = None) -> None:
-        self._collection, self._session = collection, session
+        self._collection, self.session = collection, session
 
     def get(self, key: Key) -> Record | None:
         return self._collection.find_one(  # type: ignore[no-any-return]
-            {"_id": identity(*key)}, FIELDS, session=self._session
+            {"_id": identity(*key)}, FIELDS, session=self.session
         )
 
+    def existing(self, keys: Sequence[Key]) -> dict[Key, Record]:
+        """Returns the existing records with these keys, by one query."""
+        query = {"_id": {"$in": [identity(*key) for key in dict.fromkeys(keys)]}}
+        records = self._collection.find(query, FIELDS, batch_size=len(keys) + 1, session=self.session)
+        return {(one["name"], one["location"]): one for one in records}
+
     def get_many(self, keys: Sequence[Key]) -> list[Record | None]:
-        existing = _existing(self._collection, keys, self._session)
+        existing = self.existing(keys)
         return [existing.get(key) for key in keys]
 
     def finder(self, index: str) -> Callable[[str], Record | None]:
-        find_one, session = self._collection.find_one, self._session
+        find_one, session = self._collection.find_one, self.session
 
         def find(value: str) -> Record | None:
             return find_one({index: value}, FIELDS, session=session)  # type: ignore[no-any-return]
@@ -153,7 +156,7 @@ class DocumentReader(Reader):
         return find
 
     def scanner(self, count: int) -> Callable[[Key], list[Record]]:
-        find, session = self._collection.find, self._session
+        find, session = self._collection.find, self.session
 
         def scan(key: Key) -> list[Record]:
             query = {"_id": {"$gte": identity(*key)}}
@@ -163,114 +166,75 @@ class DocumentReader(Reader):
         return scan
 
 
-class DocumentRecords:
-    """See `dyno.suites.records.port.Records`. `transaction` begins a transaction and yields its session. It yields
-    None if the server has no transactions, so that each message is written independently.
+class DocumentRecords(RecordTable):
+    """The port `records`. A single record is written by a single message, which is atomic without a transaction. With
+    native load, operations on a single record can be sent by native code."""
 
-    A single record is written by a single message, which is atomic without a transaction. `replaced` is the number of
-    documents that one message may replace. If `native`, operations on a single record can be sent by native load.
-    """
+    batch = BATCH
+    current: DocumentReader
 
-    def __init__(
-        self,
-        database: Any,
-        indexed: bool,
-        transaction: Callable[[], AbstractContextManager[Session]],
-        replaced: int = BATCH,
-        native: bool = False,
-    ) -> None:
-        self._collection, self._indexed = database[COLLECTION], indexed
-        self._transaction, self._replaced = transaction, replaced
+    def __init__(self, engine: DocumentStore, indexed: bool) -> None:
+        database = engine.database
+        self._collection, self._indexed, self._engine = database[COLLECTION], indexed, engine
         if COLLECTION not in database.list_collection_names():
             database.create_collection(COLLECTION)
         for name in INDEXES if indexed else ():
             self._collection.create_index(name)
         self._native: Any = None
-        if native:
+        if engine.options[CLIENT] == NATIVE_CLIENT:
             self._collection = self._native = NativeCollection(self._collection, database.client)
             self.exchange = self._native.exchange
+        self.current = DocumentReader(self._collection)
 
     @contextmanager
-    def reading(self) -> Iterator[Reader]:
-        with self._transaction() as session:
-            yield DocumentReader(self._collection, session)
+    def transaction(self) -> Iterator[None]:
+        outside = self.current
+        with self._engine.transaction() as session:
+            self.current = DocumentReader(self._collection, session)
+            try:
+                yield
+            finally:
+                self.current = outside
 
-    def reader(self) -> Reader:
-        return DocumentReader(self._collection)
+    def insert_one(self, record: Record) -> None:
+        self._collection.insert_one(document(record, self._indexed))
 
-    def insert(self, records: Iterable[Record]) -> None:
-        first, every = _ahead(records)
-        if len(first) == 1:
-            self._collection.insert_one(document(first[0], self._indexed))
-        elif first:
-            with self._transaction() as session:
-                for batch in batches(every, BATCH):
-                    self._insert(batch, session)
+    def insert_many(self, records: Iterable[Record]) -> None:
+        for batch in batches(records, BATCH):
+            documents = [document(one, self._indexed) for one in batch]
+            self._collection.insert_many(documents, session=self.current.session)
 
-    def _insert(self, records: Iterable[Record], session: Session) -> None:
-        self._collection.insert_many([document(one, self._indexed) for one in records], session=session)
+    def replace_one(self, new: Record) -> Record | None:
+        replacement = document(new, self._indexed)
+        old = self._collection.find_one_and_replace({"_id": replacement["_id"]}, replacement, upsert=True)
+        return None if old is None else record(old)
 
-    def replace(self, records: Iterable[Record]) -> list[Record | None]:
-        first, every = _ahead(records)
-        if len(first) == 1:
-            new = document(first[0], self._indexed)
-            old = self._collection.find_one_and_replace({"_id": new["_id"]}, new, upsert=True)
-            return [None if old is None else record(old)]
-        olds: list[Record | None] = []
-        if first:
-            with self._transaction() as session:
-                for batch in batches(every, BATCH):
-                    olds += self._replace(batch, session)
-        return olds
-
-    def _replace(self, batch: list[Record], session: Session) -> list[Record | None]:
-        """Inserts the records that don't exist and replaces the others; returns the old records."""
+    def store_over(self, records: list[Record], present: Mapping[Key, Record]) -> None:
         from pymongo import ReplaceOne
 
-        keys = [(new["name"], new["location"]) for new in batch]
-        existing = _existing(self._collection, keys, session)
-        latest: dict[Key, Record] = dict(existing)
-        olds: list[Record | None] = []
-        for key, new in zip(keys, batch, strict=True):
-            olds.append(latest.get(key))
-            latest[key] = new
-        if absent := [latest[key] for key in dict.fromkeys(keys) if key not in existing]:
-            self._insert(absent, session)
-        news = (document(latest[key], self._indexed) for key in existing)
-        for some in batches(news, self._replaced):
-            self._collection.bulk_write([ReplaceOne({"_id": new["_id"]}, new) for new in some], session=session)
-        return olds
+        changed = list[Any]()
+        absent = list[Record]()
+        for each in records:
+            if (each["name"], each["location"]) in present:
+                new = document(each, self._indexed)
+                changed.append(ReplaceOne({"_id": new["_id"]}, new))
+            else:
+                absent.append(each)
+        self.insert_many(absent)
+        for some in batches(changed, self._engine.replaced):
+            self._collection.bulk_write(some, session=self.current.session)
 
-    def delete(self, keys: Iterable[Key]) -> list[bool]:
-        first, every = _ahead(keys)
-        if len(first) == 1:
-            return [self._collection.delete_one({"_id": identity(*first[0])}).deleted_count == 1]
-        deleted: list[bool] = []
-        if first:
-            with self._transaction() as session:
-                for batch in batches(every, BATCH):
-                    existing = _existing(self._collection, batch, session)
-                    gone = [identity(*key) for key in existing]
-                    self._collection.delete_many({"_id": {"$in": gone}}, session=session)
-                    # If a key occurs several times, only its first occurrence deletes the record.
-                    deleted += [existing.pop(key, None) is not None for key in batch]
-        return deleted
+    def get_many(self, keys: list[Key]) -> dict[Key, Record]:
+        return self.current.existing(keys)
+
+    def delete_one(self, key: Key) -> bool:
+        return bool(self._collection.delete_one({"_id": identity(*key)}).deleted_count == 1)
+
+    def delete_many(self, keys: list[Key]) -> None:
+        gone = {"_id": {"$in": [identity(*key) for key in keys]}}
+        self._collection.delete_many(gone, session=self.current.session)
 
     def close(self) -> None:
         """Closes the connection of native load. The engine closes pymongo's client."""
         if self._native is not None:
             self._native.close()
-
-
-def _existing(collection: Any, keys: Sequence[Key], session: Session) -> dict[Key, Record]:
-    """Returns the existing records with these keys, by one query."""
-    query = {"_id": {"$in": [identity(*key) for key in dict.fromkeys(keys)]}}
-    records = collection.find(query, FIELDS, batch_size=len(keys) + 1, session=session)
-    return {(one["name"], one["location"]): one for one in records}
-
-
-def _ahead(items: Iterable[Any]) -> tuple[list[Any], Iterable[Any]]:
-    """Returns the first two items, to tell whether there are several, and an iterator over all items."""
-    rest = iter(items)
-    first = list(islice(rest, 2))
-    return first, chain(first, rest)

@@ -3,7 +3,8 @@
 import shlex
 import warnings
 from collections.abc import Iterable, Mapping
-from typing import Any
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, ClassVar
 
 from dyno.contracts.model import Value
 from dyno.contracts.native_load import CLIENT, NATIVE_CLIENT
@@ -15,12 +16,17 @@ from dyno.servers.server_engine import ServerStore
 SCHEMES = ("mongodb", "mongodb+srv")
 CLIENT_SETTING = Setting(CLIENT, choice("pymongo", NATIVE_CLIENT), "pymongo", "native: native load, without TLS")
 UNAUTHORIZED = 13
+BATCH = 1_000
+"""Maximum number of documents in one message, the same as the batch size of SQL tables."""
 TIMEOUT_MS = 5_000
 """Milliseconds that the client searches for a server that answers. The default is 30 s."""
 
 
 class DocumentStore(ServerStore):
-    """A store in one database on the server."""
+    """A store in one database on the server. Every client process has its own pymongo client."""
+
+    replaced: ClassVar[int] = BATCH
+    """Number of documents that one message may replace."""
 
     @property
     def concern(self) -> Mapping[str, Any]:
@@ -47,10 +53,9 @@ class DocumentStore(ServerStore):
             self.name, write_concern=WriteConcern(**concern) if concern else None
         )
 
-    @property
-    def native(self) -> bool:
-        """Whether operations on a single record can be sent by native load."""
-        return self.options[CLIENT] == NATIVE_CLIENT
+    def transaction(self) -> AbstractContextManager[Any]:
+        """Begins a transaction and returns its session: None if each message is written independently."""
+        return nullcontext()
 
     @property
     def tls(self) -> bool | None:

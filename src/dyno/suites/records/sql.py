@@ -113,6 +113,10 @@ class RecordTable(Records):
     def store(self, records: list[Record]) -> None:
         """Inserts or replaces records. No key comes twice."""
 
+    def store_over(self, records: list[Record], present: Mapping[Key, Record]) -> None:
+        """Like `store`, for engines whose inserts are not their replacements. `present`: the old records."""
+        self.store(records)
+
     def replace_one(self, new: Record) -> Record | None:
         """Inserts or replaces a record, and returns the old record. By default it uses four statements: BEGIN, a
         read, a write, COMMIT."""
@@ -150,18 +154,19 @@ class RecordTable(Records):
                 self.insert_many(everything)
 
     def replace(self, records: Iterable[Record]) -> list[Record | None]:
-        olds = list[Record | None]()
         first, everything = _peek(records)
         if len(first) == 1:
             return [self.replace_one(first[0])]
+        olds = list[Record | None]()
         with self.transaction():
             for batch in batches(everything, self.batch):
                 keys = [(new["name"], new["location"]) for new in batch]
-                latest = self._present(keys)
+                present = self._present(keys)
+                latest = dict(present)
                 for key, new in zip(keys, batch, strict=True):
                     olds.append(latest.get(key))
                     latest[key] = new
-                self.store([latest[key] for key in dict.fromkeys(keys)])
+                self.store_over([latest[key] for key in dict.fromkeys(keys)], present)
         return olds
 
     def _present(self, keys: list[Key]) -> dict[Key, Record]:
