@@ -74,38 +74,7 @@ OURS = (
     *("cdc_raw_directory", "commitlog_sync", "commitlog_sync_period", "authenticator"),
 )
 """Settings that users may not change."""
-_EXPORTED = (
-    *("java.base/jdk.internal.misc", "java.base/java.lang.ref", "java.base/sun.nio.ch"),
-    *("java.management.rmi/com.sun.jmx.remote.internal.rmi", "java.rmi/sun.rmi.registry", "java.rmi/sun.rmi.server"),
-    *("java.sql/java.sql", "jdk.unsupported/sun.misc"),
-)
-_OPENED = (
-    *("java.base/java.lang.module", "java.base/jdk.internal.loader", "java.base/jdk.internal.ref"),
-    *("java.base/jdk.internal.reflect", "java.base/jdk.internal.math", "java.base/jdk.internal.module"),
-    *("java.base/jdk.internal.util.jar", "jdk.management/com.sun.management.internal", "java.base/sun.nio.ch"),
-    *("java.base/java.io", "java.base/java.lang.reflect", "java.base/java.lang", "java.base/java.util"),
-    "java.base/java.nio",
-)
-JAVA = (
-    "-XX:+UseG1GC",
-    "-Xss512k",
-    # By default, Java creates a file in /tmp that outlives a kill.
-    "-XX:+PerfDisableSharedMem",
-    "-Djava.net.preferIPv4Stack=true",
-    "-Djdk.attach.allowAttachSelf=true",
-    "-Dio.netty.tryReflectionSetAccessible=true",
-    *(word for name in _EXPORTED for word in ("--add-exports", f"{name}=ALL-UNNAMED")),
-    *(word for name in _OPENED for word in ("--add-opens", f"{name}=ALL-UNNAMED")),
-    "-Dcassandra-foreground=yes",
-    # All nodes are on this machine, so there is no need to wait for gossip.
-    "-Dcassandra.skip_wait_for_gossip_to_settle=0",
-    "-Dcassandra.ring_delay_ms=2000",
-    "-Dcassandra.superuser_setup_delay_ms=0",
-)
-_LOGGING = """<configuration><appender name="OUT" class="ch.qos.logback.core.ConsoleAppender">
-<encoder><pattern>%-5level %date{ISO8601} %F:%L - %msg%n</pattern></encoder></appender>
-<root level="WARN"><appender-ref ref="OUT"/></root></configuration>
-"""
+JAVA, LOGGING = (Path(__file__).with_name(name) for name in ("java.options", "logback.xml"))
 
 
 class Cassandra(Cluster[Process]):
@@ -117,7 +86,7 @@ class Cassandra(Cluster[Process]):
         self._home = home.absolute()
         self.addresses, (self._storage_port,) = loopback.cluster(home, nodes, ports=1)
         self.settings = {**SETTINGS, **settings}
-        self._words = [java, f"-Xms{heap_mib}M", f"-Xmx{heap_mib}M", *JAVA]
+        self._words = [java, f"-Xms{heap_mib}M", f"-Xmx{heap_mib}M", f"@{JAVA}"]
         self._words += [f"-Dcassandra.system_auth.default_rf={nodes}"]
         self._words += [f"-javaagent:{agent}" for agent in jars.glob("jamm-*.jar")]
         processes = []
@@ -166,7 +135,7 @@ class Cassandra(Cluster[Process]):
         shutil.rmtree(home / "tmp", ignore_errors=True)
         for part in ("tmp", "conf", "log"):
             (home / part).mkdir(parents=True, exist_ok=True)
-        (home / "conf" / "logback.xml").write_text(_LOGGING)
+        shutil.copyfile(LOGGING, home / "conf" / "logback.xml")
         settings = {
             **self.settings,
             "cluster_name": "dyno",

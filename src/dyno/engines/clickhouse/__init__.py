@@ -41,28 +41,11 @@ PROGRAM = ClickHouseProgram(
     "ClickHouse server", _VERSION, names=("clickhouse-server", VENDORS), install="dyno install clickhouse"
 )
 CONFIGURATION, USERS = "config.xml", "users.xml"
+"""Names of the configuration files, which are also those of their templates for `str.format`."""
 PROFILE: Mapping[str, str] = {
     # Like the profile that comes with ClickHouse. Without a profile, the program caches uncompressed blocks.
     "use_uncompressed_cache": "0",
 }
-# Versions before 21 require that the outermost element is called `yandex`. Later versions accept any name.
-_CONFIGURATION = """<yandex>
- <logger><level>warning</level><console>1</console></logger>
- <tcp_port>{port}</tcp_port><listen_host>{host}</listen_host>
- <path>{home}/data/</path><tmp_path>{home}/tmp/</tmp_path>
- <user_files_path>{home}/user_files/</user_files_path><format_schema_path>{home}/format_schemas/</format_schema_path>
- <mark_cache_size>{cache}</mark_cache_size>
- <users_config>{users}</users_config><default_profile>default</default_profile>
- <default_database>default</default_database>
-</yandex>
-"""
-_USERS = """<yandex>
- <profiles><default>{settings}</default></profiles>
- <users><{user}><password_sha256_hex>{hash}</password_sha256_hex><networks><ip>{host}</ip></networks>
-  <profile>default</profile><quota>default</quota></{user}></users>
- <quotas><default/></quotas>
-</yandex>
-"""
 
 
 class ClickHouse(Process):
@@ -84,15 +67,19 @@ class ClickHouse(Process):
         from html import escape
 
         directory(self.home)
-        host, port = self.address.host, self.address.port
-        (self.home / CONFIGURATION).write_text(
-            _CONFIGURATION.format(home=self.home, host=host, port=port, cache=self._cache_bytes, users=USERS)
-        )
-        password = sha256(self.address.password.encode()).hexdigest()
-        settings = "".join(f"<{name}>{escape(value, quote=False)}</{name}>" for name, value in self._settings.items())
-        (self.home / USERS).write_text(
-            _USERS.format(settings=settings, user=self.address.user, hash=password, host=host)
-        )
+        values = {
+            "home": self.home,
+            "host": self.address.host,
+            "port": self.address.port,
+            "cache": self._cache_bytes,
+            "users": USERS,
+            "user": self.address.user,
+            "hash": sha256(self.address.password.encode()).hexdigest(),
+            "settings": "".join(f"<{n}>{escape(value, quote=False)}</{n}>" for n, value in self._settings.items()),
+        }
+        for name in (CONFIGURATION, USERS):
+            template = Path(__file__).with_name(name).read_text(encoding="utf-8")
+            (self.home / name).write_text(template.format(**values))
         super().start()
 
 

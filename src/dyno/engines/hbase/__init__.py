@@ -6,6 +6,7 @@ Apache HBase Reference Guide, "RegionServer/Rowkey Design" ("Monotonically Incre
 "Reverse Timestamps"), "Standalone HBase", "Pseudo-Distributed Local Install" and "Thrift API"; happybase, user guide.
 """
 
+import shutil
 import signal
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -77,26 +78,7 @@ OURS = (
     *("hbase.master.port", "hbase.regionserver.port", "hbase.master.hostname", "hbase.regionserver.hostname"),
 )
 """Settings that users may not change."""
-_OPENED = (
-    *("jdk.internal.ref", "java.nio", "sun.nio.ch", "java.lang", "java.lang.reflect", "java.util", "java.io"),
-    *("java.util.concurrent", "java.util.concurrent.atomic", "java.net", "jdk.internal.util.random"),
-    *("sun.security.x509", "sun.security.util"),
-)
-JAVA = (
-    "-Xss512k",
-    # By default, Java creates a file in /tmp that outlives a kill.
-    "-XX:+PerfDisableSharedMem",
-    "-Djava.net.preferIPv4Stack=true",
-    "-Dorg.apache.hbase.thirdparty.io.netty.tryReflectionSetAccessible=true",
-    *(word for name in _OPENED for word in ("--add-opens", f"java.base/{name}=ALL-UNNAMED")),
-    *("--add-exports", "java.base/jdk.internal.misc=ALL-UNNAMED"),
-    *("--add-exports", "java.security.jgss/sun.security.krb5=ALL-UNNAMED"),
-)
-_LOGGING = """log4j.rootLogger=WARN,OUT
-log4j.appender.OUT=org.apache.log4j.ConsoleAppender
-log4j.appender.OUT.layout=org.apache.log4j.PatternLayout
-log4j.appender.OUT.layout.ConversionPattern=%p %d %c{1}: %m%n
-"""
+JAVA, LOGGING = (Path(__file__).with_name(name) for name in ("java.options", "log4j.properties"))
 
 
 class HBase(Cluster[Process]):
@@ -107,7 +89,7 @@ class HBase(Cluster[Process]):
         jars, java = PROGRAM.paths()
         self._home = home.absolute()
         (self.address,), (zookeeper, master, *regions) = loopback.cluster(home, 1, ports=2 + nodes)
-        self._words = [java, *JAVA, f"-Djava.io.tmpdir={self._home / 'tmp'}", "-cp"]
+        self._words = [java, f"@{JAVA}", f"-Djava.io.tmpdir={self._home / 'tmp'}", "-cp"]
         self._jars, self._heap = jars, heap_mib
         self._own = dict[Path, Mapping[str, str]]()
         """Settings of a process in addition to those of all processes, by its directory."""
@@ -160,7 +142,7 @@ class HBase(Cluster[Process]):
         (self._home / "tmp").mkdir(exist_ok=True)
         for home, own in self._own.items():
             (home / "conf").mkdir(parents=True, exist_ok=True)
-            (home / "conf" / "log4j.properties").write_text(_LOGGING)
+            shutil.copyfile(LOGGING, home / "conf" / "log4j.properties")
             properties = "".join(
                 f"<property><name>{name}</name><value>{escape(value, quote=False)}</value></property>"
                 for name, value in {**self.settings, **own}.items()
