@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import mmap
 import os
-import platform
 import shutil
 import subprocess
 import sys
@@ -25,7 +24,6 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tell
 
 SIZE = 8 << 20
 NO_DROP = Path("/nothing/here/drop_caches")
-CACHESTAT = platform.machine() == "x86_64" and tuple(map(int, platform.release().split(".")[:2])) >= (6, 5)
 
 OVERLAY = """
 set -e
@@ -118,7 +116,7 @@ def test_what_a_process_has_mapped_stays_and_the_proof_fails(file: Path) -> None
     assert percent(file) <= 1
 
 
-def test_both_ways_of_looking_agree(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_residency_of_a_part_of_a_file(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # The file has several pieces, of which the last is shorter.
     monkeypatch.setattr(pagecache, "_PIECE_BYTES", 3 << 20)
     evict([file], drop=NO_DROP)
@@ -133,34 +131,8 @@ def test_both_ways_of_looking_agree(file: Path, monkeypatch: pytest.MonkeyPatch)
             "second half": (SIZE // 2, SIZE // 2),
             "middle": (SIZE // 4, SIZE // 2),
         }
-        mincore = {name: pagecache._by_mincore(fd, [part]) for name, part in parts.items()}
-        assert mincore == {"all": SIZE // 2, "first half": SIZE // 2, "second half": 0, "middle": SIZE // 4}
-        cachestat = {name: pagecache._by_cachestat(fd, [part]) for name, part in parts.items()}
-    if None in cachestat.values() and not CACHESTAT:
-        pytest.skip("no cachestat here")
-    assert cachestat == mincore
-
-
-def test_a_machine_whose_system_call_is_not_known_is_not_asked(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(platform, "machine", lambda: "mips64")
-    with file.open("rb") as opened:
-        assert pagecache._by_cachestat(opened.fileno(), [(0, SIZE)]) is None
-
-
-def test_a_kernel_without_the_call_tells_nothing(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pagecache, "_SYS_CACHESTAT", 4095)
-    with file.open("rb") as opened:
-        assert pagecache._by_cachestat(opened.fileno(), [(0, SIZE)]) is None
-
-
-@pytest.mark.parametrize(("cachestat", "resident"), [(None, None), (0, None), (SIZE // 2, SIZE // 2)])
-def test_where_mincore_will_not_tell_a_zero_of_cachestat_is_no_proof(
-    file: Path, monkeypatch: pytest.MonkeyPatch, cachestat: int | None, resident: int | None
-) -> None:
-    monkeypatch.setattr(pagecache, "_by_mincore", lambda fd, extents: None)
-    monkeypatch.setattr(pagecache, "_by_cachestat", lambda fd, extents: cachestat)
-    assert residency([file]) == Residency(SIZE, resident)
-    assert residency([file]).percent == (None if resident is None else 50)
+        resident = {name: pagecache._resident(fd, [part]) for name, part in parts.items()}
+        assert resident == {"all": SIZE // 2, "first half": SIZE // 2, "second half": 0, "middle": SIZE // 4}
 
 
 def test_a_file_of_others_is_unknown(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,7 +142,7 @@ def test_a_file_of_others_is_unknown(file: Path, monkeypatch: pytest.MonkeyPatch
     assert residency([file]).resident_bytes == 0, "others' and writable"
     monkeypatch.setattr(os, "access", lambda *_, **__: False)
     with file.open("rb") as opened:
-        assert pagecache._by_mincore(opened.fileno(), [(0, SIZE)]) is None
+        assert pagecache._resident(opened.fileno(), [(0, SIZE)]) is None
 
 
 @pytest.mark.claim("Residency is that of the data; unknown is not cold")

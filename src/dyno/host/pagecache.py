@@ -3,15 +3,13 @@
 Never call its functions inside a timed region. It knows nothing of other caches: ZFS's ARC, or those of a
 server, a hypervisor or the device itself.
 
-Sources: mincore(2), posix_fadvise(2), lseek(2); cachestat in the kernel's mm/filemap.c; drop_caches in its
-Documentation/admin-guide/sysctl/vm.rst.
+Sources: mincore(2), posix_fadvise(2), lseek(2); drop_caches in the kernel's Documentation/admin-guide/sysctl/vm.rst.
 """
 
 import ctypes
 import errno
 import mmap
 import os
-import platform
 import stat
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -24,7 +22,6 @@ _PAGE_BYTES = mmap.PAGESIZE
 _PIECE_BYTES = 1 << 26
 # mincore defines only the lowest bit of each page's byte: 1 for a resident page.
 _EVEN = bytes(range(0, 256, 2))
-_SYS_CACHESTAT = 451
 
 
 @dataclass(frozen=True)
@@ -60,11 +57,7 @@ def residency(files: Iterable[Path]) -> Residency:
         if not (parts := list(extents(fd, size))):
             continue
         file_bytes += sum(_in_pages(length) for _, length in parts)
-        cached = _by_mincore(fd, parts)
-        if cached is None:
-            # If cachestat returns 0, the residency is unknown: on an overlay (a container's root) it looks at the
-            # wrong inode.
-            cached = _by_cachestat(fd, parts) or None
+        cached = _resident(fd, parts)
         resident = None if resident is None or cached is None else resident + cached
     return Residency(file_bytes, resident)
 
@@ -72,9 +65,8 @@ def residency(files: Iterable[Path]) -> Residency:
 def evict(files: Iterable[Path], *, drop: Path | None = DROP_CACHES) -> str:
     """Flushes files and asks the kernel to drop them from the page cache.
 
-    Returns the method: 'files' or 'files+drop_caches'. If `drop` is writable, all caches of the
-    machine are dropped too, since no call for a file reaches the caches of directories and of the file system's own
-    structures.
+    Returns the method: 'files' or 'files+drop_caches'. If `drop` is writable, all caches of the machine are dropped
+    too, since no call for a file reaches the caches of directories and of the file system's own structures.
 
     Pages that a process has mapped stay, as do all pages of tmpfs. Files that can't be opened are skipped. Only
     `residency` shows the effect. Raises OSError if a flush fails, which loses data.
@@ -143,7 +135,7 @@ def extents(fd: int, size: int) -> Iterator[tuple[int, int]]:
             yield start, end - start
 
 
-def _by_mincore(fd: int, extents: Sequence[tuple[int, int]]) -> int | None:
+def _resident(fd: int, extents: Sequence[tuple[int, int]]) -> int | None:
     """Returns the size of the resident pages, even on stacked file systems; None if the kernel refuses."""
     # Since Linux 5.2, mincore reports every page of other users' files as resident.
     owned = os.fstat(fd).st_uid == os.geteuid()
@@ -164,22 +156,6 @@ def _by_mincore(fd: int, extents: Sequence[tuple[int, int]]) -> int | None:
             except (OSError, ValueError):  # Raised if the file can't be mapped, or was truncated in the meantime.
                 return None
             pages += len(answer.raw.translate(None, _EVEN))
-    return pages * _PAGE_BYTES
-
-
-def _by_cachestat(fd: int, extents: Sequence[tuple[int, int]]) -> int | None:
-    """Returns the same without a mapping, on Linux 6.5 and later. The latest kernels refuse it for other users'
-    files."""
-    if platform.machine() not in ("x86_64", "aarch64", "riscv64"):
-        return None
-    syscall = ctypes.CDLL(None).syscall
-    pages = 0
-    for extent in extents:
-        counts = (ctypes.c_uint64 * 5)()  # Cached, dirty, in writeback, evicted, recently evicted.
-        span = (ctypes.c_uint64 * 2)(*extent)
-        if syscall(ctypes.c_long(_SYS_CACHESTAT), ctypes.c_uint(fd), span, counts, ctypes.c_uint(0)) != 0:
-            return None
-        pages += counts[0]
     return pages * _PAGE_BYTES
 
 
