@@ -90,8 +90,6 @@ class Bulk:
     feed: Iterator[Sequence[Any]]
     items_per_record: int
     check: Callable[[Any, int], int]
-    moved: Callable[[Any, int], int] | None = None
-    """Returns the bytes that the call moved; takes the same arguments as `check`."""
     counted: Callable[[Any, int], int] | None = None
     """Returns the items for the throughput, if these are not the records; takes the same arguments as `check`. It is
     for a call that reads, whose feed stops the clock while the answer is checked."""
@@ -196,11 +194,6 @@ class Workload(Protocol):
     def trial_facts(self) -> Mapping[str, Fact]:
         """Returns facts of the whole trial, called after its phases. The default returns none."""
         return {}
-
-    def files(self) -> Iterable[Path]:
-        """Returns the suite's own files that a cold phase reads. They are evicted with the engine's files, but don't
-        count towards the engine's size. The default returns none."""
-        return ()
 
     def place(self) -> Path | None:
         """Returns a file or directory on the device whose traffic is measured. None: the device of the work

@@ -359,8 +359,6 @@ class Client:
                 if not tally.check_ns:
                     self._announce()
                 tally.check(work.check, answer, feed.taken)
-                if work.moved is not None:
-                    tally.bytes = (tally.bytes or 0) + work.moved(answer, feed.taken)
 
         return over, record
 
