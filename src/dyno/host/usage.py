@@ -79,15 +79,13 @@ def own() -> Usage:
     """
     # Make the kernel update the CPU time (see `of_thread_ns`).
     process_time_ns()
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    return Usage(
-        _ns(used.ru_utime),
-        _ns(used.ru_stime),
-        used.ru_nvcsw,
-        used.ru_nivcsw,
-        used.ru_majflt,
-        *_io(ROOT / "proc/self/io"),
-    )
+    return _counted(resource.RUSAGE_SELF, *_io(ROOT / "proc/self/io"))
+
+
+def of_ended_children() -> Usage:
+    """Returns the use of this process's children that it has waited for, from getrusage(2). Bytes are 0, since the
+    kernel adds them to this process's own."""
+    return _counted(resource.RUSAGE_CHILDREN, 0, 0, 0)
 
 
 def of(pid: int, *, root: Path = ROOT) -> Usage:
@@ -217,6 +215,11 @@ def _io(file: Path) -> tuple[int | None, int | None, int | None]:
     counters = {name: to_int(value) for name, _, value in (line.partition(":") for line in read_lines(file))}
     written = difference(counters.get("cancelled_write_bytes"), counters.get("write_bytes"))
     return counters.get("rchar"), counters.get("read_bytes"), written
+
+
+def _counted(whose: int, *io: int | None) -> Usage:
+    used = resource.getrusage(whose)
+    return Usage(_ns(used.ru_utime), _ns(used.ru_stime), used.ru_nvcsw, used.ru_nivcsw, used.ru_majflt, *io)
 
 
 def _ns(seconds: float) -> int:

@@ -16,7 +16,7 @@ from dyno.contracts.model import Phase
 from dyno.contracts.pace import LIBRARY_LOAD, NATIVE_LOAD, Pace
 from dyno.contracts.suite import Work, Workload
 from dyno.host.process import allow_open_files, die_with_parent
-from dyno.host.usage import Usage, cpu_ns, own, with_descendants
+from dyno.host.usage import NOTHING, Usage, cpu_ns, of_ended_children, own, with_descendants
 from dyno.measure.driver import Client, measure
 from dyno.measure.loop import uncollected
 from dyno.measure.schedule import Barrier, BatchScheduler, ClientGroup, ClientPosition, SingleClient, SoloClient
@@ -34,25 +34,13 @@ READY = "ready"
 
 @dataclass
 class EndedClients:
-    """Resources used by this worker's client processes that have ended. Servers that ended are left out, although
-    getrusage(2) counts them among the children."""
+    """Resources used by this worker's client processes that have ended."""
 
-    user_ns: int = 0
-    system_ns: int = 0
-    voluntary_switches: int = 0
-    involuntary_switches: int = 0
-    major_faults: int = 0
+    usage: Usage = NOTHING
+    """Usage without the bytes, which the kernel has added to this process's own. Servers that ended are left out,
+    although getrusage(2) counts them among the children."""
     peak_resident_bytes: int = 0
     """Peak of the largest client process."""
-
-    def add(self, before: resource.struct_rusage, after: resource.struct_rusage, peaks: list[int]) -> None:
-        """Adds the usage of children that ended between two readings of getrusage(2)."""
-        self.user_ns += round((after.ru_utime - before.ru_utime) * 1e9)
-        self.system_ns += round((after.ru_stime - before.ru_stime) * 1e9)
-        self.voluntary_switches += after.ru_nvcsw - before.ru_nvcsw
-        self.involuntary_switches += after.ru_nivcsw - before.ru_nivcsw
-        self.major_faults += after.ru_majflt - before.ru_majflt
-        self.peak_resident_bytes = max(self.peak_resident_bytes, *peaks)
 
 
 ENDED_CLIENTS = EndedClients()
@@ -296,7 +284,7 @@ def _processes(task: Task, ready: Callable[[], object]) -> list[Tally]:
     # This process waits at the barrier too, to know when all clients are ready.
     barrier, parent = context.Barrier(clients + 1), os.getpid()
     task.workload.release()
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    before = of_ended_children()
     receivers, processes = [], []
     for client in range(clients):
         receiver, sender = context.Pipe(duplex=False)
@@ -312,7 +300,8 @@ def _processes(task: Task, ready: Callable[[], object]) -> list[Tally]:
     results, peaks = _collect(receivers, barrier, task.abort, ready)
     for process in processes:
         process.join()
-    ENDED_CLIENTS.add(before, resource.getrusage(resource.RUSAGE_CHILDREN), peaks)
+    ENDED_CLIENTS.usage += of_ended_children() - before
+    ENDED_CLIENTS.peak_resident_bytes = max(ENDED_CLIENTS.peak_resident_bytes, *peaks)
     return _tallies(results)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import resource
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -21,7 +20,7 @@ from dyno.contracts.model import Fact, Phase, Refused, Wrong
 from dyno.contracts.pace import LIBRARY_LOAD, Pace
 from dyno.contracts.suite import Failure, Report, Reported, Workload
 from dyno.fields import FIELDS, Counted
-from dyno.host.usage import NOTHING
+from dyno.host.usage import NOTHING, of_ended_children
 from dyno.measure.loop import Times
 
 SECOND_NS = 1_000_000_000
@@ -303,15 +302,12 @@ def reported(workload: Workload, phase: Phase, pace: Pace, ready: Callable[[], o
         if not isinstance(work, Reported):
             raise TypeError(f"phase {phase.name} is declared `reported`, but its work is not")
         ready()
-        before, begin = resource.getrusage(resource.RUSAGE_CHILDREN), monotonic_ns()
+        before, begin = of_ended_children(), monotonic_ns()
         report = work.call(pace.limit_ns)
-        wall_ns, after = monotonic_ns() - begin, resource.getrusage(resource.RUSAGE_CHILDREN)
+        wall_ns, used = monotonic_ns() - begin, of_ended_children() - before
         tally = _tally(report, f"the report of phase {phase.name}")
         tally.wall_ns = wall_ns
-        user, system = report.cpu_ns or (
-            round((after.ru_utime - before.ru_utime) * 1e9),
-            round((after.ru_stime - before.ru_stime) * 1e9),
-        )
+        user, system = report.cpu_ns or (used.user_ns, used.system_ns)
         tally.usage = replace(NOTHING, user_ns=user, system_ns=system)
         try:
             tally.checked = work.check(report)

@@ -91,12 +91,10 @@ def _execute(descriptor: int) -> None:
 
 def _resources(server: Mapping[str, int | None] | None = None) -> dict[str, Any]:
     """Returns the usage of this process and its clients, with the largest peak. `server`: the server's usage."""
-    mine, clients = asdict(own()), asdict(ENDED_CLIENTS)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
-    clients["peak_resident_bytes"] = max(clients["peak_resident_bytes"], peak)
-    # The bytes in `mine` already include those of children that have ended, servers included.
-    client = {**mine, **{name: (mine.get(name) or 0) + clients[name] for name in clients}}
-    return {"client": client, "server": server}
+    # The bytes of this process include those of children that have ended, servers included.
+    used = own() + ENDED_CLIENTS.usage
+    peak = max(ENDED_CLIENTS.peak_resident_bytes, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10)
+    return {"client": {**asdict(used), "peak_resident_bytes": peak}, "server": server}
 
 
 def _trial(message: Mapping[str, Any], reporter: Reporter, spent: Stopwatch) -> dict[str, Any]:
