@@ -67,12 +67,14 @@ class OnStore(Workload):
         for store in home.iterdir() if home.exists() else ():
             self._job.remove(store)
 
-    def begin(self, name: str = "store") -> None:
-        """Creates a directory for the store, unless the trial has one. Workloads call it before each phase."""
+    def begin(self, name: str = "store") -> Path:
+        """Creates a directory for the store, unless the trial has one, and returns it. Workloads whose stores are
+        loaded call it before each phase."""
         self._new = self._store is None
         if self._store is None:
             self._store = self._job.home / name
             self._store.mkdir(parents=True)
+        return self._store
 
     def load(self, fill: Callable[[], None]) -> None:
         """Loads the store by `fill`, which must fill a new store of the same name identically in every trial.
@@ -107,9 +109,7 @@ class OnStore(Workload):
 
     def engine(self) -> Engine:
         if self._engine is None:
-            if self._store is None:
-                raise RuntimeError("no phase has been prepared")
-            self._engine = self._job.open(self._store)
+            self._engine = self._job.open(self._store or self.begin())
         return self._engine
 
     def release(self) -> None:
@@ -173,9 +173,6 @@ class ToolWorkload(OnStore):
     def check(self, phase: Phase, report: Report) -> int:
         """Returns the number of compared figures. Raises Wrong if they contradict each other."""
         return plausible(report, self._job.clients)
-
-    def prepare(self, phase: Phase) -> None:
-        self.begin()
 
     def work(self, phase: Phase, port: Any, client: int, clients: int, round: int) -> Iterator[Work]:
         yield Reported(partial(watched, partial(self.run, port, phase)), partial(self.check, phase))

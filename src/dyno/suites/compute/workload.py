@@ -6,7 +6,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from itertools import product
-from pathlib import Path
 from statistics import median
 from time import perf_counter_ns
 from typing import Any
@@ -14,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dyno.contracts.engine import Engine
 from dyno.contracts.model import Absent, Fact, Phase, Tier, Wrong
-from dyno.contracts.suite import Check, Failure, Job, Opened, Operations, Work, Workload
+from dyno.contracts.suite import Check, Failure, Job, Opened, Operations, Work
+from dyno.suites._shared.store import OnStore
 from dyno.suites.compute import COMPUTE, DOUBLE, FIRST, LOAD, OPEN, SINGLE
 from dyno.suites.compute.port import GRID, INPUTS, OPERATIONS, Compute, X, Y
 
@@ -188,14 +187,14 @@ def brief(port: Compute, dtype: str, gaps: Collection[str]) -> None:
             Reference(arrays).check(name, operation(port.load(arrays)))
 
 
-class ComputeWorkload(Workload):
+class ComputeWorkload(OnStore):
     """Workload of the suite, see `dyno.contracts.suite.Workload`. If `first-result` is measured, it opens the
     engine."""
 
     def __init__(self, job: Job) -> None:
-        self._job, self._params = job, job.params
+        super().__init__(job)
+        self._params = job.params
         self._size, self._dtype = int(job.params["size"]), str(job.params["dtype"])
-        self._engine: Engine | None = None
         self._port: Compute | None = None
         self._arrays: dict[str, Any] = {}
         self._handle: Any = None
@@ -204,17 +203,11 @@ class ComputeWorkload(Workload):
         self._checked = False
         self._read_rate: float | None = None
 
-    # `prepare` checks the engine before its first operation, rather than `conformance`, since opening it is measured.
-
     def opens(self, phase: Phase) -> bool:
         return phase.name == FIRST
 
-    def engine(self) -> Engine:
-        if self._engine is None:
-            store = self._job.home / "store"
-            store.mkdir(exist_ok=True)
-            self._engine = self._job.open(store)
-        return self._engine
+    def conformance(self) -> None:
+        """`prepare` checks the engine before its first operation instead, since opening it is measured."""
 
     def _opened(self) -> Compute:
         if self._port is None:
@@ -230,13 +223,7 @@ class ComputeWorkload(Workload):
         if self._port is not None:
             self._port.close()
             self._port = None
-        if self._engine is not None:
-            self._engine.close()
-            self._engine = None
-
-    def close(self) -> None:
-        self.release()
-        self._job.remove(Path(self._job.home / "store"))
+        super().release()
 
     def prepare(self, phase: Phase) -> None:
         if phase.name == FIRST:

@@ -200,7 +200,6 @@ class ObjectsWorkload(OnStore):
     def prepare(self, phase: Phase) -> None:
         if phase.name == "conflicts" and self._job.clients == 1:
             raise Absent("needs at least two clients, which can conflict")
-        self.begin()
         if self._job.spec.floor:
             return
         with self.connect() as port:

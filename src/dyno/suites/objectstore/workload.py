@@ -72,7 +72,6 @@ class ObjectStoreWorkload(OnStore):
         return port
 
     def prepare(self, phase: Phase) -> None:
-        self.begin()
         self._phase, self._counts, self._recovered, self._stored = phase.name, Counter(), None, {}
         if self._job.spec.floor:
             return

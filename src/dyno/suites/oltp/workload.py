@@ -117,7 +117,6 @@ class OltpWorkload(ToolWorkload):
     def prepare(self, phase: Phase) -> None:
         if self._job.server is None or not self._job.server.own:
             raise Refused("outside tools run only on servers that Dyno starts: leave url out")
-        self.begin()
         bank = phase.name in PGBENCH
         with self.connect() as port:
             if bank not in self._filled:

@@ -37,19 +37,11 @@ class SelftestWorkload(OnStore):
 
     checks = CHECKS
 
-    def conformance(self) -> None:
-        super().conformance()
-        # Stop a server that the check started, which must not be measured.
-        self.release()
-
     def port_arguments(self) -> tuple[Any, ...]:
         return (int(self._job.params["work"]),)
 
     def port(self, engine: Engine, *arguments: Any) -> Any:
         return self._job.port(engine, *(arguments or self.port_arguments()))
-
-    def prepare(self, phase: Phase) -> None:
-        self.begin()
 
     def work(self, phase: Phase, port: Any, client: int, clients: int, round: int) -> Iterator[Work]:
         operation, count = port.operation(), int(self._job.params["operations"])

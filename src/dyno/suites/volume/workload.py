@@ -2,17 +2,15 @@
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing
 from dataclasses import replace
 from functools import partial
 from itertools import accumulate
 from pathlib import Path
 from statistics import linear_regression, mean
 
-from dyno.contracts.engine import Engine
 from dyno.contracts.model import Absent, Fact, Phase, Refused, Tier, Wrong
-from dyno.contracts.suite import Job, Opened, Report, Reported, Work, Workload, by_name
-from dyno.suites._shared.store import brief
+from dyno.contracts.suite import Job, Opened, Report, Reported, Work, by_name
+from dyno.suites._shared.store import OnStore, brief
 from dyno.suites.volume import COPIES, FLUSH, IO, MIXED, RANDOM, SINGLE, UNWRITTEN, WARM_UP, WHOLE, Round, Volume
 
 SECOND_NS = 1_000_000_000
@@ -128,9 +126,9 @@ BRIEF = {"integrity": integrity}
 # -- trial --------------------------------------------------------------------------------------------------------
 
 
-class VolumeWorkload(Workload):
+class VolumeWorkload(OnStore):
     def __init__(self, job: Job) -> None:
-        self._job, self._engine = job, job.open(job.home)
+        super().__init__(job)
         params = {name: int(value) for name, value in job.params.items()}
         self._block, self._depth, self._jobs = params["block_size"], params["depth"], params["jobs"]
         self._mix, self._warm_ns = params["mix"], params["warm"] * SECOND_NS
@@ -146,23 +144,15 @@ class VolumeWorkload(Workload):
         checks = {name: partial(check, size=min(SIZE, self._area)) for name, check in BRIEF.items()}
         brief(checks, lambda name: self.connect(), self._job.tier)
 
-    def connect(self) -> AbstractContextManager[Volume]:
-        return closing(self._job.port(self._engine))
-
-    def engine(self) -> Engine:
-        return self._engine
-
     def place(self) -> Path | None:
+        volume: Volume
         with self.connect() as volume:
             return volume.place()
-
-    def close(self) -> None:
-        self._engine.close()
 
     def prepare(self, phase: Phase) -> None:
         if phase.name in SINGLE and (self._depth, self._jobs) != (1, 1):
             raise Absent("its depth and jobs are its own: measured with depth=1 and jobs=1 only")
-        if self._depth > 1 and self._engine.settings().get("waits"):
+        if self._depth > 1 and self.engine().settings().get("waits"):
             raise Absent("this ioengine waits for each request: only depth=1 is possible")
         if phase.name in WHOLE and self._block != MIB:
             raise Absent("it passes over a volume in requests of 1 MiB: measured with block_size=1m only")
