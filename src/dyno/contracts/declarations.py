@@ -11,7 +11,8 @@ import reprlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import is_dataclass
 from itertools import islice
-from typing import Any
+from types import NoneType, UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from dyno.contracts.model import Caveat
 from dyno.contracts.value_types import LEAST, MOST, MOST_REAL
@@ -20,7 +21,11 @@ MOST_VALUES, MOST_CAVEATS, MOST_NAME = 1_000, 100, 200
 LONGEST = 1 << 24
 """Maximum length of a reported exception text, in characters."""
 _CODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
-_PLAIN: dict[str, type | tuple[type, ...]] = {"str": str, "bool": bool, "int": int, "float": (int, float)}
+_PLAIN: dict[Any, type | tuple[type, ...]] = {
+    **{kind: kind for kind in (str, bool, int, Mapping, NoneType)},
+    float: (int, float),
+    tuple: (tuple, list),
+}
 
 
 # -- reports of a trial -------------------------------------------------------------------------------------------
@@ -121,47 +126,33 @@ def deferred(path: str) -> Callable[..., Any]:
 def type_errors(declared: Any, kind: type | None = None, where: str = "") -> Iterator[str]:
     """Yields a line for each field that is missing or has the wrong type. The annotations are those of `kind`, or of
     the declaration's own class if `kind` is None."""
-    for name, annotation in (kind or type(declared)).__annotations__.items():
+    kind = kind or type(declared)
+    for name, hint in get_type_hints(kind).items():
         field = f"{where}: {name}" if where else name
-        # The annotations of a named tuple are ForwardRef objects, those of a data class are plain strings.
-        annotation = getattr(annotation, "__forward_arg__", annotation)
         if not hasattr(declared, name):
             yield f"{field} is missing"
             continue
         value = getattr(declared, name)
-        if not any(_fits(value, part) for part in _alternatives(str(annotation))):
-            yield f"{field} is {_shown(value)}, expected {annotation}"
+        if not _fits(value, hint):
+            # The annotations of a named tuple are ForwardRef objects, those of a data class are plain strings.
+            annotation = kind.__annotations__[name]
+            yield f"{field} is {_shown(value)}, expected {getattr(annotation, '__forward_arg__', annotation)}"
         elif isinstance(value, (tuple, list, Mapping)) and not _has_fields(value):
             for each in value.values() if isinstance(value, Mapping) else value:
                 if _has_fields(each):
                     yield from type_errors(each, where=field)
 
 
-def _alternatives(annotation: str) -> list[str]:
-    """Splits "Callable[[Any], str | None] | None" into its two alternatives."""
-    parts, depth = [""], 0
-    for character in annotation:
-        depth += {"[": 1, "]": -1}.get(character, 0)
-        if character == "|" and not depth:
-            parts.append("")
-        else:
-            parts[-1] += character
-    return [part.strip() for part in parts]
-
-
-def _fits(value: Any, annotation: str) -> bool:
+def _fits(value: Any, hint: Any) -> bool:
     """Returns True for types that are not known here: other code checks them."""
-    if annotation in _PLAIN:
-        return isinstance(value, _PLAIN[annotation])
-    if annotation == "None":
-        return value is None
-    if annotation.startswith("Callable["):
+    kind, parts = get_origin(hint) or hint, get_args(hint)
+    if kind in (Union, UnionType):
+        return any(_fits(value, part) for part in parts)
+    if kind is Callable:
         return callable(value)
-    if annotation.startswith("Mapping["):
-        return isinstance(value, Mapping)
-    if annotation == "tuple[str, ...]":
+    if parts == (str, ...):
         return isinstance(value, (tuple, list)) and all(isinstance(each, str) for each in value)
-    return isinstance(value, (tuple, list)) if annotation.startswith("tuple[") else value is not None
+    return isinstance(value, _PLAIN[kind]) if kind in _PLAIN else value is not None
 
 
 def _has_fields(value: Any) -> bool:
