@@ -62,18 +62,23 @@ def is_list(got: Any, count: int) -> bool:
 
 
 def difference(got: Any, right: Any) -> str:
-    """Describes two different values in one line."""
+    """Describes two different values in one line. Of two lists or arrays, it describes the first different items."""
+    if type(got) is type(right) is list:
+        shared = min(len(got), len(right))
+        at = next((at for at in range(shared) if not same(got[at], right[at])), shared)
+        if at < shared:
+            return f"at {at}, {difference(got[at], right[at])}"
+        longer, what = (got, "surplus") if len(got) > len(right) else (right, "missing")
+        return f"got {len(got)} items, expected {len(right)}: {shorten(longer[at])} is {what}"
+    if type(right) is np.ndarray:
+        if type(got) is not np.ndarray or got.dtype != right.dtype or got.shape != right.shape:
+            shape = f" of {got.dtype}, {got.shape}" if type(got) is np.ndarray else ""
+            return f"got {type(got).__name__}{shape}, expected an array of {right.dtype}, {right.shape}"
+        got, right = got.ravel(), right.ravel()
+        at = next((at for at in range(len(right)) if not same(got[at : at + 1], right[at : at + 1])), 0)
+        return f"at {at}, {difference(got[at].item(), right[at].item())}"
     alike = _text(got) == _text(right)
     return f"got {shorten(got)}, expected {shorten(right)}{', of other types' if alike else ''}"
-
-
-def array_difference(got: Any, right: NDArray[Any]) -> str:
-    """Describes how an answer differs from an expected array, in one line."""
-    if type(got) is not np.ndarray or got.dtype != right.dtype or got.shape != right.shape:
-        shape = f" of {got.dtype}, {got.shape}" if type(got) is np.ndarray else ""
-        return f"got {type(got).__name__}{shape}, expected an array of {right.dtype}, {right.shape}"
-    at = next((at for at in range(len(right)) if not same(got[at : at + 1], right[at : at + 1])), 0)
-    return f"at {at}, {difference(got[at].item(), right[at].item())}"
 
 
 def shorten(value: Any, width: int = 90) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dyno.contracts.equality import array_difference, same
+from dyno.contracts.equality import expect
 from dyno.contracts.model import Wrong
 from dyno.suites.arrays.port import BY_NAME, CHUNK_ROWS, COLUMNS, KEY, NAMES, NUMERIC, Chunk
 
@@ -150,8 +150,7 @@ class Reference:
         if not any(type(answer) is each for each in types):
             raise Wrong(f"the sum of {name} is of type {type(answer).__name__}, expected {words}")
         if BY_NAME[name].exact:
-            if not same(int(answer), expected):
-                raise Wrong(f"the sum of {name}: got {answer}, expected {expected}")
+            expect(int(answer), expected, f"the sum of {name}")
         elif not near(float(answer), float(expected), SUM_ERROR):
             raise Wrong(f"the sum of {name}: got {float(answer)!r}, expected {expected!r} within {SUM_ERROR:g}")
         return 1
@@ -238,7 +237,5 @@ class Model(Reference):
         if set(answer) != set(NAMES):
             raise Wrong(f"rows {rows.start} to {rows.stop}: got columns {', '.join(map(str, answer))}")
         for name, expected in self.chunk(rows).items():
-            if not same(answer[name], expected):
-                difference = array_difference(answer[name], expected)
-                raise Wrong(f"{name} of rows {rows.start} to {rows.stop}: {difference}")
+            expect(answer[name], expected, f"{name} of rows {rows.start} to {rows.stop}")
         return len(NAMES)

@@ -11,7 +11,7 @@ from zlib import crc32
 import numpy as np
 
 from dyno.contracts.engine import Engine
-from dyno.contracts.equality import PlannedFailure, difference, expect, same
+from dyno.contracts.equality import PlannedFailure, expect, same
 from dyno.contracts.model import Caveat, Fact, Phase, Tier, Wrong
 from dyno.contracts.suite import Failure, Job, Opened, Operations, Work, by_name, check_each
 from dyno.suites._shared.store import OnStore
@@ -176,8 +176,7 @@ class CompressionWorkload(OnStore):
             step = GET_SLICE
 
         def check(right: Record | list[Record], answer: Any) -> int:
-            if not same(answer, right):
-                raise Wrong(f"{'all records' if iterate else 'record'}: {_difference(answer, right)}")
+            expect(answer, right, "all records" if iterate else "record")
             return len(right) if type(right) is list else 1
 
         held = port.reading()
@@ -209,8 +208,7 @@ class CompressionWorkload(OnStore):
                 records = reader.iterate(FIRST)
             with port.entries() as entries:
                 stored = list(entries)
-        if not same(records, expected):
-            raise Wrong(f"after {phase.name}, all records: {_difference(records, expected)}")
+        expect(records, expected, f"after {phase.name}, all records")
         # The values were compared above. Here they must only be bytes, since the stored size is computed from their
         # lengths.
         if not same([(key, type(value) is bytes) for key, value in stored], [(key, True) for key in last]):
@@ -260,16 +258,6 @@ def _cpu_ns(call: Callable[[bytes], object], texts: Sequence[bytes]) -> float:
         passes, spent = passes + 1, time.thread_time_ns() - start
         if spent >= MIN_CPU_NS or passes == MAX_PASSES:
             return spent / passes
-
-
-def _difference(got: Any, right: Any) -> str:
-    """Describes the first difference between two answers in one line."""
-    if type(got) is list and type(right) is list:
-        for at, (one, expected) in enumerate(zip(got, right, strict=False)):
-            if not same(one, expected):
-                return f"number {at}: {_difference(one, expected)}"
-        return f"got {len(got)} records, expected {len(right)}"
-    return difference(got, right)
 
 
 WORKLOAD = CompressionWorkload

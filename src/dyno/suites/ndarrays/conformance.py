@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dyno.contracts.equality import array_difference, same
-from dyno.contracts.model import Tier, Wrong
+from dyno.contracts.equality import expect
+from dyno.contracts.model import Tier
 from dyno.contracts.suite import Opened, by_name
 from dyno.suites.ndarrays import DTYPE, Block, Ndarrays, Region, split
 
@@ -49,12 +49,8 @@ class Expected:
 
     def check(self, region: Region, answer: Any) -> int:
         """Compares a region. Returns the number of compared answers. Raises Wrong."""
-        expected = self.block(region).values
-        if not same(answer, expected):
-            where = ", ".join(f"{part.start}:{part.stop}" for part in region)
-            if type(answer) is np.ndarray and answer.shape == expected.shape:
-                answer, expected = answer.ravel(), expected.ravel()
-            raise Wrong(f"values of [{where}]: {array_difference(answer, expected)}")
+        where = ", ".join(f"{part.start}:{part.stop}" for part in region)
+        expect(answer, self.block(region).values, f"values of [{where}]")
         return 1
 
 

@@ -12,7 +12,7 @@ from zlib import crc32
 
 import numpy as np
 
-from dyno.contracts.equality import difference, is_list, same
+from dyno.contracts.equality import expect
 from dyno.contracts.model import Wrong
 from dyno.contracts.suite import Failure, Operations, check_each
 from dyno.host.process import die_with_parent
@@ -195,18 +195,8 @@ class ClientWork:
     def _check(self, answer: Any, expected: list[bytes], what: str) -> int:
         if not self._model.judged:
             return 0
-        expect_contents(answer, expected, f"{self._phase}, {what}")
+        expect(answer, expected, f"{self._phase}, {what}")
         return len(expected)
-
-
-def expect_contents(got: Any, expected: Sequence[Any], what: str) -> None:
-    """Raises Wrong unless `got` is a list of exactly the expected values, in order."""
-    if not is_list(got, len(expected)):
-        length = len(got) if type(got) is list else type(got).__name__
-        raise Wrong(f"{what}: got {length}, expected a list of {len(expected)}")
-    if not same(got, list(expected)):
-        at = next(at for at, (one, other) in enumerate(zip(got, expected, strict=True)) if not same(one, other))
-        raise Wrong(f"{what}, object {at}: {difference(got[at], expected[at])}")
 
 
 # -- checks of the store after a phase ------------------------------------------------------------------------
@@ -281,7 +271,7 @@ class Verification:
             blobs = self._phase == "blob-write"
             expected = model.contents(branch, key, blobs=blobs)
             stored = self._port.read_blobs(ObjectPosition(branch, key)) if blobs else self._read(branch, key)
-            expect_contents(stored, expected, f"after {self._phase}, container {key} of client {client}")
+            expect(stored, expected, f"after {self._phase}, container {key} of client {client}")
             compared += len(expected) + self._identities(branch, key, len(expected))
         return compared
 
@@ -289,7 +279,7 @@ class Verification:
         """Checks that each object has its own number in its container, and its own identity in the database."""
         objects = self._port.identities(ObjectPosition(branch, key))
         what = f"after {self._phase}, numbers in {branch} {key}"
-        expect_contents([number for number, _ in objects], list(range(count)), what)
+        expect([number for number, _ in objects], list(range(count)), what)
         if (different := len({oid for _, oid in objects})) != count:
             raise Wrong(f"after {self._phase}: {branch} {key} has {different} objects, expected {count}")
         return count
@@ -301,7 +291,7 @@ class Verification:
                 continue
             expected = self._model.contents(OWN, client, int(model.versions[client]))
             stored = self._read(OWN, client)
-            expect_contents(stored, expected, f"after {self._phase}, container of client {client}")
+            expect(stored, expected, f"after {self._phase}, container of client {client}")
             compared += len(expected) + self._identities(OWN, client, len(expected))
         return compared
 
@@ -322,9 +312,9 @@ class Verification:
         """Checks that exactly the containers that were not removed remain."""
         model, compared = self._model, 0
         keys = list(range(model.removed, model.transactions))
-        expect_contents(self._port.keys(SETS), keys, f"after {self._phase}, containers")
+        expect(self._port.keys(SETS), keys, f"after {self._phase}, containers")
         for key in keys[:MAX_READ]:
             expected = model.contents(SETS, key)
-            expect_contents(self._read(SETS, key), expected, f"after {self._phase}, container {key}")
+            expect(self._read(SETS, key), expected, f"after {self._phase}, container {key}")
             compared += len(expected)
         return compared

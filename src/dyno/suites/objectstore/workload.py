@@ -12,7 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from dyno.contracts.engine import Engine
-from dyno.contracts.equality import difference, same
+from dyno.contracts.equality import expect, same
 from dyno.contracts.model import Fact, Phase, Wrong
 from dyno.contracts.suite import Failure, Job, Operations, Work, check_each
 from dyno.suites import objectstore as p
@@ -316,8 +316,7 @@ def _joined_digest(parts: Sequence[memoryview]) -> bytes:
 
 
 def _expect(got: Any, right: Any, what: str) -> int:
-    if not same(got, right):
-        raise Wrong(f"wrong {what}: {difference(got, right)}")
+    expect(got, right, f"wrong {what}")
     return 1
 
 

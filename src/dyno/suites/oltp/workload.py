@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dyno.contracts.equality import difference, same
+from dyno.contracts.equality import expect, same
 from dyno.contracts.model import Absent, Phase, Refused, Tier, Wrong
 from dyno.contracts.suite import Opened, Report, by_name
 from dyno.suites._shared.store import ToolWorkload, plausible
@@ -47,8 +47,7 @@ def check_rows(rows: Sequence[int], tables: SysbenchTables) -> int:
     """Checks the number of rows in each table. Returns the number of compared tables. Raises Wrong if a table has
     another number of rows than at the start, since each transaction inserts the row again that it deletes."""
     expected = [tables.size] * tables.count
-    if not same(list(rows), expected):
-        raise Wrong(f"rows of each table: {difference(list(rows), expected)}")
+    expect(list(rows), expected, "rows of each table")
     return len(rows)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from dyno.contracts.engine import Nodes
-from dyno.contracts.equality import array_difference, difference, same
+from dyno.contracts.equality import difference, expect, same
 from dyno.contracts.model import Fact, Refused, Wrong
 from dyno.suites.series.dataset import Dataset
 from dyno.suites.series.port import DTYPES, FIELDS, Buckets, SampleBatch, Samples, Series, downsample
@@ -46,7 +46,7 @@ def verify_buckets(what: str, got: Any, samples: Samples, bucket: int) -> int:
         raise Wrong(f"{what}: got {type(got).__name__}, expected Buckets")
     _expect_same(what, ("ts", "low", "high"), (got.ts, got.low, got.high), (right.ts, right.low, right.high))
     if type(got.mean) is not np.ndarray or got.mean.dtype != right.mean.dtype or len(got.mean) != len(right.mean):
-        raise Wrong(f"{what}: mean: {array_difference(got.mean, right.mean)}")
+        raise Wrong(f"{what}: mean: {difference(got.mean, right.mean)}")
     off = np.abs(got.mean - right.mean) > MEAN_ERROR * np.maximum(np.abs(right.low), np.abs(right.high))
     # Comparisons with NaN are false, so check for it separately.
     off |= ~np.isfinite(got.mean)
@@ -59,8 +59,7 @@ def verify_buckets(what: str, got: Any, samples: Samples, bucket: int) -> int:
 def _expect_same(what: str, names: Sequence[str], got: Sequence[Any], right: Sequence[Any]) -> int:
     """Compares columns exactly. Returns their length."""
     for name, values, wanted in zip(names, got, right, strict=True):
-        if not same(values, wanted):
-            raise Wrong(f"{what}: {name}: {array_difference(values, wanted)}")
+        expect(values, wanted, f"{what}: {name}")
     return len(right[0])
 
 
