@@ -1,5 +1,5 @@
 """Reasons to distrust a row's number. Each is printed next to the number with the figure that raised it; the number
-itself is not hidden. All texts are in two tables, `MEANINGS` and `TEXTS`."""
+itself is not hidden. All texts are in doubts.toml."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from dyno.fields import Sample
 from dyno.results import FLOOR_BLOCKS, Run, is_reference
 from dyno.stats.estimate import FEWEST_TRIALS
 from dyno.stats.load_limit import CLIENT_PERCENT, CORES_PERCENT, client_percent, cores, cores_percent, cpu_ns
-from dyno.stats.machine import FASTEST_FLUSH_NS, STEAL_PERCENT, Finding, machine_doubts
+from dyno.stats.machine import FASTEST_FLUSH_NS, STEAL_PERCENT, Finding, machine_doubts, texts
 from dyno.stats.summary import MOST_FAILED, CellSummary
 
 WIDE_PERCENT = 25.0
@@ -29,82 +29,29 @@ SWAPPED_BYTES, STRAIN_PERCENT = 1 << 20, 1.0
 """Limits for one trial. STRAIN_PERCENT is the share of its time in which a CPU limit paused it, or processes waited
 for memory."""
 
-MEANINGS = {
-    "few": f"few trials: under {FEWEST_TRIALS}, too few for an interval",
-    "wide": f"wide: the 95 % interval reaches more than {WIDE_PERCENT:g} % from the median; more samples narrow it",
-    "budget": "budget: the time budget ended the phase before all its operations were done",
-    "harness": f"harness: Dyno's own loop took over {HARNESS_PERCENT:g} % of the measured time; the throughput"
-    " includes it, the latencies don't",
-    "short": f"short: a trial measured for less than {SHORT_NS / 1e6:g} ms, in which a single hiccup weighs much",
-    "errors": "errors: operations failed; latencies and throughput exclude them. With over"
-    f" {MOST_FAILED * 100:g} % failed, a row has no number",
-    "attempts": "attempts: some trials failed; the figures are of the others, or of phases before the failure",
-    "partial": "partial: not every planned trial has a sample of this phase",
-    "ram": "ram: the work directory is in memory, so nothing was flushed to a device",
-    "flush": f"flush: a commit of tier power took under {FASTEST_FLUSH_NS / 1000:g} µs, too fast for any device",
-    "lukewarm": "lukewarm: not proven hot (or cold) as requested",
-    "client": f"client: the clients used over {CLIENT_PERCENT:g} % of the CPU time that their processes could; the"
-    " server may be faster",
-    "cores": f"cores: client and server together used over {CORES_PERCENT:g} % of all cores, or there were more"
-    " clients than cores; they slowed each other",
-    "library": "library: native load can't run this phase, so the engine's library loaded the server",
-    "overload": f"overload: less than {ACHIEVED * 100:g} % of the requested rate was reached; response times grow as"
-    " long as this lasts",
-    "unpaced": "unpaced: the phase is one call over all its items, so no rate applies",
-    "pauses": "pauses: while Dyno stopped the clock between slices, engine and server used over"
-    f" {PAUSE_CPU_PERCENT:g} % of the CPU time they used under load; or an open loop's schedule stood still for over"
-    f" {STOOD_PERCENT:g} % of the time",
-    "late": f"late: Dyno itself began operations late, by over {LATE_PERCENT:g} % of the p99 or p99.9 of response",
-    "stall": f"stall: an operation took over {STALL_NS / 1e9:g} s and over {STALL_TIMES} times the p95; shown with"
-    " the time into the phase at which it began",
-    "wake-ups": f"wake-ups: waking sleeping cores could be over {WAKE_UP_PERCENT:g} % of the latency, which is not"
-    " the engine's work; --awake measures without",
-    "unsettled": "unsettled: the engine was still working when its size was measured",
-    "interpreter": "interpreter: measured in another version of Python than Dyno's own, by the loop available there",
-    "steal": f"steal: the hypervisor gave over {STEAL_PERCENT:g} % of the CPU time of a trial to others",
-    "swap": f"swap: over {SWAPPED_BYTES >> 20} MiB was swapped in or out during a trial",
-    "throttled": "throttled: a CPU limit or heat slowed the processors down during a trial",
-    "memory": f"memory: a process waited for memory for over {STRAIN_PERCENT:g} % of a trial",
+_LIMITS = {
+    "fewest_trials": FEWEST_TRIALS,
+    "wide": WIDE_PERCENT,
+    "harness": HARNESS_PERCENT,
+    "short_ms": SHORT_NS / 1e6,
+    "failed": MOST_FAILED * 100,
+    "flush_us": FASTEST_FLUSH_NS / 1000,
+    "client": CLIENT_PERCENT,
+    "cores": CORES_PERCENT,
+    "achieved": ACHIEVED * 100,
+    "pause_cpu": PAUSE_CPU_PERCENT,
+    "stood": STOOD_PERCENT,
+    "late": LATE_PERCENT,
+    "stall_s": STALL_NS / 1e9,
+    "stall_times": STALL_TIMES,
+    "wake_ups": WAKE_UP_PERCENT,
+    "steal": STEAL_PERCENT,
+    "swapped_mib": SWAPPED_BYTES >> 20,
+    "strain": STRAIN_PERCENT,
 }
+_ROWS = texts("doubts.toml", {name: f"{limit:g}" for name, limit in _LIMITS.items()})
+MEANINGS = {code: row["meaning"] for code, row in _ROWS.items() if "meaning" in row}
 """Lines of the legend, by code."""
-
-TEXTS = {
-    "few": "only {have} of the {needed} trials that an interval needs",
-    "partial": "{have} of {planned} trials have a sample",
-    "wide": "the interval reaches {percent:.0f} % from the median",
-    "budget": "{name} ended it in {ended} of {trials} trials, after {done:,} operations or more",
-    "harness": "the harness took up to {percent:.0f} % of the time",
-    "short": "a trial measured for {ms:.2g} ms",
-    "pauses": "while Dyno stopped the clock, the engine used {percent:.0f} % of the CPU time that it used under load;"
-    " under load was {loaded:.0f} % of the time",
-    "pauses of schedule": "the schedule stood still for {percent:.1f} % of the time; on the wall clock"
-    " {offered}{served:,.0f} served",
-    "unpaced": "the phase is one call, which no rate applies to",
-    "overload": "{done:,} of {due:,} operations that were due were done, {rate} a second",
-    "late": "Dyno began {late:,.0f} µs late ({name}), in a response time of {response:,.0f} µs{threads}",
-    "stall": "an operation took {longest:.2f} s{began}; 95 % took {typical:.2g} ms or less",
-    "lukewarm": "not proven hot (or cold) as requested{resident}",
-    "client": "the client's CPU time was {percent:.0f} % of the time",
-    "client of processes": "the load generator used {percent:.0f} % of the CPU time that it could{consequence}",
-    "cores": "client and server together took {percent:.0f} % of {cores:g} cores{consequence}",
-    "cores of clients": "{clients} clients shared {cores:g} cores",
-    "not compared": ", so the row is not compared",
-    "library": "native load can't run this phase: the engine's library loaded the server",
-    "wake-ups": "{count:,.1f} wake-ups an operation, of {cost:,.1f} µs each here, could be {percent:.0f} % of its"
-    " {busy:,.1f} µs",
-    "errors": "{errors:,} of {operations:,} operations failed; the first: {first}",
-    "attempts": "{failed} of {attempts} attempts failed; the first: {first}{where}",
-    "ram": "the work directory is on {filesystem}, which is memory",
-    "flush": "half of the commits took {micros:.1f} µs or less",
-    "unsettled": "in {restless} of {trials} trials the engine was still working when its size was measured",
-    "interpreter": "measured by the {loop} loop in Python {version}; Dyno itself runs in Python {usual}",
-    "steal": "{percent:.1f} % of a trial's CPU time was stolen by the hypervisor",
-    "swap": "{mib:,.0f} MiB was swapped in or out during a trial",
-    "throttled": "a CPU limit paused a trial for {percent:.0f} % of its time",
-    "throttled by heat": "heat slowed the processors down {times:.0f} times during a trial",
-    "memory": "processes waited for memory for {percent:.0f} % of a trial",
-}
-"""Sentences with the figures of a doubt, by code."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +65,7 @@ class Doubt:
 
 
 def _doubt(code: str, short: str, sentence: str | None = None, **values: Any) -> Doubt:
-    return Doubt(code, short, TEXTS[sentence or code].format(**values))
+    return Doubt(code, short, _ROWS[sentence or code]["text"].format(**values))
 
 
 def doubts(row: CellSummary, run: Run) -> list[Doubt]:
@@ -248,7 +195,7 @@ def _bottleneck(row: CellSummary, run: Run) -> Iterator[Doubt]:
     """Yields doubts about clients that may be the limit themselves, and about clients that share cores. See
     `dyno.stats.load_limit` for rows that are not compared."""
     available = cores(run.header.get("host", {}))
-    consequence = TEXTS["not compared"] if row.limit is not None else ""
+    consequence = _ROWS["not compared"]["text"] if row.limit is not None else ""
     clients = 0.0
     for sample in row.samples:
         used = client_percent(sample, available)

@@ -2,15 +2,18 @@
 (see `dyno.host.ceilings`).
 
 All functions are pure functions of data in a run file, so that a run can be judged later and elsewhere. They never
-look at the machine that they run on. A missing or null fact raises no doubt. The texts are in one table, `FINDINGS`.
+look at the machine that they run on. A missing or null fact raises no doubt. The texts are in machine.toml.
 """
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import median
+from string import Template
 from typing import Any, Literal
 
 from dyno.contracts.model import Tier
+from dyno.contracts.safe_read import toml
 from dyno.results import Run
 from dyno.stats.summary import CellSummary, summarize
 
@@ -39,73 +42,24 @@ _PROCESSOR_CLOCKS = ("tsc", "arch_sys_counter", "riscv_clocksource", "timebase",
 _CHEAP_CLOCKS = frozenset((*_PROCESSOR_CLOCKS, "kvm-clock", "hyperv_clocksource_tsc_page"))
 
 
-_LOCAL_DISK = "put the work directory on a local disk"
-_STOP_OTHERS = "stop other processes (top shows them)"
-_STOP_EATERS = "stop the processes that use the memory (top, then M, shows them)"
-FINDINGS = {
-    "ram-filesystem": (
-        "the work directory is on {where}, in memory: tier power means nothing, tier process little",
-        _LOCAL_DISK,
-    ),
-    "network-filesystem": (
-        "the work directory is on {where}, a network file system: figures include the network",
-        f"{_LOCAL_DISK}, unless you want to measure the network",
-    ),
-    "low-disk": (
-        f"{{free}} free in the work directory, less than {FREE_DISK_BYTES / _GIB:.1f} GiB: a run may fill it",
-        "free some space, or put the work directory on a larger disk",
-    ),
-    "fast-flush": (
-        "a flush of 4 kB takes {micros:.1f} µs, too fast for any device: tier power can't be trusted",
-        "look for a file system or a disk that ignores flushes (nobarrier, a host cache set to unsafe)",
-    ),
-    "load": (
-        "load average {load:.1f} on {cores:.0f} cores: other processes are running",
-        f"{_STOP_OTHERS}, wait a minute",
-    ),
-    "others-busy": ("other processes use {percent:.0f} % of the CPU time right now", _STOP_OTHERS),
-    "steal": (
-        "the hypervisor gives {percent:.1f} % of the CPU time to others, {when}",
-        "use a machine with dedicated cores, or take more samples",
-    ),
-    "swap-used": ("{used} of swap in use: memory was short", "sudo swapoff -a && sudo swapon -a"),
-    "swapping": ("swapping right now: {mib:.1f} MiB in and out during this check", _STOP_EATERS),
-    "low-memory": (
-        f"{{memory}}, less than {FREE_MEMORY_BYTES / _GIB:.1f} GiB: caches will be too small",
-        _STOP_EATERS,
-    ),
-    "cpu-quota": (
-        "a control group allows {quota:g} cores of CPU time: a process that needs more is paused",
-        "lift the container's CPU limit, or pin it to whole cores (docker run --cpuset-cpus)",
-    ),
-    "few-cores": (
-        "{cores:g} core{s} to run on: client, server and kernel compete for CPU time",
-        f"provide at least {CORES} cores",
-    ),
-    "governor": (
-        "CPU frequency governor is {governor}, not performance: the clock rate follows the load",
-        "sudo cpupower frequency-set -g performance",
-    ),
-    "virtual-machine": ("a virtual machine: its host sets the clock rate, which can't be seen from here", ""),
-    "wake-ups": (
-        "waking a sleeping core takes {micros:.0f} µs: with few clients, a large part of a server's latency",
-        "dyno run --awake keeps the cores awake, as they are on a busy server",
-    ),
-    "clock-source": (
-        "clock source is {source}, not the processor's own counter{price}",
-        "echo tsc | sudo tee /sys/devices/system/clocksource/clocksource0/current_clocksource",
-    ),
-    "slow-clock": (
-        f"reading the clock costs {{ns:.0f}} ns, more than {SLOW_CLOCK_NS}: short operations look longer",
-        "don't trust differences between operations shorter than this",
-    ),
-    "python-loop": (
-        "the Python loop is used: {ns:.0f} ns per operation, several times the native loop's",
-        "install a Rust toolchain (cargo), then reinstall Dyno",
-    ),
-    "left-behind": ("killed runs left {left}", "the next `dyno run` removes them"),
+def texts(name: str, limits: Mapping[str, object]) -> dict[str, dict[str, str]]:
+    """Returns a table of texts in this folder, with the values of its limits."""
+    rows = toml(Path(__file__).with_name(name))
+    return {code: {key: Template(text).substitute(limits) for key, text in row.items()} for code, row in rows.items()}
+
+
+def _gib(size: float) -> str:
+    return f"{size / _GIB:.1f} GiB"
+
+
+_LIMITS = {
+    "free_disk": _gib(FREE_DISK_BYTES),
+    "free_memory": _gib(FREE_MEMORY_BYTES),
+    "slow_clock": SLOW_CLOCK_NS,
+    "cores": CORES,
 }
-"""Format strings of one line each: text and remedy, a command if there is one; empty if there is no remedy."""
+FINDINGS = {code: (row["text"], row["remedy"]) for code, row in texts("machine.toml", _LIMITS).items()}
+"""Text and remedy of each finding: format strings of one line."""
 
 
 @dataclass(frozen=True)
@@ -223,10 +177,6 @@ def _at(facts: Mapping[str, Any], *path: str) -> Any:
 def _number(facts: Mapping[str, Any], *path: str) -> float | None:
     value = _at(facts, *path)
     return value if isinstance(value, (int, float)) and not isinstance(value, bool) else None
-
-
-def _gib(size: float) -> str:
-    return f"{size / _GIB:.1f} GiB"
 
 
 # -- shares of the ceilings --------------------------------------------------------------------------------
