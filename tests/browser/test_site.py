@@ -730,7 +730,7 @@ def test_a_directory_that_is_not_a_sites_is_refused(base: Path, tmp_path: Path, 
     for place, why in (
         (foreign, "was not made by dyno site"),
         (marked, "was not made by dyno site"),
-        (elder, "was not made by dyno site of this version"),
+        (elder, "was not made by dyno site"),
         (foreign / "letter.txt", "is not a directory"),
         (foreign / "letter.txt" / "below", "can't write"),
     ):

@@ -6,15 +6,15 @@ module neither reads a run nor knows a suite. docs/reference/published-experimen
 """
 
 import math
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from dyno.contracts.model import UsageError, Value
+from dyno.contracts.safe_read import toml
 from dyno.contracts.settings import by_cpus, unknown
 
 MORE, LESS = ("faster", "more", "fastest", "most"), ("slower", "less", "slowest", "least")
@@ -158,12 +158,6 @@ def _bounds(relation: str, data: dict[str, Any], where: str) -> tuple[float, flo
     if not 1 <= least < most:
         raise UsageError(f"{where}: expected factors of at least 1, by less than at_most; got {least} and {most}")
     return (least, most) if relation in MORE else (1 / most, 1 / least)
-
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 
 @dataclass(frozen=True)
@@ -325,15 +319,14 @@ class Experiment:
 
 def names() -> list[str]:
     """Returns the names of all experiments."""
-    entries = (entry.name for entry in files(__package__).iterdir())
-    return sorted(name.removesuffix(".toml") for name in entries if name.endswith(".toml"))
+    return sorted(path.stem for path in Path(__file__).parent.glob("*.toml"))
 
 
 def experiment(name: str) -> Experiment:
     """Reads an experiment. If there is none of this name, raises UsageError, which suggests the nearest name."""
     if name not in names():
         raise UsageError(unknown("experiment", name, names()))
-    return parse(name, tomllib.loads((files(__package__) / f"{name}.toml").read_text(encoding="utf-8")))
+    return parse(name, toml(Path(__file__).with_name(f"{name}.toml")))
 
 
 def parse(name: str, data: Mapping[str, Any]) -> Experiment:

@@ -319,11 +319,6 @@ def _read(directory: Path) -> tuple[_Sums, str | None] | None:
         if path.is_file() and not path.is_symlink():
             manifest = json.loads(path.read_bytes())
     files, building = (manifest.get(key) if isinstance(manifest, dict) else None for key in ("files", "building"))
-    if isinstance(files, list):
-        raise UsageError(
-            f"{directory} was not made by dyno site of this version: its manifest has no checksums. Remove it, or"
-            " name another directory with -o"
-        )
     valid = isinstance(files, dict) and all(
         _NAME.fullmatch(name) and isinstance(sums, list) and all(isinstance(known, str) for known in sums)
         for name, sums in files.items()
