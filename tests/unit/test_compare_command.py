@@ -231,9 +231,9 @@ NOTHING = "nothing to compare: no two engines have a number in a phase at the sa
         (["a.json", "--json", "--markdown"], "--json and --markdown exclude each other"),
         (
             ["a.json", "b.json", "--baseline", "sqlite"],
-            "--baseline is for engines within a run; of two runs the first one is the baseline",
+            "a baseline is for engines within a run; of two runs the first one is the baseline",
         ),
-        (["a.json", "b.json", "--halves"], "--halves is for one run"),
+        (["a.json", "b.json", "--halves"], "halves: expected a single run, got two"),
         (["few.json", "--halves"], "comparing halves needs at least 6 blocks; few.json has 2"),
         (["alone.json"], f"alone.json: {NOTHING}"),
         (["tiers.json"], f"tiers.json: {NOTHING}"),

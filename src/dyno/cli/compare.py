@@ -56,10 +56,6 @@ def compare_command(before: Path, after: Path | None, baseline: str | None, halv
     dyno compare before.json after.json
     """
     by, margin = _metric_and_margin(flags)
-    if baseline is not None and (after is not None or halves):
-        raise UsageError("--baseline is for engines within a run; of two runs the first one is the baseline")
-    if halves and after is not None:
-        raise UsageError("--halves is for one run")
     comparisons = library.compare(before, after, baseline=baseline, metric=by, margin=margin, halves=halves)
     if flags["as_json"]:
         print(json.dumps(comparisons.to_dict(), indent=2))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from dyno.contracts.model import UsageError
-from dyno.host import installation
+from dyno.report.export import importing
 from dyno.report.tables import comparison, sections, wording
 from dyno.report.tables.sections import Section
 from dyno.report.tables.table import varying
@@ -19,7 +19,7 @@ from dyno.stats import two_runs as two
 from dyno.stats.metric import Metric
 from dyno.stats.metric import metric as named
 from dyno.stats.two_runs import gate
-from dyno.stats.verdict import MARGIN, Verdict
+from dyno.stats.verdict import MARGIN
 
 if TYPE_CHECKING:
     import pandas
@@ -74,20 +74,22 @@ class Change(Comparison):
 class Comparisons(Sequence[Comparison]):
     """The result of `compare`: a sequence of comparisons, with its tables and notes."""
 
+    _kind: type[Comparison] = Comparison
+
     def __init__(
         self,
-        items: Sequence[Any],
-        row: Callable[[Any], Comparison],
         sections: Callable[[], list[Section]],
         lines: Callable[[], list[str]],
         data: Callable[[], dict[str, Any]],
+        rows: Callable[[dict[str, Any]], list[dict[str, Any]]],
     ) -> None:
         # Each form is computed on demand: it takes seconds for large runs, and a command prints only one.
-        self._items, self._row, self._sections, self._lines, self._data = items, row, sections, lines, cache(data)
+        self._sections, self._lines, self._data, self._rows_of = sections, lines, cache(data), rows
 
     @cached_property
     def _rows(self) -> tuple[Comparison, ...]:
-        return tuple(map(self._row, self._items))
+        names = [each.name for each in fields(self._kind)]
+        return tuple(self._kind(**{name: row[name] for name in names}) for row in self._rows_of(self._data()))
 
     @cached_property
     def sections(self) -> list[Section]:
@@ -104,12 +106,8 @@ class Comparisons(Sequence[Comparison]):
     def to_pandas(self) -> pandas.DataFrame:
         """Returns a DataFrame with a line for each comparison: its fields, and a column `param_NAME` for each
         parameter. Raises UsageError without pandas."""
-        try:
+        with importing("pandas", "A DataFrame"):
             import pandas
-        except ImportError:
-            raise UsageError(
-                f"A DataFrame needs pandas, which is not installed: {installation.extra('parquet')}"
-            ) from None
         rows = [asdict(row) for row in self._rows]
         params = [{f"param_{name}": value for name, value in row.pop("params").items()} for row in rows]
         return pandas.DataFrame([{**row, **own} for row, own in zip(rows, params, strict=True)])
@@ -122,7 +120,7 @@ class Comparisons(Sequence[Comparison]):
         return self._rows[at]
 
     def __len__(self) -> int:
-        return len(self._items)
+        return len(self._rows)
 
     def __iter__(self) -> Iterator[Comparison]:
         return iter(self._rows)
@@ -137,6 +135,7 @@ class Comparisons(Sequence[Comparison]):
 class Check(Comparisons):
     """The result of `check`: the comparisons with their states, and whether the gate is passed."""
 
+    _kind = Change
     passed: bool
     lost: tuple[str, ...]
     """Rows that had a number before and have none now, each described in words. They fail the gate."""
@@ -183,11 +182,10 @@ def check(
     summary = comparison.summary(states, len(pairs.lost), margin, strict)
     how = comparison.how(pairs.paired, comparison.GATE_LEVEL)
     result = Check(
-        judged,
-        lambda row: Change(*(*_change(row.change, before, row.verdict, wording.gated), row.state)),
         lambda: [comparison.changed(before, after, pairs.differences), *comparison.gated(judged, varying(after))],
         lambda: [*comparison.gone(pairs), *comparison.conditions(after), how, summary],
         lambda: {**comparison.between_data(before, after, pairs, margin, judged), "passed": passed},
+        lambda data: _changes(data, before, pairs),
     )
     result.passed = passed
     result.lost = tuple(f"{row.cell.asked}, {row.phase}: {why}" for row, why in pairs.lost)
@@ -201,18 +199,12 @@ def _run(source: RunSource) -> Run:
 def _within(run: Run, baseline: str | None, by: Metric | None, margin: float) -> Comparisons:
     baseline = one.check_baseline(run, baseline)
     tables = [*one.tables(run, by), *one.across(run, by)]
-
-    def row(c: one.Comparison) -> Comparison:
-        place = c.phase, c.engine.tier_name, dict(c.engine.params), c.metric.name, c.engine.asked
-        return Comparison(*place, c.baseline.asked, *(*_verdict(c.verdict), c.baseline.tier_name))
-
     how = f"{comparison.WITHIN} {comparison.equal(margin)}"
     return Comparisons(
-        [c for table in tables for c in one.against(table, baseline, margin)],
-        row,
         lambda: comparison.within(run, tables, baseline, margin),
         lambda: [*wording.answers(run), *comparison.conditions(run), how],
         lambda: comparison.within_data(run, tables, baseline, margin),
+        lambda data: data["comparisons"],
     )
 
 
@@ -220,23 +212,17 @@ def _between(before: Run, after: Run, by: Metric | None, margin: float) -> Compa
     pairs = two.between(before, after, by, margin)
     how = f"{comparison.how(pairs.paired)} {comparison.equal(margin)}"
     return Comparisons(
-        pairs.changes,
-        lambda change: Comparison(*_change(change, before)),
         lambda: [comparison.changed(before, after, pairs.differences), *comparison.between(pairs, varying(after))],
         lambda: [*comparison.gone(pairs), *comparison.conditions(after), how],
         lambda: comparison.between_data(before, after, pairs, margin),
+        lambda data: _changes(data, before, pairs),
     )
 
 
-def _change(
-    change: two.Change, before: Run, verdict: Verdict | None = None, text: Callable[[Verdict], str] = wording.verdict
-) -> tuple[Any, ...]:
-    """Returns the fields of a comparison. `verdict`: the gate's verdict, used instead of the change's own."""
-    cell = change.after.cell
-    place = change.after.phase, cell.tier_name, dict(cell.params), change.metric.name, cell.asked
-    return *place, str(before.path), *_verdict(verdict or change.verdict, text), change.before.cell.tier_name
-
-
-def _verdict(verdict: Verdict, text: Callable[[Verdict], str] = wording.verdict) -> tuple[Any, ...]:
-    figures = verdict.ratio, verdict.low, verdict.high, verdict.bound, verdict.blocks, verdict.more
-    return verdict.kind, *figures, text(verdict)
+def _changes(data: Mapping[str, Any], before: Run, pairs: two.Between) -> list[dict[str, Any]]:
+    """Returns the rows of the JSON of two runs, each with its baseline."""
+    tiers = [change.before.cell.tier_name for change in pairs.changes]
+    return [
+        {**row, "baseline": str(before.path), "baseline_tier": tier}
+        for row, tier in zip(data["changes"], tiers, strict=True)
+    ]

@@ -9,7 +9,8 @@ import csv
 import io
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from typing import Any
@@ -24,7 +25,7 @@ from dyno.report.tables.table import Row, groups
 from dyno.results import Attempt, Run, damaged
 from dyno.stats.costs import Prices, costs
 from dyno.stats.doubts import machine
-from dyno.stats.summary import absences, client_cpu_ns, server_cpu_ns
+from dyno.stats.summary import absences, client_cpu_ns, grouped, server_cpu_ns
 
 SCHEMA = 1
 CPU = ("client_cpu_ns_per_item", "server_cpu_ns_per_item")
@@ -104,15 +105,11 @@ def _rows(run: Run) -> list[Row]:
 def _table(name: str, columns: Columns, run: Run, rows: Iterable[Mapping[str, Any]]) -> Table:
     """Returns a table with columns of the parameters and of the samples' facts. Their types suit all values: a column
     is text for 'max' and 1000. Columns of numeric facts are of floats, because medians may have fractions."""
-    values: dict[str, list[Any]] = {}
-    for cell in run.cells:
-        for param, value in cell.params.items():
-            values.setdefault(f"param_{param}", []).append(value)
+    values = grouped((f"param_{name}", value) for cell in run.cells for name, value in cell.params.items())
     params = {param: _kind(of) for param, of in values.items()}
-    is_text: dict[str, bool] = {}
-    for fact, figure in (item for a in run.attempts for sample in a.samples for item in sample.facts.items()):
-        is_text[f"fact_{fact}"] = is_text.get(f"fact_{fact}", False) or isinstance(figure, str)
-    facts = {fact: TEXT if text else NUMBER for fact, text in is_text.items()}
+    items = (item for attempt in run.attempts for sample in attempt.samples for item in sample.facts.items())
+    is_text = grouped((f"fact_{fact}", isinstance(figure, str)) for fact, figure in items)
+    facts = {fact: TEXT if any(texts) else NUMBER for fact, texts in is_text.items()}
     every, converted = {**NAMES, **params, **columns, **facts}, {**params, **facts}
     convert: Mapping[str | None, Callable[[Any], Any]] = {TEXT: str, NUMBER: float}
     table = []
@@ -250,6 +247,16 @@ def as_csv(table: Table) -> str:
     return out.getvalue()
 
 
+@contextmanager
+def importing(module: str, purpose: str) -> Iterator[None]:
+    """Raises UsageError if the module, which the extra `parquet` installs, can't be imported."""
+    try:
+        yield
+    except ImportError:
+        extra = installation.extra("parquet")
+        raise UsageError(f"{purpose} needs {module}, which is not installed: {extra}") from None
+
+
 def as_parquet(table: Table, run: Run) -> bytes:
     """Returns the table as a Parquet file. Raises UsageError without pyarrow."""
     arrow, out = as_arrow(table, run), io.BytesIO()
@@ -262,10 +269,8 @@ def as_parquet(table: Table, run: Run) -> bytes:
 def as_arrow(table: Table, run: Run) -> Any:
     """Returns a `pyarrow.Table`. Its metadata is that of `about`, with the prefix `dyno.`. Raises UsageError without
     pyarrow."""
-    try:
+    with importing("pyarrow", "Parquet"):
         import pyarrow
-    except ImportError:
-        raise UsageError(f"Parquet needs pyarrow, which is not installed: {installation.extra('parquet')}") from None
     types = {
         TEXT: pyarrow.string(),
         INTEGER: pyarrow.int64(),
@@ -292,11 +297,8 @@ def as_arrow(table: Table, run: Run) -> Any:
 def as_pandas(table: Table, run: Run) -> Any:
     """Returns a `pandas.DataFrame` in which unknown values are NA. Its `attrs` are the metadata of `about`. Raises
     UsageError without pandas."""
-    try:
+    with importing("pandas", "A DataFrame"):
         import pandas
-    except ImportError:
-        extra = installation.extra("parquet")
-        raise UsageError(f"A DataFrame needs pandas, which is not installed: {extra}") from None
     types = {INTEGER: "Int64", NUMBER: "float64", BOOLEAN: "boolean", MOMENT: "datetime64[us]"}
     columns = {}
     for name, kind in table.columns.items():

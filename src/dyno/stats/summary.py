@@ -2,7 +2,6 @@
 number."""
 
 import math
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
@@ -34,6 +33,8 @@ FLOOR_REACH = 0.25
 all are far slower."""
 P = ParamSpec("P")
 T = TypeVar("T")
+K = TypeVar("K")
+V = TypeVar("V")
 
 
 def cached(compute: Callable[Concatenate[Run, P], T]) -> Callable[Concatenate[Run, P], T]:
@@ -50,6 +51,14 @@ def cached(compute: Callable[Concatenate[Run, P], T]) -> Callable[Concatenate[Ru
         return of_run[key]
 
     return lookup
+
+
+def grouped(pairs: Iterable[tuple[K, V]]) -> dict[K, list[V]]:
+    """Returns the values of each key, in the order of the pairs."""
+    groups: dict[K, list[V]] = {}
+    for key, value in pairs:
+        groups.setdefault(key, []).append(value)
+    return groups
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +130,9 @@ class CellSummary:
     """Every attempt at the cell, including failed ones."""
 
 
+_KEYS = frozenset(CellSummary.__dataclass_fields__)
+
+
 @dataclass(frozen=True, slots=True)
 class Absence:
     """A phase that makes no sense for a cell's engine."""
@@ -145,12 +157,10 @@ def summarize(run: Run) -> tuple[CellSummary, ...]:
     """Returns a summary of every cell and phase of the plan, in the plan's order, measured or not. Phases that make
     no sense for their engine are left out. Raises UsageError for a damaged run file."""
     absent = {(id(absence.cell), absence.phase) for absence in absences(run)}
-    attempts: dict[int, list[Attempt]] = defaultdict(list)
-    for attempt in run.attempts:
-        attempts[attempt.cell].append(attempt)
+    attempts = grouped((attempt.cell, attempt) for attempt in run.attempts)
     try:
         return tuple(
-            _summary(cell, tuple(attempts[at]), run.phases[phase], run.header.get("host", {}))
+            _summary(cell, tuple(attempts.get(at, ())), run.phases[phase], run.header.get("host", {}))
             for phase in run.plan["phases"]
             for at, cell in enumerate(run.cells)
             if (id(cell), phase) not in absent
@@ -188,7 +198,6 @@ def _summary(cell: Cell, attempts: tuple[Attempt, ...], declared: Phase, host: M
         cell=cell,
         phase=phase,
         about=declared,
-        reported_by=figures["reported_by"],
         valid=why is None,
         why=why,
         samples=counted,
@@ -198,20 +207,8 @@ def _summary(cell: Cell, attempts: tuple[Attempt, ...], declared: Phase, host: M
         # None if any rate is unknown or zero.
         bandwidth=estimate([rate for rate in bandwidths if rate]) if bandwidths and all(bandwidths) else None,
         figures=figures,
-        items=figures["items"],
-        elapsed_ns=figures["elapsed_ns"],
         offered_per_second=_middle([_on_the_wall(s, s.due) for s in counted]),
         served_per_second=_middle([_on_the_wall(s, s.operations - s.errors) for s in counted]),
-        latency_ns=figures["histogram"],
-        latency_by_kind_ns=figures["by_kind"],
-        latency_by_part_ns=figures["by_part"],
-        response_ns=figures["response"],
-        late_ns=figures["late"],
-        bytes_on_disk=figures["bytes_on_disk"],
-        temperature=figures["temperature"],
-        resident_percent=figures["residency"],
-        client=figures["client"],
-        server=figures["server"],
         client_cpu_ns=_middle([client_cpu_ns(s) for s in counted if s.items > 0]),
         server_cpu_ns=_middle([server_cpu_ns(s) for s in counted if s.items > 0]),
         # None if nothing was sent to the device, or more was dropped than sent, as when files are removed.
@@ -225,6 +222,7 @@ def _summary(cell: Cell, attempts: tuple[Attempt, ...], declared: Phase, host: M
         caveats=about.caveats if about else (),
         limit=load_limit(counted, host),
         attempts=attempts,
+        **{each.key: figures[each.name] for each in FIELDS if each.summary and each.key in _KEYS},
     )
 
 
