@@ -21,7 +21,7 @@ from dyno.contracts.native_load import CLIENT
 from dyno.results import Run
 from dyno.stats.compare import Comparison, Table, across, against, paired, tables
 from dyno.stats.metric import Metric
-from dyno.stats.summary import CellSummary, cached, summarize
+from dyno.stats.summary import cached, grouped, summarize
 from dyno.stats.verdict import MARGIN, Verdict
 
 ACROSS = "across"
@@ -196,17 +196,13 @@ class LimitedRows:
 @cached
 def limited(run: Run) -> tuple[LimitedRows, ...]:
     """Returns the rows whose limit was the load generator, in the order of the run's cells."""
-    groups: dict[tuple[object, str], list[CellSummary]] = {}
-    for row in summarize(run):
-        if row.limit is not None and not row.cell.floor:
-            groups.setdefault((row.cell.tier, row.cell.combination), []).append(row)
+    rows_limited = (row for row in summarize(run) if row.limit is not None and not row.cell.floor)
+    groups = grouped(((row.cell.tier, row.cell.combination), row) for row in rows_limited)
     limited_rows, able = list[LimitedRows](), run.header.get("native") or ()
     for place in dict.fromkeys((cell.tier, cell.combination) for cell in run.cells):
         if not (rows := groups.get(place)):
             continue
-        phases: dict[str, list[str]] = {}
-        for row in rows:
-            phases.setdefault(row.cell.asked, []).append(row.phase)
+        phases = grouped((row.cell.asked, row.phase) for row in rows)
         cells = {row.cell.asked: row.cell for row in rows}
         percents = [row.limit.percent for row in rows if row.limit is not None]
         limited_rows.append(

@@ -21,7 +21,7 @@ from dyno.results import Run
 from dyno.stats.compare import Table, compared, tables
 from dyno.stats.estimate import two_sided
 from dyno.stats.metric import THROUGHPUT, Metric
-from dyno.stats.summary import CellSummary, cached, summarize
+from dyno.stats.summary import CellSummary, cached, grouped, summarize
 from dyno.stats.verdict import MARGIN
 
 WIDE = 20
@@ -368,10 +368,8 @@ def growths(
     """Returns the growth of every engine and phase with several values of the parameter, in the order of the run. A
     value whose phase was ended by its budget is left out, because its time depends on the budget. `also`: further
     parameters of the fit. The kind TRIAL has one growth of each engine."""
-    trials: dict[int, list[int]] = {}
-    for attempt in run.attempts:
-        if attempt.outcome == "ok":
-            trials.setdefault(id(run.cells[attempt.cell]), []).append(attempt.duration_ns)
+    done = (attempt for attempt in run.attempts if attempt.outcome == "ok")
+    trials = grouped((id(run.cells[attempt.cell]), attempt.duration_ns) for attempt in done)
     groups: dict[object, list[tuple[Place, float, CellSummary]]] = {}
     names = (parameter, *also)
     for row in summarize(run):

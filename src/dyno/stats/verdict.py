@@ -7,6 +7,7 @@ would decide assumes that they spread like the measured ones; from three or four
 """
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -70,12 +71,5 @@ def blocks_needed(
         error = center.error / math.sqrt((blocks + more) / blocks)
         return clear(two_sided(confidence, center.degrees + more) * error)
 
-    low, high = 0, 1
-    while not tells(high):
-        low, high = high, high * 2
-        if low > MOST_MORE:
-            return None
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if tells(middle) else (middle, high)
-    return high if high <= MOST_MORE else None
+    more = bisect_left(range(1, MOST_MORE + 1), True, key=tells) + 1
+    return more if more <= MOST_MORE else None

@@ -12,6 +12,7 @@ from dyno.results import Run
 from dyno.stats import compare
 from dyno.stats.compare import Comparison, Table
 from dyno.stats.metric import BANDWIDTH
+from dyno.stats.summary import grouped
 
 STEP = 32
 SCALE = {"type": "band", "paddingInner": 0.5, "paddingOuter": 0.25}
@@ -171,7 +172,7 @@ THROUGHPUT = Chart(
 
 def sizes(run: Run) -> list[Record]:
     """Returns the sizes of engines that keep files, the smallest first."""
-    groups: dict[str, list[Record]] = {}
+    records = []
     for row, record in valid_rows(run):
         if row.summary.bytes_on_disk is not None:
             sizes = {
@@ -180,8 +181,8 @@ def sizes(run: Run) -> list[Record]:
                 "write_amplification": row.summary.write_amplification,
                 "instead": "",
             }
-            place = repr((record["phase"], record["tier"], record["params"]))
-            groups.setdefault(place, []).append({**record, **sizes})
+            records.append({**record, **sizes})
+    groups = grouped((repr((one["phase"], one["tier"], one["params"])), one) for one in records)
     return [one for group in groups.values() for one in sorted(group, key=lambda one: one["bytes_on_disk"])]
 
 

@@ -14,12 +14,12 @@ from dyno.contracts.settings import unknown
 from dyno.report.charts import vega
 from dyno.report.charts.chart import ENGINE, REMARKS, TRIALS, Chart, Column, Record, valid_rows
 from dyno.report.tables.sweeps import crossed, ended, ending, sentence
-from dyno.report.tables.table import Row, varying
+from dyno.report.tables.table import varying
 from dyno.results import Run
 from dyno.stats.estimate import Estimate, estimate
 from dyno.stats.load_limit import cores
 from dyno.stats.metric import METRICS, THROUGHPUT, Metric, estimated, fitting
-from dyno.stats.summary import CellSummary, summarize
+from dyno.stats.summary import CellSummary, grouped, summarize
 from dyno.stats.sweep import Sweep, is_number, logarithmic, swept, values
 
 TICKS = [step * 10**power for power in range(14) for step in (1, 2, 5)]
@@ -273,11 +273,9 @@ def sweep(run: Run, parameter: str, by: str | None = None) -> Chart:
         raise UsageError(unknown(f"{run.path}: metric", by, [*METRICS, *facts]))
     fact = "" if by is None or metric else by
     records = _sweep_records(run, parameter, metric, fact)
-    figures: dict[tuple[str, str], list[float]] = {}
-    for record in records:
-        figures.setdefault((record["unit"], repr((record["phase"], record["tier"]))), []).append(record["y"])
     # The y axis of a unit is logarithmic if one of its panels needs that.
-    log = {unit for (unit, _), of_panel in figures.items() if logarithmic(of_panel)}
+    figures = grouped(((each["unit"], each["phase"], each["tier"]), each["y"]) for each in records)
+    log = {unit for (unit, _, _), of_panel in figures.items() if logarithmic(of_panel)}
     kinds = {record["unit"]: record["write"] for record in records}
     sides = {
         unit.removesuffix("/s"): Side(unit, kind, unit in log, interval=True, from_zero=unit not in log)
@@ -325,10 +323,8 @@ def _sweep_records(run: Run, parameter: str, metric: Metric | None, fact: str) -
     """Returns the records by panel, engine and value. A run with a single value has none."""
     if parameter not in swept(run):
         return []
-    by_place: dict[str, list[tuple[Row, Record]]] = {}
-    for row, record in valid_rows(run):
-        if is_number(record["params"].get(parameter)):
-            by_place.setdefault(_place(record, parameter), []).append((row, record))
+    known = ((row, record) for row, record in valid_rows(run) if is_number(record["params"].get(parameter)))
+    by_place = grouped((_place(record, parameter), (row, record)) for row, record in known)
     stops = {
         (end.cell.label, _place(_at(run, end.sweep), parameter), end.last): ending(end)
         for end in ended(run)

@@ -22,6 +22,7 @@ from dyno.report.tables.table import BY, Row
 from dyno.results import Run
 from dyno.stats.compare import Table, check_baseline
 from dyno.stats.doubts import MEANINGS
+from dyno.stats.summary import grouped
 
 ONE, SEVERAL = 800, 1160
 """Width in pixels of a single panel, and of a grid of several."""
@@ -250,9 +251,7 @@ def _doubts(rows: Sequence[Row]) -> list[str]:
 
 def _sentences(run: Run, chart: Chart, panels: Sequence[Panel], titles: Sequence[str]) -> list[str]:
     """Returns the chart's sentences about its panels, each with the panel's title if there is one."""
-    by_place: dict[str, list[Record]] = {}
-    for sentence in chart.says(run):
-        by_place.setdefault(repr((sentence["phase"], sentence["tier"], sentence["params"])), []).append(sentence)
+    by_place = grouped((repr((one["phase"], one["tier"], one["params"])), one) for one in chart.says(run))
     lines = []
     for panel, title in zip(panels, titles, strict=True):
         shown = {record["engine"] for record in panel.records}

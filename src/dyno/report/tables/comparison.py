@@ -22,7 +22,7 @@ from dyno.stats.compare import Table, against
 from dyno.stats.costs import Cost, Prices
 from dyno.stats.history import CHANCE, SpeedChange
 from dyno.stats.metric import BANDWIDTH, THROUGHPUT, Metric, speeds
-from dyno.stats.summary import CellSummary, summarize
+from dyno.stats.summary import CellSummary, grouped, summarize
 from dyno.stats.two_runs import Between, Change, Difference, GateResult, differences
 from dyno.stats.verdict import CONFIDENCE
 
@@ -334,9 +334,8 @@ def by_place(runs: Sequence[Run]) -> Iterator[Section]:
     if not parts:
         raise UsageError("--by place needs runs whose operations have parts of latency; these have none")
     keys = ["from", "to", *(["of"] if any(details for _, _, details in lines) else [])]
-    cells, by_details = [], dict[str, list[tuple[str, CellSummary]]]()
+    cells, by_details = [], grouped((of, (place, row)) for place, row, of in lines)
     for place, row, of in lines:
-        by_details.setdefault(of, []).append((place, row))
         medians = [units.duration((row.latency_by_part_ns.get(part) or {}).get("p50")) for part in parts]
         whole = [units.duration(row.latency_ns[name]) for name in ("p50", "p99")]
         whole = whole if row.valid else [row.why or "", ""]

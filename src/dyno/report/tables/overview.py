@@ -7,7 +7,6 @@ from itertools import groupby
 from statistics import fmean
 from urllib.parse import urlencode
 
-from dyno.contracts.cell import Cell
 from dyno.contracts.model import Tier
 from dyno.report.tables import display, units, wording
 from dyno.report.tables.sections import Section
@@ -16,7 +15,7 @@ from dyno.results import Run
 from dyno.stats.compare import Comparison, Table, against, tables
 from dyno.stats.doubts import Doubt
 from dyno.stats.metric import THROUGHPUT, Metric
-from dyno.stats.summary import NOT_YET
+from dyno.stats.summary import NOT_YET, grouped
 from dyno.stats.verdict import FEWEST_BLOCKS
 
 LEADS, DOUBTED = "*", "?"
@@ -129,10 +128,7 @@ def overviews(run: Run, of: Sequence[Group], ranked: Mapping[Place, Ranking]) ->
     for row in (row for group in of for row in group.rows if not row.summary.cell.floor):
         rows.setdefault(place(row), {})[row.name] = row
         measured[row.summary.phase, row.tool] = None
-    cells: dict[tuple[Tier | None, str], list[Cell]] = {}
-    for cell in run.cells:
-        if not cell.floor:
-            cells.setdefault((cell.tier, units.params(cell.params)), []).append(cell)
+    cells = grouped(((cell.tier, units.params(cell.params)), cell) for cell in run.cells if not cell.floor)
     where = "the charts can show any place, the CSV has all"
     shown, rest = display.first(list(cells), display.VIEWS, "tables", where)
     views = []

@@ -15,7 +15,7 @@ from dyno.report.tables import display, units
 from dyno.report.tables.sections import REMARKS, Section
 from dyno.report.tables.table import Group, Row, varying
 from dyno.results import Run
-from dyno.stats.summary import CellSummary
+from dyno.stats.summary import CellSummary, grouped
 
 INTERVAL = "±"
 MEANING = f"{INTERVAL}: the longer side of the 95 % interval of the figures before it, in percent of the median"
@@ -192,10 +192,7 @@ def _reach(summary: CellSummary | None) -> str:
 
 def _remarks(rows: Mapping[str, Row]) -> list[str]:
     """Returns the remarks of the phases. A remark has the names of its phases, unless all phases have it."""
-    phases: dict[str, list[str]] = {}
-    for phase, row in rows.items():
-        for remark in row.remarks():
-            phases.setdefault(remark, []).append(phase)
+    phases = grouped((remark, phase) for phase, row in rows.items() for remark in row.remarks())
     return [text if len(of) == len(rows) else f"{' and '.join(of)}: {text}" for text, of in phases.items()]
 
 

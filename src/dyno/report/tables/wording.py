@@ -11,9 +11,9 @@ from dyno.report.tables.table import varying
 from dyno.results import Run
 from dyno.stats import answer
 from dyno.stats.answer import Answer, LimitedRows
-from dyno.stats.compare import Comparison
 from dyno.stats.load_limit import LoadLimit
 from dyno.stats.metric import THROUGHPUT
+from dyno.stats.summary import grouped
 from dyno.stats.verdict import CONFIDENCE, FEWEST_BLOCKS, MOST_MORE, Verdict
 
 FASTEST, EQUAL, UNCLEAR = "fastest", "equally fast", "can't tell"
@@ -254,9 +254,7 @@ def _others(of: Answer) -> list[str]:
 
 
 def _exceptions(of: Answer) -> list[str]:
-    by_engine: dict[str, list[Comparison]] = {}
-    for comparison in of.elsewhere:
-        by_engine.setdefault(comparison.engine.label, []).append(comparison)
+    by_engine = grouped((comparison.engine.label, comparison) for comparison in of.elsewhere)
     parts = []
     for engine, faster in by_engine.items():
         least = min((c.verdict for c in faster), key=lambda v: v.bound or 0.0)
