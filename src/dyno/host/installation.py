@@ -12,6 +12,8 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
+from dyno.host.procfs import read_text
+
 DISTRIBUTION = "dyno-bench"
 UV_TOOL, PIPX, UV, VENV, SYSTEM, MANAGED = "uv tool", "pipx", "uv", "venv", "system", "managed"
 """Kinds of installation: by `uv tool install`; by pipx; in an environment of uv, which has no pip; in another
@@ -39,7 +41,7 @@ def how(prefix: Path, library: Path) -> str:
     if (prefix / _METADATA).is_file():
         return PIPX
     if (prefix / _CONFIG).is_file():
-        made_by_uv = re.search(r"^uv\s*=", _text(prefix / _CONFIG), re.MULTILINE)
+        made_by_uv = re.search(r"^uv\s*=", read_text(prefix / _CONFIG) or "", re.MULTILINE)
         return UV if made_by_uv and not list((prefix / "bin").glob("pip")) else VENV
     return MANAGED if (library / _FORBIDS).is_file() else SYSTEM
 
@@ -62,7 +64,7 @@ def command(requirements: Sequence[str], prefix: Path | None = None, library: Pa
     if kind == PIPX:
         name = DISTRIBUTION
         with suppress(ValueError, KeyError, TypeError):
-            package = json.loads(_text(prefix / _METADATA))["main_package"]
+            package = json.loads(read_text(prefix / _METADATA) or "")["main_package"]
             name = shlex.quote(f"{package['package']}{package.get('suffix') or ''}")
         return f"pipx inject {name} {words}"
     if kind == UV:
@@ -125,7 +127,7 @@ def _receipt(prefix: Path) -> tuple[str, list[str]]:
         import tomli as tomllib
     main, others = DISTRIBUTION, []
     with suppress(tomllib.TOMLDecodeError, KeyError, TypeError, AttributeError):
-        for entry in tomllib.loads(_text(prefix / _RECEIPT))["tool"]["requirements"]:
+        for entry in tomllib.loads(read_text(prefix / _RECEIPT) or "")["tool"]["requirements"]:
             extras = f"[{','.join(entry['extras'])}]" if entry.get("extras") else ""
             if entry["name"] == DISTRIBUTION:
                 source = next((entry[key] for key in _SOURCES if key in entry), DISTRIBUTION)
@@ -133,10 +135,3 @@ def _receipt(prefix: Path) -> tuple[str, list[str]]:
             else:
                 others.append(f"{entry['name']}{extras}{entry.get('specifier', '')}")
     return main, others
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(errors="replace")
-    except OSError:
-        return ""
