@@ -22,7 +22,7 @@ from stats.madeup import changed
 
 from dyno import results
 from dyno.contracts.histogram import Recorder
-from dyno.contracts.suite import Axis, Curve
+from dyno.contracts.presentation import Axis, Curve
 from dyno.fields import Sample
 from dyno.report import charts, export
 from dyno.report.charts import FIXED, latency, vega

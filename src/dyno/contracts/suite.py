@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, cast
 
 from dyno.contracts.declarations import deferred
 from dyno.contracts.engine import Engine, EngineSpec, Server
 from dyno.contracts.model import Caveat, Fact, Phase, Preset, Tier, Value
+from dyno.contracts.presentation import Curve, InFile, Layout
 from dyno.contracts.settings import Setting
 
 
@@ -210,71 +211,6 @@ class Workload(Protocol):
     def close(self) -> None: ...
 
 
-@dataclass(frozen=True)
-class Column:
-    """A column of a suite's own table."""
-
-    title: str
-    of: str
-    """Source of the figure: 'param', 'fact', 'facts' (all whose names begin with `name`), 'rate' (a phase's items per
-    second), 'operations' (a phase's operations per second) or 'bandwidth' (a phase's bytes per second). With a column
-    of 'phase', the table has a line for each phase of a cell."""
-    name: str
-    """Name of the parameter, fact or phase."""
-    kind: str = "text"
-    """Format of a figure: 'text', 'count', 'bytes', 'kb', 'ratio', 'rate', 'ns' or 'bandwidth'."""
-
-
-@dataclass(frozen=True)
-class Layout:
-    """A suite's own table with a line for each cell. A line has figures of several phases, for readers who compare
-    parameters rather than engines. Saved in the run file."""
-
-    columns: tuple[Column, ...]
-    legend: tuple[str, ...] = ()
-    """Explanations of the columns, one line each."""
-    title: str = ""
-    beside: bool = False
-    """If True, the table follows the tables by phase. If False, it replaces them."""
-
-
-@dataclass(frozen=True)
-class Axis:
-    """An axis of a chart."""
-
-    of: str
-    """Source of the figure: 'param', 'fact' or 'metric' (a metric of `stats.metric`: throughput, bandwidth, a
-    latency)."""
-    name: str
-    title: str = ""
-    """Title with the unit. Metrics have a default title."""
-    kind: str = "count"
-    """Format of a figure: 'count', 'bytes', 'ratio', 'rate' or 'ns'."""
-    scale: str = "linear"
-    """'linear' or 'log'."""
-    marks: tuple[str, ...] = ()
-    """Names of numeric facts that the chart marks by a line across, such as the size of a cache."""
-
-
-@dataclass(frozen=True)
-class Curve:
-    """A suite's own chart: two figures of its cells plotted against each other, with a line for each engine. Saved in
-    the run file."""
-
-    name: str
-    title: str
-    reading: str
-    """Text of a sentence or two that says what the chart shows and how to read it."""
-    x: Axis
-    y: Axis
-    line: str = ""
-    """Name of a parameter; the chart gets a line for each of its values."""
-    point: str = ""
-    """Name of the parameter that orders and labels the points of a line."""
-    phases: tuple[str, ...] = ()
-    """Phases that get the chart; all if empty."""
-
-
 class History(Protocol):
     """An endless sequence of seeded transactions through one port. After a crash the store is compared with the
     sequence: each transaction must be there completely or not at all."""
@@ -326,9 +262,9 @@ class Suite(Protocol):
     params: tuple[Setting, ...]
     presets: Mapping[str, Preset]
     phases: tuple[Phase, ...]
-    layout: Layout | None = None
+    layout: Layout | None = cast(Any, InFile())
     """The suite's own table."""
-    charts: tuple[Curve, ...] = ()
+    charts: tuple[Curve, ...] = cast(Any, InFile())
     """The suite's own charts, in addition to those of every run."""
     proof: Proof | None = None
     """How the suite proves a tier. None if it stores nothing, or if another suite proves the tier."""

@@ -142,7 +142,7 @@ def _marked(x: Side, value: float, name: str) -> list[dict[str, Any]]:
 # -- charts that a suite declares ---------------------------------------------------------------------------
 
 Declared = Mapping[str, Any]
-"""A curve or an axis from the run file: see `dyno.contracts.suite.Curve`."""
+"""A curve or an axis from the run file: see `dyno.contracts.presentation.Curve`."""
 
 
 def curves(run: Run) -> list[Chart]:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from dyno.contracts.model import NotInstalled, Phase, Preset, Value
 from dyno.contracts.settings import Setting, closest_match, integer
-from dyno.contracts.suite import Axis, Column, Curve, Layout, Suite
+from dyno.contracts.suite import Suite
 from dyno.host.installation import version
 
 Compress = Callable[[bytes], bytes]
@@ -126,40 +126,6 @@ PHASES = (
     Phase("iterate", "read all records in key order, again and again", "record", False, "hot", _IN_ORDER),
 )
 
-# Columns of the published table in its order, then the cost of compression.
-LAYOUT = Layout(
-    columns=(
-        Column("packer", "param", "packer"),
-        Column("size", "fact", "stored_bytes", "kb"),
-        Column("count", "fact", "entries", "count"),
-        Column("ratio", "fact", "ratio", "ratio"),
-        Column("batch", "param", "batch"),
-        Column("gets/s", "rate", "gets", "rate"),
-        Column("iters/s", "operations", "iterate", "rate"),
-        Column("records/s", "rate", "iterate", "rate"),
-        Column("compress/MB", "fact", "compress_cpu_ns_per_mb", "ns"),
-        Column("decompress/MB", "fact", "decompress_cpu_ns_per_mb", "ns"),
-    ),
-    legend=(
-        "size, count: stored keys and values, in kb of 1,024 bytes, and entries; ratio: size of uncompressed records"
-        " in batches of 1, divided by size",
-        "gets/s: lookups by key; iters/s: iterations over all records; records/s: records iterated",
-        "compress/MB, decompress/MB: CPU time of the packer alone per MB (10^6 bytes) of uncompressed data",
-    ),
-)
-
-TRADEOFF = Curve(
-    name="tradeoff",
-    title="Compression against speed",
-    reading="How many times smaller the store is than uncompressed records, against the items done in a second: the"
-    " median over trials, with its 95 % interval. Up is smaller and right is faster. A line is a packer, and beside"
-    " its points stands how many records are in a batch.",
-    x=Axis("metric", "throughput", scale="log"),
-    y=Axis("fact", "ratio", "compression ratio", "ratio"),
-    line="packer",
-    point="batch",
-)
-
 
 class CompressionSuite(Suite):
     name = "compression"
@@ -168,8 +134,6 @@ class CompressionSuite(Suite):
     # The published table is of lmdb. The suite compares packers rather than engines.
     engines = ("lmdb",)
     params, presets, phases = PARAMS, PRESETS, PHASES
-    layout = LAYOUT
-    charts = (TRADEOFF,)
 
 
 SUITE = CompressionSuite()

@@ -7,7 +7,7 @@ from functools import partial
 
 from dyno.contracts.model import Phase, Preset
 from dyno.contracts.settings import Setting, choice, integer
-from dyno.contracts.suite import Axis, Curve, Suite
+from dyno.contracts.suite import Suite
 
 FIRST = "first-result"
 """Phase that measures one-time work: importing libraries, starting clusters, compiling code, loading the numbers."""
@@ -58,17 +58,6 @@ class ComputeSuite(Suite):
     title = "an average, a maximum, sines, sums and a correlation of N floats, from the interpreter to the cluster"
     ports = ("compute",)
     params, presets, phases = PARAMS, PRESETS, PHASES
-    charts = (
-        Curve(
-            name="memory-share",
-            title="Share of the memory bandwidth",
-            reading="The rate at which the numbers were read, as a share of the rate at which all cores together can"
-            " read this machine's memory. Numbers that fit into the processor's caches can exceed 100 %; sizes below"
-            " a million are not shown.",
-            x=Axis("param", "size", "numbers", "count", "log"),
-            y=Axis("fact", "memory_share", "share of the memory bandwidth", "ratio", "log"),
-        ),
-    )
 
 
 SUITE = ComputeSuite()

@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 from dyno.contracts.model import Phase, Preset, Value
 from dyno.contracts.quantities import whole
 from dyno.contracts.settings import Setting, choice, integer
-from dyno.contracts.suite import Column, InFlight, Layout, Suite
+from dyno.contracts.suite import InFlight, Suite
 from dyno.http.stages import STAGES
 
 KEPT, FRESH = "kept", "fresh"
@@ -119,19 +119,6 @@ class HttpSuite(Suite):
             "standard": Preset(_STANDARD, samples=5, budget=20, timeout=600),
             "full": Preset(_FULL, samples=10, budget=60, timeout=3_600),
         }
-    )
-    layout = Layout(
-        (
-            Column("phase", "phase", ""),
-            Column("HTTP", "fact", "protocol"),
-            Column("status: responses", "facts", "status_"),
-            Column("on new connections", "fact", "connections", "count"),
-            Column("on kept ones", "fact", "reused", "count"),
-            Column("followed redirects", "fact", "redirects", "count"),
-            Column("second load", "fact", "stress_requests", "count"),
-        ),
-        title="Connections, protocol and statuses",
-        beside=True,
     )
     phases = (
         Phase(KEPT, "a request, on connections that are there", "request", False, checked=_CHECKED, parts=STAGES),

@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 from dyno.contracts.model import Phase, Preset, Value
 from dyno.contracts.settings import Setting, integer
-from dyno.contracts.suite import Axis, Column, Curve, Layout, Suite
+from dyno.contracts.suite import Suite
 
 BLOCKS = ("sequential-read", "sequential-write", "random-read", "random-write")
 """Phases of sysbench. Each event accesses a block of the thread's own memory, word by word or in random order."""
@@ -24,35 +24,6 @@ TITLES = ("read", "write", "random read", "random write")
 SIZES = (16, 64, 256, 1_024, 4_096, 16_384, 65_536)
 THREADS = ("1", "cpus/2", "cpus", "2cpus")
 MORE_SIZES = tuple(1 << at for at in range(2, 19))
-
-LAYOUT = Layout(
-    columns=(
-        Column("KiB", "param", "size_kib"),
-        Column("threads", "param", "clients"),
-        Column("fits", "fact", "fits"),
-        Column("hop ns", "fact", "hop_ns", "ratio"),
-        Column("hops/s", "rate", CHASE, "rate"),
-        Column("triad MB/s", "rate", TRIAD, "rate"),
-        *(Column(f"{title} MB/s", "rate", phase, "rate") for title, phase in zip(TITLES, BLOCKS, strict=True)),
-    ),
-    legend=(
-        "KiB: working set of each thread; fits: the smallest cache that holds it, as the kernel describes them",
-        "hop ns, hops/s: from one cache line to another in random order, each after the one before",
-        "triad: a = b + 3 c over doubles, 24 bytes each; read, write: blocks of so many KiB, one after the other",
-    ),
-)
-
-STEPS = Curve(
-    name="caches",
-    title="A hop by the working set",
-    reading="The time of a hop from one cache line to another in random order, against the working set: each step is"
-    " a cache that has become too small. The marks are the sizes of the caches, as the kernel describes them.",
-    x=Axis("param", "size_kib", "KiB of each thread", scale="log", marks=CACHES),
-    y=Axis("fact", "hop_ns", "a hop", "ns", scale="log"),
-    line="clients",
-    phases=(CHASE,),
-)
-
 
 _phase = partial(Phase, unit="MB", writes=False, checked=CHECKED, reported=True)
 _number = integer(4, 1 << 24)
@@ -83,8 +54,6 @@ class MemorySuite(Suite):
         _phase(TRIAD, "a = b + 3 c, pass after pass", checked=f"{CHECKED}; every element"),
         _phase(CHASE, "hops from cache line to cache line", unit="hop", checked=f"{CHECKED}; the ring"),
     )
-    layout = LAYOUT
-    charts = (STEPS,)
 
 
 SUITE = MemorySuite()

@@ -8,7 +8,7 @@ from functools import partial
 from dyno.contracts.declarations import deferred
 from dyno.contracts.model import Phase, Preset
 from dyno.contracts.settings import Setting, choice, integer
-from dyno.contracts.suite import Axis, Curve, Proof, Suite
+from dyno.contracts.suite import Proof, Suite
 from dyno.suites.objects.transactions import HEAD_BYTES
 
 CONTAINERS = ("mapping", "btree")
@@ -59,22 +59,12 @@ PHASES = (
     _write("pack", "remove old states and unreachable objects", unit="pack", checked=f"{_AGAIN}: {_REST}"),
 )
 
-TRANSACTION = Curve(
-    name="transaction",
-    title="Time of a transaction by clients",
-    reading="How long a transaction takes as the number of clients grows: the median latency of each trial, of these"
-    " the median, with its 95 % interval. Down is faster. Where a line stays level, no client waits for another.",
-    x=Axis("param", "clients", "clients"),
-    y=Axis("metric", "p50"),
-)
-
 
 class ObjectsSuite(Suite):
     name = "objects"
     title = "persistent objects of Python in a ZODB storage"
     ports = ("objects",)
     params, presets, phases = PARAMS, PRESETS, PHASES
-    charts = (TRANSACTION,)
     proof = Proof(
         "write",
         count="transactions",

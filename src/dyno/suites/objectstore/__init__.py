@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 
 from dyno.contracts.model import Phase, Preset
 from dyno.contracts.settings import Setting, integer
-from dyno.contracts.suite import Axis, Column, Curve, InFlight, Layout, Proof, Suite
+from dyno.contracts.suite import InFlight, Proof, Suite
 
 Body = bytes | memoryview
 DIGEST = hashlib.sha256
@@ -189,29 +189,6 @@ PHASES = (
     _write(DELETE, "objects that are there", checked="none is listed afterwards"),
 )
 
-CHARTS = (
-    Curve(
-        name="latency-by-size",
-        title="Latency by the size of an object",
-        reading="The median latency of a request, against the size of the object, both by powers of ten: the median"
-        " over trials, with its 95 % interval. Flat is a cost of the request, rising is a cost of its bytes.",
-        x=Axis("param", "size", "bytes of an object", "bytes", "log"),
-        y=Axis("metric", "p50", scale="log"),
-        line="inflight",
-        phases=(GET, PUT),
-    ),
-    Curve(
-        name="bandwidth-by-concurrency",
-        title="Bandwidth by requests under way",
-        reading="Bytes a second, all requests together, against how many are under way at once: the median over"
-        " trials, with its 95 % interval. Where a line stops rising, something is at its limit.",
-        x=Axis("param", "inflight", "requests under way", "count", "log"),
-        y=Axis("metric", "bandwidth", scale="log"),
-        line="size",
-        phases=(GET, PUT),
-    ),
-)
-
 
 class ObjectStoreSuite(Suite):
     name = "objectstore"
@@ -219,17 +196,6 @@ class ObjectStoreSuite(Suite):
     ports = ("bucket",)
     engines = ("directory",)
     params, presets, phases = PARAMS, PRESETS, PHASES
-    layout = Layout(
-        (
-            Column("served", "fact", "burst_served", "count"),
-            Column("throttled (429)", "fact", "burst_throttled", "count"),
-            Column("failed", "fact", "burst_failed", "count"),
-            Column("seconds until it recovered", "fact", "recovery_seconds", "ratio"),
-        ),
-        title="Requests of a burst",
-        beside=True,
-    )
-    charts = CHARTS
     proof = Proof(PUT, "requests", {"objects": 1}, also=Proof(COPY, "requests"))
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from dyno.contracts.declarations import deferred
 from dyno.contracts.model import Phase, Preset, Value
 from dyno.contracts.settings import Setting, choice, integer
-from dyno.contracts.suite import Column, Layout, Proof, Suite
+from dyno.contracts.suite import Proof, Suite
 from dyno.suites.series.ioc import PERIODS
 
 VARIABLES, SAMPLES = 1_111, 1_600
@@ -97,25 +97,11 @@ PHASES = (
 )
 
 
-LAYOUT = Layout(
-    title="the disk, and samples per second",
-    beside=True,
-    columns=(
-        Column("insert/s", "rate", "insert"),
-        Column("bytes a sample", "fact", "bytes_per_sample", "ratio"),
-        Column("a year's disk", "fact", "year_bytes", "bytes"),
-        Column("one, cold/s", "rate", "extract-one-cold"),
-        Column("window, cold/s", "rate", "extract-window-cold"),
-    ),
-    legend=("a year's disk: of as many variables, if each sample takes as much as here. Small runs overstate it",),
-)
-
-
 class SeriesSuite(Suite):
     name = "series"
     title = "an archive of process variables: samples taken in and given back, as it grows"
     ports = ("series",)
-    params, presets, phases, layout = PARAMS, PRESETS, PHASES, LAYOUT
+    params, presets, phases = PARAMS, PRESETS, PHASES
     # The batches are small, since each batch is a transaction.
     proof = Proof(
         "insert",

@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 
 from dyno.contracts.model import Phase, Preset, Value
 from dyno.contracts.settings import Setting, integer
-from dyno.contracts.suite import Axis, Column, Curve, Layout, Report, Suite
+from dyno.contracts.suite import Report, Suite
 
 READ, WRITE = "read", "write"
 
@@ -158,58 +158,6 @@ PHASES = (
     _phase("whole-read", "read all of the area once, by 32 jobs of depth 32", writes=False, metric="bandwidth"),
 )
 
-LAYOUT = Layout(
-    title="dd beside fio, writing in order; reads of unwritten and written blocks; the warm-up",
-    beside=True,
-    columns=(
-        Column("block", "param", "block_size"),
-        Column("depth", "param", "depth"),
-        Column("dd", "bandwidth", "dd"),
-        Column("dd flushed", "fact", "flushed_bytes_per_second", "bandwidth"),
-        *(Column(f"dd {how}", "bandwidth", f"dd-{how}") for how in _WAYS),
-        Column("fio direct", "bandwidth", "seq-write"),
-        Column("fio whole", "bandwidth", "whole-write"),
-        Column("fio read", "bandwidth", "seq-read"),
-        Column("fio whole read", "bandwidth", "whole-read"),
-        Column("unwritten/s", "rate", UNWRITTEN),
-        Column("written/s", "rate", "rand-read"),
-        Column("steady after", "fact", "steady_after_ns", "ns"),
-        Column("penalty %", "fact", "penalty_percent", "ratio"),
-        Column("not steady", "fact", "unsteady"),
-    ),
-    legend=(
-        "dd: as people mostly run it. It ends when memory has the data, so it shows the speed of memory; dd flushed:"
-        " the same bytes over the time of dd and of an fdatasync after it",
-        "dd fdatasync: dd conv=fdatasync, flushed once at the end in the order and sizes of the page cache: the most"
-        " truthful use of dd, but one thread, only zeros, a new file, and a mean without latencies",
-        "dd direct: dd oflag=direct, past the page cache and one request at a time: the device's latency more than"
-        " its bandwidth",
-        "dd urandom: as dd, but from /dev/urandom, which takes more CPU time than /dev/zero; dd read: of=/dev/null,"
-        " after the page cache was emptied",
-        "fio direct: past the page cache, `depth` requests in flight, random bytes, blocks that were written before,"
-        " for a set time. The volume's bandwidth is reached where more depth adds nothing",
-        "fio whole: the area once, in blocks of 1 MiB, by 32 jobs with a part and up to 32 requests in flight each",
-        "unwritten/s, written/s: random reads of blocks that were never written, and of others. The former may be"
-        " answered without the device",
-        "steady after, penalty: of the warm-up, random writes to blocks that were never written: when the rate became"
-        " steady by SNIA's test, and how much lower it was until each block had been written once; not steady: a"
-        " larger `warm` gives it more time",
-    ),
-)
-
-LOADED = Curve(
-    name="iops-latency",
-    title="IOPS against latency",
-    reading="99th percentile of the latency against requests per second: medians over trials with 95 % intervals."
-    " Each line is a block size, each point a queue depth. Where more depth moves a point up and no longer to the"
-    " right, the volume is saturated.",
-    x=Axis("metric", "throughput", "IOPS", scale="log"),
-    y=Axis("metric", "p99", scale="log"),
-    line="block_size",
-    point="depth",
-    phases=("rand-read", "rand-write", "rand-mixed", "seq-read", "seq-write", "seq-mixed"),
-)
-
 
 class VolumeSuite(Suite):
     name = "volume"
@@ -217,8 +165,6 @@ class VolumeSuite(Suite):
     ports = ("volume",)
     engines = ("fio",)
     params, presets, phases = PARAMS, PRESETS, PHASES
-    layout = LAYOUT
-    charts = (LOADED,)
 
 
 SUITE = VolumeSuite()
