@@ -45,6 +45,7 @@ _CHEAP_CLOCKS = frozenset((*_PROCESSOR_CLOCKS, "kvm-clock", "hyperv_clocksource_
 def texts(name: str, limits: Mapping[str, object]) -> dict[str, dict[str, str]]:
     """Returns a table of texts in this folder, with the values of its limits."""
     rows = toml(Path(__file__).with_name(name))
+    limits = {name: f"{limit:g}" if isinstance(limit, int | float) else limit for name, limit in limits.items()}
     return {code: {key: Template(text).substitute(limits) for key, text in row.items()} for code, row in rows.items()}
 
 
