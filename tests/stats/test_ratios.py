@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from madeup import a_cell, a_sample, an_attempt, of_cells
 
-from dyno.contracts.model import UsageError
 from dyno.results import Attempt, Run
 from dyno.stats.compare import ratios
 
@@ -94,17 +93,3 @@ def test_rows_are_named_as_they_were_asked_for() -> None:
     attempts = an_attempt(0, a_sample(per_second=100)), an_attempt(0, a_sample(per_second=500), cell=1)
     run = of_cells(plain, wal, attempts=attempts)
     assert ratios(run, "read", "sqlite:journal_mode=wal", "sqlite") == [5]
-
-
-@pytest.mark.parametrize(("engine", "baseline"), [("lmbd", "sqlite"), ("sqlite", "lmbd")])
-def test_an_engine_that_the_run_does_not_have_is_a_usage_error_with_the_nearest_name(
-    engine: str, baseline: str
-) -> None:
-    with pytest.raises(UsageError, match=r"^run\.json: engine lmbd is not known; did you mean lmdb\?$"):
-        of(a_run(), engine, baseline)
-
-
-def test_an_engine_with_several_rows_has_no_ratio() -> None:
-    run = of_cells(a_cell("lmdb"), a_cell("sqlite"), a_cell("lmdb"), attempts=trials("lmdb", (150,)))
-    with pytest.raises(UsageError, match="engine lmdb has 2 rows"):
-        of(run)

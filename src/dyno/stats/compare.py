@@ -8,7 +8,6 @@ clients, not the server.
 Reads of stored files are also compared across tiers, in separate tables, because a read does not flush.
 """
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -176,13 +175,7 @@ def check_baseline(run: Run, baseline: str | None) -> str | None:
 
 def ratios(run: Run, phase: str, engine: str, baseline: str) -> list[float]:
     """Returns the throughput of `engine` divided by that of `baseline`, for each block with valid samples of both.
-    Raises UsageError if the run lacks an engine, or has it in several rows."""
-    counts = Counter(cell.asked for cell in run.cells)
-    for name in (engine, baseline):
-        if name not in counts:
-            raise UsageError(unknown(f"{run.path}: engine", name, counts))
-        if counts[name] > 1:
-            raise UsageError(f"{run.path}: engine {name} has {counts[name]} rows, of other tiers or parameters")
+    The run has each of them in one row."""
     rows = {row.cell.asked: row for row in summarize(run) if row.phase == phase}
     rates, base = (speeds(rows[name], THROUGHPUT) for name in (engine, baseline))
     return [rates[block] / base[block] for block in sorted(rates) if block in base]
