@@ -227,18 +227,13 @@ def scalings(run: Run) -> Iterator[Scaling]:
     """Yields the scaling of engines that were measured with one client and with more, if rows are compared by
     throughput."""
     for sweep in sweeps(run, CLIENTS, THROUGHPUT):
-        cells: dict[str, Cell] = {}
-        rates_by_engine: dict[str, list[tuple[int, float]]] = {}
-        for value, table in sweep.points:
-            for row, _ in table.rows:
-                if row.throughput is not None:
-                    cells.setdefault(row.cell.asked, row.cell)
-                    rates_by_engine.setdefault(row.cell.asked, []).append((int(value), row.throughput.median))
-        for name, rates in rates_by_engine.items():
+        rows = [(int(value), row) for value, table in sweep.points for row, _ in table.rows]
+        for of_engine in grouped((row.cell.asked, (clients, row)) for clients, row in rows).values():
+            rates = [(clients, row.throughput.median) for clients, row in of_engine if row.throughput is not None]
             (first, alone), most = rates[0], max(rate for _, rate in rates)
             if first == 1 and len(rates) > 1 and alone > 0:
                 knee = next(clients for clients, rate in rates if rate >= KNEE * most)
-                yield Scaling(sweep, cells[name], tuple((n, rate / alone) for n, rate in rates), knee)
+                yield Scaling(sweep, of_engine[0][1].cell, tuple((n, rate / alone) for n, rate in rates), knee)
 
 
 # -- growth: how the time of a phase, or the size on disk, grows with parameters ------------------------------

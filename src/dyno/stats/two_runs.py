@@ -13,11 +13,11 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from dyno.contracts.model import TIERS, Tier, UsageError
+from dyno.contracts.model import TIERS, UsageError
 from dyno.results import Run
 from dyno.stats.estimate import FEWEST_TRIALS, Center, apart, around, center, tail
 from dyno.stats.metric import CPU, Metric, fitting, speeds
-from dyno.stats.summary import CellSummary, summarize
+from dyno.stats.summary import CellSummary, grouped, summarize
 from dyno.stats.verdict import FEWEST_BLOCKS, MARGIN, Verdict, blocks_needed, judge
 
 # Facts of the machine that change all the time.
@@ -233,13 +233,11 @@ def _engines(run: Run) -> dict[str, dict[str, Any]]:
     """Returns the version and settings of each requested engine in its last trial. If an engine has several tiers,
     each has an entry."""
     engines: dict[str, dict[str, Any]] = {}
-    tiers: dict[str, set[Tier | None]] = {}
-    for cell in run.cells:
-        tiers.setdefault(cell.asked, set()).add(cell.tier)
+    tiers = grouped((cell.asked, cell.tier) for cell in run.cells)
     for attempt in run.attempts:
         cell = run.cells[attempt.cell]
         if attempt.version is not None and not cell.floor:
-            name = f"{cell.asked} ({cell.tier_name})" if len(tiers[cell.asked]) > 1 else cell.asked
+            name = f"{cell.asked} ({cell.tier_name})" if len(set(tiers[cell.asked])) > 1 else cell.asked
             tier = {} if attempt.tier is None else {"tier": attempt.tier.value}
             engines[name] = {"version": attempt.version, **tier, **(attempt.settings or {})}
     return engines

@@ -6,6 +6,7 @@ from dataclasses import replace
 from dyno.report.charts import bars, latency, lines
 from dyno.report.charts.chart import Chart
 from dyno.results import Run
+from dyno.stats.summary import grouped
 
 FIXED: tuple[Chart, ...] = (bars.THROUGHPUT, bars.RATIOS, latency.LATENCY, bars.PARTS, latency.SERIES, bars.SIZE)
 """Charts that any run may have."""
@@ -20,10 +21,8 @@ def of(run: Run, by: str | None = None) -> list[Chart]:
 
 def of_runs(runs: Sequence[Run]) -> list[list[Chart]]:
     """Returns the charts of each run. If charts of two suites have the same name, the suite's name is prefixed."""
-    suites: dict[str, set[str]] = {}
-    for run in runs:
-        for declared in run.header.get("charts") or ():
-            suites.setdefault(declared["name"], set()).add(run.plan["suite"])
+    declared = ((chart["name"], run.plan["suite"]) for run in runs for chart in run.header.get("charts") or ())
+    suites = {name: set(of) for name, of in grouped(declared).items()}
     return [
         [
             replace(chart, name=f"{run.plan['suite']}:{chart.name}") if len(suites.get(chart.name, ())) > 1 else chart

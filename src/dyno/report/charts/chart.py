@@ -13,7 +13,7 @@ from dyno.contracts.cell import Cell
 from dyno.report.tables.table import Row, groups, reported, varying
 from dyno.results import Run
 from dyno.stats.doubts import MEANINGS
-from dyno.stats.summary import cached
+from dyno.stats.summary import cached, grouped
 
 Record = dict[str, Any]
 """A data point of a chart, as plain JSON. Every record has `engine` (the label in tables), `phase`, `tier`, `params`
@@ -120,12 +120,11 @@ class Panel:
 
 def panels(chart: Chart, records: Iterable[Record]) -> list[Panel]:
     """Groups records by panel, in the order of the records."""
-    by_place: dict[tuple[object, ...], Panel] = {}
-    for record in records:
-        params = {name: value for name, value in record["params"].items() if name not in chart.spans}
-        panel = Panel(record["phase"], record["tier"], params, [])
-        by_place.setdefault(place(chart, record), panel).records.append(record)
-    return list(by_place.values())
+    every = []
+    for of in grouped((place(chart, record), record) for record in records).values():
+        params = {name: value for name, value in of[0]["params"].items() if name not in chart.spans}
+        every.append(Panel(of[0]["phase"], of[0]["tier"], params, of))
+    return every
 
 
 def place(chart: Chart, record: Record) -> tuple[object, ...]:

@@ -236,14 +236,11 @@ def _rows(run: Run, chart: Chart, choice: Choice, panels: Sequence[Panel]) -> li
 
 def _doubts(rows: Sequence[Row]) -> list[str]:
     """Returns a line for each doubt and caveat with the rows that have it, and for each row without a number."""
-    by_doubt: dict[str, dict[str, None]] = {}
-    for row in rows:
-        for doubt in row.doubts:
-            by_doubt.setdefault(MEANINGS[doubt.code], {})[row.name] = None
+    by_doubt = grouped((MEANINGS[doubt.code], row.name) for row in rows for doubt in row.doubts)
     valid = {row.name for row in rows if row.summary.valid}
     doubts = (
-        f"{meaning} ({'all' if len(names) > 2 and valid <= set(names) else ', '.join(names)})"
-        for meaning, names in by_doubt.items()
+        f"{meaning} ({'all' if len(names) > 2 and valid <= names.keys() else ', '.join(names)})"
+        for meaning, names in ((meaning, dict.fromkeys(of)) for meaning, of in by_doubt.items())
     )
     missing = (f"no number for {r.name} in {r.summary.phase}: {r.summary.why}" for r in rows if not r.summary.valid)
     return [*doubts, *caveats(rows), *dict.fromkeys(missing)]

@@ -22,7 +22,7 @@ from dyno.results import Run
 from dyno.stats.estimate import Estimate, estimate
 from dyno.stats.history import FEWEST_RUNS, judged
 from dyno.stats.metric import BANDWIDTH, RESPONSE, THROUGHPUT, fitting, speeds
-from dyno.stats.summary import summarize
+from dyno.stats.summary import grouped, summarize
 from dyno.stats.two_runs import alternate, block_starts, compare_speeds, facts
 from dyno.stats.verdict import MARGIN, Verdict
 
@@ -346,14 +346,11 @@ def _points_by_date(runs: Sequence[_SiteRun], place: int) -> list[_Point]:
 def _points(runs: Sequence[_SiteRun], place: int) -> list[_Point]:
     """Returns the history of a place with verdicts and steps, newest first."""
     points = _points_by_date(runs, place)
-    by_machine: dict[str, list[_Point]] = {}
     for point in points:
         if point.before is not None:
             paired = alternate(point.before.starts, point.run.starts)
             point.verdict = _verdict(point.before.rows[place], point.row, paired)
-        if point.drawn:
-            by_machine.setdefault(point.run.entry.machine, []).append(point)
-    for here in by_machine.values():
+    for here in grouped((point.run.entry.machine, point) for point in points if point.drawn).values():
         # With too few runs to find changes, each run that differs from the run before is marked.
         for point in here if len(here) < FEWEST_RUNS else ():
             if point.verdict is not None and point.verdict.kind in ("faster", "slower"):

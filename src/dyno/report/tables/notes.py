@@ -13,7 +13,7 @@ from dyno.report.tables.table import Group, Row, varying
 from dyno.results import Attempt, Run
 from dyno.stats.doubts import MEANINGS
 from dyno.stats.machine import probed, shares
-from dyno.stats.summary import absences
+from dyno.stats.summary import absences, grouped
 
 CPU = "cpu: CPU time of all threads, for each item that the throughput counts"
 APART = (
@@ -52,13 +52,10 @@ def legend(of: Iterable[Group], cpu: bool = True) -> list[str]:
 
 def caveats(rows: Iterable[Row]) -> list[str]:
     """Returns a line for each caveat, with all engines that declare it."""
-    engines: dict[tuple[str, str], dict[str, None]] = {}
-    for row in rows:
-        for caveat in row.summary.caveats:
-            engines.setdefault((caveat.code, caveat.text), {})[row.summary.cell.engine] = None
+    declared = ((each, row.summary.cell.engine) for row in rows for each in row.summary.caveats)
     lines = []
-    for (code, text), of in engines.items():
-        *others, last = of
+    for (code, text), of in grouped(((each.code, each.text), engine) for each, engine in declared).items():
+        *others, last = dict.fromkeys(of)
         # The text of a caveat is in the singular.
         subject = f"each of {', '.join(others)} and {last}" if others else last
         lines.append(f"{code}: {subject} {text}")
@@ -73,14 +70,11 @@ def absent(run: Run) -> list[str]:
 def failures(of: Iterable[Group]) -> list[str]:
     """Returns a line for each row without a number, with the whole reason. If a row has the same reason in several
     phases, these share a line."""
-    phases: dict[tuple[str, str, str | None], dict[str, None]] = {}
-    for group in of:
-        for row in group.rows:
-            if not row.summary.valid:
-                phases.setdefault((row.name, display.tier(group.tier), row.summary.why), {})[group.phase] = None
+    failed = ((group, row) for group in of for row in group.rows if not row.summary.valid)
+    phases = grouped(((row.name, display.tier(group.tier), row.summary.why), group.phase) for group, row in failed)
     lines = []
     for (name, tier, why), where in phases.items():
-        first, more = next(iter(where)), len(where) - 1
+        first, more = where[0], len(set(where)) - 1
         lines.append(f"{display.named(name, f'{first} and {more} more' if more else first, tier)}: {why}")
     return lines
 
