@@ -72,7 +72,6 @@ def serve(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) ->
     """Returns an idle process in the role of a server, if the option `server` is set."""
     if not options["server"]:
         return None
-    home.mkdir(exist_ok=True)
     return Process(["sleep", "600"], home, ready=lambda: True)
 
 

@@ -28,7 +28,8 @@ class Process:
 
     `ready` returns whether the server answers. `user` is the user that it runs as; None for this process's user.
     `ending` is the signal that shuts it down. `orphaned` is the signal that it gets when its parent dies.
-    `environment` has variables in addition to this process's. `timeout` is in seconds, until it answers.
+    `environment` has variables in addition to this process's. `timeout` is in seconds, until it answers. `unix` is
+    the path of its Unix socket, if it has one.
     """
 
     own = True
@@ -43,20 +44,30 @@ class Process:
         orphaned: signal.Signals = signal.SIGKILL,
         environment: Mapping[str, str] | None = None,
         timeout: float = READY_SECONDS,
+        unix: Path | None = None,
     ) -> None:
         self.command, self.home, self.user = list(command), home, user
         self._environment = {**os.environ, **environment} if environment else None
         self._ready, self._ending, self._orphaned, self._timeout = ready, ending, orphaned, timeout
+        self._unix = unix
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
     def program(self) -> str:
         return Path(self.command[0]).name
 
+    def prepare(self) -> None:
+        """Writes what the server needs into its directory, before each start. By default, it needs nothing."""
+
     def start(self) -> None:
         """Starts the server; returns when it answers. If it doesn't, raises Refused with its last message."""
         from dyno.servers import leftover_processes
 
+        directory(self.home, self.user)
+        if self._unix is not None:
+            # A killed server leaves its socket, on which a new one may not be able to listen.
+            socket(self._unix).unlink(missing_ok=True)
+        self.prepare()
         parent = os.getpid()
         # Open the file in this process, because the server's user may not be able to create it.
         with (self.home / OUTPUT).open("ab") as output:

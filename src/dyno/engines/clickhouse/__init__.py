@@ -16,7 +16,7 @@ from dyno.contracts.settings import Setting, integer
 from dyno.host import filesystem
 from dyno.host.installation import version
 from dyno.servers import loopback, program_option, set_option, user_server
-from dyno.servers.process import Process, directory
+from dyno.servers.process import Process
 from dyno.servers.program_option import ServerProgram
 from dyno.servers.server_engine import ServerStore, server_engine
 from dyno.suites.series import samples, sql
@@ -62,11 +62,10 @@ class ClickHouse(Process):
             [*words, f"--config-file={home / CONFIGURATION}"], home, lambda: loopback.listens(self.address)
         )
 
-    def start(self) -> None:
+    def prepare(self) -> None:
         from hashlib import sha256
         from html import escape
 
-        directory(self.home)
         values = {
             "home": self.home,
             "host": self.address.host,
@@ -80,7 +79,6 @@ class ClickHouse(Process):
         for name in (CONFIGURATION, USERS):
             template = Path(__file__).with_name(name).read_text(encoding="utf-8")
             (self.home / name).write_text(template.format(**values))
-        super().start()
 
 
 TIERS: Mapping[Tier, Mapping[str, Value]] = {

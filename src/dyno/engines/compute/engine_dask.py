@@ -3,7 +3,7 @@
 import json
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from dyno.contracts.model import Caveat, Tier, Value
 from dyno.contracts.settings import Setting, integer
 from dyno.engines.compute.library import CHUNK, THREADS, FunctionPort, Library, declare, library, select
 from dyno.host.process import running
-from dyno.servers import user_server
+from dyno.servers import cluster, user_server
 from dyno.servers.process import Process
 from dyno.servers.user_server import URL, UserServer, unreachable
 
@@ -21,31 +21,29 @@ HOST = "127.0.0.1"
 QUIET = ("--no-dashboard", "--host", HOST)
 
 
-class Cluster:
+class Cluster(cluster.Cluster[Process]):
     """A local scheduler and workers, each in its own process. The port calls `launch`, because starting the cluster
     is part of what is measured. A dead worker is not replaced: its data is lost, and the trial fails."""
 
-    own = True
-
     def __init__(self, home: Path, workers: int, threads: int) -> None:
-        self._home, self.workers, self._threads = home, workers, threads
-        self._scheduler_file = home / "scheduler.json"
-        self._processes: list[Process] = []
+        self.workers, self._scheduler_file = workers, home / "scheduler.json"
+        scheduler = ("--scheduler-file", str(self._scheduler_file))
+        nodes = [_process(home / "scheduler", lambda: bool(self._address()), "scheduler", "--port", "0", *scheduler)]
+        for number in range(workers):
+            own = ("--no-nanny", "--nthreads", str(threads), "--memory-limit", "0", "--name", str(number))
+            directory = ("--local-directory", str(home / f"worker-{number}"), "--death-timeout", "20")
+            # Don't wait here: the scheduler knows when the worker has arrived.
+            nodes.append(_process(home / f"worker-{number}", lambda: True, "worker", *scheduler, *own, *directory))
+        super().__init__(nodes)
 
     def start(self) -> None:
-        self._home.mkdir(parents=True, exist_ok=True)
+        """Does nothing: see `launch`."""
 
     def launch(self) -> str:
         """Starts the cluster unless it runs; returns the scheduler's address."""
-        scheduler = ("--scheduler-file", str(self._scheduler_file))
-        if not self._processes:
+        if not list(self.pids()):
             self._scheduler_file.unlink(missing_ok=True)
-            self._start("scheduler", ("scheduler", "--port", "0", *scheduler, *QUIET), lambda: bool(self._address()))
-            for number in range(self.workers):
-                own = ("--no-nanny", "--nthreads", str(self._threads), "--memory-limit", "0", "--name", str(number))
-                directory = ("--local-directory", str(self._home / f"worker-{number}"), "--death-timeout", "20")
-                # Don't wait here: the scheduler knows when the worker has arrived.
-                self._start(f"worker-{number}", ("worker", *scheduler, *own, *directory, *QUIET), lambda: True)
+            super().start()
         return self._address()
 
     def _address(self) -> str:
@@ -55,31 +53,13 @@ class Cluster:
             # The file is not written yet, or only in part.
             return ""
 
-    def _start(self, name: str, arguments: Sequence[str], ready: Callable[[], bool]) -> None:
-        home = self._home / name
-        home.mkdir(exist_ok=True)
-        process = Process([sys.executable, "-m", "dask", *arguments], home, ready)
-        process.start()
-        self._processes.append(process)
-
     def whole(self) -> bool:
         """Returns whether all processes still run."""
         return all(map(running, self.pids()))
 
-    def stop(self) -> None:
-        for process in reversed(self._processes):
-            process.stop()
-        self._processes.clear()
 
-    def kill(self) -> None:
-        for process in reversed(self._processes):
-            process.kill()
-        self._processes.clear()
-
-    close = kill
-
-    def pids(self) -> Iterable[int]:
-        return [pid for process in self._processes for pid in process.pids()]
+def _process(home: Path, ready: Callable[[], bool], *words: str) -> Process:
+    return Process([sys.executable, "-m", "dask", *words, *QUIET], home, ready)
 
 
 ARRIVAL_SECONDS, POLL_SECONDS = 60, 0.5

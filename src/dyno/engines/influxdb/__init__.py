@@ -23,7 +23,7 @@ from dyno.contracts.settings import Setting, choice
 from dyno.host import filesystem
 from dyno.host.installation import version
 from dyno.servers import loopback, program_option, set_option, user_server
-from dyno.servers.process import Process, directory
+from dyno.servers.process import Process
 from dyno.servers.server_engine import ServerStore, server_engine
 from dyno.suites.series import port, samples
 from dyno.suites.series.port import Buckets, SampleBatch, Samples
@@ -76,15 +76,16 @@ class InfluxDB(Process):
         words = [PROGRAM.executable(path), "run", "-config", CONFIGURATION]
         super().__init__(words, home, lambda: loopback.says(self.address, READY))
 
-    def start(self) -> None:
-        directory(self.home)
-        new = not (self.home / CONFIGURATION).exists()
+    def prepare(self) -> None:
         # Settings without a section are the first.
         sections: dict[str, str] = {"": ""}
         for name, value in sorted(self.settings.items()):
             section, _, key = name.rpartition(".")
             sections[section] = sections.get(section, f"[{section}]\n") + f"{key} = {value}\n"
         (self.home / CONFIGURATION).write_text("".join(sections.values()))
+
+    def start(self) -> None:
+        new = not (self.home / CONFIGURATION).exists()
         super().start()
         if new:
             with undo_on_error(self.kill):

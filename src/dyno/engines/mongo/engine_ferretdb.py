@@ -17,7 +17,7 @@ from dyno.contracts.programs import GoModule, Program
 from dyno.contracts.settings import Setting, integer
 from dyno.engines.mongo.store import CLIENT_SETTING, SCHEMES, DocumentStore
 from dyno.servers import program_option, set_option
-from dyno.servers.process import Process, accepts, directory, socket
+from dyno.servers.process import Process, accepts
 from dyno.servers.server_engine import server_engine
 from dyno.suites.records.port import FIELDS
 
@@ -58,7 +58,7 @@ class FerretDB(Process):
 
     def __init__(self, home: Path, pragmas: Mapping[str, str], path: str = "") -> None:
         self.data = home / "data"
-        self.path = socket(home / "ferretdb.sock")
+        self.path = home / "ferretdb.sock"
         self.address = f"mongodb://{quote(str(self.path), safe='')}/?directConnection=true"
         # The busy timeout comes first, because changing the journal mode takes a lock.
         every = {"busy_timeout": str(BUSY_MS), **pragmas}
@@ -74,14 +74,10 @@ class FerretDB(Process):
             "--debug-addr=-",
             "--log-level=WARN",
         ]
-        super().__init__([PROGRAM.executable(path), *words], home, lambda: accepts(self.path))
+        super().__init__([PROGRAM.executable(path), *words], home, lambda: accepts(self.path), unix=self.path)
 
-    def start(self) -> None:
-        directory(self.home)
+    def prepare(self) -> None:
         self.data.mkdir(exist_ok=True)
-        # A killed server leaves its socket, on which a new one can't listen.
-        self.path.unlink(missing_ok=True)
-        super().start()
 
 
 # Every commit writes its pages to the kernel. A rollback journal in memory would be cheaper, but with it a reader

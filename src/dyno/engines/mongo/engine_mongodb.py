@@ -17,7 +17,7 @@ from dyno.contracts.settings import Setting, boolean, integer
 from dyno.engines.mongo.store import CLIENT_SETTING, SCHEMES, DocumentStore, connect
 from dyno.host import filesystem
 from dyno.servers import program_option
-from dyno.servers.process import READY_SECONDS, Process, accepts, directory, socket
+from dyno.servers.process import READY_SECONDS, Process, accepts
 from dyno.servers.server_engine import server_engine
 from dyno.suites.records.port import FIELDS
 
@@ -42,20 +42,20 @@ class MongoDB(Process):
     def __init__(self, home: Path, cache_mib: int, path: str = "") -> None:
         self.data = home / "data"
         # Use mongod's default name for this port. Otherwise it would create a second socket elsewhere.
-        self.path = socket(home / "mongodb-27017.sock")
+        self.path = home / "mongodb-27017.sock"
         # Connect directly: the client need not look for other members of the replica set.
         self.address = f"mongodb://{quote(str(self.path), safe='')}/?directConnection=true"
         words = [word for name, value in PARAMETERS.items() for word in ("--setParameter", f"{name}={value}")]
         # Give each database its own directory, so that its files can be counted.
         words += ["--dbpath", str(self.data), "--directoryperdb", "--replSet", SET, "--bind_ip", str(self.path)]
         words += ["--unixSocketPrefix", str(home), "--wiredTigerCacheSizeGB", str(cache_mib / 1024)]
-        super().__init__([PROGRAM.executable(path), *words], home, lambda: accepts(self.path))
+        super().__init__([PROGRAM.executable(path), *words], home, lambda: accepts(self.path), unix=self.path)
+
+    def prepare(self) -> None:
+        self.data.mkdir(exist_ok=True)
 
     def start(self) -> None:
-        directory(self.home)
         new = not self.data.exists()
-        self.data.mkdir(exist_ok=True)
-        self.path.unlink(missing_ok=True)
         super().start()
         try:
             with closing(connect(self)) as client:

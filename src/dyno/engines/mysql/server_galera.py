@@ -91,6 +91,7 @@ class Member(MariaDB):
 
     def initialize(self, group: str) -> None:
         """Creates the data directory with system tables only, and records that the node belongs to the group."""
+        directory(self.home, self.user)
         self._create()
         self._write(
             self.data / STATE, f"# GALERA saved state\nversion: 2.1\nuuid: {group}\nseqno: 0\nsafe_to_bootstrap: 0\n"

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 
 from dyno.contracts.model import Refused
-from dyno.servers.process import Process, accepts, as_user, directory, program, socket, unprivileged
+from dyno.servers.process import Process, accepts, as_user, directory, program, unprivileged
 from dyno.servers.program_option import ServerProgram
 
 MARIADB, MYSQL = "MariaDB", "MySQL"
@@ -120,6 +120,7 @@ class MariaDB(Process):
             # The server refuses to run as root.
             unprivileged(*USERS),
             environment=environment,
+            unix=self._socket,
         )
 
     def _command(self) -> list[str]:
@@ -131,17 +132,14 @@ class MariaDB(Process):
         """Arguments with which client libraries connect. Every user who may enter the directory may connect."""
         return {"unix_socket": str(self._socket), "user": "root", "ssl_disabled": True}
 
-    def start(self) -> None:
+    def prepare(self) -> None:
         if not self.data.exists():
             self._create()
         # Remove the files of a killed server. MySQL assumes that the process in the lock file may still run.
         for file in self.home.glob("mysqld.*"):
             file.unlink()
-        super().start()
 
     def _create(self) -> None:
-        directory(self.home, self.user)
-        socket(self._socket)
         if self._product == MARIADB:
             directory(self.data, self.user)
             # Do the steps of mariadb-install-db, which needs the client's package. Nothing needs to be flushed yet.

@@ -14,7 +14,7 @@ from pathlib import Path
 from dyno.contracts.model import Refused
 from dyno.servers import program_option
 from dyno.servers.cluster import Cluster
-from dyno.servers.process import Process, as_user, directory, program, socket, unprivileged
+from dyno.servers.process import Process, as_user, program, unprivileged
 
 USERS = ("postgres",)
 USER, DATABASE, PORT = "dyno", "postgres", 5432
@@ -82,6 +82,7 @@ class PostgreSQL(Process):
             unprivileged(*USERS),
             ending=signal.SIGINT,
             orphaned=signal.SIGQUIT,
+            unix=self.data / f".s.PGSQL.{PORT}",
         )
 
     @property
@@ -89,16 +90,13 @@ class PostgreSQL(Process):
         """Arguments with which client libraries connect."""
         return {"host": str(self.data), "port": str(PORT), "user": USER, "dbname": DATABASE}
 
-    def start(self) -> None:
+    def prepare(self) -> None:
         if not self.data.exists():
-            directory(self.home, self.user)
-            socket(self.data / f".s.PGSQL.{PORT}")
             self._initialize()
         # Remove the files of a killed server. One still says that the server is ready. The other names a process that
         # is a zombie until its parent waits for it.
         for name in ("postmaster.pid", f".s.PGSQL.{PORT}.lock"):
             (self.data / name).unlink(missing_ok=True)
-        super().start()
 
     def _initialize(self) -> None:
         """Creates the data directory."""

@@ -25,7 +25,7 @@ from dyno.host import filesystem
 from dyno.host.installation import version
 from dyno.servers import loopback, set_option, user_server
 from dyno.servers.loopback import Address
-from dyno.servers.process import Process, directory
+from dyno.servers.process import Process
 from dyno.servers.program_option import JavaProgram
 from dyno.servers.server_engine import ServerStore, server_engine
 from dyno.suites.series import samples
@@ -91,15 +91,13 @@ class QuestDB(Process):
         words = [*JAVA, f"-Djava.io.tmpdir={home.absolute() / 'tmp'}", "-p", str(jars), "-m", MODULE]
         super().__init__([java, *words, "-d", self.root.name], home, lambda: loopback.says(self.address, "/ping"))
 
-    def start(self) -> None:
-        directory(self.home)
+    def prepare(self) -> None:
         # Remove libraries that a killed server unpacked.
         shutil.rmtree(self.home / "tmp", ignore_errors=True)
         for part in ("tmp", f"{self.root.name}/conf"):
             (self.home / part).mkdir(parents=True, exist_ok=True)
         lines = [f"{name}={value}\n" for name, value in self.settings.items()]
         (self.root / "conf" / "server.conf").write_text("".join(lines))
-        super().start()
 
 
 MODE = "cairo.commit.mode"

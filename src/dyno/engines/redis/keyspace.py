@@ -18,7 +18,7 @@ from dyno.contracts.native_load import NATIVE_CLIENT
 from dyno.engines.redis.resp import Client, connect, encrypted, library
 from dyno.host.installation import version
 from dyno.servers import namespace, user_server
-from dyno.servers.process import Process, directory, socket
+from dyno.servers.process import Process
 from dyno.servers.program_option import ServerProgram
 from dyno.servers.server_engine import ServerStore
 
@@ -47,12 +47,7 @@ class Redis(Process):
         """The directory of the append-only files."""
         settings = {**SETTINGS, "unixsocket": self.address.name, **settings}
         words = [word for name, value in settings.items() for word in (f"--{name}", value)]
-        super().__init__([program.executable(path), *words], home, self._answers)
-
-    def start(self) -> None:
-        directory(self.home)
-        socket(self.address)
-        super().start()
+        super().__init__([program.executable(path), *words], home, self._answers, unix=self.address)
 
     def _answers(self) -> bool:
         # While the server loads its log, it answers with an error.

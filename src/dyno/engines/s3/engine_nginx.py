@@ -19,7 +19,7 @@ from dyno.contracts.model import Caveat, Refused, Tier, Value
 from dyno.contracts.settings import Setting, boolean, integer
 from dyno.engines.s3 import http_requests
 from dyno.servers import loopback, program_option
-from dyno.servers.process import Process, directory, program, unprivileged
+from dyno.servers.process import Process, program, unprivileged
 from dyno.suites.http import Target
 
 INSTALL = "dyno install nginx"
@@ -67,8 +67,7 @@ class Nginx(Process):
             orphaned=signal.SIGTERM,
         )
 
-    def start(self) -> None:
-        directory(self.home, self.user)
+    def prepare(self) -> None:
         self.root.mkdir(exist_ok=True)
         self.root.chmod(0o755)
         if self._tls and not self.certificate.exists():
@@ -80,7 +79,6 @@ class Nginx(Process):
             server=self._site(),
         )
         (self.home / CONFIG_FILE).write_text(configuration)
-        super().start()
 
     def _site(self) -> str:
         return SERVER.read_text().format(

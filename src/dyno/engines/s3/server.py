@@ -15,7 +15,7 @@ from dyno.contracts.programs import GoModule, Program
 from dyno.engines.s3 import buckets
 from dyno.engines.s3.engine_nginx import Throttle
 from dyno.servers import loopback
-from dyno.servers.process import Process, directory
+from dyno.servers.process import Process
 from dyno.servers.program_option import ServerProgram
 
 MINIO_PROGRAM = Program(
@@ -77,10 +77,11 @@ class S3Server(Process):
         """Returns the program's arguments. The data directory must exist."""
         raise NotImplementedError
 
-    def start(self) -> None:
-        directory(self.home)
+    def prepare(self) -> None:
         self.data.mkdir(exist_ok=True)
         self.command[1:] = self.arguments()
+
+    def start(self) -> None:
         super().start()
         if self._front is not None:
             self._front.start()

@@ -25,7 +25,7 @@ from dyno.contracts.settings import Setting, integer
 from dyno.host import filesystem
 from dyno.host.installation import version
 from dyno.servers import loopback, program_option, set_option, user_server
-from dyno.servers.process import Process, directory
+from dyno.servers.process import Process
 from dyno.servers.server_engine import ServerStore, server_engine
 from dyno.suites.series import port, samples
 from dyno.suites.series.port import Array, SampleBatch, Samples
@@ -90,10 +90,6 @@ class VictoriaMetrics(Process):
             lambda: loopback.says(self.address, "/health"),
             environment={f"{PREFIX}httpAuth_password": self.address.password},
         )
-
-    def start(self) -> None:
-        directory(self.home)
-        super().start()
 
 
 TIERS: Mapping[Tier, Mapping[str, Value]] = {

@@ -12,7 +12,7 @@ from dyno.contracts.model import Caveat, Tier, Value
 from dyno.contracts.settings import Setting, choice
 from dyno.host import filesystem
 from dyno.host.installation import version
-from dyno.servers.process import Process, accepts, directory, socket
+from dyno.servers.process import Process, accepts
 
 REQUIRES = ("ZODB>=6",)
 CONNECTIONS = 1_000
@@ -127,13 +127,11 @@ class ZEO(Process):
         home = home.absolute()
         self._queue, self.address = invalidation_queue, home / SOCKET
         words = ["-m", "ZEO.runzeo", "-C", str(home / CONFIGURATION)]
-        super().__init__([sys.executable, *words], home, lambda: accepts(self.address, greeted=True))
+        super().__init__(
+            [sys.executable, *words], home, lambda: accepts(self.address, greeted=True), unix=self.address
+        )
 
-    def start(self) -> None:
-        directory(self.home)
-        socket(self.address)
-        # Remove the socket of a killed server.
-        self.address.unlink(missing_ok=True)
+    def prepare(self) -> None:
         # By default the server writes its process ID below /var.
         configuration = f"<zeo>\n  address {self.address}\n  pid-filename {self.home / 'zeo.pid'}\n"
         configuration += f"  invalidation-queue-size {self._queue}\n</zeo>\n"
@@ -141,7 +139,6 @@ class ZEO(Process):
             self._directory(number).mkdir(exist_ok=True)
             configuration += _STORAGE.format(name=number, file=self.file(str(number)), blobs=self.blobs(str(number)))
         (self.home / CONFIGURATION).write_text(configuration)
-        super().start()
 
     def _directory(self, number: int | str) -> Path:
         return self.home / f"{NAME}-{number}"
