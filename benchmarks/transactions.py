@@ -26,7 +26,7 @@ from dyno import registry
 from dyno.contracts.model import Phase, Tier
 from dyno.contracts.pace import Pace
 from dyno.contracts.suite import Job
-from dyno.engines.mysql.innodb import InnoDB
+from dyno.engines.mysql.engines import InnoDB
 from dyno.engines.postgresql import Postgres
 from dyno.measure.phase import Stopwatch, sampled
 from dyno.suites.oltp.workload import OltpWorkload

@@ -13,7 +13,7 @@ import pytest
 from dyno import registry
 from dyno.contracts.model import Wrong
 from dyno.contracts.suite import Failure, Job
-from dyno.engines.null.engine_null import Null
+from dyno.engines.null.engines import Null
 from dyno.suites import compute as params
 from dyno.suites.compute.port import INPUTS, OPERATIONS
 from dyno.suites.compute.workload import ComputeWorkload, Reference, generate, numbers

@@ -341,7 +341,8 @@ def test_what_a_library_is_built_with_comes_before_it(
     version = "{}.{}".format(*sys.version_info)
     for builds in (("toy-builder<2",), ()):
         asked.clear()
-        make(f"toy-{len(builds)}", version, ("toy",), (), print, builds)
+        spec = replace(engine(python=version, builds=builds), name=f"toy-{len(builds)}")
+        make(spec, ("toy",), (), print)
         core, *rest = asked
         assert any(requirement.startswith("numpy") for requirement in core[0])
         assert rest == [*([(["toy-builder<2"], False)] if builds else []), (["toy"], bool(builds))]

@@ -70,7 +70,7 @@ def install_extra(packages: Sequence[str], say: Callable[[str], None]) -> bool:
 def _steps(spec: EngineSpec, yes: bool, groups: tuple[str, ...], say: Callable[[str], None]) -> Iterator[Step]:
     requires = tuple(dict.fromkeys(each for port in spec.ports for each in spec.through(port).requires))
     if spec.python:
-        yield lambda: _environment(spec, requires, groups, say)
+        yield lambda: _installed(make(spec, requires, groups, say))
     elif requires:
         yield lambda: _installed(pip.install(Path(sys.executable), requires, say))
     # Install the packages first if Maven, which fetches programs, may be one of them.
@@ -84,14 +84,6 @@ def _steps(spec: EngineSpec, yes: bool, groups: tuple[str, ...], say: Callable[[
     for each in (*([] if first else [spec]), *own):
         if each.packages:
             yield lambda each=each: _packages(each, yes)  # type: ignore[misc]
-
-
-def _environment(
-    spec: EngineSpec, requires: tuple[str, ...], groups: tuple[str, ...], say: Callable[[str], None]
-) -> str:
-    if spec.interpreter() is None:
-        say(f"making an environment of Python {spec.python}")
-    return _installed(make(spec.name, spec.python, requires, groups, say, spec.builds))
 
 
 def _installed(versions: dict[str, str]) -> str:
@@ -122,35 +114,29 @@ FOLDER = "import sysconfig; print(sysconfig.get_path('purelib'))"
 
 
 def make(
-    engine: str,
-    version: str,
-    requires: Sequence[str],
-    groups: Sequence[str],
-    say: Callable[[str], None],
-    builds: Sequence[str] = (),
+    spec: EngineSpec, requires: Sequence[str], groups: Sequence[str], say: Callable[[str], None]
 ) -> dict[str, str]:
-    """Creates the environment, or installs what it lacks. Returns the names and versions of what was installed.
-    `groups` are the entry point groups of plug-ins, which are linked into the environment. `builds` are build
-    requirements: they are installed first, and the others then built without isolation. `say` receives what
-    `pip.install` reports. Raises InstallError."""
+    """Creates the engine's environment, or installs what it lacks. Returns the names and versions of what was
+    installed. `groups` are the entry point groups of plug-ins, which are linked into the environment. The engine's
+    build requirements are installed first, and the others then built without isolation. Raises InstallError."""
 
     def required(python: Path) -> dict[str, str]:
-        if not builds:
+        if not spec.builds:
             return pip.install(python, requires, say) if requires else {}
-        return pip.install(python, builds, say) | pip.install(python, requires, say, "--no-build-isolation")
+        return pip.install(python, spec.builds, say) | pip.install(python, requires, say, "--no-build-isolation")
 
-    home = interpreters.home(engine, version)
-    python = interpreters.interpreter(engine, version)
+    python, home = spec.interpreter(), interpreters.home(spec.name, spec.python)
     if python is not None:
         _link(python, groups)
         return required(python)
-    base = find(version)
+    say(f"making an environment of Python {spec.python}")
+    base = find(spec.python)
     # Create the environment in its final place, because its scripts contain their path.
     shutil.rmtree(home, ignore_errors=True)
     try:
         run([base, "-m", "venv", home])
         python = home / "bin" / "python"
-        new = _core(python, version, say)
+        new = _core(python, spec.python, say)
         new |= required(python)
         _link(python, groups)
         (home / interpreters.MARK).touch()

@@ -23,7 +23,7 @@ from dyno.contracts.model import Refused, Tier, UsageError
 from dyno.contracts.suite import Job
 from dyno.engines.mysql import server_mariadb
 from dyno.engines.mysql.client import CLIENTS, connect, parse_address
-from dyno.engines.mysql.innodb import InnoDB
+from dyno.engines.mysql.engines import InnoDB
 from dyno.engines.mysql.tables import SCAN
 from dyno.servers import namespace
 from dyno.servers.user_server import UserServer

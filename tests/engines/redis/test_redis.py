@@ -25,7 +25,7 @@ from dyno import registry
 from dyno.contracts.engine import Server
 from dyno.contracts.model import Absent, Refused, Tier, UsageError
 from dyno.contracts.suite import Job
-from dyno.engines.redis.keyspace import STORES, Redis
+from dyno.engines.redis.engines import STORES, Redis
 from dyno.servers import namespace
 from dyno.servers.process import Process
 from dyno.servers.program_option import ServerProgram

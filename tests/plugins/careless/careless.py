@@ -21,7 +21,7 @@ from dyno.engines.duckdb import DuckDB
 from dyno.engines.influxdb import InfluxDB
 from dyno.engines.leveldb import LevelDB
 from dyno.engines.lmdb import GIB, READERS, Lmdb
-from dyno.engines.mysql.innodb import InnoDB
+from dyno.engines.mysql.engines import InnoDB
 from dyno.engines.mysql.server_mariadb import MARIADB as MARIADB_SERVER
 from dyno.engines.mysql.server_mariadb import MariaDB
 from dyno.engines.postgresql.server import PostgreSQL

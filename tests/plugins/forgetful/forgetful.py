@@ -16,7 +16,7 @@ from typing import Any
 from dyno.contracts.engine import PortSpec
 from dyno.contracts.model import Refused, Tier, Value
 from dyno.contracts.settings import Setting, choice
-from dyno.engines.null import engine_null as null
+from dyno.engines.null import engines as null
 from dyno.suites.records.port import Record
 
 BUFFER = "buffer"

@@ -1,26 +1,199 @@
-"""Declarations of MariaDB and MySQL."""
+"""MariaDB and MySQL: their declarations, and the store, which is a database with InnoDB tables on a server or
+cluster that Dyno starts, or on the user's own."""
 
 import importlib.util
-from collections.abc import Mapping
+import shlex
+from collections.abc import Iterable, Mapping
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from dyno.contracts.engine import EngineSpec, Maintenance, PortSpec, Server
-from dyno.contracts.model import Tier, Value
+from dyno.contracts.engine import EngineSpec, Maintenance, Nodes, PortSpec, Server
+from dyno.contracts.model import Caveat, Refused, Tier, Value
 from dyno.contracts.settings import Setting, choice, integer
 from dyno.engines.mysql import server_galera, server_mariadb
-from dyno.engines.mysql.client import CLIENTS, REQUIRES, parse_address
-from dyno.engines.mysql.innodb import CACHE_MIB, CHECKPOINT, NEVER, NODES, TIERS, InnoDB, nodes_of
+from dyno.engines.mysql.client import CLIENTS, REQUIRES, Client, connect, error_text, parse_address
 from dyno.engines.mysql.server_galera import MOST, NODE_SECONDS, Galera
 from dyno.engines.mysql.server_mariadb import OURS, PROGRAMS, MariaDB
 from dyno.engines.sysbench.program import missing as missing_sysbench
-from dyno.servers import program_option, set_option
-from dyno.servers.server_engine import server_engine
+from dyno.servers import program_option, set_option, user_server
+from dyno.servers.cluster import KEEPS
+from dyno.servers.server_engine import ServerStore, server_engine
 from dyno.servers.user_server import URL
 from dyno.suites.arrays import port as arrays
 from dyno.suites.records.port import COLUMNS
 from dyno.suites.series import port as series
+
+TIERS: Mapping[Tier, Mapping[str, Value]] = {
+    # A commit returns while its log is in the server's memory, which is written and flushed about once a second.
+    Tier.VOLATILE: {"innodb_flush_log_at_trx_commit": 0, "innodb_doublewrite": "OFF"},
+    # Each commit writes its log to the kernel, and a thread of the server flushes it about once a second. The
+    # doublewrite buffer stays on, because SIGKILL may interrupt the write of a page of 16 KiB.
+    Tier.PROCESS: {"innodb_flush_log_at_trx_commit": 2, "innodb_doublewrite": "ON"},
+    # Each commit writes and flushes (fdatasync) its log. By default, MariaDB writes it without the page cache.
+    Tier.POWER: {"innodb_flush_log_at_trx_commit": 1, "innodb_doublewrite": "ON"},
+}
+SHOWN = (
+    *("innodb_flush_log_at_trx_commit", "innodb_flush_log_at_timeout", "innodb_doublewrite", "innodb_flush_method"),
+    *("innodb_log_file_buffering", "innodb_log_file_size", "innodb_redo_log_capacity", "innodb_log_buffer_size"),
+    *("innodb_buffer_pool_size", "innodb_page_size", "innodb_use_native_aio", "log_bin", "sync_binlog"),
+    *("max_allowed_packet", "performance_schema", "query_cache_type", "transaction_isolation", "version_comment"),
+)
+"""Settings that decide speed or durability. Each server has most of them."""
+FLUSHED, HANDED_OVER, EVERY = ("1", "3"), ("1", "2", "3"), ("0", "1", "2", "3")
+"""Values of innodb_flush_log_at_trx_commit: those with which a commit flushes its log, those with which it at least
+hands the log to the kernel, and all values."""
+DOUBLEWRITE_OFF = ("OFF", "DETECT_ONLY")
+NO_FLUSH = ("nosync", "littlesync")
+DURABILITY = (
+    *("innodb_flush_log_at_trx_commit", "innodb_doublewrite", "innodb_flush_method", "log_bin", "sync_binlog"),
+)
+"""Settings that decide the tier."""
+NEVER = ("debug-no-sync", "innodb-flush-log-at-timeout", "sync-binlog")
+"""Settings that could break a tier, besides those that a tier sets."""
+DATABASE_DENIED = 1044
+DENIED = (1142, 1143, 1227, 1370, 1698)
+"""Numbers of the errors that name a missing right: on a table, a column, a routine, a user, or a global one."""
+CACHE_MIB = 256
+CHECKPOINT = "SET GLOBAL innodb_log_checkpoint_now = ON"
+NODES = "nodes"
+REPLICATED = ("wsrep_slave_threads", "wsrep_sync_wait", "wsrep_certify_nonpk", "binlog_format")
+"""Further settings of a cluster that decide speed."""
+
+
+def nodes_of(options: Mapping[str, Value]) -> int:
+    # MySQL's engine has no such option.
+    return int(str(options.get(NODES, 1)))
+
+
+FIRST_PAGE = Caveat(
+    "first-page", "may find a table corrupt after a cut of power that has torn its first page: seen of 10.11.19"
+)
+"""Caveat of the tier `power`; see docs/reference/crash-findings.md. The doublewrite buffer restores other pages."""
+
+
+class InnoDB(ServerStore):
+    """A store in one database. Every client has its own connection. The engine is named after `product`."""
+
+    shown = SHOWN
+    own_caveats = (
+        Caveat("log-apart", "has its redo and undo logs beside its tables and indexes, and not in its size"),
+    )
+
+    def __init__(self, product: str, home: Path, tier: Tier, options: Mapping[str, Value], server: Any) -> None:
+        self._product = product
+        self._cluster = isinstance(server, Nodes)
+        super().__init__(home, tier, options, server)
+
+    @classmethod
+    def open_client(cls, server: Any, options: Mapping[str, Value]) -> Client:
+        return connect(server, str(options["client"]))
+
+    @classmethod
+    def stores(cls, client: Client) -> Iterable[str]:
+        return [name for (name,) in client.execute("SHOW DATABASES").fetchall()]
+
+    @classmethod
+    def drop(cls, client: Client, name: str) -> None:
+        client.execute(f"DROP DATABASE IF EXISTS {name}")
+
+    def create(self) -> None:
+        self.client.execute(f"CREATE DATABASE IF NOT EXISTS {self.name}")
+
+    def connect(self, loading: bool = False) -> Client:
+        """Returns a connection to this store's database. If `loading`, it may load files of the client."""
+        connection = connect(self.server, str(self.options["client"]), loading)
+        connection.execute(f"USE {self.name}")
+        return connection
+
+    def connection_arguments(self) -> Mapping[str, str]:
+        """Returns socket, user and database, so that another program can work in this store. Raises Refused for a
+        user's server, whose password is not passed to other programs."""
+        if not self.server.own:
+            raise Refused("outside tools are let loose on servers of Dyno's own alone: leave url out")
+        address = self.server.address
+        return {"socket": str(address["unix_socket"]), "user": str(address["user"]), "db": self.name}
+
+    def _variables(self) -> dict[str, str]:
+        return dict(self.client.execute("SHOW GLOBAL VARIABLES").fetchall())
+
+    def _server_version(self) -> tuple[str, str]:
+        """Returns the product and the version of the server that answers."""
+        (text,) = self.client.execute("SELECT VERSION()").fetchone() or ("",)
+        if server_mariadb.MARIADB in text:
+            return server_mariadb.MARIADB, text.split("-")[0]
+        return server_mariadb.MYSQL, text
+
+    def version(self) -> str:
+        return f"{' '.join(self._server_version())} ({self.client.library})"
+
+    @property
+    def tls(self) -> bool:
+        return bool(self.client.encrypted)
+
+    def settings(self) -> Mapping[str, Value | None]:
+        nodes = {"nodes": self.server.count} if self._cluster else {}
+        return {**super().settings(), **nodes, "client": self.options["client"]}
+
+    def read_settings(self, names: tuple[str, ...]) -> Mapping[str, Value | None]:
+        variables = self._variables()
+        every = [name.replace("-", "_") for name in (*names, *(REPLICATED if self._cluster else ()))]
+        return {name: variables[name] for name in every if name in variables}
+
+    def durability(self) -> Mapping[str, str | None]:
+        variables = self._variables()
+        return {name: variables[name] for name in DURABILITY if name in variables}
+
+    @staticmethod
+    def weaker(tier: Tier, settings: Mapping[str, Any]) -> str | None:
+        log, doublewrite = settings["innodb_flush_log_at_trx_commit"], settings["innodb_doublewrite"]
+        if log not in {Tier.VOLATILE: EVERY, Tier.PROCESS: HANDED_OVER, Tier.POWER: FLUSHED}[tier]:
+            return f"innodb_flush_log_at_trx_commit={log}"
+        if tier is not Tier.VOLATILE and doublewrite in DOUBLEWRITE_OFF:
+            return f"innodb_doublewrite={doublewrite}"
+        if tier is Tier.POWER and settings["innodb_flush_method"] in NO_FLUSH:
+            return f"innodb_flush_method={settings['innodb_flush_method']}"
+        # After a power cut, InnoDB's recovery rolls back transactions that are missing in the binary log.
+        if tier is Tier.POWER and settings["log_bin"] == "ON" and settings["sync_binlog"] != "1":
+            return f"log_bin=ON and sync_binlog={settings['sync_binlog']}"
+        return None
+
+    def upkeep(self) -> None:
+        """Collects statistics of the store's tables. Until the server has collected them, it guesses."""
+        for (name,) in self.client.execute(f"SHOW TABLES FROM {self.name}").fetchall():
+            self.client.execute(f"ANALYZE TABLE {self.name}.{name}").fetchall()
+
+    def own_files(self) -> Iterable[Path]:
+        """Returns the files of the store's tables and indexes on all nodes. Logs are not included."""
+        nodes = self.server.nodes if self._cluster else [self.server]
+        return chain.from_iterable((node.data / self.name).iterdir() for node in nodes)
+
+    def caveats(self) -> Iterable[Caveat]:
+        yield from super().caveats()
+        product, _ = self._server_version()
+        if product != self._product:
+            yield user_server.other_product(self._product.lower(), product)
+        if product == server_mariadb.MARIADB and self.tier is Tier.POWER:
+            yield FIRST_PAGE
+        if self._cluster:
+            yield KEEPS
+
+    @staticmethod
+    def missing_right(error: Exception) -> str | None:
+        # Both libraries keep the server's error number, in different places.
+        number = getattr(error, "errno", error.args[0] if error.args else None)
+        if number == DATABASE_DENIED:
+            return f"on databases called dyno_% ({error_text(error)})"
+        return error_text(error) if number in DENIED else None
+
+    @classmethod
+    def removal(cls, name: str, address: Any) -> str:
+        # MariaDB's client can also be called by the name and with the flags of MySQL's client.
+        flags = {"unix_socket": "--socket", "host": "--host", "port": "--port", "user": "--user"}
+        words = [f"{flag}={address[key]}" for key, flag in flags.items() if key in address]
+        return shlex.join(["mysql", *words, "--password", "-e", f"DROP DATABASE {name}"])
+
 
 PORTS: Mapping[str, PortSpec] = {
     "records": PortSpec("dyno.engines.mysql.tables:Table", caveats=(COLUMNS,)),

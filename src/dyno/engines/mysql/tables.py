@@ -9,7 +9,7 @@ from dyno.contracts.cleanup import transaction
 from dyno.contracts.model import Absent, Refused
 from dyno.contracts.suite import Report
 from dyno.engines.mysql.client import load
-from dyno.engines.mysql.innodb import InnoDB
+from dyno.engines.mysql.engines import InnoDB
 from dyno.engines.sysbench.program import Sysbench
 from dyno.suites.arrays import columns
 from dyno.suites.arrays import sql as array_sql

@@ -1,21 +1,265 @@
-"""Declarations of Redis and Valkey."""
+"""Redis and Valkey: their declarations, the server that Dyno starts, and the store: keys with a common prefix on that
+server or on the user's own.
+
+A tier adds its settings to those that all tiers share, and all others have the server's defaults. Dyno's server reads
+no configuration file. Source: Redis Ltd., Redis documentation, "Redis configuration file example".
+"""
 
 import importlib.util
-from collections.abc import Callable, Iterable, Mapping
+import shlex
+import socket as sockets
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from dyno.contracts.engine import EngineSpec, Maintenance, PortSpec, Server
-from dyno.contracts.model import Tier, Value
+from dyno.contracts.model import Caveat, Refused, Tier, Value
 from dyno.contracts.native_load import NATIVE_CLIENT
 from dyno.contracts.settings import Setting, choice
-from dyno.engines.redis.keyspace import ENOUGH, OURS, TIERS, Keyspace, Redis, rewrite
-from dyno.engines.redis.resp import CLIENTS
-from dyno.servers import program_option, set_option
+from dyno.engines.redis.resp import CLIENTS, Client, connect, encrypted, library
+from dyno.host.installation import version
+from dyno.servers import namespace, program_option, set_option, user_server
+from dyno.servers.process import Process
 from dyno.servers.program_option import ServerProgram
-from dyno.servers.server_engine import server_engine
+from dyno.servers.server_engine import ServerStore, server_engine
 from dyno.servers.user_server import URL
 from dyno.suites.records.port import MSGPACK
+
+SETTINGS = {
+    # Don't listen on the network.
+    "port": "0",
+    "unixsocketperm": "700",
+    # Don't make snapshots, which would fall into random phases.
+    "save": "",
+    # The log is rewritten at this size, which all of Dyno's servers may have. Redis's default is 64 MiB.
+    "auto-aof-rewrite-min-size": "1gb",
+    # Raise the limit of this buffer from 1 GiB: Valkey counts a transaction that waits for EXEC as part of it.
+    "client-query-buffer-limit": "64gb",
+}
+OURS = ("port", "unixsocket", "unixsocketperm", "save", "dir", "appenddirname", "appendfilename", "daemonize")
+"""Settings that users may not change."""
+
+
+class Redis(Process):
+    """A server on a socket in its directory, which no other user may enter. `settings` become command-line options,
+    with their names in redis.conf; `path` is the user's program."""
+
+    def __init__(self, program: ServerProgram, home: Path, settings: Mapping[str, str], path: str = "") -> None:
+        self.address = home / "redis.sock"
+        self.log = home / "appendonlydir"
+        """The directory of the append-only files."""
+        settings = {**SETTINGS, "unixsocket": self.address.name, **settings}
+        words = [word for name, value in settings.items() for word in (f"--{name}", value)]
+        super().__init__([program.executable(path), *words], home, self._answers, unix=self.address)
+
+    def _answers(self) -> bool:
+        # While the server loads its log, it answers with an error.
+        with closing(sockets.socket(sockets.AF_UNIX)) as client:
+            try:
+                client.connect(str(self.address))
+                client.sendall(b"PING\r\n")
+                return client.recv(64).startswith(b"+PONG")
+            except OSError:
+                return False
+
+
+TIERS: Mapping[Tier, Mapping[str, Value]] = {
+    Tier.VOLATILE: {"appendonly": "no"},
+    # All changes of one round of the event loop are written to the log, by write(2), before any of them is answered.
+    # So the kernel has the changes; it flushes them at some later time.
+    Tier.PROCESS: {"appendonly": "yes", "appendfsync": "no"},
+    # In addition, the server calls fdatasync(2) after the write: one flush for all changes of a round.
+    Tier.POWER: {"appendonly": "yes", "appendfsync": "always"},
+}
+# `everysec` is not enough: while a flush is under way, a write waits in the server's memory for up to 2 s.
+ENOUGH: Mapping[Tier, Mapping[str, tuple[str, ...]]] = {
+    Tier.VOLATILE: {},
+    Tier.PROCESS: {"appendonly": ("yes",), "appendfsync": ("no", "always")},
+    Tier.POWER: {"appendonly": ("yes",), "appendfsync": ("always",), "no-appendfsync-on-rewrite": ("no",)},
+}
+STORES = "dyno_stores"
+"""Key of a set on a user's server, which has the names of Dyno's stores there."""
+SHORT = 8
+"""Number of characters of the store's name in a prefix on a server that Dyno started: the random part of the name."""
+BATCH, REWRITE_SECONDS = 1_000, 60.0
+PORT = 6_379
+
+
+class Keyspace(ServerStore):
+    """A store of keys with one prefix. Every client has its own connection."""
+
+    shown = (
+        *("appendonly", "appendfsync", "no-appendfsync-on-rewrite", "auto-aof-rewrite-percentage"),
+        *("auto-aof-rewrite-min-size", "save", "maxmemory", "maxmemory-policy", "io-threads"),
+    )
+
+    def __init__(self, engine: str, home: Path, tier: Tier, options: Mapping[str, Value], server: Any) -> None:
+        self._engine, self.prefix = engine, _prefix(home, server)
+        super().__init__(home, tier, options, server)
+
+    @classmethod
+    def open_client(cls, server: Any, options: Mapping[str, Value]) -> Any:
+        return library(server)
+
+    @classmethod
+    def stores(cls, client: Any) -> Iterable[str]:
+        return [name.decode() for name in client.smembers(STORES)]
+
+    @classmethod
+    def drop(cls, client: Any, name: str) -> None:
+        _unlink(client, f"{name}:".encode())
+        client.srem(STORES, name)
+
+    @classmethod
+    def remove(cls, home: Path, options: Mapping[str, Value], server: Any) -> None:
+        if not server.own:
+            super().remove(home, options, server)
+            return
+        with library(server) as client:
+            _unlink(client, _prefix(home, server))
+            rewrite(client)
+
+    def check_tier(self) -> None:
+        if self.server.own:
+            return
+        with _refused():
+            if self.client.info("cluster").get("cluster_enabled"):
+                raise Refused("the server is a node of a cluster; Dyno measures single servers")
+            settings = self.durability()
+        if unknown := next((name for name in ENOUGH[self.tier] if settings[name] is None), None):
+            raise Refused(
+                f"the server does not tell its {unknown}, so that tier {self.tier.value} can't be known: its user"
+                " needs the right to CONFIG GET (+config|get)"
+            )
+        super().check_tier()
+
+    def create(self) -> None:
+        if not self.server.own:
+            with _refused():
+                self.client.sadd(STORES, self.name)
+
+    def durability(self) -> Mapping[str, str | None]:
+        return {name: self._config(name) for name in ENOUGH[Tier.POWER]}
+
+    @staticmethod
+    def weaker(tier: Tier, settings: Mapping[str, Any]) -> str | None:
+        return next((f"{n}={settings[n]}" for n, enough in ENOUGH[tier].items() if settings[n] not in enough), None)
+
+    def _config(self, name: str) -> str | None:
+        """Returns a setting; None if the server has no such setting, or if its user may not read it."""
+        from redis import ResponseError
+
+        try:
+            value = self.client.config_get(name).get(name)
+        except ResponseError:
+            return None
+        return None if value is None else str(value)
+
+    def connect(self) -> Client:
+        return connect(self.server, str(self.options["client"]))
+
+    def _product(self) -> tuple[str, str]:
+        """Returns the name and the version of the server that answers."""
+        info = self.client.info("server")
+        valkey = info.get("valkey_version")
+        return ("Valkey", valkey) if valkey else ("Redis", info["redis_version"])
+
+    def version(self) -> str:
+        libraries = {"redis": "redis-py", "hiredis": "hiredis"}
+        if self.options["client"] in ("hiredis", NATIVE_CLIENT):
+            del libraries["redis"]
+        clients = ", ".join(f"{name} {version(module)}" for module, name in libraries.items())
+        return f"{' '.join(self._product())} ({clients})"
+
+    @property
+    def tls(self) -> bool:
+        return encrypted(self.server)
+
+    def settings(self) -> Mapping[str, Value | None]:
+        # redis-py uses hiredis as its parser if hiredis is installed, and the engine requires it.
+        allocator = self.client.info("memory").get("mem_allocator")
+        clients = {"client": self.options["client"], "parser": "hiredis"}
+        return {**super().settings(), "mem_allocator": allocator, **clients}
+
+    def read_settings(self, names: tuple[str, ...]) -> Mapping[str, Value | None]:
+        return {name: self._config(name) for name in names}
+
+    def own_files(self) -> Iterable[Path]:
+        """Returns the files of the log. The store has no other files."""
+        return () if self.tier is Tier.VOLATILE else self.server.log.iterdir()
+
+    def caveats(self) -> Iterable[Caveat]:
+        yield from super().caveats()
+        if self.server.own and self.tier is not Tier.VOLATILE:
+            yield Caveat("log-alone", "holds all data in memory: what it has on disk is its log")
+        product, _ = self._product()
+        if product.lower() != self._engine:
+            yield user_server.other_product(self._engine, product)
+
+    @staticmethod
+    def missing_right(error: Exception) -> str | None:
+        # redis-py has an exception class for a missing right; hiredis only has the server's message.
+        denied = type(error).__name__ == "NoPermissionError" or str(error).startswith("NOPERM")
+        return str(error).removeprefix("NOPERM ") if denied else None
+
+    @classmethod
+    def removal(cls, name: str, address: Any) -> str:
+        # Don't use redis-cli's flag -u, which can't log in with a password and no user.
+        at = urlsplit(address)
+        query = dict(parse_qsl(at.query))
+        host = ["-h", at.hostname or "localhost", "-p", str(at.port or PORT)]
+        database = query.get("db") or (at.path.strip("/") if at.scheme != "unix" else "")
+        words = ["-s", at.path] if at.scheme == "unix" else host
+        words += [*(["-n", database] if database else []), *(["--user", unquote(at.username)] if at.username else [])]
+        cli = shlex.join(["redis-cli", *words, *(["--tls"] if at.scheme == "rediss" else [])])
+        password = f"export REDISCLI_AUTH={shlex.quote(unquote(at.password))}; " if at.password else ""
+        scan = f"{cli} --scan --pattern '{name}:*' | xargs -r -d '\\n' {cli} UNLINK"
+        return f"{password}{scan}; {cli} SREM {STORES} {name}"
+
+
+def _prefix(home: Path, server: Any) -> bytes:
+    name = namespace.of(home)
+    return f"{name[-SHORT:] if server.own else name}:".encode()
+
+
+@contextmanager
+def _refused() -> Iterator[None]:
+    """Turns errors of the server into Refused, except NoPermissionError."""
+    from redis import RedisError
+    from redis.exceptions import NoPermissionError
+
+    try:
+        yield
+    except NoPermissionError:
+        raise
+    except RedisError as error:
+        raise Refused(f"the server refused: {error}") from None
+
+
+def _unlink(client: Any, prefix: bytes) -> None:
+    cursor = None
+    while cursor != 0:
+        cursor, keys = client.scan(cursor or 0, match=prefix + b"*", count=BATCH)
+        if keys:
+            client.unlink(*keys)
+
+
+def rewrite(client: Any) -> None:
+    """Rewrites the log, as the server does by itself when the log has grown, and waits until that is done. Otherwise
+    the size of the next store's log would include all earlier stores."""
+    if not client.info("persistence")["aof_enabled"]:
+        return
+    client.bgrewriteaof()
+    deadline = time.monotonic() + REWRITE_SECONDS
+    while time.monotonic() < deadline:
+        state = client.info("persistence")
+        if not (state["aof_rewrite_in_progress"] or state["aof_rewrite_scheduled"]):
+            return
+        time.sleep(0.005)
 
 
 def _refuse(tier: Tier, options: Mapping[str, Value]) -> str | None:

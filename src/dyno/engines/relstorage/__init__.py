@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 from dyno.contracts.engine import EngineSpec, PortSpec, Server
 from dyno.contracts.model import Caveat, Tier, Value
 from dyno.contracts.settings import Setting, choice, integer
+from dyno.engines import postgresql
+from dyno.engines.mysql import engines as mysql
 from dyno.engines.mysql.server_mariadb import MARIADB, PROGRAMS, MariaDB
 from dyno.engines.postgresql.server import PROGRAM, PostgreSQL
 from dyno.engines.zodb import databases
@@ -48,20 +50,8 @@ BACKENDS: Mapping[str, Backend] = {
         # RelStorage uses SQLite's write-ahead log. NORMAL, its default, flushes at checkpoints, FULL at each commit.
         {Tier.PROCESS: {"synchronous": "normal"}, Tier.POWER: {"synchronous": "full"}},
     ),
-    "postgresql": Backend(
-        ("psycopg2",),
-        {
-            Tier.PROCESS: {"fsync": "off", "synchronous_commit": "on", "full_page_writes": "off"},
-            Tier.POWER: {"fsync": "on", "synchronous_commit": "on", "full_page_writes": "on"},
-        },
-    ),
-    "mariadb": Backend(
-        ("PyMySQL", "MySQLdb"),
-        {
-            Tier.PROCESS: {"innodb_flush_log_at_trx_commit": 2, "innodb_doublewrite": "ON"},
-            Tier.POWER: {"innodb_flush_log_at_trx_commit": 1, "innodb_doublewrite": "ON"},
-        },
-    ),
+    "postgresql": Backend(("psycopg2",), postgresql.TIERS),
+    "mariadb": Backend(("PyMySQL", "MySQLdb"), mysql.TIERS),
 }
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
     tier: {name: value for backend in BACKENDS.values() for name, value in backend.tiers[tier].items()}

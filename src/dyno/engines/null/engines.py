@@ -1,4 +1,5 @@
-"""The null engine, which stores nothing and answers nothing. Its figure is the cost of the harness itself."""
+"""Null engines, which store nothing and answer nothing. Their figure is the cost of the harness itself; that of
+`nullkv` also has the cost of the record layer over the port `ordered-kv`."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ from typing import Any
 
 from dyno.contracts.engine import Engine, EngineSpec, PortSpec
 from dyno.contracts.model import Caveat, Tier, Value
+from dyno.contracts.ordered_kv import Entry, KVReader, KVWriter, OrderedKV
 from dyno.suites.arrays.port import Chunk
 from dyno.suites.http import RequestOptions, Target
 from dyno.suites.records.port import Key, Record
@@ -172,7 +174,7 @@ class Bucket(Requests):
         self._begun = []
 
 
-ENGINE = EngineSpec(
+NULL = EngineSpec(
     name="null",
     title="Nothing: the floor, what the harness itself costs",
     opener=Null,
@@ -188,6 +190,44 @@ ENGINE = EngineSpec(
         "series": PortSpec(Series),
         "synthetic": PortSpec(Synthetic, tiers={}),
     },
+    tiers={Tier.VOLATILE: {}, Tier.PROCESS: {}, Tier.POWER: {}},
+    default_tier=Tier.VOLATILE,
+    clients="turns",
+    floor=True,
+)
+
+
+class NullKV(Null):
+    def caveats(self) -> Iterable[Caveat]:
+        yield Caveat("floor", "does nothing under the record layer: the harness's cost and the layer's")
+
+
+class Keys(NullPort, OrderedKV, KVReader, KVWriter):
+    """The `ordered-kv` port, with its reader and writer: accepts every entry and stores none. It returns no values,
+    so the cost of decoding records is not included."""
+
+    get, delete, first = nothing, nothing, nothing  # type: ignore[assignment]
+
+    def put(self, key: bytes, value: bytes) -> None:
+        pass
+
+    def seek(self, key: bytes) -> Iterator[Entry]:
+        return iter(())
+
+    def stretch(self, key: bytes, count: int) -> list[Entry]:
+        return []
+
+    def reading(self) -> AbstractContextManager[Keys]:
+        return nullcontext(self)
+
+    single = writing = reading
+
+
+NULLKV = EngineSpec(
+    name="nullkv",
+    title="Nothing, under the record layer: what the layer costs a key-value engine",
+    opener=NullKV,
+    ports={"ordered-kv": PortSpec(Keys)},
     tiers={Tier.VOLATILE: {}, Tier.PROCESS: {}, Tier.POWER: {}},
     default_tier=Tier.VOLATILE,
     clients="turns",
