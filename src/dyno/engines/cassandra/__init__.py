@@ -17,6 +17,7 @@ from typing import Any
 from dyno.contracts.engine import PortSpec, Server
 from dyno.contracts.model import Caveat, Refused, Tier, Value
 from dyno.contracts.programs import Jars, Program
+from dyno.contracts.safe_read import toml
 from dyno.contracts.settings import Setting, choice, integer
 from dyno.host import filesystem
 from dyno.host.installation import version
@@ -48,26 +49,7 @@ NODE_SECONDS = 40.0
 ROLE_SECONDS = 60.0
 FIRST_ROLE = "cassandra"
 """Name and password of the role that a new server has."""
-SETTINGS: Mapping[str, str] = {
-    "num_tokens": "16",
-    "partitioner": "org.apache.cassandra.dht.Murmur3Partitioner",
-    "endpoint_snitch": "SimpleSnitch",
-    # Require authentication and authorization.
-    "authenticator": "PasswordAuthenticator",
-    "authorizer": "CassandraAuthorizer",
-    "role_manager": "CassandraRoleManager",
-    # Don't keep a copy of a dropped table.
-    "auto_snapshot": "false",
-    # The defaults are 2 to 10 s, after which a request fails; a slow machine may need more.
-    "write_request_timeout": "60s",
-    "read_request_timeout": "60s",
-    "range_request_timeout": "60s",
-    "request_timeout": "60s",
-    # By default the server warns of batches over 5 KiB and refuses those over 50 KiB, to prevent batches of many
-    # partitions. Each of Dyno's batches is within one partition.
-    "batch_size_warn_threshold": "1024KiB",
-    "batch_size_fail_threshold": "4096KiB",
-}
+SETTINGS = Path(__file__).with_name("settings.toml")
 OURS = (
     *("cluster_name", "seed_provider", "listen_address", "rpc_address", "storage_port", "native_transport_port"),
     *("data_file_directories", "commitlog_directory", "saved_caches_directory", "hints_directory"),
@@ -85,7 +67,7 @@ class Cassandra(Cluster[Process]):
         jars, java = PROGRAM.paths()
         self._home = home.absolute()
         self.addresses, (self._storage_port,) = loopback.cluster(home, nodes, ports=1)
-        self.settings = {**SETTINGS, **settings}
+        self.settings = {**toml(SETTINGS), **settings}
         self._words = [java, f"-Xms{heap_mib}M", f"-Xmx{heap_mib}M", f"@{JAVA}"]
         self._words += [f"-Dcassandra.system_auth.default_rf={nodes}"]
         self._words += [f"-javaagent:{agent}" for agent in jars.glob("jamm-*.jar")]

@@ -18,6 +18,7 @@ from typing import Any
 from dyno.contracts.engine import PortSpec, Server
 from dyno.contracts.model import Caveat, Refused, Tier, Value
 from dyno.contracts.programs import Jars, Program
+from dyno.contracts.safe_read import toml
 from dyno.contracts.settings import Setting, choice, integer
 from dyno.host import filesystem
 from dyno.host.installation import version
@@ -59,19 +60,7 @@ _CLASSES = {
     "region": "regionserver.HRegionServer",
     "thrift": "thrift.ThriftServer",
 }
-SETTINGS: Mapping[str, str] = {
-    # Use plain files. Hadoop's default writes checksum files beside them and never flushes.
-    "fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
-    "hbase.wal.provider": "filesystem",
-    # Loading classes from the store would use Hadoop's default.
-    "hbase.use.dynamic.jars": "false",
-    "hbase.master.info.port": "-1",
-    "hbase.regionserver.info.port": "-1",
-    "hbase.thrift.info.port": "-1",
-    "hbase.regionserver.thrift.framed": "false",
-    # By default the gateway closes connections after an idle minute. A client that checks answers idles longer.
-    "hbase.thrift.server.socket.read.timeout": "86400000",
-}
+SETTINGS = Path(__file__).with_name("settings.toml")
 OURS = (
     *("hbase.rootdir", "hbase.tmp.dir", "hbase.cluster.distributed", "hbase.wal.hsync", "fs.file.impl"),
     *("hbase.zookeeper.quorum", "hbase.zookeeper.property.clientPort", "hbase.zookeeper.property.dataDir"),
@@ -95,7 +84,7 @@ class HBase(Cluster[Process]):
         """Settings of a process in addition to those of all processes, by its directory."""
         host, self._distributed = loopback.HOST, nodes > 1
         self.settings = {
-            **SETTINGS,
+            **toml(SETTINGS),
             **settings,
             "hbase.rootdir": f"file://{self.root}",
             "hbase.tmp.dir": str(self._home / "tmp"),

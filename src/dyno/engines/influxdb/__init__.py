@@ -19,6 +19,7 @@ from urllib.parse import urlencode
 from dyno.contracts.cleanup import undo_on_error
 from dyno.contracts.engine import Maintenance, PortSpec, Server
 from dyno.contracts.model import Caveat, Refused, Tier, Value
+from dyno.contracts.safe_read import toml
 from dyno.contracts.settings import Setting, choice
 from dyno.host import filesystem
 from dyno.host.installation import version
@@ -29,26 +30,7 @@ from dyno.suites.series import port, samples
 from dyno.suites.series.port import Buckets, SampleBatch, Samples
 
 CONFIGURATION, READY = "influxdb.conf", "/ping"
-SETTINGS: Mapping[str, str] = {
-    # By default the server reports each start to its vendor.
-    "reporting-disabled": "true",
-    # The port for backups can't be switched off, so use a random one.
-    "bind-address": '"127.0.0.1:0"',
-    "meta.dir": '"meta"',
-    "data.dir": '"data"',
-    "data.wal-dir": '"wal"',
-    # Otherwise the log would have a line for every query and every request.
-    "data.query-log-enabled": "false",
-    "http.log-enabled": "false",
-    # Write the log to the data files after 2 s without a write, instead of 10 minutes. Until then, a server that
-    # starts reads the whole log into memory, so that no phase is cold.
-    "data.cache-snapshot-write-cold-duration": '"2s"',
-    # Don't limit the size of a batch.
-    "http.max-body-size": "0",
-    "http.auth-enabled": "true",
-    # By default the server writes its own metrics into another database every 10 s.
-    "monitor.store-enabled": "false",
-}
+SETTINGS = Path(__file__).with_name("settings.toml")
 PROGRAM = program_option.ServerProgram(
     "InfluxDB server",
     r"InfluxDB v?(\d[\d.]*)",
@@ -72,7 +54,8 @@ class InfluxDB(Process):
     def __init__(self, home: Path, settings: Mapping[str, str], path: str = "") -> None:
         self.data, self.wal = home / "data", home / "wal"
         self.address = loopback.own(home)
-        self.settings = {**SETTINGS, **settings, "http.bind-address": f'"{self.address.host}:{self.address.port}"'}
+        listen = f'"{self.address.host}:{self.address.port}"'
+        self.settings = {**toml(SETTINGS), **settings, "http.bind-address": listen}
         words = [PROGRAM.executable(path), "run", "-config", CONFIGURATION]
         super().__init__(words, home, lambda: loopback.says(self.address, READY))
 

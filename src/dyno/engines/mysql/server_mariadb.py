@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 
 from dyno.contracts.model import Refused
+from dyno.contracts.safe_read import toml
 from dyno.servers.process import Process, accepts, as_user, directory, program, unprivileged
 from dyno.servers.program_option import ServerProgram
 
@@ -22,15 +23,7 @@ PLACES = (Path("/usr/libexec"), Path("/usr/local/mysql/bin"))
 CONNECTIONS = 151
 """The default of max_connections on both servers."""
 SPARE_CONNECTIONS = 10
-SETTINGS: Mapping[str, str] = {
-    # Don't open a port, which other users of the machine could reach.
-    "skip-networking": "ON",
-    # By default, a server that starts loads the pages that it had cached before, so that no phase is cold.
-    "innodb-buffer-pool-dump-at-shutdown": "OFF",
-    "innodb-buffer-pool-load-at-startup": "OFF",
-    # MySQL has this on by default, and MariaDB has it off.
-    "performance-schema": "OFF",
-}
+SETTINGS = Path(__file__).with_name("settings.toml")
 NO_BINARY_LOG = "--skip-log-bin"
 """By default, MySQL has a binary log and writes each commit to both logs. MariaDB has none."""
 ONLY: Mapping[str, Mapping[str, str]] = {
@@ -105,7 +98,7 @@ class MariaDB(Process):
         self._product = product if path else product_of(self._path)
         self.home, self.data, self._socket = home, home / "data", home / "mysqld.sock"
         variables = {
-            **SETTINGS,
+            **toml(SETTINGS),
             **ONLY[self._product],
             **LOG[self._product],
             **settings,

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from dyno.contracts.model import Refused
+from dyno.contracts.safe_read import toml
 from dyno.servers import program_option
 from dyno.servers.cluster import Cluster
 from dyno.servers.process import Process, as_user, program, unprivileged
@@ -23,15 +24,7 @@ CONNECTIONS = 100
 SPARE_CONNECTIONS = 10
 READY = ("ready", "standby")
 """States in postmaster.pid of a server that answers: a primary, and a standby."""
-SETTINGS: Mapping[str, str] = {
-    # Switch off just-in-time compiling, which pays off only for queries that take seconds. If the planner
-    # overestimates a cost, compiling takes longer than the query.
-    "jit": "off",
-    # All servers may have logs of this size, which is also PostgreSQL's default.
-    "max_wal_size": "1GB",
-    # By default, a checkpoint every 5 minutes would fall into a random phase.
-    "checkpoint_timeout": "30min",
-}
+SETTINGS = Path(__file__).with_name("settings.toml")
 OURS = ("listen_addresses", "unix_socket_directories", "max_connections", "dynamic_shared_memory_type", "port")
 """Settings that users may not change."""
 MOST_STANDBYS = 2
@@ -64,7 +57,7 @@ class PostgreSQL(Process):
     def __init__(self, home: Path, settings: Mapping[str, str], clients: int, path: str = "") -> None:
         self._path, self.data = path, home / "data"
         arguments = {
-            **SETTINGS,
+            **toml(SETTINGS),
             **settings,
             "listen_addresses": "",
             # The path is relative to the data directory.

@@ -21,6 +21,7 @@ from urllib.parse import parse_qs, urlsplit
 from dyno.contracts.engine import Maintenance, PortSpec, Server
 from dyno.contracts.model import Caveat, Tier, Value
 from dyno.contracts.programs import Jars, Program
+from dyno.contracts.safe_read import toml
 from dyno.host import filesystem
 from dyno.host.installation import version
 from dyno.servers import loopback, set_option, user_server
@@ -47,18 +48,7 @@ PROGRAM = JavaProgram(
 MODULE = "io.questdb/io.questdb.ServerMain"
 # The flags of QuestDB's own start script, except the log of garbage collections.
 JAVA = ("-XX:+UseParallelGC", "-Dnoebug", "-ea")
-SETTINGS: Mapping[str, str] = {
-    # Switch off what is not used: a second port for health checks, QuestDB's own metrics, and InfluxDB's protocol
-    # over TCP, which has no acknowledgements.
-    "http.min.enabled": "false",
-    "line.tcp.enabled": "false",
-    "metrics.enabled": "false",
-    # By default the server reports to its vendor, and keeps a table of what it does.
-    "telemetry.enabled": "false",
-    "telemetry.disable.completely": "true",
-    # Settings don't change while the server runs.
-    "config.reload.enabled": "false",
-}
+SETTINGS = Path(__file__).with_name("settings.toml")
 OURS = (
     *("http.bind.to", "http.net.bind.to", "http.user", "http.password", "http.enabled"),
     *("pg.net.bind.to", "pg.user", "pg.password", "pg.enabled", "cairo.root", "cairo.commit.mode"),
@@ -78,7 +68,7 @@ class QuestDB(Process):
         """The address of PostgreSQL's protocol."""
         http, pg = self.address, self.postgresql
         self.settings = {
-            **SETTINGS,
+            **toml(SETTINGS),
             **settings,
             "http.bind.to": f"{http.host}:{http.port}",
             "http.user": http.user,

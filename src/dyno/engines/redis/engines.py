@@ -19,6 +19,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from dyno.contracts.engine import EngineSpec, Maintenance, PortSpec, Server
 from dyno.contracts.model import Caveat, Refused, Tier, Value
 from dyno.contracts.native_load import NATIVE_CLIENT
+from dyno.contracts.safe_read import toml
 from dyno.contracts.settings import Setting, choice
 from dyno.engines.redis.resp import CLIENTS, Client, connect, encrypted, library
 from dyno.host.installation import version
@@ -29,17 +30,7 @@ from dyno.servers.server_engine import ServerStore, server_engine
 from dyno.servers.user_server import URL
 from dyno.suites.records.port import MSGPACK
 
-SETTINGS = {
-    # Don't listen on the network.
-    "port": "0",
-    "unixsocketperm": "700",
-    # Don't make snapshots, which would fall into random phases.
-    "save": "",
-    # The log is rewritten at this size, which all of Dyno's servers may have. Redis's default is 64 MiB.
-    "auto-aof-rewrite-min-size": "1gb",
-    # Raise the limit of this buffer from 1 GiB: Valkey counts a transaction that waits for EXEC as part of it.
-    "client-query-buffer-limit": "64gb",
-}
+SETTINGS = Path(__file__).with_name("settings.toml")
 OURS = ("port", "unixsocket", "unixsocketperm", "save", "dir", "appenddirname", "appendfilename", "daemonize")
 """Settings that users may not change."""
 
@@ -52,7 +43,7 @@ class Redis(Process):
         self.address = home / "redis.sock"
         self.log = home / "appendonlydir"
         """The directory of the append-only files."""
-        settings = {**SETTINGS, "unixsocket": self.address.name, **settings}
+        settings = {**toml(SETTINGS), "unixsocket": self.address.name, **settings}
         words = [word for name, value in settings.items() for word in (f"--{name}", value)]
         super().__init__([program.executable(path), *words], home, self._answers, unix=self.address)
 

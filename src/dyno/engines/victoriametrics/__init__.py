@@ -21,6 +21,7 @@ from typing import Any
 
 from dyno.contracts.engine import Gap, PortSpec, Server
 from dyno.contracts.model import Caveat, Tier, Value
+from dyno.contracts.safe_read import toml
 from dyno.contracts.settings import Setting, integer
 from dyno.host import filesystem
 from dyno.host.installation import version
@@ -33,21 +34,7 @@ from dyno.suites.series.port import Array, SampleBatch, Samples
 PREFIX = "DYNO_"
 """Prefix of environment variables that the server reads as flags. The password is one, because every user of the
 machine can read the command line."""
-SETTINGS: Mapping[str, str] = {
-    # The server silently drops older samples. The default is a month.
-    "retentionPeriod": "100y",
-    # Keep one of several samples with the same time. 1 ms is the finest resolution.
-    "dedup.minScrapeInterval": "1ms",
-    # Clients on this machine gain nothing from compression.
-    "http.disableResponseCompression": "true",
-    # A cache would repeat earlier answers.
-    "search.disableCache": "true",
-    # With the defaults, 30 s and 10^9 samples, a query for all samples may fail.
-    "search.maxQueryDuration": "10h",
-    "search.maxSamplesPerQuery": "1000000000000",
-    "search.maxSamplesPerSeries": "1000000000000",
-    "loggerLevel": "WARN",
-}
+SETTINGS = Path(__file__).with_name("settings.toml")
 PROGRAM = program_option.ServerProgram(
     # Debian's program does not print its version.
     *("VictoriaMetrics server", "is a time series database and monitoring solution", ("-help",)),
@@ -75,7 +62,7 @@ class VictoriaMetrics(Process):
         self.data = home / "data"
         self.address = loopback.own(home)
         flags = {
-            **SETTINGS,
+            **toml(SETTINGS),
             **settings,
             # The path is relative to the server's directory.
             "storageDataPath": "data",
