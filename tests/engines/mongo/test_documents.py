@@ -30,7 +30,7 @@ from dyno import registry
 from dyno.contracts.model import Absent, Refused, Tier, UsageError
 from dyno.contracts.suite import Job
 from dyno.engines.mongo import engine_ferretdb, engine_mongodb, store
-from dyno.engines.mongo.records import DocumentRecords, identity
+from dyno.engines.mongo.store import DocumentRecords, identity
 from dyno.servers import namespace
 from dyno.suites.records.conformance import CHECKS
 from dyno.suites.records.port import Key, Record

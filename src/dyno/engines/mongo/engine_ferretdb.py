@@ -15,7 +15,7 @@ from dyno.contracts.engine import Gap, Maintenance, PortSpec, Server
 from dyno.contracts.model import Caveat, Tier, Value
 from dyno.contracts.programs import GoModule, Program
 from dyno.contracts.settings import Setting, integer
-from dyno.engines.mongo.store import CLIENT_SETTING, SCHEMES, DocumentStore
+from dyno.engines.mongo.store import CLIENT_SETTING, SCHEMES, DocumentRecords, DocumentStore
 from dyno.servers import program_option, set_option
 from dyno.servers.process import Process, accepts
 from dyno.servers.server_engine import server_engine
@@ -139,7 +139,7 @@ ENGINE = server_engine(
     settings=set_option.setting("pragmas", (*TIERS[Tier.POWER], "cache_size", "busy_timeout")),
     ports={
         "records": PortSpec(
-            "dyno.engines.mongo.records:DocumentRecords",
+            DocumentRecords,
             gaps=(Gap("atomicity", "unsupported", "FerretDB 1.24 has no transactions of several messages"),),
             caveats=(FIELDS,),
         )

@@ -14,7 +14,7 @@ from urllib.parse import quote
 from dyno.contracts.engine import PortSpec, Server
 from dyno.contracts.model import Caveat, Refused, Tier, Value
 from dyno.contracts.settings import Setting, boolean, integer
-from dyno.engines.mongo.store import CLIENT_SETTING, SCHEMES, DocumentStore, connect
+from dyno.engines.mongo.store import CLIENT_SETTING, SCHEMES, DocumentRecords, DocumentStore, connect
 from dyno.host import filesystem
 from dyno.servers import program_option
 from dyno.servers.process import READY_SECONDS, Process, accepts
@@ -152,7 +152,7 @@ ENGINE = server_engine(
     schemes=SCHEMES,
     start=start,
     program=PROGRAM,
-    ports={"records": PortSpec("dyno.engines.mongo.records:DocumentRecords", caveats=(FIELDS,))},
+    ports={"records": PortSpec(DocumentRecords, caveats=(FIELDS,))},
     tiers=TIERS,
     default_tier=Tier.PROCESS,
     modules=("pymongo",),

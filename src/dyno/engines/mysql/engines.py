@@ -16,7 +16,7 @@ from dyno.engines.mysql import server_galera, server_mariadb
 from dyno.engines.mysql.client import CLIENTS, REQUIRES, Client, connect, error_text, parse_address
 from dyno.engines.mysql.server_galera import MOST, NODE_SECONDS, Galera
 from dyno.engines.mysql.server_mariadb import OURS, PROGRAMS, MariaDB
-from dyno.engines.sysbench.program import missing as missing_sysbench
+from dyno.engines.sysbench import missing as missing_sysbench
 from dyno.servers import program_option, set_option, user_server
 from dyno.servers.cluster import KEEPS
 from dyno.servers.server_engine import ServerStore, server_engine

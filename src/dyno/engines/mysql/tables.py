@@ -10,7 +10,7 @@ from dyno.contracts.model import Absent, Refused
 from dyno.contracts.suite import Report
 from dyno.engines.mysql.client import load
 from dyno.engines.mysql.engines import InnoDB
-from dyno.engines.sysbench.program import Sysbench
+from dyno.engines.sysbench import DatabaseTests
 from dyno.suites.arrays import columns
 from dyno.suites.arrays import sql as array_sql
 from dyno.suites.arrays.port import KEY, NAMES, Change, Chunk
@@ -237,7 +237,7 @@ class Transactions:
         address = [f"--mysql-{name}={value}" for name, value in engine.connection_arguments().items()]
         # A node of a cluster gives each second or third id, but sysbench needs all of them: it deletes and inserts
         # rows by their ids, from 1 to the number of rows.
-        self._sysbench = Sysbench(["--db-driver=mysql", "--auto_inc=off", *address])
+        self._sysbench = DatabaseTests(["--db-driver=mysql", "--auto_inc=off", *address])
         self.fill, self.run = self._sysbench.fill, self._sysbench.run
 
     def rows(self, tables: SysbenchTables) -> list[int]:

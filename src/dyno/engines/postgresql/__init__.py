@@ -17,8 +17,8 @@ from dyno.contracts.passwords import mask_password
 from dyno.contracts.settings import Setting, choice, integer
 from dyno.contracts.suite import Report
 from dyno.engines.postgresql.server import COMMITS, MOST_STANDBYS, OURS, PROGRAM, PostgreSQL, Replicated, places
-from dyno.engines.sysbench.program import Sysbench, outside, run_pgbench
-from dyno.engines.sysbench.program import missing as missing_sysbench
+from dyno.engines.sysbench import DatabaseTests, outside, run_pgbench
+from dyno.engines.sysbench import missing as missing_sysbench
 from dyno.host.installation import version
 from dyno.servers import program_option, set_option, user_server
 from dyno.servers.cluster import KEEPS
@@ -221,7 +221,7 @@ class Transactions:
         self._environment = engine.environment()
         host, port, user, name = (self._environment[each] for each in ("PGHOST", "PGPORT", "PGUSER", "PGDATABASE"))
         words = ["--db-driver=pgsql", f"--pgsql-host={host}", f"--pgsql-port={port}", f"--pgsql-user={user}"]
-        self._sysbench = Sysbench([*words, f"--pgsql-db={name}"], self._environment)
+        self._sysbench = DatabaseTests([*words, f"--pgsql-db={name}"], self._environment)
         self._pgbench = program("pgbench", places=places()) or "pgbench"
         self.fill, self.run = self._sysbench.fill, self._sysbench.run
 
