@@ -16,7 +16,7 @@ from pathlib import Path
 from dyno.crash import images
 from dyno.crash.changes import MODELS, PAGE, SECTOR, FileChange, FileChanges, slots
 from dyno.crash.images import Files, Images, Torn
-from dyno.crash.record import Create, Flush, Hint, Link, Node, Record, Rename, Resize, Unlink, Write
+from dyno.crash.record import Create, Flush, Hint, Link, Record, Rename, Resize, Unlink, Write
 
 __all__ = ["MODELS", "Replay", "State", "draws", "explain", "shrink"]
 _KINDS = ("drop", "random", "keep", "one lost", "random up", "one kept", "torn")
@@ -267,20 +267,18 @@ class Paths:
     """The first name of each file in a record."""
 
     def __init__(self, record: Record) -> None:
-        self._nodes: dict[int, Node | Create] = {node.number: node for node in reversed(record.nodes)}
-        self._links: dict[int, Link] = {}
+        self._names: dict[int | None, tuple[int, str]] = {}
+        for node in record.nodes:
+            self._names.setdefault(node.number, (node.parent, node.name))
         for event in record.events:
-            if isinstance(event, Create):
-                self._nodes[event.file] = event
-            elif isinstance(event, Link):
-                self._links.setdefault(event.file, event)
+            # A file of O_TMPFILE has no name before it is linked.
+            if isinstance(event, Create | Link) and event.parent >= 0:
+                self._names.setdefault(event.file, (event.parent, event.name))
 
     def file(self, number: int | None) -> str:
         """Returns the path of a file below its root; '.' for a root."""
-        node: Node | Create | Link | None = self._nodes.get(number) if number is not None else None
-        if node is not None and node.parent < 0 and number in self._links:
-            node = self._links[number]
-        return "." if node is None or node.parent < 0 else self.name(node.parent, node.name)
+        parent, name = self._names.get(number, (-1, ""))
+        return "." if parent < 0 else self.name(parent, name)
 
     def name(self, parent: int, name: str) -> str:
         directory = self.file(parent)

@@ -24,17 +24,7 @@ Step = Callable[[], str]
 """A step of an installation. It returns what it did, or an empty text if there was nothing to do, and raises
 InstallError."""
 
-# Debian packages of servers start a service, at once and at each boot, unless a policy forbids it.
-APT_SCRIPT = """
-trap 'exit 1' HUP INT TERM
-policy=/usr/sbin/policy-rc.d
-if [ ! -e "$policy" ]; then
-    trap 'rm -f "$policy"' EXIT
-    printf '#!/bin/sh\\nexit 101\\n' >"$policy" && chmod +x "$policy"
-fi
-apt-get update -qq >/dev/null
-apt-get install -y -qq --no-install-recommends "$@" >/dev/null
-"""
+APT_SCRIPT = Path(__file__).with_name("apt.sh")
 
 
 def install(spec: EngineSpec, yes: bool, groups: tuple[str, ...], say: Callable[[str], None]) -> bool:
@@ -103,7 +93,7 @@ def _packages(spec: EngineSpec, yes: bool) -> str:
         raise InstallError(f"an administrator can install it: {command}")
     if not yes:
         raise InstallError(f"to be installed by {command}, which --yes does")
-    script = ["env", "DEBIAN_FRONTEND=noninteractive", "sh", "-c", APT_SCRIPT, "sh", *spec.packages]
+    script = ["env", "DEBIAN_FRONTEND=noninteractive", "sh", "-c", APT_SCRIPT.read_text(), "sh", *spec.packages]
     run([*root, *script], name="apt-get")
     return f"installed {packages}"
 
