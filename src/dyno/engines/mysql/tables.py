@@ -6,15 +6,13 @@ from contextlib import contextmanager
 from typing import Any
 
 from dyno.contracts.cleanup import transaction
-from dyno.contracts.model import Absent, Refused
-from dyno.contracts.suite import Report
+from dyno.contracts.model import Refused
 from dyno.engines.mysql.client import load
 from dyno.engines.mysql.engines import InnoDB
 from dyno.engines.sysbench import DatabaseTests
 from dyno.suites.arrays import columns
 from dyno.suites.arrays import sql as array_sql
 from dyno.suites.arrays.port import KEY, NAMES, Change, Chunk
-from dyno.suites.oltp import Load, SysbenchTables
 from dyno.suites.records import sql as record_sql
 from dyno.suites.records.port import INDEXES, Key, Record
 from dyno.suites.records.sql import RecordTable, SqlReader, Statements, record
@@ -226,32 +224,11 @@ class Series(SqlSeries):
             yield self.batch(samples.columns_of(rows))
 
 
-NO_PGBENCH = "pgbench is a tool for PostgreSQL alone"
-
-
-class Transactions:
-    """The port `transactions`: sysbench works in the store's database. See `dyno.suites.oltp.Transactions`."""
+class Transactions(DatabaseTests):
+    """The port `transactions`: sysbench works in the store's database."""
 
     def __init__(self, engine: InnoDB) -> None:
-        self._connection = engine.connect()
         address = [f"--mysql-{name}={value}" for name, value in engine.connection_arguments().items()]
         # A node of a cluster gives each second or third id, but sysbench needs all of them: it deletes and inserts
         # rows by their ids, from 1 to the number of rows.
-        self._sysbench = DatabaseTests(["--db-driver=mysql", "--auto_inc=off", *address])
-        self.fill, self.run = self._sysbench.fill, self._sysbench.run
-
-    def rows(self, tables: SysbenchTables) -> list[int]:
-        counts = (self._connection.execute(f"SELECT count(*) FROM sbtest{at}") for at in range(1, tables.count + 1))
-        return [int((each.fetchone() or (0,))[0]) for each in counts]
-
-    def fill_bank(self, scale: int) -> None:
-        raise Absent(NO_PGBENCH)
-
-    def run_bank(self, script: str, load: Load) -> Report:
-        raise Absent(NO_PGBENCH)
-
-    def balances(self) -> list[int]:
-        raise Absent(NO_PGBENCH)
-
-    def close(self) -> None:
-        self._connection.close()
+        super().__init__(engine.connect(), ["--db-driver=mysql", "--auto_inc=off", *address])

@@ -26,7 +26,7 @@ from dyno.servers.process import program
 from dyno.servers.server_engine import ServerStore, server_engine
 from dyno.servers.user_server import URL
 from dyno.suites.arrays.port import MODULES, REQUIRES
-from dyno.suites.oltp import Load, SysbenchTables
+from dyno.suites.oltp import Load
 from dyno.suites.records.port import COLUMNS
 
 CACHE_MIB = 256
@@ -213,28 +213,23 @@ def missing_tools(options: Mapping[str, Value]) -> str | None:
     return missing_sysbench()
 
 
-class Transactions:
+class Transactions(DatabaseTests):
     """The port `transactions`: sysbench and pgbench work in the store's schema."""
 
     def __init__(self, engine: Postgres) -> None:
-        self._connection = engine.connect()
-        self._environment = engine.environment()
-        host, port, user, name = (self._environment[each] for each in ("PGHOST", "PGPORT", "PGUSER", "PGDATABASE"))
+        self._variables = variables = engine.environment()
+        host, port, user, name = (variables[each] for each in ("PGHOST", "PGPORT", "PGUSER", "PGDATABASE"))
         words = ["--db-driver=pgsql", f"--pgsql-host={host}", f"--pgsql-port={port}", f"--pgsql-user={user}"]
-        self._sysbench = DatabaseTests([*words, f"--pgsql-db={name}"], self._environment)
+        super().__init__(engine.connect(), [*words, f"--pgsql-db={name}"], variables)
         self._pgbench = program("pgbench", places=places()) or "pgbench"
-        self.fill, self.run = self._sysbench.fill, self._sysbench.run
-
-    def rows(self, tables: SysbenchTables) -> list[int]:
-        return [self._number(f"SELECT count(*) FROM sbtest{at}") for at in range(1, tables.count + 1)]
 
     def fill_bank(self, scale: int) -> None:
         # The vacuum is left to the engine's upkeep.
         words = [self._pgbench, "--initialize", f"--scale={scale}", "--quiet", "--no-vacuum"]
-        outside(words, self._environment)
+        outside(words, self._variables)
 
     def run_bank(self, script: str, load: Load) -> Report:
-        return run_pgbench(self._pgbench, self._environment, script, load)
+        return run_pgbench(self._pgbench, self._variables, script, load)
 
     def balances(self) -> list[int]:
         sums = [
@@ -242,13 +237,6 @@ class Transactions:
             for table, column in BALANCES.items()
         ]
         return [*sums, self._number("SELECT count(*) FROM pgbench_history")]
-
-    def _number(self, query: str) -> int:
-        (value,) = self._connection.execute(query).fetchone()
-        return int(value)
-
-    def close(self) -> None:
-        self._connection.close()
 
 
 ENGINE = server_engine(

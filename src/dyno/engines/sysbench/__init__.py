@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from dyno.contracts.engine import Engine, EngineSpec, PortSpec
 from dyno.contracts.model import Absent, Fact, Refused, Tier, Value
@@ -26,6 +27,7 @@ INSTALL = "dyno install sysbench"
 SECOND_NS = 10**9
 IGNORED = "an error that sysbench passes over (a deadlock, say), after which it begins the transaction again"
 ABORTED = "a transaction that the server aborted: a serialization failure or a deadlock"
+NO_PGBENCH = "pgbench is a tool for PostgreSQL alone"
 _NUMBER = r"\s*(-?[\d.]+)"
 
 
@@ -101,10 +103,11 @@ def words(threads: int, limit_ns: int, events: int = 0, histogram: bool = True) 
 
 
 class DatabaseTests:
-    """sysbench's tests `oltp_*`, on the server that `words` and `environment` name."""
+    """The port `transactions` by sysbench's tests `oltp_*`, on the server that `words` and `environment` name, where
+    `connection` counts the rows. See `dyno.suites.oltp.Transactions`."""
 
-    def __init__(self, words: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
-        self._words, self._environment = list(words), environment
+    def __init__(self, connection: Any, words: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
+        self._connection, self._words, self._environment = connection, list(words), environment
         self._tool = ""
 
     def fill(self, tables: SysbenchTables) -> None:
@@ -136,6 +139,25 @@ class DatabaseTests:
 
     def _of(self, test: str, tables: SysbenchTables) -> list[str]:
         return [test, *self._words, f"--tables={tables.count}", f"--table-size={tables.size}"]
+
+    def rows(self, tables: SysbenchTables) -> list[int]:
+        return [self._number(f"SELECT count(*) FROM sbtest{at}") for at in range(1, tables.count + 1)]
+
+    def _number(self, query: str) -> int:
+        (value,) = self._connection.execute(query).fetchone()
+        return int(value)
+
+    def fill_bank(self, scale: int) -> None:
+        raise Absent(NO_PGBENCH)
+
+    def run_bank(self, script: str, load: Load) -> Report:
+        raise Absent(NO_PGBENCH)
+
+    def balances(self) -> list[int]:
+        raise Absent(NO_PGBENCH)
+
+    def close(self) -> None:
+        self._connection.close()
 
 
 def _counted(output: str, label: str) -> int:
