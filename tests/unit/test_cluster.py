@@ -17,8 +17,7 @@ from shell import Shell, is_one_line
 from dyno.contracts.engine import Nodes
 from dyno.contracts.model import Refused, Wrong
 from dyno.servers import loopback
-from dyno.servers.cluster import Cluster
-from dyno.servers.process import Process
+from dyno.servers.process import Cluster, Process
 from dyno.suites.series import verify as surviving
 from dyno.suites.series.dataset import Facility, SyntheticDataset
 from dyno.suites.series.port import SampleBatch

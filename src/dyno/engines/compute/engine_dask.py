@@ -13,7 +13,7 @@ from dyno.contracts.model import Caveat, Tier, Value
 from dyno.contracts.settings import Setting, integer
 from dyno.engines.compute.library import CHUNK, THREADS, FunctionPort, Library, declare, library, select
 from dyno.host.process import running
-from dyno.servers import cluster, user_server
+from dyno.servers import process, user_server
 from dyno.servers.process import Process
 from dyno.servers.user_server import URL, UserServer, unreachable
 
@@ -21,7 +21,7 @@ HOST = "127.0.0.1"
 QUIET = ("--no-dashboard", "--host", HOST)
 
 
-class Cluster(cluster.Cluster[Process]):
+class Cluster(process.Cluster[Process]):
     """A local scheduler and workers, each in its own process. The port calls `launch`, because starting the cluster
     is part of what is measured. A dead worker is not replaced: its data is lost, and the trial fails."""
 

@@ -23,9 +23,8 @@ from dyno.contracts.settings import Setting, choice, integer
 from dyno.host import filesystem
 from dyno.host.installation import version
 from dyno.servers import loopback, set_option
-from dyno.servers.cluster import Cluster
 from dyno.servers.loopback import Address
-from dyno.servers.process import Process, directory
+from dyno.servers.process import Cluster, Process, directory
 from dyno.servers.program_option import JavaProgram
 from dyno.servers.server_engine import ServerStore, server_engine
 from dyno.servers.user_server import URL

@@ -18,7 +18,7 @@ from dyno.engines.mysql.server_galera import MOST, NODE_SECONDS, Galera
 from dyno.engines.mysql.server_mariadb import OURS, PROGRAMS, MariaDB
 from dyno.engines.sysbench import missing as missing_sysbench
 from dyno.servers import program_option, set_option, user_server
-from dyno.servers.cluster import KEEPS
+from dyno.servers.process import KEEPS
 from dyno.servers.server_engine import ServerStore, server_engine
 from dyno.servers.user_server import URL
 from dyno.suites.arrays import port as arrays

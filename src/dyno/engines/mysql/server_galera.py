@@ -21,8 +21,7 @@ from uuid import uuid4
 from dyno.contracts.model import Refused
 from dyno.engines.mysql.server_mariadb import MARIADB, MariaDB
 from dyno.servers import loopback, user_server
-from dyno.servers.cluster import Cluster
-from dyno.servers.process import OUTPUT, Process, as_user, directory
+from dyno.servers.process import OUTPUT, Cluster, Process, as_user, directory
 
 MOST = 9
 NODE_SECONDS = 20.0

@@ -21,8 +21,7 @@ from dyno.engines.sysbench import DatabaseTests, outside, run_pgbench
 from dyno.engines.sysbench import missing as missing_sysbench
 from dyno.host.installation import version
 from dyno.servers import program_option, set_option, user_server
-from dyno.servers.cluster import KEEPS
-from dyno.servers.process import program
+from dyno.servers.process import KEEPS, program
 from dyno.servers.server_engine import ServerStore, server_engine
 from dyno.servers.user_server import URL
 from dyno.suites.arrays.port import MODULES, REQUIRES

@@ -14,8 +14,7 @@ from pathlib import Path
 from dyno.contracts.model import Refused
 from dyno.contracts.safe_read import toml
 from dyno.servers import program_option
-from dyno.servers.cluster import Cluster
-from dyno.servers.process import Process, as_user, program, unprivileged
+from dyno.servers.process import Cluster, Process, as_user, program, unprivileged
 
 USERS = ("postgres",)
 USER, DATABASE, PORT = "dyno", "postgres", 5432
