@@ -11,7 +11,8 @@ import socket
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from typing import Any, ClassVar, NamedTuple
+from types import SimpleNamespace
+from typing import Any, ClassVar
 
 from dyno.contracts.model import Refused, Value
 from dyno.contracts.native import loaded
@@ -129,12 +130,6 @@ REQUEST_ID = 1
 """Number of every message. A connection has one request at a time, so they needn't differ."""
 
 
-class Deleted(NamedTuple):
-    """Result of a deletion, with pymongo's name."""
-
-    deleted_count: int
-
-
 class NativeCollection:
     """A collection of pymongo. While its exchange is active, native load sends the commands of the methods on one
     document, with the collection's write concern. pymongo does everything else.
@@ -190,7 +185,8 @@ class NativeCollection:
         if not self.exchange.active:
             return self._collection.delete_one(query)
         deletes = [{"q": query, "limit": 1}]
-        return Deleted(self._ask({"delete": self._collection.name, "deletes": deletes, **self._concern})["n"])
+        answer = self._ask({"delete": self._collection.name, "deletes": deletes, **self._concern})
+        return SimpleNamespace(deleted_count=answer["n"])
 
     def close(self) -> None:
         self._stack.close()

@@ -26,17 +26,6 @@ SPARE_CONNECTIONS = 10
 SETTINGS = Path(__file__).with_name("settings.toml")
 NO_BINARY_LOG = "--skip-log-bin"
 """By default, MySQL has a binary log and writes each commit to both logs. MariaDB has none."""
-ONLY: Mapping[str, Mapping[str, str]] = {
-    MARIADB: {},
-    # Switch off the second protocol with its own port and socket, and the directory for files, which need not exist.
-    MYSQL: {"mysqlx": "OFF", "secure-file-priv": "NULL"},
-}
-LOG: Mapping[str, Mapping[str, str]] = {
-    # All servers may have logs of this size. The default is 96 MiB; when it is full, changed pages must be written.
-    MARIADB: {"innodb-log-file-size": "1G"},
-    # The prefix `loose` is for MySQL before 8.0.30, which doesn't have this setting.
-    MYSQL: {"loose-innodb-redo-log-capacity": "1G"},
-}
 USERS = ("mysql",)
 OURS = ("skip-networking", "datadir", "tmpdir", "socket", "pid-file", "max-connections", "skip-log-bin", "log-bin")
 """Settings that users may not change."""
@@ -97,10 +86,11 @@ class MariaDB(Process):
         self._path = PROGRAMS[product].executable(path)
         self._product = product if path else product_of(self._path)
         self.home, self.data, self._socket = home, home / "data", home / "mysqld.sock"
+        ours = toml(SETTINGS)
         variables = {
-            **toml(SETTINGS),
-            **ONLY[self._product],
-            **LOG[self._product],
+            **ours["all"],
+            **ours["created"].get(self._product, {}),
+            **ours[self._product],
             **settings,
             "socket": self._socket,
             "pid-file": home / "mysqld.pid",
@@ -139,9 +129,9 @@ class MariaDB(Process):
             words = ["--bootstrap", "--log-warnings=0", "--debug-no-sync"]
             self._run([*self._command(), *words], _system_tables(Path(self._path)))
         else:
-            self._run(
-                [*self._command(), "--initialize-insecure", *(f"--{n}={v}" for n, v in ONLY[MYSQL].items())], b""
-            )
+            created = toml(SETTINGS)["created"][MYSQL]
+            words = ["--initialize-insecure", *(f"--{name}={value}" for name, value in created.items())]
+            self._run([*self._command(), *words], b"")
 
     def _run(self, command: list[str], statements: bytes) -> None:
         process = subprocess.run(command, input=statements, cwd=self.home, capture_output=True, **as_user(self.user))
