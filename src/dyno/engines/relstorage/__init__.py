@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager, closing, contextmanager
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from dyno.contracts.engine import EngineSpec, PortSpec, Server
 from dyno.contracts.model import Caveat, Tier, Value
@@ -36,25 +36,20 @@ DRIVERS: Mapping[str, tuple[str, str]] = {
 """Module and package of each client library, by RelStorage's name."""
 
 
-class Backend(NamedTuple):
-    """A kind of database that RelStorage can use."""
-
-    drivers: tuple[str, ...]
-    """Client libraries, the default first. RelStorage's default `auto` may vary from start to start."""
-    tiers: Mapping[Tier, Mapping[str, Value]]
-
-
-BACKENDS: Mapping[str, Backend] = {
-    "sqlite": Backend(
-        ("sqlite3",),
-        # RelStorage uses SQLite's write-ahead log. NORMAL, its default, flushes at checkpoints, FULL at each commit.
-        {Tier.PROCESS: {"synchronous": "normal"}, Tier.POWER: {"synchronous": "full"}},
-    ),
-    "postgresql": Backend(("psycopg2",), postgresql.TIERS),
-    "mariadb": Backend(("PyMySQL", "MySQLdb"), mysql.TIERS),
+BACKENDS: Mapping[str, tuple[str, ...]] = {
+    "sqlite": ("sqlite3",),
+    "postgresql": ("psycopg2",),
+    "mariadb": ("PyMySQL", "MySQLdb"),
+}
+"""Client libraries of each database, the default first. RelStorage's default `auto` may vary from start to start."""
+TIERS_OF: Mapping[str, Mapping[Tier, Mapping[str, Value]]] = {
+    # RelStorage uses SQLite's write-ahead log. NORMAL, its default, flushes at checkpoints, FULL at each commit.
+    "sqlite": {Tier.PROCESS: {"synchronous": "normal"}, Tier.POWER: {"synchronous": "full"}},
+    "postgresql": postgresql.TIERS,
+    "mariadb": mysql.TIERS,
 }
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
-    tier: {name: value for backend in BACKENDS.values() for name, value in backend.tiers[tier].items()}
+    tier: {name: value for tiers in TIERS_OF.values() for name, value in tiers[tier].items()}
     for tier in (Tier.PROCESS, Tier.POWER)
 }
 """Settings of all backends together, which have no names in common."""
@@ -62,13 +57,13 @@ TIERS: Mapping[Tier, Mapping[str, Value]] = {
 
 def driver(options: Mapping[str, Value]) -> str:
     """Returns RelStorage's name of the client library."""
-    return str(options["driver"] or BACKENDS[str(options["backend"])].drivers[0])
+    return str(options["driver"] or BACKENDS[str(options["backend"])][0])
 
 
 def refuse(tier: Tier, options: Mapping[str, Value]) -> str | None:
     backend, name = str(options["backend"]), driver(options)
-    if name not in BACKENDS[backend].drivers:
-        return f"driver={name} does not reach backend={backend}; there are: {', '.join(BACKENDS[backend].drivers)}"
+    if name not in BACKENDS[backend]:
+        return f"driver={name} does not reach backend={backend}; there are: {', '.join(BACKENDS[backend])}"
     return None
 
 
@@ -84,7 +79,7 @@ def needs(options: Mapping[str, Value]) -> str | None:
 def serve(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) -> Server | None:
     """Returns the server that Dyno starts; None for SQLite."""
     backend, cache = str(options["backend"]), options["server_cache_mib"]
-    settings = {name: str(value) for name, value in BACKENDS[backend].tiers[tier].items()}
+    settings = {name: str(value) for name, value in TIERS_OF[backend][tier].items()}
     if backend == "postgresql":
         # A commit takes a lock for each changed object, and the number of locks is limited.
         settings |= {"shared_buffers": f"{cache}MB", "max_locks_per_transaction": str(LOCKS)}
@@ -157,7 +152,7 @@ class Relational(databases.Database):
 
             self._data = self._home / SQLITE
             self._data.mkdir(exist_ok=True)
-            pragmas = dict(BACKENDS[SQLITE].tiers[self._tier])
+            pragmas = dict(TIERS_OF[SQLITE][self._tier])
             pragmas["cache_size"] = -int(self._options["server_cache_mib"]) * 1024
             return Sqlite3Adapter(str(self._data), pragmas, options=chosen)
         if self._options["backend"] == "postgresql":
@@ -209,11 +204,11 @@ class Relational(databases.Database):
         settings["driver"] = driver(self._options)
         # SQLite's settings are set for each connection; those of servers are read from the server.
         backend = str(self._options["backend"])
-        settings |= BACKENDS[backend].tiers[self._tier]
+        settings |= TIERS_OF[backend][self._tier]
         if backend != SQLITE:
             show = "SHOW {}" if backend == "postgresql" else "SHOW GLOBAL VARIABLES LIKE '{}'"
             with self._cursor() as cursor:
-                for name in BACKENDS[backend].tiers[self._tier]:
+                for name in TIERS_OF[backend][self._tier]:
                     cursor.execute(show.format(name))
                     settings[name] = str(cursor.fetchone()[-1])
         return settings
