@@ -19,7 +19,8 @@ from pathlib import Path
 from uuid import uuid4
 
 from dyno.contracts.model import Refused
-from dyno.engines.mysql.server_mariadb import MARIADB, MariaDB
+from dyno.contracts.safe_read import toml
+from dyno.engines.mysql.server_mariadb import MARIADB, SETTINGS, MariaDB
 from dyno.servers import loopback, user_server
 from dyno.servers.process import OUTPUT, Cluster, Process, as_user, directory
 
@@ -30,18 +31,6 @@ PROVIDERS = (Path("/usr/lib/galera/libgalera_smm.so"), Path("/usr/lib64/galera-4
 """Paths of Galera's library in Linux distributions."""
 INSTALL = "apt-get install galera-4"
 TRANSFER = "dyno"
-SETTINGS: Mapping[str, str] = {
-    "wsrep-on": "ON",
-    # Galera requires these two settings.
-    "binlog-format": "ROW",
-    "innodb-autoinc-lock-mode": "2",
-    "wsrep-sst-method": TRANSFER,
-}
-OPTIONS: Mapping[str, str] = {
-    # A node keeps recent commits for nodes that are away, in a file of Galera's default size, also after a kill.
-    "gcache.size": "128M",
-    "gcache.recover": "yes",
-}
 OURS = ("wsrep-on", "wsrep-provider", "wsrep-provider-options", "wsrep-cluster-name", "wsrep-cluster-address")
 """Settings that users may not change."""
 GROUP, STATE = "galera.cnf", "grastate.dat"
@@ -71,10 +60,13 @@ class Member(MariaDB):
             "gmcast.listen_addr": f"tcp://{address.host}:{address.port}",
             "ist.recv_addr": f"{address.host}:{missed}",
         }
+        ours = toml(SETTINGS)
+        options = {**ours["galera-provider"], **listens}
         wsrep = {
-            **SETTINGS,
+            **ours["galera"],
+            "wsrep-sst-method": TRANSFER,
             "wsrep-provider": str(provider()),
-            "wsrep-provider-options": ";".join(f"{name}={value}" for name, value in {**OPTIONS, **listens}.items()),
+            "wsrep-provider-options": ";".join(f"{name}={value}" for name, value in options.items()),
             "wsrep-cluster-address": "gcomm://" + ",".join(f"{each.host}:{each.port}" for each in cluster.addresses),
             "wsrep-node-address": f"{address.host}:{address.port}",
             "wsrep-node-name": home.name,
