@@ -108,17 +108,16 @@ class JavaProgram(NamedTuple):
     title: str
     """Title for messages: 'QuestDB'."""
     pinned: Program
-    install: str
-    """Command that installs the archives and Java."""
     java: str = "Java 17"
     """Version of Java that the server needs."""
     packages: tuple[str, ...] = ("default-jre-headless", "maven")
 
     def missing(self, path: str = "") -> str | None:
         """Returns what is missing, with the command that installs it; None if nothing is."""
+        install = f"dyno install {self.pinned.name}"
         if self.pinned.path() is None:
-            return lacking(f"{self.title} {self.pinned.version}", self.install)
-        return None if shutil.which("java") else lacking(self.java, self.install)
+            return lacking(f"{self.title} {self.pinned.version}", install)
+        return None if shutil.which("java") else lacking(self.java, install)
 
     def paths(self) -> tuple[Path, str]:
         """Returns the paths of the archives and of java. Raises Refused if one of them is missing, or if the archives

@@ -38,7 +38,6 @@ PROGRAM = JavaProgram(
             sha256="1a9f2968d1b7c3e85249cb365983ec626aff3d07186da41cd211174ffe3a6328",
         ),
     ),
-    "dyno install cassandra",
 )
 DAEMON = "org.apache.cassandra.service.CassandraDaemon"
 READY_SECONDS = 300.0
@@ -66,6 +65,7 @@ class Cassandra(Cluster[Process]):
         jars, java = PROGRAM.paths()
         self._home = home.absolute()
         self.addresses, (self._storage_port,) = loopback.cluster(home, nodes, ports=1)
+        self.address = self.addresses[0]
         self.settings = {**toml(SETTINGS), **settings}
         self._words = [java, f"-Xms{heap_mib}M", f"-Xmx{heap_mib}M", f"@{JAVA}"]
         self._words += [f"-Dcassandra.system_auth.default_rf={nodes}"]
@@ -84,11 +84,6 @@ class Cassandra(Cluster[Process]):
             words += ["-cp", f"{node}/conf:{jars}/*", DAEMON]
             processes.append(Process(words, node, partial(loopback.listens, address), timeout=READY_SECONDS))
         super().__init__(processes)
-
-    @property
-    def address(self) -> Address:
-        """The address of the first node."""
-        return self.addresses[0]
 
     def data(self) -> Iterable[Path]:
         """Returns the directory of tables of each node."""

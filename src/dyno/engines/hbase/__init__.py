@@ -46,7 +46,6 @@ PROGRAM = JavaProgram(
             sha256="41ffd0261f86a3cad5161813100ec32c011284c30219d262bae91add0f55817d",
         ),
     ),
-    "dyno install hbase",
 )
 READY_SECONDS = 300.0
 NODE_SECONDS = 20.0
@@ -76,6 +75,8 @@ class HBase(Cluster[Process]):
     def __init__(self, home: Path, settings: Mapping[str, str], nodes: int, heap_mib: int) -> None:
         jars, java = PROGRAM.paths()
         self._home = home.absolute()
+        self.root = self._home / "root"
+        """The directory of all tables and logs."""
         (self.address,), (zookeeper, master, *regions) = loopback.cluster(home, 1, ports=2 + nodes)
         self._words = [java, f"@{JAVA}", f"-Djava.io.tmpdir={self._home / 'tmp'}", "-cp"]
         self._jars, self._heap = jars, heap_mib
@@ -104,11 +105,6 @@ class HBase(Cluster[Process]):
                 parts.append(self._process("region", {"hbase.regionserver.port": str(port)}, port, number + 1))
         self._regions = parts[-nodes:]
         super().__init__([*parts, self._process("thrift", {}, self.address.port)])
-
-    @property
-    def root(self) -> Path:
-        """The directory of all tables and logs."""
-        return self._home / "root"
 
     def _process(self, role: str, own: Mapping[str, str], port: int, number: int = 0) -> Process:
         home = self._home / (f"{role}-{number}" if number else role)

@@ -186,6 +186,7 @@ class Galera(Cluster[Member]):
         super().__init__(
             [Member(self, number, home / name, settings, clients, path) for number, name in enumerate(names)]
         )
+        self.address, self.data = self.nodes[0].address, self.nodes[0].data
         self.copies, self.survives = nodes, True
         if nodes == 2:
             self.halts = "with one of two nodes gone the other is no majority, and answers nobody: say nodes=3"
@@ -207,11 +208,3 @@ class Galera(Cluster[Member]):
         if list(self.pids()):
             return self.nodes
         return sorted(self.nodes, key=lambda node: node.position(), reverse=True)
-
-    @property
-    def address(self) -> Mapping[str, str | bool]:
-        return self.nodes[0].address
-
-    @property
-    def data(self) -> Path:
-        return self.nodes[0].data

@@ -42,7 +42,6 @@ PROGRAM = JavaProgram(
             ("-org.questdb:questdb:9.3.4",), sha256="70da4a6be76d63bfb71ab15d1f9426a9e92e576076775ecb5f2f3c8395cba4a7"
         ),
     ),
-    "dyno install questdb",
     "Java 17 or later",
 )
 MODULE = "io.questdb/io.questdb.ServerMain"
