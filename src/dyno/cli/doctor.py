@@ -21,7 +21,7 @@ from dyno.host.keep_awake import wakeups
 from dyno.measure.loop import about, pick
 from dyno.report.tables import units
 from dyno.report.tables.sections import Column, print_table
-from dyno.stats.machine import OTHERS_BUSY_PERCENT, Finding, machine_doubts
+from dyno.stats.machine import OTHERS_BUSY_PERCENT, Finding, fact, machine_doubts
 
 PRESSURE_SECONDS, WAKEUP_SECONDS = 0.5, 0.3
 
@@ -137,19 +137,12 @@ def render(facts: Mapping[str, Any], findings: Sequence[Finding], console: Conso
     console.print(Text(things if spoilers else "quiet: ready to measure", style="bold"), soft_wrap=True)
 
 
-def _fact(facts: Any, path: str) -> Any:
-    """Returns the fact at a dotted path; None if it is unknown."""
-    for key in path.split("."):
-        facts = facts.get(key) if isinstance(facts, Mapping) else None
-    return facts
-
-
 def _text(facts: Mapping[str, Any], template: str) -> str:
     """Fills a template; empty if a fact is unknown. Formats are Python's, and in addition `size` for bytes, `us` for
     ns in microseconds and `GB` for bytes in gigabytes."""
 
     def write(field: re.Match[str]) -> str:
-        value, kind, spec = _fact(facts, field[1]), field[2], field[3] or ""
+        value, kind, spec = fact(facts, field[1]), field[2], field[3] or ""
         if kind == "?":
             return spec.split("|")[not value]
         if spec == "size":
@@ -158,7 +151,7 @@ def _text(facts: Mapping[str, Any], template: str) -> str:
             return f"{value / 1000:,.1f} µs"
         return f"{value / 1e9:.1f} GB" if spec == "GB" else format(value, spec)
 
-    if any(_fact(facts, field[1]) is None for field in FIELD.finditer(template)):
+    if any(fact(facts, field[1]) is None for field in FIELD.finditer(template)):
         return ""
     return FIELD.sub(write, template)
 
@@ -167,12 +160,12 @@ def _rows(facts: Mapping[str, Any]) -> Iterator[tuple[str, list[str]]]:
     """Yields the name of each row with its facts as texts; the text of an unknown fact is empty."""
     for name, templates in ROWS.items():
         texts = [_text(facts, template) for template in templates]
-        if name == "cores" and _fact(facts, "cpu.available_cores") != _fact(facts, "cpu.logical_cores"):
+        if name == "cores" and fact(facts, "cpu.available_cores") != fact(facts, "cpu.logical_cores"):
             texts[1] = _text(facts, "{cpu.available_cores} for this process")
-        elif name == "memory" and not _fact(facts, "memory.swap_total_bytes"):
-            texts[3:] = ["no swap"] if _fact(facts, "memory.swap_total_bytes") == 0 else []
+        elif name == "memory" and not fact(facts, "memory.swap_total_bytes"):
+            texts[3:] = ["no swap"] if fact(facts, "memory.swap_total_bytes") == 0 else []
         elif name == "mounted":
-            texts = [str(option) for option in _fact(facts, "filesystem.options") or ()]
+            texts = [str(option) for option in fact(facts, "filesystem.options") or ()]
         elif name == "wake-up":
             texts = _wakeups(facts)
         elif name == "ceilings" and not facts.get("ceilings"):
@@ -185,7 +178,7 @@ def _rows(facts: Mapping[str, Any]) -> Iterator[tuple[str, list[str]]]:
 
 def _wakeups(facts: Mapping[str, Any]) -> list[str]:
     cost = _text(facts, "{wakeups.cost_ns:us} of a sleeping core")
-    if cost and (_fact(facts, "pressure.others_busy_percent") or 0) > OTHERS_BUSY_PERCENT:
+    if cost and (fact(facts, "pressure.others_busy_percent") or 0) > OTHERS_BUSY_PERCENT:
         cost += " (more on an idle machine)"
     trips = []
     for where, cores in (("apart", "a core each"), ("free", "on any")):

@@ -89,23 +89,23 @@ def machine_doubts(facts: Mapping[str, Any]) -> list[Finding]:
 
 
 def _storage(facts: Mapping[str, Any]) -> Iterator[Finding]:
-    where = f"{_at(facts, 'filesystem', 'mount_point')} ({_at(facts, 'filesystem', 'type')})"
-    in_memory = _at(facts, "filesystem", "ram_backed") is True
+    where = f"{fact(facts, 'filesystem.mount_point')} ({fact(facts, 'filesystem.type')})"
+    in_memory = fact(facts, "filesystem.ram_backed") is True
     if in_memory:
         yield _finding("ram-filesystem", "bad", where=where)
-    if _at(facts, "filesystem", "network") is True:
+    if fact(facts, "filesystem.network") is True:
         yield _finding("network-filesystem", "warn", where=where)
-    free = _number(facts, "filesystem", "free_bytes")
+    free = _number(facts, "filesystem.free_bytes")
     if free is not None and free < FREE_DISK_BYTES:
         yield _finding("low-disk", "warn", free=_gib(free))
-    flush = _number(facts, "filesystem", "fsync_ns")
+    flush = _number(facts, "filesystem.fsync_ns")
     # In memory every flush is fast, and `ram-filesystem` already says so.
     if flush is not None and flush < FASTEST_FLUSH_NS and not in_memory:
         yield _finding("fast-flush", "bad", micros=flush / 1000)
 
 
 def _left_behind(facts: Mapping[str, Any]) -> Iterator[Finding]:
-    directories, servers = (_at(facts, "left_behind", what) or [] for what in ("directories", "servers"))
+    directories, servers = (fact(facts, f"left_behind.{what}") or [] for what in ("directories", "servers"))
     if directories:
         count = f"{len(directories)} director{'y' if len(directories) == 1 else 'ies'}"
         running = f" and the running server{'s' * (len(servers) > 1)} {', '.join(servers)}" if servers else ""
@@ -114,25 +114,25 @@ def _left_behind(facts: Mapping[str, Any]) -> Iterator[Finding]:
 
 
 def _load(facts: Mapping[str, Any]) -> Iterator[Finding]:
-    load, cores = _number(facts, "load", "minutes_1"), _number(facts, "cpu", "logical_cores")
+    load, cores = _number(facts, "load.minutes_1"), _number(facts, "cpu.logical_cores")
     if load is not None and cores and load > LOAD_SHARE * cores:
         yield _finding("load", "bad" if load > cores else "warn", load=load, cores=cores)
-    busy = _number(facts, "pressure", "others_busy_percent")
+    busy = _number(facts, "pressure.others_busy_percent")
     if busy is not None and busy > OTHERS_BUSY_PERCENT:
         yield _finding("others-busy", "warn", percent=busy)
-    now, ever = _number(facts, "pressure", "steal_percent"), _number(facts, "steal_percent")
+    now, ever = _number(facts, "pressure.steal_percent"), _number(facts, "steal_percent")
     steal = max((percent for percent in (now, ever) if percent is not None), default=0.0)
     if steal > STEAL_PERCENT:
         severity: Severity = "bad" if steal > STEAL_BAD_PERCENT else "warn"
         yield _finding("steal", severity, percent=steal, when="right now" if steal == now else "since boot")
-    used, total = _number(facts, "memory", "swap_used_bytes"), _number(facts, "memory", "total_bytes")
+    used, total = _number(facts, "memory.swap_used_bytes"), _number(facts, "memory.total_bytes")
     if used is not None and used > SWAP_SHARE * (total or 0):
         yield _finding("swap-used", "warn", used=_gib(used))
-    moved = sum(_number(facts, "pressure", f"swapped_{way}_bytes") or 0 for way in ("in", "out"))
+    moved = sum(_number(facts, f"pressure.swapped_{way}_bytes") or 0 for way in ("in", "out"))
     if moved > 0:
         yield _finding("swapping", "bad", mib=moved / 2**20)
-    available = _number(facts, "memory", "available_bytes")
-    limit = _number(facts, "memory", "cgroup_limit_bytes")
+    available = _number(facts, "memory.available_bytes")
+    limit = _number(facts, "memory.cgroup_limit_bytes")
     if limit is not None and limit < min(FREE_MEMORY_BYTES, available or FREE_MEMORY_BYTES):
         memory = f"a control group allows {_gib(limit)} of memory"
         yield _finding("low-memory", "warn", "raise the container's memory limit", memory=memory)
@@ -141,42 +141,42 @@ def _load(facts: Mapping[str, Any]) -> Iterator[Finding]:
 
 
 def _processor(facts: Mapping[str, Any]) -> Iterator[Finding]:
-    quota = _number(facts, "cpu", "quota_cores")
-    available, logical = _number(facts, "cpu", "available_cores"), _number(facts, "cpu", "logical_cores")
+    quota = _number(facts, "cpu.quota_cores")
+    available, logical = _number(facts, "cpu.available_cores"), _number(facts, "cpu.logical_cores")
     if quota is not None and (logical is None or quota < logical):
         yield _finding("cpu-quota", "warn", quota=quota)
     usable = min((number for number in (available, logical, quota) if number is not None), default=None)
     if usable is not None and usable < CORES:
         yield _finding("few-cores", "warn", cores=usable, s="s" * (usable != 1))
-    governor = _at(facts, "cpu", "governor")
+    governor = fact(facts, "cpu.governor")
     if governor is not None and governor != "performance":
         yield _finding("governor", "warn", governor=governor)
-    if governor is None and _at(facts, "cpu", "virtualised") is True:
+    if governor is None and fact(facts, "cpu.virtualised") is True:
         yield _finding("virtual-machine", "ok")
-    wake_up = _number(facts, "wakeups", "cost_ns")
+    wake_up = _number(facts, "wakeups.cost_ns")
     if wake_up is not None and wake_up > SLOW_WAKE_UP_NS:
         yield _finding("wake-ups", "ok", micros=wake_up / 1000)
-    source, cost = _at(facts, "clock", "source"), _number(facts, "clock", "cost_ns")
+    source, cost = fact(facts, "clock.source"), _number(facts, "clock.cost_ns")
     if source is not None and source not in _CHEAP_CLOCKS:
         price = "" if cost is None else f" ({cost:.0f} ns a reading)"
         yield _finding("clock-source", "warn", source=source, price=price)
     elif cost is not None and cost > SLOW_CLOCK_NS:
         yield _finding("slow-clock", "warn", ns=cost)
-    operation = _number(facts, "loop", "operation_ns")
-    if _at(facts, "loop", "name") == "python" and operation is not None:
+    operation = _number(facts, "loop.operation_ns")
+    if fact(facts, "loop.name") == "python" and operation is not None:
         yield _finding("python-loop", "warn", ns=operation)
 
 
-def _at(facts: Mapping[str, Any], *path: str) -> Any:
-    """Returns the value at `path`, or None if a step is missing: old run files have fewer facts."""
+def fact(facts: Mapping[str, Any], path: str) -> Any:
+    """Returns the fact at a dotted path, or None if a step is missing: old run files have fewer facts."""
     value: Any = facts
-    for step in path:
+    for step in path.split("."):
         value = value.get(step) if isinstance(value, Mapping) else None
     return value
 
 
-def _number(facts: Mapping[str, Any], *path: str) -> float | None:
-    value = _at(facts, *path)
+def _number(facts: Mapping[str, Any], path: str) -> float | None:
+    value = fact(facts, path)
     return value if isinstance(value, (int, float)) and not isinstance(value, bool) else None
 
 

@@ -22,9 +22,8 @@ from dyno.stats.metric import METRICS, THROUGHPUT, Metric, estimated, fitting
 from dyno.stats.summary import CellSummary, grouped, summarize
 from dyno.stats.sweep import Sweep, is_number, logarithmic, swept, values
 
-TICKS = [step * 10**power for power in range(14) for step in (1, 2, 5)]
-"""Ticks of a logarithmic axis from 1 up. FINER_TICKS has those below 1."""
-FINER_TICKS = [step * 10.0**power for power in range(-6, 0) for step in (1, 2, 5)]
+TICKS = [step * 10**power for power in range(-6, 14) for step in (1, 2, 5)]
+"""Ticks of a logarithmic axis."""
 CROSS = "M-1,-1L1,1M-1,1L1,-1"
 """Path of an x, which marks the end of a line."""
 KINDS = {"items": "rate", "bytes": "bandwidth", "ns": "ns"}
@@ -57,7 +56,7 @@ class Side:
         elif self.from_zero:
             scale = vega.FROM_ZERO
         if self.log:
-            axis |= {} if self.ticks else {"values": [*FINER_TICKS, *TICKS]}
+            axis |= {} if self.ticks else {"values": TICKS}
             scale = {"type": "log", "nice": False, "padding": 12 if self.ticks else 24}
         return vega.quantity(field, scale=scale, axis=axis)
 
