@@ -39,7 +39,6 @@ from dyno.stats.machine import machine_doubts
 from dyno.stats.summary import absences, unsure_floors, widest
 
 F = TypeVar("F", bound=Callable[..., Any])
-METAVARS = {"time": "TIME", "size": "SIZE"}
 COMPLETIONS = {
     "engines": flag_values.ENGINES,
     "params": flag_values.PARAMETER,
@@ -72,7 +71,7 @@ def run_flags(*names: str, but: Sequence[str] = (), **helps: str) -> Callable[[F
                 default=None,
                 # Flags of lists may be repeated if they have a short name.
                 multiple=(kind.several or kind is PARAMS) and bool(option.short),
-                metavar=option.metavar or METAVARS.get(kind.words),
+                metavar=option.metavar or (kind.words.upper() if kind.read else None),
                 shell_complete=COMPLETIONS.get(option.name),
                 help=helps.get(option.name, option.help),
                 **more,

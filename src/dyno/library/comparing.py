@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import cache, cached_property
 from pathlib import Path
@@ -121,9 +121,6 @@ class Comparisons(Sequence[Comparison]):
 
     def __len__(self) -> int:
         return len(self._rows)
-
-    def __iter__(self) -> Iterator[Comparison]:
-        return iter(self._rows)
 
     def __repr__(self) -> str:
         return "\n".join(f"{row.phase}: {row.engine} against {row.baseline}: {row.text}" for row in self._rows)

@@ -8,7 +8,7 @@ of the permutations of the values have a cut with such a large distance. This is
 a change could have come in any order. A slow drift of the machine is a change too.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -72,16 +72,14 @@ def steps(runs: Sequence[Run], by: Metric | None = None, margin: float = MARGIN)
     return sorted(steps, key=lambda step: ordered.index(step.at))
 
 
-def judged(values: Sequence[float], margin: float = MARGIN) -> list[tuple[int, tuple[int, int], Verdict]]:
-    """Returns the changes of a series of speeds. Each has its position, the number of values on each side up to the
+def judged(values: Sequence[float], margin: float = MARGIN) -> Iterator[tuple[int, tuple[int, int], Verdict]]:
+    """Yields the changes of a series of speeds. Each has its position, the number of values on each side up to the
     next change, and the verdict on the values after it compared with those before."""
     ends = [0, *changes(values), len(values)]
-    changes_ = []
     for first, at, last in zip(ends, ends[1:], ends[2:], strict=False):
         old, new = values[first:at], values[at:last]
         verdict = judge(apart(new, old), median(new) / median(old), min(len(old), len(new)), margin)
-        changes_.append((at, (len(old), len(new)), verdict))
-    return changes_
+        yield at, (len(old), len(new)), verdict
 
 
 def changes(values: Sequence[float], chance: float = CHANCE, seed: int = 1) -> list[int]:

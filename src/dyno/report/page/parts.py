@@ -125,7 +125,7 @@ def pack(text: str | bytes) -> str:
 
 def results(run: Run, at: int) -> Iterator[Download]:
     """Yields the results of the page's run number `at`, in the formats of `dyno show`."""
-    stem, packed = _file_name(run.path.stem), pack(export.as_csv(export.cells(run)))
+    stem, packed = sanitize(run.path.stem, keep=""), pack(export.as_csv(export.cells(run)))
     yield Download(f"csv-{at}", packed, f"{stem}.csv", "The results as CSV", "text/csv")
     packed = pack(export.compact(export.as_data(run)))
     yield Download(f"json-{at}", packed, f"{stem}-results.json", "The results as JSON", "application/json")
@@ -133,7 +133,7 @@ def results(run: Run, at: int) -> Iterator[Download]:
 
 def whole(run: Run, at: int) -> Download:
     """Returns the run file, byte for byte."""
-    name = _file_name(run.path.name)
+    name = sanitize(run.path.name, keep="")
     return Download(f"raw-{at}", pack(run.path.read_bytes()), name, "The run file", "application/json")
 
 
@@ -149,14 +149,9 @@ def part(run: Run, at: int) -> Download:
         for sample in line["samples"] if line.get("kind") == "trial" else ():
             sample.update(histogram=None, by_kind={}, response=None, late=None, series=[])
         content.append(f"{export.compact(line)}\n")
-    name = f"{_file_name(run.path.stem)}-without-histograms.json"
+    name = f"{sanitize(run.path.stem, keep='')}-without-histograms.json"
     remark = (
         "Without histograms and time series, with which the page would be larger than"
-        f" {MOST_BYTES / 1e6:g} MB; {_file_name(run.path.name)} has them."
+        f" {MOST_BYTES / 1e6:g} MB; {sanitize(run.path.name, keep='')} has them."
     )
     return Download(f"raw-{at}", pack("".join(content)), name, "The run file in part", "application/json", remark)
-
-
-def _file_name(name: str) -> str:
-    """Sanitizes a file name, which may contain bytes that are not text."""
-    return sanitize(name, keep="")
