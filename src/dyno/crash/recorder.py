@@ -16,7 +16,7 @@ import msgspec
 
 from dyno.crash.record import Known, Record, read, scan, unseen
 from dyno.host import interpreters
-from dyno.host.process import environment, nothing_left, own_session
+from dyno.host.process import nothing_left, own_session
 
 GRACE_NS = 10_000_000_000
 """Time that processes may outlive the command that started them."""
@@ -26,7 +26,6 @@ class RecordingJob(msgspec.Struct):
     """Job of the recorder process. All paths are absolute."""
 
     command: list[str]
-    environment: dict[str, str]
     known: list[Known]
     events: str
     """File that receives the events."""
@@ -55,10 +54,9 @@ def record(command: Sequence[str], root: Path, out: Path, timeout_seconds: float
     if program is None:
         raise RuntimeError(f"there is no program {command[0]}")
     words = [str(Path(program).absolute()), *command[1:]]
-    job = RecordingJob(words, environment(), known, str((out / "events").resolve()))
+    job = RecordingJob(words, known, str((out / "events").resolve()))
     request, answer = out / "job", out / "answer"
     request.write_bytes(msgspec.json.encode(job))
-    request.chmod(0o600)
     with nothing_left():
         try:
             done = subprocess.run(
@@ -85,7 +83,7 @@ def main(request: str, answer: str) -> None:
     from dyno import _native
 
     job = msgspec.json.decode(Path(request).read_bytes(), type=RecordingJob)
-    variables = [os.fsencode(f"{name}={value}") for name, value in job.environment.items()]
+    variables = [os.fsencode(f"{name}={value}") for name, value in os.environ.items()]
     words = [os.fsencode(word) for word in job.command]
     status: int | str | None
     try:

@@ -13,6 +13,7 @@ from typing import Any
 from dyno.contracts.engine import Engine
 from dyno.contracts.model import Refused, Tier, Value
 from dyno.contracts.passwords import mask_password
+from dyno.contracts.safe_read import toml
 from dyno.contracts.settings import Setting, choice
 from dyno.host.installation import version
 from dyno.servers import namespace
@@ -25,19 +26,8 @@ ADMIN_SECONDS = 20
 DELETED = 1_000
 """Maximum number of objects in a request that deletes them."""
 KEYS = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or a profile of ~/.aws"
-REASONS = {
-    "InvalidAccessKeyId": f"the server doesn't know the access key: {KEYS}",
-    # versitygw's error code for an unknown key.
-    "XAdminUserNotFound": f"the server doesn't know the access key: {KEYS}",
-    "SignatureDoesNotMatch": f"the secret key doesn't match the access key, or the region is wrong: {KEYS}",
-    "InvalidToken": "the server rejects the session token",
-    "ExpiredToken": "the session token has expired",
-    "RequestTimeTooSkewed": "this machine's clock differs too much from the server's: set it",
-    "AccessDenied": "the bucket has another owner, or these keys may not use it",
-    "AllAccessDisabled": "the bucket has another owner, or these keys may not use it",
-    "BucketAlreadyExists": "the bucket has another owner",
-    "NoSuchBucket": "the bucket does not exist; without bucket=NAME Dyno creates one",
-}
+REASONS = Path(__file__).with_name("reasons.toml")
+"""Why requests are refused, by error code, as templates for `str.format`."""
 NO_KEYS = f"no keys found: {KEYS}"
 NO_S3_BODY = "something else than S3's XML"
 WRONG_REGION = (
@@ -182,10 +172,11 @@ class Store(Engine):
         if code in WRONG_REGION:
             right = f"in {error['Region']}, " if error.get("Region") else ""
             return Refused(f"the bucket is {right}not in {self.at.region}: set its region with region= or AWS_REGION")
-        if code in REASONS:
-            return Refused(f"{REASONS[code]} ({code})")
+        reasons = toml(REASONS)
+        if code in reasons:
+            return Refused(f"{reasons[code].format(keys=KEYS)} ({code})")
         if status == 403 and code in ("403", "Forbidden"):
-            return Refused(REASONS["AccessDenied"])
+            return Refused(reasons["AccessDenied"])
         if not code.isalpha():
             return self._not_s3(f"HTTP {status}")
         return Refused(f"the server answered {code} (HTTP {status})")
