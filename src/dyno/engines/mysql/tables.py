@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from dyno.contracts.cleanup import transaction
@@ -31,15 +32,7 @@ SCAN = (
 start. In this form it is a range of the primary key."""
 INSERT = f"INSERT INTO records ({record_sql.FIELDS}) VALUES"
 REPLACE = "ON DUPLICATE KEY UPDATE stub = VALUES(stub)"
-PUT = """
-CREATE PROCEDURE put_record(a {text}, b {text}, c {long})
-BEGIN
-    DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END;
-    START TRANSACTION;
-    SELECT name, location, stub FROM records WHERE name = a AND location = b;
-    INSERT INTO records (name, location, stub) VALUES (a, b, c) ON DUPLICATE KEY UPDATE stub = c;
-    COMMIT;
-END"""
+PUT = Path(__file__).with_name("put_record.sql")
 """Procedure that replaces a record and returns the old one, in one round trip instead of four."""
 ROUTINES = "SELECT COUNT(*) FROM information_schema.routines WHERE routine_schema = DATABASE()"
 BINARY = ("utf8mb4_nopad_bin", "utf8mb4_0900_bin")
@@ -88,7 +81,7 @@ class Table(RecordTable):
         execute(f"CREATE TABLE IF NOT EXISTS records ({columns}) ENGINE=InnoDB")
         # Not all versions know IF NOT EXISTS for procedures. No other client creates this store at the same time.
         if execute(ROUTINES).fetchone()[0] == 0:
-            execute(PUT.format(text=text, long=long))
+            execute(PUT.read_text().format(text=text, long=long))
 
     def insert_one(self, record: Record) -> None:
         self._execute(f"{INSERT} (%s, %s, %s)", _values([record]))

@@ -9,6 +9,7 @@ does not read the record. A transaction is one MULTI and EXEC, a read takes one 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 from dyno.suites.records.layer import ENCODERS, pack
@@ -20,12 +21,7 @@ _MSGPACK = ENCODERS["msgpack"]
 BATCH = 1_000
 """Maximum number of records in one command."""
 
-# Returns the record of the first entry that begins with ARGV[1]. Between two calls, the record could be deleted.
-FIND = """
-local entry = redis.call('ZRANGE', KEYS[1], '[' .. ARGV[1], '+', 'BYLEX', 'LIMIT', 0, 1)[1]
-if not entry or string.sub(entry, 1, #ARGV[1]) ~= ARGV[1] then return false end
-return redis.call('GET', ARGV[2] .. string.sub(entry, #ARGV[1] + 1))
-"""
+FIND = Path(__file__).with_name("find.lua")
 
 
 class KeyedReader(Reader):
@@ -87,7 +83,7 @@ class KeyedRecords:
         self._order = _order(prefix)
         self._indexes = [(_index(prefix, name), value) for name, value in INDEXES.items()] if indexed else []
         pipelined = engine.options["many"] == "pipeline"
-        self._reader = KeyedReader(client, prefix, client.execute("SCRIPT", "LOAD", FIND), pipelined)
+        self._reader = KeyedReader(client, prefix, client.execute("SCRIPT", "LOAD", FIND.read_text()), pipelined)
         # Commands for each batch: one for the result, one for the change, and one for each sorted set.
         self._commands = 3 + len(self._indexes)
 
