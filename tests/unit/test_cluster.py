@@ -67,7 +67,7 @@ def test_after_a_node_is_lost_the_others_go_on(cluster: Cluster, tmp_path: Path)
     cluster.lose(1)
     assert list(cluster.pids()) == [first, third] and not psutil.pid_exists(second)
     assert not (tmp_path / "node-1" / "ended").exists(), "it had no time to"
-    cluster.restore(1)
+    cluster.nodes[1].start()
     assert len(list(cluster.pids())) == 3 and first in cluster.pids() and third in cluster.pids()
 
 

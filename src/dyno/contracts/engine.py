@@ -101,10 +101,6 @@ class Nodes(ABC):
     def lose(self, number: int) -> None:
         """Sends SIGKILL to one node, counted from 0. The others keep running."""
 
-    @abstractmethod
-    def restore(self, number: int) -> None:
-        """Restarts a lost node with the data it had on disk."""
-
 
 class Maintenance(NamedTuple):
     """Occasional work of an engine: a checkpoint, a log rotation, a compaction. `dyno crash` triggers it, so that

@@ -265,6 +265,3 @@ class Cluster(Nodes, Generic[Node]):
 
     def lose(self, number: int) -> None:
         self.nodes[number].kill()
-
-    def restore(self, number: int) -> None:
-        self.nodes[number].start()

@@ -115,7 +115,7 @@ def test_a_node_that_was_lost_catches_up(cluster: tuple[Any, Any], number: int) 
     there = records_of(server.nodes[1])
     assert there == before + (5_000 if number else 3)
     assert {records_of(node) for node in survivors} == {there}
-    server.restore(number)
+    server.nodes[number].start()
     assert {records_of(node) for node in server.nodes} == {there}
     assert {node.status("wsrep_cluster_size") for node in server.nodes} == {"3"}, "the group is still one"
 

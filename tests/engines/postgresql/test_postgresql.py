@@ -163,7 +163,7 @@ def test_what_is_acknowledged_is_on_a_standby_and_one_that_was_lost_catches_up(p
             assert set(server.pids()) == {*primary.pids(), *standbys[0].pids()}
             port.insert(record(number) for number in range(20, 5_000))
             assert records_of(standbys[0]) == 5_000
-            server.restore(2)
+            server.nodes[2].start()
             assert wait_for(lambda: records_of(standbys[1]) == 5_000)
     assert list(server.pids()) == []
 

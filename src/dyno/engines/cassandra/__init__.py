@@ -101,10 +101,6 @@ class Cassandra(Cluster[Process]):
             self._create_role()
             role_exists.touch()
 
-    def restore(self, number: int) -> None:
-        self._write_configuration(number)
-        super().restore(number)
-
     def _write_configuration(self, number: int) -> None:
         home, address = self._node_home(number), self.addresses[number]
         # Remove libraries that a killed server unpacked.

@@ -149,9 +149,6 @@ class HBase(Cluster[Process]):
     def lose(self, number: int) -> None:
         self._regions[number].kill()
 
-    def restore(self, number: int) -> None:
-        self._regions[number].start()
-
 
 def _answers(address: Address) -> bool:
     """Returns whether the gateway answers, for which it needs the master."""
