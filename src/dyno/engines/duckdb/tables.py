@@ -16,8 +16,7 @@ from dyno.suites.arrays import columns as array_columns
 from dyno.suites.arrays import sql as array_sql
 from dyno.suites.arrays.port import KEY, NAMES, Change, Chunk
 from dyno.suites.records import sql as record_sql
-from dyno.suites.records.layer import identity
-from dyno.suites.records.port import INDEXES, Key, Record
+from dyno.suites.records.port import INDEXES, Key, Record, identity
 from dyno.suites.records.sql import RecordTable, SqlReader, Statements, batches, record
 from dyno.suites.series import sql as series_sql
 from dyno.suites.series.port import FIELDS, SampleBatch

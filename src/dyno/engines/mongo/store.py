@@ -21,8 +21,7 @@ from dyno.contracts.passwords import mask_password
 from dyno.contracts.settings import Setting, choice
 from dyno.servers import user_server
 from dyno.servers.server_engine import ServerStore
-from dyno.suites.records.layer import identity
-from dyno.suites.records.port import INDEXES, Key, Reader, Record
+from dyno.suites.records.port import INDEXES, Key, Reader, Record, identity
 from dyno.suites.records.sql import RecordTable, batches
 
 SCHEMES = ("mongodb", "mongodb+srv")

@@ -36,14 +36,6 @@ pack: Callable[[bytes, tuple[str, ...]], bytes] = getattr(loaded(), "pack", pyth
 NATIVE = pack is not python_pack
 
 
-def identity(name: str, location: str) -> str:
-    """Returns the key as one string, for engines that look a record up by a single column. NUL separates the two
-    parts, so NUL and 0x01 in the name are escaped."""
-    if "\0" in name or "\1" in name:
-        name = name.replace("\1", "\1\2").replace("\0", "\1\1")
-    return f"{name}\0{location}"
-
-
 class Encoder(NamedTuple):
     """Encoder of records: `decode(encode(record)) == record` for records of three strings without NUL."""
 

@@ -27,6 +27,14 @@ INDEXES: dict[str, Callable[[Record], str]] = {
 }
 
 
+def identity(name: str, location: str) -> str:
+    """Returns the key as one string, for engines that look a record up by a single column. NUL separates the two
+    parts, so NUL and 0x01 in the name are escaped."""
+    if "\0" in name or "\1" in name:
+        name = name.replace("\1", "\1\2").replace("\0", "\1\1")
+    return f"{name}\0{location}"
+
+
 class Reader(Protocol):
     """Reads records, in one read transaction if the engine has transactions. Readers inherit the default methods."""
 
