@@ -1,5 +1,5 @@
-"""Tests the records (unique, seeded, of the documented shape and order), the model's `following`, and the key
-distributions, which are compared with their analytic probabilities."""
+"""Tests the records (unique, seeded, of the documented shape and order), and the model's
+`following`."""
 
 from __future__ import annotations
 
@@ -10,19 +10,16 @@ from typing import Any
 import numpy as np
 import pytest
 from clockwork import the_loop
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import chisquare
 
 from dyno.suites.records import PARAMS, dataset
 from dyno.suites.records.dataset import (
     ABSENT,
     Dataset,
     Model,
-    draw,
     following,
     pseudo_words,
-    zipf_ranks,
 )
 from dyno.suites.records.port import VERSION_DIGITS
 
@@ -194,70 +191,6 @@ def test_a_new_and_a_cleared_model_are_empty() -> None:
     assert len(following(model.versions, every, first, 50)) == 50
     model.clear()
     assert following(model.versions, every, first, 50) == []
-
-
-# -- distributions ----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("count", "theta"), [(1, 0.99), (2, 0.99), (10, 0.99), (1_000, 0.99), (100, 0.5), (100, 1.3)]
-)
-def test_zipf_ranks_have_the_right_frequencies(count: int, theta: float) -> None:
-    draws = 1_000_000
-    ranks = zipf_ranks(count, draws, np.random.default_rng(5), theta)
-    weights = 1 / np.arange(1, count + 1) ** theta
-    expected = draws * weights / weights.sum()
-    assert expected.min() > 5, "too few for the test"
-    seen = np.bincount(ranks, minlength=count)
-    assert len(seen) == count
-    assert count == 1 or chisquare(seen, expected).pvalue > 0.001
-
-
-def test_the_chi_square_test_rejects_a_similar_distribution() -> None:
-    ranks = zipf_ranks(100, 200_000, np.random.default_rng(5), theta=0.95)
-    weights = 1 / np.arange(1, 101) ** 0.99
-    assert chisquare(np.bincount(ranks, minlength=100), 200_000 * weights / weights.sum()).pvalue < 1e-6
-
-
-@settings(max_examples=50)
-@given(
-    distribution=st.sampled_from(["uniform", "zipfian", "latest"]),
-    count=st.integers(1, 300),
-    draws=st.integers(0, 300),
-    seed=st.integers(0, 1_000),
-)
-def test_draws_have_the_requested_number_and_range(distribution: str, count: int, draws: int, seed: int) -> None:
-    drawn = draw(distribution, count, draws, np.random.default_rng(seed), seed)
-    assert len(drawn) == draws
-    assert all(type(number) is int and 0 <= number < count for number in drawn)
-    assert drawn == draw(distribution, count, draws, np.random.default_rng(seed), seed)
-
-
-def test_uniform_draws_are_uniform() -> None:
-    seen = np.bincount(draw("uniform", 100, 100_000, np.random.default_rng(2), 2), minlength=100)
-    assert chisquare(seen).pvalue > 0.001
-
-
-def test_latest_draws_favour_the_last_records() -> None:
-    seen = np.bincount(draw("latest", 100, 100_000, np.random.default_rng(2), 2), minlength=100)
-    weights = 1 / np.arange(1, 101) ** 0.99
-    assert chisquare(seen[::-1], 100_000 * weights / weights.sum()).pvalue > 0.001
-
-
-def test_zipfian_draws_spread_the_hot_records_over_the_keys() -> None:
-    hottest = [
-        Counter(draw("zipfian", 1_000, 5_000, np.random.default_rng(seed), seed)).most_common(1)[0][0]
-        for seed in range(20)
-    ]
-    assert len(set(hottest)) > 15
-    share = Counter(draw("zipfian", 1_000, 50_000, np.random.default_rng(1), 1)).most_common(1)[0][1] / 50_000
-    assert share == pytest.approx(1 / sum(1 / rank**0.99 for rank in range(1, 1_001)), rel=0.05)
-
-
-def test_reads_and_writes_favour_the_same_records() -> None:
-    reads, writes = (draw("zipfian", 1_000, 5_000, np.random.default_rng(rng), 1) for rng in (5, 6))
-    assert reads != writes
-    assert Counter(reads).most_common(1)[0][0] == Counter(writes).most_common(1)[0][0]
 
 
 def test_records_do_not_depend_on_the_number_of_spare_ones() -> None:

@@ -14,7 +14,9 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from scipy.stats import chisquare
 
 from dyno import registry
 from dyno.contracts.engine import EngineSpec
@@ -24,7 +26,7 @@ from dyno.contracts.suite import Bulk, Job, Operations
 from dyno.measure.clients import run_phase
 from dyno.measure.driver import WARM, measure
 from dyno.measure.tally import Tally
-from dyno.suites.records import KEYS_PER_RECORD, PARAMS, PHASES, SCAN_LENGTH, YCSB
+from dyno.suites.records import KEYS_PER_RECORD, KINDS, PARAMS, PHASES, SCAN_LENGTH, YCSB, mix_of
 from dyno.suites.records.dataset import Dataset
 from dyno.suites.records.port import VERSION_DIGITS, Key, Reader, Record, Records
 from dyno.suites.records.workload import RecordsWorkload
@@ -38,7 +40,13 @@ INSERTS = tuple(KEYS_PER_RECORD)
 LOOKING_INSERTS = tuple(name for name in INSERTS if "-noblind-" in name)
 
 every_txn = pytest.mark.parametrize("txn", TXNS)
-every_mix = pytest.mark.parametrize("mix", YCSB)
+ALL_KINDS = "get:30+scan:15+update:20+modify:15+insert:20"
+MIXES = (*YCSB, ALL_KINDS)
+every_mix = pytest.mark.parametrize("mix", MIXES)
+
+
+def inserts(mix: str) -> bool:
+    return "insert" in mix_of(mix).percent
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -193,7 +201,7 @@ def test_upkeep_runs_once_after_writes_before_the_store_is_used(phases: str, kep
 # -- rounds -----------------------------------------------------------------------------------------------
 
 REPEATED = ("rand-key", "rand-index", "scan", "rand-key-cold", "scan-cold", "update")
-REPEATED_MIXES = tuple(name for name, mix in YCSB.items() if mix.write != "insert")
+REPEATED_MIXES = tuple(mix for mix in YCSB if not inserts(mix))
 ROUNDS = (0, 1, 2, WARM, WARM + 1)
 
 repeated = pytest.mark.parametrize(
@@ -343,7 +351,6 @@ def test_clients_write_their_own_records_and_together_the_requested_number(
 def test_clients_of_a_mix_write_own_records_and_insert_each_new_one_once(
     mix: str, clients: int, tmp_path: Path
 ) -> None:
-    inserts = YCSB[mix].write == "insert"
     dataset = known_of(mix, 500, clients).dataset
     number = {dataset.key(n): n for n in range(len(dataset.names))}
     total, inserted = 0, Counter[int]()
@@ -356,7 +363,7 @@ def test_clients_of_a_mix_write_own_records_and_insert_each_new_one_once(
             inserted[written] += written >= 60
     assert total == 500
     assert set(inserted.values()) <= {0, 1}
-    assert (inserted.total() > 0) == inserts
+    assert (inserted.total() > 0) == inserts(mix)
 
 
 def test_clients_have_different_operations(tmp_path: Path) -> None:
@@ -423,11 +430,11 @@ def test_every_mix_has_right_answers(engine: str, mix: str, txn: Any, tmp_path: 
     assert tally.checked >= 920
     assert whole.verify(phase) > 0
     grown = len(everything(whole)) - 200
-    assert 25 < grown < 80 if YCSB[mix].write == "insert" else grown == 0
+    assert grown == pytest.approx(1_000 * mix_of(mix).percent.get("insert", 0) / 100, rel=0.5)
     whole.close()
 
 
-@pytest.mark.parametrize("distribution", ["uniform", "zipfian", "latest"])
+@pytest.mark.parametrize("distribution", ["uniform", "zipfian", "latest", "zipfian:0.8", "latest:1", "hotspot:20:80"])
 @every_mix
 def test_every_mix_runs_with_every_distribution(mix: str, distribution: str, tmp_path: Path) -> None:
     whole = workload(tmp_path, mix=mix, distribution=distribution, records=100, operations=1_000)
@@ -442,11 +449,14 @@ def test_a_mix_records_latencies_by_kind(mix: str, tmp_path: Path) -> None:
     whole, phase = workload(tmp_path, mix=mix, operations=400), BY_NAME["mixed"]
     whole.prepare(phase)
     tally = run_phase(whole, phase, 1, "threads", ONCE)
-    kinds = {YCSB[mix].read, YCSB[mix].write} if YCSB[mix].reads < 1 else {YCSB[mix].read}
-    assert set(tally.by_kind) == kinds
-    assert sum(int(recorder.counts.sum()) for recorder in tally.by_kind.values()) == 400
-    reads = int(tally.by_kind[YCSB[mix].read].counts.sum())
-    assert reads == pytest.approx(400 * YCSB[mix].reads, abs=40)
+    counts = {kind: int(recorder.counts.sum()) for kind, recorder in tally.by_kind.items()}
+    assert counts.keys() == mix_of(mix).percent.keys() and sum(counts.values()) == 400
+    for kind, percent in mix_of(mix).percent.items():
+        assert counts[kind] == pytest.approx(4 * percent, abs=40)
+
+
+def reads(mix: str) -> float:
+    return sum(percent for kind, percent in mix_of(mix).percent.items() if not KINDS[kind]) / 100
 
 
 def share_of_reads(mix: str, tmp_path: Path) -> float:
@@ -454,7 +464,7 @@ def share_of_reads(mix: str, tmp_path: Path) -> float:
     return sum(isinstance(argument, tuple) for _, argument in stream) / len(stream)
 
 
-@pytest.mark.parametrize(("mix", "reads"), [*((name, mix.reads) for name, mix in YCSB.items()), ("80:20", 0.8)])
+@pytest.mark.parametrize(("mix", "reads"), [*((mix, reads(mix)) for mix in MIXES), ("80:20", 0.8)])
 def test_a_mix_has_the_stated_fraction_of_reads(mix: str, reads: float, tmp_path: Path) -> None:
     assert share_of_reads(mix, tmp_path) == pytest.approx(reads, abs=0.02)
 
@@ -757,6 +767,8 @@ MIXED_CASES: list[tuple[str, str, str, Lie]] = [
     *((mix, "get", lie.__name__, lie) for mix in "abcdf" for lie in RECORD_LIES),
     *((mix, "replace", name, lie) for mix in "abf" for name, lie in OLDS.items()),
     *(("e", "scan", name, lie) for name, lie in LISTS.items()),
+    *((ALL_KINDS, "scan", name, lie) for name, lie in LISTS.items()),
+    (ALL_KINDS, "replace", "stale", one_of(stale)),
 ]
 
 
@@ -772,12 +784,12 @@ def test_one_wrong_answer_voids_a_mix(mix: str, method: str, lie: Lie, tmp_path:
 
 
 def known_of(mix: str, operations: int, clients: int) -> Known:
-    return Known(operations + clients if YCSB[mix].write == "insert" else 0)
+    return Known(operations + clients if inserts(mix) else 0)
 
 
 SHARED_CASES: list[tuple[str, str, str, Lie]] = [
     *(("a", "get", lie.__name__, lie) for lie in RECORD_LIES),
-    *(("e", "scan", name, LISTS[name]) for name in LISTS),
+    *((mix, "scan", name, LISTS[name]) for name in LISTS for mix in ("e", ALL_KINDS)),
 ]
 
 
@@ -791,6 +803,57 @@ def test_one_wrong_answer_voids_a_mix_of_several_clients(mix: str, method: str, 
         home = tmp_path / str(at)
         whole = workload(home, clients=2, mix=mix, operations=500, distribution="uniform")
         assert lied_to(whole, known_of(mix, 500, 2), BY_NAME["mixed"], method, lie, at, clients=2).void
+
+
+def without_a_new_one(answers: Any, known: Known) -> Any:
+    new = [answer for answer in answers if (answer["name"], answer["location"]) not in known.numbers]
+    return [answer for answer in answers if answer != new[0]] if new else None
+
+
+def with_a_stale_own(answers: Any, known: Known) -> Any:
+    own = [answer for answer in answers if known.numbers[answer["name"], answer["location"]] % 2 == 0]
+    return next(([old if one == new else one for one in answers] for new in own if (old := stale(new, known))), None)
+
+
+@pytest.mark.claim("With several clients, a scan must have the client's own writes of a moment ago")
+@pytest.mark.parametrize(
+    ("mix", "lie"), [("scan:5+insert:95", without_a_new_one), ("scan:5+update:95", with_a_stale_own)]
+)
+def test_a_scan_without_the_clients_last_writes_voids_a_mix(mix: str, lie: Lie, tmp_path: Path) -> None:
+    # All operations are in one slice, so that the writes are newer than the versions known before it.
+    for at in range(4):
+        whole = workload(tmp_path / str(at), clients=2, mix=mix, operations=200)
+        assert lied_to(whole, known_of(mix, 200, 2), BY_NAME["mixed"], "scan", lie, at, clients=2).void
+
+
+@pytest.mark.parametrize(("mix", "lengths"), [("e", {100}), ("scan:100", set(range(1, 101)))])
+def test_a_scan_of_a_mix_has_up_to_a_hundred_records(mix: str, lengths: set[int], tmp_path: Path) -> None:
+    whole, phase, counts = workload(tmp_path, "null", mix=mix, operations=2_000), BY_NAME["mixed"], list[int]()
+    whole.prepare(phase)
+    with whole.connect() as port:
+        port.scanner = lambda count: lambda key: counts.append(count)
+        for each in whole.work(phase, port, 0, 1, 0):
+            assert isinstance(each, Operations)
+            for call, argument in zip(each.calls(None), each.arguments, strict=True):
+                call(argument)
+    assert set(counts) == lengths
+    assert mix == "e" or chisquare(np.bincount(counts)[1:]).pvalue > 0.001
+
+
+def test_latest_reads_follow_inserts(tmp_path: Path) -> None:
+    records, mix = 200, "get:50+insert:50"
+    whole = workload(tmp_path, mix=mix, distribution="latest:0.99", records=records, operations=1_000)
+    number = {whole._dataset.key(n): n for n in range(records + 1_001)}
+    newest, ages, numbers = records - 1, list[int](), list[int]()
+    for _, argument in stream_of(whole, BY_NAME["mixed"]):
+        if isinstance(argument, list):
+            newest += 1
+            assert number[argument[0]["name"], argument[0]["location"]] == newest
+        else:
+            numbers.append(number[argument])
+            ages.append(newest - number[argument])
+    assert min(ages) == 0 and np.median(ages) < 30
+    assert np.mean(np.array(numbers[-300:]) >= records) > 0.9
 
 
 def test_a_scan_that_starts_too_early_voids_a_mix_of_several_clients(tmp_path: Path) -> None:

@@ -39,7 +39,11 @@ class Permutation:
 
     def __getitem__(self, piece: slice) -> NDArray[np.int64]:
         """Returns the numbers at these positions of the order."""
-        numbers = self._permute(np.arange(*piece.indices(self._n), dtype=np.uint64))
+        return self.at(np.arange(*piece.indices(self._n)))
+
+    def at(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Returns the number at each of these positions of the order."""
+        numbers = self._permute(positions.astype(np.uint64))
         while len(outside := np.flatnonzero(numbers >= self._n)):
             numbers[outside] = self._permute(numbers[outside])
         return numbers.astype(np.int64)

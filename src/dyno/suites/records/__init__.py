@@ -16,42 +16,87 @@ from dyno.contracts.suite import Proof, Suite
 from dyno.suites.records.port import VERSION_DIGITS
 
 SCAN_LENGTH = 100
-"""Number of records in each scan: the maximum of YCSB's workload E."""
+"""Number of records in each scan, and in the longest one of a mix: the maximum of YCSB's workload E."""
+THETA = 0.99
+"""YCSB's exponent of the zipfian distribution."""
+
+# Kinds of operations in a mix, and whether each of them writes.
+KINDS = {"get": False, "scan": False, "update": True, "modify": True, "insert": True}
 
 
 class Mix(NamedTuple):
-    """A mixed workload: the fraction of reads, the kind of read, the kind of write, and the key distribution."""
+    """A mixed workload: the percentage of each kind of operation, the key distribution, and the length of the
+    shortest scan. Lengths are uniform up to SCAN_LENGTH."""
 
-    reads: float
-    read: str  # "get" or "scan"
-    write: str  # "update", "insert" or "modify"
+    percent: Mapping[str, int]
     distribution: str
+    shortest_scan: int = SCAN_LENGTH
 
 
 # Cooper et al., Benchmarking Cloud Serving Systems with YCSB, 2010, table 2.
 YCSB = {
-    "a": Mix(0.5, "get", "update", "zipfian"),
-    "b": Mix(0.95, "get", "update", "zipfian"),
-    "c": Mix(1.0, "get", "update", "zipfian"),
-    "d": Mix(0.95, "get", "insert", "latest"),
-    "e": Mix(0.95, "scan", "insert", "zipfian"),
-    "f": Mix(0.5, "get", "modify", "zipfian"),
+    "a": Mix({"get": 50, "update": 50}, "zipfian"),
+    "b": Mix({"get": 95, "update": 5}, "zipfian"),
+    "c": Mix({"get": 100}, "zipfian"),
+    "d": Mix({"get": 95, "insert": 5}, "latest"),
+    "e": Mix({"scan": 95, "insert": 5}, "zipfian"),
+    "f": Mix({"get": 50, "modify": 50}, "zipfian"),
 }
 
 
 def mix_of(text: str) -> Mix:
-    """Parses the parameter `mix`: a YCSB letter, or reads:updates in percent, as 80:20. Raises ValueError."""
+    """Parses the parameter `mix`: a YCSB letter; reads:updates in percent, as 80:20; or the percentage of each kind,
+    as get:70+update:30. Raises ValueError."""
     if text in YCSB:
         return YCSB[text]
-    reads, colon, updates = text.partition(":")
-    if colon and reads.isdigit() and updates.isdigit() and int(reads) + int(updates) == 100:
-        return Mix(int(reads) / 100, "get", "update", "zipfian")
-    raise ValueError("expected a to f (YCSB's workloads), or reads:updates that add up to 100, as 80:20")
+    parts = [part.partition(":") for part in text.split("+")]
+    if len(parts) == 1 and parts[0][0] not in KINDS:
+        ((reads, _, updates),) = parts
+        parts = [("get", ":", reads), ("update", ":", updates)]
+        distribution, shortest = "zipfian", SCAN_LENGTH
+    else:
+        distribution, shortest = f"zipfian:{THETA}", 1
+    percent = {kind: int(number) for kind, _, number in parts if number.isdecimal()}
+    if len(percent) == len(parts) and percent.keys() <= KINDS.keys() and sum(percent.values()) == 100:
+        return Mix(percent, distribution, shortest)
+    raise ValueError(
+        "expected a to f (YCSB's workloads), reads:updates that add up to 100, as 80:20, or percentages of"
+        f" {', '.join(KINDS)} that add up to 100, as get:70+update:20+scan:5+insert:5"
+    )
 
 
 def _mix(text: str) -> Value:
-    mix_of(text)
-    return text
+    mix = mix_of(text)
+    return _mix_text(mix) if text.partition(":")[0] in KINDS else text
+
+
+def _mix_text(mix: Mix) -> str:
+    """Returns the percentages of the kinds, in a fixed order, since the inputs depend on it."""
+    return "+".join(f"{kind}:{mix.percent[kind]}" for kind in KINDS if mix.percent.get(kind))
+
+
+def distribution_of(text: str) -> tuple[str, tuple[float, ...]]:
+    """Parses a key distribution: its name, and its numbers, which are theta, or the percentages of hot records and of
+    their operations. Raises ValueError."""
+    name, *texts = text.split(":")
+    try:
+        numbers = tuple(map(float, texts))
+    except ValueError:
+        numbers = (0.0,)
+    counts = {"uniform": (0,), "zipfian": (0, 1), "latest": (0, 1), "hotspot": (2,)}.get(name, ())
+    if len(numbers) in counts and all(0 < number <= (100 if name == "hotspot" else 10) for number in numbers):
+        return name, numbers
+    raise ValueError(
+        "expected mix, uniform, zipfian or latest (or with theta, up to 10: zipfian:0.99), or"
+        " hotspot:RECORDS:OPERATIONS in percent (hotspot:20:80)"
+    )
+
+
+def _distribution(text: str) -> Value:
+    if text == "mix":
+        return text
+    name, numbers = distribution_of(text)
+    return ":".join([name, *(f"{number:g}" for number in numbers)])
 
 
 def _or_all(text: str) -> Value:
@@ -69,7 +114,6 @@ NOT_MIXED = (*INSERTS, *READS, "update", "delete")
 DRAWN = ("update", "mixed")
 
 _drawn = partial(Setting, phases=DRAWN)
-_distribution = choice("mix", "uniform", "zipfian", "latest")
 _OPERATIONS = "operations of update, delete and mixed; all is one per record"
 
 PARAMS = (
@@ -78,7 +122,7 @@ PARAMS = (
     Setting("encoder", choice("msgpack", "json", "raw"), "msgpack", "how a key-value engine's records become bytes"),
     Setting("txn", _or_all, "all", "operations in a transaction, 1 to all; mixed always uses 1", phases=NOT_MIXED),
     Setting("batch", integer(1, 10_000), 1, "keys per operation of rand-key", phases=("rand-key", "rand-key-cold")),
-    _drawn("mix", _mix, "a", "the mixed phase: YCSB's a to f, or reads:updates in percent, as 80:20"),
+    _drawn("mix", _mix, "a", "operations of the mixed phase"),
     _drawn("distribution", _distribution, "mix", "keys of update and mixed; mix: the distribution of the mix"),
     Setting("operations", _or_all, "all", _OPERATIONS, phases=(*DRAWN, "delete")),
 )
@@ -86,11 +130,23 @@ PARAMS = (
 _MAIN_STEPS = ("insert-noblind-indices", "rand-key", "scan", "rand-key-cold", "update")
 """The main steps in the life of a store."""
 _FULL = {"records": 10_000_000, "txn": 10_000, "operations": 1_000_000}
+# YCSB's ten fields of 100 bytes are one value here.
+_YCSB = {"records": 1_000_000, "value_size": 1_000, "txn": 1_000}
 PRESETS = {
     # Samples are added until a verdict is possible, but for at most a minute.
     "quick": Preset({"records": 20_000}, 3, budget=0.3, timeout=120, phases=_MAIN_STEPS, until="10%", within=60),
     "standard": Preset({"records": 235_886}, samples=5, budget=20, timeout=1_800),
     "full": Preset(_FULL, samples=3, budget=900, timeout=36_000),
+    **{
+        f"ycsb-{letter}": Preset(
+            {**_YCSB, "mix": _mix_text(mix), "distribution": f"{mix.distribution}:{THETA}"},
+            samples=3,
+            budget=30,
+            timeout=3_600,
+            phases=("insert-blind-indices", "mixed"),
+        )
+        for letter, mix in YCSB.items()
+    },
 }
 
 KEYS_PER_RECORD = MappingProxyType(dict(zip(INSERTS, (1, 3, 1, 3), strict=True)))
@@ -110,8 +166,6 @@ def _insert(name: str, title: str, alias: str) -> Phase:
     )
 
 
-# Kinds of operations in a mix, and whether each of them writes.
-KINDS = {"get": False, "scan": False, "update": True, "modify": True, "insert": True}
 _STRETCHES = "every record, their order and number"
 SCANS = 1 / 20
 """Number of scans for each record. Every record is read five times."""
@@ -155,7 +209,7 @@ class RecordsSuite(Suite):
         """Returns whether each operation of the phase is a single statement or command, which excludes scans: some
         servers need two requests for a scan."""
         if phase == "mixed":
-            return mix_of(str(params["mix"])).read != "scan"
+            return "scan" not in mix_of(str(params["mix"])).percent
         if phase in SINGLE_READS:
             return str(params["txn"]) in ("1", "all") and (phase == "rand-index" or params["batch"] == 1)
         return phase not in READS and str(params["txn"]) == "1"

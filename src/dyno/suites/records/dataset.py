@@ -168,7 +168,7 @@ class Model:
         self.mix, distribution = mix_of(str(params["mix"])), str(params["distribution"])
         self.distribution = self.mix.distribution if distribution == "mix" else distribution
         # Extra names for records that a mix inserts. Each client's share is rounded up.
-        spare = self.operations + clients if self.mix.write == "insert" else 0
+        spare = self.operations + clients if "insert" in self.mix.percent else 0
         self.dataset = Dataset(records, spare, int(params["value_size"]), seed)
         self.txn, self.batch, self.judged = params["txn"], int(params["batch"]), judged
         size = len(self.dataset.names)
@@ -198,27 +198,3 @@ class Model:
                 self.hashes[numbers[index]] = hashes[index]
                 right[index] = True
         return right
-
-
-def zipf_ranks(count: int, draws: int, rng: np.random.Generator, theta: float = 0.99) -> NDArray[np.intp]:
-    """Draws `draws` ranks from 0 to count - 1. Rank r has a probability proportional to 1 / (r + 1) ** theta.
-
-    The distribution is exact, by inversion of the cumulative sum. The default theta is YCSB's (Cooper et al., 2010).
-    """
-    weights = np.cumsum(1.0 / np.arange(1, count + 1, dtype=np.float64) ** theta)
-    ranks: NDArray[np.intp] = np.searchsorted(weights, rng.random(draws) * weights[-1]).clip(0, count - 1)
-    return ranks
-
-
-def draw(distribution: str, count: int, draws: int, rng: np.random.Generator, seed: int) -> list[int]:
-    """Draws `draws` record numbers below `count`: uniform, zipfian (hot records spread over the keys), or latest.
-    Only `seed` decides which records are hot, so that reads and writes favour the same ones."""
-    if distribution == "uniform":
-        numbers: list[int] = rng.integers(0, count, draws).tolist()
-        return numbers
-    ranks = zipf_ranks(count, draws, rng)
-    spread = (
-        np.arange(count)[::-1] if distribution == "latest" else np.random.default_rng([seed, 3]).permutation(count)
-    )
-    drawn: list[int] = spread[ranks].tolist()
-    return drawn

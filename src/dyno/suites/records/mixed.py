@@ -1,6 +1,7 @@
 """The phase `mixed`: single reads and writes, each its own transaction. Answers are checked in their order."""
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,48 +10,55 @@ from dyno.contracts.equality import same, shorten
 from dyno.contracts.model import Wrong
 from dyno.contracts.native_load import NativeCall, NativePair
 from dyno.contracts.suite import Operations, check_each
-from dyno.suites.records import SCAN_LENGTH
-from dyno.suites.records.dataset import ABSENT, draw, following, record_strings, zipf_ranks
+from dyno.suites.records import KINDS, SCAN_LENGTH, distribution_of
+from dyno.suites.records.dataset import ABSENT, following, record_strings
+from dyno.suites.records.draws import draw_ranks
 from dyno.suites.records.port import VERSION_DIGITS, Key, Record
 from dyno.suites.records.work import MIXED_SLICE, SCAN_SLICE, ClientWork, Slices
 
 
 class MixedOperation(NamedTuple):
-    """One operation: its kind, the number of its record and, for a write, the record's new version."""
+    """One operation: its kind, the number of its record, for a write the record's new version, and for a scan the
+    maximum number of records."""
 
-    kind: str  # "get", "scan", "update", "modify" or "insert"
+    kind: str
     number: int
-    version: int
+    version: int = ABSENT
+    length: int = 0
 
 
 def mixed(work: ClientWork) -> Slices:
     """Yields this client's operations. The mix determines their kinds, and the distribution their keys."""
     model, mix, count = work.model, work.model.mix, work.share_of(work.model.operations)
-    if not count or (work.repeated and mix.write == "insert"):
+    if not count or (work.repeated and "insert" in mix.percent):
         # The client owns no records to draw from, or the first round has inserted all spare records.
         return
-    reads = work.rng.random(count) < mix.reads
+    names, limits = list(mix.percent), np.cumsum(list(mix.percent.values())) / 100
+    kinds = [names[at] for at in np.searchsorted(limits, work.rng.random(count), "right").tolist()]
     dataset, inserted = work.dataset, work.share_of(work.dataset.records)
-    latest = model.distribution == "latest"
+    latest = distribution_of(model.distribution)[0] == "latest"
     if latest:
         # Distances from the record that this client inserts last before the operation.
-        read_numbers = written_numbers = zipf_ranks(inserted, count, work.rng).tolist()
+        read_numbers = written_numbers = draw_ranks(model.distribution, inserted, count, work.rng).tolist()
     else:
-        read_numbers = draw(model.distribution, dataset.records, count, work.rng, dataset.seed)
-        written_numbers = work.draw_own(model.distribution, count)
+        read_numbers, written_numbers = work.draw(count, own=False), work.draw(count, own=True)
+    # Drawn last, so that they don't change the other inputs.
+    lengths = work.rng.integers(mix.shortest_scan, SCAN_LENGTH + 1, count if "scan" in mix.percent else 0).tolist()
 
     def plan(at: int) -> MixedOperation:
         """Returns the operation at this position of the round."""
         nonlocal inserted
-        kind = mix.read if reads[at] else mix.write
+        kind = kinds[at]
         if kind == "insert":
             number = work.client + inserted * work.clients
             inserted += 1
             return MixedOperation(kind, number, work.next_version(number))
-        number = (read_numbers if reads[at] else written_numbers)[at]
+        number = (written_numbers if KINDS[kind] else read_numbers)[at]
         if latest:
             number = work.client + (inserted - 1 - number) * work.clients
-        return MixedOperation(kind, number, ABSENT if reads[at] else work.next_version(number))
+        if kind == "scan":
+            return MixedOperation(kind, number, length=lengths[at])
+        return MixedOperation(kind, number, work.next_version(number) if KINDS[kind] else ABSENT)
 
     reader, replace = work.port.reader(), work.port.replace
     get: Any = reader.get
@@ -61,20 +69,21 @@ def mixed(work: ClientWork) -> Slices:
 
     calls: dict[str, Callable[[Any], Any]] = {
         "get": get,
-        "scan": reader.scanner(SCAN_LENGTH),
         "update": replace,
         "modify": modify if not isinstance(replace, NativeCall) else NativePair(get, replace, _key),
         "insert": work.port.insert,
     }
-    size = SCAN_SLICE if mix.read == "scan" else MIXED_SLICE
+    scanner = cache(reader.scanner)
+    # A slice of the mix has about as many scans as one of the phase `scan`.
+    size = min(max(SCAN_SLICE * 100 // mix.percent.get("scan", 1), SCAN_SLICE), MIXED_SLICE)
     for start in range(0, count, size):
         operations = [plan(at) for at in range(start, min(start + size, count))]
-        chosen = tuple(calls[operation.kind] for operation in operations)
+        chosen = tuple(calls[each.kind] if each.kind in calls else scanner(each.length) for each in operations)
         yield Operations(
             calls=lambda _, chosen=chosen: chosen,  # type: ignore[misc]
             arguments=[
                 dataset.key(number) if kind in ("get", "scan") else [dataset.record(number, version)]
-                for kind, number, version in operations
+                for kind, number, version, _ in operations
             ],
             check=_Replay(work, operations),
             kinds=[operation.kind for operation in operations],
@@ -107,7 +116,8 @@ class _Replay:
             self._check_not_older(number, answer)
             return 1
         if operation.kind == "scan":
-            return work.check_scan(number, answer) if self._known is None else self._check_scan(number, answer)
+            check = work.check_scan if self._known is None else self._check_scan
+            return check(number, answer, operation.length)
         if operation.kind == "modify":
             before, answer = answer
             work.check_current(number, before)
@@ -115,6 +125,9 @@ class _Replay:
             work.expect_count(answer, 1, f"mixed, record {number}, old values")
             work.check_current(number, answer[0])
         work.model.versions[number] = operation.version
+        if self._known is not None:
+            # A later scan must see this client's own write.
+            self._known[number] = operation.version
         return int(operation.kind != "insert")
 
     def _check_not_older(self, number: int, answer: Any) -> None:
@@ -124,7 +137,7 @@ class _Replay:
         if version < known or not same(answer, self._work.dataset.record(number, version)):
             raise Wrong(f"mixed, record {number}: got {shorten(answer)}, expected version {known} or later")
 
-    def _check_scan(self, number: int, answer: Any) -> int:
+    def _check_scan(self, number: int, answer: Any, length: int) -> int:
         """Checks a scan while other clients insert records: in order, from the right key, whole, with all records of
         the snapshot, and perhaps with newer ones. Returns the number of compared records."""
         work, dataset = self._work, self._work.dataset
@@ -135,11 +148,11 @@ class _Replay:
         names = [strings[0] for strings in records if strings is not None]
         if len(names) != len(records):
             raise Wrong(f"mixed: a scan from {first!r} is not a list of records: {shorten(answer)}")
-        if names != sorted(set(names)) or len(names) > SCAN_LENGTH or (names and names[0] < first):
+        if names != sorted(set(names)) or len(names) > length or (names and names[0] < first):
             raise Wrong(f"mixed: a scan from {first!r} is out of order or too long: {shorten(names)}")
-        for known in following(self._known, dataset, number, SCAN_LENGTH):
+        for known in following(self._known, dataset, number, length):
             name = dataset.key(known)[0]
-            if len(names) == SCAN_LENGTH and name > names[-1]:
+            if len(names) == length and name > names[-1]:
                 break
             if name not in names:
                 raise Wrong(f"mixed: a scan from {first!r} lacks {name!r}: {shorten(names)}")

@@ -18,7 +18,8 @@ from dyno.contracts.model import Wrong
 from dyno.contracts.suite import Bulk, Failure, Operations, check_each
 from dyno.suites._shared.permutation import Shuffled
 from dyno.suites.records import SCAN_LENGTH
-from dyno.suites.records.dataset import ABSENT, Model, answer_hashes, draw, following
+from dyno.suites.records.dataset import ABSENT, Model, answer_hashes, following
+from dyno.suites.records.draws import draw
 from dyno.suites.records.port import INDEXES, Key, Record, Records
 
 # Number of records in a slice of writes. Slices of reads are far smaller, since answers wait in memory for their
@@ -67,12 +68,10 @@ class ClientWork:
         own = range(self.client, self.dataset.records, self.clients)
         return Shuffled(own, self._seed, self.share_of(operations))
 
-    def draw_own(self, distribution: str, draws: int) -> list[int]:
-        """Draws numbers of this client's records by the key distribution. A record of another client is replaced by
-        this client's record in the same row of `clients` records, so that all clients' hot records are neighbours."""
-        drawn = draw(distribution, self.dataset.records, draws, self.rng, self.dataset.seed)
-        own = [number - number % self.clients + self.client for number in drawn]
-        return [number if number < self.dataset.records else number - self.clients for number in own]
+    def draw(self, draws: int, own: bool) -> list[int]:
+        """Draws numbers of records by the key distribution. `own`: only of this client's records."""
+        dataset, client = self.dataset, self.client if own else None
+        return draw(self.model.distribution, dataset.records, draws, self.rng, dataset.seed, self.clients, client)
 
     # -- checks -------------------------------------------------------------------------------------------
 
@@ -171,8 +170,7 @@ class ClientWork:
                 model.versions[number] = version
             return len(batch)
 
-        distribution = self.model.distribution
-        numbers = self.draw_own(distribution, self.share_of(min(self.model.operations, self.dataset.records)))
+        numbers = self.draw(self.share_of(min(self.model.operations, self.dataset.records)), own=True)
         return self._transactions(
             [(number, self.next_version(number)) for number in numbers], build, self.port.replace, check
         )
@@ -268,11 +266,11 @@ class ClientWork:
             SCAN_SLICE,
         )
 
-    def check_scan(self, number: int, answer: Any) -> int:
+    def check_scan(self, number: int, answer: Any, length: int = SCAN_LENGTH) -> int:
         """Checks that a scan from record `number` on is complete, in order, and has no other records."""
         if not self.judged:
             return 0
-        expected = following(self.model.versions, self.dataset, number, SCAN_LENGTH)
+        expected = following(self.model.versions, self.dataset, number, length)
         self.expect_count(answer, len(expected), f"{self._phase} from record {number}")
         for index in np.flatnonzero(~self.model.right(expected, answer)).tolist():
             self.expect(answer[index], self.model.current(expected[index]), f"{self._phase} from record {number}")
