@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -70,6 +71,20 @@ def test_a_client_that_is_named_and_a_server_of_the_users_own_leave_all_to_the_l
     assert clients_of("redis:url=redis://127.0.0.1:1", "postgresql", **SEVERAL) == [None, None]
     assert clients_of("redis", load="library", **SEVERAL) == [None]
     assert clients_of("postgresql:client=pq", "redis", load="native", **SEVERAL) == ["pq", "native"]
+
+
+def test_a_mix_with_scans_is_left_to_the_library_or_refused() -> None:
+    options: dict[str, Any] = {"clients": 8, "phases": "mixed"}
+    scans, single = "get:95+scan:5", "get:50+modify:30+insert:20"
+    for load in (None, "auto", "library"):
+        assert clients_of("redis", load=load, params={"mix": scans}, **options) == [None]
+    for load in (None, "auto", "native"):
+        assert clients_of("redis", load=load, params={"mix": single}, **options) == ["native"]
+    for mixes in ([scans], ["a", scans], ["e"]):
+        mix = re.escape(mixes[-1])
+        with pytest.raises(UsageError, match=rf"^load: .*phase mixed with mix={mix} .*: use library$"):
+            clients_of("redis", load="native", params={"mix": mixes}, **options)
+    assert clients_of("sqlite", load="native", params={"mix": scans}, **options) == [None]
 
 
 def test_a_run_file_of_an_earlier_version_is_resumed_with_the_library(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ This module reads declarations through the registry; it starts nothing and measu
 import math
 import random
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field, fields, replace
 from itertools import product
@@ -17,7 +17,8 @@ from dyno import registry
 from dyno.contracts import quantities
 from dyno.contracts.cell import Cell
 from dyno.contracts.model import NotInstalled, Preset, Trial, UsageError, Value
-from dyno.contracts.pace import AUTO_LOAD, LIBRARY_LOAD, PATIENCE
+from dyno.contracts.native_load import CLIENT, NATIVE_CLIENT
+from dyno.contracts.pace import AUTO_LOAD, LIBRARY_LOAD, NATIVE_LOAD, PATIENCE
 from dyno.contracts.passwords import secrets
 from dyno.contracts.settings import Setting, by_cpus, percent, unknown
 from dyno.contracts.suite import Suite
@@ -144,6 +145,8 @@ def make(request: RunRequest) -> Plan:
     _check_used(suite, request.params, phases)
     native = [phase for phase in phases if any(_natively(suite, phase, params) for params in combinations)]
     rows = rows_of(suite, request, max(int(params["clients"]) for params in combinations), bool(native))
+    if request.load == NATIVE_LOAD and any(row.options.get(CLIENT) == NATIVE_CLIENT for row in rows):
+        _check_kinds(suite, phases, combinations)
     until, within = _ending(request, preset)
     samples = request.samples or (preset.samples if until is None else max(preset.samples, UNTIL_BLOCKS))
     if len(rows) * len(combinations) > MOST_CELLS:
@@ -192,6 +195,15 @@ def _natively(suite: Suite, phase: str, params: Mapping[str, Value]) -> bool:
     # The suite of a plug-in may be older than this method.
     natively = getattr(suite, "natively", None)
     return natively is not None and bool(natively(phase, params))
+
+
+def _check_kinds(suite: Suite, phases: Sequence[str], combinations: Iterable[Mapping[str, Value]]) -> None:
+    """Raises UsageError if native load can't run a phase with the requested kinds of operations."""
+    with_kinds = [phase for phase in suite.phases if phase.kinds and phase.name in phases]
+    for phase, params in product(with_kinds, combinations):
+        if not _natively(suite, phase.name, params):
+            own = [f"{each.name}={params[each.name]}" for each in suite.params if phase.name in each.phases]
+            raise UsageError(f"load: native load can't run phase {phase.name} with {' '.join(own)}: use library")
 
 
 def resumed(request: RunRequest, path: Path) -> Plan:
