@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 from pages import shapes
 from pages.text import code, table
 
-from dyno.contracts import cell, model, suite
+from dyno.contracts import cell, model, presentation
 from dyno.fields import FIELDS
 from dyno.options import PlanOptions
 from dyno.report import export
@@ -24,11 +24,11 @@ from dyno.results.run import Attempt, Header
 WORDS = {str: "string", int: "integer", float: "number", bool: "boolean", bytes: "string", object: "object"}
 DESCRIBED: Mapping[str, type] = {
     "cells[]": cell.Cell,
-    "charts[]": suite.Curve,
-    "charts[].x": suite.Axis,
-    "charts[].y": suite.Axis,
-    "layout": suite.Layout,
-    "layout.columns[]": suite.Column,
+    "charts[]": presentation.Curve,
+    "charts[].x": presentation.Axis,
+    "charts[].y": presentation.Axis,
+    "layout": presentation.Layout,
+    "layout.columns[]": presentation.Column,
     "phases[]": model.Phase,
     "plan": PlanOptions,
 }
