@@ -156,7 +156,7 @@ GENERAL = {
     "part",
     "list",
 }
-GENERAL |= {"columns", "load", "max", "method", "open", "reused", "shape", "size", "sum"}
+GENERAL |= {"columns", "load", "max", "method", "open", "reused", "shape", "size", "sum", "unsteady"}
 
 
 def names_of_suites() -> set[str]:

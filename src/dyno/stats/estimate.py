@@ -79,7 +79,11 @@ def center(values: Sequence[float]) -> Center:
 
 def apart(values: Sequence[float], base: Sequence[float]) -> Center:
     """Returns the ratio of two medians whose values are not paired."""
-    one, other = center(values), center(base)
+    return quotient(center(values), center(base))
+
+
+def quotient(one: Center, other: Center) -> Center:
+    """Returns the ratio of two independent estimates, with the degrees of freedom of Welch and Satterthwaite."""
     variances = one.error**2, other.error**2
     error = math.sqrt(sum(variances))
     if not error:

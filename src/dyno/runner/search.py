@@ -1,0 +1,196 @@
+"""Search for a capacity: the highest rate at which all limits hold.
+
+Pure: `next_step` derives the next probe from the probes so far, so a resumed search continues as if it had not been
+interrupted.
+
+1. Explore, from half of the clients' maximum: interpolate the logarithm of the share between the highest rate that
+   holds and the lowest that breaks a limit, until the bracket is narrow. Four probes are enough for most queues; a
+   cliff takes a few more, since its shares say on which side of it a rate lies, but not how far off. If none of
+   four rates down to 1/64 of the maximum holds, the search ends. If all of four up to the maximum hold, it goes on to
+   the last probe.
+2. Confirm, in rounds of four rates r(1 ± d), r(1 ± d/3) in random order, until eight probes lie in the stretch that
+   the last round confirms, and so does the root. Each round has the centre r and the reach d, 3 to 15 %, that follow
+   from the probes before it.
+3. Last, a longer probe at the low end of the capacity's interval.
+
+A failed probe is repeated once. A second failure in a row ends the search.
+"""
+
+import math
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Protocol, TypeVar
+
+from dyno.contracts.limits import CONFIRM, EXPLORE, EXPLORES, LAST, ROUND, Limit, Probe, bracket, failed_twice, worst
+
+WARMUP_S = 5.0
+"""Duration of unrecorded operations at the probe's rate, right before it."""
+DISCARDED = 0.2
+"""Share of the probe's duration whose operations are not counted, because a queue starts empty."""
+LEAST_S, LAST_S = 10.0, 60.0
+BEYOND, MOST_OPERATIONS = 300, 2_000_000
+"""A probe takes as long as this many operations may break the strictest limit, but at most as MOST_OPERATIONS."""
+LOWEST = 1 / 64
+"""Lowest explored rate, as a share of the clients' maximum."""
+MOST_EXPLORES, MOST_ROUNDS = 8, 4
+FEWEST_CONFIRMED = 8
+REACH = (0.03, 0.3)
+SPAN = 1.5
+"""Change of the share's logarithm between a round's centre and its ends."""
+SATURATED = 3.0
+"""If a share is this far from its limit, as a logarithm, it says little about the distance of its rate."""
+NARROW, NARROW_SATURATED = 0.3, 0.12
+"""Exploring ends when the bracket is this narrow, relative to its middle."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """The next probe of a search."""
+
+    stage: str
+    """`EXPLORE`, `CONFIRM` or `LAST`."""
+    rate: float
+    """Operations due per second, of all clients."""
+    seconds: float
+    """Duration, of which the first DISCARDED is not counted. WARMUP_S come before it."""
+
+
+class _Line(Protocol):
+    @property
+    def slope(self) -> float: ...
+    @property
+    def root(self) -> float: ...
+    @property
+    def points(self) -> int: ...
+
+
+class Figure(Protocol):
+    """The capacity by the probes so far: `dyno.stats.capacity.Capacity`, which this package must not import."""
+
+    @property
+    def rate(self) -> float | None: ...
+    @property
+    def low(self) -> float | None: ...
+    @property
+    def line(self) -> _Line | None: ...
+
+
+F = TypeVar("F", bound=Figure)
+
+
+def seconds(limits: Sequence[Limit], rate: float, least: float = LEAST_S) -> float:
+    """Returns the duration of a probe at this rate."""
+    operations = min(BEYOND / min(limit.share for limit in limits), MOST_OPERATIONS)
+    return max(operations / rate, least)
+
+
+def next_step(
+    limits: Sequence[Limit],
+    maximum: float,
+    probes: Sequence[Probe],
+    fit: Callable[[Sequence[Limit], Sequence[Probe]], F],
+    *,
+    seed: int,
+    last_s: float = LAST_S,
+) -> Step | F:
+    """Returns the next probe, or the capacity if the search is over.
+
+    `maximum`: most operations per second that the clients reach in a closed loop. `probes`: all probes so far, in the
+    order of their measuring, failed ones included. `fit`: `dyno.stats.capacity.capacity`. `seed`: of the search, for
+    the order of the rates within a round."""
+    if maximum <= 0:
+        raise ValueError(f"expected a maximum above 0 op/s, got {maximum:g}")
+    valid = [probe for probe in probes if not probe.failed]
+    explored = [probe for probe in valid if probe.stage == EXPLORE]
+    rounds = [probe for probe in valid if probe.stage == CONFIRM]
+    if failed_twice(probes) or any(probe.stage == LAST for probe in valid):
+        return fit(limits, probes)
+    if not rounds:
+        held, broken = bracket(limits, explored)
+        if (rate := _explore(limits, maximum, explored)) is not None:
+            return Step(EXPLORE, rate, seconds(limits, rate))
+        if held is None:
+            return fit(limits, probes)
+        if broken is None or broken.client_limited:
+            return Step(LAST, held.rate, seconds(limits, held.rate, last_s))
+    number = len(rounds) // ROUND
+    if len(rounds) % ROUND == 0 and number:
+        figure = fit(limits, probes)
+        low = figure.low if figure.rate is not None else None
+        if low is not None and (number == MOST_ROUNDS or _confirmed(figure, rounds)):
+            return Step(LAST, low, seconds(limits, low, last_s))
+        if number == MOST_ROUNDS:
+            return figure
+    before = explored + rounds[: number * ROUND]
+    centre, reach = _aim(limits, before, fit)
+    rates = [centre * (1 + reach * at) for at in (-1, -1 / 3, 1 / 3, 1)]
+    random.Random(f"{seed} {number}").shuffle(rates)
+    rate = rates[len(rounds) % ROUND]
+    return Step(CONFIRM, rate, seconds(limits, rate))
+
+
+def _explore(limits: Sequence[Limit], maximum: float, probes: Sequence[Probe]) -> float | None:
+    """Returns the next rate to explore; None if exploring is over."""
+    number = len(probes)
+    held, broken = bracket(limits, probes)
+    # As far as is known before a probe breaks a limit: at the clients' maximum, every operation would be late.
+    top = min(-math.log(limit.share) for limit in limits)
+    if not probes:
+        return maximum / 2
+    if broken is None:
+        assert held is not None
+        if number >= EXPLORES or held.client_limited:
+            return None
+        if number == EXPLORES - 1 or held.rate >= maximum * 0.98:
+            return max(maximum, held.rate) * 1.05
+        level = worst(limits, held)
+        share = 0.8 if level < -SATURATED else min(max(-level / (top - level), 0.3), 0.8)
+        return held.rate + share * (maximum - held.rate)
+    if held is None:
+        if number >= EXPLORES:
+            return None
+        if number == EXPLORES - 1:
+            return maximum * LOWEST
+        level = min(worst(limits, broken), top * 0.95)
+        rate = maximum - (maximum - broken.rate) * (top + 0.7) / (top - level)
+        return min(max(rate, broken.rate / 3.2), broken.rate / 1.15)
+    lower, upper = worst(limits, held), worst(limits, broken)
+    width = (broken.rate - held.rate) / ((broken.rate + held.rate) / 2)
+    saturated = lower < -SATURATED or upper > SATURATED
+    if width <= (NARROW_SATURATED if saturated else NARROW) or number >= MOST_EXPLORES:
+        return None
+    share = 0.5 if saturated else min(max(-lower / (upper - lower), 0.1), 0.9)
+    return held.rate + share * (broken.rate - held.rate)
+
+
+def _confirmed(figure: Figure, rounds: Sequence[Probe]) -> bool:
+    """Returns whether enough probes lie in the last round's stretch, and the root with them."""
+    rates = [probe.rate for probe in rounds[-ROUND:]]
+    line = figure.line
+    return line is not None and line.points >= FEWEST_CONFIRMED and min(rates) <= line.root <= max(rates)
+
+
+def _aim(
+    limits: Sequence[Limit], probes: Sequence[Probe], fit: Callable[[Sequence[Limit], Sequence[Probe]], F]
+) -> tuple[float, float]:
+    """Returns the centre and the reach of the next round."""
+    held, broken = bracket(limits, probes)
+    line = fit(limits, probes).line
+    if held is None or broken is None:
+        # Only exploring probes held or broke, and later ones contradict them.
+        rates = [probe.rate for probe in probes[-ROUND:]]
+        return (line.root if line else fmean(rates)), REACH[1]
+    lower, upper = worst(limits, held), worst(limits, broken)
+    if line is None:
+        slope = (upper - lower) / (broken.rate - held.rate)
+        centre = held.rate - lower / slope
+    else:
+        slope, rates = line.slope, [probe.rate for probe in probes[-ROUND:]]
+        centre = min(max(line.root, min(rates)), max(rates))
+    reach = SPAN / (slope * centre)
+    if lower < -SATURATED and upper > SATURATED:
+        centre = (held.rate + broken.rate) / 2
+        reach = (broken.rate - held.rate) / 2 / centre
+    return centre, min(max(reach, REACH[0]), REACH[1])
