@@ -34,10 +34,10 @@ BEYOND, MOST_OPERATIONS = 300, 2_000_000
 """A probe takes as long as this many operations may break the strictest limit, but at most as MOST_OPERATIONS."""
 LOWEST = 1 / 64
 """Lowest explored rate, as a share of the clients' maximum."""
-MOST_EXPLORES, MOST_ROUNDS = 8, 4
-FEWEST_CONFIRMED = 8
-REACH = (0.03, 0.3)
-SPAN = 1.5
+MOST_EXPLORES, MOST_ROUNDS = 8, 5
+FEWEST_CONFIRMED = 12
+REACH = (0.02, 0.3)
+SPAN, MOST_SPAN = 0.55, 3.0
 """Change of the share's logarithm between a round's centre and its ends."""
 SATURATED = 3.0
 """If a share is this far from its limit, as a logarithm, it says little about the distance of its rate."""
@@ -189,7 +189,8 @@ def _aim(
     else:
         slope, rates = line.slope, [probe.rate for probe in probes[-ROUND:]]
         centre = min(max(line.root, min(rates)), max(rates))
-    reach = SPAN / (slope * centre)
+    span = min(SPAN * min(-math.log(limit.share) for limit in limits), MOST_SPAN)
+    reach = span / (slope * centre)
     if lower < -SATURATED and upper > SATURATED:
         centre = (held.rate + broken.rate) / 2
         reach = (broken.rate - held.rate) / 2 / centre

@@ -27,13 +27,14 @@ from dyno.stats.verdict import MARGIN, Verdict, judge
 FOUND, NONE, AT_LEAST, UNSTEADY = "found", "none", "at least", "unsteady"
 UNSUSTAINED, FAILED, UNFINISHED = "unsustained", "failed", "unfinished"
 CONFIDENCE = 0.95
-NARROWEST = 0.01
+NARROWEST = 0.02
 WIDENED = 0.25
 """The confirmed stretch reaches beyond the rates of the last round by this share of its width at each end: the round
 before has a slightly different centre."""
 FEWEST_POINTS = 4
 SATURATED = 3.0
-ITERATIONS = 30
+ITERATIONS, MOST_LOG = 30, 20.0
+POWER = 1.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +120,7 @@ def _sustained(limits: Sequence[Limit], last: Probe, line: Line) -> bool:
     t = two_sided(RATIO_CONFIDENCE, line.points - 2)
     allowed = [last.operations * limit.share for limit in limits]
     return all(
-        broken <= most + t * math.sqrt(max(line.scatter, 1.0) * most)
+        broken <= most + t * math.sqrt(line.scatter * most**POWER)
         for broken, most in zip(last.broken, allowed, strict=True)
     )
 
@@ -156,18 +157,20 @@ def _line(limit: Limit, points: Sequence[tuple[float, float, float]]) -> Line | 
         return None
     expected = [count for _, count, _ in points]
     for _ in range(ITERATIONS):
-        weight = math.fsum(expected)
-        middle = math.fsum(mean * rate for mean, (rate, _, _) in zip(expected, points, strict=True)) / weight
+        weights = [mean ** (2 - POWER) for mean in expected]
         values = [math.log(m / most) + count / m - 1 for m, (_, count, most) in zip(expected, points, strict=True)]
-        level = math.fsum(mean * value for mean, value in zip(expected, values, strict=True)) / weight
-        spread = math.fsum(mean * (rate - middle) ** 2 for mean, (rate, _, _) in zip(expected, points, strict=True))
-        slope = math.fsum(m * (p[0] - middle) * v for m, p, v in zip(expected, points, values, strict=True)) / spread
-        expected = [most * math.exp(max(min(level + slope * (rate - middle), 30), -30)) for rate, _, most in points]
+        weight = math.fsum(weights)
+        middle = math.fsum(w * rate for w, (rate, _, _) in zip(weights, points, strict=True)) / weight
+        level = math.fsum(w * value for w, value in zip(weights, values, strict=True)) / weight
+        spread = math.fsum(w * (rate - middle) ** 2 for w, (rate, _, _) in zip(weights, points, strict=True))
+        slope = math.fsum(w * (p[0] - middle) * v for w, p, v in zip(weights, points, values, strict=True)) / spread
+        logs = [max(min(level + slope * (rate - middle), MOST_LOG), -MOST_LOG) for rate, _, _ in points]
+        expected = [most * math.exp(log) for log, (_, _, most) in zip(logs, points, strict=True)]
     if slope <= 0:
         return None
-    squares = math.fsum((count - mean) ** 2 / mean for mean, (_, count, _) in zip(expected, points, strict=True))
-    scatter = max(squares / (len(points) - 2), 1.0)
-    return Line(limit, slope, middle - level / slope, len(points), scatter, middle, weight, spread)
+    squares = math.fsum((count - m) ** 2 / m**POWER for m, (_, count, _) in zip(expected, points, strict=True))
+    root = middle - level / slope
+    return Line(limit, slope, root, len(points), squares / (len(points) - 2), middle, weight, spread)
 
 
 def _center(line: Line) -> Center | None:
