@@ -1,17 +1,21 @@
 """How often Dyno's intervals cover the truth, and how often its verdicts are false.
 
-    python benchmarks/certainty.py [--seed N] [--blocks N] [--quick]
+    python benchmarks/certainty.py [--seed N] [--blocks N] [--searches N] [--only PART] [--quick]
 
-There are three parts. All draws are seeded, and no trial is in two comparisons.
+There are four parts. All draws are seeded, and no trial is in two comparisons.
 
 coverage  draws from five distributions with known medians: 95 % intervals of medians and 99 % intervals of ratios
 A/A       trials of equal engines of the records suite, timed on this machine: SQLite against SQLite, LMDB against
 LMDB
 gate      trials of the synthetic engine, some with 10 % more work: the verdicts of `dyno check` on runs at different
 times
+capacity  searches on simulated queues, whose capacities are known exactly: the errors, the 95 % intervals, and the
+verdicts on pairs of equal engines
 
 Exit status 1: a coverage from 6 trials on is more than 2 points too low, over 5 % of verdicts are false, the gate
-fails over 1 % of equal runs, or the gate finds less than 90 % of the planted slowdowns.
+fails over 1 % of equal runs, or the gate finds less than 90 % of the planted slowdowns. For capacities: less than
+95 % are within 5 % of the truth (for a cliff, within 3 %), less than 90 % of the intervals contain it (a search
+without an interval counts as one that doesn't), or over 1 % of the verdicts are false.
 """
 
 from __future__ import annotations
@@ -26,11 +30,28 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from queues import (
+    NORMAL,
+    SERVICES,
+    SLOW,
+    Model,
+    constant,
+    constant_tail,
+    drift,
+    exponential,
+    exponential_tail,
+    modes,
+    queue,
+    spread,
+)
+from queues import run as search
 
 from dyno.cli.run import observer
+from dyno.contracts.limits import CONFIRM
 from dyno.options import RunRequest
 from dyno.results import Run
 from dyno.runner import parent, plan
+from dyno.stats import capacity
 from dyno.stats.compare import against, paired, tables
 from dyno.stats.estimate import estimate
 from dyno.stats.two_runs import between, gate
@@ -199,15 +220,90 @@ def _fails(before: Run, after: Run) -> bool:
     return any(judged.state == "slower" for judged in gate(between(before, after, None, MARGIN), MARGIN))
 
 
+def _two_modes(apart: float) -> Model:
+    name, weights = f"two modes, {apart:.0%} apart", ((1 - SLOW, 1.0), (SLOW, 1 - apart))
+    return Model(name, exponential, exponential_tail, LATENCY, speed=modes(apart), weights=weights)
+
+
+LATENCY = queue("M/M/1", 0.82).latency
+"""Limit, in service times, under which M/M/1 has a utilization of 0.82."""
+MODELS = (
+    *(queue(name, utilization) for name in SERVICES for utilization in (0.54, 0.82, 0.95)),
+    queue("M/M/1", 0.82, "99.9"),
+    Model("cliff: token bucket", constant, constant_tail, 5, tokens=100),
+    Model("speeds spread by 2 %", exponential, exponential_tail, LATENCY, speed=spread, weights=NORMAL),
+    _two_modes(0.05),
+    Model("drift of 6 %", exponential, exponential_tail, LATENCY, speed=drift),
+)
+UNPROMISED = (_two_modes(0.1),)
+"""With so few probes, the share of slow ones is too uncertain."""
+NEAR, NEAR_CLIFF, LEAST_NEAR, LEAST_COVERED, MOST_FALSE_CAPACITIES = 0.05, 0.03, 0.95, 0.90, 0.01
+
+
+def capacities(seed: int, searches: int, models: Sequence[Model]) -> bool:
+    """Searches each model's capacity this often, and compares the searches in pairs, as if of two engines."""
+    print(f"\nCapacity, of {searches} searches each; the rates per 1,000 that a busy server answers\n")
+    heads = ("truth", "in 5 %", "in 3 %", "worst", "interval", "±", "no figure", "probes", "false verdicts")
+    print(f"{'':<24}" + "".join(f"{head:>{len(head) + 3}}" for head in heads))
+    good, false, pairs = True, 0, 0
+    for number, model in enumerate(models):
+        truth, errors, widths, covered, probes, verdicts = model.capacity(), [], [], 0, 0, 0
+        previous = None
+        for at in range(searches):
+            figure, done, speeds = search(model, (seed, number, at))
+            true = _drifted(model, truth, [s for s, p in zip(speeds, done, strict=True) if p.stage == CONFIRM])
+            probes += len(done)
+            if figure.kind != capacity.FOUND:
+                errors.append(float("inf"))
+            elif figure.rate and figure.low and figure.high:
+                errors.append(abs(figure.rate / true - 1))
+                covered += figure.low <= true <= figure.high
+                widths.append((figure.high - figure.low) / 2 / figure.rate)
+            if at % 2 and previous is not None:
+                verdicts += capacity.compared(figure, previous).kind in ("faster", "slower")
+            previous = figure
+        near, nearer = (sum(error < limit for error in errors) / searches for limit in (NEAR, NEAR_CLIFF))
+        known = [error for error in errors if error < float("inf")]
+        missing = f"{(searches - len(known)) / searches * 100:.1f}"
+        print(
+            f"{model.name:<24}{truth:>8.0f}{near * 100:>9.1f}{nearer * 100:>9.1f}{max(known) * 100:>8.1f}"
+            f"{covered / searches * 100:>11.1f}{float(np.median(widths)) * 100:>4.1f}{missing:>12}"
+            f"{probes / searches:>9.1f}{verdicts:>11} of {searches // 2}",
+            flush=True,
+        )
+        if model in UNPROMISED:
+            continue
+        reached = nearer if model.tokens else near
+        good = good and reached >= LEAST_NEAR and covered / searches >= LEAST_COVERED
+        false, pairs = false + verdicts, pairs + searches // 2
+    print(f"{false} of {pairs} verdicts on equal engines are false")
+    return good and false <= MOST_FALSE_CAPACITIES * pairs
+
+
+def _drifted(model: Model, truth: float, speeds: Sequence[float]) -> float:
+    """The capacity at the mean speed of a drifting machine during the confirming probes."""
+    if model.speed is not drift or not speeds:
+        return truth
+    return replace(model, weights=((1.0, float(np.mean(speeds))),)).capacity()
+
+
+PARTS = ("coverage", "same", "gate", "capacity")
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="How often intervals cover the truth, and verdicts are false.")
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="default: 1")
     parser.add_argument("--blocks", type=int, default=100, metavar="N", help="of the timed parts; default: 100")
-    parser.add_argument("--quick", action="store_true", help="the timed parts only")
+    parser.add_argument("--searches", type=int, default=200, metavar="N", help="of each queue; default: 200")
+    parser.add_argument("--only", choices=PARTS, action="append", help="only this part; repeatable")
+    parser.add_argument("--quick", action="store_true", help="no coverage, and two searches of two queues")
     args = parser.parse_args(arguments)
-    good = args.quick or coverage(args.seed, 4_000)
-    good = same(args.seed, args.blocks) and good
-    good = gated(args.seed, args.blocks) and good
+    parts = args.only or PARTS[args.quick :]
+    good = "coverage" not in parts or coverage(args.seed, 4_000)
+    good = ("same" not in parts or same(args.seed, args.blocks)) and good
+    good = ("gate" not in parts or gated(args.seed, args.blocks)) and good
+    models, searches = (MODELS[:2], 2) if args.quick else (MODELS + UNPROMISED, args.searches)
+    good = ("capacity" not in parts or capacities(args.seed, searches, models)) and good
     return 0 if good else 1
 
 

@@ -53,7 +53,7 @@ def has_figures(ended: subprocess.CompletedProcess[str]) -> None:
 
 
 def test_every_benchmark_is_tried() -> None:
-    assert {path.stem for path in BENCHMARKS.glob("*.py")} == {*TINY, "whole", "shootout"}
+    assert {path.stem for path in BENCHMARKS.glob("*.py")} == {*TINY, "whole", "shootout", "queues"}
 
 
 @pytest.mark.parametrize("name", TINY)

@@ -98,13 +98,10 @@ def worst(limits: Sequence[Limit], probe: Probe) -> float:
 
 def bracket(limits: Sequence[Limit], probes: Iterable[Probe]) -> tuple[Probe | None, Probe | None]:
     """Returns the probe with the lowest rate that broke a limit, preceded by the highest that held below it."""
-    ordered = sorted((probe for probe in probes if not probe.failed), key=lambda probe: probe.rate)
-    held = None
-    for probe in ordered:
-        if worst(limits, probe) > 0:
-            return held, probe
-        held = probe
-    return held, None
+    by_rate = sorted((probe for probe in probes if not probe.failed), key=lambda probe: probe.rate)
+    broken = next((probe for probe in by_rate if worst(limits, probe) > 0), None)
+    below = [probe for probe in by_rate if broken is None or probe.rate < broken.rate]
+    return below[-1] if below else None, broken
 
 
 def failed_twice(probes: Sequence[Probe]) -> bool:

@@ -30,13 +30,17 @@ WARMUP_S = 5.0
 DISCARDED = 0.2
 """Share of the probe's duration whose operations are not counted, because a queue starts empty."""
 LEAST_S, LAST_S = 10.0, 60.0
-BEYOND, MOST_OPERATIONS = 300, 2_000_000
+BEYOND = {EXPLORE: 100, CONFIRM: 300, LAST: 300}
 """A probe takes as long as this many operations may break the strictest limit, but at most as MOST_OPERATIONS."""
+MOST_OPERATIONS = 2_000_000
+STEEP, LONGEST = 0.05, 3.0
+"""If the reach of a round is below STEEP, its probes are up to LONGEST times as long: the share rises steeply where
+busy periods are long, and few of them fit in a probe."""
 LOWEST = 1 / 64
 """Lowest explored rate, as a share of the clients' maximum."""
 MOST_EXPLORES, MOST_ROUNDS = 8, 5
 FEWEST_CONFIRMED = 12
-REACH = (0.02, 0.3)
+REACH = (0.02, 0.2)
 SPAN, MOST_SPAN = 0.55, 3.0
 """Change of the share's logarithm between a round's centre and its ends."""
 SATURATED = 3.0
@@ -80,9 +84,9 @@ class Figure(Protocol):
 F = TypeVar("F", bound=Figure)
 
 
-def seconds(limits: Sequence[Limit], rate: float, least: float = LEAST_S) -> float:
-    """Returns the duration of a probe at this rate."""
-    operations = min(BEYOND / min(limit.share for limit in limits), MOST_OPERATIONS)
+def seconds(limits: Sequence[Limit], rate: float, beyond: float, least: float = LEAST_S) -> float:
+    """Returns the duration of a probe in which `beyond` operations may break the strictest limit."""
+    operations = min(beyond / min(limit.share for limit in limits), MOST_OPERATIONS)
     return max(operations / rate, least)
 
 
@@ -110,17 +114,17 @@ def next_step(
     if not rounds:
         held, broken = bracket(limits, explored)
         if (rate := _explore(limits, maximum, explored)) is not None:
-            return Step(EXPLORE, rate, seconds(limits, rate))
+            return Step(EXPLORE, rate, seconds(limits, rate, BEYOND[EXPLORE]))
         if held is None:
             return fit(limits, probes)
         if broken is None or broken.client_limited:
-            return Step(LAST, held.rate, seconds(limits, held.rate, last_s))
+            return Step(LAST, held.rate, seconds(limits, held.rate, BEYOND[LAST], last_s))
     number = len(rounds) // ROUND
     if len(rounds) % ROUND == 0 and number:
         figure = fit(limits, probes)
         low = figure.low if figure.rate is not None else None
         if low is not None and (number == MOST_ROUNDS or _confirmed(figure, rounds)):
-            return Step(LAST, low, seconds(limits, low, last_s))
+            return Step(LAST, low, seconds(limits, low, BEYOND[LAST], last_s))
         if number == MOST_ROUNDS:
             return figure
     before = explored + rounds[: number * ROUND]
@@ -128,7 +132,8 @@ def next_step(
     rates = [centre * (1 + reach * at) for at in (-1, -1 / 3, 1 / 3, 1)]
     random.Random(f"{seed} {number}").shuffle(rates)
     rate = rates[len(rounds) % ROUND]
-    return Step(CONFIRM, rate, seconds(limits, rate))
+    longer = min(max((STEEP / reach) ** 2, 1), LONGEST)
+    return Step(CONFIRM, rate, seconds(limits, rate, BEYOND[CONFIRM] * longer))
 
 
 def _explore(limits: Sequence[Limit], maximum: float, probes: Sequence[Probe]) -> float | None:
@@ -144,7 +149,7 @@ def _explore(limits: Sequence[Limit], maximum: float, probes: Sequence[Probe]) -
         if number >= EXPLORES or held.client_limited:
             return None
         if number == EXPLORES - 1 or held.rate >= maximum * 0.98:
-            return max(maximum, held.rate) * 1.05
+            return max(maximum, held.rate) * 1.1
         level = worst(limits, held)
         share = 0.8 if level < -SATURATED else min(max(-level / (top - level), 0.3), 0.8)
         return held.rate + share * (maximum - held.rate)

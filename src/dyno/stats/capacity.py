@@ -18,6 +18,7 @@ other queues the line is the approximation in heavy traffic (Kingman, 1962; Abat
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from operator import mul
 
 from dyno.contracts.limits import CONFIRM, EXPLORES, LAST, ROUND, Limit, Probe, bracket, failed_twice, worst
 from dyno.stats.estimate import Center, quotient, two_sided
@@ -32,7 +33,6 @@ WIDENED = 0.25
 """The confirmed stretch reaches beyond the rates of the last round by this share of its width at each end: the round
 before has a slightly different centre."""
 FEWEST_POINTS = 4
-SATURATED = 3.0
 ITERATIONS, MOST_LOG = 30, 20.0
 POWER = 1.5
 
@@ -46,8 +46,11 @@ class Line:
     """Per operation per second; positive."""
     root: float
     points: int
+    """Number of probes in the stretch."""
+    used: int
+    """Number of these whose count says where the line is. Other probes only say on which side of it they are."""
     scatter: float = 0.0
-    """Variance of a count of broken operations, divided by its mean; at least 1."""
+    """Variance of a count of broken operations, divided by its mean to the power POWER."""
     middle: float = 0.0
     """Weighted mean of the rates."""
     weight: float = 0.0
@@ -61,7 +64,7 @@ class Line:
         """Returns Fieller's interval of the root; None if the slope isn't shown to be positive."""
         if self.cliff:
             return self.cliff
-        t = two_sided(confidence, self.points - 2)
+        t = two_sided(confidence, self.used - 2)
         error = t * math.sqrt(self.scatter) / self.slope
         g = error**2 / self.spread
         if g >= 1:
@@ -117,7 +120,7 @@ def capacity(limits: Sequence[Limit], probes: Sequence[Probe]) -> Capacity:
 
 def _sustained(limits: Sequence[Limit], last: Probe, line: Line) -> bool:
     """Returns whether the last probe held, or broke the limit by no more than the probes scatter."""
-    t = two_sided(RATIO_CONFIDENCE, line.points - 2)
+    t = two_sided(RATIO_CONFIDENCE, line.used - 2)
     allowed = [last.operations * limit.share for limit in limits]
     return all(
         broken <= most + t * math.sqrt(line.scatter * most**POWER)
@@ -133,50 +136,75 @@ def _stretch(probes: Sequence[Probe], rounds: Sequence[Probe]) -> list[Probe]:
 
 
 def _binding(limits: Sequence[Limit], probes: Sequence[Probe]) -> Line | None:
-    lines = []
-    for at, limit in enumerate(limits):
-        points = [(probe.rate, max(probe.broken[at], 0.5), probe.operations * limit.share) for probe in probes]
-        if (line := _cliff(limit, points) or _line(limit, points)) is not None:
-            lines.append(line)
-    return min(lines, key=lambda line: line.root, default=None)
+    lines = (
+        _line(limit, [_Point.of(limit, probe.broken[at], probe) for probe in probes])
+        for at, limit in enumerate(limits)
+    )
+    return min((line for line in lines if line), key=lambda line: line.root, default=None)
 
 
-def _cliff(limit: Limit, points: Sequence[tuple[float, float, float]]) -> Line | None:
-    low = max((rate for rate, count, most in points if math.log(count / most) < -SATURATED), default=None)
-    high = min((rate for rate, count, most in points if math.log(count / most) > SATURATED), default=None)
-    if low is None or high is None or low >= high or any(abs(math.log(c / m)) <= SATURATED for _, c, m in points):
-        return None
-    return Line(limit, 2 * SATURATED / (high - low), (low + high) / 2, len(points), cliff=(low, high))
+@dataclass(frozen=True, slots=True)
+class _Point:
+    rate: float
+    count: float
+    """Number of operations that broke the limit, between `low` and `high`."""
+    allowed: float
+    """The number that the limit allows."""
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, limit: Limit, broken: int, probe: Probe) -> "_Point":
+        # Where most operations break the limit, the share can't follow the line: it ends at 1. Half-way between the
+        # limit and 1 is above the limit also for one such as p50.
+        low, high = 0.5, probe.operations * (1 + limit.share) / 2
+        return cls(probe.rate, min(max(broken, low), high), probe.operations * limit.share, low, high)
+
+    def tells(self, mean: float) -> bool:
+        """Returns whether the count says more than that the mean is beyond what can be counted, as expected."""
+        return not (self.count <= self.low and mean <= self.low) and not (
+            self.count >= self.high and mean >= self.high
+        )
 
 
-def _line(limit: Limit, points: Sequence[tuple[float, float, float]]) -> Line | None:
-    """Fits by iteratively reweighted least squares. Returns None if the slope isn't positive.
-
-    `points`: rate, number of broken operations, and the number that the limit allows."""
-    if len(points) < FEWEST_POINTS:
-        return None
-    expected = [count for _, count, _ in points]
+def _line(limit: Limit, points: Sequence[_Point]) -> Line | None:
+    """Fits by iteratively reweighted least squares. Returns None if the slope isn't positive."""
+    means = [point.count for point in points]
     for _ in range(ITERATIONS):
-        weights = [mean ** (2 - POWER) for mean in expected]
-        values = [math.log(m / most) + count / m - 1 for m, (_, count, most) in zip(expected, points, strict=True)]
+        used = [(point, mean) for point, mean in zip(points, means, strict=True) if point.tells(mean)]
+        if len({point.rate for point, _ in used}) < FEWEST_POINTS:
+            return _cliff(limit, points)
+        weights = [mean ** (2 - POWER) for _, mean in used]
+        values = [math.log(mean / point.allowed) + point.count / mean - 1 for point, mean in used]
         weight = math.fsum(weights)
-        middle = math.fsum(w * rate for w, (rate, _, _) in zip(weights, points, strict=True)) / weight
-        level = math.fsum(w * value for w, value in zip(weights, values, strict=True)) / weight
-        spread = math.fsum(w * (rate - middle) ** 2 for w, (rate, _, _) in zip(weights, points, strict=True))
-        slope = math.fsum(w * (p[0] - middle) * v for w, p, v in zip(weights, points, values, strict=True)) / spread
-        logs = [max(min(level + slope * (rate - middle), MOST_LOG), -MOST_LOG) for rate, _, _ in points]
-        expected = [most * math.exp(log) for log, (_, _, most) in zip(logs, points, strict=True)]
+        middle = math.fsum(w * point.rate for w, (point, _) in zip(weights, used, strict=True)) / weight
+        level = math.fsum(map(mul, weights, values)) / weight
+        distances = [point.rate - middle for point, _ in used]
+        spread = math.fsum(w * distance**2 for w, distance in zip(weights, distances, strict=True))
+        slope = math.fsum(map(mul, map(mul, weights, distances), values)) / spread
+        logs = [max(min(level + slope * (point.rate - middle), MOST_LOG), -MOST_LOG) for point in points]
+        means = [point.allowed * math.exp(log) for point, log in zip(points, logs, strict=True)]
+        means = [min(max(mean, point.low), point.high) for point, mean in zip(points, means, strict=True)]
     if slope <= 0:
         return None
-    squares = math.fsum((count - m) ** 2 / m**POWER for m, (_, count, _) in zip(expected, points, strict=True))
-    root = middle - level / slope
-    return Line(limit, slope, root, len(points), squares / (len(points) - 2), middle, weight, spread)
+    squares = math.fsum((point.count - mean) ** 2 / mean**POWER for point, mean in zip(points, means, strict=True))
+    scatter = squares / (len(used) - 2)
+    return Line(limit, slope, middle - level / slope, len(points), len(used), scatter, middle, weight, spread)
+
+
+def _cliff(limit: Limit, points: Sequence[_Point]) -> Line | None:
+    """Returns a cliff if nearly all shares are beyond what can be counted, and the low ones at lower rates."""
+    low = max((point.rate for point in points if point.count <= point.low), default=math.inf)
+    high = min((point.rate for point in points if point.count >= point.high), default=-math.inf)
+    if low >= high:
+        return None
+    return Line(limit, 2 * MOST_LOG / (high - low), (low + high) / 2, len(points), len(points), cliff=(low, high))
 
 
 def _center(line: Line) -> Center | None:
     """Returns the logarithm of the root with a standard error that gives Fieller's interval, its longer side, at the
     confidence of ratios. None if this interval is unbounded."""
-    interval, degrees = line.interval(RATIO_CONFIDENCE), line.points - 2
+    interval, degrees = line.interval(RATIO_CONFIDENCE), line.used - 2
     if interval is None or interval[0] <= 0:
         return None
     half = max(math.log(interval[1] / line.root), math.log(line.root / interval[0]))
