@@ -4,13 +4,13 @@ Pure: `next_step` derives the next probe from the probes so far, so a resumed se
 interrupted.
 
 1. Explore, from half of the clients' maximum: interpolate the logarithm of the share between the highest rate that
-   holds and the lowest that breaks a limit, until the bracket is narrow. Four probes are enough for most queues; a
-   cliff takes a few more, since its shares say on which side of it a rate lies, but not how far off. If none of
-   four rates down to 1/64 of the maximum holds, the search ends. If all of four up to the maximum hold, it goes on to
-   the last probe.
-2. Confirm, in rounds of four rates r(1 ± d), r(1 ± d/3) in random order, until eight probes lie in the stretch that
-   the last round confirms, and so does the root. Each round has the centre r and the reach d, 3 to 15 %, that follow
-   from the probes before it.
+   holds and the lowest that breaks a limit, until the bracket is narrow. Two to four probes are enough for most
+   queues; a cliff takes a few more, since its shares say on which side of it a rate lies, but not how far off. If none
+   of four rates down to 1/64 of the maximum holds, the search ends. If all of four up to 1.1 times the maximum hold,
+   or only the clients broke a limit, it goes on to the last probe.
+2. Confirm, in rounds of four rates r(1 ± d), r(1 ± d/3) in random order, until twelve probes lie in the stretch that
+   the last round confirms, and so does the root. The centre r and the reach d, 2 to 20 %, follow from the probes
+   before the round. Twelve, because with eight a machine with two modes shows only one of them too often.
 3. Last, a longer probe at the low end of the capacity's interval.
 
 A failed probe is repeated once. A second failure in a row ends the search.
@@ -33,16 +33,19 @@ LEAST_S, LAST_S = 10.0, 60.0
 BEYOND = {EXPLORE: 100, CONFIRM: 300, LAST: 300}
 """A probe takes as long as this many operations may break the strictest limit, but at most as MOST_OPERATIONS."""
 MOST_OPERATIONS = 2_000_000
-STEEP, LONGEST = 0.05, 3.0
-"""If the reach of a round is below STEEP, its probes are up to LONGEST times as long: the share rises steeply where
-busy periods are long, and few of them fit in a probe."""
+STEEP, WIDE, LONGEST = 0.05, 0.1, 3.0
+"""Confirming probes are up to LONGEST times as long in two cases. The reach of their round is below STEEP: the share
+rises steeply where busy periods are long, and few of them fit in a probe. Or the interval is longer than WIDE,
+relative to the rate."""
 LOWEST = 1 / 64
 """Lowest explored rate, as a share of the clients' maximum."""
 MOST_EXPLORES, MOST_ROUNDS = 8, 5
 FEWEST_CONFIRMED = 12
 REACH = (0.02, 0.2)
+"""Least and largest distance of a round's ends from its centre, relative to it."""
 SPAN, MOST_SPAN = 0.55, 3.0
-"""Change of the share's logarithm between a round's centre and its ends."""
+"""Change of the share's logarithm between a round's centre and its ends: SPAN of the way from the limit to a share of
+1, but at most MOST_SPAN."""
 SATURATED = 3.0
 """If a share is this far from its limit, as a logarithm, it says little about the distance of its rate."""
 NARROW, NARROW_SATURATED = 0.3, 0.12
@@ -77,6 +80,8 @@ class Figure(Protocol):
     def rate(self) -> float | None: ...
     @property
     def low(self) -> float | None: ...
+    @property
+    def high(self) -> float | None: ...
     @property
     def line(self) -> _Line | None: ...
 
@@ -132,7 +137,7 @@ def next_step(
     rates = [centre * (1 + reach * at) for at in (-1, -1 / 3, 1 / 3, 1)]
     random.Random(f"{seed} {number}").shuffle(rates)
     rate = rates[len(rounds) % ROUND]
-    longer = min(max((STEEP / reach) ** 2, 1), LONGEST)
+    longer = min(max((STEEP / reach) ** 2, _width(fit(limits, before)) / WIDE, 1), LONGEST)
     return Step(CONFIRM, rate, seconds(limits, rate, BEYOND[CONFIRM] * longer))
 
 
@@ -175,6 +180,11 @@ def _confirmed(figure: Figure, rounds: Sequence[Probe]) -> bool:
     rates = [probe.rate for probe in rounds[-ROUND:]]
     line = figure.line
     return line is not None and line.points >= FEWEST_CONFIRMED and min(rates) <= line.root <= max(rates)
+
+
+def _width(figure: Figure) -> float:
+    """Returns the length of the interval, relative to the rate; 0 without a figure."""
+    return (figure.high - figure.low) / figure.rate if figure.rate and figure.low and figure.high else 0.0
 
 
 def _aim(

@@ -1,12 +1,19 @@
 """Capacity: the highest rate at which all limits hold, with an interval, from the probes of a search.
 
-The capacity is the root of a least-squares line: the logarithm of the share that broke the limit, relative to the
-limit, against the rate. For M/M/1 the share of operations over L is exp(-(mu - lambda) L), exactly such a line; for
-other queues the line is the approximation in heavy traffic (Kingman, 1962; Abate, Choudhury and Whitt, 1995).
+The capacity is the root of a line: the logarithm of the expected share that breaks the limit, relative to the limit,
+against the rate. For M/M/1 the share of operations over L is exp(-(mu - lambda) L), exactly such a line; for other
+queues the line is the approximation in heavy traffic (Kingman, 1962; Abate, Choudhury and Whitt, 1995).
 
 - The line goes through the probes whose rate lies in the confirmed stretch. Probes are chosen by their rate: probes
   chosen by their result would bias the root.
-- The interval is Fieller's (1954), with Student's t on the scatter between probes, and never narrower than ±1 %:
+- It is fitted to counts, by quasi-likelihood (Wedderburn, 1974). The mean of logarithms would be biased: for M/M/1
+  with a utilization of 0.95, half of the probes of 30,000 operations have no late one, and a few have thousands. The
+  variance of a count grows with its mean for a queue, and with the squared mean if the machine differs between
+  probes; the power 1.5 lies between.
+- A share ends at 0 and at 1, where the line doesn't. A count of none or of nearly all takes part only if the line
+  expects otherwise; then none counts as half an operation, less than anything that can be counted. If hardly any
+  other counts are left, the share is a cliff, and the interval lies between the two sides.
+- The interval is Fieller's (1954), with Student's t on the scatter between probes, and never narrower than ±2 %: the
   probes of one search share a machine's state, which their scatter doesn't show.
 - Each limit is fitted by itself, and the lowest root is the capacity: the worst of several limits is not a line, but
   bends where another limit starts to bind.
@@ -27,14 +34,18 @@ from dyno.stats.verdict import MARGIN, Verdict, judge
 
 FOUND, NONE, AT_LEAST, UNSTEADY = "found", "none", "at least", "unsteady"
 UNSUSTAINED, FAILED, UNFINISHED = "unsustained", "failed", "unfinished"
-CONFIDENCE = 0.95
+CONFIDENCE = 0.975
+"""Nominal confidence of the 95 % interval. Counts of queues are skewed: nominal 95 % contained the truth in 85 to
+93 % of the searches with bursty service."""
 NARROWEST = 0.02
+"""Least distance of the interval's ends from the rate, relative to it."""
 WIDENED = 0.25
 """The confirmed stretch reaches beyond the rates of the last round by this share of its width at each end: the round
 before has a slightly different centre."""
 FEWEST_POINTS = 4
-ITERATIONS, MOST_LOG = 30, 20.0
 POWER = 1.5
+"""The variance of a count is proportional to its mean to this power."""
+ITERATIONS, MOST_LOG = 30, 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +65,7 @@ class Line:
     middle: float = 0.0
     """Weighted mean of the rates."""
     weight: float = 0.0
-    """Sum of the weights: the expected counts."""
+    """Sum of the weights: the expected counts to the power 2 - POWER."""
     spread: float = 0.0
     """Weighted sum of the squared distances of the rates from their mean."""
     cliff: tuple[float, float] | None = None
@@ -123,7 +134,7 @@ def _sustained(limits: Sequence[Limit], last: Probe, line: Line) -> bool:
     t = two_sided(RATIO_CONFIDENCE, line.used - 2)
     allowed = [last.operations * limit.share for limit in limits]
     return all(
-        broken <= most + t * math.sqrt(line.scatter * most**POWER)
+        broken <= most + t * math.sqrt(max(line.scatter * most**POWER, most))
         for broken, most in zip(last.broken, allowed, strict=True)
     )
 
@@ -136,6 +147,7 @@ def _stretch(probes: Sequence[Probe], rounds: Sequence[Probe]) -> list[Probe]:
 
 
 def _binding(limits: Sequence[Limit], probes: Sequence[Probe]) -> Line | None:
+    """Returns the line with the lowest root of all limits."""
     lines = (
         _line(limit, [_Point.of(limit, probe.broken[at], probe) for probe in probes])
         for at, limit in enumerate(limits)
@@ -145,9 +157,11 @@ def _binding(limits: Sequence[Limit], probes: Sequence[Probe]) -> Line | None:
 
 @dataclass(frozen=True, slots=True)
 class _Point:
+    """A probe's count of operations that broke one limit."""
+
     rate: float
     count: float
-    """Number of operations that broke the limit, between `low` and `high`."""
+    """Limited to the range from `low` to `high`."""
     allowed: float
     """The number that the limit allows."""
     low: float
@@ -162,9 +176,7 @@ class _Point:
 
     def tells(self, mean: float) -> bool:
         """Returns whether the count says more than that the mean is beyond what can be counted, as expected."""
-        return not (self.count <= self.low and mean <= self.low) and not (
-            self.count >= self.high and mean >= self.high
-        )
+        return max(self.count, mean) > self.low and min(self.count, mean) < self.high
 
 
 def _line(limit: Limit, points: Sequence[_Point]) -> Line | None:
@@ -196,7 +208,7 @@ def _cliff(limit: Limit, points: Sequence[_Point]) -> Line | None:
     """Returns a cliff if nearly all shares are beyond what can be counted, and the low ones at lower rates."""
     low = max((point.rate for point in points if point.count <= point.low), default=math.inf)
     high = min((point.rate for point in points if point.count >= point.high), default=-math.inf)
-    if low >= high:
+    if low >= high or len(points) < FEWEST_POINTS:
         return None
     return Line(limit, 2 * MOST_LOG / (high - low), (low + high) / 2, len(points), len(points), cliff=(low, high))
 

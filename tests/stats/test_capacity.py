@@ -1,0 +1,258 @@
+"""The search for a capacity and its fit, on simulated queues and on made-up probes."""
+
+from __future__ import annotations
+
+import math
+import random
+import sys
+from collections.abc import Callable, Sequence
+
+import pytest
+from shell import TESTS
+
+from dyno.contracts import limits as contract
+from dyno.contracts.limits import CONFIRM, EXPLORE, LAST, Limit, Probe, parse, parse_all
+from dyno.runner import search
+from dyno.runner.search import Step, next_step
+from dyno.stats import capacity
+from dyno.stats.capacity import Capacity
+
+sys.path.append(str(TESTS.parent / "benchmarks"))
+import queues
+
+P99, ERRORS = parse("p99<5ms"), parse("errors<0.1%")
+Shares = Callable[[float], tuple[float, ...]]
+MAXIMUM = 10_000.0
+
+
+def searched(
+    shares: Shares, limits: Sequence[Limit] = (P99,), *, limited_from: float = math.inf, failing: Sequence[int] = ()
+) -> tuple[Capacity, list[Probe]]:
+    """Searches an engine whose share of late operations depends on the rate alone. `failing`: numbers of probes that
+    fail."""
+    probes = list[Probe]()
+    while isinstance(step := next_step(limits, MAXIMUM, probes, capacity.capacity, seed=1), Step):
+        operations = 0 if len(probes) in failing else round(step.rate * step.seconds)
+        broken = tuple(round(operations * share) for share in shares(step.rate))
+        probes.append(Probe(step.stage, step.rate, operations, broken, step.rate >= limited_from))
+        assert len(probes) < 40
+    return step, probes
+
+
+def queue_shares(rate: float) -> tuple[float, ...]:
+    """M/M/1 with 10,000 op/s and p99 = 5 ms at 9,079/s."""
+    return (math.exp(-max(MAXIMUM - rate, 0) * 0.005),)
+
+
+# -- limits ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "normalized", "share", "latency_ns"),
+    [
+        ("p99<5ms", "p99<5ms", 0.01, 5_000_000),
+        (" p99.9 < 20 ms ", "p99.9<20ms", 0.001, 20_000_000),
+        ("p50<300us", "p50<300us", 0.5, 300_000),
+        ("p50<1.5µs", "p50<1.5µs", 0.5, 1_500),
+        ("p95<800ns", "p95<800ns", 0.05, 800),
+        ("p99.99<1s", "p99.99<1s", 0.0001, 1_000_000_000),
+        ("errors<0.1%", "errors<0.1%", 0.001, None),
+        ("errors < 2 %", "errors<2%", 0.02, None),
+    ],
+)
+def test_a_limit_is_parsed(text: str, normalized: str, share: float, latency_ns: int | None) -> None:
+    assert parse(text) == Limit(normalized, share, latency_ns)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "p99", "p99<", "p99<5", "p99<5m", "p99>5ms", "p99<0ms", "p99<0.4ns", "p99<-5ms", "p100<5ms", "p0<5ms"),
+        *("p99.9999<5ms", "errors<0%", "errors<5", "errors<0.001%", "mean<5ms", "p99<5ms,p50<1ms", "p٩٩<5ms"),
+    ],
+)
+def test_a_bad_limit_is_one_clear_line(text: str) -> None:
+    with pytest.raises(ValueError, match="expected") as raised:
+        parse(text)
+    assert "\n" not in str(raised.value) and str(raised.value).startswith(text)
+
+
+def test_limits_of_one_quantity_contradict_each_other() -> None:
+    assert [limit.text for limit in parse_all(["p99<5ms", "errors<0.1%"])] == ["p99<5ms", "errors<0.1%"]
+    with pytest.raises(ValueError, match="p99 has a limit already, p99<5ms"):
+        parse_all(["p99<5ms", "p99<6ms"])
+    with pytest.raises(ValueError, match="at least one"):
+        parse_all([])
+
+
+# -- the search ------------------------------------------------------------------------------------------------------
+
+
+def test_a_capacity_is_found() -> None:
+    figure, probes = searched(queue_shares)
+    assert figure.kind == capacity.FOUND and figure.limit == P99
+    assert figure.rate == pytest.approx(MAXIMUM - math.log(100) / 0.005, rel=0.002)
+    assert probes[0] == Probe(EXPLORE, 5_000, probes[0].operations, (0,))
+    assert [probe.stage for probe in probes] == [EXPLORE] * (len(probes) - 13) + [CONFIRM] * 12 + [LAST]
+    assert figure.low == probes[-1].rate and probes[-1].operations == pytest.approx(60 * probes[-1].rate, abs=1)
+
+
+def test_a_limit_that_cannot_be_met_ends_after_four_probes() -> None:
+    figure, probes = searched(lambda rate: (0.2,))
+    assert figure == Capacity(capacity.NONE, high=probes[-1].rate) and len(probes) == 4
+    assert probes[-1].rate == MAXIMUM / 64
+    assert probes == sorted(probes, key=lambda probe: -probe.rate)
+
+
+def test_a_limit_that_always_holds_ends_after_five_probes() -> None:
+    figure, probes = searched(lambda rate: (0.0,))
+    assert figure.kind == capacity.AT_LEAST and len(probes) == 5
+    assert figure.rate == figure.low == probes[-1].rate == max(probe.rate for probe in probes) > MAXIMUM
+
+
+def test_broken_by_the_clients_alone_ends_after_five_probes() -> None:
+    figure, probes = searched(lambda rate: (float(rate > MAXIMUM),), limited_from=MAXIMUM)
+    assert figure.kind == capacity.AT_LEAST and len(probes) == 5
+    assert figure.rate == pytest.approx(0.98 * MAXIMUM)
+    # The same shares of clients that had time left are the engine's.
+    figure, _ = searched(lambda rate: (float(rate > MAXIMUM),))
+    assert figure.kind == capacity.FOUND and figure.rate == pytest.approx(MAXIMUM, rel=0.01)
+
+
+def test_clients_at_their_limit_are_not_asked_for_more() -> None:
+    figure, probes = searched(lambda rate: (0.0,), limited_from=MAXIMUM * 0.8)
+    assert figure.kind == capacity.AT_LEAST and len(probes) == 3 and figure.rate == 0.9 * MAXIMUM
+
+
+@pytest.mark.parametrize("cliff", [0.021, 0.09, 0.36, 0.512, 0.77, 0.97, 1.04])
+def test_a_hard_cliff_is_found_within_three_percent(cliff: float) -> None:
+    figure, _ = searched(lambda rate: (float(rate > cliff * MAXIMUM),))
+    assert figure.kind == capacity.FOUND and figure.low is not None and figure.high is not None
+    assert figure.rate == pytest.approx(cliff * MAXIMUM, rel=0.03)
+    assert figure.low <= cliff * MAXIMUM <= figure.high
+
+
+def test_the_binding_limit_is_the_lowest() -> None:
+    def shares(rate: float) -> tuple[float, ...]:
+        return (*queue_shares(rate), 0.001 * math.exp((rate - 8_000) / 500))
+
+    figure, _ = searched(shares, (P99, ERRORS))
+    assert figure.limit == ERRORS and figure.rate == pytest.approx(8_000, rel=0.002)
+    figure, _ = searched(lambda rate: (*queue_shares(rate), 0.0), (P99, ERRORS))
+    assert figure.limit == P99 and figure.rate == pytest.approx(9_079, rel=0.002)
+
+
+def test_erratic_shares_are_unsteady_and_have_a_bracket() -> None:
+    noise = random.Random(5)
+    figure, probes = searched(lambda rate: (0.01 * math.exp(noise.choice([-1, 1]) * 0.7),))
+    assert figure.kind in (capacity.UNSTEADY, capacity.NONE) and figure.rate is None
+    held, broken = contract.bracket((P99,), probes)
+    assert (figure.low, figure.high) == (held and held.rate, broken and broken.rate)
+
+
+def test_what_the_last_probe_breaks_was_not_sustained() -> None:
+    """Breaking the limit by less than the probes scatter is no proof."""
+    model = queues.queue("M/M/1", 0.82)
+    _, probes, _ = queues.run(model, (2,))
+    last = probes[-1]
+
+    def ending(share: float) -> Capacity:
+        changed = [*probes[:-1], Probe(LAST, last.rate, last.operations, (round(last.operations * share),))]
+        figure = next_step((model.limit,), 2 * probes[0].rate, changed, capacity.capacity, seed=2)
+        assert isinstance(figure, Capacity)
+        return figure
+
+    assert ending(0.0).kind == ending(0.0105).kind == capacity.FOUND
+    broken = ending(0.2)
+    assert broken.kind == capacity.UNSUSTAINED and broken.rate is None
+    assert broken.low is not None and broken.high is not None and broken.low < broken.high <= last.rate
+
+
+def test_a_failed_probe_is_repeated_once() -> None:
+    whole = searched(queue_shares)[1]
+    figure, probes = searched(queue_shares, failing=[1, 6])
+    assert figure.kind == capacity.FOUND and len(probes) == len(whole) + 2
+    assert [probe for probe in probes if not probe.failed] == whole and probes[1].rate == probes[2].rate
+    figure, probes = searched(queue_shares, failing=[1, 2])
+    assert figure.kind == capacity.FAILED and len(probes) == 3 and figure.low == MAXIMUM / 2
+
+
+@pytest.mark.parametrize(("text", "rate", "duration"), [("p99<5ms", 540, 300 / 0.01 / 540), ("p99<5ms", 50_000, 10)])
+def test_a_confirming_probe_counts_enough_operations(text: str, rate: float, duration: float) -> None:
+    beyond = search.BEYOND[CONFIRM]
+    assert search.seconds([parse(text)], rate, beyond) == pytest.approx(duration)
+    assert search.seconds([parse(text), parse("p99.99<1s")], rate, beyond) == pytest.approx(max(2_000_000 / rate, 10))
+
+
+def test_a_maximum_of_zero_is_refused() -> None:
+    with pytest.raises(ValueError, match="above 0 op/s"):
+        next_step((P99,), 0.0, [], capacity.capacity, seed=1)
+
+
+@pytest.mark.parametrize("name", ["M/M/1", "M/D/1"])
+def test_a_search_cut_anywhere_goes_on_with_the_same_probes(name: str) -> None:
+    model = queues.queue(name, 0.82)
+    figure, probes, _ = queues.run(model, (3,))
+    probes.insert(5, Probe(probes[5].stage, probes[5].rate, 0))
+    maximum = probes[0].rate * 2
+    for cut, probe in enumerate(probes):
+        step = next_step((model.limit,), maximum, probes[:cut], capacity.capacity, seed=3)
+        assert isinstance(step, Step) and (step.stage, step.rate) == (probe.stage, probe.rate)
+    assert next_step((model.limit,), maximum, probes, capacity.capacity, seed=3) == figure
+
+
+def test_rates_of_a_round_are_shuffled_by_the_seed() -> None:
+    explored = [probe for probe in searched(queue_shares)[1] if probe.stage == EXPLORE]
+
+    def first(seed: int) -> float:
+        step = next_step((P99,), MAXIMUM, explored, capacity.capacity, seed=seed)
+        assert isinstance(step, Step) and step.stage == CONFIRM
+        return step.rate
+
+    assert len({first(seed) for seed in range(30)}) == 4 and first(7) == first(7)
+
+
+# -- figures and verdicts, on simulated queues -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "utilization"), [("M/M/1", 0.54), ("M/M/1", 0.95), ("M/D/1", 0.82), ("M/H2/1", 0.82)]
+)
+def test_capacities_of_queues_are_near_the_truth(name: str, utilization: float) -> None:
+    model = queues.queue(name, utilization)
+    truth = model.capacity()
+    assert truth == pytest.approx(utilization * queues.PER_SECOND, rel=1e-4)
+    figures = [queues.run(model, (at,))[0] for at in range(12)]
+    near = sum(figure.rate is not None and abs(figure.rate / truth - 1) < 0.05 for figure in figures)
+    covered = sum(bool(f.low and f.high and f.rate) and f.low <= truth <= f.high for f in figures)  # type: ignore[operator]
+    assert near >= 11 and covered >= 10
+
+
+@pytest.mark.parametrize(
+    ("model", "rate"),
+    [(queues.queue("M/D/1", 0.54), 540), (queues.queue("M/H2/1", 0.54), 540), (queues.queue("M/M/1", 0.82), 820)],
+)
+def test_the_formulas_agree_with_a_long_simulation(model: queues.Model, rate: float) -> None:
+    import numpy
+
+    probe = model.probe(numpy.random.default_rng(1), Step(LAST, rate, 2_000_000 / rate))
+    assert probe.broken[0] / probe.operations == pytest.approx(0.01, rel=0.08)
+
+
+def test_two_identical_engines_are_seldom_told_apart() -> None:
+    model = queues.Model(
+        "spread", queues.exponential, queues.exponential_tail, queues.queue("M/M/1", 0.54).latency, queues.spread
+    )
+    figures = [queues.run(model, (at,))[0] for at in range(200)]
+    verdicts = [capacity.compared(one, base).kind for one, base in zip(figures[::2], figures[1::2], strict=True)]
+    assert len(verdicts) == 100 and sum(kind in ("faster", "slower") for kind in verdicts) <= 1
+
+
+def test_an_engine_with_more_capacity_is_faster() -> None:
+    slow, fast = (queues.run(queues.queue("M/M/1", each), (1,))[0] for each in (0.54, 0.82))
+    verdict = capacity.compared(fast, slow)
+    assert verdict.kind == "faster" and verdict.ratio == pytest.approx(0.82 / 0.54, rel=0.1)
+    assert capacity.compared(slow, fast).kind == "slower"
+    assert capacity.compared(slow, Capacity(capacity.AT_LEAST, 1.0, 1.0)).kind == "unclear"
+    equal = capacity.compared(slow, slow)
+    assert equal.ratio == 1 and equal.kind in ("alike", "unclear")
