@@ -5,9 +5,9 @@ interrupted.
 
 1. Explore, from half of the clients' maximum: interpolate the logarithm of the share between the highest rate that
    holds and the lowest that breaks a limit, until the bracket is narrow. Two to four probes are enough for most
-   queues; a cliff takes a few more, since its shares say on which side of it a rate lies, but not how far off. If none
-   of four rates down to 1/64 of the maximum holds, the search ends. If all of four up to 1.1 times the maximum hold,
-   or only the clients broke a limit, it goes on to the last probe.
+   queues; a cliff takes a few more, since its shares say on which side of it a rate lies, but not how far off. If
+   none of four rates down to 1/64 of the maximum holds, the search ends. If all of four up to 1.1 times the maximum
+   hold, or only the clients broke a limit, it goes on to the last probe.
 2. Confirm, in rounds of four rates r(1 ± d), r(1 ± d/3) in random order, until twelve probes lie in the stretch that
    the last round confirms, and so does the root. The centre r and the reach d, 2 to 20 %, follow from the probes
    before the round. Twelve, because with eight a machine with two modes shows only one of them too often.
