@@ -201,6 +201,22 @@ def test_a_search_cut_anywhere_goes_on_with_the_same_probes(name: str) -> None:
     assert next_step((model.limit,), maximum, probes, capacity.capacity, seed=3) == figure
 
 
+def test_a_round_keeps_the_rates_with_which_it_began() -> None:
+    _, probes, _ = queues.run(queues.queue("M/H2/1", 0.82), (4,))
+    confirming = [probe.rate for probe in probes if probe.stage == CONFIRM]
+    for start in range(0, len(confirming), 4):
+        one, two, three, four = sorted(confirming[start : start + 4])
+        assert one + four == pytest.approx(two + three) and four - one == pytest.approx(3 * (three - two))
+
+
+def test_a_probe_holds_up_to_the_limit_itself() -> None:
+    at, above, none = (Probe(EXPLORE, rate, 10_000, (count,)) for rate, count in ((3, 100), (4, 101), (2, 0)))
+    assert contract.worst((P99,), at) <= 0 < contract.worst((P99,), above)
+    assert contract.bracket((P99,), [above, none, at, Probe(EXPLORE, 1, 0)]) == (at, above)
+    # A longer probe without a late operation shows more.
+    assert contract.excess(P99, 0, 20_000) < contract.excess(P99, 0, 10_000) < contract.excess(P99, 1, 10_000)
+
+
 def test_rates_of_a_round_are_shuffled_by_the_seed() -> None:
     explored = [probe for probe in searched(queue_shares)[1] if probe.stage == EXPLORE]
 
