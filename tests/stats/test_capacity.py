@@ -272,3 +272,20 @@ def test_an_engine_with_more_capacity_is_faster() -> None:
     assert capacity.compared(slow, Capacity(capacity.AT_LEAST, 1.0, 1.0)).kind == "unclear"
     equal = capacity.compared(slow, slow)
     assert equal.ratio == 1 and equal.kind in ("alike", "unclear")
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_any_shares_come_to_an_end(seed: int) -> None:
+    noise = random.Random(seed)
+    cut, flat, lift = noise.uniform(0, 1.3) * MAXIMUM, noise.random(), noise.choice([0, 1e-5, 0.01, 0.5])
+
+    def shares(rate: float) -> tuple[float, ...]:
+        late = flat if noise.random() < 0.2 else min(lift + math.exp((rate - cut) / MAXIMUM * 50), 1)
+        return (late, noise.choice([0, 0.002]))
+
+    failing = [at for at in range(40) if noise.random() < 0.1]
+    figure, probes = searched(shares, (P99, ERRORS), limited_from=noise.uniform(0.5, 2) * MAXIMUM, failing=failing)
+    assert figure.kind != capacity.UNFINISHED and len(probes) < 40
+    assert (figure.rate is not None) == (figure.kind in (capacity.FOUND, capacity.AT_LEAST))
+    if figure.rate is not None:
+        assert figure.low is not None and 0 < figure.low <= figure.rate <= (figure.high or math.inf)

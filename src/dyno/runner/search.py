@@ -39,10 +39,12 @@ rises steeply where busy periods are long, and few of them fit in a probe. Or th
 relative to the rate."""
 LOWEST = 1 / 64
 """Lowest explored rate, as a share of the clients' maximum."""
-MOST_EXPLORES, MOST_ROUNDS = 8, 5
+MOST_EXPLORES, MOST_ROUNDS = 8, 6
 FEWEST_CONFIRMED = 12
 REACH = (0.02, 0.2)
 """Least and largest distance of a round's ends from its centre, relative to it."""
+WIDER = 1.5
+"""Factor from the reach of a round that doesn't show a positive slope to the reach of the next."""
 SPAN, MOST_SPAN = 0.55, 3.0
 """Change of the share's logarithm between a round's centre and its ends: SPAN of the way from the limit to a share of
 1, but at most MOST_SPAN."""
@@ -182,8 +184,15 @@ def _confirmed(figure: Figure, rounds: Sequence[Probe]) -> bool:
     return line is not None and line.points >= FEWEST_CONFIRMED and min(rates) <= line.root <= max(rates)
 
 
+def _unshown(figure: Figure) -> bool:
+    """Returns whether as many probes as usual don't show that the slope is positive."""
+    return figure.rate is None and figure.line is not None and figure.line.points >= FEWEST_CONFIRMED
+
+
 def _width(figure: Figure) -> float:
-    """Returns the length of the interval, relative to the rate; 0 without a figure."""
+    """Returns the length of the interval, relative to the rate; 0 if it is not known yet."""
+    if _unshown(figure):
+        return math.inf
     return (figure.high - figure.low) / figure.rate if figure.rate and figure.low and figure.high else 0.0
 
 
@@ -192,21 +201,24 @@ def _aim(
 ) -> tuple[float, float]:
     """Returns the centre and the reach of the next round."""
     held, broken = bracket(limits, probes)
-    line = fit(limits, probes).line
+    figure = fit(limits, probes)
+    line, least = figure.line, REACH[0]
+    rates = [probe.rate for probe in probes[-ROUND:]]
+    centre = min(max(line.root if line else fmean(rates), min(rates)), max(rates))
     if held is None or broken is None:
         # Only exploring probes held or broke, and later ones contradict them.
-        rates = [probe.rate for probe in probes[-ROUND:]]
-        return (line.root if line else fmean(rates)), REACH[1]
+        return centre, REACH[1]
     lower, upper = worst(limits, held), worst(limits, broken)
     if line is None:
         slope = (upper - lower) / (broken.rate - held.rate)
         centre = held.rate - lower / slope
     else:
-        slope, rates = line.slope, [probe.rate for probe in probes[-ROUND:]]
-        centre = min(max(line.root, min(rates)), max(rates))
+        slope = line.slope
+        if _unshown(figure):
+            least = WIDER * (max(rates) - min(rates)) / 2 / centre
     span = min(SPAN * min(-math.log(limit.share) for limit in limits), MOST_SPAN)
     reach = span / (slope * centre)
     if lower < -SATURATED and upper > SATURATED:
         centre = (held.rate + broken.rate) / 2
         reach = (broken.rate - held.rate) / 2 / centre
-    return centre, min(max(reach, REACH[0]), REACH[1])
+    return centre, min(max(reach, least), REACH[1])
