@@ -17,8 +17,8 @@ from dyno.contracts.decoded_types import Change, Count, Fact, Histogram, Point, 
 from dyno.contracts.value_types import MOST_POINTS
 
 # How the values of clients that run side by side become one: see `measure.tally`.
-SUM, LONGEST, FIRST, ANY, REASON = "sum", "longest", "first", "any", "the strongest reason"
-SLOWEST, TOGETHER = "slowest", "together"
+SUM, SUMS, LONGEST, FIRST, ANY = "sum", "sums by name", "longest", "first", "any"
+REASON, SLOWEST, TOGETHER = "the strongest reason", "slowest", "together"
 # How the values of a row's samples become one: see `stats.summary`.
 TOTAL, MEDIAN, MEDIAN_OF_KNOWN, NAMES = "sum", "median", "median of the known", "all names"
 PERCENTILES, EACH_PERCENTILES = "percentiles together", "percentiles of each, together"
@@ -104,6 +104,11 @@ class Counted:
     """From the first call to the last return by the wall clock, with Dyno's pauses; null in a file that lacks it."""
     due: Count | None = measured(None, merge=SUM, summary=MEDIAN, shown=EVERYWHERE)
     """Operations that were due in the measured time, done or not; null in a closed loop."""
+    judged: Count | None = measured(None, merge=SUM, shown=(SAMPLES,))
+    """In a search for a capacity: of the operations due, those that were judged by its limits, which are all but the
+    first fifth."""
+    broken: Mapping[Text, Count] = measured(merge=SUMS, factory=dict)
+    """Of these, the operations that broke each limit: failed, answered too late, or never begun."""
     bulk: bool = measured(False, merge=ANY, shown=(SAMPLES,))
     """Whether the phase was one timed call over all items."""
     bytes: Count | None = measured(None, merge=SUM, summary=MEDIAN, shown=EVERYWHERE)

@@ -15,11 +15,14 @@ from msgspec import Meta
 
 from dyno.contracts import quantities
 from dyno.contracts.decoded_types import Amount, Count, Positive, Text
+from dyno.contracts.limits import parse_all
 from dyno.contracts.model import UsageError
 from dyno.contracts.pace import ARRIVALS, LOADS, LOOPS, UNIFORM
 from dyno.contracts.settings import unknown
 from dyno.contracts.value_types import MOST
 
+SEARCHED = ("rate", "samples", "until", "within", "budget", "retries")
+"""Options that a search for a capacity has no use for."""
 LEAST_MEMORY = 50 << 20
 """Bytes of a trial: the interpreter alone needs about as much."""
 MOST_SECONDS, MOST_SAMPLES, MOST_RETRIES = 10**9, 1_000_000, 1_000
@@ -182,6 +185,24 @@ class RunRequest:
         metavar="KIND",
         choices=ARRIVALS,
     )
+    limit: Sequence[str] = option(
+        NAMES,
+        "Search the highest rate at which this limit holds: p99<5ms, errors<0.1%.",
+        "Search the highest rate at which this limit holds, in place of a rate: `p99<5ms` (of the operations due, at "
+        "most 1 % fail, never start, or are answered later than 5 ms after they were due) or `errors<0.1%`. The flag "
+        "may be repeated; all limits hold together. See [capacity](../explanations/what-is-timed.md#capacity)",
+        (),
+        short="-l",
+        metavar="LIMIT",
+    )
+    confirm: float | None = option(
+        TIME,
+        "With a limit: duration of the last probe. Default: 60.",
+        "With a limit: duration of the last probe, at the lower end of the capacity's interval; long enough to see "
+        "what an engine does now and then, such as checkpoints. Default: 60",
+        least=0.01,
+        most=MOST_SECONDS,
+    )
     phases: Sequence[str] = option(
         NAMES,
         "Measure only these phases.",
@@ -297,6 +318,16 @@ class RunRequest:
             raise UsageError("budget (the maximum) and duration (fixed) of a phase exclude each other")
         if self.within is not None and self.until is None:
             raise UsageError("within is the maximum time of a run with until: give until, such as 5%, too")
+        if self.limit:
+            try:
+                parse_all(self.limit)
+            except ValueError as error:
+                raise UsageError(f"limit: {error}") from None
+            both = [name for name in SEARCHED if getattr(self, name) not in (None, [])]
+            if both:
+                raise UsageError(f"limit and {both[0]} exclude each other: a search chooses its rates and its probes")
+        elif self.confirm is not None:
+            raise UsageError("confirm is the last probe's duration in a search: give a limit, such as p99<5ms, too")
 
 
 OPTIONS: tuple[Option, ...] = tuple(
@@ -338,6 +369,10 @@ class PlanOptions:
     """Blocks that are done however long they take; left out if 1."""
     confine: Count | None = None
     """Bytes that each trial was confined to, page cache included; null: not confined. Earlier files lack it."""
+    limit: tuple[Text, ...] = ()
+    """Limits of a search for a capacity; left out if there are none."""
+    confirm: Amount = 60.0
+    """Seconds of a search's last probe; left out without a limit."""
     awake: bool = False
     """Whether all cores were kept awake, from the first trial to the last. Earlier files lack it: cores slept."""
 

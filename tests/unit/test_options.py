@@ -47,6 +47,7 @@ WRITTEN = {
     "memory": (["--memory", "512MiB"], 'memory = "512MiB"', 512 << 20),
     "awake": (["--awake"], "awake = true", True),
     "clients": (["--clients", "1,2"], 'clients = ["1", "2"]', ["1", "2"]),
+    "limit": (["--limit", "p9<5ms", "-l", "errors<1%"], 'limit = ["p9<5ms", "errors<1%"]', ["p9<5ms", "errors<1%"]),
     "phases": (["--phases", "rand-key"], 'phases = ["rand-key"]', ["rand-key"]),
     "params": (["-p", "txn=1,10"], 'param = { txn = ["1", "10"] }', {"txn": ["1", "10"]}),
 }
@@ -87,6 +88,10 @@ def test_the_header_has_what_was_requested(tmp_path: Path) -> None:
     )
     create(tmp_path / "r.json", {"plan": run_plan.data(), "host": {}}, run_plan.cells)
     header = load(tmp_path / "r.json").plan
-    assert set(header) == {"suite", "phases", *(each.name for each in fields(PlanOptions))} - {"least"}
+    assert set(header) == {"suite", "phases", *(each.name for each in fields(PlanOptions))} - {
+        "least",
+        "limit",
+        "confirm",
+    }
     assert (header["samples"], header["seed"], header["duration"]) == (3, 7, 2.5)
     assert (header["memory"], header["retries"], header["loop"]) == (1 << 30, 0, "python")

@@ -24,6 +24,7 @@ TYPES = {
     "Change": "integer",
     "Count": "integer",
     "Histogram": "string",
+    "Mapping[Text, Count]": "object",
     "Mapping[Text, Fact]": "object",
     "Mapping[Text, Histogram | None]": "object",
     "None": "null",
@@ -32,6 +33,7 @@ TYPES = {
     "Text": "string",
     "Used": "object",
     "bool": "boolean",
+    "tuple[Text, ...]": "list",
 }
 
 

@@ -33,9 +33,12 @@ from dyno.runner import parent, plan, plan_file, work_directory
 from dyno.runner.parent import ProgressListener, StopRule, forecast_time
 from dyno.runner.plan import Plan, unpaced
 from dyno.runner.plan_file import GIB, size
+from dyno.runner.probes import seconds_of_search
 from dyno.runner.rows import placed
+from dyno.stats.capacity import NONE, capacity
 from dyno.stats.costs import costs, read_prices
 from dyno.stats.machine import machine_doubts
+from dyno.stats.searched import limited
 from dyno.stats.summary import absences, unsure_floors, widest
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -177,6 +180,10 @@ def run_command(
 
 def _forecast(run_plan: Plan) -> str:
     """The number of trials and the longest measuring time, as a sentence."""
+    if run_plan.limit:
+        engines_named = len(run_plan.cells)
+        searches = f"{engines_named} search{'es' * (engines_named != 1)} of about 13 probes each"
+        return f"{searches}: about {engines.clock(engines_named * seconds_of_search(run_plan))}, longer below 1,000/s"
     trials, seconds = forecast_time(run_plan)
     fewer = run_plan.samples > FLOOR_BLOCKS and any(is_reference(run_plan.cells, cell) for cell in run_plan.cells)
     blocks, phases = run_plan.samples, len(run_plan.phases)
@@ -220,7 +227,7 @@ def carry_out(
     file = files.run_file(path or f"{run_plan.suite}-{datetime.now():%Y%m%d-%H%M%S}.json")
     try:
         with observer() as listener:
-            rule, home = StopRule(widest, unsure_floors), root or work_directory.default_root()
+            rule, home = StopRule(widest, unsure_floors, capacity, limited), root or work_directory.default_root()
             run = parent.execute(run_plan, file, home, listener, resume, overwrite, rule, most)
     except KeyboardInterrupt:
         if completed := _completed_trials(file):
@@ -257,8 +264,10 @@ def _completed_trials(file: Path) -> str | None:
 def status(run: Run) -> int:
     """Exit status: 0 if all rows are valid, 1 if some are, 3 if none is."""
     rows = [row.summary for group in groups(run) for row in group.rows if not row.summary.cell.floor]
-    valid = [row for row in rows if row.valid]
-    if not valid and (rows or absences(run)):
+    # That no rate holds is an answer, too.
+    valid = [row for row in rows if row.valid or (row.searched and row.searched.capacity.kind == NONE)]
+    probed = any(row.searched and row.searched.probes for row in rows)
+    if not valid and not probed and (rows or absences(run)):
         return NOTHING
     return 0 if len(valid) == len(rows) else FAILED
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 UNIFORM, POISSON = "uniform", "poisson"
 ARRIVALS = (UNIFORM, POISSON)
@@ -32,6 +33,10 @@ class Pace:
     arrivals: str = UNIFORM
     loop: str = "auto"
     seed: int = 1
+    limits: Mapping[str, int | None] = field(default_factory=dict)
+    """Longest response time in ns that keeps each limit of a search for a capacity; None: only failures break it."""
+    settling_ns: int = 0
+    """Operations that are due earlier in the phase are not counted for the limits: a queue starts empty."""
     patience: int = PATIENCE
     check_ns: int = FOREVER_NS
     """Maximum time for checking the phase's answers. When it is used up, the phase ends with the operations checked

@@ -5,12 +5,15 @@ from binascii import crc_hqx
 from collections.abc import Callable, Iterable, Mapping
 from itertools import repeat
 from pathlib import Path
+from random import Random
 
 from dyno.contracts.engine import Engine, EngineSpec, PortSpec, Server
 from dyno.contracts.model import Caveat, Tier, Value
 from dyno.contracts.settings import Setting, boolean, integer
 from dyno.servers.process import Process
 
+SLEEP_ENDS_LATE = 0.0003
+"""Time in s by which a sleep may end late."""
 STEPS = 5
 """Number of checksum bytes per unit of work, which takes about 10 ns. Each byte depends on the one before. Another
 thread on the core slows such a chain by a few percent, but slows a loop of the interpreter by a fifth."""
@@ -36,15 +39,25 @@ class Operations:
     def __init__(self, engine: SyntheticEngine, work: int) -> None:
         options = engine.options
         self._work = bytes(round(work * STEPS * (100 + int(options["slower"])) / 100))
-        self._wait = int(options["wait_us"]) / 1e6
+        self._wait, self._exponential = int(options["wait_us"]) / 1e6, bool(options["exponential"])
         self._stall, self._after = int(options["stall_ms"]) / 1e3, int(options["stall_after"])
 
     def operation(self) -> Callable[[int], int]:
-        """Returns an operation that waits, or that is busy and may once also take the time of the stall."""
+        """Returns an operation that waits or is busy, and may once also take the time of the stall."""
         pauses = iter([*repeat(0.0, self._after), self._stall])
+        # By system entropy, because the times of a trial must not be those of another.
+        random = Random()
 
         def waiting(number: int) -> int:
             time.sleep(self._wait)
+            return number
+
+        def exponential(number: int) -> int:
+            ends = time.perf_counter() + random.expovariate(1 / self._wait) + next(pauses, 0.0)
+            # A sleep ends late, so the last part is busy.
+            time.sleep(max(ends - time.perf_counter() - SLEEP_ENDS_LATE, 0.0))
+            while time.perf_counter() < ends:
+                pass
             return number
 
         def busy(number: int) -> int:
@@ -56,14 +69,18 @@ class Operations:
                 time.sleep(pause)
             return busy(number)
 
-        return waiting if self._wait else stalling if self._stall else busy
+        if self._wait:
+            return exponential if self._exponential else waiting
+        return stalling if self._stall else busy
 
     def close(self) -> None:
         return None
 
 
 def refuse(tier: Tier, options: Mapping[str, Value]) -> str | None:
-    if options["wait_us"] and options["stall_ms"]:
+    if options["exponential"] and not options["wait_us"]:
+        return "exponential is of the time that operations wait: set wait_us, the mean"
+    if options["wait_us"] and options["stall_ms"] and not options["exponential"]:
         return "wait_us and stall_ms exclude each other: an operation that waits has no stall"
     return None
 
@@ -85,6 +102,7 @@ ENGINE = EngineSpec(
     options=(
         Setting("slower", integer(0, 10_000), 0, "additional work, in percent"),
         Setting("wait_us", integer(0), 0, "microseconds to sleep instead of working"),
+        Setting("exponential", boolean, False, "sleep for an exponential time with the mean wait_us, as in M/M/1"),
         Setting("stall_ms", integer(0), 0, "milliseconds of a stall in one operation of each round"),
         Setting("stall_after", integer(0), 0, "operations before the stall"),
         Setting("server", boolean, False, "start an idle process in the role of a server"),

@@ -19,7 +19,9 @@ from dyno.report.tables.table import Row as Shown
 from dyno.report.tables.table import groups
 from dyno.runner import parent, plan, work_directory
 from dyno.runner.parent import ProgressListener, StopRule
+from dyno.stats.capacity import capacity
 from dyno.stats.estimate import Estimate
+from dyno.stats.searched import limited
 from dyno.stats.summary import unsure_floors, widest
 
 if TYPE_CHECKING:
@@ -252,7 +254,7 @@ def run(arguments: Arguments) -> Result:
     file = path or Path(f"{chosen.suite}-{datetime.now():%Y%m%d-%H%M%S}.json")
     root = Path(arguments.work_dir) if arguments.work_dir is not None else work_directory.default_root()
     observer, most = arguments.observer, arguments.blocks
-    stop_rule = StopRule(widest, unsure_floors)
+    stop_rule = StopRule(widest, unsure_floors, capacity, limited)
     return Result(
         parent.execute(chosen, file, root, observer, arguments.resume, arguments.overwrite, stop_rule, most)
     )

@@ -119,6 +119,8 @@ class Client:
                 self._deadline = monotonic_ns() + self._pace.patience * self._pace.duration_ns
             self._run_batches()
             self._tally.due = self._due()
+            if self._pace.limits and self._tally.due is not None:
+                self._tally.judge_unstarted(self._pace, self._tally.due - self._tally.operations)
             return self._tally
         finally:
             with suppress(Exception):
@@ -301,6 +303,9 @@ class Client:
                 entering_ns = result.entered - result.begun
                 free_ns = before - self._behind_ns + entering_ns
                 done_ns = tally.add_open(starts, ends, slice_.due[part] + start - base, free_ns, good)
+                if self._pace.limits:
+                    due = slice_.due[part]
+                    tally.judge(self._pace, due, ends - start + base - due, good)
                 # The time in the transaction is not Dyno's delay: the engine would have taken as long.
                 self._behind_ns = max(result.over - done_ns - result.transaction_ns + entering_ns, 0)
             before = result.over
@@ -310,7 +315,7 @@ class Client:
         self._check_complete([slice_ for slice_, _ in results])
 
     def _record_pipelined(self, batch: pipelined.PipelinedBatch, elapsed_ns: int) -> None:
-        pipelined.record(batch, self._tally, elapsed_ns)
+        pipelined.record(batch, self._tally, elapsed_ns, self._pace)
         self._check_complete([slice_ for slice_, _ in batch.slices])
 
     def _check_complete(self, slices: Sequence[Slice]) -> None:

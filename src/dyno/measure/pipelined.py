@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dyno.contracts.pace import Pace
 from dyno.contracts.suite import Bulk, Failure
 from dyno.measure import pipelined_loop
 from dyno.measure.loop import Loop, Times
@@ -84,7 +85,7 @@ def _run(
     return PipelinedBatch(counts, result, due, failures, start, over)
 
 
-def record(batch: PipelinedBatch, tally: Tally, elapsed_ns: int) -> None:
+def record(batch: PipelinedBatch, tally: Tally, elapsed_ns: int, pace: Pace) -> None:
     """Adds the batch to the tally. Raises Wrong for an answer that only claims to be a failure."""
     result, base = batch.result, tally.elapsed_ns
     starts, ends = (np.asarray(times, dtype=np.int64) for times in result.stamps)
@@ -108,6 +109,8 @@ def record(batch: PipelinedBatch, tally: Tally, elapsed_ns: int) -> None:
         due = batch.due[: len(spans)]
         free = np.maximum(due, np.asarray(result.freed, dtype=np.int64))
         tally.add_due((ends - due)[good], np.maximum(starts - free, 0))
+        if pace.limits:
+            tally.judge(pace, due - batch.start + base, ends - due, good)
     tally.count(elapsed_ns, min(result.busy_ns, elapsed_ns), batch.failures)
 
 

@@ -17,7 +17,7 @@ from dyno.contracts.declarations import checked_count, checked_text
 from dyno.contracts.equality import positions
 from dyno.contracts.histogram import Recorder, quantile
 from dyno.contracts.model import Fact, Phase, Refused, Wrong
-from dyno.contracts.pace import LIBRARY_LOAD, Pace
+from dyno.contracts.pace import FOREVER_NS, LIBRARY_LOAD, Pace
 from dyno.contracts.suite import Failure, Report, Reported, Workload
 from dyno.fields import FIELDS, Counted
 from dyno.host.usage import NOTHING, of_ended_children
@@ -251,6 +251,23 @@ class Tally(Counted):
         self.late.add(np.maximum(starts - punctual, 0))
         return int(punctual[-1] + spans[-1]) if len(spans) else free_ns
 
+    def judge(self, pace: Pace, due: Times, responses: Times, good: Good) -> None:
+        """Counts the operations of an open loop that broke each limit: they failed, or were answered too late. `due`
+        counts from the start of the phase."""
+        counted = due >= pace.settling_ns
+        failed = np.ones(len(due), dtype=np.bool_)
+        failed[good] = False
+        self.judged = (self.judged or 0) + int(counted.sum())
+        late = {
+            name: failed | (responses > (FOREVER_NS if most is None else most)) for name, most in pace.limits.items()
+        }
+        self.broken = _sums(self.broken, {name: int((broke & counted).sum()) for name, broke in late.items()})
+
+    def judge_unstarted(self, pace: Pace, count: int) -> None:
+        """Counts operations that were due and never began. They broke every limit."""
+        self.judged = (self.judged or 0) + count
+        self.broken = _sums(self.broken, dict.fromkeys(pace.limits, count))
+
     def add_due(self, responses: Times, late: Times) -> None:
         """Adds operations of an open loop that do not wait for each other: the response times of those that
         succeeded, and how late each began."""
@@ -263,6 +280,10 @@ def _sum(mine: Any, other: Any) -> Any:
     if mine is None or other is None:
         return other if mine is None else mine
     return mine + other
+
+
+def _sums(mine: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
+    return {name: mine.get(name, 0) + other.get(name, 0) for name in {**mine, **other}}
 
 
 def _merged(mine: Any, other: Any) -> Any:
@@ -279,6 +300,7 @@ def _merged(mine: Any, other: Any) -> Any:
 
 _MERGES: Mapping[str, Callable[[Any, Any], Any]] = {
     fields.SUM: _sum,
+    fields.SUMS: _sums,
     fields.LONGEST: lambda mine, other: max(mine or 0, other or 0),
     fields.FIRST: lambda mine, other: mine or other,
     fields.ANY: lambda mine, other: mine or other,

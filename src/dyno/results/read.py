@@ -19,6 +19,7 @@ from typing import Any
 import msgspec
 
 from dyno.contracts.cell import Cell
+from dyno.contracts.limits import STAGES, parse_all
 from dyno.contracts.model import UsageError
 from dyno.contracts.safe_read import MIB, opened
 from dyno.contracts.sanitize import MOST, sanitize
@@ -39,8 +40,9 @@ _WITH_NAMES = HISTOGRAMS | {"absent"}
 DIGITS = 20
 """Maximum number of digits of a whole number, enough for 64 bits."""
 
-SCHEMA = 3
-READABLE = (1, 2, 3)
+SCHEMA, SEARCH_SCHEMA = 3, 4
+"""The schema of most runs, and of those that search capacities: earlier versions would take probes for trials."""
+READABLE = (1, 2, 3, 4)
 # Fields whose values are equal in many trials of an engine.
 _COMMON = ("outcome", "version", "settings", "caveats", "loop", "absent")
 _COMMON_OF_SAMPLES = ("phase", "unit", "ended_by", "temperature")
@@ -244,6 +246,8 @@ def begun(data: Mapping[str, Any]) -> tuple[Header, tuple[Cell, ...]]:
             raise ValueError(f"cells[{at}].params.clients: expected a number of clients")
         if rate != "max" and not (type(rate) in (int, float) and float(rate) > 0):
             raise ValueError(f"cells[{at}].params.rate: expected operations a second, or max")
+    if limits := header["plan"].get("limit"):
+        parse_all(limits)
     if (created := header.get("created")) is not None:
         _check_moment("created", created, zone=False)
     return header, cells
@@ -264,6 +268,8 @@ def attempt(data: Mapping[str, Any], cells: int, phases: Collection[str]) -> Att
             raise ValueError(f"the phase {_short(name)} is not in the plan")
     if len(set(measured)) < len(measured):
         raise ValueError("samples: two samples are of the same phase")
+    if attempt.stage is not None and (attempt.stage not in STAGES or not attempt.rate):
+        raise ValueError("stage: expected a stage of a search, with its rate")
     for at, each in enumerate(attempt.samples):
         _check_sample(each, f"samples[{at}].")
     return attempt
@@ -280,6 +286,8 @@ def _check_sample(sample: Sample, where: str = "") -> None:
     """Raises ValueError for figures that contradict each other."""
     if sample.errors > sample.operations:
         raise ValueError(f"{where}errors: {sample.errors} of {sample.operations} operations")
+    if max(sample.broken.values(), default=0) > (sample.judged or 0):
+        raise ValueError(f"{where}broken: more than the {sample.judged} operations that were judged")
     residency = sample.residency
     if residency is not None and (residency["resident_bytes"] or 0) > residency["file_bytes"]:
         raise ValueError(f"{where}residency: resident_bytes exceeds file_bytes")

@@ -20,6 +20,7 @@ from msgspec import Meta
 
 from dyno.contracts.cell import Cell
 from dyno.contracts.decoded_types import Amount, Count, Fact, Loop, Percent, Resources, Strain, Text
+from dyno.contracts.limits import Limit, parse_all
 from dyno.contracts.model import STAND_IN_PREFIX, Caveat, Phase, Tier, weakest
 from dyno.fields import Sample
 from dyno.options import PlanOptions
@@ -203,6 +204,9 @@ class Attempt:
     """The worker's time by lap: see docs/reference/run-file.md."""
     tier: Tier | None = None
     """The tier that the settings of a user's own server provide. None for other engines, or if it can't be read."""
+    stage: Text | None = None
+    """Of a probe in a search for a capacity: the stage of the search, and the operations due per second."""
+    rate: Amount | None = None
     strain: Strain = field(default_factory=dict)
     """Load of the machine during the trial: see `host.facts.since`."""
 
@@ -244,15 +248,20 @@ class Run:
         """The planned number of blocks. With `until`, the number of blocks that have begun, if it is larger or the
         run has ended."""
         planned = int(self.plan["samples"])
-        if self.plan.get("until") is None:
+        if self.plan.get("until") is None and not self.limits:
             return planned
         begun = max((attempt.block + 1 for attempt in self.attempts), default=0)
         return begun if self.ending else max(planned, begun)
 
     @property
+    def limits(self) -> tuple[Limit, ...]:
+        """The limits under which the run searches capacities; empty for another run."""
+        return parse_all(self.plan["limit"]) if self.plan.get("limit") else ()
+
+    @property
     def complete(self) -> bool:
-        if self.plan.get("until") is not None and self.ending is None:
-            return False
+        if self.limits or (self.plan.get("until") is not None and self.ending is None):
+            return self.ending is not None
         ended = Counter(attempt.cell for attempt in self.final())
         return all(ended[at] >= self.trials(at) for at in range(len(self.cells)))
 

@@ -20,7 +20,7 @@ from dyno.contracts.model import UsageError
 from dyno.contracts.safe_read import MIB
 from dyno.fields import Sample, plain
 from dyno.results import read
-from dyno.results.read import MOST_LINE, SCHEMA, is_run_file, parsed
+from dyno.results.read import MOST_LINE, SCHEMA, SEARCH_SCHEMA, is_run_file, parsed
 from dyno.results.run import Attempt
 
 
@@ -83,7 +83,8 @@ def create(
     if lock is None:
         with Lock() as lock:
             return create(path, header, cells, replace, lock)
-    line = _encoded(path, {"kind": "run", "schema": SCHEMA, **header, "cells": list(cells)})
+    schema = SEARCH_SCHEMA if header["plan"].get("limit") else SCHEMA
+    line = _encoded(path, {"kind": "run", "schema": schema, **header, "cells": list(cells)})
     try:
         read.begun(parsed(line))
     except ValueError as error:

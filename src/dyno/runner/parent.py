@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, fields, replace
 from datetime import datetime, timezone
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -20,15 +21,19 @@ from dyno.contracts.cell import Cell
 from dyno.contracts.model import Trial, UsageError
 from dyno.contracts.sanitize import sanitize
 from dyno.crash import known_results
+from dyno.fields import Sample
 from dyno.host import ceilings, confine, directories, facts, keep_awake
 from dyno.host.keep_awake import wakeups
 from dyno.options import PlanOptions
 from dyno.results import FLOOR_BLOCKS, Attempt, Run, is_reference
 from dyno.runner import work_directory
 from dyno.runner.plan import Plan
+from dyno.runner.probes import Fit, Searches
 from dyno.runner.trial import Datasets, TrialContext, default_limit, run_trial
 from dyno.runner.worker_pool import WorkerPools
 
+SEARCHED = "searched"
+"""Why a run that searches capacities has ended."""
 SETTLED = ("ok", "wrong", "refused")
 """Outcomes that another attempt would not change."""
 PRESSURE_SECONDS, WAKEUP_SECONDS = 0.3, 0.15
@@ -65,12 +70,16 @@ FLOOR_MOST = 9
 
 @dataclass(frozen=True)
 class StopRule:
-    """Decides whether more samples are needed. The default never asks for more."""
+    """Decides whether more samples are needed. The default never asks for more, and can't search."""
 
     wanting: Callable[[Run, float], str | None] = lambda run, until: None
     """Returns a text with the intervals that are wider than `until`; None if there are none."""
     unsure: Callable[[Run], Collection[int]] = lambda run: ()
     """Returns the numbers of the null engines' cells whose intervals are wide."""
+    fit: Fit = lambda limits, probes: None
+    """Returns the capacity by the probes of a search: `dyno.stats.capacity.capacity`."""
+    limited: Callable[[Mapping[str, Any], Sample], bool] = lambda host, sample: False
+    """Returns whether the load generator was the limit of a sample, on the machine of these facts."""
 
 
 def numbers(plan: Plan, path: Path, rule: StopRule, extended: Callable[[int, str], object]) -> Iterator[int]:
@@ -122,9 +131,9 @@ def forecast_time(plan: Plan) -> tuple[int, float]:
     """Forecasts a run that stops after its planned blocks. Returns the number of trials, null engines' included, and
     the maximum time of measuring and warm-up in s, without starting, loading and checking."""
     trials, total = 0, 0.0
-    for cell in plan.cells:
+    for at, cell in enumerate(plan.cells):
         blocks = min(plan.samples, FLOOR_BLOCKS) if is_reference(plan.cells, cell) else plan.samples
-        pace = plan.pace(cell)
+        pace = plan.pace(cell, Trial(at, 0))
         each = pace["warmup_ns"] + (pace["budget_ns"] if pace["duration_ns"] is None else pace["duration_ns"])
         trials += blocks
         total += blocks * len(plan.phases) * each / 1e9
@@ -159,20 +168,35 @@ def execute(
         fresh = not (resume and path.exists())
         attempts = _open(plan, path, work.path, resume, overwrite, lock)
         observer.begin(plan, attempts)
-        worked, floors = 0, Floors(plan, path, rule)
+        worked = 0
         with _awake(plan) as still_awake, _run_file(path, fresh, attempts, lock):
             observer.machine(results.load(path).header["host"])
             limit, datasets = plan.memory or default_limit(), Datasets(plan, work.path)
             context = TrialContext(limit, pools, datasets, still_awake, observer.leftover)
-            for number in numbers(plan, path, rule, observer.extended):
+            for trials in _blocks(plan, path, rule, observer, attempts):
                 before = len(attempts)
                 pools.renew()
-                for trial in floors.trials(number, attempts):
+                for trial in trials:
                     _until_settled(plan, trial, path, lock, work, context, observer, attempts)
                 worked += len(attempts) > before
                 if worked == most:
                     break
     return results.load(path)
+
+
+def _blocks(
+    plan: Plan, path: Path, rule: StopRule, observer: ProgressListener, attempts: Sequence[Attempt]
+) -> Iterator[Sequence[Trial]]:
+    """Yields the trials of each block. `attempts` grows meanwhile."""
+    if plan.limit:
+        host = results.load(path).header["host"]
+        yield from Searches(plan, partial(rule.limited, host), rule.fit).blocks(attempts)
+        if results.load(path).ending != SEARCHED:
+            results.end(path, SEARCHED)
+        return
+    floors = Floors(plan, path, rule)
+    for number in numbers(plan, path, rule, observer.extended):
+        yield floors.trials(number, attempts)
 
 
 @contextmanager

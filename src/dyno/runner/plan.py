@@ -16,9 +16,10 @@ from typing import Any
 from dyno import registry
 from dyno.contracts import quantities
 from dyno.contracts.cell import Cell
+from dyno.contracts.limits import Limit, parse_all
 from dyno.contracts.model import NotInstalled, Preset, Trial, UsageError, Value
 from dyno.contracts.native_load import CLIENT, NATIVE_CLIENT
-from dyno.contracts.pace import AUTO_LOAD, LIBRARY_LOAD, NATIVE_LOAD, PATIENCE
+from dyno.contracts.pace import AUTO_LOAD, LIBRARY_LOAD, NATIVE_LOAD, PATIENCE, POISSON
 from dyno.contracts.passwords import secrets
 from dyno.contracts.settings import Setting, by_cpus, percent, unknown
 from dyno.contracts.suite import Suite
@@ -26,6 +27,7 @@ from dyno.measure.loop import pick
 from dyno.options import PlanOptions, RunRequest, requested
 from dyno.results import MOST_CELLS, as_read, is_reference, planned
 from dyno.runner.rows import EngineRow, hidden, natively_loadable, rows_of
+from dyno.runner.search import DISCARDED, LEAST_S, WARMUP_S
 
 DEFAULT_PRESET = "quick"
 ALL_PHASES = "all"
@@ -97,15 +99,18 @@ class Plan(PlanOptions):
         """Texts that must be masked wherever they are printed or stored."""
         return tuple(secret for address in self.addresses.values() for secret in secrets(address))
 
-    def pace(self, cell: Cell) -> dict[str, Any]:
+    def pace(self, cell: Cell, trial: Trial) -> dict[str, Any]:
         """Returns the duration and the rate of a cell's phases, as the fields of `pace.Pace`. Null engines are
         measured briefly, because their operations hardly vary."""
         rate, most = cell.params[RATE.name], FLOOR_SECONDS if is_reference(self.cells, cell) else math.inf
+        duration = trial.seconds or self.duration
         return {
             "budget_ns": int(min(self.budget, most) * 1e9),
-            "duration_ns": None if self.duration is None else int(min(self.duration, most) * 1e9),
+            "duration_ns": None if duration is None else int(min(duration, most) * 1e9),
             "warmup_ns": int(min(self.warmup, most) * 1e9),
-            "rate": None if rate == UNPACED else rate,
+            "rate": trial.rate or (None if rate == UNPACED else rate),
+            "limits": {limit.text: limit.latency_ns for limit in self.limits} if trial.stage else {},
+            "settling_ns": int(DISCARDED * (trial.seconds or 0.0) * 1e9),
             "arrivals": self.arrivals,
             "loop": self.loop,
             "seed": self.seed,
@@ -120,9 +125,16 @@ class Plan(PlanOptions):
         random.Random(f"{self.seed}:{number}").shuffle(trials)
         return trials
 
+    @property
+    def limits(self) -> tuple[Limit, ...]:
+        """The limits of a search for a capacity; empty for another run."""
+        return parse_all(self.limit) if self.limit else ()
+
     def data(self) -> dict[str, Any]:
         """Returns the plan without its cells, for the run file's header."""
         options = {each.name: getattr(self, each.name) for each in fields(PlanOptions)}
+        if not self.limit:
+            del options["limit"], options["confirm"]
         if self.least == 1:
             # Left out so that files of earlier versions, which lack it, can be resumed.
             del options["least"]
@@ -153,16 +165,19 @@ def make(request: RunRequest) -> Plan:
         raise UsageError(f"the plan has {len(rows) * len(combinations):,} cells: expected at most {MOST_CELLS:,}")
     addresses: dict[str, str] = {}
     rows = [row._replace(options=hidden(row.spec, row.options, addresses)) for row in rows]
+    searched = {"arrivals": POISSON, "warmup": WARMUP_S, "duration": LEAST_S, "retries": 0} if request.limit else {}
     options: dict[str, Any] = {
         "budget": preset.budget,
+        **searched,
         **requested(request),
-        "samples": samples,
+        "samples": 1 if request.limit else samples,
+        "limit": tuple(limit.text for limit in parse_all(request.limit)) if request.limit else (),
         "timeout": _timeout(request, preset, suite, rows, phases),
         "until": until,
         "within": within,
         "least": preset.samples if request.until is None and until is not None else 1,
     }
-    return Plan(
+    plan = Plan(
         suite=suite.name,
         phases=phases,
         cells=tuple(
@@ -189,6 +204,23 @@ def make(request: RunRequest) -> Plan:
         waiting=any(params["clients"] != 1 or row.spec.server for row in rows for params in combinations),
         interpreters={spec.name: str(own) for spec, *_ in rows if (own := spec.interpreter())},
     )
+    if plan.limit:
+        _check_searched(plan)
+    return plan
+
+
+def _check_searched(plan: Plan) -> None:
+    """Raises UsageError unless the plan's one phase can be offered at any rate, for any time."""
+    if len(plan.phases) != 1:
+        raise UsageError(f"limit: a search is of one phase: choose one of {', '.join(plan.phases)} by --phases")
+    if any(cell.params[RATE.name] != UNPACED for cell in plan.cells):
+        raise UsageError("limit and the parameter rate exclude each other: a search chooses its rates")
+    (phase,) = (phase for phase in registry.suite(plan.suite).phases if phase.name in plan.phases)
+    if phase.reported or phase.temperature == "cold" or any(phase.unpaced(cell.params) for cell in plan.cells):
+        why = "an outside tool does the work" if phase.reported else "it is cold"
+        if phase.temperature != "cold" and not phase.reported:
+            why = phase.one_call or "one call does it all"
+        raise UsageError(f"limit: phase {phase.name} can't be offered at a rate: {why}")
 
 
 def _natively(suite: Suite, phase: str, params: Mapping[str, Value]) -> bool:

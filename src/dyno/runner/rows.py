@@ -80,7 +80,8 @@ def rows_of(suite: Suite, request: RunRequest, clients: int, native: bool = Fals
     elif request.load in (None, AUTO_LOAD) and clients > 1 and native and not chosen:
         # Like is compared with like: if one server can't be loaded natively, the library loads all of them.
         rows = _natively_loaded(suite, rows) if natively_loadable(suite, rows) else rows
-    return rows + _floors(suite, rows)
+    # A search has no floor: its rows are compared by what they can take, and not by their time.
+    return rows if request.limit else rows + _floors(suite, rows)
 
 
 def natively_loadable(suite: Suite, rows: Sequence[EngineRow]) -> bool:

@@ -5,7 +5,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, nullcontext, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from time import monotonic, monotonic_ns, thread_time
@@ -118,7 +118,7 @@ class Datasets:
         """Removes the cell's store after a failed trial, so that the next trial loads again, and after the cell's
         last trial."""
         good = attempt.outcome == "ok" and not any(sample.void for sample in attempt.samples)
-        last = self._plan.until is None and attempt.block + 1 >= self._plan.samples
+        last = self._plan.until is None and not self._plan.limit and attempt.block + 1 >= self._plan.samples
         if last or not good:
             shutil.rmtree(self.path(attempt.cell), ignore_errors=True)
 
@@ -147,6 +147,9 @@ def run_trial(
     on_phase: Callable[[str], None],
 ) -> Attempt:
     """Executes attempt `number` of a trial in the directory `home`, which is created and removed."""
+    if trial.seconds:
+        # The timeout is that of a trial without a fixed duration.
+        plan = replace(plan, timeout=plan.timeout + 2 * (trial.seconds + plan.warmup))
     started, begin = datetime.now(timezone.utc), monotonic_ns()
     report, printed, peak_bytes = TrialReport(on_phase, begin, plan.secrets), None, 0
     before = facts.counters()
@@ -155,7 +158,7 @@ def run_trial(
     left: list[str] = []
     try:
         home.mkdir()
-        job = _job(plan, cell, home, context.datasets.path(trial.cell))
+        job = _job(plan, cell, trial, home, context.datasets.path(trial.cell))
         peak_bytes = _run_worker(plan, job, plan.interpreter(cell), context, report)
         printed = None if report.outcome == "ok" else _tail(output, report)
     except OSError as error:
@@ -198,6 +201,8 @@ def run_trial(
         loop=report.loop,
         absent=report.absent,
         facts=report.facts,
+        stage=trial.stage,
+        rate=trial.rate,
         spent_ns=report.spent_ns,
         strain=suffered,
     )
@@ -233,7 +238,7 @@ def _run_worker(
     return watch.peak_bytes
 
 
-def _job(plan: Plan, cell: Cell, home: Path, sealed: Path) -> dict[str, Any]:
+def _job(plan: Plan, cell: Cell, trial: Trial, home: Path, sealed: Path) -> dict[str, Any]:
     params = {name: value for name, value in cell.params.items() if name not in GENERAL}
     return {
         "suite": cell.suite,
@@ -245,7 +250,7 @@ def _job(plan: Plan, cell: Cell, home: Path, sealed: Path) -> dict[str, Any]:
         "params": params,
         "phases": list(plan.phases),
         "seed": plan.seed,
-        "pace": plan.pace(cell),
+        "pace": plan.pace(cell, trial),
         "home": str(home),
         "sealed": str(sealed),
     }

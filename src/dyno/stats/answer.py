@@ -19,7 +19,7 @@ from dyno.contracts.cell import Cell
 from dyno.contracts.model import TIERS, Tier
 from dyno.contracts.native_load import CLIENT
 from dyno.results import Run
-from dyno.stats.compare import Comparison, Table, across, against, paired, tables
+from dyno.stats.compare import Comparison, Table, across, against, of_speeds, tables
 from dyno.stats.metric import Metric
 from dyno.stats.summary import cached, grouped, summarize
 from dyno.stats.verdict import MARGIN, Verdict
@@ -153,22 +153,20 @@ def _best(ranked: Mapping[str, Mapping[int, float]], margin: float) -> tuple[str
     first, *rest = sorted(ranked, key=lambda name: -fmean(map(math.log, ranked[name].values())))
     best, seen = first, dict[str, Verdict]()
     for name in rest:
-        seen[name] = _compared(ranked[name], ranked[best], margin)
+        seen[name] = of_speeds(ranked[name], ranked[best], margin)
         # The engine with the best mean need not be the fastest: it may lack the blocks in which the machine was slow.
         if seen[name].kind == "faster":
             best = name
     if best != first:
-        seen = {name: _compared(ranked[name], ranked[best], margin) for name in ranked if name != best}
+        seen = {name: of_speeds(ranked[name], ranked[best], margin) for name in ranked if name != best}
     return best, {name: seen[name] for name in ranked if name != best}
 
 
-def _compared(speeds: Mapping[int, float], base: Mapping[int, float], margin: float) -> Verdict:
-    return paired([(speeds[block], base[block]) for block in speeds if block in base], margin)
-
-
-def _together(phases: Sequence[Table], name: str) -> dict[int, float]:
+def _together(phases: Sequence[Table], name: str) -> Mapping[int, float]:
     """Returns the geometric mean over the phases, for each block that has all of them."""
     speeds = [table.rows[table.places[name]][1] for table in phases]
+    if len(speeds) == 1:
+        return speeds[0]
     blocks = set.intersection(*map(set, speeds))
     return {block: math.exp(fmean(math.log(of[block]) for of in speeds)) for block in sorted(blocks)}
 

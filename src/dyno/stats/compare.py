@@ -18,8 +18,9 @@ from dyno.contracts.cell import Cell
 from dyno.contracts.model import TIERS, Tier, UsageError
 from dyno.contracts.settings import unknown
 from dyno.results import Run
+from dyno.stats import capacity
 from dyno.stats.estimate import center
-from dyno.stats.metric import CPU, THROUGHPUT, Metric, fitting, speeds
+from dyno.stats.metric import CPU, THROUGHPUT, CapacitySpeeds, Metric, fitting, speeds
 from dyno.stats.summary import CellSummary, cached, summarize
 from dyno.stats.verdict import FEWEST_BLOCKS, MARGIN, Verdict, judge
 
@@ -151,8 +152,16 @@ def against(table: Table, baseline: str | None, margin: float = MARGIN) -> list[
 def compared(table: Table, place: int, base: int, margin: float = MARGIN) -> Comparison:
     """Returns the comparison of two rows of a table, given their positions."""
     (row, values), (base_row, base_values) = table.rows[place], table.rows[base]
-    verdict = paired([(values[block], base_values[block]) for block in values if block in base_values], margin)
+    verdict = of_speeds(values, base_values, margin)
     return Comparison(row.cell, base_row.cell, table.phase, table.metric, verdict, table.reported_by)
+
+
+def of_speeds(speeds: Mapping[int, float], base: Mapping[int, float], margin: float = MARGIN) -> Verdict:
+    """Returns the verdict on the speeds by block of a row and its baseline. Two capacities have no blocks in common:
+    each has an interval of its own."""
+    if isinstance(speeds, CapacitySpeeds) and isinstance(base, CapacitySpeeds):
+        return capacity.compared(speeds.found, base.found, margin)
+    return paired([(speeds[block], base[block]) for block in speeds if block in base], margin)
 
 
 def paired(values: Sequence[tuple[float, float]], margin: float = MARGIN) -> Verdict:

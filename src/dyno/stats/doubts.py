@@ -71,7 +71,7 @@ def machine(run: Run) -> list[Finding]:
 
 
 def _trials(row: CellSummary, run: Run) -> Iterator[Doubt]:
-    if not row.valid:
+    if not row.valid or row.searched is not None:
         return
     # A trial in which every operation failed has a sample but no throughput.
     have, planned = sum(s.items > 0 for s in row.samples), run.blocks
@@ -129,7 +129,7 @@ def _pauses(row: CellSummary, run: Run) -> Iterator[Doubt]:
 
 def _open(row: CellSummary, run: Run) -> Iterator[Doubt]:
     """Yields doubts about an open loop that did not keep its rate, because of the engine or of Dyno."""
-    rate = row.cell.params.get("rate")
+    rate = row.cell.params.get("rate") if row.searched is None else 0
     if isinstance(rate, (int, float)) and any(sample.bulk for sample in row.samples):
         yield _doubt("unpaced", "unpaced")
     if row.response_ns["p99"] is None or not isinstance(rate, (int, float)):

@@ -8,6 +8,7 @@ from dyno.contracts.histogram import percentiles
 from dyno.contracts.model import UsageError
 from dyno.contracts.settings import unknown
 from dyno.fields import Sample
+from dyno.stats.capacity import FOUND, Capacity
 from dyno.stats.estimate import Estimate, estimate
 from dyno.stats.summary import CellSummary, client_cpu_ns, server_cpu_ns
 
@@ -33,6 +34,14 @@ class Metric:
         return 1 / value if self.inverse else value
 
 
+class CapacitySpeeds(dict[int, float]):
+    """The speed of a row whose figure is a capacity: one value, with an uncertainty of its own."""
+
+    def __init__(self, found: Capacity) -> None:
+        super().__init__({} if found.rate is None or found.kind != FOUND else {0: found.rate})
+        self.found = found
+
+
 def _service(name: str) -> Metric:
     title, pooled = f"{name} of the latency", lambda row: row.latency_ns[name]
     return Metric(name, title, True, lambda sample: percentiles([sample.histogram])[name], pooled=pooled)
@@ -53,10 +62,20 @@ def _cpu(sample: Sample) -> float | None:
 THROUGHPUT = Metric("throughput", "throughput", False, lambda sample: sample.per_second, "items")
 BANDWIDTH = Metric("bandwidth", "bandwidth", False, lambda sample: sample.bytes_per_second, "bytes")
 CPU = Metric("cpu", "CPU time of an item", True, _cpu)
+CAPACITY = Metric("capacity", "capacity", False, lambda sample: None, "items")
+"""The highest rate under limits. It is a figure of a search, not of a sample."""
 RESPONSE = _response("p99")
 METRICS = {
     metric.name: metric
-    for metric in (THROUGHPUT, BANDWIDTH, CPU, *map(_service, ("p50", "p99", "p999")), _response("p50"), RESPONSE)
+    for metric in (
+        THROUGHPUT,
+        CAPACITY,
+        BANDWIDTH,
+        CPU,
+        *map(_service, ("p50", "p99", "p999")),
+        _response("p50"),
+        RESPONSE,
+    )
 }
 
 
@@ -69,7 +88,9 @@ def metric(name: str) -> Metric:
 
 def fitting(rows: Sequence[CellSummary]) -> Metric:
     """Returns the phase's own metric, usually throughput. At a requested rate, returns the response time, because all
-    engines that keep up reach the same throughput."""
+    engines that keep up reach the same throughput; of a search, the capacity."""
+    if any(row.searched is not None for row in rows):
+        return CAPACITY
     samples = [sample for row in rows for sample in row.samples]
     if samples and all(sample.response is not None for sample in samples):
         return RESPONSE
@@ -80,7 +101,7 @@ def fitting(rows: Sequence[CellSummary]) -> Metric:
 def estimated(row: CellSummary, by: Metric) -> Estimate | None:
     """Returns the median over trials and its interval, of the metric itself: a latency is in ns. None if no sample
     has the metric."""
-    if by is THROUGHPUT:
+    if by is THROUGHPUT or by is CAPACITY:
         return row.throughput
     values = [value for sample in row.samples if (value := by.of(sample))]
     return estimate(values) if values else None
@@ -103,5 +124,7 @@ def speeds(row: CellSummary, by: Metric) -> dict[int, float]:
     load generator was the row's limit, except for CPU time."""
     if row.limit is not None and by is not CPU:
         return {}
+    if row.searched is not None and by in (CAPACITY, THROUGHPUT):
+        return CapacitySpeeds(row.searched.capacity)
     values = {block: by.speed(sample) for block, sample in zip(row.blocks, row.samples, strict=True)}
     return {block: value for block, value in values.items() if value is not None}

@@ -2,7 +2,7 @@
 number."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from statistics import fmean, median
@@ -12,11 +12,13 @@ from weakref import WeakKeyDictionary
 from dyno import fields
 from dyno.contracts.cell import Cell
 from dyno.contracts.histogram import percentiles
+from dyno.contracts.limits import Limit
 from dyno.contracts.model import Caveat, Fact, Phase
 from dyno.fields import FIELDS, Sample
 from dyno.results import Attempt, Run, damaged
 from dyno.stats.estimate import Estimate, estimate
 from dyno.stats.load_limit import LoadLimit, load_limit
+from dyno.stats.searched import Searched, search_of, why_no_figure
 
 NOT_YET = "not measured yet"
 # Resolution of CPU times: of a process's own, and of another process's (the kernel's clock ticks, usually 100 per
@@ -128,6 +130,9 @@ class CellSummary:
     """None unless the load generator was the row's limit. If it was, the row is in no comparison."""
     attempts: tuple[Attempt, ...]
     """Every attempt at the cell, including failed ones."""
+    searched: Searched | None = None
+    """The search for the cell's capacity, which then is the `throughput`; the samples are of one probe. None in a run
+    without limits."""
 
 
 _KEYS = frozenset(CellSummary.__dataclass_fields__)
@@ -160,7 +165,7 @@ def summarize(run: Run) -> tuple[CellSummary, ...]:
     attempts = grouped((attempt.cell, attempt) for attempt in run.attempts)
     try:
         return tuple(
-            _summary(cell, tuple(attempts.get(at, ())), run.phases[phase], run.header.get("host", {}))
+            _summary(cell, tuple(attempts.get(at, ())), run.phases[phase], run.header.get("host", {}), run.limits)
             for phase in run.plan["phases"]
             for at, cell in enumerate(run.cells)
             if (id(cell), phase) not in absent
@@ -170,14 +175,21 @@ def summarize(run: Run) -> tuple[CellSummary, ...]:
         raise damaged(run.path, error) from None
 
 
-def _summary(cell: Cell, attempts: tuple[Attempt, ...], declared: Phase, host: Mapping[str, Any]) -> CellSummary:
+def _summary(
+    cell: Cell, attempts: tuple[Attempt, ...], declared: Phase, host: Mapping[str, Any], limits: tuple[Limit, ...]
+) -> CellSummary:
     phase = declared.name
-    last = {a.block: a for a in attempts}.values()
+    last: Collection[Attempt] = {a.block: a for a in attempts}.values()
+    search = search_of(limits, attempts, host) if limits else None
+    if search is not None:
+        last = [] if search.shown is None else [search.shown]
     by_block = [(a.block, sample) for a in last for sample in a.samples if sample.phase == phase]
     every = [sample for _, sample in by_block]
     # A wrong answer voids the row, however its trial ended.
     void = (s.void for attempt in attempts for s in attempt.samples if s.phase == phase and s.void is not None)
     why = next((f"void: {reason}" for reason in void), None) or _why_not(list(last), every, phase)
+    if search is not None and (why is None or why == NOT_YET):
+        why = why_no_figure(search, limits)
     counted = tuple(every) if why is None else ()
     # Facts are shown even without a number, for example how many requests of a burst were throttled.
     described = () if why is not None and why.startswith("void") else tuple(every)
@@ -203,7 +215,7 @@ def _summary(cell: Cell, attempts: tuple[Attempt, ...], declared: Phase, host: M
         samples=counted,
         blocks=tuple(block for block, _ in by_block) if why is None else (),
         unit=every[0].unit if every else "op",
-        throughput=estimate(rates) if rates else None,
+        throughput=search.throughput if search is not None else estimate(rates) if rates else None,
         # None if any rate is unknown or zero.
         bandwidth=estimate([rate for rate in bandwidths if rate]) if bandwidths and all(bandwidths) else None,
         figures=figures,
@@ -220,8 +232,9 @@ def _summary(cell: Cell, attempts: tuple[Attempt, ...], declared: Phase, host: M
         version=about.version if about else None,
         settings=about.settings if about else None,
         caveats=about.caveats if about else (),
-        limit=load_limit(counted, host),
+        limit=load_limit(counted, host) if search is None else None,
         attempts=attempts,
+        searched=search,
         **{each.key: figures[each.name] for each in FIELDS if each.summary and each.key in _KEYS},
     )
 

@@ -15,8 +15,9 @@ from typing import Any
 
 from dyno.contracts.model import TIERS, UsageError
 from dyno.results import Run
-from dyno.stats.estimate import FEWEST_TRIALS, Center, apart, around, center, tail
-from dyno.stats.metric import CPU, Metric, fitting, speeds
+from dyno.stats.capacity import compared
+from dyno.stats.estimate import FEWEST_TRIALS, Center, apart, around, center, quotient, tail
+from dyno.stats.metric import CPU, CapacitySpeeds, Metric, fitting, speeds
 from dyno.stats.summary import CellSummary, grouped, summarize
 from dyno.stats.verdict import FEWEST_BLOCKS, MARGIN, Verdict, blocks_needed, judge
 
@@ -185,6 +186,10 @@ def compare_speeds(
 ) -> tuple[Center | None, Verdict]:
     """Returns the verdict on a row's speeds by block, new compared with old, and the center of their ratio, which is
     None if there are too few trials. `paired`: compares block by block. Neither may be empty."""
+    if isinstance(old, CapacitySpeeds) and isinstance(new, CapacitySpeeds):
+        if old.found.center is None or new.found.center is None:
+            return None, judge(None, 0.0, 0, margin)
+        return quotient(new.found.center, old.found.center), compared(new.found, old.found, margin)
     if paired:
         ratios = [new[block] / old[block] for block in sorted(new) if block in old]
         fewest, ratio = len(ratios), median(ratios or [0.0])

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from dyno.report.charts import bars, latency, lines
+from dyno.report.charts import bars, latency, lines, searches
 from dyno.report.charts.chart import Chart
 from dyno.results import Run
 from dyno.stats.summary import grouped
@@ -13,10 +13,10 @@ FIXED: tuple[Chart, ...] = (bars.THROUGHPUT, bars.RATIOS, latency.LATENCY, bars.
 
 
 def of(run: Run, by: str | None = None) -> list[Chart]:
-    """Returns the fixed charts, a sweep for each numeric parameter with several values, and the suite's own charts.
-    `by`: the metric or fact that sweeps show. Raises UsageError if it is unknown."""
+    """Returns the charts of a search; the fixed charts, a sweep for each numeric parameter with several values, and
+    the suite's own charts. `by`: the metric or fact that sweeps show. Raises UsageError if it is unknown."""
     sweeps = [lines.sweep(run, name.removeprefix(lines.PREFIX), by) for name in lines.names(run)]
-    return [*FIXED[:-1], *sweeps, FIXED[-1], *lines.curves(run)]
+    return [*searches.charts(run), *FIXED[:-1], *sweeps, FIXED[-1], *lines.curves(run)]
 
 
 def of_runs(runs: Sequence[Run]) -> list[list[Chart]]:

@@ -78,8 +78,9 @@ def lines_spec(
     at = {"x": x.encoding("x"), "y": y.encoding("y")}
     sides = {"x": x, "y": y}
     layers: list[dict[str, Any]] = []
-    for value, name in x.marks:
-        layers = _marked(x, value, name) + layers
+    for field, side in sides.items():
+        for value, name in side.marks:
+            layers = _marked(field, side, value, name) + layers
     # Dashes distinguish the lines of several engines.
     dashes = {"strokeDash": vega.by_engine(engines, "strokeDash", 900)} if line and len(engines) > 1 else {}
     order = {"order": {"field": "point" if point else "x"}}
@@ -122,19 +123,20 @@ def lines_spec(
     }
 
 
-def _marked(x: Side, value: float, name: str) -> list[dict[str, Any]]:
-    """Returns the layers of a line across at a value of x, with its name at the top."""
+def _marked(field: str, side: Side, value: float, name: str) -> list[dict[str, Any]]:
+    """Returns the layers of a line across the chart at a value of `x` or `y`, with its name at the end."""
     # Aggregated to one record: otherwise each record would draw the line again.
     one = [{"aggregate": [{"op": "count", "as": "n"}], "groupby": []}]
-    at = {**x.encoding("x"), "datum": value}
+    at = {**side.encoding(field), "datum": value}
     del at["field"]
     # Replaces the chart's detail, because the aggregated record lacks its fields.
     detail = {"detail": vega.nominal("n")}
     rule = vega.mark("rule", strokeDash=[4, 4], opacity=0.7)
-    text = vega.mark("text", align="right", dx=-4, dy=6, fontSize=10, text=name)
+    text = vega.mark("text", align="right", dx=-4, dy=6 if field == "x" else -6, fontSize=10, text=name)
+    end = {"y": {"value": 0}} if field == "x" else {"x": {"value": "width"}}
     return [
-        {"transform": one, "mark": rule, "encoding": {"x": at, **detail}},
-        {"transform": one, "mark": text, "encoding": {"x": at, "y": {"value": 0}, **detail}},
+        {"transform": one, "mark": rule, "encoding": {field: at, **detail}},
+        {"transform": one, "mark": text, "encoding": {field: at, **end, **detail}},
     ]
 
 

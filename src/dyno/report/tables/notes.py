@@ -245,6 +245,8 @@ def fixed(run: Run) -> str:
 def trials(run: Run, how: str = "; median and 95 % interval over trials") -> str:
     """Returns the number of ended trials, and `how` they are summarised."""
     ended = max(Counter(attempt.cell for attempt in run.final()).values(), default=0)
+    if run.limits:
+        return f"at most {max(ended - 1, 0)} probes of each row, each a run in a fresh process, in shuffled order"
     return f"{ended} of {run.blocks} trials of each row{how}"
 
 

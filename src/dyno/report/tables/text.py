@@ -7,7 +7,7 @@ from html import escape
 from rich.console import Console
 from rich.text import Text
 
-from dyno.report.tables import display, notes, overview, sections, sweeps, table, wide, wording
+from dyno.report.tables import capacities, display, notes, overview, sections, sweeps, table, wide, wording
 from dyno.report.tables.sections import Section, bullets, code, plain
 from dyno.report.tables.table import Group, groups
 from dyno.results import Run
@@ -20,6 +20,9 @@ def render(run: Run, console: Console, by_phase: bool = False, whole: bool = Fal
     """Prints a run: its heading, an overview and the answers. `whole`: instead of the overview, prints a table for
     each phase and tier, with all doubts. `by_phase`: prints these tables even if the suite has a table of its own."""
     of = groups(run)
+    if run.limits:
+        _render_capacities(run, of, console)
+        return
     own = [] if by_phase else wide.tables(run, of)
     own_sections = list(wide.sections(own))
     only_own = bool(own) and not wide.beside(run)
@@ -62,6 +65,26 @@ def render(run: Run, console: Console, by_phase: bool = False, whole: bool = Fal
         path = shlex.quote(str(run.path))
         more = f"\nIntervals, latencies, CPU time and every doubt: dyno show {path} --all"
         console.print(Text(f"{more}\nCharts, on one page: dyno report {path}"), soft_wrap=True)
+
+
+def _render_capacities(run: Run, of: Sequence[Group], console: Console) -> None:
+    console.print(Text(f"{run.plan['suite']}: {notes.fixed(run)}", "bold"))
+    console.print(
+        f"each probe a run in a fresh process, in shuffled order; {notes.length(run)}; seed {run.plan['seed']}"
+    )
+    console.print(notes.machine(run))
+    answers = wording.answers(run, {})
+    below = {
+        "In short": answers,
+        "Settings that differ": notes.differing_settings(run),
+        "No capacity": notes.failures(of),
+        "Remarks": [*notes.legend(of, cpu=False), *capacities.legend(run)],
+        "This machine": [f"{finding.text} ({finding.remedy})" for finding in machine(run)],
+    }
+    parts = [*capacities.sections(run, of), *(Section(title, lines=lines) for title, lines in below.items() if lines)]
+    sections.render(parts, console, aligned=False)
+    if not run.complete:
+        console.print(Text("\nNot complete: some searches go on", "bold red"))
 
 
 def _remarks(run: Run, of: Sequence[Group], own: Sequence[wide.Wide]) -> list[str]:

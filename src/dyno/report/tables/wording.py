@@ -12,7 +12,7 @@ from dyno.results import Run
 from dyno.stats import answer
 from dyno.stats.answer import Answer, LimitedRows
 from dyno.stats.load_limit import LoadLimit
-from dyno.stats.metric import THROUGHPUT
+from dyno.stats.metric import CAPACITY, THROUGHPUT
 from dyno.stats.summary import grouped
 from dyno.stats.verdict import CONFIDENCE, FEWEST_BLOCKS, MOST_MORE, Verdict
 
@@ -207,6 +207,8 @@ def _best(of: Answer) -> str:
     second = of.others[0][1]
     if second.blocks < FEWEST_BLOCKS:
         why = f"a ratio takes {FEWEST_BLOCKS} samples of both, not {second.blocks}"
+        if of.metric is CAPACITY:
+            why = "the probes scatter too much for an interval of 99 %"
         return f"{best} had the best figures in {what}, which proves nothing: {why}"
     if not near:
         return f"{best} is the fastest in {what}: {_before(of)}"

@@ -1,0 +1,104 @@
+"""`dyno capacity` as a shell runs it, on an engine whose operations only take time."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+
+import pytest
+from shell import Shell, is_one_line, wait_for
+
+from dyno import results
+from dyno.results.probes import by_block, maximum, probe
+from dyno.runner.search import next_step
+from dyno.stats.capacity import capacity
+
+QUEUE = "synthetic:wait_us=500+exponential=true"
+"""A queue M/M/1 that serves 2,000 operations a second."""
+BRIEF = ("--duration", "0.2", "--warmup", "0.05", "--confirm", "0.3", "--phases", "work")
+
+
+def search(shell: Shell, engine: str, *limits: str) -> tuple[str, ...]:
+    words = [word for limit in limits for word in ("--limit", limit)]
+    return ("capacity", "selftest", "-e", engine, *words, *BRIEF, "-o", str(shell.file))
+
+
+def searched_as_recorded(shell: Shell) -> int:
+    """Checks that each probe of the run file is the one that the search asks for after those before it. Returns the
+    number of probes."""
+    run = results.load(shell.file)
+    closed, *attempts = by_block(run.attempts)
+    probes = [probe(each, run.limits, lambda sample: False) for each in attempts]
+    for at, attempt in enumerate(attempts):
+        step = next_step(run.limits, maximum(closed) or 0.0, probes[:at], capacity, seed=int(run.plan["seed"]))
+        assert (step.stage, step.rate) == (attempt.stage, attempt.rate)
+    return len(probes)
+
+
+def test_a_queue_has_a_capacity_below_its_maximum(shell: Shell) -> None:
+    status, out, err = shell.dyno(*search(shell, QUEUE, "p50<2ms", "errors<50%"))
+    assert status in (0, 1), err
+    assert "p50 < 2ms and errors < 50%" in out and "poisson" in out
+    probes = searched_as_recorded(shell)
+    assert probes >= 5 and json.loads(shell.file.read_text().splitlines()[0])["schema"] == 4
+    first, *others = shell.attempts()
+    assert first["rate"] is None and all(each["rate"] and each["stage"] for each in others)
+    for each in others:
+        (sample,) = each["samples"]
+        assert sample["due"] >= sample["judged"] >= sample["broken"]["p50<2ms"] >= sample["broken"]["errors<50%"]
+    # The rows of other commands have the same figure.
+    (cell,) = shell.shown()["cells"]
+    rate = cell["throughput"]["median"] if cell["valid"] else None
+    assert rate is None or rate < 2_100
+
+
+@pytest.mark.parametrize(("limit", "says"), [("p50<1ns", "none"), ("p50<900s", "at least")])
+def test_a_limit_that_never_or_always_holds_ends_soon(shell: Shell, limit: str, says: str) -> None:
+    status, out, err = shell.dyno(*search(shell, QUEUE, limit))
+    assert status == 0 and says in out, err
+    assert searched_as_recorded(shell) <= 5
+
+
+def test_an_interrupted_search_resumes_with_the_probes_that_it_would_have_had(shell: Shell) -> None:
+    command = search(shell, QUEUE, "p50<2ms")
+    with shell.started(*command) as process:
+        assert wait_for(lambda: shell.trial_lines() >= random.Random(7).randint(2, 5)), process.poll()
+        process.send_signal(signal.SIGINT)
+        assert process.wait() == 130
+    before = shell.file.read_text()
+    assert shell.dyno(*command, "--resume").status in (0, 1)
+    assert shell.file.read_text().startswith(before)
+    assert searched_as_recorded(shell) > 3
+    # A search that is over has no further probes.
+    over = shell.file.read_text()
+    assert shell.dyno(*command, "--resume").status in (0, 1)
+    assert shell.file.read_text() == over
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        ((), "--limit"),
+        (("--limit", "p99"), "p99<5ms"),
+        (("--limit", "p99<5ms", "--limit", "p99<6ms"), "p99 has a limit"),
+        (("--limit", "p99<5ms", "-p", "rate=5"), "rate"),
+    ],
+)
+def test_what_can_not_be_searched_is_refused_in_one_line(shell: Shell, words: tuple[str, ...], why: str) -> None:
+    status, out, err = shell.dyno("capacity", "selftest", "-e", "synthetic", *words)
+    assert (status, out) == (2, "") and is_one_line(err) and why in err
+    assert not list(shell.home.glob("*.json"))
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("records", "-e", "memory"), "--phases"),
+        (("records", "-e", "memory", "--phases", "insert", "-p", "txn=all"), "insert"),
+        (("cpu",), "primes"),
+    ],
+)
+def test_a_phase_that_has_no_rate_is_refused(shell: Shell, words: tuple[str, ...], why: str) -> None:
+    status, out, err = shell.dyno("capacity", *words, "--limit", "p99<5ms")
+    assert (status, out) == (2, "") and is_one_line(err) and why in err
