@@ -369,7 +369,7 @@ class PlanOptions:
     """Blocks that are done however long they take; left out if 1."""
     confine: Count | None = None
     """Bytes that each trial was confined to, page cache included; null: not confined. Earlier files lack it."""
-    limit: tuple[Text, ...] = ()
+    limit: list[Text] = field(default_factory=list)
     """Limits of a search for a capacity; left out if there are none."""
     confirm: Amount = 60.0
     """Seconds of a search's last probe; left out without a limit."""

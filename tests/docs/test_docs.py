@@ -83,9 +83,11 @@ def run_files(run_file: Path, tmp_path_factory: pytest.TempPathFactory) -> list[
     for words in (
         "selftest -e synthetic:server=yes --rate 200 --duration 1.5",
         "records -e sqlite,memory -p records=200 --phases rand-key-cold,update",
+        "selftest -e synthetic:wait_us=100 --limit p50<1ns --duration 0.1 --warmup 0",
     ):
         path = place / f"{len(found)}.json"
-        whole = ["run", *words.split(), "--samples", "1", "-o", str(path), "--work", str(place / "work")]
+        samples = [] if "--limit" in words else ["--samples", "1"]
+        whole = ["run", *words.split(), *samples, "-o", str(path), "--work", str(place / "work")]
         done = subprocess.run([sys.executable, "-m", "dyno", *whole], capture_output=True, text=True, timeout=240)
         assert done.returncode == 0, done.stderr
         found.append(path)
@@ -122,12 +124,10 @@ def test_show_prints_the_documented_json(run_file: Path, capsys: pytest.CaptureF
 
 def test_lines_of_the_run_file_are_documented(run_files: list[Path]) -> None:
     lines = [json.loads(line) for run_file in run_files for line in run_file.read_text().splitlines()]
-    headers, trials = ([line for line in lines if line["kind"] == kind] for kind in ("run", "trial"))
-    assert len(headers) == len(run_files) and len(headers) + len(trials) == len(lines)
+    headers, trials, ends = ([line for line in lines if line["kind"] == kind] for kind in ("run", "trial", "end"))
+    assert len(headers) == len(run_files) and len(headers) + len(trials) + len(ends) == len(lines)
     page = sections(read("reference/run-file.md"))
-    options = set(named(sections(read("reference/run-options.md"))["In the run file"])) - {
-        *("plan.least", "plan.limit", "plan.confirm")
-    }
+    options = set(named(sections(read("reference/run-options.md"))["In the run file"])) - {"plan.least"}
     # Known crashes come from a cache, and are documented separately. `experiment` is in replicas only.
     seen = [pair for line in headers for pair in keys({"experiment": None, **line, "crashed": None})]
     assert set(named(page["Crashes"])) == {*known_results.NAMES, *known_results.WAYS}
@@ -144,6 +144,7 @@ def test_lines_of_the_run_file_are_documented(run_files: list[Path]) -> None:
 def test_every_field_of_a_run_file_is_read(run_files: list[Path]) -> None:
     for run_file in run_files:
         header, *trials = map(json.loads, run_file.read_text().splitlines())
+        trials = [line for line in trials if line["kind"] != "end"]
         del header["cells"]
         run = load(run_file)
         assert run.header == header

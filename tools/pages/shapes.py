@@ -70,6 +70,34 @@ class Used(TypedDict):
     """Dirtied pages, less those dropped before they were flushed."""
 
 
+class ProbeShape(TypedDict):
+    stage: str
+    """`explore`, `confirm` or `last`."""
+    rate: float
+    """Operations due per second."""
+    operations: int
+    """Operations that were due after the first fifth; 0 if the trial has failed."""
+    broken: list[int]
+    """How many of them broke each limit."""
+    client_limited: bool
+    """Whether the load generator was the limit."""
+
+
+class CapacityShape(TypedDict):
+    kind: str
+    """`found`, `at least`, `none`, `unsteady`, `unsustained`, `failed` or `unfinished`."""
+    per_second: float | None
+    low: float | None
+    """Lower end of the 95 % interval; without a figure, the highest rate that held."""
+    high: float | None
+    """Upper end; without a figure, the lowest rate that broke a limit."""
+    limit: str | None
+    """The limit that binds."""
+    maximum: float | None
+    """Operations per second of the closed loop."""
+    probes: list[ProbeShape]
+
+
 class Row(Place):
     floor: bool
     """Whether it is a null engine's row."""
@@ -81,6 +109,8 @@ class Row(Place):
     throughput: Throughput | None
     metric: str
     """What rows of the phase are compared by."""
+    capacity: CapacityShape
+    """In a search for a capacity only."""
     bandwidth: Throughput | None
     offered_per_second: float | None
     """Of an open loop: operations due per second."""

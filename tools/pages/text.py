@@ -33,7 +33,7 @@ TYPES = {
     "Text": "string",
     "Used": "object",
     "bool": "boolean",
-    "tuple[Text, ...]": "list",
+    "list[Text]": "list",
 }
 
 

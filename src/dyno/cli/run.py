@@ -33,7 +33,7 @@ from dyno.runner import parent, plan, plan_file, work_directory
 from dyno.runner.parent import ProgressListener, StopRule, forecast_time
 from dyno.runner.plan import Plan, unpaced
 from dyno.runner.plan_file import GIB, size
-from dyno.runner.probes import seconds_of_search
+from dyno.runner.probes import USUAL_PROBES, seconds_of_search
 from dyno.runner.rows import placed
 from dyno.stats.capacity import NONE, capacity
 from dyno.stats.costs import costs, read_prices
@@ -182,7 +182,7 @@ def _forecast(run_plan: Plan) -> str:
     """The number of trials and the longest measuring time, as a sentence."""
     if run_plan.limit:
         engines_named = len(run_plan.cells)
-        searches = f"{engines_named} search{'es' * (engines_named != 1)} of about 13 probes each"
+        searches = f"{engines_named} search{'es' * (engines_named != 1)} of about {USUAL_PROBES} probes each"
         return f"{searches}: about {engines.clock(engines_named * seconds_of_search(run_plan))}, longer below 1,000/s"
     trials, seconds = forecast_time(run_plan)
     fewer = run_plan.samples > FLOOR_BLOCKS and any(is_reference(run_plan.cells, cell) for cell in run_plan.cells)
@@ -291,7 +291,9 @@ class Display(ProgressListener):
         floors = min(plan.samples, FLOOR_BLOCKS)
         self._ranked = [at for at, cell in enumerate(plan.cells) if not is_reference(plan.cells, cell)]
         for at in range(len(plan.cells)):
-            self._trials_left[at] = plan.samples if at in self._ranked else floors
+            self._trials_left[at] = (
+                (1 + USUAL_PROBES if plan.limit else plan.samples) if at in self._ranked else floors
+            )
         trials = {(attempt.cell, attempt.block): attempt for attempt in done}
         for attempt in trials.values():
             self._count(attempt)

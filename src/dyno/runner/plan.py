@@ -171,7 +171,7 @@ def make(request: RunRequest) -> Plan:
         **searched,
         **requested(request),
         "samples": 1 if request.limit else samples,
-        "limit": tuple(limit.text for limit in parse_all(request.limit)) if request.limit else (),
+        "limit": [limit.text for limit in parse_all(request.limit)] if request.limit else [],
         "timeout": _timeout(request, preset, suite, rows, phases),
         "until": until,
         "within": within,

@@ -12,6 +12,7 @@ from dyno.results.probes import by_block, maximum, probe
 from dyno.runner import search
 from dyno.runner.plan import Plan
 
+USUAL_PROBES = 13
 Fit = Callable[[Sequence[Limit], Sequence[Probe]], Any]
 
 
@@ -55,4 +56,4 @@ class Searches:
 
 def seconds_of_search(plan: Plan) -> float:
     """Returns the usual time of one engine's search, in s, if its probes need no more than their least time."""
-    return 13 * ((plan.duration or search.LEAST_S) + plan.warmup) + plan.confirm
+    return USUAL_PROBES * ((plan.duration or search.LEAST_S) + plan.warmup) + plan.confirm
