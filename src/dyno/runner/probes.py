@@ -12,7 +12,7 @@ from dyno.results.probes import by_block, maximum, probe
 from dyno.runner import search
 from dyno.runner.plan import Plan
 
-USUAL_PROBES = 13
+USUAL_PROBES = 17
 Fit = Callable[[Sequence[Limit], Sequence[Probe]], Any]
 
 

@@ -23,7 +23,7 @@ class Searched:
     """Most operations per second that the clients reached in a closed loop; None if that trial has failed."""
     probes: tuple[Probe, ...]
     attempts: tuple[Attempt, ...]
-    """The attempt at each probe."""
+    """The attempt at each probe; if the closed loop has failed, the attempt at it."""
     shown: Attempt | None
     """The probe whose latencies describe the row: the last; without one, the highest that held, or the lowest that
     broke a limit."""
@@ -49,7 +49,7 @@ def search_of(limits: Sequence[Limit], attempts: Sequence[Attempt], host: Mappin
     most = None if closed is None else maximum(closed)
     probes = tuple(probe(each, limits, lambda sample: limited(host, sample)) for each in others)
     if closed is not None and most is None:
-        return Searched(Capacity(FAILED), None, probes, tuple(others), None)
+        return Searched(Capacity(FAILED), None, (), (closed,), None)
     held = [(p.stage == LAST, p.rate, -at) for at, p in enumerate(probes) if not p.failed and worst(limits, p) <= 0]
     broke = [(p.stage == LAST, -p.rate, -at) for at, p in enumerate(probes) if not p.failed]
     best = max(held or broke, default=None)
