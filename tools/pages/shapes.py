@@ -149,6 +149,9 @@ class Cost(Place):
     million: float | None
     """Cost of a million operations of the phase."""
     month: float | None
+    machines: list[int]
+    """Of a capacity and a load only: by the high and the low end of its interval. The costs are of the former."""
+    month_most: float | None
     currency: str
 
 

@@ -14,15 +14,21 @@ from dyno.contracts.model import UsageError
 from dyno.contracts.safe_read import toml
 from dyno.contracts.settings import literal, unknown
 from dyno.results import Run
+from dyno.stats.estimate import Estimate
 from dyno.stats.summary import CellSummary, summarize
 
-CURRENCY, KEPT_GB, MILLIONS, OF, MACHINES = KEYS = ("currency", "kept_gb", "millions", "prices", "machines")
+CURRENCY, KEPT_GB, MILLIONS, LOAD, HEADROOM, OF, MACHINES = KEYS = (
+    *("currency", "kept_gb", "millions", "load", "headroom"),
+    *("prices", "machines"),
+)
 MONTH, GB_MONTH, HOUR = "month", "kept_gb_month", "hour"
 SERVED, KEPT, BYTES = "served", "kept_bytes", "_bytes"
 HOURS = 730
 """Hours in a month, as cloud providers count them."""
 MILLION, GB, HOUR_SECONDS = 1e6, 1e9, 3600
 MOST_NAME, MOST = 12, 1e15
+CEILING = 1e-9
+"""Rounding error that is no reason for another machine."""
 EXAMPLE = '[prices."ENGINE"] with kept_gb_month = 0.023 and the like'
 
 
@@ -52,6 +58,10 @@ class Prices:
     """Tariffs by requested engine ('s3:bucket=mine'), or by the engine's name alone."""
     machines: Mapping[str, float] = field(default_factory=dict)
     """Price of a machine per hour, by the name of a run file or the model of the processor."""
+    load: float | None = None
+    """Operations per second to be served, by as many machines as that takes; None: one machine at its full rate."""
+    headroom: float = 0.0
+    """Share of a machine's capacity that is kept free."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +72,11 @@ class Cost:
     million: float | None
     """Cost of a million operations."""
     month: float | None
-    """Cost of a month: storage, the operations, the machine and fixed fees."""
+    """Cost of a month: storage, the operations, the machines and fixed fees."""
+    machines: tuple[int, int] | None = None
+    """Machines for the load, by the high and the low end of the capacity's interval. The costs are of the former."""
+    month_most: float | None = None
+    """Cost of a month with as many machines as the low end takes."""
 
 
 # -- the table ----------------------------------------------------------------------------------------------
@@ -93,6 +107,10 @@ def read_prices(path: Path) -> Prices:
             raise UsageError(f"{where}: expected the price of an {HOUR} or of a {MONTH}, such as {HOUR} = 0.34")
         ((name, price),) = value.items()
         hours[machine] = _number(f"{where}: {name}", price) / (1 if name == HOUR else HOURS)
+    load = None if LOAD not in data else _number(f"{path}: {LOAD}", data[LOAD])
+    headroom = _number(f"{path}: {HEADROOM}", data.get(HEADROOM, 0))
+    if headroom >= 100:
+        raise UsageError(f"{path}: {HEADROOM} = {literal(data[HEADROOM])}: expected percent below 100")
     return Prices(
         str(path),
         currency,
@@ -100,6 +118,8 @@ def read_prices(path: Path) -> Prices:
         _number(f"{path}: {MILLIONS}", data.get(MILLIONS, 1)),
         tariffs,
         hours,
+        load,
+        headroom / 100,
     )
 
 
@@ -146,7 +166,11 @@ def _cost(row: CellSummary, tariff: Tariff | None, hour: float | None, prices: P
         # A missing fact makes the price of a million operations unknown.
         total += math.nan if count is None or not served else count / served * price * unit
     charged = _finite(total)
-    rate = None if row.throughput is None else row.throughput.median
+    machines, rate = None, None if row.throughput is None else row.throughput.median
+    if prices.load is not None:
+        # A closed loop's throughput is no capacity: it says nothing about how long operations wait.
+        machines = None if row.searched is None else _machines(row.throughput, prices.load, prices.headroom)
+        rate = prices.load / machines[0] if machines else None
     machine = 0.0 if hour is None else None if not rate else hour / HOUR_SECONDS * MILLION / rate
     priced = hour is not None or bool(tariff.each)
     million = charged + machine if priced and charged is not None and machine is not None else None
@@ -155,11 +179,23 @@ def _cost(row: CellSummary, tariff: Tariff | None, hour: float | None, prices: P
         # For a suite without chargeable facts, the size is that of its store.
         size = _amount(row.facts.get(KEPT) if SERVED in row.facts else row.bytes_on_disk)
         stored_gb = prices.kept_gb if prices.kept_gb is not None else None if size is None else size / GB
-    month = None
-    if charged is not None and stored_gb is not None:
+    month = most = None
+    if charged is not None and stored_gb is not None and (hour is None or prices.load is None or machines):
         stored = stored_gb * tariff.kept_gb_month
-        month = tariff.month + stored + prices.millions * charged + (hour or 0.0) * HOURS
-    return Cost(row, _finite(million), _finite(month))
+        millions = prices.millions if prices.load is None else prices.load * HOUR_SECONDS * HOURS / MILLION
+        apart = tariff.month + stored + millions * charged
+        month, most = (apart + (hour or 0.0) * HOURS * number for number in machines or (1, 1))
+    return Cost(row, _finite(million), _finite(month), machines, None if most is None else _finite(most))
+
+
+def _machines(capacity: Estimate | None, load: float, headroom: float) -> tuple[int, int] | None:
+    """Returns the least and the most number of machines that the load takes; None without a capacity. A capacity of
+    which only the low end is known takes at most as many as that end."""
+    if capacity is None:
+        return None
+    ends = (capacity.high or capacity.median, capacity.low or capacity.median)
+    few, many = (max(math.ceil(load / (end * (1 - headroom)) - CEILING), 1) for end in ends)
+    return few, many
 
 
 def _amount(value: object) -> float | None:

@@ -310,7 +310,7 @@ def _row_data(phase: str, cell: Cell, metric: Metric | None = None, reported_by:
 
 # -- places and costs ---------------------------------------------------------------------------------------
 
-COST_HEADS = ("run", "phase", "engine", "parameters", "rate", "p50", "bandwidth", "a million", "a month")
+COST_HEADS = ("run", "phase", "engine", "parameters", "rate", "p50", "bandwidth", "machines", "a million", "a month")
 COST_KEYS = COST_HEADS[:4]
 
 
@@ -352,6 +352,11 @@ def by_place(runs: Sequence[Run]) -> Iterator[Section]:
             yield Section(title, heads=["", *engines], rows=table, left=[""], keys=[""], rigid=[""])
 
 
+def _perhaps(least: str = units.UNKNOWN, most: str = "") -> str:
+    """Returns '2, perhaps 3', or '2' if both are equal."""
+    return least if most in ("", least) else f"{least}, perhaps {most}"
+
+
 def by_cost(of: Sequence[tuple[Run, str, Sequence[Cost]]], prices: Prices) -> Section:
     """Returns the cost of each row by a user's table of prices, next to its figures. `of`: runs with their printed
     names and costs. Equal rows of several runs follow each other. Columns without any value are left out."""
@@ -367,8 +372,9 @@ def by_cost(of: Sequence[tuple[Run, str, Sequence[Cost]]], prices: Prices) -> Se
                 units.UNKNOWN if row.throughput is None else f"{units.rate(row.throughput.median)} {row.unit}/s",
                 units.duration(row.latency_ns["p50"]),
                 units.bandwidth(None if row.bandwidth is None else row.bandwidth.median),
+                _perhaps(*(f"{number:,}" for number in cost.machines or ())),
                 units.money(cost.million, prices.currency),
-                units.money(cost.month, prices.currency),
+                _perhaps(*(units.money(each, prices.currency) for each in (cost.month, cost.month_most))),
             ]
             by_place.setdefault((row.phase, cell.asked, cell.tier, cell.combination), []).append(cells)
     rows = [cells for of_place in by_place.values() for cells in of_place]
@@ -377,6 +383,13 @@ def by_cost(of: Sequence[tuple[Run, str, Sequence[Cost]]], prices: Prices) -> Se
     stored = "the measured store's size" if prices.kept_gb is None else f"{prices.kept_gb:,g} GB"
     machine = " and the machine for the time they take at this rate" if prices.machines else ""
     hours = "the machine, " if prices.machines else ""
+    if prices.load is not None:
+        free = f", {prices.headroom * 100:g} % of each kept free" if prices.headroom else ""
+        legend = (
+            f"machines: for {prices.load:,g} op/s{free}, by both ends of the capacity's interval; a closed loop's"
+            f" throughput is no capacity. a month: {stored} stored, what this load is charged, {hours}and fixed fees"
+        )
+        return Section(f"Cost by {prices.file}", "", heads, shown, left=COST_KEYS, keys=COST_KEYS, legend=[legend])
     legend = (
         f"a million: of the phase's operations{machine}. a month: {stored} stored, {prices.millions:,g} million of"
         f" the phase's operations, {hours}and fixed fees"
