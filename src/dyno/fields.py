@@ -213,6 +213,9 @@ class Sample(Counted):
     """To be sent to the device by clients and server, from before the phase until the engine had settled."""
     payload_bytes: Count | None = measured(None, shown=(SAMPLES,))
     """What an application gave to be stored in the phase's items; null if the suite doesn't count it."""
+    maintenance: Mapping[Text, Count | None] = measured(factory=dict)
+    """In a search for a capacity: how often the engine did its occasional work during the phase, by name, such as
+    `checkpoint`; null if it can't be known. Empty for a phase that does not write."""
     facts: Mapping[Text, Fact] = measured(factory=dict)
     """The suite's facts about the store after the phase, by name; empty for most suites."""
 

@@ -25,6 +25,7 @@ TYPES = {
     "Count": "integer",
     "Histogram": "string",
     "Mapping[Text, Count]": "object",
+    "Mapping[Text, Count | None]": "object",
     "Mapping[Text, Fact]": "object",
     "Mapping[Text, Histogram | None]": "object",
     "None": "null",

@@ -73,6 +73,10 @@ class RocksDB(Engine):
     def close(self) -> None:
         self.db.close()
 
+    def versions(self) -> int:
+        """Returns how often the set of files has changed, by a memtable written or tables merged."""
+        return int(self.db.property_int_value("rocksdb.current-super-version-number"))
+
     def compact(self) -> None:
         """Writes the memtable to a table, begins a new log and merges tables. RocksDB does the same whenever its
         write buffer is full."""
@@ -189,7 +193,7 @@ ENGINE = EngineSpec(
     ports={"ordered-kv": PortSpec(Keys, gaps=(NO_SNAPSHOT,)), "series": PortSpec(Series, clients="one")},
     tiers=TIERS,
     default_tier=Tier.PROCESS,
-    seldom=Maintenance("new log, and compaction", RocksDB.compact),
+    seldom=Maintenance("new log, and compaction", RocksDB.compact, count=RocksDB.versions),
     modules=("rocksdict",),
     requires=("rocksdict>=0.3.23",),
     options=(

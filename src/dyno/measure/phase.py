@@ -61,9 +61,15 @@ def sampled(
     served_before, device_before = of_tree(server), device(place)
     spent.lap("rest")
 
+    # Other runs don't ask, because an answer costs the engine time.
+    seldom = job.spec.seldom if pace.limits and phase.writes else None
+    done_before = 0
+
     def ready() -> None:
-        nonlocal served_before, device_before
+        nonlocal served_before, device_before, done_before
         spent.lap("hot")
+        if seldom is not None and seldom.count is not None:
+            done_before = seldom.count(workload.engine())
         # Read again when the clients start, after the untimed round.
         served_before, device_before = of_tree(server), device(place)
 
@@ -81,6 +87,9 @@ def sampled(
     # If the clients were processes of their own, this opens the engine, and its background threads continue their
     # work.
     engine = workload.engine()
+    done = {}
+    if seldom is not None and seldom.do is not None:
+        done = {seldom.what: None if seldom.count is None else max(seldom.count(engine) - done_before, 0)}
     settled = settle(server) if phase.writes else None
     wrote = tally.usage.written_bytes, (own() - mine).written_bytes, (of_tree(server) - served_before).written_bytes
     announce()
@@ -111,6 +120,7 @@ def sampled(
         bytes_on_disk=filesystem.size_on_disk(engine.files()),
         settled=settled,
         written_bytes=None if None in wrote else sum(part or 0 for part in wrote),
+        maintenance=done,
         payload_bytes=workload.payload_bytes(phase, tally.items),
         facts={} if tally.void else checked_values({**tally.facts, **workload.facts(phase)}, where),
     )

@@ -59,7 +59,7 @@ def _doubt(code: str, short: str, sentence: str | None = None, **values: Any) ->
 def doubts(row: CellSummary, run: Run) -> list[Doubt]:
     """Returns all doubts about a row's number."""
     judges = (
-        *(_trials, _time, _pauses, _open, _stall, _temperature, _bottleneck, _wake_ups, _failures),
+        *(_trials, _time, _pauses, _open, _maintenance, _stall, _temperature, _bottleneck, _wake_ups, _failures),
         *(_device, _circumstances),
     )
     return list(chain.from_iterable(judge(row, run) for judge in judges))
@@ -155,6 +155,14 @@ def _open(row: CellSummary, run: Run) -> Iterator[Doubt]:
             micros = {"late": late / 1000, "response": response / 1000}
             yield _doubt("late", short, None, name=name, threads=lock if threads else "", **micros)
             return
+
+
+def _maintenance(row: CellSummary, run: Run) -> Iterator[Doubt]:
+    """Yields a doubt about a capacity whose last probe did not see the engine's occasional work."""
+    for sample in row.samples if row.searched is not None else ():
+        for what, count in sample.maintenance.items():
+            if not count:
+                yield _doubt("unseen", f"{what} unseen", what=what, seconds=sample.elapsed_ns / 1e9)
 
 
 def _stall(row: CellSummary, run: Run) -> Iterator[Doubt]:

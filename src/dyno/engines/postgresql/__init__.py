@@ -143,6 +143,15 @@ class Postgres(ServerStore):
             # Add further segments of 1 GiB, the free space map and the visibility map.
             yield from (*path.parent.glob(f"{path.name}.*"), *path.parent.glob(f"{path.name}_*"))
 
+    def checkpoints(self) -> int:
+        """Returns the number of checkpoints since the server's statistics began."""
+        (found,) = self.client.execute("SELECT to_regclass('pg_stat_checkpointer') IS NOT NULL").fetchone()
+        names = "num_timed + num_requested FROM pg_stat_checkpointer"
+        if not found:
+            # Before version 17.
+            names = "checkpoints_timed + checkpoints_req FROM pg_stat_bgwriter"
+        return int(self.client.execute(f"SELECT {names}").fetchone()[0])
+
     def upkeep(self) -> None:
         """Collects statistics and makes visibility maps of the store's tables, as pgbench does before it measures.
         Without statistics, the planner guesses until autovacuum runs, once a minute."""
@@ -296,6 +305,8 @@ ENGINE = server_engine(
         ),
     ),
     upkeep=Postgres.upkeep,
-    seldom=Maintenance("checkpoint", lambda engine: engine.client.execute("CHECKPOINT")),
+    seldom=Maintenance(
+        "checkpoint", lambda engine: engine.client.execute("CHECKPOINT"), count=Postgres.checkpoints
+    ),
     clients="processes",
 )
