@@ -113,7 +113,7 @@ class Maintenance(NamedTuple):
     engine whose commits leave no work for later."""
     every: int = 10
     """Number of commits between two calls."""
-    count: Callable[[Any], int] | None = None
+    times: Callable[[Any], int] | None = None
     """Called with the opened engine; returns how often it has done the work by itself. None if it can't be known."""
 
 

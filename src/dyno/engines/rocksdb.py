@@ -193,7 +193,7 @@ ENGINE = EngineSpec(
     ports={"ordered-kv": PortSpec(Keys, gaps=(NO_SNAPSHOT,)), "series": PortSpec(Series, clients="one")},
     tiers=TIERS,
     default_tier=Tier.PROCESS,
-    seldom=Maintenance("new log, and compaction", RocksDB.compact, count=RocksDB.versions),
+    seldom=Maintenance("new log, and compaction", RocksDB.compact, times=RocksDB.versions),
     modules=("rocksdict",),
     requires=("rocksdict>=0.3.23",),
     options=(

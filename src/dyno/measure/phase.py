@@ -68,8 +68,8 @@ def sampled(
     def ready() -> None:
         nonlocal served_before, device_before, done_before
         spent.lap("hot")
-        if seldom is not None and seldom.count is not None:
-            done_before = seldom.count(workload.engine())
+        if seldom is not None and seldom.times is not None:
+            done_before = seldom.times(workload.engine())
         # Read again when the clients start, after the untimed round.
         served_before, device_before = of_tree(server), device(place)
 
@@ -89,7 +89,7 @@ def sampled(
     engine = workload.engine()
     done = {}
     if seldom is not None and seldom.do is not None:
-        done = {seldom.what: None if seldom.count is None else max(seldom.count(engine) - done_before, 0)}
+        done = {seldom.what: None if seldom.times is None else max(seldom.times(engine) - done_before, 0)}
     settled = settle(server) if phase.writes else None
     wrote = tally.usage.written_bytes, (own() - mine).written_bytes, (of_tree(server) - served_before).written_bytes
     announce()

@@ -25,7 +25,6 @@ from dyno.report.tables.table import Row, groups
 from dyno.results import Attempt, Run, damaged
 from dyno.stats.costs import Prices, costs
 from dyno.stats.doubts import machine
-from dyno.stats.searched import Searched
 from dyno.stats.summary import absences, client_cpu_ns, grouped, server_cpu_ns
 
 SCHEMA = 1
@@ -363,19 +362,6 @@ def _place(cell: Cell, phase: str) -> dict[str, Any]:
     return {"suite": cell.suite, "engine": cell.asked, "phase": phase, "params": params, "tier": cell.tier_name}
 
 
-def _capacity(search: Searched) -> dict[str, Any]:
-    found = search.capacity
-    return {
-        "kind": found.kind,
-        "per_second": found.rate,
-        "low": found.low,
-        "high": found.high,
-        "limit": None if found.limit is None else found.limit.text,
-        "maximum": search.maximum,
-        "probes": [asdict(probe) for probe in search.probes],
-    }
-
-
 def _cell(row: Row) -> dict[str, Any]:
     summary = row.summary
     throughput = summary.throughput
@@ -395,7 +381,7 @@ def _cell(row: Row) -> dict[str, Any]:
         **{name: shown[name] for name in ("operations", "items", "elapsed_ns", "wall_ns", "pause_cpu_ns")},
         "throughput": None if throughput is None else {**asdict(throughput), "unit": f"{summary.unit}/s"},
         "metric": summary.about.metric,
-        **({} if summary.searched is None else {"capacity": _capacity(summary.searched)}),
+        **({} if summary.searched is None else {"capacity": summary.searched.as_data()}),
         "bytes": shown["bytes"],
         "bandwidth": None if summary.bandwidth is None else {**asdict(summary.bandwidth), "unit": "B/s"},
         "due": shown["due"],

@@ -1,7 +1,7 @@
 """What the searches of a run found: for each cell, its probes and its capacity."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from dyno.contracts.histogram import percentiles
@@ -36,6 +36,19 @@ class Searched:
         if found.kind == FOUND and found.rate is not None:
             return Estimate(found.rate, found.low, found.high)
         return Estimate(found.rate, None, None) if found.kind == AT_LEAST and found.rate is not None else None
+
+    def as_data(self) -> dict[str, Any]:
+        """Returns the search as plain JSON."""
+        found = self.capacity
+        return {
+            "kind": found.kind,
+            "per_second": found.rate,
+            "low": found.low,
+            "high": found.high,
+            "limit": None if found.limit is None else found.limit.text,
+            "maximum": self.maximum,
+            "probes": [asdict(probe) for probe in self.probes],
+        }
 
 
 def limited(host: Mapping[str, Any], sample: Sample) -> bool:

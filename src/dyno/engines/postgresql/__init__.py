@@ -305,8 +305,6 @@ ENGINE = server_engine(
         ),
     ),
     upkeep=Postgres.upkeep,
-    seldom=Maintenance(
-        "checkpoint", lambda engine: engine.client.execute("CHECKPOINT"), count=Postgres.checkpoints
-    ),
+    seldom=Maintenance("checkpoint", lambda engine: engine.client.execute("CHECKPOINT"), times=Postgres.checkpoints),
     clients="processes",
 )
