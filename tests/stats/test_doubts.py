@@ -76,6 +76,15 @@ def natively(run: Run) -> Run:
 
 
 # For each doubt, a run that raises only that doubt.
+
+
+def last_probe(**maintenance: int | None) -> Run:
+    """A search whose last probe held, and saw the engine's occasional work so many times."""
+    sample = a_sample(judged=100, broken={"p50<1ms": 0}, maintenance=maintenance)
+    probe = an_attempt(1, sample, stage="last", rate=500.0)
+    return a_run(an_attempt(0, a_sample()), probe, plan={"limit": ["p50<1ms"], "phases": ["read"]})
+
+
 RAISED: dict[str, Callable[[], Run]] = {
     "few": lambda: a_run(*sound(2), samples=2),
     "wide": lambda: a_run(*(an_attempt(b, a_sample(per_second=rate)) for b, rate in enumerate((500, 1_000, 2_000)))),
@@ -98,6 +107,7 @@ RAISED: dict[str, Callable[[], Run]] = {
     "library": lambda: natively(a_run(*sound(load="library", load_processes=1))),
     "wake-ups": lambda: a_run(*worst(**waited(10_000, 10_000)), host=WAKING),
     "unsettled": lambda: a_run(*worst(settled=False)),
+    "unseen": lambda: last_probe(checkpoint=0),
     "interpreter": lambda: a_run(*measured_in("3.10.13"), host=HERE),
     "steal": lambda: strained(steal_percent=50.0),
     "swap": lambda: strained(swapped_in_bytes=10 * MIB),
@@ -560,6 +570,13 @@ def test_an_engine_that_was_still_at_work_is_a_doubt_of_its_size(settled: bool |
     assert codes(run) == ({"unsettled"} if doubted else set())
     if doubted:
         assert "in 1 of 3 trials" in said(run, "unsettled")[1]
+
+
+@pytest.mark.parametrize(("seen", "doubted"), [(0, True), (None, True), (1, False)])
+def test_a_capacity_without_maintenance_in_its_last_probe_is_doubted(seen: int | None, doubted: bool) -> None:
+    run = last_probe(checkpoint=seen)
+    assert codes(run) == ({"unseen"} if doubted else set())
+    assert not doubted or "checkpoint" in said(run, "unseen")[1]
 
 
 # -- strain on the machine ----------------------------------------------------------------------------------------

@@ -323,13 +323,7 @@ def as_data(run: Run, prices: Prices | None = None) -> dict[str, Any]:
         None
         if prices is None
         else [
-            {
-                **_place(c.row.cell, c.row.phase),
-                "million": c.million,
-                "month": c.month,
-                "currency": prices.currency,
-                **({} if c.machines is None else {"machines": list(c.machines), "month_most": c.month_most}),
-            }
+            {**_place(c.row.cell, c.row.phase), **c.as_data(), "currency": prices.currency}
             for c in costs(run, prices)
         ]
     )

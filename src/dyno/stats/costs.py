@@ -78,6 +78,11 @@ class Cost:
     month_most: float | None = None
     """Cost of a month with as many machines as the low end takes."""
 
+    def as_data(self) -> dict[str, Any]:
+        """Returns the cost as plain JSON."""
+        search = {} if self.machines is None else {"machines": list(self.machines), "month_most": self.month_most}
+        return {"million": self.million, "month": self.month, **search}
+
 
 # -- the table ----------------------------------------------------------------------------------------------
 

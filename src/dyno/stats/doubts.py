@@ -162,7 +162,7 @@ def _maintenance(row: CellSummary, run: Run) -> Iterator[Doubt]:
     for sample in row.samples if row.searched is not None else ():
         for what, count in sample.maintenance.items():
             if not count:
-                yield _doubt("unseen", f"{what} unseen", what=what, seconds=sample.elapsed_ns / 1e9)
+                yield _doubt("unseen", "unseen", what=what, seconds=sample.elapsed_ns / 1e9)
 
 
 def _stall(row: CellSummary, run: Run) -> Iterator[Doubt]:

@@ -59,6 +59,7 @@ def _cells(row: Row, changing: Sequence[str]) -> list[str]:
         units.duration(summary.response_ns[name]) if last and summary.response_ns[name] is not None else ""
         for name in ("p50", "p99")
     ]
+    seen = [f"{what} seen {number}×" for what, number in (sample.maintenance if sample else {}).items() if number]
     return [
         row.name,
         units.params(summary.cell.params, changing),
@@ -67,7 +68,7 @@ def _cells(row: Row, changing: Sequence[str]) -> list[str]:
         *times,
         "" if server is None else f"{server * 100:.0f} %",
         str(len(search.probes)),
-        ", ".join(row.remarks()),
+        ", ".join([*row.remarks(), *seen]),
     ]
 
 
