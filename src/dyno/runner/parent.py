@@ -131,9 +131,9 @@ def forecast_time(plan: Plan) -> tuple[int, float]:
     """Forecasts a run that stops after its planned blocks. Returns the number of trials, null engines' included, and
     the maximum time of measuring and warm-up in s, without starting, loading and checking."""
     trials, total = 0, 0.0
-    for at, cell in enumerate(plan.cells):
+    for cell in plan.cells:
         blocks = min(plan.samples, FLOOR_BLOCKS) if is_reference(plan.cells, cell) else plan.samples
-        pace = plan.pace(cell, Trial(at, 0))
+        pace = plan.pace(cell)
         each = pace["warmup_ns"] + (pace["budget_ns"] if pace["duration_ns"] is None else pace["duration_ns"])
         trials += blocks
         total += blocks * len(plan.phases) * each / 1e9

@@ -99,24 +99,27 @@ class Plan(PlanOptions):
         """Texts that must be masked wherever they are printed or stored."""
         return tuple(secret for address in self.addresses.values() for secret in secrets(address))
 
-    def pace(self, cell: Cell, trial: Trial) -> dict[str, Any]:
-        """Returns the duration and the rate of a cell's phases, as the fields of `pace.Pace`. Null engines are
-        measured briefly, because their operations hardly vary."""
+    def pace(self, cell: Cell, trial: Trial = Trial(0, 0)) -> dict[str, Any]:
+        """Returns the duration and the rate of a cell's phases, as the fields of `pace.Pace`. A probe's trial has its
+        own. Null engines are measured briefly, because their operations hardly vary."""
         rate, most = cell.params[RATE.name], FLOOR_SECONDS if is_reference(self.cells, cell) else math.inf
         duration = trial.seconds or self.duration
+        probing = dict[str, Any]()
+        if trial.stage is not None and duration is not None:
+            limits = {limit.text: limit.latency_ns for limit in self.limits}
+            probing = {"limits": limits, "settling_ns": int(DISCARDED * duration * 1e9)}
         return {
             "budget_ns": int(min(self.budget, most) * 1e9),
             "duration_ns": None if duration is None else int(min(duration, most) * 1e9),
             "warmup_ns": int(min(self.warmup, most) * 1e9),
             "rate": trial.rate or (None if rate == UNPACED else rate),
-            "limits": {limit.text: limit.latency_ns for limit in self.limits} if trial.stage else {},
-            "settling_ns": int(DISCARDED * (trial.seconds or 0.0) * 1e9),
             "arrivals": self.arrivals,
             "loop": self.loop,
             "seed": self.seed,
             # When half of the timeout is used for checks, the phase ends with the operations checked so far, rather
             # than by killing the trial.
             "check_ns": int(self.timeout / 2 * 1e9),
+            **probing,
         }
 
     def block(self, number: int) -> list[Trial]:
