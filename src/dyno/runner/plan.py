@@ -99,10 +99,11 @@ class Plan(PlanOptions):
         """Texts that must be masked wherever they are printed or stored."""
         return tuple(secret for address in self.addresses.values() for secret in secrets(address))
 
-    def pace(self, cell: Cell, trial: Trial = Trial(0, 0)) -> dict[str, Any]:
+    def pace(self, cell: Cell, trial: Trial | None = None) -> dict[str, Any]:
         """Returns the duration and the rate of a cell's phases, as the fields of `pace.Pace`. A probe's trial has its
         own. Null engines are measured briefly, because their operations hardly vary."""
         rate, most = cell.params[RATE.name], FLOOR_SECONDS if is_reference(self.cells, cell) else math.inf
+        trial = trial or Trial(0, 0)
         duration = trial.seconds or self.duration
         probing = dict[str, Any]()
         if trial.stage is not None and duration is not None:
