@@ -12,6 +12,7 @@ import pytest
 from madeup import a_sample, an_attempt, recorded
 
 from dyno import results
+from dyno.contracts.limits import CONFIRM
 from dyno.options import RunRequest
 from dyno.results import Attempt, Run
 from dyno.runner import plan
@@ -41,6 +42,8 @@ def simulated(seed: int, **services: float) -> Run:
                 attempts.append(an_attempt(trial.block, a_sample("work", mu), cell=trial.cell))
                 continue
             count = int(rate * (trial.seconds or 0) * 0.8)
+            # A probe that confirms is long enough for 300 operations beyond the limit.
+            assert trial.stage != CONFIRM or count >= 0.8 * 300 / SHARE - 1
             beyond = math.exp(-max(mu - rate, 0) * LIMIT_S)
             broken = {LIMIT: int(random.binomial(count, beyond))}
             response = recorded(round(LIMIT_S * 1e9 * math.log(SHARE) / math.log(min(beyond, 0.999))))

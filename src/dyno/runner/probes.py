@@ -4,7 +4,7 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from dyno.contracts.limits import LAST, Limit, Probe
+from dyno.contracts.limits import Limit, Probe
 from dyno.contracts.model import Trial
 from dyno.fields import Sample
 from dyno.results import Attempt
@@ -46,12 +46,13 @@ class Searches:
         if most is None:
             return None
         probes = [probe(each, self._limits, self._limited) for each in attempts[1:]]
-        step = search.next_step(self._limits, most, probes, self._fit, seed=self._plan.seed)
+        plan, least = self._plan, self._plan.duration or search.LEAST_S
+        step = search.next_step(
+            self._limits, most, probes, self._fit, seed=plan.seed, least_s=least, last_s=plan.confirm
+        )
         if not isinstance(step, search.Step):
             return None
-        least = self._plan.confirm if step.stage == LAST else self._plan.duration
-        seconds = search.seconds(self._limits, step.rate, least or search.LEAST_S)
-        return Trial(cell, len(attempts), step.stage, step.rate, seconds)
+        return Trial(cell, len(attempts), step.stage, step.rate, step.seconds)
 
 
 def seconds_of_search(plan: Plan) -> float:

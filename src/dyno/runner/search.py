@@ -104,13 +104,14 @@ def next_step(
     fit: Callable[[Sequence[Limit], Sequence[Probe]], F],
     *,
     seed: int,
+    least_s: float = LEAST_S,
     last_s: float = LAST_S,
 ) -> Step | F:
     """Returns the next probe, or the capacity if the search is over.
 
     `maximum`: most operations per second that the clients reach in a closed loop. `probes`: all probes so far, in the
     order of their measuring, failed ones included. `fit`: `dyno.stats.capacity.capacity`. `seed`: of the search, for
-    the order of the rates within a round."""
+    the order of the rates within a round. `least_s`, `last_s`: least durations of a probe, and of the last."""
     if maximum <= 0:
         raise ValueError(f"expected a maximum above 0 op/s, got {maximum:g}")
     valid = [probe for probe in probes if not probe.failed]
@@ -121,7 +122,7 @@ def next_step(
     if not rounds:
         held, broken = bracket(limits, explored)
         if (rate := _explore(limits, maximum, explored)) is not None:
-            return Step(EXPLORE, rate, seconds(limits, rate, BEYOND[EXPLORE]))
+            return Step(EXPLORE, rate, seconds(limits, rate, BEYOND[EXPLORE], least_s))
         if held is None:
             return fit(limits, probes)
         if broken is None or broken.client_limited:
@@ -140,7 +141,7 @@ def next_step(
     random.Random(f"{seed} {number}").shuffle(rates)
     rate = rates[len(rounds) % ROUND]
     longer = min(max((STEEP / reach) ** 2, _width(fit(limits, before)) / WIDE, 1), LONGEST)
-    return Step(CONFIRM, rate, seconds(limits, rate, BEYOND[CONFIRM] * longer))
+    return Step(CONFIRM, rate, seconds(limits, rate, BEYOND[CONFIRM] * longer, least_s))
 
 
 def _explore(limits: Sequence[Limit], maximum: float, probes: Sequence[Probe]) -> float | None:
