@@ -30,6 +30,20 @@ def test_it_prints_rows_phases_and_time_and_runs_nothing(shell: Shell) -> None:
     assert not shell.file.exists() and shell.left() == []
 
 
+def test_it_bounds_the_whole_time_by_the_timeouts(shell: Shell) -> None:
+    words = ("-e", "memory", "--phases", "get", "--duration", "1", "--samples", "5", "--timeout", "90")
+    # 5 trials, and 3 of each of two floors, of 90 s each at most.
+    out = shell.dyno("run", "records", *words, "--dry-run").out
+    assert "with starting, loading and checking 16 min 30 s at most" in out
+
+
+def test_a_search_is_forecast(shell: Shell) -> None:
+    words = ("-e", "memory", "--phases", "get", "--limit", "p99<5ms", "--dry-run", "-o", shell.file)
+    status, out, _ = shell.dyno("capacity", "records", *words)
+    assert status == 0 and "1 search " in out and "probes" in out
+    assert not shell.file.exists() and shell.left() == []
+
+
 def test_what_a_run_would_refuse_is_refused(shell: Shell) -> None:
     status, out, err = shell.dyno("run", "records", "-e", "nope", "--dry-run")
     assert (status, out) == (2, "") and "engine nope is not known" in err
