@@ -173,6 +173,7 @@ def _list_option(*words: str, metavar: str = "NAME[,...]", help: str) -> Callabl
 )
 @click.option("--baseline", metavar="ENGINE", help="Baseline of the chart ratios. Default: the best of each phase.")
 @click.option("--metric", "by", metavar="NAME", help="Quantity of a sweep: a metric of `dyno compare`, or a fact.")
+@click.option("--prices", "table", type=PATH, metavar="FILE", help="Prices with a load, for the chart cost.")
 @click.option("--dark", is_flag=True, help="Use a dark background.")
 @click.option(
     "--width",
@@ -181,7 +182,9 @@ def _list_option(*words: str, metavar: str = "NAME[,...]", help: str) -> Callabl
     help="Width in pixels. Default: 800, or 1160 for several panels.",
 )
 @click.option("--scale", type=click.FloatRange(0.1, 10), help="Enlarge a PNG by this factor. Default: 2.")
-def plot_command(run: Path, name: str | None, path: str | None, by: str | None, **flags: Any) -> None:
+def plot_command(
+    run: Path, name: str | None, path: str | None, by: str | None, table: Path | None, **flags: Any
+) -> None:
     """Draw a chart of the run file RUN, without a browser.
 
     \b
@@ -208,12 +211,12 @@ def plot_command(run: Path, name: str | None, path: str | None, by: str | None, 
         raise UsageError("--scale is for PNG: an SVG has no pixels")
     if not into_directory:
         files.check(path)
-    loaded = results.load(run)
+    loaded, prices = results.load(run), None if table is None else read_prices(table)
     choice = plot.check(loaded, choice)
     if name is None:
-        drawings = plot.drawings(loaded, choice, flags["width"])
+        drawings = plot.drawings(loaded, choice, flags["width"], prices)
     else:
-        drawings = [plot.drawing(loaded, plot.chart(loaded, name, by), choice, flags["width"])]
+        drawings = [plot.drawing(loaded, plot.chart(loaded, name, by, prices), choice, flags["width"])]
     paths = {d.file: str(Path(path) / f"{d.file}.svg") if into_directory else path for d in drawings}
     if Path(path).is_dir():
         # The user did not give these names: replace only charts of dyno, and follow no link.

@@ -21,6 +21,7 @@ from dyno.report.tables.notes import caveats
 from dyno.report.tables.table import BY, Row
 from dyno.results import Run
 from dyno.stats.compare import Table, check_baseline
+from dyno.stats.costs import Prices
 from dyno.stats.doubts import MEANINGS
 from dyno.stats.summary import grouped
 
@@ -71,9 +72,9 @@ class Drawing(NamedTuple):
         return svg(self.spec, self.width, dark)
 
 
-def chart(run: Run, name: str, by: str | None = None) -> Chart:
+def chart(run: Run, name: str, by: str | None = None, prices: Prices | None = None) -> Chart:
     """Returns the chart of this name. `by`: the metric or fact of a sweep. Raises UsageError."""
-    by_name = {chart.name: chart for chart in charts.of(run, by)}
+    by_name = {chart.name: chart for chart in charts.of(run, by, prices)}
     parameter = name.removeprefix(lines.PREFIX)
     is_sweep = parameter in run.cells[0].params and name == lines.name_of(parameter)
     if is_sweep:
@@ -86,9 +87,9 @@ def chart(run: Run, name: str, by: str | None = None) -> Chart:
     return by_name[name]
 
 
-def drawings(run: Run, choice: Choice, width: int | None = None) -> list[Drawing]:
+def drawings(run: Run, choice: Choice, width: int | None = None, prices: Prices | None = None) -> list[Drawing]:
     """Returns the drawings of all charts that have something to show. Raises UsageError if there are none."""
-    by_chart = ((chart, _panels(run, chart, choice)) for chart in charts.of(run))
+    by_chart = ((chart, _panels(run, chart, choice)) for chart in charts.of(run, prices=prices))
     pictures = [_drawing(run, chart, choice, panels, width) for chart, panels in by_chart if panels]
     if not pictures:
         raise UsageError(f"{run.path} has nothing of what was chosen for any chart")

@@ -6,9 +6,11 @@ from typing import Any
 from dyno.contracts.histogram import curve
 from dyno.contracts.limits import Limit, Probe
 from dyno.fields import Sample
+from dyno.report.charts import vega
 from dyno.report.charts.chart import ENGINE, Chart, Column, Record, rows
 from dyno.report.charts.lines import Side, lines_spec
 from dyno.results import Run
+from dyno.stats.costs import Prices, costs
 from dyno.stats.sweep import logarithmic
 
 Figure = Callable[[Probe, Sample], float | None]
@@ -26,7 +28,7 @@ def charts(run: Run) -> Iterator[Chart]:
             return max(probe.broken[at], 0.5) / probe.operations * 100
 
         def percentile(probe: Probe, sample: Sample, limit: Limit = limit) -> float | None:
-            return next((ns for _, ns in curve([sample.response], [(1 - limit.share) * 100])), None)
+            return next((ns for _, ns in curve([sample.response], [(1 - limit.share) * 100], 0)), None)
 
         marks = [(limit.share * 100, f"{limit.share * 100:g} %: the limit")]
         side = Side("% of operations that broke the limit", "count", log=True, marks=marks)
@@ -68,3 +70,59 @@ def _records(run: Run, figure: Figure) -> list[Record]:
             if y is not None:
                 records.append({**common, "x": probe.rate, "y": y, "stage": probe.stage, "unit": "op/s"})
     return records
+
+
+# -- price against capacity ---------------------------------------------------------------------------------
+
+
+def cost(run: Run, prices: Prices) -> Chart:
+    """Returns the chart of the price of a month for the load, against the capacity. A line joins the rows of the
+    Pareto front: no other row has a higher capacity for the same price or less."""
+    x = Side("capacity in operations a second", "rate", interval=True)
+    y = Side(
+        f"a month for {prices.load:,g} operations a second, {prices.currency}".rstrip(" ,"), "count", from_zero=True
+    )
+
+    def spec(engines: Sequence[str], unit: str) -> dict[str, Any]:
+        drawn = lines_spec(engines, x, y)
+        at = {"x": x.encoding("x"), "y": y.encoding("y")}
+        # One line for the whole front, which the chart's detail by engine would cut into points.
+        line = {**at, "order": {"field": "x"}, "detail": vega.nominal("front")}
+        drawn["layer"].insert(0, vega.layer(vega.mark("line", strokeDash=[4, 4], opacity=0.7), line, "datum.front"))
+        return drawn
+
+    return Chart(
+        name="cost",
+        title="Price against capacity",
+        reading="What a month costs to serve the load, against what one machine takes under the limits. The dashed"
+        " line is the Pareto front: nothing beyond it is both cheaper and faster.",
+        needs="a search for a capacity, and prices with a load",
+        columns=(
+            *(ENGINE, Column("x", "capacity", "rate"), Column("x_low", "95 % from", "rate")),
+            *(Column("x_high", "95 % to", "rate"), Column("y", y.title, "count"), Column("front", "on the front")),
+        ),
+        records=lambda run: _costs(run, prices),
+        spec=spec,
+    )
+
+
+def _costs(run: Run, prices: Prices) -> list[Record]:
+    charged = {id(each.row): each.month for each in costs(run, prices)} if prices.load is not None else {}
+    records = list[Record]()
+    for row, common in rows(run):
+        month, capacity = charged.get(id(row.summary)), row.summary.throughput
+        if month is not None and capacity is not None:
+            ends = {"x_low": capacity.low, "x_high": capacity.high}
+            records.append({**common, "x": capacity.median, **ends, "y": month, "unit": "op/s"})
+    return [{**one, "front": not any(_dominates(other, one) for other in records)} for one in records]
+
+
+def _dominates(one: Record, other: Record) -> bool:
+    """Returns whether a record of the same panel is as good in price and capacity, and better in one of them."""
+    same = all(one[name] == other[name] for name in ("phase", "tier", "params"))
+    return (
+        same
+        and one["x"] >= other["x"]
+        and one["y"] <= other["y"]
+        and (one["x"], one["y"]) != (other["x"], other["y"])
+    )

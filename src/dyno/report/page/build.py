@@ -53,7 +53,7 @@ def build(
     same_name = len({run.path.name for run in runs}) < len(runs)
     shown = [
         _shown(at, run, sanitize(str(run.path) if same_name else run.path.name, keep=""), of_run)
-        for at, (run, of_run) in enumerate(zip(runs, charts.of_runs(runs), strict=True))
+        for at, (run, of_run) in enumerate(zip(runs, charts.of_runs(runs, prices), strict=True))
     ]
     pairs = together(runs, [one["name"] for one in shown])
     if pairs and all(pair.sections for pair in pairs):
