@@ -196,6 +196,11 @@ class Workload(Protocol):
         """Returns facts of the whole trial, called after its phases. The default returns none."""
         return {}
 
+    def files(self) -> Iterable[Path]:
+        """Returns the suite's own files that a cold phase reads. They are evicted with the engine's files, but don't
+        count towards the engine's size. The default returns none."""
+        return ()
+
     def place(self) -> Path | None:
         """Returns a file or directory on the device whose traffic is measured. None: the device of the work
         directory."""

@@ -148,19 +148,19 @@ def chill(workload: Workload, job: Job) -> Mapping[str, Any]:
     """Closes the engine, stops its server and evicts their files from the page cache. Returns the residency of the
     files, measured before the server is started again and the engine is opened.
 
-    The files are all those in the trial's home. Raises Absent for an engine that stores nothing in files or reads
-    only from memory, and for a user's own server.
+    The files are all those in the trial's home, and the suite's own. Raises Absent for an engine that stores nothing
+    in files or reads only from memory, and for a user's own server.
     """
     if job.spec.in_memory:
         raise Absent("reads only from memory, so that it can't be cold")
-    if job.server is None and not list(workload.engine().files()):
+    if job.server is None and not [*workload.engine().files(), *workload.files()]:
         raise Absent("stores nothing in files, so that it can't be cold")
     workload.release()
     with ExitStack() as stack:
         if job.server is not None:
             job.server.stop()
             stack.callback(job.server.start)
-        files = [path for path in filesystem.files(job.home) if path.is_file()]
+        files = [path for path in (*filesystem.files(job.home), *workload.files()) if path.is_file()]
         how, residency = pagecache.evict(files, drop=None), pagecache.residency(files)
         if not _is_cold(residency.resident_bytes, residency.file_bytes):
             # Dropping all caches of the machine slows down other work and the next trial's start, so it is the last
