@@ -27,6 +27,7 @@ GIVEN: tuple[Mapping[str, Any], ...] = (
     {},
     {"slower": 50},
     {"wait_us": 1},
+    {"wait_us": 1, "exponential": "yes"},
     {"stall_ms": 1, "stall_after": 2},
     {"server": "yes"},
 )

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from shell import TESTS, Shell, is_one_line
 
-from dyno.results import SCHEMA
+from dyno.results import READABLE, SCHEMA
 
 pytestmark = pytest.mark.usefixtures("processes")
 
@@ -62,8 +62,8 @@ def test_each_command_reads_a_run_file_of_each_schema(shell: Shell, name: str) -
 
 def test_a_run_file_of_a_newer_schema_is_refused_with_a_remedy(shell: Shell) -> None:
     first, *rest = (DATA / RUNS[-1]).read_text().splitlines()
-    newer = {**json.loads(first), "schema": SCHEMA + 1}
+    newer = {**json.loads(first), "schema": READABLE[-1] + 1}
     shell.file.write_text("\n".join([json.dumps(newer), *rest]) + "\n")
     ended = shell.dyno("show", shell.file)
     assert ended.status == 2 and is_one_line(ended.err)
-    assert f"schema {SCHEMA + 1}" in ended.err and "newer" in ended.err
+    assert f"schema {READABLE[-1] + 1}" in ended.err and "newer" in ended.err

@@ -102,14 +102,14 @@ def test_a_run_of_schema_1_is_not_gone_on_with(shell: Shell) -> None:
     assert shell.file.read_bytes() == OLD.read_bytes()
 
 
-@pytest.mark.parametrize("schema", [0, 4, "2", None])
+@pytest.mark.parametrize("schema", [0, 5, "2", None])
 def test_a_run_of_another_schema_is_refused_by_the_ones_that_are_read(schema: Any, tmp_path: Path) -> None:
     header, *lines = OLD.read_text().splitlines()
     file = tmp_path / "r.json"
     file.write_text("\n".join([json.dumps({**json.loads(header), "schema": schema}), *lines, ""]))
     with pytest.raises(UsageError) as caught:
         results.load(file)
-    assert str(caught.value) == f"{file} has schema {schema}; this dyno reads 1, 2 and 3"
+    assert str(caught.value) == f"{file} has schema {schema}; this dyno reads 1, 2, 3 and 4"
 
 
 # -- files of each schema -------------------------------------------------------------------------------------
@@ -292,6 +292,9 @@ SAMPLE = Sample(
     bytes_on_disk=4096,
     settled=False,
     written_bytes=8192,
+    judged=40,
+    broken={"p99<5ms": 3},
+    maintenance={"checkpoint": 1, "merge": None},
     facts={"ratio": 1.5, "entries": 49, "library": "zlib 1.3", "cost": None},
     payload_bytes=300,
 )
@@ -316,6 +319,8 @@ ATTEMPT = Attempt(
     facts={"seeks": 3, "unknown": None},
     spent_ns={"timed": 5},
     strain={"steal_percent": 0.5, "throttled_ns": None},
+    stage="confirm",
+    rate=1_234.5,
 )
 CELL = Cell("records", "lmdb", {"readahead": False}, Tier.POWER, {"records": 5, "rate": 100.0, "clients": 2})
 PLAN = {"suite": "records", "phases": ["rand-key", "scan", "scan-cold"], "samples": 2, "seed": 1, "budget": 1.0}

@@ -119,7 +119,7 @@ class Records(null.Records):
 
 
 ENGINE = replace(
-    null.ENGINE,
+    null.NULL,
     name="forgetful",
     title="Forgets what it acknowledged",
     opener=Log,
