@@ -69,6 +69,15 @@ def test_an_open_loop_reports_response_times(shell: Shell) -> None:
     assert sample["response"] is not None and 400 < sample["operations"] <= sample["due"] < 600
 
 
+def test_what_a_warm_up_has_written_is_expected(shell: Shell) -> None:
+    """A warm-up ends in the middle of a round, and what it updated last may stay until the end."""
+    require(registry.engine("redis"))
+    words = ("run", "records", "-e", "redis", "--load", "native", "--clients", 3, "--phases", "update", "-p", "txn=1")
+    ended = shell.dyno(*words, "--samples", 1, "--warmup", 0.4, "--duration", 0.1, "-o", shell.file)
+    assert ended.status == 0, ended
+    assert [sample["void"] for attempt in shell.attempts("redis") for sample in attempt["samples"]] == [None]
+
+
 def test_what_has_no_native_load_is_refused(shell: Shell) -> None:
     require(registry.engine("postgresql"))
     ended = shell.dyno("run", "series", "-e", "postgresql", "--load", "native", "-o", shell.file)
