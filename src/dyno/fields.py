@@ -105,8 +105,8 @@ class Counted:
     due: Count | None = measured(None, merge=SUM, summary=MEDIAN, shown=EVERYWHERE)
     """Operations that were due in the measured time, done or not; null in a closed loop."""
     judged: Count | None = measured(None, merge=SUM, shown=(SAMPLES,))
-    """In a search for a capacity: of the operations due, those that were judged by its limits, which are all but the
-    first fifth."""
+    """In a search for a capacity: of the operations due, those that were judged by its limits: all but those of the
+    warm-up and of the first fifth after it."""
     broken: Mapping[Text, Count] = measured(merge=SUMS, factory=dict)
     """Of these, the operations that broke each limit: failed, answered too late, or never begun."""
     bulk: bool = measured(False, merge=ANY, shown=(SAMPLES,))

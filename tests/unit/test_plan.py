@@ -20,7 +20,7 @@ from needed import require
 import dyno
 from dyno import registry
 from dyno.contracts.engine import EngineSpec
-from dyno.contracts.model import Tier, UsageError
+from dyno.contracts.model import Tier, Trial, UsageError
 from dyno.contracts.pace import Pace
 from dyno.host import interpreters
 from dyno.options import RunRequest
@@ -166,6 +166,15 @@ def test_a_plan_says_how_long_and_how_fast_a_cell_is_measured() -> None:
         "check_ns": 4_000_000_000,
     }
     Pace(**run_plan.pace(run_plan.cells[0]))
+
+
+def test_a_probe_warms_up_at_its_rate_and_is_counted_afterwards() -> None:
+    run_plan = make("lmdb", phases=["rand-key"], limit=["p99<5ms"], warmup=2.0)
+    pace = Pace(**run_plan.pace(run_plan.cells[0], Trial(0, 1, "explore", 800.0, 10.0)))
+    assert (pace.rate, pace.warmup_ns, pace.duration_ns) == (800.0, 0, 12_000_000_000)
+    assert (pace.settling_ns, pace.limits, pace.arrivals) == (4_000_000_000, {"p99<5ms": 5_000_000}, "poisson")
+    closed = Pace(**run_plan.pace(run_plan.cells[0], Trial(0, 0, seconds=10.0)))
+    assert (closed.rate, closed.warmup_ns, closed.limits) == (None, 2_000_000_000, {})
 
 
 @pytest.mark.parametrize("rate", ["max", "0.5", "1", "1e9", 100, 0.25])

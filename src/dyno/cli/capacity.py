@@ -12,7 +12,7 @@ from dyno.options import SEARCHED
 
 HELP = {
     "duration": "Least duration of a probe. Default: 10; longer where few operations a second are due.",
-    "warmup": "Unrecorded work before each probe. Default: 5.",
+    "warmup": "Uncounted work before each probe, at its rate. Default: 5.",
     "arrivals": "Arrivals: poisson (the default) or uniform, which flatters a queue.",
 }
 

@@ -183,7 +183,7 @@ def _forecast(run_plan: Plan) -> str:
     if run_plan.limit:
         engines_named = len(run_plan.cells)
         searches = f"{engines_named} search{'es' * (engines_named != 1)} of about {USUAL_PROBES} probes each"
-        return f"{searches}: about {engines.clock(engines_named * seconds_of_search(run_plan))}, longer below 1,000/s"
+        return f"{searches}: {engines.clock(engines_named * seconds_of_search(run_plan))} at least"
     trials, seconds = forecast_time(run_plan)
     fewer = run_plan.samples > FLOOR_BLOCKS and any(is_reference(run_plan.cells, cell) for cell in run_plan.cells)
     blocks, phases = run_plan.samples, len(run_plan.phases)

@@ -104,15 +104,16 @@ class Plan(PlanOptions):
         own. Null engines are measured briefly, because their operations hardly vary."""
         rate, most = cell.params[RATE.name], FLOOR_SECONDS if is_reference(self.cells, cell) else math.inf
         trial = trial or Trial(0, 0)
-        duration = trial.seconds or self.duration
-        probing = dict[str, Any]()
-        if trial.stage is not None and duration is not None:
+        duration, warmup, probing = trial.seconds or self.duration, self.warmup, dict[str, Any]()
+        if trial.stage is not None and trial.seconds is not None:
+            # A probe warms up at its rate, in the phase, so that its queue is not empty when counting begins.
             limits = {limit.text: limit.latency_ns for limit in self.limits}
-            probing = {"limits": limits, "settling_ns": int(DISCARDED * duration * 1e9)}
+            probing = {"limits": limits, "settling_ns": int((warmup + DISCARDED * trial.seconds) * 1e9)}
+            duration, warmup = warmup + trial.seconds, 0.0
         return {
             "budget_ns": int(min(self.budget, most) * 1e9),
             "duration_ns": None if duration is None else int(min(duration, most) * 1e9),
-            "warmup_ns": int(min(self.warmup, most) * 1e9),
+            "warmup_ns": int(min(warmup, most) * 1e9),
             "rate": trial.rate or (None if rate == UNPACED else rate),
             "arrivals": self.arrivals,
             "loop": self.loop,

@@ -26,7 +26,7 @@ from typing import Protocol, TypeVar
 from dyno.contracts.limits import CONFIRM, EXPLORE, EXPLORES, LAST, ROUND, Limit, Probe, bracket, failed_twice, worst
 
 WARMUP_S = 5.0
-"""Duration of unrecorded operations at the probe's rate, right before it."""
+"""Duration of operations at the probe's rate, right before it, that are not counted either."""
 DISCARDED = 0.2
 """Share of the probe's duration whose operations are not counted, because a queue starts empty."""
 LEAST_S, LAST_S = 10.0, 60.0
