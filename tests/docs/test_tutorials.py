@@ -28,7 +28,7 @@ PAGES = sorted((DOCS / "tutorials").glob("*.md"))
 NEEDED = {
     "two-settings": ["postgresql", "redis", "valkey"],
     "archive": ["rocksdb"],
-    "larger-than-memory": ["parquet"],
+    "larger-than-memory": ["zarr"],
     "machines-and-stores": ["sysbench", "fio", "versitygw"],
 }
 # For each tutorial, what its output must contain, in this order.
@@ -44,7 +44,7 @@ FACTS = {
     "two-settings": [r"set\.wal_compression=on", r"against postgresql", r"valkey", r"against redis"],
     "open-loop": [r"rate=500,4000|rate=500", r"resp p99", r"sqlite", r"response-p99|p99 of the response"],
     "archive": [r"half_hours=1,2,4,8|half_hours=1", r"rocksdb +", r"17,?520", r"extrapolated"],
-    "larger-than-memory": [r"confined to 300 MiB", r"numpy_memmap +", r"parquet +"],
+    "larger-than-memory": [r"confined to 300 MiB", r"numpy_memmap +", r"zarr +"],
     "machines-and-stores": [r"primes", r"What differs", r"flush", r"versitygw", r"USD"],
     "a-gate": [
         r"test_find: .* time",
