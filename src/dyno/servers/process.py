@@ -133,7 +133,12 @@ class Process:
         """Returns the last line of the server's output that reports an error; if there is none, the last line."""
         text = (self.home / OUTPUT).read_text(errors="replace")
         lines = [line.strip() for line in text.splitlines() if line.strip()]
-        errors = [at for at, line in enumerate(lines) if re.search(r"\b(FATAL|PANIC|ERROR)\b", line, re.IGNORECASE)]
+        # MariaDB's and MySQL's last error says only that the server aborts.
+        errors = [
+            at
+            for at, line in enumerate(lines)
+            if re.search(r"\b(FATAL|PANIC|ERROR)\b", line, re.IGNORECASE) and not line.endswith("Aborting")
+        ]
         if not errors:
             return (lines or ["it said nothing"])[-1]
         # Servers in Java print the exception on the next line.

@@ -151,13 +151,20 @@ class Member(MariaDB):
         return match[1]
 
     def start(self, *more: str) -> None:
-        group, number = self.position()
-        words = [f"--wsrep-start-position={group}:{number}", *more]
         if not list(self._cluster.pids()):
             # The node with the most commits is started first, so it may bootstrap the group.
             self._state("safe_to_bootstrap", "1")
-            words.append("--wsrep-new-cluster")
-        self.command[:] = [*self._base_command, *words]
+            self._start("--wsrep-new-cluster", *more)
+            return
+        try:
+            self._start(*more)
+        except Refused:
+            # A node that fails to join or to receive what it missed ends, and Galera asks for another start.
+            self._start(*more)
+
+    def _start(self, *more: str) -> None:
+        group, number = self.position()
+        self.command[:] = [*self._base_command, f"--wsrep-start-position={group}:{number}", *more]
         super().start()
 
     def _answers(self) -> bool:
