@@ -59,7 +59,7 @@ class _Point(TypedDict):
     from_ns: Count
     interval_ns: Positive
     operations: Count
-    p50_ns: Count
+    p50_ns: Count | None
     p99_ns: Count
 
 
@@ -91,7 +91,7 @@ if TYPE_CHECKING:
     Used = Mapping[str, int | None]
     Resources = Mapping[str, Any]
     Residency = Mapping[str, Any]
-    Point = Mapping[str, int]
+    Point = Mapping[str, Any]
     Loop = Mapping[str, Any]
     Strain = Mapping[str, Any]
 else:

@@ -138,6 +138,8 @@ class PortSpec:
     clients: str | None = None
     gaps: tuple[Gap, ...] = ()
     caveats: tuple[Caveat, ...] = ()
+    removal: Callable[[str, Mapping[str, Value]], str] | None = None
+    """Like `EngineSpec.removal`, and replaces it."""
 
     def open(self, *arguments: Any) -> Any:
         """Returns `implementation` called with these arguments; the first argument is the opened engine."""
@@ -261,6 +263,7 @@ class EngineSpec:
             needs=_Either(self.needs, port.needs),
             options=(*self.options, *port.options),
             clients=port.clients or self.clients,
+            removal=port.removal or self.removal,
         )
 
     def chosen(self, options: Mapping[str, Value]) -> EngineSpec:

@@ -56,6 +56,11 @@ class Recorder:
         single.add([value_ns])
         self.counts += single.counts * count
 
+    def pairs(self) -> list[tuple[int, int]]:
+        """Returns the highest value of each filled counter, with its count."""
+        filled = np.flatnonzero(self.counts)
+        return list(zip(_ends()[filled].tolist(), self.counts[filled].tolist(), strict=True))
+
     def merge(self, other: Recorder) -> None:
         self.counts += other.counts
 

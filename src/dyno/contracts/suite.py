@@ -112,8 +112,8 @@ class Report:
     """The tool's latency histogram: values in ns with their counts."""
     by_kind: Mapping[str, Sequence[tuple[int, int]]] = field(default_factory=dict)
     by_part: Mapping[str, Sequence[tuple[int, int]]] = field(default_factory=dict)
-    series: Sequence[Mapping[str, int]] = ()
-    """Points like those of `Sample.series`."""
+    series: Sequence[Mapping[str, int | None]] = ()
+    """Points like those of `Sample.series`. `p50_ns` is None if the tool doesn't report it."""
     cpu_ns: tuple[int, int] | None = None
     """User and system CPU time, if the tool reports it. If None, Dyno measures the processes that the call
     started."""

@@ -175,7 +175,7 @@ class Tally(Counted):
         """When this client's last operation began, counted from the start of the phase."""
         self.pause_process_ns = self.pause_server_ns = 0
         """CPU time of the whole process, and of the server, in pauses."""
-        self.points: tuple[Mapping[str, int], ...] = ()
+        self.points: tuple[Mapping[str, int | None], ...] = ()
         """The series that an outside tool reported."""
         self.load = LIBRARY_LOAD
         """Whether the engine's library or native load sent the operations."""
@@ -353,7 +353,10 @@ def _tally(report: Report, where: str) -> Tally:
     tally.by_kind = {kind: _recorded(values) for kind, values in report.by_kind.items()}
     tally.by_part = {part: _recorded(values) for part, values in report.by_part.items()}
     tally.points = tuple(
-        {name: checked_count(value, f"{where}: series: {name}") for name, value in point.items()}
+        {
+            name: None if value is None and name == "p50_ns" else checked_count(value, f"{where}: series: {name}")
+            for name, value in point.items()
+        }
         for point in report.series
     )
     return tally

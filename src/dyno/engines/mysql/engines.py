@@ -2,6 +2,7 @@
 cluster that Dyno starts, or on the user's own."""
 
 import importlib.util
+import re
 import shlex
 from collections.abc import Iterable, Mapping
 from functools import partial
@@ -84,6 +85,8 @@ class InnoDB(ServerStore):
     def __init__(self, product: str, home: Path, tier: Tier, options: Mapping[str, Value], server: Any) -> None:
         self._product = product
         self._cluster = isinstance(server, Nodes)
+        self._claimed = ""
+        """Database of the user in which a tool works; empty if the store is a database."""
         super().__init__(home, tier, options, server)
 
     @classmethod
@@ -92,28 +95,46 @@ class InnoDB(ServerStore):
 
     @classmethod
     def stores(cls, client: Client) -> Iterable[str]:
-        return [name for (name,) in client.execute("SHOW DATABASES").fetchall()]
+        return [name for (name,) in client.execute("SHOW DATABASES").fetchall()] + _tables(client)
 
     @classmethod
     def drop(cls, client: Client, name: str) -> None:
-        client.execute(f"DROP DATABASE IF EXISTS {name}")
+        if name in (tables := _tables(client)):
+            # The table that marks the others goes last, so that an interrupted removal can be repeated.
+            claimed = [table for table in tables if SYSBENCH_TABLE.fullmatch(table)]
+            # A killed sysbench may have left the server at work on the next table. The table that marks the others
+            # goes last, so that an interrupted removal can be repeated.
+            client.execute(f"DROP TABLE IF EXISTS {', '.join([*claimed, f'sbtest{len(claimed) + 1}', name])}")
+        elif name in cls.stores(client):
+            client.execute(f"DROP DATABASE IF EXISTS {name}")
 
     def create(self) -> None:
-        self.client.execute(f"CREATE DATABASE IF NOT EXISTS {self.name}")
+        if self.server.own:
+            self.client.execute(f"CREATE DATABASE IF NOT EXISTS {self.name}")
 
     def connect(self, loading: bool = False) -> Client:
         """Returns a connection to this store's database. If `loading`, it may load files of the client."""
         connection = connect(self.server, str(self.options["client"]), loading)
-        connection.execute(f"USE {self.name}")
+        if not self._claimed:
+            connection.execute(f"CREATE DATABASE IF NOT EXISTS {self.name}")
+            connection.execute(f"USE {self.name}")
         return connection
 
-    def connection_arguments(self) -> Mapping[str, str]:
-        """Returns socket, user and database, so that another program can work in this store. Raises Refused for a
-        user's server, whose password is not passed to other programs."""
-        if not self.server.own:
-            raise Refused("outside tools are let loose on servers of Dyno's own alone: leave url out")
-        address = self.server.address
-        return {"socket": str(address["unix_socket"]), "user": str(address["user"]), "db": self.name}
+    def claim(self) -> None:
+        """Makes this store one in the database that the user's URL names, for a tool that creates its tables there.
+        An empty table with the store's name marks them, so that `drop` finds them. Raises Refused if the URL names no
+        database, or if a table of that name is there already."""
+        database = self.server.address.get("database")
+        if not database:
+            raise Refused("sysbench needs a database of yours to work in: url=mariadb://…/DATABASE")
+        tables, process = _tables(self.client), self.name.rpartition("_")[0]
+        taken = [table for table in tables if SYSBENCH_TABLE.fullmatch(table)]
+        if taken and not any(table.startswith(process) for table in tables):
+            raise Refused(
+                f"sysbench would need the table {taken[0]}, which your database {database} has: name another"
+            )
+        self.client.execute(f"CREATE TABLE IF NOT EXISTS {self.name} (number int)")
+        self._claimed = str(database)
 
     def _variables(self) -> dict[str, str]:
         return dict(self.client.execute("SHOW GLOBAL VARIABLES").fetchall())
@@ -129,8 +150,9 @@ class InnoDB(ServerStore):
         return f"{' '.join(self._server_version())} ({self.client.library})"
 
     @property
-    def tls(self) -> bool:
-        return bool(self.client.encrypted)
+    def tls(self) -> bool | None:
+        # A tool's client library decides for itself.
+        return None if self._claimed else bool(self.client.encrypted)
 
     def settings(self) -> Mapping[str, Value | None]:
         nodes = {"nodes": self.server.count} if self._cluster else {}
@@ -161,8 +183,10 @@ class InnoDB(ServerStore):
 
     def upkeep(self) -> None:
         """Collects statistics of the store's tables. Until the server has collected them, it guesses."""
-        for (name,) in self.client.execute(f"SHOW TABLES FROM {self.name}").fetchall():
-            self.client.execute(f"ANALYZE TABLE {self.name}.{name}").fetchall()
+        database = self._claimed or self.name
+        for (name,) in self.client.execute(f"SHOW TABLES FROM `{database}`").fetchall():
+            if not self._claimed or SYSBENCH_TABLE.fullmatch(name):
+                self.client.execute(f"ANALYZE TABLE `{database}`.{name}").fetchall()
 
     def own_files(self) -> Iterable[Path]:
         """Returns the files of the store's tables and indexes on all nodes. Logs are not included."""
@@ -189,10 +213,32 @@ class InnoDB(ServerStore):
 
     @classmethod
     def removal(cls, name: str, address: Any) -> str:
-        # MariaDB's client can also be called by the name and with the flags of MySQL's client.
-        flags = {"unix_socket": "--socket", "host": "--host", "port": "--port", "user": "--user"}
-        words = [f"{flag}={address[key]}" for key, flag in flags.items() if key in address]
-        return shlex.join(["mysql", *words, "--password", "-e", f"DROP DATABASE {name}"])
+        return _shell(address, f"DROP DATABASE {name}")
+
+
+SYSBENCH_TABLE = re.compile(r"sbtest[0-9]+")
+
+
+def _tables(client: Client) -> list[str]:
+    """Returns the tables in the database that the URL names; empty if it names none."""
+    query = "SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE()"
+    return [name for (name,) in client.execute(query).fetchall()]
+
+
+def _shell(address: Mapping[str, Any], statement: str) -> str:
+    """Returns a shell command that runs a statement. MariaDB's client can also be called by the name and with the
+    flags of MySQL's client."""
+    flags = {"unix_socket": "--socket", "host": "--host", "port": "--port", "user": "--user"}
+    words = [f"{flag}={address[key]}" for key, flag in flags.items() if key in address]
+    return shlex.join(["mysql", *words, "--password", "-e", statement])
+
+
+def _removal_of_tables(name: str, options: Mapping[str, Value]) -> str:
+    """Returns a shell command that removes a store that `InnoDB.claim` made."""
+    address = parse_address(str(options[URL]))
+    which = f"table_schema = '{address.get('database')}' AND table_name REGEXP '^(sbtest[0-9]+|{name})$'"
+    names = f"SELECT GROUP_CONCAT(table_schema, '.', table_name) FROM information_schema.tables WHERE {which}"
+    return _shell(address, f"SET @t = CONCAT('DROP TABLE ', ({names})); PREPARE s FROM @t; EXECUTE s")
 
 
 PORTS: Mapping[str, PortSpec] = {
@@ -202,6 +248,12 @@ PORTS: Mapping[str, PortSpec] = {
     ),
     "series": PortSpec(
         "dyno.engines.mysql.tables:Series", modules=series.MODULES, requires=series.REQUIRES, clients="one"
+    ),
+    "transactions": PortSpec(
+        "dyno.engines.mysql.tables:Transactions",
+        packages=("sysbench",),
+        needs=lambda options: missing_sysbench(),
+        removal=_removal_of_tables,
     ),
 }
 
@@ -275,12 +327,7 @@ MYSQL = declaration(
 MARIADB = declaration(
     server_mariadb.MARIADB,
     *("mariadb", "mysql"),
-    ports={
-        **PORTS,
-        "transactions": PortSpec(
-            "dyno.engines.mysql.tables:Transactions", packages=("sysbench",), needs=lambda options: missing_sysbench()
-        ),
-    },
+    ports=PORTS,
     packages=("mariadb-server-core",),
     options=(Setting(NODES, integer(1, MOST), 1, "servers of Dyno's own, in a Galera cluster if several"),),
     starting=lambda options: NODE_SECONDS * (int(str(options[NODES])) - 1),

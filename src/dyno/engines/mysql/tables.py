@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from getpass import getuser
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from dyno.contracts.cleanup import transaction
 from dyno.contracts.model import Refused
 from dyno.engines.mysql.client import load
 from dyno.engines.mysql.engines import InnoDB
-from dyno.engines.sysbench import DatabaseTests
+from dyno.engines.sysbench import DatabaseTests, config_line
 from dyno.suites.arrays import columns
 from dyno.suites.arrays import sql as array_sql
 from dyno.suites.arrays.port import KEY, NAMES, Change, Chunk
@@ -218,10 +219,22 @@ class Series(SqlSeries):
 
 
 class Transactions(DatabaseTests):
-    """The port `transactions`: sysbench works in the store's database."""
+    """The port `transactions`: sysbench works in the store's database, or in the one that the user's URL names."""
 
     def __init__(self, engine: InnoDB) -> None:
-        address = [f"--mysql-{name}={value}" for name, value in engine.connection_arguments().items()]
+        given, database = engine.server.address, engine.name
+        if not engine.server.own:
+            if "ssl_ca" in given:
+                raise Refused("sysbench can't check a server's certificate: leave ssl_ca out of url")
+            engine.claim()
+            database = given["database"]
+        # PyMySQL has the same default. For libmariadb, localhost is the default socket and not the port.
+        arguments = {"user": getuser(), **given, "db": database}
+        if arguments.get("host") == "localhost":
+            arguments["host"] = "127.0.0.1"
+        names = {"unix_socket": "socket", **{name: name for name in ("host", "port", "user", "db")}}
+        words = [f"--mysql-{flag}={arguments[name]}" for name, flag in names.items() if name in arguments]
+        config = config_line("mysql-password", given["password"]) if "password" in given else ""
         # A node of a cluster gives each second or third id, but sysbench needs all of them: it deletes and inserts
         # rows by their ids, from 1 to the number of rows.
-        super().__init__(engine.connect(), ["--db-driver=mysql", "--auto_inc=off", *address])
+        super().__init__(engine.connect(), ["--db-driver=mysql", "--auto_inc=off", *words], config=config)

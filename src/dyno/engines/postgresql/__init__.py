@@ -13,7 +13,7 @@ from dyno.contracts.cleanup import undo_on_error
 from dyno.contracts.engine import Maintenance, Nodes, PortSpec, Server
 from dyno.contracts.model import Caveat, Refused, Tier, Value
 from dyno.contracts.native_load import NATIVE_CLIENT
-from dyno.contracts.passwords import mask_password
+from dyno.contracts.passwords import HARMLESS, mask_password
 from dyno.contracts.settings import Setting, choice, integer
 from dyno.contracts.suite import Report
 from dyno.engines.postgresql.server import COMMITS, MOST_STANDBYS, OURS, PROGRAM, PostgreSQL, Replicated, places
@@ -88,15 +88,23 @@ class Postgres(ServerStore):
         """Returns a connection to this store's schema, which is set when the connection begins."""
         return _connect(self.server, f"-c search_path={self.name}")
 
-    def environment(self) -> Mapping[str, str]:
-        """Returns libpq's environment variables, so that another program can work in this store. Raises Refused for a
-        user's server, whose password is not passed to other programs."""
-        if not self.server.own:
-            raise Refused("outside tools are let loose on servers of Dyno's own alone: leave url out")
-        variables = {
-            f"PG{name.upper().replace('DBNAME', 'DATABASE')}": value for name, value in self.server.address.items()
-        }
-        return {**variables, "PGOPTIONS": f"-c search_path={self.name}"}
+    def for_tools(self) -> tuple[str, Mapping[str, str]]:
+        """Returns a connection string with which another program works in this store, without the password, and an
+        environment variable with the password. Raises Refused if the URL names no database, or has other secrets."""
+        from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+        arguments = dict(self.server.address if self.server.own else conninfo_to_dict(self.server.url))
+        if not arguments.get("dbname"):
+            raise Refused("sysbench and pgbench need a database of yours to work in: url=postgresql://…/DATABASE")
+        password = arguments.pop("password", None)
+        if secret := [
+            name for name in arguments if name not in (*HARMLESS, "options", "passfile", "sslcert", "sslkey")
+        ]:
+            raise Refused(
+                f"{secret[0]} in url would be visible in the arguments of sysbench and pgbench: leave it out"
+            )
+        arguments["options"] = _session_options(arguments, f"-c search_path={self.name}")
+        return make_conninfo("", **arguments), {"PGPASSWORD": str(password)} if password else {}
 
     def version(self) -> str:
         from psycopg import pq
@@ -194,9 +202,7 @@ def _connect(server: Any, options: str = "") -> Any:
         if arguments.get("sslrootcert") not in (None, "system") and mode in UNVERIFIED:
             remedy = f"sslmode={mode} ignores sslrootcert; add sslmode=verify-full or verify-ca"
             raise Refused(f"{mask_password(server.url)}: {remedy}")
-        # Append to the options that the user's own session would have by libpq's rules.
-        own = arguments.get("options") or os.environ.get("PGOPTIONS", "")
-        connection = psycopg.connect(server.url, options=f"{own} {options}".strip(), autocommit=True)
+        connection = psycopg.connect(server.url, options=_session_options(arguments, options), autocommit=True)
     except (psycopg.OperationalError, psycopg.ProgrammingError) as error:
         raise user_server.unreachable(server, error) from None
     with undo_on_error(connection.close):
@@ -209,6 +215,11 @@ def _connect(server: Any, options: str = "") -> Any:
                 " name the address of the server itself"
             )
     return connection
+
+
+def _session_options(arguments: Mapping[str, Any], options: str) -> str:
+    """Appends to the options that the user's own session would have by libpq's rules."""
+    return f"{arguments.get('options') or os.environ.get('PGOPTIONS', '')} {options}".strip()
 
 
 BALANCES = {"accounts": "abalance", "tellers": "tbalance", "branches": "bbalance", "history": "delta"}
@@ -225,19 +236,21 @@ class Transactions(DatabaseTests):
     """The port `transactions`: sysbench and pgbench work in the store's schema."""
 
     def __init__(self, engine: Postgres) -> None:
-        self._variables = variables = engine.environment()
-        host, port, user, name = (variables[each] for each in ("PGHOST", "PGPORT", "PGUSER", "PGDATABASE"))
-        words = ["--db-driver=pgsql", f"--pgsql-host={host}", f"--pgsql-port={port}", f"--pgsql-user={user}"]
-        super().__init__(engine.connect(), [*words, f"--pgsql-db={name}"], variables)
+        self._database, self._environment = engine.for_tools()
+        self._folder = engine.home
+        # libpq takes a connection string as the name of the database. Arguments that aren't empty would replace its
+        # own, and sysbench has defaults for these.
+        words = ["--db-driver=pgsql", "--pgsql-host=", "--pgsql-port=", "--pgsql-user="]
+        super().__init__(engine.connect(), [*words, f"--pgsql-db={self._database}"], environment=self._environment)
         self._pgbench = program("pgbench", places=places()) or "pgbench"
 
     def fill_bank(self, scale: int) -> None:
         # The vacuum is left to the engine's upkeep.
         words = [self._pgbench, "--initialize", f"--scale={scale}", "--quiet", "--no-vacuum"]
-        outside(words, self._variables)
+        outside([*words, self._database], self._environment)
 
     def run_bank(self, script: str, load: Load) -> Report:
-        return run_pgbench(self._pgbench, self._variables, script, load)
+        return run_pgbench(self._pgbench, self._database, self._environment, script, load, self._folder)
 
     def balances(self) -> list[int]:
         sums = [
