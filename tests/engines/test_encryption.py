@@ -113,6 +113,14 @@ def mariadbs(authorities: tuple[Authority, Authority]) -> Iterator[tuple[str, st
             server.close()
 
 
+def test_sysbench_which_can_not_check_a_certificate_is_refused(
+    mariadbs: tuple[str, str], authorities: tuple[Authority, Authority], tmp_path: Path
+) -> None:
+    asked = job(tmp_path / "store", "mariadb", f"{mariadbs[0]}mysql?ssl_ca={authorities[0].authority}")
+    with closing(asked.open(asked.home)) as engine, pytest.raises(Refused, match="leave ssl_ca out"):
+        asked.spec.ports["transactions"].open(engine)
+
+
 @pytest.mark.parametrize("client", [each for each in mysqlclient.CLIENTS if each != NATIVE_CLIENT])
 def test_mariadb_is_reached_by_tls_where_the_address_names_an_authority(
     mariadbs: tuple[str, str], authorities: tuple[Authority, Authority], tmp_path: Path, client: str

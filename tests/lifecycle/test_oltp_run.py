@@ -114,15 +114,6 @@ def test_without_pgbench_an_error_names_the_install_command(monkeypatch: pytest.
     assert spec.lacking() == "needs pgbench: apt-get install -y postgresql"
 
 
-def test_a_servers_own_address_is_refused(shell: Shell) -> None:
-    require(registry.engine("postgresql").through("transactions"))
-    ended = shell.dyno(
-        *("run", "oltp", "-e", "postgresql:url=postgresql://nobody@127.0.0.1:1/x", "--samples", 1, "--retries", 0),
-        *("-o", shell.file),
-    )
-    assert ended.status == 3
-
-
 def test_without_a_named_server_an_error_lists_the_servers(shell: Shell) -> None:
     for engine in ENGINES:
         require(registry.engine(engine).through("transactions"))
