@@ -21,6 +21,7 @@ from dyno import registry
 from dyno.contracts.model import Refused, Tier
 from dyno.contracts.native_load import NATIVE_CLIENT
 from dyno.contracts.suite import Job
+from dyno.engines import sysbench
 from dyno.engines.mysql import client as mysqlclient
 from dyno.engines.mysql import server_mariadb
 from dyno.engines.postgresql.server import PostgreSQL
@@ -200,6 +201,9 @@ def test_postgresql_is_reached_by_tls_where_the_address_asks_for_it(
         with closing(engine.connect()) as connection:  # type: ignore[attr-defined]
             told = connection.execute("SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()").fetchone()
             assert told == (True,), "the server says so"
+        address, environment = engine.for_tools()  # type: ignore[attr-defined]
+        query = "SELECT ssl, current_schema() FROM pg_stat_ssl WHERE pid = pg_backend_pid()"
+        assert sysbench.outside(["psql", address, "-Atc", query], environment).startswith("t|dyno_")
     asked.remove(asked.home)
     said = refusal(tmp_path / "wrong", "postgresql", f"{secure}?{verified}{other.authority}", client=client)
     assert "certificate verify failed" in said and "secret" not in said
@@ -212,6 +216,16 @@ def test_an_authority_that_libpq_would_ignore_is_refused(
     secure, _ = postgresqls
     url = f"{secure}?sslrootcert={authorities[0].authority}"
     assert "add sslmode=verify-full" in refusal(tmp_path / "store", "postgresql", url)
+
+
+def test_a_secret_that_only_arguments_could_pass_to_the_tools_is_refused(
+    postgresqls: tuple[str, str], tmp_path: Path
+) -> None:
+    asked = job(tmp_path / "store", "postgresql", f"{postgresqls[1]}?sslpassword=hush")
+    with closing(asked.open(asked.home)) as engine, pytest.raises(Refused, match="sslpassword in url") as refused:
+        asked.spec.ports["transactions"].open(engine)
+    assert "hush" not in str(refused.value)
+    asked.remove(asked.home)
 
 
 def test_an_argument_that_libpq_does_not_know_is_one_line(postgresqls: tuple[str, str], tmp_path: Path) -> None:
