@@ -16,8 +16,9 @@ from scipy.stats import binomtest, chisquare
 from dyno.contracts.model import UsageError
 from dyno.options import RunRequest
 from dyno.runner import plan
+from dyno.suites._shared.zipf import zipf_accepted
 from dyno.suites.records import PRESETS, YCSB, distribution_of, mix_of
-from dyno.suites.records.draws import draw, draw_ranks, zipf_accepted, zipf_table_ranks
+from dyno.suites.records.draws import draw, draw_ranks, zipf_table_ranks
 
 HUGE = 10**8
 

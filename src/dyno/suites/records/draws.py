@@ -4,16 +4,11 @@ A zipfian distribution with a theta, and a hotspot, take the same memory for any
 `zipfian` and `latest` use a table of all records, which gives the inputs of Dyno 0.1.0.
 """
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 from dyno.suites._shared.permutation import Permutation
+from dyno.suites._shared.zipf import Ranks, zipf_ranks
 from dyno.suites.records import THETA, distribution_of
-
-Ranks = NDArray[np.int64]
-"""Positions in the order of popularity: 0 is the most popular record."""
 
 
 def draw(
@@ -59,10 +54,7 @@ def draw_ranks(distribution: str, count: int, draws: int, rng: np.random.Generat
         return _hotspot_ranks(count, draws, rng, *numbers)
     if not numbers:
         return zipf_table_ranks(count, draws, rng)
-    accepted = np.empty(0, np.int64)
-    while len(accepted) < draws:
-        accepted = np.append(accepted, zipf_accepted(count, numbers[0], rng.random(draws - len(accepted))))
-    return accepted
+    return zipf_ranks(count, numbers[0], draws, rng)
 
 
 def zipf_table_ranks(count: int, draws: int, rng: np.random.Generator, theta: float = THETA) -> Ranks:
@@ -70,38 +62,6 @@ def zipf_table_ranks(count: int, draws: int, rng: np.random.Generator, theta: fl
     weights = np.cumsum(1.0 / np.arange(1, count + 1, dtype=np.float64) ** theta)
     ranks: Ranks = np.searchsorted(weights, rng.random(draws) * weights[-1]).clip(0, count - 1)
     return ranks
-
-
-def zipf_accepted(count: int, theta: float, uniforms: NDArray[np.float64]) -> Ranks:
-    """Returns the zipfian ranks for those of the uniform numbers that rejection-inversion accepts (Hormann and
-    Derflinger, Rejection-inversion to generate variates from monotone discrete distributions, 1996). The
-    distribution is exact.
-
-    The area under x ** -theta is inverted, and the result x is rounded to k, which is rank k - 1. Of the area of k,
-    which ends at k + 1/2, the last k ** -theta are accepted. All x from k - near on are among them.
-    """
-
-    def area(x: Any) -> Any:
-        log = np.log(x)
-        return log * _ratio(np.expm1, (1 - theta) * log)
-
-    def inverse(area: Any) -> Any:
-        return np.exp(area * _ratio(np.log1p, np.maximum((1 - theta) * area, -1)))
-
-    low, high = area(1.5) - 1, area(count + 0.5)
-    near = 2 - inverse(area(2.5) - 2.0**-theta)
-    areas = high + uniforms * (low - high)
-    # The area of a large theta ends within rounding errors of its limit, whose inverse is infinite.
-    with np.errstate(divide="ignore", over="ignore"):
-        x = inverse(areas)
-    k = np.rint(x.clip(1, count))
-    accepted: Ranks = k[(k - x <= near) | (areas >= area(k + 0.5) - k**-theta)].astype(np.int64) - 1
-    return accepted
-
-
-def _ratio(function: Any, x: Any) -> Any:
-    """Returns function(x) / x, which is 1 in the limit for x = 0."""
-    return np.divide(function(x), x, out=np.ones_like(x), where=x != 0)
 
 
 def _hotspot_ranks(count: int, draws: int, rng: np.random.Generator, records: float, operations: float) -> Ranks:
