@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, fields, replace
+from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 from msgspec import Meta
@@ -298,6 +299,10 @@ class RunRequest:
         least=0,
         most=MOST_RETRIES,
     )
+    definition: Mapping[str, Any] | None = None
+    """Defines the suite, such as the user's own SQL: the table of a plan file that is named like its suite."""
+    base: Path = Path()
+    """Directory to which names of files in `definition` are relative."""
 
     def __post_init__(self) -> None:
         """Makes lists of what may be given as a single value."""

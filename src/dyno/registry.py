@@ -10,7 +10,7 @@ import os
 import pkgutil
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -190,9 +190,15 @@ def engine(name: str) -> EngineSpec:
 
 
 @cache
-def suite(name: str) -> Suite:
-    """Returns a suite. Raises UsageError, with the nearest name, if there is no such suite."""
+def _suite(name: str) -> Suite:
     return cast(Suite, _load("suite", name))
+
+
+def suite(name: str, definition: Mapping[str, Any] | None = None) -> Suite:
+    """Returns a suite, made by the user's definition if there is one. Raises UsageError, with the nearest name, if
+    there is no such suite."""
+    declared = _suite(name)
+    return declared if definition is None else declared.made(definition)
 
 
 def engines() -> Iterator[EngineSpec]:

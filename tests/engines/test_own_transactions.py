@@ -1,5 +1,6 @@
-"""Runs the suite oltp on PostgreSQL and MariaDB as the user's own servers: everything that sysbench and pgbench
-created is removed however the run ends, tables of the user stay, and the password is in no process's arguments.
+"""Runs the suites oltp and sql on PostgreSQL and MariaDB as the user's own servers: everything that sysbench, pgbench
+and Dyno created is removed however the run ends, tables of the user stay, and the password is in no process's
+arguments.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from needed import require
-from shell import DISK, Shell, wait_for
+from shell import DISK, Ended, Shell, wait_for
 from test_encryption import free_port
 
 from dyno import registry
@@ -294,3 +295,30 @@ def test_a_sampled_log_of_pgbench_has_as_many_latencies_as_transactions(
     assert sum(times for _, times in report.latencies) == report.items
     assert sum(point["operations"] or 0 for point in report.series) == pytest.approx(report.items, rel=0.1)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_own_sql_reads_the_tables_that_are_there_and_writes_only_where_it_may(own: Own, shell: Shell) -> None:
+    own.execute("CREATE TABLE goods (id int PRIMARY KEY, price int)")
+    own.execute("INSERT INTO goods VALUES (1, 10), (2, 20), (3, 30)")
+    shell.given = {"OWN": own.url}
+    few = ("-p", "k=uniform:1..3", "-p", "operations=50", "--samples", 1, "-o", shell.file, "--overwrite")
+
+    def run(query: str, *words: object) -> Ended:
+        return shell.dyno("run", "sql", "-e", f"{own.engine}:url=env:OWN", "-q", query, *few, *words)
+
+    try:
+        ended = run("SELECT price FROM goods WHERE id = :k")
+        assert ended.status == 0, ended.out + ended.err
+        change = "UPDATE goods SET price = price + 1 WHERE id = :k"
+        ended = run(change)
+        assert ended.status == 2 and "--change" in ended.err
+        ended = run(change, "--change", "elsewhere")
+        assert ended.status == 3 and "elsewhere" in ended.out
+        assert own.execute("SELECT sum(price) FROM goods") == [(60,)]
+        ended = run(change, "--change", "own")
+        assert ended.status == 0, ended.out + ended.err
+        ((total,),) = own.execute("SELECT sum(price) FROM goods")
+        assert total == 110, "50 operations"
+        assert own.left() == []
+    finally:
+        own.execute("DROP TABLE goods")

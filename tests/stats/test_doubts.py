@@ -113,7 +113,16 @@ RAISED: dict[str, Callable[[], Run]] = {
     "swap": lambda: strained(swapped_in_bytes=10 * MIB),
     "throttled": lambda: strained(throttled_ns=SECOND // 2),
     "memory": lambda: strained(memory_stall_ns=SECOND // 2),
+    "unchecked": lambda: answered(answers_unchecked=True),
+    "empty": lambda: answered(answers_judged=1_000, answers_empty=51, answers_same=51),
+    "same-answer": lambda: answered(answers_judged=1_000, answers_same=501),
+    "aborts": lambda: answered(answers_judged=1_000, answers_aborts=1),
 }
+
+
+def answered(**facts: Any) -> Any:
+    """A run with facts about answers that nobody knows beforehand."""
+    return a_run(*worst(facts=facts))
 
 
 @pytest.mark.claim("Each doubt is raised by its cause, at its threshold")

@@ -346,6 +346,8 @@ def test_no_engine_is_named_outside_of_its_file() -> None:
         and isinstance(node.value, str)
         and node.value in names
         and node not in by_default(name, tree)
+        # `null` is also a generator of columns.
+        and not (node.value == "null" and within(name, "dyno.suites.sql"))
     ]
     assert found == []
 

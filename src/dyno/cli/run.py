@@ -1,43 +1,38 @@
-"""`dyno run`: from flags to a run file and its table. The flags are those of the run options.
-Progress is shown on standard error: a bar on a terminal, or else a line every minute."""
+"""`dyno run`: from flags to a run file and its table. The flags are those of the run options."""
 
 import re
 import sys
-import time
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from statistics import fmean
+from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
 import click
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from dyno import registry, results
 from dyno.cli import engines, files, flag_values
-from dyno.cli.console import output, print_note, progress
+from dyno.cli.console import output, print_note
 from dyno.cli.flag_values import PATH, Quantity, output_option, split, work_option
+from dyno.cli.progress import observer
 from dyno.cli.show import PRICES
-from dyno.contracts.cell import Cell
-from dyno.contracts.model import Trial, UsageError
+from dyno.contracts.model import UsageError
 from dyno.contracts.passwords import mask_argument
 from dyno.host.directories import trouble
 from dyno.options import MOST_SAMPLES, OPTIONS, PARAMS, SIZE, SWITCH, WHOLE, Option, RunRequest
-from dyno.report.tables import comparison, display, sections, text
+from dyno.report.tables import answers, comparison, sections, text
 from dyno.report.tables.table import groups
-from dyno.results import FLOOR_BLOCKS, Attempt, Run, is_reference
+from dyno.results import FLOOR_BLOCKS, Run, is_reference
 from dyno.runner import parent, plan, plan_file, work_directory
-from dyno.runner.parent import ProgressListener, StopRule, forecast_time
+from dyno.runner.parent import StopRule, forecast_time
 from dyno.runner.plan import Plan, unpaced
 from dyno.runner.plan_file import GIB, size
 from dyno.runner.probes import USUAL_PROBES, seconds_of_search
 from dyno.runner.rows import placed
 from dyno.stats.capacity import NONE, capacity
 from dyno.stats.costs import costs, read_prices
-from dyno.stats.machine import machine_doubts
 from dyno.stats.searched import limited
 from dyno.stats.summary import absences, unsure_floors, widest
 
@@ -98,6 +93,38 @@ def request(what: str, given: dict[str, Any], on: str | None = None) -> RunReque
     return base if on is None else replace(base, engines=placed(registry.suite(base.suite), base.engines, on))
 
 
+def defined(requested: RunRequest, query: str | None, change: str | None) -> RunRequest:
+    """The request with the SQL of the command line. Raises UsageError."""
+    if query is not None:
+        if requested.definition is not None:
+            raise UsageError("-q and a plan file with [sql] exclude each other")
+        # A query reads the tables that are there, if the user names a server.
+        on_server = any("url=" in str(each) for each in requested.engines)
+        data = {"data": "there"} if on_server else {}
+        requested = replace(requested, definition={**data, "transactions": {"query": {"script": query}}})
+    if change is not None:
+        if requested.definition is None:
+            raise UsageError("--change is for the suite sql: give a query by -q, or a plan file with [sql]")
+        requested = replace(requested, definition={**requested.definition, "change": change})
+    return requested
+
+
+TRIED = 20
+"""Operations of each transaction that --try shows."""
+
+
+def tried(requested: RunRequest, root: Path | None) -> int:
+    """Executes some operations of each transaction, and prints the answers of the engines side by side."""
+    if requested.definition is None:
+        raise UsageError("--try is for the suite sql: give a query by -q, or a plan file with [sql]")
+    few = {**requested.params, "operations": [TRIED]}
+    short = replace(requested, samples=1, params=few, until=None, duration=None, limit=(), clients=(1,), rate=())
+    with TemporaryDirectory(prefix="dyno-try-") as home:
+        run = carry_out(plan.make(short), str(Path(home, "try.json")), root, False, False, kept=False)
+        sections.render(answers.sections(run), output())
+    return status(run)
+
+
 def _value(option: Option, given: Any) -> Any:
     """The value for the field of RunRequest; None or an empty list if the flag was not given. Raises UsageError."""
     if option.kind is PARAMS:
@@ -140,6 +167,9 @@ OVERWRITE = click.option("--overwrite", is_flag=True, help="Replace the run file
 @click.option("--all", "whole", is_flag=True, help="Print every table at the end: intervals, latencies and doubts.")
 @click.option("--prices", "table", type=PATH, metavar="FILE", help=PRICES)
 @click.option("--dry-run", "dry", is_flag=True, help="Print the plan and its measuring time; run nothing.")
+@click.option("-q", "--query", metavar="SQL", help="With suite sql: the transaction, such as 'SELECT 1'.")
+@click.option("--change", metavar="DATABASE", help="With suite sql: this database of your server may be changed.")
+@click.option("--try", "trying", is_flag=True, help="With suite sql: show some answers; measure nothing.")
 @work_option()
 def run_command(
     what: str,
@@ -152,6 +182,9 @@ def run_command(
     root: Path | None,
     table: Path | None,
     on: str | None,
+    query: str | None = None,
+    change: str | None = None,
+    trying: bool = False,
     **flags: Any,
 ) -> int:
     """Measure engines on the work of SUITE, or run a plan file.
@@ -161,7 +194,9 @@ def run_command(
     dyno run records -e lmdb,sqlite:journal_mode=delete --tier power --samples 5 -o r.json
     dyno run records -e sqlite -p txn=1,100,all
     """
-    requested = request(what, flags, on)
+    requested = defined(request(what, flags, on), query, change)
+    if trying:
+        return tried(requested, root)
     run_plan = plan.resumed(requested, Path(path)) if resume and path else plan.make(requested)
     prices = None if table is None else read_prices(table)
     # An option that names a variable or a file is no password.
@@ -212,9 +247,10 @@ def carry_out(
     overwrite: bool,
     most: int | None = None,
     show: Callable[[Run], object] | None = None,
+    kept: bool = True,
 ) -> Run:
-    """Executes the plan with a progress display, and prints where the run file is. `show`: prints what an interrupted
-    run has measured. Raises UsageError."""
+    """Executes the plan with a progress display, and prints where the run file is if it is `kept`. `show`: prints
+    what an interrupted run has measured. Raises UsageError."""
     if resume and overwrite:
         raise UsageError("--resume and --overwrite exclude each other")
     if resume and path is None:
@@ -245,7 +281,8 @@ def carry_out(
         raise UsageError(f"{trouble(error)}; nothing was measured") from None
     if run_plan.until is not None and run.ending == "time":
         print(f"The time was up: {widest(run, run_plan.until) or 'all intervals are narrow'}", file=sys.stderr)
-    print(f"Written to {file}", file=sys.stderr)
+    if kept:
+        print(f"Written to {file}", file=sys.stderr)
     return run
 
 
@@ -270,123 +307,3 @@ def status(run: Run) -> int:
     if not valid and not probed and (rows or absences(run)):
         return NOTHING
     return 0 if len(valid) == len(rows) else FAILED
-
-
-# -- progress -----------------------------------------------------------------------------------------------
-
-
-class Display(ProgressListener):
-    """Shows a line with a bar, the current trial and phase, and the time left."""
-
-    def __init__(self, bar: Progress) -> None:
-        self._bar = bar
-        self._task = bar.add_task("starting", total=None, left="")
-        self._description = ""
-        self._ranked: list[int] = []
-        self._trials_left = Counter[int]()
-        """By cell, like the durations of trials in seconds."""
-        self._seconds: dict[int, list[float]] = defaultdict(list)
-
-    def begin(self, plan: Plan, done: Sequence[Attempt]) -> None:
-        floors = min(plan.samples, FLOOR_BLOCKS)
-        self._ranked = [at for at, cell in enumerate(plan.cells) if not is_reference(plan.cells, cell)]
-        for at in range(len(plan.cells)):
-            self._trials_left[at] = (
-                (1 + USUAL_PROBES if plan.limit else plan.samples) if at in self._ranked else floors
-            )
-        trials = {(attempt.cell, attempt.block): attempt for attempt in done}
-        for attempt in trials.values():
-            self._count(attempt)
-        self._bar.update(self._task, total=self._trials_left.total() + len(trials), completed=len(trials))
-
-    def machine(self, facts: Mapping[str, Any]) -> None:
-        for finding in machine_doubts(facts):
-            if finding.severity != "ok":
-                self._say(f"{finding.text}: {finding.remedy}")
-
-    def trial(self, cell: Cell, trial: Trial, attempt: int) -> None:
-        if attempt == 0 and not self._trials_left[trial.cell]:
-            # A null engine whose interval is still wide.
-            self._extend([trial.cell])
-        again = f", attempt {attempt + 1}" if attempt else ""
-        row = display.engine(cell.label, None if cell.follows else cell.tier)
-        self._description = f"{row}, block {trial.block + 1}{again}"
-        self._show(self._description)
-
-    def phase(self, name: str) -> None:
-        self._show(f"{self._description}: {name}")
-
-    def ended(self, cell: Cell, attempt: Attempt) -> None:
-        if attempt.outcome != "ok":
-            self._say(f"{cell.asked}, block {attempt.block + 1}: {attempt.outcome}: {attempt.why}")
-        if attempt.attempt == 0:
-            self._count(attempt)
-            self._bar.advance(self._task)
-
-    def extended(self, blocks: int, why: str) -> None:
-        self._extend(self._ranked)
-        self._say(f"block {blocks}: {why}")
-
-    def leftover(self, why: str) -> None:
-        self._say(why)
-
-    def _say(self, text: str) -> None:
-        self._bar.console.print(text, soft_wrap=True)
-
-    def _count(self, attempt: Attempt) -> None:
-        self._seconds[attempt.cell].append(attempt.duration_ns / 1e9)
-        self._trials_left[attempt.cell] = max(self._trials_left[attempt.cell] - 1, 0)
-
-    def _extend(self, cells: Sequence[int]) -> None:
-        self._trials_left.update(cells)
-        self._bar.update(self._task, total=(self._bar.tasks[self._task].total or 0) + len(cells))
-
-    def _show(self, description: str) -> None:
-        """Shows the time left: the trials left of each cell, times the mean duration of its trials so far."""
-        text, means = "", {cell: fmean(seconds) for cell, seconds in self._seconds.items()}
-        if means:
-            overall = fmean(means.values())
-            left = sum(trials * means.get(cell, overall) for cell, trials in self._trials_left.items())
-            minutes, seconds = divmod(round(left), 60)
-            hours, minutes = divmod(minutes, 60)
-            text = f"about {hours}:{minutes:02}:{seconds:02} left" if hours else f"about {minutes}:{seconds:02} left"
-        self._bar.update(self._task, description=description, left=text)
-
-
-class Plain(Display):
-    """Prints a line now and then, and what the user must know when the run has ended."""
-
-    def __init__(self, bar: Progress, every_s: float = 60) -> None:
-        super().__init__(bar)
-        self._every_s, self._last = every_s, time.monotonic()
-
-    def leftover(self, why: str) -> None:
-        print_note(why)
-
-    def _say(self, text: str) -> None:
-        """The report repeats it."""
-
-    def _show(self, description: str) -> None:
-        super()._show(description)
-        if time.monotonic() - self._last >= self._every_s:
-            self._last, (task,) = time.monotonic(), self._bar.tasks
-            left = f" {task.fields['left']}," if task.fields["left"] else ""
-            print(f"{task.completed:.0f} of {task.total:.0f} trials,{left} {description}", file=sys.stderr)
-
-
-@contextmanager
-def observer() -> Iterator[ProgressListener]:
-    """The listener for a run: a display on a terminal, which disappears at the end."""
-    stderr = progress()
-    if not stderr.is_terminal:
-        yield Plain(Progress(console=stderr, disable=True))
-        return
-    columns = (
-        BarColumn(bar_width=24),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("{task.fields[left]}", markup=False),
-        TextColumn("{task.description}", markup=False),
-    )
-    with Progress(*columns, console=stderr, transient=True) as bar:
-        yield Display(bar)

@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeVar, cast
 
 from dyno.contracts.declarations import deferred
 from dyno.contracts.engine import Engine, EngineSpec, Server
-from dyno.contracts.model import Caveat, Fact, Phase, Preset, Tier, Value
+from dyno.contracts.model import Caveat, Fact, Phase, Preset, Tier, UsageError, Value
 from dyno.contracts.presentation import Curve, InFile, Layout
 from dyno.contracts.settings import Setting
 
@@ -273,6 +273,15 @@ class Suite(Protocol):
     """The suite's own charts, in addition to those of every run."""
     proof: Proof | None = None
     """How the suite proves a tier. None if it stores nothing, or if another suite proves the tier."""
+
+    def inlined(self, definition: Mapping[str, Any], base: Path) -> dict[str, Any]:
+        """Returns a definition that names no files but data files by absolute paths: as plain JSON for the run file
+        and the workers. `base`: directory to which the names of files are relative. Raises UsageError."""
+        raise UsageError(f"suite {self.name} can't be defined: leave the table {self.name} out")
+
+    def made(self, definition: Mapping[str, Any]) -> Suite:
+        """Returns the suite with the phases and parameters of an inlined definition. Raises UsageError."""
+        raise UsageError(f"suite {self.name} can't be defined")
 
     @property
     def native(self) -> bool:

@@ -99,7 +99,7 @@ def _resources(server: Mapping[str, int | None] | None = None) -> dict[str, Any]
 
 def _trial(message: Mapping[str, Any], reporter: Reporter, spent: Stopwatch) -> dict[str, Any]:
     """Executes the trial; returns the resources that it used."""
-    suite = registry.suite(message["suite"])
+    suite = registry.suite(message["suite"], message["definition"])
     job = _job(message, suite)
     spent.lap("start")
     with ExitStack() as stack:
@@ -146,7 +146,7 @@ def _job(message: Mapping[str, Any], suite: Suite) -> Job:
 def _remove_stores(message: Mapping[str, Any], reporter: Reporter) -> dict[str, Any]:
     """Removes the stores that an earlier worker of this trial left on a user's own server, and reports each that it
     could not remove. Returns the resources that it used."""
-    job = _job(message, registry.suite(message["suite"]))
+    job = _job(message, registry.suite(message["suite"], message["definition"]))
     spec, start = job.spec, job.spec.server
     server = start and start(job.home / SERVER, job.tier, job.options, job.clients)
     if server and not server.own and spec.remove is not None:

@@ -25,6 +25,7 @@ from dyno.contracts.safe_read import MIB, opened
 from dyno.contracts.sanitize import MOST, sanitize
 from dyno.contracts.value_types import MOST_HISTOGRAM, MOST_POINTS, MOST_TEXT
 from dyno.fields import HISTOGRAMS, Sample
+from dyno.results.agreement import void_disagreeing
 from dyno.results.run import Attempt, End, Header, Run, apply_server_tiers, set_labels
 
 OPENING = b'{"kind":"run"'
@@ -185,6 +186,8 @@ def _loaded(path: Path) -> Run:
             raise damaged(path, error, number) from None
     apply_server_tiers(cells, attempts)
     set_labels(cells, attempts)
+    definition = header.get("definition") or {}
+    void_disagreeing(cells, attempts, str(definition.get("reference", "")))
     return Run(path, header, cells, tuple(attempts), ending)
 
 

@@ -161,6 +161,7 @@ else:
         layout=_layout | None,
         charts=list[_curve] | None,
         crashed=list[_crashed] | None,
+        definition=dict[str, Any] | None,
     )
 
 

@@ -87,6 +87,11 @@ class Plan(PlanOptions):
     interpreters: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
     """Path of the Python that runs the trials, for engines with their own interpreter."""
 
+    @property
+    def made(self) -> Suite:
+        """The suite, with the phases of the user's definition."""
+        return registry.suite(self.suite, self.declared.get("definition"))
+
     def interpreter(self, cell: Cell) -> str:
         return self.interpreters.get(cell.engine, sys.executable)
 
@@ -151,7 +156,13 @@ def make(request: RunRequest) -> Plan:
     that can't run here."""
     request.check()
     pick(request.loop or "auto")
-    suite = registry.suite(request.suite)
+    suite, definition = registry.suite(request.suite), None
+    if request.definition is not None:
+        definition = suite.inlined(request.definition, request.base)
+        suite = registry.suite(request.suite, definition)
+    if not suite.phases:
+        how = f"by the table [{suite.name}] of a plan file, or a query by -q"
+        raise UsageError(f"suite {suite.name} has no phases of its own: define them {how}")
     name = request.preset or DEFAULT_PRESET
     if name not in suite.presets:
         raise UsageError(unknown(f"suite {suite.name}: preset", name, suite.presets))
@@ -197,6 +208,7 @@ def make(request: RunRequest) -> Plan:
             "layout": None if suite.layout is None else asdict(suite.layout),
             "charts": [asdict(chart) for chart in suite.charts],
             "native": native if natively_loadable(suite, rows) else [],
+            **({} if definition is None else {"definition": definition}),
         },
         left_out=tuple(left_out),
         addresses=addresses,
@@ -220,7 +232,7 @@ def _check_searched(plan: Plan) -> None:
         raise UsageError(f"limit: a search is of one phase: choose one of {', '.join(plan.phases)} by --phases")
     if any(cell.params[RATE.name] != UNPACED for cell in plan.cells):
         raise UsageError("limit and the parameter rate exclude each other: a search chooses its rates")
-    (phase,) = (phase for phase in registry.suite(plan.suite).phases if phase.name in plan.phases)
+    (phase,) = (phase for phase in plan.made.phases if phase.name in plan.phases)
     if phase.reported or phase.temperature == "cold" or any(phase.unpaced(cell.params) for cell in plan.cells):
         why = "an outside tool does the work" if phase.reported else "it is cold"
         if phase.temperature != "cold" and not phase.reported:
@@ -351,7 +363,7 @@ def _combinations(
 def unpaced(plan: Plan) -> str:
     """Returns a line that names the phases on which the plan's rate has no effect; empty if there are none."""
     paced_cells = [cell for cell in plan.cells if cell.params[RATE.name] != UNPACED]
-    phases = [phase for phase in registry.suite(plan.suite).phases if phase.name in plan.phases and paced_cells]
+    phases = [phase for phase in plan.made.phases if phase.name in plan.phases and paced_cells]
     by_reason: dict[str, list[str]] = {}
     for phase in sorted(phases, key=lambda phase: not phase.reported):
         if phase.reported:

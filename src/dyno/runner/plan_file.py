@@ -25,15 +25,19 @@ TYPES = {
 
 def read(path: Path) -> RunRequest:
     """Reads a run request from a file. Raises UsageError."""
-    return parse(toml(path), str(path))
+    return parse(toml(path), str(path), path.parent)
 
 
-def parse(data: Mapping[str, Any], where: str) -> RunRequest:
-    """Converts a plan file's table to a run request. `where`: name of the table in messages. Raises UsageError."""
+def parse(data: Mapping[str, Any], where: str, base: Path = Path()) -> RunRequest:
+    """Converts a plan file's table to a run request. `where`: name of the table in messages. `base`: directory to
+    which names of files are relative. Raises UsageError."""
     if SUITE not in data:
         raise UsageError(f'{where}: suite is missing; add suite = "records"')
     fields: dict[str, Any] = {}
     for key, value in data.items():
+        if key == data[SUITE] and isinstance(value, dict):
+            fields |= {"definition": value, "base": base}
+            continue
         if key != SUITE and key not in KEYS:
             raise UsageError(unknown(f"{where}: key", key, [SUITE, *KEYS]))
         types = (str,) if key == SUITE else KEYS[key].kind.types

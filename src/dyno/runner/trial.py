@@ -242,6 +242,7 @@ def _job(plan: Plan, cell: Cell, trial: Trial, home: Path, sealed: Path) -> dict
     params = {name: value for name, value in cell.params.items() if name not in GENERAL}
     return {
         "suite": cell.suite,
+        "definition": plan.declared.get("definition"),
         "engine": cell.engine,
         "options": plan.options(cell),
         "read_back": set_option.names_in(other.options for other in plan.cells if other.engine == cell.engine),

@@ -24,6 +24,7 @@ ACHIEVED = 0.95
 LATE_PERCENT, LATE_NS = 10.0, 50_000
 PAUSE_CPU_PERCENT, STOOD_PERCENT = 5.0, 1.0
 WAKE_UP_PERCENT = 25.0
+EMPTY_PERCENT, SAME_PERCENT = 5.0, 50.0
 STALL_NS, STALL_TIMES = 100_000_000, 10
 SWAPPED_BYTES, STRAIN_PERCENT = 1 << 20, 1.0
 """Limits for one trial. STRAIN_PERCENT is the share of its time in which a CPU limit paused it, or processes waited
@@ -60,7 +61,7 @@ def doubts(row: CellSummary, run: Run) -> list[Doubt]:
     """Returns all doubts about a row's number."""
     judges = (
         *(_trials, _time, _pauses, _open, _maintenance, _stall, _temperature, _bottleneck, _wake_ups, _failures),
-        *(_device, _circumstances),
+        *(_device, _circumstances, _answers),
     )
     return list(chain.from_iterable(judge(row, run) for judge in judges))
 
@@ -306,3 +307,22 @@ def _worst(trials: Sequence[Mapping[str, Any]], name: str, percent: bool = False
     return max(
         (trial[name] / trial["elapsed_ns"] * 100 if percent else float(trial[name]) for trial in known), default=0.0
     )
+
+
+def _answers(row: CellSummary, run: Run) -> Iterator[Doubt]:
+    """Yields doubts about answers that nobody knows beforehand: see the suite `sql`."""
+    facts = [sample.facts for sample in row.samples]
+    if any(each.get("answers_unchecked") for each in facts):
+        yield _doubt("unchecked", "unchecked")
+
+    def counts(name: str) -> list[int]:
+        return [count if type(count := each.get(f"answers_{name}")) is int else 0 for each in facts]
+
+    judged = counts("judged")
+    for code, what, limit in (("empty", "empty", EMPTY_PERCENT), ("same-answer", "same", SAME_PERCENT)):
+        # A single answer is always the same.
+        shares = [100 * some / of for some, of in zip(counts(what), judged, strict=True) if of > 1]
+        if (percent := max(shares, default=0.0)) > limit:
+            yield _doubt(code, f"{what} {percent:.0f} %", percent=percent)
+    if aborts := sum(counts("aborts")):
+        yield _doubt("aborts", f"aborts {aborts:,}", aborts=aborts)

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from dyno.contracts.engine import Maintenance, PortSpec, Server
+from dyno.contracts.engine import Gap, Maintenance, PortSpec, Server
 from dyno.contracts.model import Tier, Value
 from dyno.contracts.settings import Setting, integer
 from dyno.host import filesystem
@@ -22,6 +22,7 @@ from dyno.servers.server_engine import ServerStore, server_engine
 from dyno.suites.series import samples, sql
 from dyno.suites.series.port import SampleBatch
 from dyno.suites.series.sql import DIRECTORY, FIELDS, TABLE
+from dyno.suites.sql.port import ESCAPED
 
 VENDORS = "clickhouse"
 """Name of the vendor's program, which is a server if its first argument is `server`."""
@@ -94,6 +95,14 @@ CREATE = (
     "ENGINE = ReplacingMergeTree() PARTITION BY toYYYYMM(toDateTime(intDiv(ts, 1000000000), 'UTC')) ORDER BY (pv, ts)"
 )
 CREATE_NAMES = f"CREATE TABLE IF NOT EXISTS {DIRECTORY} (id UInt32, name String) ENGINE = MergeTree() ORDER BY id"
+
+
+SQL_GAPS = (
+    Gap("rollback", "unsupported", "ClickHouse has no transactions"),
+    Gap("counts", "unsupported", "ClickHouse counts no changed rows, and the driver inserts rows only in bulk"),
+    Gap("fractions", "upstream", "servers before version 20.4 have no times with fractions of a second"),
+)
+"""Gaps of the port `sql`."""
 
 
 def start(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) -> Server:
@@ -223,7 +232,10 @@ ENGINE = server_engine(
     start=start,
     program=PROGRAM,
     settings=set_option.setting("settings", ("fsync_after_insert", "fsync_part_directory")),
-    ports={"series": PortSpec(Series)},
+    ports={
+        "series": PortSpec(Series),
+        "sql": PortSpec("dyno.engines.clickhouse.sql:Sql", clients="processes", gaps=SQL_GAPS, caveats=(ESCAPED,)),
+    },
     tiers=TIERS,
     modules=("clickhouse_driver", "pandas"),
     requires=("clickhouse-driver[numpy]>=0.2.9",),

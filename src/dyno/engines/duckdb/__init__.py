@@ -90,6 +90,9 @@ ENGINE = EngineSpec(
             clients="one",
             options=_threads(0),
         ),
+        "sql": PortSpec(
+            "dyno.engines.duckdb.sql:Sql", modules=("pyarrow",), requires=("pyarrow>=15",), options=_threads(0)
+        ),
         "compute": PortSpec(
             "dyno.engines.duckdb.compute:compute",
             modules=("pyarrow",),

@@ -23,6 +23,8 @@ from dyno.servers import user_server
 
 CLIENTS = ("pymysql", "c", NATIVE_CLIENT)
 PORT = 3306
+MATCHED_ROWS = 2
+"""Flag of a connection that counts the rows which an UPDATE matches. By default it counts those that it changes."""
 ARGUMENTS = ("unix_socket", "ssl_ca")
 """Arguments that the query part of a URL may have."""
 CHARSET = "utf8mb4"
@@ -36,20 +38,31 @@ REQUIRES = ("PyMySQL>=1.1", "mysql-connector-python>=9,<10")
 class Client:
     """A connection through PyMySQL's cursors. A statement outside a transaction is committed at once."""
 
-    def __init__(self, address: Mapping[str, Any], loading: bool) -> None:
+    def __init__(self, address: Mapping[str, Any], loading: bool, flags: int = 0) -> None:
         import pymysql
 
         self._connection: Any = pymysql.connect(
-            **address, charset=CHARSET, autocommit=True, connect_timeout=SECONDS, local_infile=loading
+            **address,
+            charset=CHARSET,
+            autocommit=True,
+            connect_timeout=SECONDS,
+            local_infile=loading,
+            client_flag=flags,
         )
         self._cursor = self._connection.cursor()
         self._run = self._cursor.execute
 
     def execute(self, statement: str, values: Sequence[str | int] = ()) -> Any:
-        """Runs a statement, in which %s stands for a value. Returns an object with `fetchone`, `fetchall` and
-        `rowcount`, which is valid until the next statement."""
-        self._run(statement, values)
+        """Runs a statement, in which %s stands for a value, and %% for % if there are values. Returns an object with
+        `fetchone`, `fetchall` and `rowcount`, which is valid until the next statement."""
+        self._run(statement, values or None)
         return self._cursor
+
+    @property
+    def columns(self) -> list[str] | None:
+        """Names of the columns of the last statement; None if it returned no rows."""
+        description = self._cursor.description
+        return None if description is None else [column[0] for column in description]
 
     def call(self, statement: str, values: Sequence[str | int]) -> tuple[str, ...] | None:
         """Calls a procedure; returns its first row."""
@@ -85,9 +98,9 @@ class Client:
 class Native(Client):
     """A connection through PyMySQL until native load takes its socket (see `Exchange`), for prepared statements."""
 
-    def __init__(self, address: Mapping[str, Any], loading: bool) -> None:
+    def __init__(self, address: Mapping[str, Any], loading: bool, flags: int = 0) -> None:
         # If the server offers TLS, PyMySQL uses it by default.
-        super().__init__(address if "ssl_ca" in address else {**address, "ssl_disabled": True}, loading)
+        super().__init__(address if "ssl_ca" in address else {**address, "ssl_disabled": True}, loading, flags)
         connection = self._connection._sock
         self.exchange = Exchange("mysql", connection.fileno(), hasattr(connection, "cipher"))
         self._statements: dict[str, int] = {}
@@ -122,7 +135,7 @@ class Native(Client):
 class Thin(Client):
     """A connection through the C extension, without the connector's cursors, which are in Python. See `Client`."""
 
-    def __init__(self, address: Mapping[str, Any], loading: bool) -> None:
+    def __init__(self, address: Mapping[str, Any], loading: bool, flags: int = 0) -> None:
         try:
             # Load all of Python's OpenSSL first (`hashlib` loads half): the extension's own copy conflicts with it.
             import ssl  # noqa: F401
@@ -142,7 +155,7 @@ class Thin(Client):
             plugin_dir=str(Path(_mysql_connector.__file__).parent / "mysql" / "vendor" / "plugin"),
         )
         # By default the extension uses no TLS, while PyMySQL uses TLS if the server has it.
-        connection.connect(**{"ssl_disabled": False, **address}, local_infile=int(loading))
+        connection.connect(**{"ssl_disabled": False, **address}, local_infile=int(loading), client_flags=flags)
         connection.autocommit(True)
         # The library requests a collation that MariaDB does not know, so the connection would get latin1.
         connection.query(f"SET NAMES {CHARSET}".encode())
@@ -171,6 +184,11 @@ class Thin(Client):
         with finally_(self._free):
             while piece := list(islice(rows, count)):
                 yield piece
+
+    @property
+    def columns(self) -> list[str] | None:
+        connection = self._connection
+        return [field[4] for field in connection.fetch_fields()] if connection.have_result_set else None
 
     @property
     def rowcount(self) -> int:
@@ -204,11 +222,12 @@ def load(client: Client, statement: str, content: Any) -> int:
         return int(client.execute(statement.format(path=f"/proc/self/fd/{file.fileno()}")).rowcount)
 
 
-def connect(server: Any, client: str, loading: bool = False) -> Client:
-    """Returns a connection to the server. If `loading`, it may load files of the client. Raises Refused."""
+def connect(server: Any, client: str, loading: bool = False, flags: int = 0) -> Client:
+    """Returns a connection to the server, with flags such as MATCHED_ROWS. If `loading`, it may load files of the
+    client. Raises Refused."""
     address = server.address
     try:
-        connection = {"c": Thin, NATIVE_CLIENT: Native}.get(client, Client)(address, loading)
+        connection = {"c": Thin, NATIVE_CLIENT: Native}.get(client, Client)(address, loading, flags)
         if "ssl_ca" in address and not connection.encrypted:
             # Without TLS on the server, PyMySQL before 1.2 and the extension connect unencrypted.
             connection.close()

@@ -25,6 +25,7 @@ from dyno.servers.user_server import URL
 from dyno.suites.arrays import port as arrays
 from dyno.suites.records.port import COLUMNS
 from dyno.suites.series import port as series
+from dyno.suites.sql.port import ESCAPED
 
 TIERS: Mapping[Tier, Mapping[str, Value]] = {
     # A commit returns while its log is in the server's memory, which is written and flushed about once a second.
@@ -112,10 +113,11 @@ class InnoDB(ServerStore):
         if self.server.own:
             self.client.execute(f"CREATE DATABASE IF NOT EXISTS {self.name}")
 
-    def connect(self, loading: bool = False) -> Client:
-        """Returns a connection to this store's database. If `loading`, it may load files of the client."""
-        connection = connect(self.server, str(self.options["client"]), loading)
-        if not self._claimed:
+    def connect(self, loading: bool = False, flags: int = 0, there: bool = False) -> Client:
+        """Returns a connection to this store's database, or to the user's own one if it is to be `there`. See
+        `connect` of the client."""
+        connection = connect(self.server, str(self.options["client"]), loading, flags)
+        if not self._claimed and not there:
             connection.execute(f"CREATE DATABASE IF NOT EXISTS {self.name}")
             connection.execute(f"USE {self.name}")
         return connection
@@ -255,6 +257,7 @@ PORTS: Mapping[str, PortSpec] = {
         needs=lambda options: missing_sysbench(),
         removal=_removal_of_tables,
     ),
+    "sql": PortSpec("dyno.engines.mysql.sql:Sql", caveats=(ESCAPED,)),
 }
 
 

@@ -144,6 +144,22 @@ class Series(NullPort):
         return Buckets((), (), (), ())
 
 
+class Sql(NullPort):
+    """The `sql` port: its tables are empty."""
+
+    define, rollback = nothing, nothing
+
+    def load(self, table: str, columns: Mapping[str, Sequence[Any]]) -> None:
+        pass
+
+    def statement(self, pieces: Sequence[str], named: bool = False) -> Callable[[Sequence[Any]], Any]:
+        rows: list[tuple[Any, ...]] = []
+        return (lambda values: ([], rows)) if named else (lambda values: rows)
+
+    def aborted(self, error: Exception) -> bool:
+        return False
+
+
 class Requests(NullPort):
     """The `requests` port: sends nothing and returns every response at once."""
 
@@ -188,6 +204,7 @@ NULL = EngineSpec(
         # A single process has all requests in flight.
         "requests": PortSpec(Requests, tiers={}, clients="one"),
         "series": PortSpec(Series),
+        "sql": PortSpec(Sql),
         "synthetic": PortSpec(Synthetic, tiers={}),
     },
     tiers={Tier.VOLATILE: {}, Tier.PROCESS: {}, Tier.POWER: {}},

@@ -82,10 +82,21 @@ class Postgres(ServerStore):
         client.execute(f"DROP SCHEMA IF EXISTS {name} CASCADE")
 
     def create(self) -> None:
+        # On the user's own server this may need a right that is not needed for the user's own tables.
+        if self.server.own:
+            self._create_schema()
+
+    def _create_schema(self) -> None:
         self.client.execute(f"CREATE SCHEMA IF NOT EXISTS {self.name}")
+
+    def connect_there(self) -> Any:
+        """Returns a connection to the tables of the user's, as the user's own sessions find them."""
+        return _connect(self.server)
 
     def connect(self) -> Any:
         """Returns a connection to this store's schema, which is set when the connection begins."""
+        if not self.server.own:
+            self._create_schema()
         return _connect(self.server, f"-c search_path={self.name}")
 
     def for_tools(self) -> tuple[str, Mapping[str, str]]:
@@ -288,6 +299,7 @@ ENGINE = server_engine(
                 Setting("partition_hours", integer(0, 1_000_000), 0, "hours of data in a partition; 0 for one table"),
             ),
         ),
+        "sql": PortSpec("dyno.engines.postgresql.sql:Sql"),
         "transactions": PortSpec("dyno.engines.postgresql:Transactions", packages=("sysbench",), needs=missing_tools),
     },
     tiers=TIERS,

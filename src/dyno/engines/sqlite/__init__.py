@@ -153,6 +153,7 @@ ENGINE = EngineSpec(
             "dyno.engines.sqlite.tables:Arrays", modules=("pandas",), requires=("pandas>=2.0",), clients="one"
         ),
         "series": PortSpec("dyno.engines.sqlite.tables:Series", clients="one"),
+        "sql": PortSpec("dyno.engines.sqlite.sql:Sql"),
         "compute": PortSpec(
             "dyno.engines.sqlite.compute:compute", clients="one", tiers={}, gaps=gaps(), caveats=(DOUBLES,)
         ),

@@ -1,0 +1,100 @@
+"""ClickHouse through the port `sql`, for statements that read. The driver writes parameters into the text."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from dyno.contracts.model import Refused
+from dyno.engines.clickhouse import Click
+from dyno.suites.sql.port import DEFAULT, Session, check_isolation, check_not_there
+from dyno.suites.sql.splitter import quoted, statements
+from dyno.suites.sql.times import without_zone
+
+TRANSACTION = re.compile(r"\s*(BEGIN|START\s+TRANSACTION|COMMIT|ROLLBACK)\b", re.I)
+UTC = ("UTC", "Etc/UTC", "Etc/UCT", "GMT", "Zulu", "Universal")
+VALUES = re.compile(r"\s*INSERT\b(?!.*\bSELECT\b)", re.I | re.S)
+"""Matches an insertion for which the driver would wait for rows from its caller, for ever."""
+ZONED = re.compile(r"DateTime.*'")
+"""Matches a column's type that has a time zone."""
+
+
+class Literal:
+    """A value that the driver writes as it is."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __str__(self) -> str:
+        return self._text
+
+
+def literal(value: Any) -> Any:
+    """Returns a value that the driver writes in a form that compares with columns of its type."""
+    kind = type(value)
+    if kind is bool:
+        return int(value)
+    if kind is bytes:
+        return Literal(f"unhex('{value.hex()}')")
+    if kind is Decimal:
+        # Plain digits would be a float, with which old servers compare no decimals.
+        return Literal(f"toDecimal128('{value:f}', {max(0, -value.as_tuple().exponent)})")
+    # The driver would write a time without its microseconds.
+    return str(value) if kind is datetime and value.microsecond else value
+
+
+class Sql:
+    def __init__(self, engine: Click, session: Session = DEFAULT) -> None:
+        check_not_there(session)
+        check_isolation(session.isolation)
+        settings = {"readonly": 2} if session.read_only else {}
+        self._client = engine.open_client(engine.server, engine.options, database=engine.name, settings=settings)
+        ((zone,),) = self._client.execute("SELECT timezone()")
+        if zone not in UTC:
+            self._client.close()
+            raise Refused(f"the server's time zone is {zone}, in which it reads and writes times: set it to UTC")
+
+    def define(self, script: str) -> None:
+        for statement in statements(script, escaping=True):
+            self._client.execute(statement)
+
+    def load(self, table: str, columns: Mapping[str, Sequence[Any]]) -> None:
+        names = ", ".join(quoted(name, "`") for name in columns)
+        self._client.execute(
+            f"INSERT INTO {quoted(table, '`')} ({names}) VALUES", list(columns.values()), columnar=True
+        )
+
+    def statement(self, pieces: Sequence[str], named: bool = False) -> Callable[[Sequence[Any]], Any]:
+        if TRANSACTION.match(pieces[0]):
+            raise Refused("ClickHouse has no transactions: leave BEGIN and COMMIT out")
+        if VALUES.match("?".join(pieces)):
+            raise Refused("the driver sends rows of values only in bulk: load them, or use INSERT ... SELECT")
+        names = [f"p{number}" for number in range(1, len(pieces))]
+        text = pieces[0].replace("%", "%%") if names else pieces[0]
+        text += "".join(
+            f"%({name})s" + piece.replace("%", "%%") for name, piece in zip(names, pieces[1:], strict=True)
+        )
+        execute = self._client.execute
+
+        def run_named(values: Sequence[Any]) -> Any:
+            given = dict(zip(names, map(literal, values), strict=True)) or None
+            rows, columns = execute(text, given, with_column_types=True)
+            zoned = [at for at, (_, kind) in enumerate(columns) if ZONED.search(kind)]
+            return [name for name, _ in columns], without_zone(rows, zoned)
+
+        def run(values: Sequence[Any]) -> Any:
+            names, rows = run_named(values)
+            # The server does not count changed rows.
+            return rows if names else 0
+
+        return run_named if named else run
+
+    def rollback(self) -> None:
+        """There are no transactions."""
+
+    def aborted(self, error: Exception) -> bool:
+        return False
+
+    def close(self) -> None:
+        self._client.close()

@@ -1,0 +1,87 @@
+"""DuckDB through the port `sql`. Its transactions see a snapshot, which is the isolation `repeatable-read`."""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+from uuid import UUID
+
+from dyno.contracts.cleanup import finally_
+from dyno.contracts.model import Refused
+from dyno.engines.duckdb import DuckDB
+from dyno.suites.sql.port import DEFAULT, Session, check_isolation, check_not_there
+from dyno.suites.sql.splitter import quoted
+from dyno.suites.sql.times import without_zone
+
+ROWS = "loaded_rows"
+"""Name of the Arrow table in statements."""
+COUNTS = ("Count", "Success")
+"""Names of the column that a statement without rows has instead."""
+ZONED = "TIMESTAMP WITH TIME ZONE"
+READS = ("SELECT", "TRANSACTION")
+
+
+class Sql:
+    def __init__(self, engine: DuckDB, session: Session = DEFAULT) -> None:
+        import duckdb
+
+        check_not_there(session)
+        check_isolation(session.isolation, ("repeatable-read",))
+        self._errors, self._read_only = duckdb.TransactionException, session.read_only
+        self._cursor = engine.db.cursor()
+        self._cursor.execute("SET TimeZone = 'UTC'")
+
+    def define(self, script: str) -> None:
+        for statement in self._parsed(script):
+            self._cursor.execute(statement)
+
+    def load(self, table: str, columns: Mapping[str, Sequence[Any]]) -> None:
+        import pyarrow
+
+        if self._read_only:
+            raise Refused("a session that only reads loads no rows")
+        # Arrow has no type for UUIDs; DuckDB casts their text.
+        names, lists = ", ".join(map(quoted, columns)), columns.values()
+        texts = [[str(value) if type(value) is UUID else value for value in column] for column in lists]
+        self._cursor.register(ROWS, pyarrow.table(texts, list(columns)))
+        with finally_(lambda: self._cursor.unregister(ROWS)):
+            self._cursor.execute(f"INSERT INTO {quoted(table)} ({names}) SELECT {names} FROM {ROWS}").fetchall()
+
+    def _parsed(self, script: str) -> Any:
+        """Returns the parsed statements. DuckDB plans them at each execution, as it does for PREPARE."""
+        parsed = self._cursor.extract_statements(script)
+        # A connection can't be read-only while others of this process write.
+        for statement in parsed if self._read_only else ():
+            if statement.type.name not in READS:
+                raise Refused(f"a session that only reads executes no {statement.type.name}")
+        return parsed
+
+    def statement(self, pieces: Sequence[str], named: bool = False) -> Callable[[Sequence[Any]], Any]:
+        cursor, (parsed,) = self._cursor, self._parsed("?".join(pieces))
+        execute, fetch = cursor.execute, cursor.fetchall
+        reads, zoned = parsed.type.name == "SELECT", None
+
+        def run(values: Sequence[Any]) -> Any:
+            nonlocal zoned
+            execute(parsed, values)
+            if not reads and (cursor.rowcount >= 0 or cursor.description[0][0] in COUNTS):
+                return max(cursor.rowcount, 0)
+            if zoned is None:
+                zoned = [at for at, column in enumerate(cursor.description) if column[1] == ZONED]
+            return without_zone(fetch(), zoned) if zoned else fetch()
+
+        def run_named(values: Sequence[Any]) -> Any:
+            rows = run(values)
+            return [column[0] for column in cursor.description], rows if type(rows) is list else []
+
+        return run_named if named else run
+
+    def rollback(self) -> None:
+        # DuckDB has no way to ask whether a transaction is open.
+        with suppress(self._errors):
+            self._cursor.rollback()
+
+    def aborted(self, error: Exception) -> bool:
+        return isinstance(error, self._errors) and "onflict" in str(error)
+
+    def close(self) -> None:
+        self._cursor.close()

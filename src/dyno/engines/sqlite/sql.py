@@ -1,0 +1,60 @@
+"""SQLite through the port `sql`. Decimals become floats; times and UUIDs become text, as SQLite's functions do."""
+
+import sqlite3
+from collections.abc import Callable, Mapping, Sequence
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+from dyno.contracts.cleanup import transaction
+from dyno.engines.sqlite import SQLite
+from dyno.suites.sql.port import DEFAULT, Session, check_isolation, check_not_there
+from dyno.suites.sql.splitter import quoted
+
+sqlite3.register_adapter(Decimal, float)
+for kind in (date, datetime, UUID):
+    sqlite3.register_adapter(kind, str)
+
+
+class Sql:
+    def __init__(self, engine: SQLite, session: Session = DEFAULT) -> None:
+        check_not_there(session)
+        check_isolation(session.isolation, ("serializable",))
+        self._connection = engine.connect()
+        self._connection.execute(f"PRAGMA query_only={int(session.read_only)}")
+
+    def define(self, script: str) -> None:
+        self._connection.executescript(script)
+
+    def load(self, table: str, columns: Mapping[str, Sequence[Any]]) -> None:
+        names, marks = ", ".join(map(quoted, columns)), ", ".join("?" * len(columns))
+        with transaction(self._connection.execute, "BEGIN IMMEDIATE"):
+            self._connection.executemany(
+                f"INSERT INTO {quoted(table)} ({names}) VALUES ({marks})", zip(*columns.values(), strict=True)
+            )
+
+    def statement(self, pieces: Sequence[str], named: bool = False) -> Callable[[Sequence[Any]], Any]:
+        text, execute = "?".join(pieces), self._connection.execute
+
+        def run(values: Sequence[Any]) -> Any:
+            cursor = execute(text, values)
+            if cursor.description is not None:
+                return cursor.fetchall()
+            return max(cursor.rowcount, 0)
+
+        def run_named(values: Sequence[Any]) -> Any:
+            cursor = execute(text, values)
+            return [column[0] for column in cursor.description or ()], cursor.fetchall()
+
+        return run_named if named else run
+
+    def rollback(self) -> None:
+        self._connection.rollback()
+
+    def aborted(self, error: Exception) -> bool:
+        # Python 3.10 has no error codes. SQLITE_BUSY and SQLITE_LOCKED say that a database or table is locked.
+        return isinstance(error, sqlite3.OperationalError) and " is locked" in str(error)
+
+    def close(self) -> None:
+        self._connection.close()

@@ -1,0 +1,79 @@
+"""Engines that answer the same questions must agree. If they don't, the largest group of agreeing engines is valid,
+or the group of the engine that the user named as the reference. The others are void, and all are if no group is
+larger.
+
+Only suites whose answers nobody knows beforehand need this: their samples have a group of the run's book of answers,
+and a chain of digests by which trials of an interrupted and resumed run are compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from typing import Any
+
+from dyno.contracts.cell import Cell
+from dyno.fields import Sample
+from dyno.results.run import Attempt
+
+BOOK, GROUP, CHAIN, DIFFERS = "answers_book", "answers_group", "answers_chain", "answers_differ"
+REMEDY = "compare the columns that are determined, order by a unique key, or compare the number of rows"
+
+
+def agree(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Returns whether the answers behind two samples' facts agree as far as both were asked."""
+    if one.get(BOOK) == other.get(BOOK):
+        return one.get(GROUP) == other.get(GROUP)
+    mine, theirs = (dict(link.split(":") for link in str(each.get(CHAIN, "")).split()) for each in (one, other))
+    common = max((count for count in mine if count in theirs), key=int, default=None)
+    return common is None or mine[common] == theirs[common]
+
+
+def void_disagreeing(cells: Sequence[Cell], attempts: Sequence[Attempt], reference: str = "") -> None:
+    """Voids the samples of engines that disagree. Samples are compared if their phase and parameters are the same."""
+    by_question: dict[Any, list[tuple[int, Sample]]] = {}
+    for attempt in attempts:
+        for sample in attempt.samples:
+            if BOOK in sample.facts and not sample.void:
+                question = sample.phase, repr(sorted(cells[attempt.cell].params.items()))
+                by_question.setdefault(question, []).append((attempt.cell, sample))
+    for samples in by_question.values():
+        _void(cells, samples, reference)
+
+
+def _void(cells: Sequence[Cell], samples: Sequence[tuple[int, Sample]], reference: str) -> None:
+    groups = list[list[tuple[int, Sample]]]()
+    for cell, sample in samples:
+        for group in groups:
+            if agree(group[0][1].facts, sample.facts):
+                group.append((cell, sample))
+                break
+        else:
+            groups.append([(cell, sample)])
+    if len(groups) < 2:
+        return
+    members = [{cell for cell, _ in group} for group in groups]
+    unsteady = {cell for one, other in combinations(members, 2) for cell in one & other}
+    steady = [cell - unsteady for cell in members]
+    referred = [group for group in steady if reference in {cells[cell].engine for cell in group}]
+    largest = sorted(steady, key=len)[-2:]
+    right = referred[0] if reference and len(referred) == 1 else largest[1]
+    tie = right is largest[1] and not referred and len(largest[0]) == len(largest[1])
+    for cell, sample in samples:
+        if cell in unsteady:
+            sample.void = f"not deterministic: {_first(cell, samples)}; {REMEDY}"
+        elif tie:
+            sides = " and ".join(", ".join(sorted(cells[each].asked for each in group)) for group in steady if group)
+            remedy = f'name the one that is right as reference = "{cells[cell].engine}"'
+            sample.void = f"as many engines answer otherwise ({sides}); {remedy}: {_any(samples)}"
+        elif cell not in right:
+            sample.void = f"disagrees with {', '.join(sorted(cells[each].asked for each in right))}: "
+            sample.void += _first(cell, samples) or _any(samples)
+
+
+def _first(cell: int, samples: Sequence[tuple[int, Sample]]) -> str:
+    return _any([(at, sample) for at, sample in samples if at == cell])
+
+
+def _any(samples: Sequence[tuple[int, Sample]]) -> str:
+    return next((str(sample.facts[DIFFERS]) for _, sample in samples if sample.facts.get(DIFFERS)), "")

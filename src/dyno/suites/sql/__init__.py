@@ -1,0 +1,73 @@
+"""The user's own SQL: how fast do engines execute it, and do they agree on the answers?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from dyno.contracts.declarations import deferred
+from dyno.contracts.model import Phase, Preset
+from dyno.contracts.settings import Setting, integer
+from dyno.contracts.suite import Job, Suite, Workload
+
+PRESETS = {
+    "quick": Preset({}, samples=3, budget=2, timeout=120),
+    "standard": Preset({}, samples=5, budget=10, timeout=600),
+    "full": Preset({}, samples=5, budget=60, timeout=3_600),
+}
+PARAMS: tuple[Setting, ...] = (
+    Setting("operations", integer(0, 1_000_000), 0, "transactions of each client; 0: until the budget is spent"),
+)
+CHECKED = "every answer, against those of the other engines and trials"
+INVARIANTS = "with one client, every answer against those of the other engines; the declared checks afterwards"
+
+
+class SqlSuite(Suite):
+    name = "sql"
+    title = "the user's own SQL, with checked answers"
+    ports = ("sql",)
+    params, presets = PARAMS, PRESETS
+    phases: tuple[Phase, ...] = ()
+
+    def inlined(self, definition: Mapping[str, Any], base: Path) -> dict[str, Any]:
+        from dyno.suites.sql.definition import inlined
+
+        return inlined(definition, base)
+
+    def made(self, definition: Mapping[str, Any]) -> Suite:
+        return MadeSuite(definition)
+
+
+class MadeSuite(SqlSuite):
+    """The suite with the transactions and mixes of a definition as phases, and the variables that no script sets as
+    parameters."""
+
+    def __init__(self, definition: Mapping[str, Any]) -> None:
+        from dyno.suites.sql.definition import parsed
+
+        self.definition = parsed(definition)
+        writing = {name: each.writes for name, each in self.definition.transactions.items()}
+        phases = [_phase(name, f"transaction {name}", writes) for name, writes in writing.items()]
+        for name, weights in self.definition.mixes.items():
+            total = sum(weights.values())
+            title = "mix of " + ", ".join(f"{weight / total:.0%} {each}" for each, weight in weights.items())
+            kinds = {each: writing[each] for each in weights}
+            phases.append(_phase(name, title, any(kinds.values()), kinds))
+        self.phases = tuple(phases)
+        self.params = (
+            *PARAMS,
+            *(Setting(name, str, "", f"variable :{name} of the scripts") for name in self.definition.given),
+        )
+
+    def workload(self, job: Job) -> Workload:
+        workload: Workload = deferred("dyno.suites.sql.workload:WORKLOAD")(job, self.definition)
+        return workload
+
+
+def _phase(name: str, title: str, writes: bool, kinds: Mapping[str, bool] | None = None) -> Phase:
+    temperature, checked = ("none", INVARIANTS) if writes else ("hot", CHECKED)
+    return Phase(name, title, "txn", writes, temperature, checked, kinds=kinds or {})
+
+
+SUITE = SqlSuite()

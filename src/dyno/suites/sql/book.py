@@ -1,0 +1,179 @@
+"""The book of answers. The inputs of operation n are the same in every trial of every engine, so its answer must be,
+too. Each client records a digest of each answer, and the first answers themselves. After a phase, the trial's record
+is compared with those of the trials before it. Trials whose answers agree form a group.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from dyno.contracts.equality import shorten
+from dyno.contracts.model import Fact
+from dyno.suites.sql.answers import Digest, rows_agree
+
+WHOLE = 1_000
+"""Number of each client's first answers that are kept completely."""
+CHAIN = (100, 1_000, 10_000, 100_000, 1_000_000)
+"""Numbers of operations after which the chain of digests is noted; also at the end."""
+ID, ENGINES = "id", "engines"
+
+
+def _type() -> Any:
+    import numpy as np
+
+    return np.dtype([("number", "<u8"), ("exact", "<u8"), ("total", "<f8"), ("size", "<f8")])
+
+
+class Record:
+    """What one client was answered in one phase: files in a directory, to which the client's process appends."""
+
+    def __init__(self, home: Path, client: int) -> None:
+        self.home, self._client = home, client
+        self.path, self._rows = home / f"{client}.digests", home / f"{client}.rows"
+
+    def add(self, first: int, digests: Sequence[Digest], rows: Callable[[int], Any]) -> None:
+        """Appends the answers of the operations from number `first` on. `rows(n)`: the n-th of these answers as plain
+        JSON, None if it failed."""
+        import numpy as np
+
+        self.home.mkdir(parents=True, exist_ok=True)
+        records = [(first + at, *digest) for at, digest in enumerate(digests)]
+        with self.path.open("ab") as file:
+            file.write(np.array(records, _type()).tobytes())
+        with self._rows.open("a") as file:
+            for at in range(min(len(digests), WHOLE - first)):
+                file.write(json.dumps([first + at, rows(at)]) + "\n")
+
+    def digests(self) -> Any:
+        """Returns the records, an array in the order of operations; each is there once."""
+        import numpy as np
+
+        found = np.frombuffer(self.path.read_bytes(), _type()) if self.path.exists() else np.empty(0, _type())
+        return found[np.unique(found["number"], return_index=True)[1]]
+
+    def rows(self) -> dict[int, Any]:
+        if not self._rows.exists():
+            return {}
+        lines = map(json.loads, self._rows.read_text().splitlines())
+        return {number: rows for number, rows in lines if rows is not None}
+
+    def merge(self, other: Record) -> None:
+        """Adds what the other record knows of further operations."""
+        import numpy as np
+
+        mine, theirs = self.digests(), other.digests()
+        further = theirs[~np.isin(theirs["number"], mine["number"])]
+        self.home.mkdir(parents=True, exist_ok=True)
+        self.path.write_bytes(mine.tobytes() + further.tobytes())
+        rows = {**other.rows(), **self.rows()}
+        self._rows.write_text("".join(f"{json.dumps([number, rows[number]])}\n" for number in sorted(rows)))
+
+
+def difference(one: Record, other: Record, ordered: bool, tolerance: float) -> int | None:
+    """Returns the number of the first operation to which two records have answers that differ; None if all agree."""
+    import numpy as np
+
+    mine, theirs = one.digests(), other.digests()
+    both, left, right = np.intersect1d(mine["number"], theirs["number"], assume_unique=True, return_indices=True)
+    mine, theirs = mine[left], theirs[right]
+    known = (mine["exact"] != 0) & (theirs["exact"] != 0)
+    within = tolerance * np.maximum(mine["size"], theirs["size"])
+    differs = (mine["exact"] != theirs["exact"]) | (np.abs(mine["total"] - theirs["total"]) > within)
+    wrong = [int(number) for number in both[known & differs][:1]]
+    rows = one.rows()
+    for number, answer in other.rows().items():
+        if number in rows and not rows_agree(rows[number], answer, ordered, tolerance):
+            wrong.append(number)
+            break
+    return min(wrong, default=None)
+
+
+def chain(records: Sequence[Record]) -> str:
+    """Returns the chained digests of all clients' answers: links 'operations of each client:digest' with blanks."""
+    from hashlib import blake2b
+
+    answers = [record.digests() for record in records]
+    # An operation that was not executed ends the chain, because later answers may depend on it.
+    lengths = [next((at for at, number in enumerate(each["number"]) if number != at), len(each)) for each in answers]
+    counts = [count for count in CHAIN if count < min(lengths, default=0)] + [min(lengths, default=0)]
+    hashes = [blake2b(digest_size=8) for _ in answers]
+    links, before = [], 0
+    for count in counts:
+        for hashed, each in zip(hashes, answers, strict=True):
+            hashed.update(each["exact"][before:count].tobytes())
+        both = blake2b(b"".join(hashed.digest() for hashed in hashes), digest_size=8).hexdigest()
+        links.append(f"{count}:{both}")
+        before = count
+    return " ".join(links)
+
+
+class Book:
+    """The records of a run's trials of one phase, with the same parameters, by groups that agree."""
+
+    def __init__(self, home: Path, clients: int, ordered: bool, tolerance: float) -> None:
+        self._home, self._clients, self._ordered, self._tolerance = home, clients, ordered, tolerance
+
+    def enter(
+        self, records: Sequence[Record], engine: str, describe: Callable[[int, int], str]
+    ) -> Mapping[str, Fact]:
+        """Compares a trial's records with the book, and adds them to it. Returns the facts of the trial's sample.
+        `describe(client, number)`: an operation, with its parameters."""
+        differs, groups = "", list(self._groups())
+        for home in groups:
+            found = self._difference(records, home)
+            if found is None:
+                break
+            differs = differs or self._described(records, home, engine, *found, describe)
+        else:
+            home = self._home / str(len(groups))
+        self._join(home, records, engine)
+        group = int(home.name)
+        return {**self._facts(records, group), **({"answers_differ": differs} if differs else {})}
+
+    def _groups(self) -> Iterator[Path]:
+        number = 0
+        while (home := self._home / str(number)).is_dir():
+            yield home
+            number += 1
+
+    def _facts(self, records: Sequence[Record], group: int) -> dict[str, Fact]:
+        identity = self._home / ID
+        if not identity.exists():
+            identity.write_text(uuid4().hex)
+        count = sum(len(record.digests()) for record in records)
+        return {
+            "answers": count,
+            "answers_group": group,
+            "answers_book": identity.read_text(),
+            "answers_chain": chain(records),
+        }
+
+    def _difference(self, records: Sequence[Record], home: Path) -> tuple[int, int] | None:
+        for client, record in enumerate(records):
+            number = difference(record, Record(home, client), self._ordered, self._tolerance)
+            if number is not None:
+                return client, number
+        return None
+
+    def _join(self, home: Path, records: Sequence[Record], engine: str) -> None:
+        for client, record in enumerate(records):
+            Record(home, client).merge(record)
+        engines = home / ENGINES
+        names = engines.read_text().splitlines() if engines.exists() else []
+        engines.write_text("\n".join(dict.fromkeys([*names, engine])))
+
+    def _described(
+        self, records: Sequence[Record], home: Path, engine: str, client: int, number: int, describe: Any
+    ) -> str:
+        others = ", ".join((home / ENGINES).read_text().splitlines())
+        mine, theirs = records[client].rows().get(number), Record(home, client).rows().get(number)
+        said = f"{describe(client, number)}: "
+        if mine is None or theirs is None:
+            return f"{said}it answered otherwise than {others}"
+        if others == engine:
+            return f"{said}not deterministic: it answered {shorten(mine)}, and in another trial {shorten(theirs)}"
+        return f"{said}it answered {shorten(mine)}, {others} {shorten(theirs)}"

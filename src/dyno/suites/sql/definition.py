@@ -1,0 +1,289 @@
+"""The definition of a suite of the user's own SQL: the table `sql` of a plan file."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from dyno.contracts.model import UsageError
+from dyno.contracts.safe_read import MIB, text
+from dyno.contracts.settings import literal, unknown
+from dyno.contracts.value_types import MOST_TEXT
+from dyno.suites.sql.port import ISOLATIONS, Session
+from dyno.suites.sql.script import OF_OPERATION, Script, parse
+from dyno.suites.sql.tables import Table, read_tables
+
+THERE = "there"
+KEYS = (
+    *("schema", "after", "isolation", "reference", "data", "change", "tables", "transactions", "mixes", "checks"),
+)
+OF_TRANSACTION = ("script", "compare", "ordered", "affects", "tolerance")
+OF_CHECK = ("says", "query", "equals", "unchanged", "grows_by")
+HOW = OF_CHECK[2:]
+"""Keys of a check of which it has exactly one."""
+MOST_SCRIPT = MIB
+TOLERANCE = 1e-6
+NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}")
+ALL, COUNT, NONE = "all", "count", "none"
+"""What is compared of an answer, if not columns: everything, the number of rows, or nothing."""
+ANY = ""
+"""Key of the text for the engines that have no text of their own."""
+
+
+@dataclass(frozen=True)
+class Transaction:
+    """One kind of operation. It is a phase of its own, and may be part of mixes."""
+
+    name: str
+    scripts: Mapping[str, Script]
+    """By engine; ANY for the others."""
+    compare: str | tuple[str, ...] = ALL
+    ordered: bool = False
+    """Whether the order of rows is compared too."""
+    affects: tuple[int, ...] = ()
+    """Rows that each changing statement must change; empty: any number."""
+    tolerance: float = TOLERANCE
+
+    @property
+    def writes(self) -> bool:
+        return any(script.writes for script in self.scripts.values())
+
+    def script(self, engine: str) -> Script:
+        return self.scripts.get(engine, self.scripts[ANY])
+
+
+@dataclass(frozen=True)
+class StoreCheck:
+    """A query whose answer, one number, is checked after each phase that writes."""
+
+    says: str
+    query: str
+    how: str
+    """One of HOW."""
+    value: Any = None
+    """The number that the answer `equals`, or the transactions by whose number of commits it `grows_by`."""
+
+
+@dataclass(frozen=True)
+class Definition:
+    schema: Mapping[str, str] = field(default_factory=dict)
+    """Statements that create the tables, by engine like a transaction's scripts. `after` has those that follow the
+    rows."""
+    after: Mapping[str, str] = field(default_factory=dict)
+    isolation: str = ""
+    reference: str = ""
+    """The engine whose answers decide when as many engines give other answers; '' for none."""
+    tables: Mapping[str, Table] = field(default_factory=dict)
+    transactions: Mapping[str, Transaction] = field(default_factory=dict)
+    mixes: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    checks: tuple[StoreCheck, ...] = ()
+    there: bool = False
+    """Whether the transactions use the tables that are there, in the user's own database."""
+    change: str = ""
+    """The name of the user's database that may be changed; '' if none may."""
+
+    @property
+    def given(self) -> tuple[str, ...]:
+        """Variables that no script sets: the suite's parameters."""
+        inputs = (
+            name for each in self.transactions.values() for script in each.scripts.values() for name in script.given
+        )
+        return tuple(sorted(set(inputs) - set(OF_OPERATION)))
+
+    @property
+    def session(self) -> Session:
+        """How each client works."""
+        return Session(self.isolation, self.there and not self.change, self.there, self.change)
+
+    def own_texts(self, engine: str) -> bool:
+        """Returns whether the engine runs another text than the others."""
+        texts = [self.schema, self.after, *(each.scripts for each in self.transactions.values())]
+        return any(engine in each for each in texts)
+
+
+def inlined(data: Mapping[str, Any], base: Path) -> dict[str, Any]:
+    """Returns the definition with the texts of all files that it names, and with absolute paths and hashes of data
+    files, so that it no longer depends on `base`, the directory of the plan file. Raises UsageError."""
+    definition = json.loads(json.dumps(data, default=str))
+    for key in ("schema", "after"):
+        if key in definition:
+            definition[key] = _texts(f"sql.{key}", definition[key], base)
+    for name, one in _table("sql.transactions", definition.get("transactions", {})).items():
+        if isinstance(one, dict) and "script" in one:
+            one["script"] = _texts(f"sql.transactions.{name}.script", one["script"], base)
+    tables = _table("sql.tables", definition.get("tables", {}))
+    for name, one in tables.items():
+        if isinstance(one, str):
+            path = (base / one).resolve()
+            try:
+                with path.open("rb") as file:
+                    digest = hashlib.sha256()
+                    while piece := file.read(MIB):
+                        digest.update(piece)
+            except OSError as error:
+                raise UsageError(f"sql.tables.{name}: can't read {path}: {error.strerror}") from None
+            tables[name] = {"file": str(path), "sha256": digest.hexdigest()}
+    return dict(definition)
+
+
+def _texts(where: str, value: Any, base: Path) -> dict[str, str]:
+    """Returns the text by engine. A value of one line that ends with .sql names a file, beside which there may be
+    others: order.mariadb.sql replaces order.sql for MariaDB."""
+    if isinstance(value, dict):
+        return {str(engine): str(one) for engine, one in value.items()}
+    if not isinstance(value, str):
+        raise UsageError(f"{where}: expected SQL or the name of a file, got {literal(value)}")
+    if not value.endswith(".sql") or "\n" in value:
+        return {ANY: value}
+    path = base / value
+    others = sorted(path.parent.glob(f"{path.stem}.*.sql"))
+    files = {ANY: path, **{other.name.removeprefix(f"{path.stem}.").removesuffix(".sql"): other for other in others}}
+    try:
+        return {engine: text(file, MOST_SCRIPT) for engine, file in files.items()}
+    except UnicodeDecodeError:
+        raise UsageError(f"{where}: {path} is not UTF-8") from None
+
+
+def parsed(data: Mapping[str, Any]) -> Definition:
+    """Reads an inlined definition. Raises UsageError."""
+    _known("sql", data, KEYS)
+    tables = _table("sql.tables", data.get("tables", {}))
+    transactions = {
+        _name("sql.transactions", name): _transaction(name, one)
+        for name, one in _table("sql.transactions", data.get("transactions", {})).items()
+    }
+    if not transactions:
+        raise UsageError('sql: there is no transaction; add [sql.transactions.NAME] with script = "..."')
+    if tables and "schema" not in data:
+        raise UsageError("sql: schema is missing: the statements that create the tables")
+    mixes = {}
+    for name, weights in _table("sql.mixes", data.get("mixes", {})).items():
+        where = f"sql.mixes.{_name('sql.mixes', name)}"
+        if name in transactions:
+            raise UsageError(f"{where}: there is a transaction of this name")
+        mixes[name] = _weights(where, weights, transactions)
+    _check_there(data, transactions.values())
+    isolation = data.get("isolation", "")
+    if isolation and isolation not in ISOLATIONS:
+        raise UsageError(unknown("sql.isolation", isolation, ISOLATIONS))
+    checks = data.get("checks", [])
+    if not isinstance(checks, list):
+        raise UsageError(f"sql.checks: expected [[sql.checks]], got {literal(checks)}")
+    return Definition(
+        schema=data.get("schema", {ANY: ""}),
+        after=data.get("after", {ANY: ""}),
+        isolation=isolation,
+        reference=_text("sql.reference", data.get("reference", "")),
+        tables=read_tables({name: _file(one) for name, one in tables.items()}, Path()),
+        transactions=transactions,
+        mixes=mixes,
+        checks=tuple(_check(f"sql.checks, number {at}", one, transactions) for at, one in enumerate(checks, 1)),
+        there=data.get("data") == THERE,
+        change=_text("sql.change", data.get("change", "")),
+    )
+
+
+def _file(table: Any) -> Any:
+    """Returns the path of an inlined table with a file; another table as it is."""
+    return table["file"] if isinstance(table, dict) and "sha256" in table else table
+
+
+def _check_there(data: Mapping[str, Any], transactions: Iterable[Transaction]) -> None:
+    """Raises UsageError unless the keys that say where the tables come from fit together."""
+    if data.get("data", THERE) != THERE:
+        raise UsageError(f'sql.data: expected "{THERE}", or the tables in [sql.tables], got {literal(data["data"])}')
+    if "data" not in data:
+        if "change" in data:
+            raise UsageError(f'sql.change: it is for a database of your own, whose tables data = "{THERE}" uses')
+        return
+    if both := [key for key in ("schema", "after", "tables") if key in data]:
+        raise UsageError(f'sql.data = "{THERE}" and sql.{both[0]} exclude each other')
+    if not data.get("change"):
+        for each in transactions:
+            if each.writes:
+                remedy = "name your database that it may change, as --change DATABASE"
+                raise UsageError(f"sql.transactions.{each.name} writes: {remedy}")
+
+
+def _transaction(name: str, data: Any) -> Transaction:
+    where = f"sql.transactions.{name}"
+    if not isinstance(data, Mapping) or "script" not in data:
+        raise UsageError(f'{where}: script is missing; add script = "SELECT 1"')
+    _known(where, data, OF_TRANSACTION)
+    scripts = {engine: parse(one, f"{where}{engine and '.'}{engine}", None) for engine, one in data["script"].items()}
+    compare = data.get("compare", ALL)
+    if isinstance(compare, list) and compare and all(isinstance(column, str) for column in compare):
+        compare = tuple(compare)
+    elif compare not in (ALL, COUNT, NONE):
+        raise UsageError(f'{where}.compare: expected names of columns, "count" or "none", got {literal(compare)}')
+    affects = data.get("affects", [])
+    if not isinstance(affects, list) or not all(type(rows) is int and rows >= 0 for rows in affects):
+        raise UsageError(f"{where}.affects: expected numbers of rows, got {literal(affects)}")
+    for script in scripts.values():
+        changing = sum(statement.writes for statement in script.statements)
+        if isinstance(compare, tuple) and (len(script.statements) != 1 or changing):
+            raise UsageError(f"{where}.compare: columns can be named of a script of one SELECT only")
+        if affects and len(affects) != changing:
+            raise UsageError(f"{where}.affects: {len(affects)} numbers for {changing} statements that change rows")
+    ordered, tolerance = data.get("ordered", False), data.get("tolerance", TOLERANCE)
+    if type(ordered) is not bool:
+        raise UsageError(f"{where}.ordered: expected true or false, got {literal(ordered)}")
+    if type(tolerance) not in (int, float) or not 0 <= tolerance < 1:
+        raise UsageError(f"{where}.tolerance: expected a share of the value, such as 1e-6, got {literal(tolerance)}")
+    return Transaction(name, scripts, compare, ordered, tuple(affects), float(tolerance))
+
+
+def _weights(where: str, weights: Any, transactions: Collection[str]) -> dict[str, float]:
+    _known(where, _table(where, weights), transactions, "transaction")
+    for name, weight in weights.items():
+        if type(weight) not in (int, float) or not 0 < weight < 1e9:
+            raise UsageError(f"{where}.{name}: expected a weight above 0, got {literal(weight)}")
+    if not weights:
+        raise UsageError(f"{where}: expected weights of transactions, got none")
+    return {name: float(weight) for name, weight in weights.items()}
+
+
+def _check(where: str, data: Any, transactions: Collection[str]) -> StoreCheck:
+    _known(where, _table(where, data), OF_CHECK)
+    hows = [how for how in HOW if how in data]
+    if len(hows) != 1 or "query" not in data:
+        raise UsageError(f"{where}: expected a query and one of {', '.join(HOW)}")
+    (how,), query = hows, _text(f"{where}.query", data["query"])
+    value = data[how]
+    if how == "grows_by":
+        value = tuple(value) if isinstance(value, list) else (value,)
+        for name in value:
+            if name not in transactions:
+                raise UsageError(unknown(f"{where}.grows_by: transaction", name, transactions))
+    if how == "equals" and type(value) not in (int, float):
+        raise UsageError(f"{where}.equals: expected a number, got {literal(value)}")
+    return StoreCheck(_text(f"{where}.says", data.get("says", query)), query, how, value)
+
+
+def _table(where: str, value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise UsageError(f"{where}: expected a table, got {literal(value)}")
+    return value
+
+
+def _known(where: str, data: Mapping[str, Any], keys: Iterable[str], what: str = "key") -> None:
+    for key in data:
+        if key not in keys:
+            raise UsageError(unknown(f"{where}: {what}", key, list(keys)))
+
+
+def _name(where: str, name: str) -> str:
+    if not NAME.fullmatch(name):
+        raise UsageError(f"{where}: {literal(name)}: expected a name of up to 40 of a-z, 0-9, _ and -")
+    return name
+
+
+def _text(where: str, value: Any) -> str:
+    if not isinstance(value, str) or len(value) > MOST_TEXT:
+        raise UsageError(f"{where}: expected a text of at most {MOST_TEXT:,} characters, got {literal(value)}")
+    return value

@@ -1,0 +1,134 @@
+"""The operations of the suite `sql`: the user's scripts as functions, and the inputs of each operation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import chain
+from operator import itemgetter
+from typing import Any
+from zlib import crc32
+
+from dyno.contracts.model import Wrong
+from dyno.contracts.suite import Job
+from dyno.suites.sql.definition import Definition
+from dyno.suites.sql.port import Sql
+from dyno.suites.sql.script import BATCH, Inputs, Script, Set, Statement
+from dyno.suites.sql.tables import draw
+
+CONTROL = ("BEGIN", "START", "COMMIT", "END", "ROLLBACK", "SET")
+"""First words of statements that have no answer."""
+
+
+class Aborted(Exception):
+    """The engine ended a transaction because of others: a deadlock or a conflict."""
+
+
+def compiled(script: Script, port: Sql, named: bool, judged: bool) -> Callable[[tuple[Any, ...]], Any]:
+    """Returns a function that executes the script once, given its inputs. It returns the rows or the number of
+    changed rows of the only statement, or a tuple of these. `named`: each is a pair of the columns' names and the
+    rows. If not `judged`, the engine is a null engine, and the variables of \\gset are 0."""
+    statements = script.statements
+    # The values of other \set commands are inputs.
+    planned = [step for step in script.steps if isinstance(step, Statement) or step.late]
+    if len(planned) == 1 and statements[0].gset is None:
+        run = port.statement(statements[0].pieces, named)
+        if statements[0].names == script.inputs:
+            return _guarded(run, port)
+        at = [script.inputs.index(name) for name in statements[0].names]
+        pick = itemgetter(*at) if len(at) > 1 else lambda inputs: (inputs[at[0]],)
+        return _guarded(lambda inputs: run(pick(inputs)), port)
+    steps = [
+        (step, None) if isinstance(step, Set) else (step, port.statement(step.pieces, named or step.gset is not None))
+        for step in planned
+    ]
+
+    unknown: dict[str, Any] = {}
+    if not judged:
+        used = [step.expression.variables if isinstance(step, Set) else step.names for step in planned]
+        unknown = dict.fromkeys(chain.from_iterable(used), 0)
+
+    def transaction(inputs: tuple[Any, ...]) -> Any:
+        variables = {**unknown, **dict(zip(script.inputs, inputs, strict=True))}
+        answers = []
+        for step, run in steps:
+            if isinstance(step, Set):
+                variables[step.name] = step.expression.evaluate(variables)
+                continue
+            answer = run([variables[name] for name in step.names])  # type: ignore[misc]
+            if step.gset is not None:
+                names, rows = answer
+                if len(rows) != 1 and judged:
+                    raise Wrong(f"line {step.line}: \\gset needs one row, got {len(rows)}")
+                for name, value in zip(names, *rows, strict=True) if rows else ():
+                    variables[step.gset + name] = value
+                answer = answer if named else rows
+            if step.keyword not in CONTROL:
+                answers.append(answer)
+        return answers[0] if len(answers) == 1 else tuple(answers)
+
+    return _guarded(transaction, port)
+
+
+def _guarded(run: Callable[[Any], Any], port: Sql) -> Callable[[Any], Any]:
+    """Returns the function, which leaves no transaction open when it fails."""
+
+    def guarded(inputs: Any) -> Any:
+        try:
+            return run(inputs)
+        except Exception as error:
+            port.rollback()
+            if port.aborted(error):
+                raise Aborted(str(error)) from error
+            raise
+
+    return guarded
+
+
+class Kinds:
+    """The operations of a phase, in the order in which one client executes them: pure functions of their number."""
+
+    def __init__(self, definition: Definition, job: Job, tables_seed: int, phase: str, client: int) -> None:
+        names = definition.mixes.get(phase, {phase: 1.0})
+        self.transactions = [definition.transactions[name] for name in names]
+        self._weights = list(names.values())
+        self._seed, self._client, self._clients = [job.seed, crc32(phase.encode()), client], client, job.clients
+        self._first = 0
+        given = {name: _given(job.params[name], definition, tables_seed) for name in definition.given}
+        given |= {"n": self._numbers, "client_id": client}
+        self.scripts = [each.script(job.spec.name) for each in self.transactions]
+        self._inputs = [
+            Inputs(script, [*self._seed, at], {name: given[name] for name in script.given})
+            for at, script in enumerate(self.scripts)
+        ]
+
+    def batch(self, number: int) -> tuple[list[int], list[tuple[Any, ...]]]:
+        """Returns the position of the transaction, and the inputs, of each operation of a batch."""
+        self._first = number * BATCH
+        if len(self._inputs) == 1:
+            return [0] * BATCH, self._inputs[0].batch(number)
+        import numpy as np
+
+        generator = np.random.Generator(np.random.Philox(np.random.SeedSequence([*self._seed, number])))
+        shares = np.array(self._weights) / sum(self._weights)
+        kinds = generator.choice(len(shares), BATCH, p=shares).tolist()
+        # An operation has the inputs of its number, whatever the transactions of the others are.
+        each = [inputs.batch(number) for inputs in self._inputs]
+        return kinds, [each[kind][at] for at, kind in enumerate(kinds)]
+
+    def _numbers(self, generator: Any, count: int) -> list[int]:
+        """Returns the batch's values of the variable n."""
+        return [(self._first + at) * self._clients + self._client for at in range(count)]
+
+
+def _given(value: Any, definition: Definition, seed: int) -> Any:
+    """Returns the value of a variable that the user gave: a number, a function that draws values, or the text."""
+    text = str(value)
+    for number in (int, float):
+        try:
+            return number(text)
+        except ValueError:
+            pass
+    reference = text.split(":")[-1].partition(".")[0]
+    if ":" in text or reference in definition.tables:
+        return draw(text, definition.tables, seed)
+    return text

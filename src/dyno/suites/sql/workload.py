@@ -1,0 +1,305 @@
+"""Trial of the suite `sql`: the tables, the user's transactions, and the comparison of their answers."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+from dyno.contracts.engine import Engine
+from dyno.contracts.equality import same, shorten
+from dyno.contracts.model import Caveat, Fact, Phase, Wrong
+from dyno.contracts.suite import Failure, Job, Operations, Work
+from dyno.suites._shared.store import OnStore
+from dyno.suites.sql import conformance
+from dyno.suites.sql.answers import FAILED, Digest, digest, shown
+from dyno.suites.sql.book import Book, Record
+from dyno.suites.sql.definition import ANY, COUNT, NONE, Definition, Transaction
+from dyno.suites.sql.operations import CONTROL, Aborted, Kinds, compiled
+from dyno.suites.sql.port import DEFAULT, Session, Sql
+from dyno.suites.sql.script import BATCH
+from dyno.suites.sql.tables import blocks
+
+FEW = 20
+"""Operations of a trial whose answers are all in the run file."""
+ROUND = 1_000
+"""Batches of a round, which ends earlier when its time is over."""
+WARM = 1_000_000
+"""Rounds from this number on warm up: see `measure.driver`."""
+COUNTED = ("judged", "empty", "same", "aborts")
+
+
+NOTHING = Definition()
+
+
+class SqlWorkload(OnStore):
+    checks = conformance.BRIEF
+
+    def __init__(self, job: Job, definition: Definition = NOTHING) -> None:
+        super().__init__(job)
+        self._definition = definition
+        self._dirty = False
+        self._before: dict[str, Any] = {}
+        """Answers of the checks' queries before the phase."""
+        self._recordings: dict[tuple[str, int], Recording] = {}
+        """By phase and client; in the clients' processes."""
+
+    def port_arguments(self) -> tuple[Any, ...]:
+        return (self._definition.session,)
+
+    def port(self, engine: Engine, session: Session = DEFAULT) -> Any:
+        return super().port(engine, session)
+
+    def _own(self, texts: Mapping[str, str]) -> str:
+        return texts.get(self._job.spec.name, texts.get(ANY, ""))
+
+    def _members(self, phase: Phase) -> list[Transaction]:
+        names = self._definition.mixes.get(phase.name, [phase.name])
+        return [self._definition.transactions[name] for name in names]
+
+    def conformance(self) -> None:
+        # The checks create tables, which a login for the user's own tables may not be able to.
+        if not self._definition.there:
+            super().conformance()
+
+    # -- the store ------------------------------------------------------------------------------------------
+
+    def prepare(self, phase: Phase) -> None:
+        if self._dirty:
+            self.close()
+        if self._store is None:
+            self.begin()
+            if not self._definition.there:
+                self.load(self._fill)
+                self.keep_up()
+        self._dirty = phase.writes
+        if phase.writes and not self._job.spec.floor:
+            with self.connect() as port:
+                self._before = {check.query: _number(port, check.query) for check in self._definition.checks}
+
+    def _fill(self) -> None:
+        definition = self._definition
+        with self.connect() as port:
+            if schema := self._own(definition.schema):
+                port.define(schema)
+            for table in definition.tables.values():
+                for rows in blocks(table, definition.tables, self._job.seed):
+                    port.load(table.name, rows)
+            if after := self._own(definition.after):
+                port.define(after)
+        self._written = True
+
+    # -- operations -----------------------------------------------------------------------------------------
+
+    def work(self, phase: Phase, port: Any, client: int, clients: int, round: int) -> Iterator[Work]:
+        kinds = Kinds(self._definition, self._job, self._job.seed, phase.name, client)
+        runs = [
+            compiled(script, port, isinstance(each.compare, tuple), not self._job.spec.floor)
+            for each, script in zip(kinds.transactions, kinds.scripts, strict=True)
+        ]
+        record = self._recording(phase, kinds, client)
+        most = int(self._job.params["operations"])
+        call = runs[0] if len(runs) == 1 else lambda argument: runs[argument[0]](argument[1])
+        for number in range(round * ROUND, (round + 1) * ROUND):
+            positions, inputs = kinds.batch(number)
+            left = BATCH if not most else min(most - (number - round * ROUND) * BATCH, BATCH)
+            if left <= 0:
+                return
+            arguments: Sequence[Any] = inputs if len(runs) == 1 else list(zip(positions, inputs, strict=True))
+            names = None if len(runs) == 1 else [kinds.transactions[at].name for at in positions[:left]]
+            yield Operations(
+                calls=lambda _: [call],
+                arguments=arguments[:left],
+                check=partial(record.check, number, positions, inputs),
+                kinds=names,
+            )
+
+    def _recording(self, phase: Phase, kinds: Kinds, client: int) -> Recording:
+        key = (phase.name, client)
+        if key not in self._recordings:
+            self._recordings[key] = Recording(self, phase, kinds, client)
+        return self._recordings[key]
+
+    # -- answers --------------------------------------------------------------------------------------------
+
+    def answers_home(self, phase: Phase) -> Path:
+        return self._job.home / "answers" / phase.name
+
+    def comparable(self, phase: Phase) -> bool:
+        """Returns whether each answer depends on its number alone. What is written to tables of the user's stays."""
+        return not phase.writes or (self._job.clients == 1 and not self._definition.there)
+
+    def facts(self, phase: Phase) -> Mapping[str, Fact]:
+        if self._job.spec.floor:
+            return {}
+        home, clients = self.answers_home(phase), self._job.clients
+        counted: Counter[str] = Counter()
+        for path in home.glob("*.counts"):
+            counted.update(json.loads(path.read_text()))
+        facts: dict[str, Fact] = {f"answers_{name}": counted[name] for name in COUNTED if counted[name]}
+        members = self._members(phase)
+        unknown = all(each.compare == NONE for each in members)
+        if unknown or not self.comparable(phase) or self._job.sealed is None or (phase.writes and counted["warm"]):
+            # Several clients write in an order of their own, and a warm-up ends in a state of its own.
+            if not self._definition.checks and not any(each.affects for each in members):
+                facts["answers_unchecked"] = True
+            return facts
+        key = json.dumps([self._job.params, clients], sort_keys=True)
+        place = f"{phase.name}-{blake2b(key.encode(), digest_size=8).hexdigest()}"
+        book = Book(
+            self._job.sealed.parent / "answers" / place,
+            clients,
+            any(each.ordered for each in members),
+            max(each.tolerance for each in members),
+        )
+        records = [Record(home, client) for client in range(clients)]
+        if 0 < int(self._job.params["operations"]) <= FEW:
+            answers = [(self._describe(phase, 0, at), shorten(rows)) for at, rows in records[0].rows().items()]
+            facts["answers_shown"] = json.dumps(answers)
+        return {**facts, **book.enter(records, self._label(), partial(self._describe, phase))}
+
+    def _label(self) -> str:
+        return self._job.spec.name
+
+    def _describe(self, phase: Phase, client: int, number: int) -> str:
+        kinds = Kinds(self._definition, self._job, self._job.seed, phase.name, client)
+        positions, inputs = kinds.batch(number // BATCH)
+        at = positions[number % BATCH]
+        values = zip(kinds.scripts[at].inputs, inputs[number % BATCH], strict=True)
+        given = ", ".join(f"{name}={value!r}" for name, value in values)
+        of = f" of client {client + 1}" if self._job.clients > 1 else ""
+        return f"{kinds.transactions[at].name}, operation {number + 1:,}{of} ({given})"
+
+    # -- afterwards -----------------------------------------------------------------------------------------
+
+    def verify(self, phase: Phase) -> int:
+        if not phase.writes:
+            return 0
+        committed: Counter[str] = Counter()
+        for path in self.answers_home(phase).glob("*.commits"):
+            committed.update(json.loads(path.read_text()))
+        with self.connect() as port:
+            for check in self._definition.checks:
+                number, before = _number(port, check.query), self._before[check.query]
+                expected = check.value
+                if check.how == "unchanged":
+                    expected = before
+                elif check.how == "grows_by":
+                    expected = before + sum(committed[name] for name in check.value)
+                if not same(number, expected):
+                    why = f"expected {expected}, got {number}"
+                    if check.how == "grows_by":
+                        times = " and ".join(f"{committed[name]} times {name}" for name in check.value)
+                        why += f" ({before} before, and {times})"
+                    raise Wrong(f"after {phase.name}: {check.says}: {why}")
+        return len(self._definition.checks)
+
+    def caveats(self) -> Iterable[Caveat]:
+        if not self._definition.isolation:
+            yield Caveat("isolation", "runs at its own default isolation of transactions")
+        if self._definition.own_texts(self._job.spec.name):
+            yield Caveat("other-text", "runs a text of its own in place of the others'")
+
+
+def _number(port: Sql, query: str) -> Any:
+    rows = port.statement((query,))(())
+    if not isinstance(rows, list) or len(rows) != 1 or len(rows[0]) != 1:
+        raise Wrong(f"the check {query!r} must return one number, got {shorten(rows)}")
+    (number,) = rows[0]
+    return number if number is None or int(number) != number else int(number)
+
+
+class Recording:
+    """Judges and records the answers that one client gets in one phase."""
+
+    def __init__(self, workload: SqlWorkload, phase: Phase, kinds: Kinds, client: int) -> None:
+        self._kinds, self._phase, self._client = kinds, phase, client
+        self._home = workload.answers_home(phase)
+        self._record = Record(self._home, client)
+        self._judged = not workload._job.spec.floor
+        self._comparable = workload.comparable(phase)
+        self._counts: Counter[str] = Counter()
+        self._commits: Counter[str] = Counter()
+        self._known: Counter[int] = Counter()
+
+    def check(self, number: int, positions: list[int], inputs: list[tuple[Any, ...]], answers: Sequence[Any]) -> int:
+        """Judges the first answers of a batch. Returns the number of compared answers. Raises Wrong."""
+        if not self._judged:
+            return 0
+        warm = number >= WARM * ROUND
+        digests = []
+        for at, answer in enumerate(answers):
+            each = self._kinds.transactions[positions[at]]
+            if type(answer) is Failure:
+                self._counts["aborts"] += answer.error.startswith(Aborted.__name__)
+                digests.append(FAILED)
+                continue
+            self._commits[each.name] += 1
+            if each.affects:
+                self._check_affected(each, positions[at], number * BATCH + at, answer)
+            digests.append(self._digest(each, answer))
+        self._counts["warm"] |= warm
+        if self._comparable and not warm:
+            self._record.add(number * BATCH, digests, lambda at: self._shown(positions[at], answers[at]))
+        if not self._phase.writes and not warm:
+            self._count(digests, answers)
+        self._home.mkdir(parents=True, exist_ok=True)
+        (self._home / f"{self._client}.counts").write_text(json.dumps(self._counts))
+        (self._home / f"{self._client}.commits").write_text(json.dumps(self._commits))
+        return len(answers)
+
+    def _digest(self, each: Transaction, answer: Any) -> Digest:
+        if each.compare == NONE:
+            return FAILED
+        if each.compare == COUNT:
+            return digest(answer, False, each.tolerance, ())
+        rows, columns = _columns(each, answer)
+        return digest(rows, each.ordered, each.tolerance, columns)
+
+    def _shown(self, position: int, answer: Any) -> Any:
+        each = self._kinds.transactions[position]
+        if type(answer) is Failure or each.compare in (NONE, COUNT):
+            return None
+        rows, columns = _columns(each, answer)
+        return shown(rows, each.tolerance, columns)
+
+    def _count(self, digests: Sequence[Digest], answers: Sequence[Any]) -> None:
+        self._counts["judged"] += len(answers)
+        results = (one if type(one) is tuple else (one,) for one in answers)
+        self._counts["empty"] += sum(all(type(rows) is list and not rows for rows in each) for each in results)
+        if len(self._known) < WHOLE_KINDS:
+            self._known.update(one.exact for one in digests)
+        self._counts["same"] = max(self._known.values(), default=0)
+
+    def _check_affected(self, each: Transaction, position: int, number: int, answer: Any) -> None:
+        answered = [step for step in self._kinds.scripts[position].statements if step.keyword not in CONTROL]
+        results = answer if type(answer) is tuple else (answer,)
+        changed = [
+            result if type(result) is int else len(result)
+            for step, result in zip(answered, results, strict=True)
+            if step.writes
+        ]
+        if tuple(changed) != each.affects:
+            expected = list(each.affects)
+            raise Wrong(f"{each.name}, operation {number + 1:,}: changed {changed} rows, expected {expected}")
+
+
+WHOLE_KINDS = 100_000
+"""Number of different answers that are counted."""
+
+
+def _columns(each: Transaction, answer: Any) -> tuple[Any, list[int] | None]:
+    """Returns the rows of an answer and the positions of the columns that are compared. Raises Wrong."""
+    if not isinstance(each.compare, tuple):
+        return answer, None
+    names, rows = answer
+    if lacking := [name for name in each.compare if name not in names]:
+        raise Wrong(f"{each.name}: compare names {', '.join(lacking)}, but the columns are {', '.join(names)}")
+    return rows, [list(names).index(name) for name in each.compare]
+
+
+WORKLOAD = SqlWorkload

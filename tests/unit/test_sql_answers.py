@@ -1,0 +1,199 @@
+"""Tests how answers of the suite `sql` are compared: what is equal whatever the engine's types, what is not, how
+trials form groups, and which groups are void.
+"""
+
+from __future__ import annotations
+
+import math
+from datetime import date, datetime, timedelta, timezone
+from decimal import Decimal
+from pathlib import Path
+from random import Random
+from types import SimpleNamespace
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from dyno.contracts.cell import Cell
+from dyno.results.agreement import agree as trials_agree
+from dyno.results.agreement import void_disagreeing
+from dyno.suites.sql.answers import FAILED, agree, digest, rows_agree, shown
+from dyno.suites.sql.book import Book, Record, chain
+
+TOLERANCE = 1e-6
+NOON = datetime(2026, 5, 1, 12, 0, 0, 250_000)
+UUID_TEXT = "8f14e45f-ceea-467f-a8d7-4c1f9d1d2c11"
+
+
+def same(one: Any, other: Any, ordered: bool = False) -> bool:
+    """Returns whether two values, or two answers, are equal by their digests and by their rows."""
+    left, right = (each if type(each) in (list, tuple) else [(each,)] for each in (one, other))
+    by_digest = agree(digest(left, ordered, TOLERANCE), digest(right, ordered, TOLERANCE), TOLERANCE)
+    by_rows = rows_agree(shown(left, TOLERANCE), shown(right, TOLERANCE), ordered, TOLERANCE)
+    assert by_digest == by_rows
+    return by_digest
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (1, True),
+        (5, Decimal("5.00")),
+        (5, 5.0),
+        (5, 4.9999999999),
+        (2.5, Decimal("2.5")),
+        (1 / 3, Decimal("0.3333333333333333")),
+        (0.1 + 0.2, 0.3),
+        (12_345_678_901, 12_345_678_900.99998),
+        (NOON, "2026-05-01 12:00:00.25"),
+        (NOON, "2026-05-01T12:00:00.250000Z"),
+        (NOON, NOON.replace(tzinfo=timezone.utc).astimezone(timezone(timedelta(hours=2)))),
+        (date(2026, 5, 1), "2026-05-01"),
+        (UUID(UUID_TEXT), UUID_TEXT),
+        (b"ab", memoryview(b"ab")),
+        (None, None),
+        ([1, 2.5], (1.0, Decimal("2.5"))),
+    ],
+)
+def test_values_that_engines_give_in_different_types_are_equal(one: Any, other: Any) -> None:
+    assert same([(one,)], [(other,)])
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (5, 5.0001),
+        (2.5, 2.5001),
+        (1, 2),
+        (2**53, 2**53 + 1),
+        ("a", "A"),
+        ("a", "a "),
+        ("1", 1),
+        (None, 0),
+        (None, ""),
+        (b"ab", "ab"),
+        (NOON, NOON + timedelta(microseconds=1)),
+        (math.inf, -math.inf),
+        (math.nan, None),
+    ],
+)
+def test_values_that_differ_are_not(one: Any, other: Any) -> None:
+    assert not same([(one,)], [(other,)])
+
+
+def test_rows_may_come_in_any_order_unless_it_counts() -> None:
+    rows: list[tuple[Any, ...]] = [(number, f"n{number % 3}", number / 7) for number in range(50)]
+    shuffled = Random(1).sample(rows, len(rows))
+    assert same(rows, shuffled)
+    assert not same(rows, shuffled, ordered=True)
+    assert not same(rows, rows[:-1])
+    assert not same(rows, [*rows, rows[0]])
+    assert not same(rows, [*rows[:-1], (49, "n1", 49 / 7 + 1e-4)])
+    assert not same(([(1,)], 1), ([(1,)], 2)), "the number of changed rows"
+
+
+def test_only_the_named_columns_are_compared() -> None:
+    one, other = [(1, "x"), (2, "y")], [(1, "z"), (2, "w")]
+    assert digest(one, False, TOLERANCE, [0]) == digest(other, False, TOLERANCE, [0])
+    assert digest(one, False, TOLERANCE, [1]) != digest(other, False, TOLERANCE, [1])
+    assert digest(one, False, TOLERANCE, ()) == digest([(9, 9), (8, 8)], False, TOLERANCE, ())
+
+
+def record(home: Path, answers: dict[int, Any], client: int = 0) -> Record:
+    """Returns a client's record of answers by the operation's number; None: it failed."""
+    made = Record(home, client)
+    for number, answer in answers.items():
+        known = FAILED if answer is None else digest(answer, False, TOLERANCE)
+        made.add(number, [known], lambda _, answer=answer: None if answer is None else shown(answer, TOLERANCE))
+    return made
+
+
+def enter(book: Book, home: Path, engine: str, answers: dict[int, Any]) -> dict[str, Any]:
+    return dict(book.enter([record(home / engine, answers)], engine, lambda client, number: f"operation {number}"))
+
+
+def test_a_book_groups_trials_that_agree_and_names_the_first_difference(tmp_path: Path) -> None:
+    book = Book(tmp_path / "book", 1, False, TOLERANCE)
+    right: dict[int, Any] = {number: [(number, "a")] for number in range(3_000)}
+    first = enter(book, tmp_path, "sqlite", right)
+    assert first["answers"] == 3_000 and first["answers_group"] == 0 and "answers_differ" not in first
+    # It answered fewer questions, failed at one and was right in all others.
+    assert enter(book, tmp_path, "duckdb", {**dict(list(right.items())[:500]), 7: None})["answers_group"] == 0
+    wrong = enter(book, tmp_path, "mariadb", {**right, 17: [(18, "a")], 2_999: [(0, "a")]})
+    assert wrong["answers_group"] == 1
+    assert all(word in wrong["answers_differ"] for word in ("operation 17", "[18, 'a']", "[17, 'a']", "sqlite"))
+    late = enter(book, tmp_path, "clickhouse", {**right, 2_999: [(0, "b")]})
+    assert late["answers_group"] == 2 and "operation 2999" in late["answers_differ"]
+    assert enter(book, tmp_path, "postgresql", right)["answers_chain"] == first["answers_chain"]
+
+
+def test_a_book_grows_by_what_a_longer_trial_answered(tmp_path: Path) -> None:
+    book = Book(tmp_path / "book", 1, False, TOLERANCE)
+    right: dict[int, Any] = {number: [(number,)] for number in range(100)}
+    enter(book, tmp_path, "short", dict(list(right.items())[:10]))
+    enter(book, tmp_path, "long", right)
+    assert enter(book, tmp_path, "wrong", {**right, 50: [(0,)]})["answers_group"] == 1
+
+
+def test_chains_agree_as_far_as_both_trials_went(tmp_path: Path) -> None:
+    def links(name: str, count: int) -> dict[str, str]:
+        found = chain([record(tmp_path / name, {number: [(number,)] for number in range(count)})])
+        return dict(link.split(":") for link in found.split())
+
+    longer = links("longer", 1_500)
+    assert list(longer) == ["100", "1000", "1500"]
+    assert links("shorter", 1_000) == {key: longer[key] for key in ("100", "1000")}
+    of_one, of_other = (
+        {"answers_book": name, "answers_chain": text} for name, text in (("x", "100:aa 1000:bb"), ("y", "100:aa"))
+    )
+    assert trials_agree(of_one, of_other) and trials_agree(of_other, of_one)
+    assert not trials_agree(of_one, {"answers_book": "z", "answers_chain": "100:cc"})
+
+
+def voided(groups: dict[str, list[int]], reference: str = "") -> dict[str, Any]:
+    """Returns why each engine is void, given the groups of its trials; None if it is valid."""
+    cells = [Cell("sql", name, {}, None, {"clients": 1}) for name in groups]
+    attempts = [
+        SimpleNamespace(
+            cell=at,
+            samples=[
+                SimpleNamespace(
+                    phase="p",
+                    void=None,
+                    facts={
+                        "answers_book": "b",
+                        "answers_group": group,
+                        **({"answers_differ": f"{name} said so"} if group else {}),
+                    },
+                )
+            ],
+        )
+        for at, (name, of) in enumerate(groups.items())
+        for group in of
+    ]
+    void_disagreeing(cells, attempts, reference)  # type: ignore[arg-type]
+    return {
+        name: next((each.samples[0].void for each in attempts if each.cell == at and each.samples[0].void), None)
+        for at, name in enumerate(groups)
+    }
+
+
+def test_the_largest_group_is_valid() -> None:
+    found = voided({"sqlite": [0, 0], "duckdb": [0, 0], "mariadb": [1, 1]})
+    assert found["sqlite"] is found["duckdb"] is None
+    assert "duckdb, sqlite" in found["mariadb"] and "mariadb said so" in found["mariadb"]
+    assert set(voided({"sqlite": [0, 0], "duckdb": [0, 0]}).values()) == {None}
+    assert voided({"sqlite": [1, 1], "duckdb": [0, 0], "mariadb": [1, 1]})["duckdb"] is not None
+
+
+def test_in_a_tie_nobody_is_valid_until_a_reference_is_named() -> None:
+    tie = {"sqlite": [0, 0], "duckdb": [1, 1]}
+    assert all("reference" in why for why in voided(tie).values())
+    assert voided(tie, "duckdb") == {"sqlite": voided(tie, "duckdb")["sqlite"], "duckdb": None}
+    assert "duckdb" in str(voided(tie, "duckdb")["sqlite"])
+
+
+def test_two_trials_of_one_engine_that_differ_are_not_deterministic() -> None:
+    found = voided({"sqlite": [0, 0], "duckdb": [0, 1], "mariadb": [0, 0]})
+    assert "not deterministic" in found["duckdb"] and found["sqlite"] is None
