@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import date, time
 from pathlib import Path
 from typing import Any
 
 from dyno.contracts.model import UsageError
 from dyno.contracts.safe_read import MIB, text
-from dyno.contracts.settings import literal, unknown
-from dyno.contracts.value_types import MOST_TEXT
+from dyno.contracts.sanitize import sanitize
+from dyno.contracts.settings import format_value, literal, unknown
+from dyno.contracts.value_types import MOST, MOST_TEXT
 from dyno.suites.sql.port import ISOLATIONS, Session
 from dyno.suites.sql.script import OF_OPERATION, Script, parse
 from dyno.suites.sql.tables import Table, read_tables
@@ -26,7 +27,7 @@ OF_TRANSACTION = ("script", "compare", "ordered", "affects", "tolerance")
 OF_CHECK = ("says", "query", "equals", "unchanged", "grows_by")
 HOW = OF_CHECK[2:]
 """Keys of a check of which it has exactly one."""
-MOST_SCRIPT = MIB
+DEEPEST = 10
 TOLERANCE = 1e-6
 NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}")
 ALL, COUNT, NONE = "all", "count", "none"
@@ -109,7 +110,7 @@ class Definition:
 def inlined(data: Mapping[str, Any], base: Path) -> dict[str, Any]:
     """Returns the definition with the texts of all files that it names, and with absolute paths and hashes of data
     files, so that it no longer depends on `base`, the directory of the plan file. Raises UsageError."""
-    definition = json.loads(json.dumps(data, default=str))
+    definition = _plain("sql", data)
     for key in ("schema", "after"):
         if key in definition:
             definition[key] = _texts(f"sql.{key}", definition[key], base)
@@ -126,9 +127,32 @@ def inlined(data: Mapping[str, Any], base: Path) -> dict[str, Any]:
                     while piece := file.read(MIB):
                         digest.update(piece)
             except OSError as error:
-                raise UsageError(f"sql.tables.{name}: can't read {path}: {error.strerror}") from None
+                raise UsageError(f"sql.tables.{name}: can't read {format_value(path)}: {error.strerror}") from None
             tables[name] = {"file": str(path), "sha256": digest.hexdigest()}
     return dict(definition)
+
+
+def _plain(where: str, value: Any, depth: int = 0) -> Any:
+    """Returns a copy of a table as plain JSON that a run file can have. Raises UsageError."""
+    if depth > DEEPEST:
+        raise UsageError(f"{where}: nested too deeply")
+    if isinstance(value, Mapping):
+        return {_printable(where, name): _plain(f"{where}.{name}", one, depth + 1) for name, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(where, one, depth + 1) for one in value]
+    if isinstance(value, str):
+        return _printable(where, value, "\n\t\r")
+    if isinstance(value, bool) or (isinstance(value, (int, float)) and abs(value) <= MOST):
+        return value
+    if isinstance(value, (date, time)):
+        return str(value)
+    raise UsageError(f"{where}: expected a text or a finite number of at most 64 bits, got {literal(value)}")
+
+
+def _printable(where: str, text: str, keep: str = "") -> str:
+    if len(text) > MOST_TEXT or sanitize(text, MOST_TEXT, keep) != text:
+        raise UsageError(f"{where}: expected at most {MOST_TEXT:,} printable characters, got {literal(text)}")
+    return text
 
 
 def _texts(where: str, value: Any, base: Path) -> dict[str, str]:
@@ -144,9 +168,10 @@ def _texts(where: str, value: Any, base: Path) -> dict[str, str]:
     others = sorted(path.parent.glob(f"{path.stem}.*.sql"))
     files = {ANY: path, **{other.name.removeprefix(f"{path.stem}.").removesuffix(".sql"): other for other in others}}
     try:
-        return {engine: text(file, MOST_SCRIPT) for engine, file in files.items()}
+        texts = {engine: text(file, 4 * MOST_TEXT) for engine, file in files.items()}
     except UnicodeDecodeError:
-        raise UsageError(f"{where}: {path} is not UTF-8") from None
+        raise UsageError(f"{where}: {format_value(path)} is not UTF-8") from None
+    return {engine: _printable(str(files[engine]), text, "\n\t\r") for engine, text in texts.items()}
 
 
 def parsed(data: Mapping[str, Any]) -> Definition:
@@ -258,8 +283,8 @@ def _check(where: str, data: Any, transactions: Collection[str]) -> StoreCheck:
     if how == "grows_by":
         value = tuple(value) if isinstance(value, list) else (value,)
         for name in value:
-            if name not in transactions:
-                raise UsageError(unknown(f"{where}.grows_by: transaction", name, transactions))
+            if str(name) not in transactions:
+                raise UsageError(unknown(f"{where}.grows_by: transaction", str(name), transactions))
     if how == "equals" and type(value) not in (int, float):
         raise UsageError(f"{where}.equals: expected a number, got {literal(value)}")
     return StoreCheck(_text(f"{where}.says", data.get("says", query)), query, how, value)
