@@ -1,11 +1,13 @@
 """Transactions of sysbench and pgbench through the whole of Dyno, against the same commands called by hand.
 
     python benchmarks/transactions.py [--engines postgresql,mariadb] [--clients 1,2,4] [--phases point-select,...]
-        [--pairs N] [--seconds S]
+        [--pairs N] [--seconds S] [--tier TIER] [--own]
 
 Both run in turns on one filled server that Dyno starts: a phase of the suite oltp as in a trial, and the tool's
 command in its own shell, whose output this benchmark parses. Each pair gives a ratio; the figure is the median over
 pairs with its range. Exit status 1: a median differs from 1 by more than 5 %.
+
+With --own, Dyno's side is the suite sql instead: pgbench's scripts as the user's own SQL, on the same tables.
 """
 
 from __future__ import annotations
@@ -21,11 +23,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from dyno import registry
 from dyno.contracts.model import Phase, Tier
 from dyno.contracts.pace import Pace
-from dyno.contracts.suite import Job
+from dyno.contracts.suite import Job, Workload
 from dyno.engines.mysql.engines import InnoDB
 from dyno.engines.postgresql import Postgres
 from dyno.measure.phase import Stopwatch, sampled
@@ -35,19 +38,50 @@ WITHIN = 0.05
 TABLES = {"tables": 2, "table_size": 100_000, "bank_scale": 5}
 SYSBENCH = {"point-select": "oltp_point_select", "read-only": "oltp_read_only", "read-write": "oltp_read_write"}
 PGBENCH = {"select-only": "select-only", "tpcb-like": "tpcb-like"}
+# pgbench's scripts. Source: PostgreSQL documentation, "pgbench".
+MADE = registry.suite("sql").made(
+    {
+        "transactions": {
+            "select-only": {
+                "script": {
+                    "": """\\set aid random(1, 100000 * :scale)
+                    SELECT abalance FROM pgbench_accounts WHERE aid = :aid;"""
+                }
+            },
+            "tpcb-like": {
+                "script": {
+                    "": """\\set aid random(1, 100000 * :scale)
+                    \\set bid random(1, 1 * :scale)
+                    \\set tid random(1, 10 * :scale)
+                    \\set delta random(-5000, 5000)
+                    BEGIN;
+                    UPDATE pgbench_accounts SET abalance = abalance + :delta WHERE aid = :aid;
+                    SELECT abalance FROM pgbench_accounts WHERE aid = :aid;
+                    UPDATE pgbench_tellers SET tbalance = tbalance + :delta WHERE tid = :tid;
+                    UPDATE pgbench_branches SET bbalance = bbalance + :delta WHERE bid = :bid;
+                    INSERT INTO pgbench_history (tid, bid, aid, delta, mtime)
+                        VALUES (:tid, :bid, :aid, :delta, CURRENT_TIMESTAMP);
+                    END;"""
+                }
+            },
+        }
+    }
+)
 PATTERNS = (r"transactions:\s+\d+\s+\(([\d.]+) per sec", r"tps = ([\d.]+)")
 
 
 @contextmanager
-def started(engine: str, place: Path) -> Iterator[Job]:
+def started(engine: str, place: Path, tier: Tier) -> Iterator[Job]:
     """A job on a running server."""
     suite, spec = registry.suite("oltp"), registry.engine(engine).through("transactions")
     params = {setting.name: setting.default for setting in suite.params} | TABLES
-    tier, options = Tier.PROCESS, spec.resolve({})
+    options = spec.resolve({})
     assert spec.server is not None
     # Some servers run as a separate user, who needs access to this directory.
     place.chmod(0o755)
-    with closing(spec.server(place / "server", tier, options, 1)) as server:
+    server = spec.server(place / "server", tier, options, 1)
+    assert server is not None
+    with closing(server):
         server.start()
         (place / "store").mkdir()
         yield Job(spec, place / "store", tier, options, params, seed=1, clients=1, server=server)
@@ -57,28 +91,21 @@ def commands(workload: OltpWorkload, clients: int, seconds: int) -> tuple[Mappin
     """The command that a user would type for each phase, and its environment."""
     engine = workload.engine()
     if isinstance(engine, Postgres):
-        environment = dict(engine.environment())
-        where = [
-            "--db-driver=pgsql",
-            "--pgsql-db=" + environment["PGDATABASE"],
-            "--pgsql-user=" + environment["PGUSER"],
-        ]
-        where += ["--pgsql-host=" + environment["PGHOST"], "--pgsql-port=" + environment["PGPORT"]]
+        database, environment = engine.for_tools()
+        where = ["--db-driver=pgsql", f"--pgsql-db={database}", "--pgsql-host=", "--pgsql-port=", "--pgsql-user="]
     else:
         assert isinstance(engine, InnoDB)
-        environment = {}
-        where = [
-            "--db-driver=mysql",
-            *(f"--mysql-{name}={value}" for name, value in engine.connection_arguments().items()),
-        ]
+        environment, address = {}, engine.server.address
+        where = ["--db-driver=mysql", f"--mysql-socket={address['unix_socket']}", f"--mysql-user={address['user']}"]
+        where.append(f"--mysql-db={engine.name}")
     sizes = [f"--tables={TABLES['tables']}", f"--table-size={TABLES['table_size']}", "--rand-type=special"]
     how = [f"--threads={clients}", f"--time={seconds}", "--events=0"]
     found = {name: ["sysbench", test, *where, *sizes, *how, "run"] for name, test in SYSBENCH.items()}
     if isinstance(engine, Postgres):
         bank = ["--client", str(clients), "--jobs", str(clients), "--time", str(seconds), "--no-vacuum"]
         for name, script in PGBENCH.items():
-            found[name] = ["pgbench", "--builtin", script, *bank, "--protocol", "prepared"]
-    return found, environment
+            found[name] = ["pgbench", "--builtin", script, *bank, "--protocol", "prepared", database]
+    return found, dict(environment)
 
 
 def by_hand(words: list[str], environment: dict[str, str], workload: OltpWorkload) -> float:
@@ -91,7 +118,14 @@ def by_hand(words: list[str], environment: dict[str, str], workload: OltpWorkloa
     return next(float(found[1]) for each in PATTERNS if (found := re.search(each, output)))
 
 
-def through_dyno(workload: OltpWorkload, phase: Phase, job: Job, pace: Pace) -> float:
+def own_sql(job: Job) -> Any:
+    """A trial of pgbench's scripts as the user's own SQL."""
+    spec = registry.engine(job.spec.name).through("sql")
+    params = {"operations": 0, "scale": TABLES["bank_scale"]}
+    return MADE.workload(replace(job, spec=spec, params=params))
+
+
+def through_dyno(workload: Workload, phase: Phase, job: Job, pace: Pace) -> float:
     sample = sampled(workload, phase, job, pace, Stopwatch())
     if sample.void or sample.per_second is None:
         raise SystemExit(f"{job.spec.name}, {phase.name}: {sample.void}")
@@ -102,6 +136,7 @@ def compared(job: Job, args: argparse.Namespace, clients: int) -> float:
     """Prints a line for each phase; returns the largest deviation of a median from 1."""
     suite = registry.suite("oltp")
     workload, worst = OltpWorkload(job), 0.0
+    own = own_sql(job) if args.own else None
     pace = Pace(duration_ns=args.seconds * 10**9)
     for phase in suite.phases:
         if phase.name not in args.phases:
@@ -109,12 +144,19 @@ def compared(job: Job, args: argparse.Namespace, clients: int) -> float:
         if phase.name in PGBENCH and not isinstance(workload.engine(), Postgres):
             continue
         workload.prepare(phase)
+        if own is not None:
+            (phase,) = (each for each in MADE.phases if each.name == phase.name)
         words, environment = commands(workload, clients, args.seconds)
         pairs = []
         for turn in range(args.pairs):
             # Each side goes first equally often.
             hand = by_hand(words[phase.name], environment, workload) if turn % 2 else None
-            mine = through_dyno(workload, phase, job, pace)
+            if own is not None:
+                # A store of the same name is the same schema.
+                own._store = workload._store
+            mine = through_dyno(own or workload, phase, job, pace)
+            if own is not None:
+                own.release()
             pairs.append((mine, by_hand(words[phase.name], environment, workload) if hand is None else hand))
         ratios = [mine / hand for mine, hand in pairs]
         median = statistics.median(ratios)
@@ -132,6 +174,8 @@ def main() -> int:
     parser.add_argument("--clients", default="1,2,4", help="default: 1,2,4")
     parser.add_argument("--phases", default=",".join([*SYSBENCH, *PGBENCH]), help="default: all that it knows")
     parser.add_argument("--pairs", type=int, default=7, metavar="N", help="default: 7")
+    parser.add_argument("--tier", default="process", type=Tier, help="default: process")
+    parser.add_argument("--own", action="store_true", help="pgbench's scripts through the suite sql")
     parser.add_argument("--seconds", type=int, default=2, metavar="S", help="default: 2")
     args = parser.parse_args()
     args.phases = args.phases.split(",")
@@ -139,7 +183,7 @@ def main() -> int:
     print(f"{'':<41}{'Dyno':>10} {'by hand':>10}         ratio of pairs, median and range")
     for engine in args.engines.split(","):
         for clients in map(int, args.clients.split(",")):
-            with tempfile.TemporaryDirectory(dir="/var/tmp") as place, started(engine, Path(place)) as job:
+            with tempfile.TemporaryDirectory(dir="/var/tmp") as place, started(engine, Path(place), args.tier) as job:
                 worst = max(worst, compared(replace(job, clients=clients), args, clients))
     print(f"the furthest median is {worst:.1%} from 1")
     return 0 if worst <= WITHIN else 1
