@@ -37,6 +37,7 @@ from queues import (
     Model,
     constant,
     constant_tail,
+    disturbed,
     drift,
     exponential,
     exponential_tail,
@@ -235,8 +236,11 @@ MODELS = (
     _two_modes(0.05),
     Model("drift of 6 %", exponential, exponential_tail, LATENCY, speed=drift),
 )
-UNPROMISED = (_two_modes(0.1),)
-"""With so few probes, the share of slow ones is too uncertain."""
+UNPROMISED = (
+    _two_modes(0.1),
+    Model("disturbed at first", exponential, exponential_tail, LATENCY, speed=disturbed),
+)
+"""With so few probes, the share of slow ones is too uncertain, and not every search finds back to the right rates."""
 NEAR, NEAR_CLIFF, LEAST_NEAR, LEAST_COVERED, MOST_FALSE_CAPACITIES = 0.05, 0.03, 0.95, 0.90, 0.01
 
 

@@ -98,6 +98,11 @@ def modes(apart: float) -> Callable[[np.random.Generator, int], float]:
     return lambda generator, number: 1 - apart * (generator.random() < SLOW)
 
 
+def disturbed(generator: np.random.Generator, number: int) -> float:
+    """Far slower in the first probes: something else ran on the machine."""
+    return 0.4 if number < 4 else 1.0
+
+
 SLOW = 0.3
 """Share of the probes that run in the slower of two modes."""
 NORMAL = tuple((1 / 400, math.exp(0.02 * z)) for z in np.sort(np.random.default_rng(1).standard_normal(400)))

@@ -10,7 +10,8 @@ interrupted.
    hold, or only the clients broke a limit, it goes on to the last probe.
 2. Confirm, in rounds of four rates r(1 ± d), r(1 ± d/3) in random order, until twelve probes lie in the stretch that
    the last round confirms, and so does the root. The centre r and the reach d, 2 to 20 %, follow from the probes
-   before the round. Twelve, because with eight a machine with two modes shows only one of them too often.
+   before the round. Twelve, because with eight a machine with two modes shows only one of them too often. A round
+   that lies far on one side of the limit, because the machine was disturbed before, is followed by one on that side.
 3. Last, a longer probe at the low end of the capacity's interval.
 
 A failed probe is repeated once. A second failure in a row ends the search.
@@ -39,7 +40,7 @@ rises steeply where busy periods are long, and few of them fit in a probe. Or th
 relative to the rate."""
 LOWEST = 1 / 64
 """Lowest explored rate, as a share of the clients' maximum."""
-MOST_EXPLORES, MOST_ROUNDS = 8, 6
+MOST_EXPLORES, MOST_ROUNDS = 8, 8
 FEWEST_CONFIRMED = 12
 REACH = (0.02, 0.2)
 """Least and largest distance of a round's ends from its centre, relative to it."""
@@ -50,6 +51,9 @@ SPAN, MOST_SPAN = 0.55, 3.0
 1, but at most MOST_SPAN."""
 SATURATED = 3.0
 """If a share is this far from its limit, as a logarithm, it says little about the distance of its rate."""
+FAR = 1.0
+"""If all shares of a round are this far from the limit, as a logarithm, and on the same side of it, and don't show
+how they rise with the rate, the round is in the wrong place."""
 NARROW, NARROW_SATURATED = 0.3, 0.12
 """Exploring ends when the bracket is this narrow, relative to its middle."""
 
@@ -206,6 +210,12 @@ def _aim(
     line, least = figure.line, REACH[0]
     rates = [probe.rate for probe in probes[-ROUND:]]
     centre = min(max(line.root if line else fmean(rates), min(rates)), max(rates))
+    if probes[-1].stage == CONFIRM and figure.rate is None:
+        levels = [worst(limits, probe) for probe in probes[-ROUND:]]
+        if min(levels) > FAR or max(levels) < -FAR:
+            # The root lies elsewhere: a disturbance misled the probes before. A wide round at that side follows.
+            end, away = (min(rates), -1) if min(levels) > FAR else (max(rates), 1)
+            return end * (1 + away * REACH[1]), REACH[1]
     if held is None or broken is None:
         # Only exploring probes held or broke, and later ones contradict them.
         return centre, REACH[1]
