@@ -230,9 +230,17 @@ def test_a_mistake_in_a_definition_gets_one_line(change: tuple[Any, ...], said: 
     assert not shell.file.exists()
 
 
-def test_a_run_is_resumed_only_with_the_same_definition(shell: Shell) -> None:
+def test_runs_are_compared_and_resumed_only_with_the_same_definition(shell: Shell) -> None:
     words = ("--phases", "first", "-p", "operations=50")
     run(shell, SHOP, "sqlite", *words)
+    other = shell.home / "other.json"
+    shell.file.rename(other)
+    run(shell, SHOP, "sqlite", *words)
+    assert shell.dyno("compare", other, shell.file).status == 0
+    run(shell, SHOP.replace("LIMIT 10", "LIMIT 8"), "sqlite", *words)
+    ended = shell.dyno("compare", other, shell.file)
+    assert ended.status == 2 and "sql.transactions" in ended.err
+    other.replace(shell.file)
     (shell.home / "shop.toml").write_text(SHOP.replace("LIMIT 10", "LIMIT 9"))
     ended = shell.dyno("run", "shop.toml", "-e", "sqlite", "-o", shell.file, "--resume", *words)
     assert ended.status == 2 and "definition" in ended.err

@@ -66,11 +66,15 @@ class Between:
 
 def between(before: Run, after: Run, by: Metric | None = None, margin: float = MARGIN) -> Between:
     """Compares two runs. If `by` is None, the metric is the phase's own, or the response time if the plan sets a
-    rate. Raises UsageError for runs of two suites, for runs of which only one kept the cores awake, and for runs
-    without a common row."""
+    rate. Raises UsageError for runs of two suites or two definitions of a suite, for runs of which only one kept the
+    cores awake, and for runs without a common row."""
     suites = before.plan["suite"], after.plan["suite"]
     if suites[0] != suites[1]:
         raise UsageError(f"can't compare {before.path} of suite {suites[0]} with {after.path} of suite {suites[1]}")
+    defined = [run.header.get("definition") or {} for run in (before, after)]
+    if changed := [key for key in {**defined[0], **defined[1]} if defined[0].get(key) != defined[1].get(key)]:
+        where = f"{suites[0]}.{changed[0]}"
+        raise UsageError(f"{before.path} and {after.path} did other work: they differ in the definition, {where}")
     awake = {bool(run.plan.get("awake")): run.path for run in (before, after)}
     if len(awake) > 1:
         raise UsageError(
