@@ -8,10 +8,13 @@ there, it runs again and returns its answer.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dyno.contracts.model import Refused
 from dyno.contracts.native import REMEDY, loaded
+
+if TYPE_CHECKING:
+    from dyno.contracts.suite import Failure
 
 Request = bytes | tuple[tuple[bytes, int], ...]
 """A request with one response, or several requests, each with its number of responses."""
@@ -107,6 +110,10 @@ class NativeCall:
     def answer(self, argument: Any, response: Any) -> Any:
         return self._exchange.answer(self._method, argument, response)
 
+    def failed(self, argument: Any, failure: Failure) -> Failure:
+        """Returns what to record for an error response."""
+        return failure
+
 
 class NativePair:
     """Two calls whose requests are sent one after the other. The second takes the operation's argument, the first
@@ -128,6 +135,9 @@ class NativePair:
             self._first.answer(self._argument(argument), one[0] if len(one) == 1 else one),
             self._second.answer(argument, two[0] if len(two) == 1 else two),
         )
+
+    def failed(self, argument: Any, failure: Failure) -> Failure:
+        return failure
 
 
 def _pairs(request: Request) -> tuple[tuple[bytes, int], ...]:

@@ -45,10 +45,13 @@ class NativeSlice(Slice):
     def take(self, responses: Sequence[Any]) -> None:
         """Decodes the next responses of the slice, and appends the answers."""
         done, count = self.done, len(self._calls)
-        self.answers = self.answers + [
-            response if type(response) is Failure else self._calls[at % count].answer(self.arguments[at], response)
-            for at, response in enumerate(responses, done)
-        ]
+
+        def taken(at: int, response: Any) -> Any:
+            call = self._calls[at % count]
+            convert = call.failed if type(response) is Failure else call.answer
+            return convert(self.arguments[at], response)
+
+        self.answers = self.answers + [taken(at, response) for at, response in enumerate(responses, done)]
 
 
 class Lane:

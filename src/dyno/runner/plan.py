@@ -174,7 +174,7 @@ def make(request: RunRequest) -> Plan:
     native = [phase for phase in phases if any(_natively(suite, phase, params) for params in combinations)]
     rows = rows_of(suite, request, max(int(params["clients"]) for params in combinations), bool(native))
     if request.load == NATIVE_LOAD and any(row.options.get(CLIENT) == NATIVE_CLIENT for row in rows):
-        _check_kinds(suite, phases, combinations)
+        _check_native(suite, phases, combinations, own=definition is not None)
     until, within = _ending(request, preset)
     samples = request.samples or (preset.samples if until is None else max(preset.samples, UNTIL_BLOCKS))
     if len(rows) * len(combinations) > MOST_CELLS:
@@ -246,13 +246,20 @@ def _natively(suite: Suite, phase: str, params: Mapping[str, Value]) -> bool:
     return natively is not None and bool(natively(phase, params))
 
 
-def _check_kinds(suite: Suite, phases: Sequence[str], combinations: Iterable[Mapping[str, Value]]) -> None:
-    """Raises UsageError if native load can't run a phase with the requested kinds of operations."""
-    with_kinds = [phase for phase in suite.phases if phase.kinds and phase.name in phases]
-    for phase, params in product(with_kinds, combinations):
+OWN = "it has \\gset, or several statements of which some write outside a transaction"
+
+
+def _check_native(
+    suite: Suite, phases: Sequence[str], combinations: Iterable[Mapping[str, Value]], own: bool
+) -> None:
+    """Raises UsageError if native load can't run a phase with the requested kinds of operations, or a phase of the
+    user's own definition."""
+    chosen = [phase for phase in suite.phases if (own or phase.kinds) and phase.name in phases]
+    for phase, params in product(chosen, combinations):
         if not _natively(suite, phase.name, params):
-            own = [f"{each.name}={params[each.name]}" for each in suite.params if phase.name in each.phases]
-            raise UsageError(f"load: native load can't run phase {phase.name} with {' '.join(own)}: use library")
+            values = [f"{each.name}={params[each.name]}" for each in suite.params if phase.name in each.phases]
+            reason = f" with {' '.join(values)}" if values else f" ({OWN})" if own else ""
+            raise UsageError(f"load: native load can't run phase {phase.name}{reason}: use library")
 
 
 def resumed(request: RunRequest, path: Path) -> Plan:

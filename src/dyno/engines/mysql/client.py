@@ -103,13 +103,14 @@ class Native(Client):
         super().__init__(address if "ssl_ca" in address else {**address, "ssl_disabled": True}, loading, flags)
         connection = self._connection._sock
         self.exchange = Exchange("mysql", connection.fileno(), hasattr(connection, "cipher"))
-        self._statements: dict[str, int] = {}
+        self._statements: dict[str, tuple[int, list[Any]]] = {}
         self._encode = loaded().mysql
 
     def execute(self, statement: str, values: Sequence[str | int] = ()) -> Any:
         if not self.exchange.active:
             return super().execute(statement, values)
-        return Rows(self.exchange.ask(self._encode(self._prepared(statement), values)))
+        number, _ = self.prepared(statement.replace("%s", "?"))
+        return Rows(self.exchange.ask(self._encode(number, values)))
 
     def call(self, statement: str, values: Sequence[str | int]) -> tuple[str, ...] | None:
         if not self.exchange.active:
@@ -117,19 +118,31 @@ class Native(Client):
         row: tuple[str, ...] | None = self.execute(statement, values).fetchone()
         return row
 
-    def _prepared(self, statement: str) -> int:
-        """Returns the server's number of the prepared statement. PyMySQL has no method for the request."""
-        number = self._statements.get(statement)
-        if number is None:
+    def request(self, statement: str, values: Sequence[str | bytes | int | None]) -> bytes:
+        """Returns the request that executes a statement, in which ? stands for a value."""
+        request: bytes = self._encode(self.prepared(statement)[0], values)
+        return request
+
+    def prepared(self, statement: str) -> tuple[int, list[Any]]:
+        """Returns the server's number of the prepared statement, and the descriptions of its columns. PyMySQL has no
+        method for the request."""
+        if statement not in self._statements:
+            from pymysql.protocol import FieldDescriptorPacket, MysqlPacket
+
             connection = self._connection
-            connection._execute_command(COM_STMT_PREPARE, statement.replace("%s", "?"))
+            connection._execute_command(COM_STMT_PREPARE, statement)
             _, number, columns, parameters = struct.unpack_from("<BIHH", connection._read_packet().get_all_data())
-            for count in (parameters, columns):
-                # Skip the definitions of parameters or columns, and the packet that ends them.
-                for _ in range(count + 1 if count else 0):
+
+            def definitions(count: int, kind: Any) -> list[Any]:
+                described = [connection._read_packet(kind) for _ in range(count)]
+                if count:
+                    # Skip the packet that ends the definitions.
                     connection._read_packet()
-            self._statements[statement] = number
-        return number
+                return described
+
+            definitions(parameters, MysqlPacket)
+            self._statements[statement] = number, definitions(columns, FieldDescriptorPacket)
+        return self._statements[statement]
 
 
 class Thin(Client):

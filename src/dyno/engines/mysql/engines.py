@@ -257,7 +257,8 @@ PORTS: Mapping[str, PortSpec] = {
         needs=lambda options: missing_sysbench(),
         removal=_removal_of_tables,
     ),
-    "sql": PortSpec("dyno.engines.mysql.sql:Sql", caveats=(ESCAPED,)),
+    # A deadlock ends the transaction: the statements that follow are committed one by one.
+    "sql": PortSpec("dyno.engines.mysql.sql:Sql", caveats=(ESCAPED,), continues_after_error=True),
 }
 
 

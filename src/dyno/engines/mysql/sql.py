@@ -1,14 +1,15 @@
 """MariaDB and MySQL through the port `sql`. Sessions are in UTC, and counts are those of the rows that match."""
 
+import struct
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
 from dyno.contracts.cleanup import transaction
-from dyno.contracts.model import Refused
-from dyno.contracts.native_load import NATIVE_CLIENT
-from dyno.engines.mysql.client import CHARSET, MATCHED_ROWS, load
+from dyno.contracts.native_load import Exchange
+from dyno.engines.mysql.client import CHARSET, MATCHED_ROWS, Native, load
 from dyno.engines.mysql.engines import InnoDB
+from dyno.suites.sql.native import NativeStatement
 from dyno.suites.sql.port import DEFAULT, ISOLATIONS, Session, check_isolation, check_there
 from dyno.suites.sql.splitter import quoted, statements
 from dyno.suites.sql.tabbed import blocks
@@ -16,15 +17,21 @@ from dyno.suites.sql.tabbed import blocks
 ABORTED = (1020, 1205, 1213)
 """Numbers of the errors for a record that has changed, a lock that is not released, and a deadlock."""
 
+SENT = (str, bytes, int, bool, type(None))
+"""Types of parameters that native load encodes."""
+BINARY = 63
+"""Number of the character set of columns without one."""
+DAY, SECONDS = struct.Struct("<HBB"), struct.Struct("<BBB")
+
 
 class Sql:
+    aborts = tuple(map(str, ABORTED))
+
     def __init__(self, engine: InnoDB, session: Session = DEFAULT) -> None:
-        if engine.options["client"] == NATIVE_CLIENT:
-            raise Refused(f"client={NATIVE_CLIENT} is a way to single records: leave it out")
         check_isolation(session.isolation, ISOLATIONS)
         if session.there:
             check_there(session, engine.server, str(engine.server.address.get("database") or ""))
-        self._connection = engine.connect(loading=True, flags=MATCHED_ROWS, there=session.there)
+        self._connection: Any = engine.connect(loading=True, flags=MATCHED_ROWS, there=session.there)
         self._database, self._execute = engine.name, self._connection.execute
         self._execute("SET time_zone = '+00:00'")
         if session.isolation:
@@ -71,6 +78,28 @@ class Sql:
 
         return run_named if named else run
 
+    @property
+    def exchange(self) -> Exchange:
+        exchange: Exchange = self._connection.exchange
+        return exchange
+
+    def native_statement(self, pieces: Sequence[str], named: bool) -> NativeStatement:
+        connection: Native = self._connection
+        text = "?".join(pieces)
+
+        def request(values: Sequence[Any]) -> bytes:
+            # The other types are sent as texts, as PyMySQL does, except float and Decimal, which it writes unquoted.
+            return connection.request(text, [one if type(one) in SENT else str(one) for one in values])
+
+        def answer(response: Any) -> Any:
+            columns = connection.prepared(text)[1]
+            if isinstance(response, int):
+                return ([], []) if named else response
+            rows = [tuple(map(converted, columns, row)) for row in response]
+            return ([column.name for column in columns], rows) if named else rows
+
+        return NativeStatement(request, answer)
+
     def rollback(self) -> None:
         self._execute("ROLLBACK")
 
@@ -79,3 +108,42 @@ class Sql:
 
     def close(self) -> None:
         self._connection.close()
+
+
+def converted(column: Any, value: Any) -> Any:
+    """Returns a value of a binary result in PyMySQL's type for the column. PyMySQL reads only text results, so times
+    are written as text for its converters. Raises ValueError."""
+    from pymysql.constants import FIELD_TYPE as KIND
+    from pymysql.converters import decoders
+
+    kind = column.type_code
+    if value is None or type(value) in (int, float):
+        return value
+    if kind in (KIND.DATE, KIND.DATETIME, KIND.TIMESTAMP):
+        return decoders[kind](_moment(value, kind == KIND.DATE))
+    if kind == KIND.TIME:
+        return decoders[kind](_duration(value))
+    if kind in (KIND.DECIMAL, KIND.NEWDECIMAL, KIND.LONG, KIND.LONGLONG, KIND.DOUBLE):
+        # A number whose type depends on the parameters' types may be a decimal.
+        return decoders[KIND.NEWDECIMAL](value.decode() if type(value) is bytes else value)
+    if type(value) is bytes and column.charsetnr != BINARY:
+        raise ValueError(f"column {column.name}: its type depends on a parameter: use --load library")
+    return value
+
+
+def _moment(content: bytes, is_date: bool) -> str:
+    """Returns a date or time of a binary result as text. Parts at the end that are zero are missing."""
+    year, month, day = DAY.unpack_from(content.ljust(4, b"\0"))
+    text = f"{year:04}-{month:02}-{day:02}"
+    if is_date:
+        return text
+    hour, minute, second = SECONDS.unpack_from(content.ljust(7, b"\0"), 4)
+    micros = int.from_bytes(content[7:11], "little")
+    return f"{text} {hour:02}:{minute:02}:{second:02}.{micros:06}"
+
+
+def _duration(content: bytes) -> str:
+    sign, days = "-" if content[:1] == b"\1" else "", int.from_bytes(content[1:5], "little")
+    hours, minutes, seconds = SECONDS.unpack_from(content.ljust(8, b"\0"), 5)
+    micros = int.from_bytes(content[8:12], "little")
+    return f"{sign}{24 * days + hours:02}:{minutes:02}:{seconds:02}.{micros:06}"

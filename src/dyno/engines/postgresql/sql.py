@@ -8,13 +8,21 @@ from typing import Any
 
 from dyno.contracts.cleanup import undo_on_error
 from dyno.contracts.model import Refused
+from dyno.contracts.native import loaded
+from dyno.contracts.native_load import NATIVE_CLIENT, Exchange
 from dyno.engines.postgresql import Postgres
+from dyno.engines.postgresql.tables import checked
+from dyno.suites.sql.native import NativeStatement
 from dyno.suites.sql.port import DEFAULT, ISOLATIONS, Session, check_isolation, check_there
 from dyno.suites.sql.splitter import quoted, statements
 from dyno.suites.sql.tabbed import blocks
 
 ABORTED = ("40001", "40P01")
 """The states serialization_failure and deadlock_detected."""
+INT2, INT4 = 21, 23
+"""Numbers of the types smallint and integer."""
+TEXTS = (25, 1042, 1043)
+"""Numbers of the types text, character and varchar."""
 PREPARED = 1_000
 """Maximum number of prepared statements of a connection."""
 
@@ -47,14 +55,20 @@ def adapted(connection: Any) -> Any:
 
 
 class Sql:
+    aborts = ABORTED
+
     def __init__(self, engine: Postgres, session: Session = DEFAULT) -> None:
-        if engine.options["client"] != "psycopg" or engine.options["many"] != "list":
-            raise Refused("client=pq, client=native and many=pipeline are ways to single records: leave them out")
+        client = engine.options["client"]
+        if client == "pq" or engine.options["many"] != "list":
+            raise Refused("client=pq and many=pipeline are ways to single records: leave them out")
         check_isolation(session.isolation, ISOLATIONS)
         self._connection = connection = adapted(engine.connect_there() if session.there else engine.connect())
         if session.there:
             with undo_on_error(connection.close):
                 check_there(session, engine.server, connection.info.dbname)
+        if client == NATIVE_CLIENT:
+            with undo_on_error(connection.close):
+                self._native = Statements(connection)
         connection.execute("SET TimeZone TO 'UTC'")
         if session.isolation:
             connection.execute(f"SET default_transaction_isolation TO '{session.isolation.replace('-', ' ')}'")
@@ -87,6 +101,13 @@ class Sql:
 
         return run_named if named else run
 
+    @property
+    def exchange(self) -> Exchange:
+        return self._native.exchange
+
+    def native_statement(self, pieces: Sequence[str], named: bool) -> NativeStatement:
+        return self._native.statement(pieces, named)
+
     def rollback(self) -> None:
         self._connection.rollback()
 
@@ -95,3 +116,66 @@ class Sql:
 
     def close(self) -> None:
         self._connection.close()
+
+
+class Statements:
+    """Prepares statements for native load. psycopg converts parameters and results, both as text."""
+
+    def __init__(self, connection: Any) -> None:
+        from psycopg.adapt import Transformer
+
+        pgconn = connection.pgconn
+        self.exchange = Exchange("postgresql", pgconn.socket, bool(pgconn.ssl_in_use))
+        self._pgconn, self._transformer, self._encode = pgconn, Transformer(connection), loaded().postgresql
+        self._prepared = dict[tuple[str, tuple[int, ...]], tuple[bytes, list[tuple[str, Any]]]]()
+
+    def statement(self, pieces: Sequence[str], named: bool) -> NativeStatement:
+        from psycopg.adapt import PyFormat
+
+        text = "".join(f"${number}{piece}" if number else piece for number, piece in enumerate(pieces))
+        formats = [PyFormat.TEXT] * (len(pieces) - 1)
+        columns: list[tuple[str, Any]] = []
+
+        def request(values: Sequence[Any]) -> bytes:
+            nonlocal columns
+            contents = self._transformer.dump_sequence(values, formats)
+            types = tuple(INT4 if kind == INT2 else kind for kind in self._transformer.types or ())
+            name, columns = self._prepare(text, types)
+            encoded = [None if content is None else bytes(content) for content in contents]
+            request: bytes = self._encode(name, encoded)
+            return request
+
+        def answer(response: Any) -> Any:
+            if not columns:
+                changed = response if isinstance(response, int) else 0
+                return ([], []) if named else changed
+            loads = [load for _, load in columns]
+            rows = [
+                tuple([None if value is None else load(value) for load, value in zip(loads, row, strict=True)])
+                for row in (() if isinstance(response, int) else response)
+            ]
+            return ([name for name, _ in columns], rows) if named else rows
+
+        return NativeStatement(request, answer)
+
+    def _prepare(self, text: str, types: tuple[int, ...]) -> tuple[bytes, list[tuple[str, Any]]]:
+        """Returns the name of the prepared statement, and its columns' names and converters."""
+        key = (text, types)
+        if key not in self._prepared:
+            name = b"dyno_sql%d" % len(self._prepared)
+            checked(self._pgconn.prepare(name, text.encode(), types), self._pgconn)
+            described = checked(self._pgconn.describe_prepared(name), self._pgconn)
+            columns = [
+                (described.fname(at).decode(), self._loader(described.ftype(at))) for at in range(described.nfields)
+            ]
+            self._prepared[key] = name, columns
+        return self._prepared[key]
+
+    def _loader(self, kind: int) -> Callable[[str], Any]:
+        """Returns a function that converts a value of the type from text."""
+        from psycopg import pq
+
+        if kind in TEXTS:
+            return str
+        load = self._transformer.get_loader(kind, pq.Format.TEXT).load
+        return lambda value: load(value.encode())

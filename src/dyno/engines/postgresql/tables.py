@@ -46,7 +46,7 @@ class Thin:
 
     def execute(self, statement: str, values: Iterable[str | int] = ()) -> Any:
         name, pgconn = self._prepared(statement), self._connection.pgconn
-        return Result(_checked(pgconn.exec_prepared(name, [str(value).encode() for value in values]), pgconn))
+        return Result(checked(pgconn.exec_prepared(name, [str(value).encode() for value in values]), pgconn))
 
     def pipelined(self, statement: str, values: Sequence[Iterable[str]]) -> list[Result]:
         """Runs the statement once for each of `values`, in a pipeline."""
@@ -64,7 +64,7 @@ class Thin:
             # Read the result of the synchronization.
             pgconn.get_result()
         pgconn.exit_pipeline_mode()
-        return [Result(_checked(each, pgconn)) for each in results]
+        return [Result(checked(each, pgconn)) for each in results]
 
     def _prepared(self, statement: str) -> bytes:
         pgconn = self._connection.pgconn
@@ -74,7 +74,7 @@ class Thin:
             numbered = statement
             for number in range(1, statement.count("%s") + 1):
                 numbered = numbered.replace("%s", f"${number}", 1)
-            _checked(pgconn.prepare(name, numbered.encode()), pgconn)
+            checked(pgconn.prepare(name, numbered.encode()), pgconn)
         return name
 
 
@@ -116,7 +116,7 @@ class Result:
         return tuple([value(number, column).decode() for column in range(self._result.nfields)])
 
 
-def _checked(result: Any, pgconn: Any) -> Any:
+def checked(result: Any, pgconn: Any) -> Any:
     if result.status not in (1, 2):
         # In a pipeline, only the result has the error message.
         raise RuntimeError((result.error_message or pgconn.error_message).decode(errors="replace").strip())

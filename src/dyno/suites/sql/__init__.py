@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from dyno.contracts.declarations import deferred
-from dyno.contracts.model import Phase, Preset
+from dyno.contracts.model import Phase, Preset, Value
 from dyno.contracts.settings import Setting, integer
 from dyno.contracts.suite import Job, Suite, Workload
 
@@ -59,6 +59,18 @@ class MadeSuite(SqlSuite):
             *PARAMS,
             *(Setting(name, str, "", f"variable :{name} of the scripts") for name in self.definition.given),
         )
+
+    @property
+    def native(self) -> bool:
+        return any(self.natively(phase.name, {}) for phase in self.phases)
+
+    def natively(self, phase: str, params: Mapping[str, Value]) -> bool:
+        """Returns whether native load can run all scripts of the phase."""
+        from dyno.suites.sql.native import natively
+
+        members = self.definition.mixes.get(phase, [phase])
+        scripts = [script for name in members for script in self.definition.transactions[name].scripts.values()]
+        return all(map(natively, scripts))
 
     def workload(self, job: Job) -> Workload:
         workload: Workload = deferred("dyno.suites.sql.workload:WORKLOAD")(job, self.definition)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
@@ -13,12 +13,14 @@ from typing import Any
 from dyno.contracts.engine import Engine
 from dyno.contracts.equality import same, shorten
 from dyno.contracts.model import Caveat, Fact, Phase, Wrong
+from dyno.contracts.native_load import CLIENT, NATIVE_CLIENT
 from dyno.contracts.suite import Failure, Job, Operations, Work
 from dyno.suites._shared.store import OnStore
 from dyno.suites.sql import conformance
 from dyno.suites.sql.answers import FAILED, Digest, digest, shown
 from dyno.suites.sql.book import Book, Record
 from dyno.suites.sql.definition import ANY, COUNT, NONE, Definition, Transaction
+from dyno.suites.sql.native import NativeMix, NativeTransaction, natively, several_writes
 from dyno.suites.sql.operations import CONTROL, Aborted, Kinds, compiled
 from dyno.suites.sql.port import DEFAULT, Session, Sql
 from dyno.suites.sql.script import BATCH
@@ -93,30 +95,46 @@ class SqlWorkload(OnStore):
                 port.define(after)
         self._written = True
 
+    def native(self, phase: Phase) -> Callable[[Any], Any] | None:
+        if self._job.options.get(CLIENT) != NATIVE_CLIENT:
+            return None
+        scripts = [script for each in self._members(phase) for script in each.scripts.values()]
+        if not all(map(natively, scripts)):
+            return None
+        (port,) = self._job.spec.ports.values()
+        return None if port.continues_after_error and any(map(several_writes, scripts)) else NativeSql
+
     # -- operations -----------------------------------------------------------------------------------------
 
     def work(self, phase: Phase, port: Any, client: int, clients: int, round: int) -> Iterator[Work]:
         kinds = Kinds(self._definition, self._job, self._job.seed, phase.name, client)
-        runs = [
-            compiled(script, port, isinstance(each.compare, tuple), not self._job.spec.floor)
-            for each, script in zip(kinds.transactions, kinds.scripts, strict=True)
-        ]
+        call = self._call(kinds, port)
         record = self._recording(phase, kinds, client)
         most = int(self._job.params["operations"])
-        call = runs[0] if len(runs) == 1 else lambda argument: runs[argument[0]](argument[1])
+        alone = len(kinds.transactions) == 1
         for number in range(round * ROUND, (round + 1) * ROUND):
             positions, inputs = kinds.batch(number)
             left = BATCH if not most else min(most - (number - round * ROUND) * BATCH, BATCH)
             if left <= 0:
                 return
-            arguments: Sequence[Any] = inputs if len(runs) == 1 else list(zip(positions, inputs, strict=True))
-            names = None if len(runs) == 1 else [kinds.transactions[at].name for at in positions[:left]]
+            arguments: Sequence[Any] = inputs if alone else list(zip(positions, inputs, strict=True))
+            names = None if alone else [kinds.transactions[at].name for at in positions[:left]]
             yield Operations(
                 calls=lambda _: [call],
                 arguments=arguments[:left],
                 check=partial(record.check, number, positions, inputs),
                 kinds=names,
             )
+
+    def _call(self, kinds: Kinds, port: Any) -> Any:
+        """Returns the operations' callable, or the call for native load if the port is one for that."""
+        pairs = list(zip(kinds.scripts, kinds.transactions, strict=True))
+        if isinstance(port, NativeSql):
+            calls = [NativeTransaction(script, port.port, isinstance(each.compare, tuple)) for script, each in pairs]
+            return calls[0] if len(calls) == 1 else NativeMix(calls)
+        judged = not self._job.spec.floor
+        runs = [compiled(script, port, isinstance(each.compare, tuple), judged) for script, each in pairs]
+        return runs[0] if len(runs) == 1 else lambda argument: runs[argument[0]](argument[1])
 
     def _recording(self, phase: Phase, kinds: Kinds, client: int) -> Recording:
         key = (phase.name, client)
@@ -203,6 +221,13 @@ class SqlWorkload(OnStore):
             yield Caveat("isolation", "runs at its own default isolation of transactions")
         if self._definition.own_texts(self._job.spec.name):
             yield Caveat("other-text", "runs a text of its own in place of the others'")
+
+
+class NativeSql:
+    """A port whose connection native load takes."""
+
+    def __init__(self, port: Any) -> None:
+        self.port, self.exchange = port, port.exchange
 
 
 def _number(port: Sql, query: str) -> Any:

@@ -1,0 +1,99 @@
+"""Native load for the suite `sql`: scripts whose statements and parameters are all known before an operation begins.
+
+The statements of an operation are sent one after the other, each when the response to the one before has arrived,
+whether that is an error or not. So a script of several statements that writes must be one transaction, and its engine
+must refuse the statements that follow an error in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from dyno.contracts.native_load import Request
+from dyno.contracts.suite import Failure
+from dyno.suites.sql.operations import CONTROL, Aborted
+from dyno.suites.sql.script import Script, Set
+
+BEGINS, ENDS = ("BEGIN", "START"), ("COMMIT", "END")
+INSIDE = (*BEGINS, *ENDS, "ROLLBACK", "ABORT", "SAVEPOINT", "RELEASE")
+"""Keywords that a transaction must not have inside, since a statement after an error could then take effect."""
+OUTSIDE = (*INSIDE, "SET", "LOCK", "UNLOCK")
+"""Keywords that a script without a transaction must not have, because their effects outlast the operation."""
+
+
+class NativeStatement(NamedTuple):
+    """A statement that the engine's library has prepared."""
+
+    request: Callable[[Sequence[Any]], bytes]
+    """Returns the request for these values of the parameters."""
+    answer: Callable[[Any], Any]
+    """Converts a decoded response to what `Sql.statement` returns."""
+
+
+def natively(script: Script) -> bool:
+    """Returns whether some engine's native load can run the script."""
+    statements = script.statements
+    if any(isinstance(step, Set) and step.late for step in script.steps):
+        return False
+    if any(statement.gset is not None for statement in statements):
+        return False
+    keywords = [statement.keyword for statement in statements]
+    if len(statements) > 1 and keywords[0] in BEGINS and keywords[-1] in ENDS:
+        # COMMIT AND CHAIN begins another transaction.
+        return "CHAIN" not in statements[-1].pieces[0].upper() and not any(word in INSIDE for word in keywords[1:-1])
+    return not any(word in OUTSIDE for word in keywords) and not several_writes(script)
+
+
+def several_writes(script: Script) -> bool:
+    """Returns whether the script writes, and has several statements."""
+    return script.writes and len(script.statements) > 1
+
+
+class NativeTransaction:
+    """A script as an operation of native load. `port` is that of one client, `named` as in `operations.compiled`."""
+
+    def __init__(self, script: Script, port: Any, named: bool) -> None:
+        self._steps = [
+            (
+                port.native_statement(step.pieces, named),
+                [script.inputs.index(name) for name in step.names],
+                step.keyword not in CONTROL,
+            )
+            for step in script.statements
+        ]
+        self._aborts: Sequence[str] = port.aborts
+
+    def request(self, inputs: tuple[Any, ...]) -> Request:
+        requests = [statement.request([inputs[at] for at in places]) for statement, places, _ in self._steps]
+        return requests[0] if len(requests) == 1 else tuple((request, 1) for request in requests)
+
+    def answer(self, inputs: tuple[Any, ...], response: Any) -> Any:
+        responses = [response] if len(self._steps) == 1 else response
+        answers = [
+            statement.answer(one)
+            for (statement, _, answered), one in zip(self._steps, responses, strict=True)
+            if answered or len(self._steps) == 1
+        ]
+        return answers[0] if len(answers) == 1 else tuple(answers)
+
+    def failed(self, inputs: tuple[Any, ...], failure: Failure) -> Failure:
+        """Marks the failure if the engine aborted the transaction because of others."""
+        code = failure.error.partition(":")[0]
+        return Failure(f"{Aborted.__name__}: {failure.error}") if code in self._aborts else failure
+
+
+class NativeMix:
+    """The transactions of a mix. The argument is the transaction's position, and its inputs."""
+
+    def __init__(self, members: Sequence[NativeTransaction]) -> None:
+        self._members = members
+
+    def request(self, argument: tuple[int, tuple[Any, ...]]) -> Request:
+        return self._members[argument[0]].request(argument[1])
+
+    def answer(self, argument: tuple[int, tuple[Any, ...]], response: Any) -> Any:
+        return self._members[argument[0]].answer(argument[1], response)
+
+    def failed(self, argument: tuple[int, tuple[Any, ...]], failure: Failure) -> Failure:
+        return self._members[argument[0]].failed(argument[1], failure)

@@ -1,0 +1,172 @@
+"""Native load of the user's own SQL: its answers, several clients, deadlocks, and scripts that it can't run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from needed import require
+from shell import Shell
+
+from dyno import registry
+from dyno.suites.sql.native import natively
+from dyno.suites.sql.script import parse
+
+PLAN = '''
+suite = "sql"
+samples = 1
+budget = 20
+[sql]
+schema = """
+CREATE TABLE item (id integer PRIMARY KEY, kind integer, price double precision, ratio real, name varchar(90),
+    day date, moment timestamp(6) NULL, cost decimal(10, 3), large bigint, flag boolean, code char(36));
+CREATE TABLE counter (id integer PRIMARY KEY, total integer NOT NULL);
+"""
+tables.counter = { rows = 2, id = "serial", total = "uniform:0..0" }
+[sql.tables.item]
+rows = 500
+id = "serial"
+kind = "uniform:1..10"
+price = "uniform:0.0..9.0"
+ratio = "uniform:0.0..9.0?10%"
+name = "words:2?10%"
+day = "date:2026-01-01..2026-06-30?10%"
+moment = "time:2026-01-01..2026-06-30"
+cost = "decimal:1..99:3?10%"
+large = "uniform:-9000000000..9000000000"
+flag = "bool"
+code = "uuid"
+[sql.transactions.rows]
+script = """
+\\\\set k random(1, 10)
+SELECT * FROM item WHERE kind = :k ORDER BY id LIMIT 20;
+"""
+[sql.transactions.sums]
+script = """
+\\\\set k random(1, 10)
+BEGIN;
+SELECT count(*), sum(cost), avg(price), min(moment), max(day), sum(large), :k + 1 FROM item WHERE kind = :k;
+SELECT id, name FROM item WHERE id > 10000;
+COMMIT;
+"""
+[sql.transactions.names]
+script = "SELECT id, code FROM item WHERE name LIKE '%a%' ORDER BY id LIMIT 5"
+compare = ["code"]
+[sql.transactions.push]
+script = "INSERT INTO item (id, kind, name) VALUES (1000000 + :n, 1, 'new')"
+affects = [1]
+[sql.transactions.known]
+script = """
+SELECT count(*) AS known FROM item WHERE kind = 1 \\\\gset
+INSERT INTO item (id, kind, name) VALUES (3000000 + :n, :known, 'new');
+"""
+[sql.transactions.crossed]
+script = """
+\\\\set a random(1, 2)
+BEGIN;
+INSERT INTO item (id, kind, name) VALUES (2000000 + :n, 1, 'new');
+UPDATE counter SET total = total + 1 WHERE id = :a;
+UPDATE counter SET total = total + 1 WHERE id = 3 - :a;
+COMMIT;
+"""
+affects = [1, 1, 1]
+[sql.mixes.day]
+rows = 3
+push = 1
+[[sql.checks]]
+says = "each acknowledged item is there"
+query = "SELECT count(*) FROM item"
+grows_by = ["push", "known", "crossed"]
+'''
+"""`crossed` updates two rows in either order, so that clients wait for each other in a circle."""
+SERVERS = ("postgresql", "mariadb")
+
+
+def run(shell: Shell, engines: str, phases: str, *words: object, status: int = 0) -> dict[str, list[Any]]:
+    """Runs the plan. Returns the samples by phase."""
+    (shell.home / "own.toml").write_text(PLAN)
+    ended = shell.dyno("run", "own.toml", "-e", engines, "--phases", phases, "-o", shell.file, *words)
+    assert ended.status == status, ended.out + ended.err
+    samples: dict[str, list[Any]] = {}
+    for attempt in shell.attempts():
+        for sample in attempt["samples"]:
+            if sample["server"] is not None:
+                samples.setdefault(sample["phase"], []).append(sample)
+    return samples
+
+
+@pytest.mark.parametrize("engine", SERVERS)
+def test_native_load_and_the_library_get_the_same_answers(engine: str, shell: Shell) -> None:
+    require(registry.engine(engine).through("sql"))
+    engines = f"{engine},{engine}:client=native,sqlite"
+    samples = run(shell, engines, "rows,sums,names,push", "-p", "operations=300")
+    for phase, pair in samples.items():
+        assert {sample["load"] for sample in pair} == {"library", "native"}, phase
+        for sample in pair:
+            assert sample["void"] is None and sample["errors"] == 0 and sample["operations"] == 300, sample
+        assert len({sample["facts"]["answers_chain"] for sample in pair}) == 1, phase
+    assert all(cell["valid"] for cell in shell.cells().values())
+
+
+@pytest.mark.parametrize("engine", SERVERS)
+def test_several_clients_are_loaded_natively_by_default(engine: str, shell: Shell) -> None:
+    require(registry.engine(engine).through("sql"))
+    samples = run(shell, engine, "rows,push,day,known", "--clients", 8, "-p", "operations=200")
+    assert {phase: {sample["load"] for sample in of} for phase, of in samples.items()} == {
+        "rows": {"native"},
+        "push": {"native"},
+        "day": {"native"},
+        "known": {"library"},
+    }
+    cells = shell.cells()
+    assert all(cell["valid"] for cell in cells.values())
+    codes = {doubt["code"] for doubt in cells[f"{engine}:client=native", "known"]["doubts"]}
+    assert "library" in codes
+    assert set(samples["day"][0]["kinds"]) == {"rows", "push"}
+
+
+def test_deadlocks_are_failed_operations_and_undone(shell: Shell) -> None:
+    require(registry.engine("postgresql").through("sql"))
+    # More than 1 % of the operations fail, so the row has no number; the check of the counts comes before.
+    words = ("--clients", 8, "-p", "operations=200")
+    samples = run(shell, "postgresql", "crossed,push", *words, status=1)
+    (crossed,), (push,) = samples["crossed"], samples["push"]
+    assert crossed["load"] == "native" and crossed["void"] is None, crossed
+    assert crossed["operations"] + crossed["errors"] >= 1600 > crossed["operations"] - crossed["errors"], crossed
+    assert 0 < crossed["facts"]["answers_aborts"] == crossed["errors"], crossed
+    assert push["void"] is None and push["errors"] == 0
+    assert "Aborted: 40P01" in shell.cells()["postgresql:client=native", "crossed"]["why"]
+
+
+def test_mariadb_runs_a_transaction_that_writes_by_its_library(shell: Shell) -> None:
+    require(registry.engine("mariadb").through("sql"))
+    samples = run(shell, "mariadb:client=native", "crossed,push", "-p", "operations=50")
+    assert [sample["load"] for phase in ("crossed", "push") for sample in samples[phase]] == ["library", "native"]
+
+
+def test_a_script_with_gset_is_refused_under_native_load(shell: Shell) -> None:
+    require(registry.engine("postgresql"))
+    (shell.home / "own.toml").write_text(PLAN)
+    words = ("--phases", "known", "--load", "native")
+    ended = shell.dyno("run", "own.toml", "-e", "postgresql", *words, "-o", shell.file)
+    assert ended.status == 2 and "known" in ended.err and "gset" in ended.err and len(ended.err.splitlines()) == 1
+    assert not shell.file.exists()
+
+
+@pytest.mark.parametrize(
+    ("script", "expected"),
+    [
+        ("SELECT 1", True),
+        ("SELECT 1; SELECT 2", True),
+        ("BEGIN; UPDATE t SET a = 1; UPDATE t SET b = 1; END", True),
+        ("UPDATE t SET a = 1; UPDATE t SET b = 1", False),
+        ("BEGIN; UPDATE t SET a = 1; COMMIT; UPDATE t SET b = 1", False),
+        ("BEGIN; SAVEPOINT s; UPDATE t SET a = 1; ROLLBACK TO SAVEPOINT s; COMMIT", False),
+        ("BEGIN; UPDATE t SET a = 1; COMMIT AND CHAIN", False),
+        ("BEGIN; SELECT 1", False),
+        ("SELECT 1 AS a \\gset\nSELECT :a", False),
+        ("SET work_mem = '1MB'; SELECT 1", False),
+    ],
+)
+def test_scripts_whose_statements_are_known_beforehand(script: str, expected: bool) -> None:
+    assert natively(parse(script, "script")) is expected
