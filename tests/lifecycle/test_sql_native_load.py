@@ -122,18 +122,16 @@ def test_several_clients_are_loaded_natively_by_default(engine: str, shell: Shel
     assert all(cell["valid"] for cell in cells.values())
     codes = {doubt["code"] for doubt in cells[f"{engine}:client=native", "known"]["doubts"]}
     assert "library" in codes
-    assert set(samples["day"][0]["kinds"]) == {"rows", "push"}
 
 
 def test_deadlocks_are_failed_operations_and_undone(shell: Shell) -> None:
     require(registry.engine("postgresql").through("sql"))
-    # More than 1 % of the operations fail, so the row has no number; the check of the counts comes before.
-    words = ("--clients", 8, "-p", "operations=200")
+    # More than 1 % of the operations fail, so the row has no number. PostgreSQL looks for deadlocks after a second.
+    words = ("--clients", 4, "-p", "operations=500", "--budget", 4)
     samples = run(shell, "postgresql", "crossed,push", *words, status=1)
     (crossed,), (push,) = samples["crossed"], samples["push"]
     assert crossed["load"] == "native" and crossed["void"] is None, crossed
-    assert crossed["operations"] + crossed["errors"] >= 1600 > crossed["operations"] - crossed["errors"], crossed
-    assert 0 < crossed["facts"]["answers_aborts"] == crossed["errors"], crossed
+    assert 0 < crossed["facts"]["answers_aborts"] == crossed["errors"] < crossed["operations"], crossed
     assert push["void"] is None and push["errors"] == 0
     assert "Aborted: 40P01" in shell.cells()["postgresql:client=native", "crossed"]["why"]
 
