@@ -53,7 +53,7 @@ def test_a_copy_is_equal_has_the_same_holes_and_can_be_written_to(
     if not shares:
         monkeypatch.setattr(filesystem, "_FICLONE", 0)
     before, blocks = contents(store), (store / "sparse").stat().st_blocks
-    assert filesystem.seal(store, tmp_path / "kept" / "0")
+    assert filesystem.seal([store], tmp_path / "kept")
     assert not store.exists()
     store.mkdir()
     filesystem.copy(tmp_path / "kept" / "0", store)
@@ -65,14 +65,53 @@ def test_a_copy_is_equal_has_the_same_holes_and_can_be_written_to(
     assert contents(tmp_path / "kept" / "0") == before
 
 
+def test_a_copy_has_the_preallocated_space_and_the_modes_of_the_original(
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(filesystem, "_FICLONE", 0)
+    (store / "log").write_bytes(b"begins")
+    with (store / "log").open("r+b") as log:
+        os.posix_fallocate(log.fileno(), 0, 16 * MIB)
+    for path, mode in ((store, 0o700), (store / "inner", 0o750), (store / "log", 0o600)):
+        path.chmod(mode)
+    assert filesystem.seal([store], tmp_path / "kept")
+    store.mkdir()
+    filesystem.copy(tmp_path / "kept" / "0", store)
+    about = (store / "log").stat()
+    assert (about.st_size, about.st_blocks * 512 >= 16 * MIB) == (16 * MIB, True)
+    modes = [path.stat().st_mode & 0o777 for path in (store, store / "inner", store / "log")]
+    assert modes == [0o700, 0o750, 0o600]
+
+
+def test_directories_are_sealed_all_or_none(store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    other, rename = tmp_path / "other", Path.rename
+    other.mkdir()
+
+    def refuse(path: Path, target: Path) -> Path:
+        if path == other:
+            raise PermissionError(path)
+        return rename(path, target)
+
+    before = contents(store)
+    monkeypatch.setattr(Path, "rename", refuse)
+    assert not filesystem.seal([store, other], tmp_path / "kept" / "0")
+    assert contents(store) == before and other.is_dir()
+    assert list((tmp_path / "kept").iterdir()) == []
+    (store / "small").write_bytes(b"is writable")
+    monkeypatch.setattr(Path, "rename", rename)
+    assert filesystem.seal([store, other], tmp_path / "kept" / "0")
+    assert {path.name for path in (tmp_path / "kept" / "0").iterdir()} == {"0", "1"}
+
+
 def test_what_is_sealed_is_read_only(store: Path, tmp_path: Path) -> None:
-    filesystem.seal(store, tmp_path / "kept")
+    filesystem.seal([store], tmp_path / "kept")
     assert {path.stat().st_mode & 0o222 for path in (tmp_path / "kept").rglob("*") if path.is_file()} == {0}
 
 
-def test_what_is_no_plain_file_is_not_sealed(store: Path, tmp_path: Path) -> None:
-    (store / "link").symlink_to(store / "sparse")
-    assert not filesystem.seal(store, tmp_path / "kept")
+@pytest.mark.parametrize("linked", ["sparse", "inner"])
+def test_what_is_no_plain_file_is_not_sealed(store: Path, tmp_path: Path, linked: str) -> None:
+    (store / "link").symlink_to(store / linked)
+    assert not filesystem.seal([store], tmp_path / "kept")
     assert (store / "sparse").exists()
     assert not (tmp_path / "kept").exists()
 
@@ -81,7 +120,7 @@ def test_where_there_is_no_room_nothing_is_sealed(
     store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(filesystem.shutil, "disk_usage", lambda path: SimpleNamespace(free=filesystem.SPARE_BYTES))
-    assert not filesystem.seal(store, tmp_path / "kept")
+    assert not filesystem.seal([store], tmp_path / "kept")
     assert (store / "sparse").exists()
 
 

@@ -9,7 +9,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -194,46 +194,64 @@ SPARE_BYTES = 1 << 30
 WRITABLE = 0o222
 
 
-def seal(source: Path, target: Path) -> bool:
-    """Moves a directory to a place from where it is only copied, and makes its files read-only.
+def seal(sources: Sequence[Path], target: Path) -> bool:
+    """Moves directories to a place from where they are only copied, named 0, 1 and so on, and makes their files
+    read-only. They are either all there or none is.
 
-    Returns False and does nothing if it contains anything but files and directories, or if there is no room for
-    copies.
+    Returns False and changes nothing if they contain anything but files and directories, if there is no room for
+    copies, or if they can't be moved.
     """
-    paths = list(source.rglob("*"))
-    is_plain = all(path.is_dir() or (path.is_file() and not path.is_symlink()) for path in paths)
-    size = size_on_disk(paths) or 0
-    target.parent.mkdir(parents=True, exist_ok=True)
-    # Room for twice the size: a trial's copy, and the data that the engine then writes.
-    if not is_plain or shutil.disk_usage(target.parent).free < 2 * size + SPARE_BYTES:
+    part, moved = target.with_name(f"{target.name}.part"), []
+    try:
+        paths = [path for source in sources for path in source.rglob("*")]
+        is_plain = all(not path.is_symlink() and (path.is_dir() or path.is_file()) for path in paths)
+        size = size_on_disk(paths) or 0
+        target.parent.mkdir(parents=True, exist_ok=True)
+        # Room for twice the size: a trial's copy, and the data that the engine then writes.
+        if not is_plain or shutil.disk_usage(target.parent).free < 2 * size + SPARE_BYTES:
+            return False
+        # An earlier trial may have been killed here.
+        shutil.rmtree(part, ignore_errors=True)
+        part.mkdir()
+        for number, source in enumerate(sources):
+            moved.append((source.rename(part / str(number)), source))
+        part.rename(target)
+    except OSError:
+        for at, source in moved:
+            at.rename(source)
+        shutil.rmtree(part, ignore_errors=True)
         return False
-    for path in paths:
-        if path.is_file():
-            path.chmod(path.stat().st_mode & ~WRITABLE)
-    source.rename(target)
+    for path in files(target):
+        path.chmod(path.stat().st_mode & ~WRITABLE)
     return True
 
 
 def copy(source: Path, target: Path) -> None:
-    """Copies a sealed directory into an existing empty one, with writable files."""
-    for path in sorted(source.rglob("*")):
-        at = target / path.relative_to(source)
-        if path.is_dir():
+    """Copies a sealed directory into an existing empty one, with the same owners and modes, but writable files."""
+    for path in (source, *sorted(source.rglob("*"))):
+        at, about = target / path.relative_to(source), path.stat()
+        if path.is_file():
+            with path.open("rb") as original, at.open("xb") as copied:
+                try:
+                    fcntl.ioctl(copied, _FICLONE, original.fileno())
+                except OSError:
+                    # The file system can't share blocks.
+                    _copy_extents(original.fileno(), copied.fileno())
+        elif path != source:
             at.mkdir()
-            continue
-        with path.open("rb") as original, at.open("xb") as copied:
-            try:
-                fcntl.ioctl(copied, _FICLONE, original.fileno())
-            except OSError:
-                # The file system can't share blocks.
-                _copy_extents(original.fileno(), copied.fileno())
-            os.fchmod(copied.fileno(), os.fstat(original.fileno()).st_mode | 0o200)
+        if (about.st_uid, about.st_gid) != (at.stat().st_uid, at.stat().st_gid):
+            os.chown(at, about.st_uid, about.st_gid)
+        at.chmod(about.st_mode | 0o200)
 
 
 def _copy_extents(source: int, target: int) -> None:
-    """Copies the data between holes, and the length of the file."""
-    size = os.fstat(source).st_size
-    for at, length in extents(source, size):
+    """Copies the data between holes, and the length and the preallocated space of the file."""
+    about = os.fstat(source)
+    size, spans = about.st_size, list(extents(source, about.st_size))
+    if sum(length for _, length in spans) < size <= about.st_blocks * BLOCK_BYTES:
+        # Servers preallocate their logs. Space that was never written is reported as a hole.
+        os.posix_fallocate(target, 0, size)
+    for at, length in spans:
         end = at + length
         while at < end and (done := os.pwrite(target, os.pread(source, min(end - at, _CHUNK), at), at)):
             at += done

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from dyno.contracts.copyable import Copyable
 from dyno.contracts.engine import Gap, Maintenance, PortSpec, Server
 from dyno.contracts.model import Tier, Value
 from dyno.contracts.settings import Setting, integer
@@ -49,7 +50,7 @@ PROFILE: Mapping[str, str] = {
 }
 
 
-class ClickHouse(Process):
+class ClickHouse(Process, Copyable):
     """A server on a port of this machine, for ClickHouse's native protocol. `settings` go into the user's profile.
     `cache_bytes` is the size of the cache of marks, which tell where rows begin. `path` is the user's program."""
 

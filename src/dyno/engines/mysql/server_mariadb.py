@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
+from dyno.contracts.copyable import Copyable
 from dyno.contracts.model import Refused
 from dyno.contracts.safe_read import toml
 from dyno.servers.process import Process, accepts, as_user, directory, program, unprivileged
@@ -70,7 +71,7 @@ def product_of(path: str) -> str:
     return MARIADB if MARIADB in process.stdout else MYSQL
 
 
-class MariaDB(Process):
+class MariaDB(Process, Copyable):
     """See `dyno.contracts.engine.Server`. `settings` are system variables; `path` is the user's program;
     `environment` has variables in addition to this process's."""
 

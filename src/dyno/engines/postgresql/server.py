@@ -11,6 +11,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from dyno.contracts.copyable import Copyable
 from dyno.contracts.model import Refused
 from dyno.contracts.safe_read import toml
 from dyno.servers import program_option
@@ -50,7 +51,7 @@ PROGRAM = program_option.ServerProgram(
 )
 
 
-class PostgreSQL(Process):
+class PostgreSQL(Process, Copyable):
     """See `dyno.contracts.engine.Server`. `settings` become command-line options; `path` is the user's program."""
 
     def __init__(self, home: Path, settings: Mapping[str, str], clients: int, path: str = "") -> None:

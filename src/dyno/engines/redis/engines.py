@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from dyno.contracts.copyable import Copyable
 from dyno.contracts.engine import EngineSpec, Maintenance, PortSpec, Server
 from dyno.contracts.model import Caveat, Refused, Tier, Value
 from dyno.contracts.native_load import NATIVE_CLIENT
@@ -35,13 +36,13 @@ OURS = ("port", "unixsocket", "unixsocketperm", "save", "dir", "appenddirname", 
 """Settings that users may not change."""
 
 
-class Redis(Process):
+class Redis(Process, Copyable):
     """A server on a socket in its directory, which no other user may enter. `settings` become command-line options,
     with their names in redis.conf; `path` is the user's program."""
 
     def __init__(self, program: ServerProgram, home: Path, settings: Mapping[str, str], path: str = "") -> None:
         self.address = home / "redis.sock"
-        self.log = home / "appendonlydir"
+        self.data = home / "appendonlydir"
         """The directory of the append-only files."""
         settings = {**toml(SETTINGS), "unixsocket": self.address.name, **settings}
         words = [word for name, value in settings.items() for word in (f"--{name}", value)]
@@ -181,7 +182,7 @@ class Keyspace(ServerStore):
 
     def own_files(self) -> Iterable[Path]:
         """Returns the files of the log. The store has no other files."""
-        return () if self.tier is Tier.VOLATILE else self.server.log.iterdir()
+        return () if self.tier is Tier.VOLATILE else self.server.data.iterdir()
 
     def caveats(self) -> Iterable[Caveat]:
         yield from super().caveats()

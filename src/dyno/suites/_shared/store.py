@@ -1,5 +1,6 @@
 """Workloads of trials with one store, and of those whose phases are runs of a tool that measures itself."""
 
+import shutil
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, closing, contextmanager
@@ -9,6 +10,7 @@ from pathlib import Path
 from time import monotonic_ns
 from typing import Any
 
+from dyno.contracts.copyable import Copyable
 from dyno.contracts.engine import Engine
 from dyno.contracts.model import Fact, Phase, Tier, Wrong
 from dyno.contracts.suite import Job, Report, Reported, Work, Workload
@@ -25,6 +27,10 @@ def brief(checks: Mapping[str, Callable[..., None]], *arguments: Any, gaps: Coll
                 check(*arguments)
             except Wrong as wrong:
                 raise Wrong(f"conformance, {name}: {wrong}") from None
+
+
+LEAST_BYTES = 16 << 20
+"""Size from which a store on a server is sealed. Loading less takes no longer than restarting the server."""
 
 
 class OnStore(Workload):
@@ -80,26 +86,63 @@ class OnStore(Workload):
         """Loads the store by `fill`, which must fill a new store of the same name identically in every trial.
 
         The first trial of a cell seals a closed copy of the loaded store. Each trial, the first one included, begins
-        with a copy of that. If sealing is impossible (a server, no files, a tier at which a closed store loses its
-        data, no free space), each trial fills its own store.
+        with a copy of that. For a store on a server that Dyno started, the copy includes the whole data directory of
+        the stopped server, and the store has the same name on the server in each trial.
+
+        Each trial fills its own store if sealing is impossible (a user's server, a cluster, no files, a tier at which
+        a closed store loses its data, no free space) or if a store on a server is small.
         """
-        spec, store = self._job.spec, self._store
-        assert store is not None
-        durable = self._job.tier is not Tier.VOLATILE and spec.server is None and spec.remove is None
-        if not self._new or self._job.sealed is None or not durable:
+        directories, sealing = self._directories(), self._job.sealed
+        if not self._new or sealing is None or not directories:
             fill()
             return
-        sealed = self._job.sealed / store.name
+        sealed = sealing / directories[0].name
         if not sealed.is_dir():
             fill()
-            files = list(self.engine().files())
-            if not files or not all(path.is_relative_to(store) for path in files):
+            if not self._worth_sealing(directories):
                 return
+            if self._job.server is not None:
+                # Otherwise only the first trial would run the upkeep, because only that one has written.
+                self.keep_up()
             self.release()
-            if not filesystem.seal(store, sealed):
+            with self._stopped():
+                is_sealed = filesystem.seal(directories, sealed)
+            if not is_sealed:
                 return
-            store.mkdir()
-        filesystem.copy(sealed, store)
+        self.release()
+        # What the server has now is not needed any more.
+        with self._stopped(kill=True):
+            for number, directory in enumerate(directories):
+                shutil.rmtree(directory, ignore_errors=True)
+                directory.mkdir()
+                filesystem.copy(sealed / str(number), directory)
+
+    def _directories(self) -> list[Path]:
+        """Returns the directories that hold the closed store, the store's own first; none if they can't be copied."""
+        spec, store, server = self._job.spec, self._store, self._job.server
+        assert store is not None
+        if self._job.tier is Tier.VOLATILE:
+            return []
+        if isinstance(server, Copyable):
+            return [store, server.data]
+        return [store] if spec.server is None and spec.remove is None else []
+
+    def _worth_sealing(self, directories: list[Path]) -> bool:
+        files = list(self.engine().files())
+        if self._job.server is not None:
+            # Compare the size rather than the time, so that all runs decide alike.
+            return (filesystem.size_on_disk(files) or 0) >= LEAST_BYTES
+        return bool(files) and all(path.is_relative_to(directories[0]) for path in files)
+
+    @contextmanager
+    def _stopped(self, kill: bool = False) -> Iterator[None]:
+        """Stops the server, if the store has one, and starts it again after the block unless that raised."""
+        server = self._job.server
+        if server is not None:
+            (server.kill if kill else server.stop)()
+        yield
+        if server is not None:
+            server.start()
 
     def keep_up(self) -> None:
         """Runs the engine's upkeep (an administrator's work after a load) if the store was written to."""
