@@ -16,6 +16,8 @@ TRANSACTION = re.compile(r"\s*(BEGIN|START\s+TRANSACTION|COMMIT|ROLLBACK)\b", re
 UTC = ("UTC", "Etc/UTC", "Etc/UCT", "GMT", "Zulu", "Universal")
 VALUES = re.compile(r"\s*INSERT\b(?!.*\bSELECT\b)", re.I | re.S)
 """Matches an insertion for which the driver would wait for rows from its caller, for ever."""
+TEXT = re.compile(r"\bString\b")
+"""Matches the type of a column of texts."""
 ZONED = re.compile(r"DateTime.*'")
 """Matches a column's type that has a time zone."""
 
@@ -44,26 +46,50 @@ def literal(value: Any) -> Any:
     return str(value) if kind is datetime and value.microsecond else value
 
 
+def as_texts(values: Sequence[Any]) -> Sequence[Any]:
+    """Returns the values of a column of texts, such as one for times with microseconds on old servers."""
+    return [each if type(each) in (str, bytes, type(None)) else str(each) for each in values]
+
+
+def without_trace(execute: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns the client's function, whose errors lack the server's stack trace."""
+    from clickhouse_driver.errors import ServerException
+
+    def executed(*arguments: Any, **named: Any) -> Any:
+        try:
+            return execute(*arguments, **named)
+        except ServerException as error:
+            error.message = error.message.partition(" Stack trace:")[0]
+            raise
+
+    return executed
+
+
 class Sql:
     def __init__(self, engine: Click, session: Session = DEFAULT) -> None:
         check_not_there(session)
         check_isolation(session.isolation)
         settings = {"readonly": 2} if session.read_only else {}
         self._client = engine.open_client(engine.server, engine.options, database=engine.name, settings=settings)
-        ((zone,),) = self._client.execute("SELECT timezone()")
+        self._execute = without_trace(self._client.execute)
+        ((zone,),) = self._execute("SELECT timezone()")
         if zone not in UTC:
             self._client.close()
             raise Refused(f"the server's time zone is {zone}, in which it reads and writes times: set it to UTC")
 
     def define(self, script: str) -> None:
         for statement in statements(script, escaping=True):
-            self._client.execute(statement)
+            self._execute(statement)
 
     def load(self, table: str, columns: Mapping[str, Sequence[Any]]) -> None:
         names = ", ".join(quoted(name, "`") for name in columns)
-        self._client.execute(
-            f"INSERT INTO {quoted(table, '`')} ({names}) VALUES", list(columns.values()), columnar=True
-        )
+        described = self._execute(f"DESCRIBE TABLE {quoted(table, '`')}")
+        kinds = {name.lower(): kind for name, kind, *_ in described}
+        lists = [
+            as_texts(values) if TEXT.search(kinds.get(name.lower(), "")) else values
+            for name, values in columns.items()
+        ]
+        self._execute(f"INSERT INTO {quoted(table, '`')} ({names}) VALUES", lists, columnar=True)
 
     def statement(self, pieces: Sequence[str], named: bool = False) -> Callable[[Sequence[Any]], Any]:
         if TRANSACTION.match(pieces[0]):
@@ -75,7 +101,7 @@ class Sql:
         text += "".join(
             f"%({name})s" + piece.replace("%", "%%") for name, piece in zip(names, pieces[1:], strict=True)
         )
-        execute = self._client.execute
+        execute = self._execute
 
         def run_named(values: Sequence[Any]) -> Any:
             given = dict(zip(names, map(literal, values), strict=True)) or None

@@ -1,4 +1,6 @@
-"""MariaDB and MySQL through the port `sql`. Sessions are in UTC, and counts are those of the rows that match."""
+"""MariaDB and MySQL through the port `sql`. Sessions are in UTC, averages of decimals are about as exact as doubles,
+and counts are those of the rows that match.
+"""
 
 import struct
 from collections.abc import Callable, Mapping, Sequence
@@ -22,6 +24,9 @@ SENT = (str, bytes, int, bool, type(None))
 BINARY = 63
 """Number of the character set of columns without one."""
 DAY, SECONDS = struct.Struct("<HBB"), struct.Struct("<BBB")
+DIGITS = 16
+"""Digits that a quotient or an average has more than its operands. The server's default, 4, is less exact than the
+comparison of answers."""
 
 
 class Sql:
@@ -34,6 +39,7 @@ class Sql:
         self._connection: Any = engine.connect(loading=True, flags=MATCHED_ROWS, there=session.there)
         self._database, self._execute = engine.name, self._connection.execute
         self._execute("SET time_zone = '+00:00'")
+        self._execute(f"SET div_precision_increment = {DIGITS}")
         if session.isolation:
             level = session.isolation.replace("-", " ").upper()
             self._execute(f"SET SESSION TRANSACTION ISOLATION LEVEL {level}")

@@ -22,6 +22,8 @@ from dyno.contracts.equality import same
 MASK = (1 << 64) - 1
 EXACT = 1e-12
 """Relative error of a sum of doubles, within which a whole number is still taken for one."""
+INTEGERS = 2.0**53
+"""From this size on, doubles can't hold each whole number, and sums of whole numbers depend on their order."""
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)(\.\d*)?(?:Z|[+-]00(?::?00)?)?")
 
 
@@ -40,6 +42,8 @@ def near(number: float, tolerance: float) -> float | int | str:
     a text for a number that is not finite."""
     if not math.isfinite(number):
         return str(number)
+    if abs(number) >= INTEGERS:
+        return number
     whole = round(number)
     return whole if abs(number - whole) <= max(tolerance, EXACT * abs(number)) else number
 
@@ -66,7 +70,11 @@ def canonical(value: Any, tolerance: float) -> Any:
             value = value.astimezone(timezone.utc)
         return _time(f"{value:%Y-%m-%d}", f"{value:%H:%M:%S}", f".{value.microsecond:06}")
     if kind in (bytes, bytearray, memoryview):
-        return bytes(value)
+        try:
+            # ClickHouse has one type for texts and bytes.
+            return canonical(bytes(value).decode(), tolerance)
+        except UnicodeDecodeError:
+            return bytes(value)
     if kind in (date, UUID):
         return str(value)
     if kind is timedelta:
