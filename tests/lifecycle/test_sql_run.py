@@ -78,7 +78,7 @@ def twisted(shell: Shell) -> Shell:
 
 def test_engines_that_agree_are_valid_and_their_answers_are_in_the_run_file(shell: Shell) -> None:
     require(registry.engine("duckdb").through("sql"))
-    cells = run(shell, SHOP, "sqlite,duckdb", "--budget", 0.2, "-p", "operations=300")
+    cells = run(shell, SHOP, "sqlite,duckdb", "--budget", 20, "-p", "operations=200")
     assert all(cell["valid"] for cell in cells.values())
     assert {phase for _, phase in cells} == {"first", "add", "push", "day"}
     chains: dict[str, list[dict[str, str]]] = {name: [] for name in ("first", "add", "push", "day")}
