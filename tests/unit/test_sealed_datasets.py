@@ -83,6 +83,29 @@ def test_a_copy_has_the_preallocated_space_and_the_modes_of_the_original(
     assert modes == [0o700, 0o750, 0o600]
 
 
+def test_a_copy_replaces_what_the_directory_had(store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(filesystem, "_FICLONE", 0)
+    before = contents(store)
+    assert filesystem.seal([store], tmp_path / "kept")
+    # A file that was a directory, a directory that was a link, and files with other contents.
+    (store / "small" / "deep").mkdir(parents=True)
+    (store / "small" / "deep" / "file").write_bytes(b"old")
+    (store / "sparse").write_bytes(b"x" * 80 * MIB)
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "file").write_bytes(b"stays")
+    (store / "inner").symlink_to(tmp_path / "outside")
+    (store / "other").symlink_to(tmp_path / "outside" / "file")
+    filesystem.copy(tmp_path / "kept" / "0", store)
+    assert contents(store) == before
+    assert sorted(path.name for path in store.iterdir()) == ["inner", "sparse"]
+    assert contents(tmp_path / "outside") == {"file": b"stays"}
+    (store / "inner" / "small").write_bytes(b"longer than it was before")
+    (store / "inner" / "large").mkdir()
+    filesystem.copy(tmp_path / "kept" / "0", store)
+    assert contents(store) == before
+    assert sorted(path.name for path in (store / "inner").iterdir()) == ["small"]
+
+
 def test_directories_are_sealed_all_or_none(store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     other, rename = tmp_path / "other", Path.rename
     other.mkdir()

@@ -1,6 +1,5 @@
 """Workloads of trials with one store, and of those whose phases are runs of a tool that measures itself."""
 
-import shutil
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, closing, contextmanager
@@ -113,8 +112,7 @@ class OnStore(Workload):
         # What the server has now is not needed any more.
         with self._stopped(kill=True):
             for number, directory in enumerate(directories):
-                shutil.rmtree(directory, ignore_errors=True)
-                directory.mkdir()
+                directory.mkdir(exist_ok=True)
                 filesystem.copy(sealed / str(number), directory)
 
     def _directories(self) -> list[Path]:
