@@ -1,7 +1,7 @@
 """Transactions of sysbench and pgbench through the whole of Dyno, against the same commands called by hand.
 
     python benchmarks/transactions.py [--engines postgresql,mariadb] [--clients 1,2,4] [--phases point-select,...]
-        [--pairs N] [--seconds S] [--tier TIER] [--own]
+        [--pairs N] [--seconds S] [--tier TIER] [--own [--client native]]
 
 Both run in turns on one filled server that Dyno starts: a phase of the suite oltp as in a trial, and the tool's
 command in its own shell, whose output this benchmark parses. Each pair gives a ratio; the figure is the median over
@@ -118,9 +118,10 @@ def by_hand(words: list[str], environment: dict[str, str], workload: OltpWorkloa
     return next(float(found[1]) for each in PATTERNS if (found := re.search(each, output)))
 
 
-def own_sql(job: Job) -> Any:
+def own_sql(job: Job, client: str) -> Any:
     """A trial of pgbench's scripts as the user's own SQL."""
     spec = registry.engine(job.spec.name).through("sql")
+    job = replace(job, options=spec.resolve({"client": client} if client else {}))
     params = {"operations": 0, "scale": TABLES["bank_scale"]}
     return MADE.workload(replace(job, spec=spec, params=params))
 
@@ -136,7 +137,7 @@ def compared(job: Job, args: argparse.Namespace, clients: int) -> float:
     """Prints a line for each phase; returns the largest deviation of a median from 1."""
     suite = registry.suite("oltp")
     workload, worst = OltpWorkload(job), 0.0
-    own = own_sql(job) if args.own else None
+    own = own_sql(job, args.client) if args.own else None
     pace = Pace(duration_ns=args.seconds * 10**9)
     for phase in suite.phases:
         if phase.name not in args.phases:
@@ -154,7 +155,7 @@ def compared(job: Job, args: argparse.Namespace, clients: int) -> float:
             if own is not None:
                 # A store of the same name is the same schema.
                 own._store = workload._store
-            mine = through_dyno(own or workload, phase, job, pace)
+            mine = through_dyno(own or workload, phase, job if own is None else own._job, pace)
             if own is not None:
                 own.release()
             pairs.append((mine, by_hand(words[phase.name], environment, workload) if hand is None else hand))
@@ -175,6 +176,7 @@ def main() -> int:
     parser.add_argument("--phases", default=",".join([*SYSBENCH, *PGBENCH]), help="default: all that it knows")
     parser.add_argument("--pairs", type=int, default=7, metavar="N", help="default: 7")
     parser.add_argument("--tier", default="process", type=Tier, help="default: process")
+    parser.add_argument("--client", default="", help="with --own: the engine's option client, such as native")
     parser.add_argument("--own", action="store_true", help="pgbench's scripts through the suite sql")
     parser.add_argument("--seconds", type=int, default=2, metavar="S", help="default: 2")
     args = parser.parse_args()
