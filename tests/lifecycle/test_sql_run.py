@@ -5,6 +5,7 @@ test engine that answers wrongly now and then; pgbench's scripts as they are; an
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -150,6 +151,29 @@ def test_a_query_of_the_command_line_and_its_parameters(shell: Shell) -> None:
     assert "x=41" in ended.out
 
 
+def test_a_tie_is_settled_by_what_is_compared(twisted: Shell) -> None:
+    by_id, by_name = (f"SELECT id FROM item WHERE kind = 1 ORDER BY kind, {by} LIMIT 1" for by in ("id", "name"))
+    tie = SHOP.partition("[sql.transactions.first]")[0]
+    tie += f"[sql.transactions.tie]\nscript = {{'' = '{by_id}', twisted = '{by_name}'}}\n"
+    engines, words = "sqlite,sqlite:cache_mib=8,twisted", ("-p", "operations=20")
+    cells = run(twisted, tie, engines, *words, status=1)
+    assert "disagrees with sqlite" in cells["twisted", "tie"]["why"]
+    assert all(cell["valid"] for cell in run(twisted, tie + 'compare = "count"', engines, *words).values())
+
+
+def test_values_of_a_variable_are_chosen_from_a_query(shell: Shell) -> None:
+    text = SHOP.replace("\\\\set k random(1, 10)\n", "")
+    assert text != SHOP
+    ended = shell.dyno("run", "sql", "-q", "SELECT :k", "-e", "sqlite")
+    assert ended.status == 2 and "-p k=" in ended.err
+    few = ("--phases", "first", "-p", "operations=20")
+    cells = run(shell, text, "sqlite", *few, "-p", "k=from:SELECT DISTINCT kind FROM item WHERE kind > 8")
+    assert cells["sqlite", "first"]["valid"]
+    shown = [sample["facts"].get("answers_shown") for line in shell.attempts() for sample in line["samples"]]
+    given = set(re.findall(r"k=(\d+)", str(next(filter(None, shown)))))
+    assert given == {"9", "10"}
+
+
 PGBENCH = '''
 suite = "sql"
 samples = 1
@@ -195,15 +219,8 @@ equals = 0
 def test_pgbenchs_scripts_run_unchanged_on_three_engines(shell: Shell) -> None:
     for engine in ("postgresql", "mariadb"):
         require(registry.engine(engine).through("sql"))
-    # END is COMMIT in PostgreSQL and SQLite; MariaDB has no such statement.
-    (shell.home / "shop.mariadb.sql").write_text("")
-    text = PGBENCH
-    cells = run(shell, text, "postgresql,sqlite", "-p", "operations=200", "-p", "scale=1", "--budget", 20)
-    assert all(cell["valid"] for cell in cells.values())
-    cells = run(
-        shell, text.replace("END;", "COMMIT;"), "mariadb,sqlite", "-p", "operations=200", "-p", "scale=1",
-        "--budget", 20,
-    )  # fmt: skip
+    words = ("-p", "operations=200", "-p", "scale=1", "--budget", 20)
+    cells = run(shell, PGBENCH, "postgresql,sqlite,mariadb", *words)
     assert all(cell["valid"] for cell in cells.values())
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from dyno.contracts.declarations import deferred
-from dyno.contracts.model import Phase, Preset, Value
+from dyno.contracts.model import Phase, Preset, UsageError, Value
 from dyno.contracts.settings import Setting, integer
 from dyno.contracts.suite import Job, Suite, Workload
 
@@ -57,8 +58,20 @@ class MadeSuite(SqlSuite):
         self.phases = tuple(phases)
         self.params = (
             *PARAMS,
-            *(Setting(name, str, "", f"variable :{name} of the scripts") for name in self.definition.given),
+            *(Setting(name, partial(self._variable, name), "", f"variable {name}") for name in self.definition.given),
         )
+
+    def _variable(self, name: str, text: str) -> Value:
+        """Parses the value of a variable that no script sets."""
+        from dyno.suites.sql.operations import given_value
+
+        if not text:
+            raise ValueError(f"no script sets this variable; give it a value: -p {name}=1, -p {name}=uniform:1..9")
+        try:
+            given_value(text, self.definition, 0)
+        except UsageError as error:
+            raise ValueError(str(error)) from None
+        return text
 
     @property
     def native(self) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import chain
 from operator import itemgetter
 from typing import Any
@@ -11,6 +12,7 @@ from zlib import crc32
 from dyno.contracts.model import Wrong
 from dyno.contracts.suite import Job
 from dyno.suites.sql.definition import Definition
+from dyno.suites.sql.generators import USAGE
 from dyno.suites.sql.port import Sql
 from dyno.suites.sql.script import BATCH, Inputs, Script, Set, Statement
 from dyno.suites.sql.tables import draw
@@ -87,13 +89,17 @@ def _guarded(run: Callable[[Any], Any], port: Sql) -> Callable[[Any], Any]:
 class Kinds:
     """The operations of a phase, in the order in which one client executes them: pure functions of their number."""
 
-    def __init__(self, definition: Definition, job: Job, tables_seed: int, phase: str, client: int) -> None:
+    def __init__(
+        self, definition: Definition, job: Job, phase: str, client: int, found: Mapping[str, Sequence[Any]]
+    ) -> None:
+        """`found`: the values of the variables that a query of the user's gives."""
         names = definition.mixes.get(phase, {phase: 1.0})
         self.transactions = [definition.transactions[name] for name in names]
         self._weights = list(names.values())
         self._seed, self._client, self._clients = [job.seed, crc32(phase.encode()), client], client, job.clients
         self._first = 0
-        given = {name: _given(job.params[name], definition, tables_seed) for name in definition.given}
+        given = {name: given_value(job.params[name], definition, job.seed) for name in definition.given}
+        given |= {name: partial(_chosen, values) for name, values in found.items()}
         given |= {"n": self._numbers, "client_id": client}
         self.scripts = [each.script(job.spec.name) for each in self.transactions]
         self._inputs = [
@@ -120,15 +126,25 @@ class Kinds:
         return [(self._first + at) * self._clients + self._client for at in range(count)]
 
 
-def _given(value: Any, definition: Definition, seed: int) -> Any:
-    """Returns the value of a variable that the user gave: a number, a function that draws values, or the text."""
+def _chosen(values: Sequence[Any], generator: Any, count: int) -> list[Any]:
+    return [values[at] for at in generator.integers(0, len(values), count).tolist()]
+
+
+QUERY = "from:"
+"""Begins a variable's value that is a query, whose rows are the values to choose from."""
+
+
+def given_value(value: Any, definition: Definition, seed: int) -> Any:
+    """Returns the value of a variable that the user gave: a number, a function that draws values, or the text. Raises
+    UsageError."""
     text = str(value)
     for number in (int, float):
         try:
             return number(text)
         except ValueError:
             pass
-    reference = text.split(":")[-1].partition(".")[0]
-    if ":" in text or reference in definition.tables:
+    kind, colon, _ = text.partition(":")
+    generated = colon and kind in USAGE and not text.startswith(QUERY)
+    if generated or text.partition(".")[0] in definition.tables:
         return draw(text, definition.tables, seed)
     return text

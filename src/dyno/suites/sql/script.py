@@ -126,7 +126,11 @@ class _Parser:
                 self._use(name)
             pieces, names = tuple(lexed.pieces), tuple(lexed.names)
             line = self._line(lexed.at)
-            self._steps.append(Statement(pieces, names, None, lexed.words[0], line, lexed.writes()))
+            keyword = lexed.words[0]
+            if keyword == "END":
+                # pgbench's scripts end with it, but not all engines have it.
+                keyword, pieces = "COMMIT", ("COMMIT",)
+            self._steps.append(Statement(pieces, names, None, keyword, line, lexed.writes()))
             self._lexed = lexed
         elif lexed.at >= 0:
             raise self._error("expected an SQL statement", lexed.at)

@@ -12,7 +12,7 @@ from typing import Any
 
 from dyno.contracts.engine import Engine
 from dyno.contracts.equality import same, shorten
-from dyno.contracts.model import Caveat, Fact, Phase, Wrong
+from dyno.contracts.model import Caveat, Fact, Phase, Refused, Wrong
 from dyno.contracts.native_load import CLIENT, NATIVE_CLIENT
 from dyno.contracts.suite import Failure, Job, Operations, Work
 from dyno.suites._shared.store import OnStore
@@ -21,7 +21,7 @@ from dyno.suites.sql.answers import FAILED, Digest, digest, shown
 from dyno.suites.sql.book import Book, Record
 from dyno.suites.sql.definition import ANY, COUNT, NONE, Definition, Transaction
 from dyno.suites.sql.native import NativeMix, NativeTransaction, natively, several_writes
-from dyno.suites.sql.operations import CONTROL, Aborted, Kinds, compiled
+from dyno.suites.sql.operations import CONTROL, QUERY, Aborted, Kinds, compiled
 from dyno.suites.sql.port import DEFAULT, Session, Sql
 from dyno.suites.sql.script import BATCH
 from dyno.suites.sql.tables import blocks
@@ -47,6 +47,8 @@ class SqlWorkload(OnStore):
         self._dirty = False
         self._before: dict[str, Any] = {}
         """Answers of the checks' queries before the phase."""
+        self._found: dict[str, Sequence[Any]] = {}
+        """Values of the variables that are to be chosen from a query's rows."""
         self._recordings: dict[tuple[str, int], Recording] = {}
         """By phase and client; in the clients' processes."""
 
@@ -78,10 +80,25 @@ class SqlWorkload(OnStore):
             if not self._definition.there:
                 self.load(self._fill)
                 self.keep_up()
+            self._find()
         self._dirty = phase.writes
         if phase.writes and not self._job.spec.floor:
             with self.connect() as port:
                 self._before = {check.query: _number(port, check.query) for check in self._definition.checks}
+
+    def _find(self) -> None:
+        """Executes the queries that give values of variables. Rows are sorted, so that all engines choose alike."""
+        queries = {name: str(self._job.params[name]) for name in self._definition.given}
+        queries = {name: text.removeprefix(QUERY) for name, text in queries.items() if text.startswith(QUERY)}
+        if not queries or self._found:
+            return
+        with self.connect() as port:
+            for name, query in queries.items():
+                rows = [(1,)] if self._job.spec.floor else port.statement((query,))(())
+                values = [row[0] for row in rows] if isinstance(rows, list) else []
+                if not values:
+                    raise Refused(f"variable {name}: {query!r} found no row to choose from")
+                self._found[name] = sorted(values, key=lambda value: (str(type(value)), value))
 
     def _fill(self) -> None:
         definition = self._definition
@@ -107,7 +124,7 @@ class SqlWorkload(OnStore):
     # -- operations -----------------------------------------------------------------------------------------
 
     def work(self, phase: Phase, port: Any, client: int, clients: int, round: int) -> Iterator[Work]:
-        kinds = Kinds(self._definition, self._job, self._job.seed, phase.name, client)
+        kinds = Kinds(self._definition, self._job, phase.name, client, self._found)
         call = self._call(kinds, port)
         record = self._recording(phase, kinds, client)
         most = int(self._job.params["operations"])
@@ -184,7 +201,7 @@ class SqlWorkload(OnStore):
         return self._job.spec.name
 
     def _describe(self, phase: Phase, client: int, number: int) -> str:
-        kinds = Kinds(self._definition, self._job, self._job.seed, phase.name, client)
+        kinds = Kinds(self._definition, self._job, phase.name, client, self._found)
         positions, inputs = kinds.batch(number // BATCH)
         at = positions[number % BATCH]
         values = zip(kinds.scripts[at].inputs, inputs[number % BATCH], strict=True)
