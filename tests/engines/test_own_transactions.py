@@ -14,6 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Event, Thread
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
 import pytest
 from needed import require
@@ -21,8 +22,9 @@ from shell import DISK, Ended, Shell, wait_for
 from test_encryption import free_port
 
 from dyno import registry
-from dyno.contracts.model import Refused
+from dyno.contracts.model import Refused, Tier
 from dyno.engines import sysbench
+from dyno.engines.clickhouse import Click
 from dyno.engines.mysql import client as mysqlclient
 from dyno.engines.mysql import server_mariadb
 from dyno.engines.postgresql.server import PostgreSQL
@@ -106,6 +108,28 @@ def mariadb() -> Iterator[Own]:
                     return list(cursor.fetchall())
 
             yield Own("mariadb", f"mysql://u:{SECRET}@127.0.0.1:{port}/own", execute)
+
+
+@pytest.fixture(scope="module")
+def clickhouse() -> Iterator[Own]:
+    spec = registry.engine("clickhouse").through("sql")
+    require(spec)
+    assert spec is not None and spec.server is not None
+    with TemporaryDirectory(prefix="dyno-tests-", dir=DISK if DISK.is_dir() else None) as place:
+        Path(place).chmod(0o755)
+        server: Any = spec.server(Path(place) / "server", Tier.PROCESS, spec.resolve({}), 1)
+        with closing(server):
+            server.start()
+            at = server.address
+            with closing(Click.open_client(server, {})) as client:
+                client.execute("CREATE DATABASE own")
+
+            def execute(statement: str) -> list[tuple[Any, ...]]:
+                with closing(Click.open_client(server, {}, database="own")) as client:
+                    return list(client.execute(statement))
+
+            url = f"clickhouse://{quote(at.user, '')}:{quote(at.password, '')}@{at.host}:{at.port}/own"
+            yield Own("clickhouse", url, execute)
 
 
 @pytest.fixture(params=ENGINES)
@@ -295,6 +319,17 @@ def test_a_sampled_log_of_pgbench_has_as_many_latencies_as_transactions(
     assert sum(times for _, times in report.latencies) == report.items
     assert sum(point["operations"] or 0 for point in report.series) == pytest.approx(report.items, rel=0.1)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_own_sql_reads_the_tables_of_a_clickhouse_server(clickhouse: Own, shell: Shell) -> None:
+    clickhouse.execute("CREATE TABLE goods (id Int32, price Int32) ENGINE = MergeTree ORDER BY id")
+    clickhouse.execute("INSERT INTO goods SELECT number, number * 10 FROM numbers(4)")
+    shell.given = {"OWN": clickhouse.url}
+    few = ("-p", "k=uniform:1..3", "-p", "operations=20", "--samples", 1, "-o", shell.file)
+    query = "SELECT price FROM goods WHERE id = :k"
+    ended = shell.dyno("run", "sql", "-e", "clickhouse:url=env:OWN", "-q", query, *few)
+    assert ended.status == 0, ended.out + ended.err
+    assert not [name for (name,) in clickhouse.execute("SHOW DATABASES") if name.startswith("dyno")]
 
 
 def test_own_sql_reads_the_tables_that_are_there_and_writes_only_where_it_may(own: Own, shell: Shell) -> None:

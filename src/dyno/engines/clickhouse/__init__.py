@@ -141,10 +141,16 @@ class Click(ServerStore):
         client.execute(f"DROP DATABASE IF EXISTS {name}")
 
     def create(self) -> None:
+        # On the user's own server this may need a right that is not needed for the user's own tables.
+        if self.server.own:
+            self.create_database()
+
+    def create_database(self) -> None:
         self.client.execute(f"CREATE DATABASE IF NOT EXISTS {self.name}")
 
     def connect(self) -> Any:
         """Returns a connection to this store's database that returns columns as arrays."""
+        self.create_database()
         return self.open_client(self.server, self.options, database=self.name, settings={"use_numpy": True})
 
     def merge(self) -> None:

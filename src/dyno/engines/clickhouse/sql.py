@@ -8,7 +8,7 @@ from typing import Any
 
 from dyno.contracts.model import Refused
 from dyno.engines.clickhouse import Click
-from dyno.suites.sql.port import DEFAULT, Session, check_isolation, check_not_there
+from dyno.suites.sql.port import DEFAULT, Session, check_isolation, check_there
 from dyno.suites.sql.splitter import quoted, statements
 from dyno.suites.sql.times import without_zone
 
@@ -67,10 +67,15 @@ def without_trace(execute: Callable[..., Any]) -> Callable[..., Any]:
 
 class Sql:
     def __init__(self, engine: Click, session: Session = DEFAULT) -> None:
-        check_not_there(session)
         check_isolation(session.isolation)
         settings = {"readonly": 2} if session.read_only else {}
-        self._client = engine.open_client(engine.server, engine.options, database=engine.name, settings=settings)
+        database = engine.name
+        if session.there:
+            database = "" if engine.server.own else engine.server.address.path.strip("/")
+            check_there(session, engine.server, database)
+        else:
+            engine.create_database()
+        self._client = engine.open_client(engine.server, engine.options, database=database, settings=settings)
         self._execute = without_trace(self._client.execute)
         ((zone,),) = self._execute("SELECT timezone()")
         if zone not in UTC:
