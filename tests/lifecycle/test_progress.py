@@ -16,7 +16,7 @@ from rich.progress import Progress
 from shell import COMMAND, FAULTY, PATIENCE, TESTS, Shell, small
 from stats.madeup import an_attempt
 
-from dyno.cli.run import Display, Plain
+from dyno.cli.progress import Display, Plain
 from dyno.contracts.model import Trial
 from dyno.options import RunRequest
 from dyno.runner import plan

@@ -332,7 +332,7 @@ def test_list_shows_known_gaps_with_their_reasons_and_what_holds_through_each_po
     # Suites in which the null engine has tiers come first. In the others it stores nothing.
     (line,) = (at for at, text in enumerate(out.splitlines()) if text.startswith("null "))
     first, *rest = (" ".join(text.split()) for text in out.splitlines()[line : line + 3])
-    assert "arrays, objects, records, series volatile*, process, power" in first
+    assert "arrays, ndarrays, objects, records, series, sql volatile*, process, power" in first
     assert [text.partition(" –")[0] for text in rest] == ["compute, selftest", "http"]
 
 

@@ -20,7 +20,8 @@ from dyno.servers import loopback, program_option, set_option, user_server
 from dyno.servers.process import Process
 from dyno.servers.program_option import ServerProgram
 from dyno.servers.server_engine import ServerStore, server_engine
-from dyno.suites.series import samples, sql
+from dyno.suites.series import samples
+from dyno.suites.series import sql as series_sql
 from dyno.suites.series.port import SampleBatch
 from dyno.suites.series.sql import DIRECTORY, FIELDS, TABLE
 from dyno.suites.sql.port import ESCAPED
@@ -188,7 +189,7 @@ class Click(ServerStore):
         return shlex.join(["clickhouse-client", *words, "-q", f"DROP DATABASE {name}"])
 
 
-class Series(sql.SqlSeries):
+class Series(series_sql.SqlSeries):
     """The port `series`. Acknowledged samples can be read at once."""
 
     mark, begins, table = "%s", "intDiv(ts, {bucket}) * {bucket}", f"{TABLE} FINAL"
@@ -201,8 +202,8 @@ class Series(sql.SqlSeries):
         self._execute = client.execute
         self._execute(CREATE_NAMES)
         self._execute(CREATE)
-        known = {int(number): str(name) for number, name in self._execute(sql.NAMES)}
-        if new := sql.missing_names(names, known):
+        known = {int(number): str(name) for number, name in self._execute(series_sql.NAMES)}
+        if new := series_sql.missing_names(names, known):
             columns = [np.array([number for number, _ in new], "u4"), np.array([name for _, name in new], object)]
             self._execute(f"INSERT INTO {DIRECTORY} (id, name) VALUES", columns, columnar=True)
         super().__init__(samples.VariableIds(names, [*known.items(), *new]))
