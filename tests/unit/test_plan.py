@@ -613,6 +613,13 @@ def overridden(file: Path, *flags: str) -> Plan:
     return plan.make(request(given.pop("what"), given, given.pop("on")))
 
 
+def test_a_limit_replaces_what_a_search_chooses_itself(write: Write) -> None:
+    file = write('suite = "records"\nengine = ["sqlite"]\nsamples = 3\nbudget = 0.3\nrate = 500\nretries = 2\n')
+    run_plan = overridden(file, "--phases", "mixed", "--limit", "p99<5ms")
+    assert run_plan.limit == ["p99<5ms"] and run_plan.samples == 1
+    assert {cell.params["rate"] for cell in run_plan.cells} == {"max"}
+
+
 def test_flags_override_a_plan_file(write: Write) -> None:
     more = ["--samples", "2", "--clients", "3", "--phases", "scan", "--seed", "0", "--rate", "7", "--warmup", "0"]
     run_plan = overridden(write(PLAN_FILE), "-e", "leveldb", "-p", "txn=7", *more, "--loop", "auto")

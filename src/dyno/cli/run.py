@@ -21,7 +21,7 @@ from dyno.cli.show import PRICES
 from dyno.contracts.model import UsageError
 from dyno.contracts.passwords import mask_argument
 from dyno.host.directories import trouble
-from dyno.options import MOST_SAMPLES, OPTIONS, PARAMS, SIZE, SWITCH, WHOLE, Option, RunRequest
+from dyno.options import MOST_SAMPLES, OPTIONS, PARAMS, SEARCHED, SIZE, SWITCH, WHOLE, Option, RunRequest
 from dyno.report.tables import answers, comparison, sections, text
 from dyno.report.tables.table import groups
 from dyno.results import FLOOR_BLOCKS, Run, is_reference
@@ -89,6 +89,8 @@ def request(what: str, given: dict[str, Any], on: str | None = None) -> RunReque
         base = replace(base, budget=None)
     if "budget" in values:
         base = replace(base, duration=None)
+    if "limit" in values:
+        base = replace(base, **{name: () if name == "rate" else None for name in SEARCHED})
     base = replace(base, **{**values, "params": {**base.params, **values.get("params", {})}})
     return base if on is None else replace(base, engines=placed(registry.suite(base.suite), base.engines, on))
 
