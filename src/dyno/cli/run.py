@@ -90,7 +90,8 @@ def request(what: str, given: dict[str, Any], on: str | None = None) -> RunReque
     if "budget" in values:
         base = replace(base, duration=None)
     if "limit" in values:
-        base = replace(base, **{name: () if name == "rate" else None for name in SEARCHED})
+        chosen: dict[str, Any] = {name: () if name == "rate" else None for name in SEARCHED}
+        base = replace(base, **chosen)
     base = replace(base, **{**values, "params": {**base.params, **values.get("params", {})}})
     return base if on is None else replace(base, engines=placed(registry.suite(base.suite), base.engines, on))
 
