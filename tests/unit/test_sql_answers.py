@@ -18,7 +18,7 @@ import pytest
 from dyno.contracts.cell import Cell
 from dyno.results.agreement import agree as trials_agree
 from dyno.results.agreement import void_disagreeing
-from dyno.suites.sql.answers import FAILED, agree, digest, rows_agree, shown
+from dyno.suites.sql.answers import FAILED, agree, digest, displayed, rows_agree, shown
 from dyno.suites.sql.book import Book, Record, chain
 
 TOLERANCE = 1e-6
@@ -95,6 +95,12 @@ def test_rows_may_come_in_any_order_unless_it_counts() -> None:
     assert not same(rows, [*rows, rows[0]])
     assert not same(rows, [*rows[:-1], (49, "n1", 49 / 7 + 1e-4)])
     assert not same(([(1,)], 1), ([(1,)], 2)), "the number of changed rows"
+
+
+def test_answers_that_agree_are_displayed_alike() -> None:
+    one, other = ([[[2, "b", 0.1 + 0.2], [1, None, 0.5]]], [[[1, None, 0.5], [2, "b", 0.3]]])
+    assert displayed(one, False) == displayed(other, False)
+    assert displayed(one, True) != displayed(other, True)
 
 
 def test_only_the_named_columns_are_compared() -> None:

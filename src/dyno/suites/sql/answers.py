@@ -165,5 +165,16 @@ def shown(answer: Any, tolerance: float, columns: Sequence[int] | None = None) -
     return [list(map(plain, rows)) for rows in rows_of(answer)]
 
 
+def displayed(rows: Any, ordered: bool) -> Any:
+    """Returns an answer, as `shown` returns it, in the same form for engines that agree: rows in an order that is not
+    compared are sorted, and numbers that are not whole have nine digits."""
+
+    def rounded(row: Sequence[Any]) -> list[Any]:
+        return [float(f"{value:.9g}") if type(value) is float else value for value in row]
+
+    each = [list(map(rounded, part)) for part in rows]
+    return each if ordered else [sorted(part, key=repr) for part in each]
+
+
 def _plain(value: Any) -> Any:
     return value.hex() if type(value) is bytes else value

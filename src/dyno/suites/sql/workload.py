@@ -17,7 +17,7 @@ from dyno.contracts.native_load import CLIENT, NATIVE_CLIENT
 from dyno.contracts.suite import Failure, Job, Operations, Work
 from dyno.suites._shared.store import OnStore
 from dyno.suites.sql import conformance
-from dyno.suites.sql.answers import FAILED, Digest, digest, shown
+from dyno.suites.sql.answers import FAILED, Digest, digest, displayed, shown
 from dyno.suites.sql.book import Book, Record
 from dyno.suites.sql.definition import ANY, COUNT, NONE, Definition, Transaction
 from dyno.suites.sql.native import NativeMix, NativeTransaction, natively, several_writes
@@ -193,7 +193,11 @@ class SqlWorkload(OnStore):
         )
         records = [Record(home, client) for client in range(clients)]
         if 0 < int(self._job.params["operations"]) <= FEW:
-            answers = [(self._describe(phase, 0, at), shorten(rows)) for at, rows in records[0].rows().items()]
+            ordered = any(each.ordered for each in members)
+            answers = [
+                (self._describe(phase, 0, at), shorten(displayed(rows, ordered)))
+                for at, rows in records[0].rows().items()
+            ]
             facts["answers_shown"] = json.dumps(answers)
         return {**facts, **book.enter(records, self._label(), partial(self._describe, phase))}
 
