@@ -151,6 +151,19 @@ def test_a_query_of_the_command_line_and_its_parameters(shell: Shell) -> None:
     assert "x=41" in ended.out
 
 
+def test_checks_of_fractions_hold(shell: Shell) -> None:
+    """Engines return sums as doubles or decimals."""
+    checks = "".join(f"[[sql.checks]]\nquery = {query!r}\n{how}\n" for query, how in (
+        ("SELECT sum(price) FROM item WHERE id <= 1000", "unchanged = true"), ("SELECT 1.5", "equals = 1.5"),
+        ("SELECT 0", "equals = 0.0"),
+    ))  # fmt: skip
+    cells = run(shell, SHOP + checks, "sqlite", "--phases", "push", "-p", "operations=20")
+    assert cells["sqlite", "push"]["valid"], cells["sqlite", "push"]["why"]
+    wrong = SHOP + '[[sql.checks]]\nquery = "SELECT 1.5"\nequals = 1.6\n'
+    cells = run(shell, wrong, "sqlite", "--phases", "push", "-p", "operations=20", status=3)
+    assert "expected 1.6, got 1.5" in cells["sqlite", "push"]["why"]
+
+
 def test_a_tie_is_settled_by_what_is_compared(twisted: Shell) -> None:
     by_id, by_name = (f"SELECT id FROM item WHERE kind = 1 ORDER BY kind, {by} LIMIT 1" for by in ("id", "name"))
     tie = SHOP.partition("[sql.transactions.first]")[0]
@@ -236,6 +249,7 @@ def test_pgbenchs_scripts_run_unchanged_on_three_engines(shell: Shell) -> None:
         (("[sql]", '[sql]\ndata = "there"', 1), "data"),
         (("[sql]", '[sql]\nisolation = "chaos"', 1), "read-committed"),
         (("schema = ", "shema = "), "schema"),
+        (("random(1, 10)", ":rate"), "rate"),
     ],
 )
 def test_a_mistake_in_a_definition_gets_one_line(change: tuple[Any, ...], said: str, shell: Shell) -> None:

@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
@@ -102,7 +102,7 @@ def defined(requested: RunRequest, query: str | None, change: str | None) -> Run
         if requested.definition is not None:
             raise UsageError("-q and a plan file with [sql] exclude each other")
         # A query reads the tables that are there, if the user names a server.
-        on_server = any("url=" in str(each) for each in requested.engines)
+        on_server = any(("url" if isinstance(each, Mapping) else "url=") in each for each in requested.engines)
         data = {"data": "there"} if on_server else {}
         requested = replace(requested, definition={**data, "transactions": {"query": {"script": query}}})
     if change is not None:

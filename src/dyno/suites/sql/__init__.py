@@ -56,6 +56,11 @@ class MadeSuite(SqlSuite):
             kinds = {each: writing[each] for each in weights}
             phases.append(_phase(name, title, any(kinds.values()), kinds))
         self.phases = tuple(phases)
+        taken = sorted({"clients", "rate", *(setting.name for setting in PARAMS)} & {*self.definition.given})
+        if taken:
+            raise UsageError(
+                f"sql: no variable can be called {taken[0]}, because a parameter of each run is: rename it"
+            )
         self.params = (
             *PARAMS,
             *(Setting(name, partial(self._variable, name), "", f"variable {name}") for name in self.definition.given),

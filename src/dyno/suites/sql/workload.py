@@ -11,15 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from dyno.contracts.engine import Engine
-from dyno.contracts.equality import same, shorten
+from dyno.contracts.equality import shorten
 from dyno.contracts.model import Caveat, Fact, Phase, Refused, Wrong
 from dyno.contracts.native_load import CLIENT, NATIVE_CLIENT
 from dyno.contracts.suite import Failure, Job, Operations, Work
 from dyno.suites._shared.store import OnStore
 from dyno.suites.sql import conformance
-from dyno.suites.sql.answers import FAILED, Digest, digest, displayed, shown
+from dyno.suites.sql.answers import FAILED, Digest, canonical, digest, displayed, rows_agree, shown
 from dyno.suites.sql.book import Book, Record
-from dyno.suites.sql.definition import ANY, COUNT, NONE, Definition, Transaction
+from dyno.suites.sql.definition import ANY, COUNT, NONE, TOLERANCE, Definition, Transaction
 from dyno.suites.sql.native import NativeMix, NativeTransaction, natively, several_writes
 from dyno.suites.sql.operations import CONTROL, QUERY, Aborted, Kinds, compiled
 from dyno.suites.sql.port import DEFAULT, Session, Sql
@@ -95,9 +95,9 @@ class SqlWorkload(OnStore):
         with self.connect() as port:
             for name, query in queries.items():
                 rows = [(1,)] if self._job.spec.floor else port.statement((query,))(())
-                values = [row[0] for row in rows] if isinstance(rows, list) else []
+                values = [row[0] for row in rows if row[0] is not None] if isinstance(rows, list) else []
                 if not values:
-                    raise Refused(f"variable {name}: {query!r} found no row to choose from")
+                    raise Refused(f"variable {name}: {query!r} found no value to choose from")
                 self._found[name] = sorted(values, key=lambda value: (str(type(value)), value))
 
     def _fill(self) -> None:
@@ -199,10 +199,7 @@ class SqlWorkload(OnStore):
                 for at, rows in records[0].rows().items()
             ]
             facts["answers_shown"] = json.dumps(answers)
-        return {**facts, **book.enter(records, self._label(), partial(self._describe, phase))}
-
-    def _label(self) -> str:
-        return self._job.spec.name
+        return {**facts, **book.enter(records, self._job.spec.name, partial(self._describe, phase))}
 
     def _describe(self, phase: Phase, client: int, number: int) -> str:
         kinds = Kinds(self._definition, self._job, phase.name, client, self._found)
@@ -224,12 +221,12 @@ class SqlWorkload(OnStore):
         with self.connect() as port:
             for check in self._definition.checks:
                 number, before = _number(port, check.query), self._before[check.query]
-                expected = check.value
+                expected = canonical(check.value, TOLERANCE)
                 if check.how == "unchanged":
                     expected = before
                 elif check.how == "grows_by":
                     expected = before + sum(committed[name] for name in check.value)
-                if not same(number, expected):
+                if not rows_agree([[[number]]], [[[expected]]], False, TOLERANCE):
                     why = f"expected {expected}, got {number}"
                     if check.how == "grows_by":
                         times = " and ".join(f"{committed[name]} times {name}" for name in check.value)
@@ -255,8 +252,10 @@ def _number(port: Sql, query: str) -> Any:
     rows = port.statement((query,))(())
     if not isinstance(rows, list) or len(rows) != 1 or len(rows[0]) != 1:
         raise Wrong(f"the check {query!r} must return one number, got {shorten(rows)}")
-    (number,) = rows[0]
-    return number if number is None or int(number) != number else int(number)
+    number = canonical(rows[0][0], TOLERANCE)
+    if type(number) not in (int, float):
+        raise Wrong(f"the check {query!r} must return one number, got {shorten(rows)}")
+    return number
 
 
 class Recording:
