@@ -18,6 +18,7 @@ from dyno.contracts.value_types import MOST_POINTS
 
 # How the values of clients that run side by side become one: see `measure.tally`.
 SUM, SUMS, LONGEST, FIRST, ANY = "sum", "sums by name", "longest", "first", "any"
+SUM_OF_ALL = "sum, null if one is unknown"
 REASON, SLOWEST, TOGETHER = "the strongest reason", "slowest", "together"
 # How the values of a row's samples become one: see `stats.summary`.
 TOTAL, MEDIAN, MEDIAN_OF_KNOWN, NAMES = "sum", "median", "median of the known", "all names"
@@ -201,6 +202,16 @@ class Sample(Counted):
         None, summary=MEDIANS, shown=(JSON, SAMPLES), columns={f"server_{part}": part for part in USED}
     )
     """The same of the processes that serve the engine, and their descendants; null if there are none."""
+    client_peak_bytes: Count | None = measured(
+        None, merge=SUM_OF_ALL, summary=MEDIAN, shown=EVERYWHERE, tally="peak_bytes"
+    )
+    """The most resident memory that the clients' processes had during the phase, each at its own peak. It includes
+    Dyno's own memory and what earlier phases left. Pages that processes share count in each. If operations are
+    programs to run, the largest program's. Null if the kernel can't measure it phase by phase, for the work of an
+    outside tool, and in a file that lacks it."""
+    server_peak_bytes: Count | None = measured(None, summary=MEDIAN, shown=EVERYWHERE)
+    """The same of the processes that serve the engine, and of their descendants at the end of the phase; null without
+    a server, for a user's own, and if the kernel can't measure it."""
     device: Used | None = measured(
         None, shown=(SAMPLES,), columns={f"device_{part}": part for part in ("read_bytes", "written_bytes")}
     )

@@ -113,6 +113,7 @@ def sample(phase: str, rank: int, block: int, **changed: Any) -> Sample:
         "pause_cpu_ns": 10_000_000,
         "histogram": latencies,
         "client": USED,
+        "client_peak_bytes": rank << 26,
         "bytes_on_disk": rank << 20,
         "series": tuple({"from_ns": at * SECOND, **point} for at in range(3)),
         "facts": {"ratio": 1.5 * rank, "served": 1_000, "kept_bytes": 5 << 30, "reading_requests": 1_001},

@@ -122,12 +122,13 @@ def test_an_embedded_engine_is_compared_and_has_the_doubt() -> None:
 
 
 @CLAIM
-def test_only_cpu_time_is_compared() -> None:
-    run = a_limited_run(redis=96)
+def test_only_needs_of_cpu_time_and_memory_are_compared() -> None:
+    run = changed(a_limited_run(redis=96), lambda _, s: replace(s, client_peak_bytes=5, server_peak_bytes=7))
     for name in ("throughput", "p50", "p99"):
         assert all("redis" not in [row.cell.engine for row, _ in table.rows] for table in tables(run, metric(name)))
-    (by_cpu,) = tables(run, metric("cpu"))
-    assert "redis" in [row.cell.engine for row, _ in by_cpu.rows] and not by_cpu.limited
+    for name in ("cpu", "memory"):
+        (by_need,) = tables(run, metric(name))
+        assert "redis" in [row.cell.engine for row, _ in by_need.rows] and not by_need.limited
 
 
 def test_it_is_neither_ranked_nor_the_best_and_has_no_bar() -> None:

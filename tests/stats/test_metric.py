@@ -14,7 +14,7 @@ from dyno.fields import Sample
 from dyno.results import Run
 from dyno.stats.answer import answers
 from dyno.stats.compare import pairs, tables
-from dyno.stats.metric import BANDWIDTH, METRICS, RESPONSE, THROUGHPUT, fitting, metric, rank, speeds
+from dyno.stats.metric import BANDWIDTH, METRICS, RESPONSE, THROUGHPUT, estimated, fitting, metric, rank, speeds
 from dyno.stats.summary import summarize
 
 # Mostly quick operations and some slow ones, so that the percentiles differ.
@@ -68,6 +68,28 @@ def test_cpu_time_of_which_a_part_is_not_known_is_not_known() -> None:
     client, few = {"user_ns": 30_000_000, "system_ns": 20_000_000}, {"user_ns": 10_000_000, "system_ns": 0}
     assert metric("cpu").of(a_sample(client=client, server=few)) is None, "of a tick of the server's clock"
     assert metric("cpu").of(a_sample(client=None, server=few)) is None
+
+
+def test_memory_is_of_client_and_server_together() -> None:
+    found, used = metric("memory"), {"user_ns": 0, "system_ns": 0}
+    assert found.inverse and found.kind == "size"
+    assert found.of(a_sample(client_peak_bytes=300)) == 300
+    assert found.of(a_sample(client_peak_bytes=300, server=used, server_peak_bytes=500)) == 800
+    assert found.of(a_sample(client_peak_bytes=300, server=used)) is None, "the server's is not known"
+    assert found.of(a_sample(server=used, server_peak_bytes=500)) is None
+    assert found.speed(a_sample(client_peak_bytes=200)) == 1 / 200
+    assert found.speed(a_sample()) is None, "a file of an earlier version"
+
+
+def test_less_memory_is_better() -> None:
+    peaks = {"few": 100 << 20, "many": 150 << 20}
+    run = changed(of_two(), lambda name, s: replace(s, client_peak_bytes=peaks[name]))
+    (table,) = tables(run, metric("memory"))
+    assert [row.cell.engine for row, _ in table.rows] == ["few", "many"]
+    (row, _) = summarize(run)
+    assert (row.client_peak_bytes, row.server_peak_bytes) == (100 << 20, None)
+    estimate = estimated(row, metric("memory"))
+    assert estimate is not None and estimate.median == 100 << 20
 
 
 def test_every_metric_is_found_by_its_name_and_no_other_is() -> None:

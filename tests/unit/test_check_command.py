@@ -213,3 +213,21 @@ def test_cpu_time_is_judged_where_the_throughput_swings(shell: Shell, tmp_path: 
     assert shell.dyno("check", busy, "--against", base, "--metric", "cpu").status == 0
     failed = shell.dyno("check", heavy, "--against", base, "--metric", "cpu")
     assert failed.status == 1 and "by the CPU time of an item" in failed.out
+    assert "needs at least 3.0 times as much CPU time" in failed.out
+    assert "1 of 1 rows shown to need over 5 % more CPU time" in failed.out
+
+
+def test_memory_is_judged_in_its_own_words(shell: Shell, tmp_path: Path) -> None:
+    def run(name: str, mib: int) -> Path:
+        return written(
+            changed(reads(lmdb=[1e5] * 6), lambda _, sample: replace(sample, client_peak_bytes=mib << 20)),
+            tmp_path / f"{name}.json",
+        )
+
+    base, same, heavy = run("base", 100), run("same", 104), run("heavy", 120)
+    passed = shell.dyno("check", same, "--against", base, "--metric", "memory")
+    assert passed.status == 0 and "needs at most 4 % more memory" in passed.out
+    failed = shell.dyno("check", heavy, "--against", base, "--metric", "memory", "--json")
+    data = json.loads(failed.out)
+    assert failed.status == 1 and not data["passed"]
+    assert data["changes"][0]["text"] == "needs at least 20 % more memory"

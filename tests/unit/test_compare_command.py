@@ -37,6 +37,11 @@ def used(server_ns: int) -> Callable[[str, Sample], Sample]:
     return change
 
 
+def with_memory(mib: Mapping[str, int]) -> Callable[[str, Sample], Sample]:
+    """Returns a change of samples: engines have this peak memory."""
+    return lambda engine, sample: replace(sample, client_peak_bytes=mib[engine] << 20)
+
+
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Directory with made-up run files of known figures."""
@@ -58,6 +63,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     written(of_rates(*tiers, phases=["read"]), home / "tiers.json")
     for name, served in (("served-a", 6_000), ("served-b", 5_000)):
         written(changed(reads(lmdb=around(1), sqlite=around(1)), used(served)), home / f"{name}.json")
+    for name, mib in (("lean", {"sqlite": 100, "lmdb": 150}), ("fat", {"sqlite": 200, "lmdb": 149})):
+        written(changed(reads(lmdb=around(1), sqlite=around(1)), with_memory(mib)), home / f"{name}.json")
     suite = reads(sqlite=around(1))
     suite.header["plan"]["suite"] = "arrays"  # type: ignore[index]
     written(suite, home / "arrays.json")
@@ -196,6 +203,36 @@ def test_cpu_time_of_client_and_server_stands_beside_the_throughput_of_two_runs(
     assert costs == {
         "lmdb": {at: {"client": 28_400, "server": None} for at in ("before", "after")},
         "sqlite": {"before": {"client": 28_400, "server": 6_000}, "after": {"client": 28_400, "server": 5_000}},
+    }
+
+
+@pytest.mark.claim("Less memory is better, and is not called faster")
+def test_engines_are_compared_by_memory(compare: Any) -> None:
+    out = compare("lean.json", "--metric", "memory").out
+    printed = lines(out)
+    by = "by the peak memory: a ratio over 1 is less memory"
+    assert f"read tier process against sqlite, which needs the least memory, {by}" in printed
+    assert "lmdb 0.667 0.667 – 0.667 6 needs at least 50 % more memory" in printed
+    assert "Ratios of memory, the baseline's to the row's, block by block" in out
+    (found,) = json.loads(compare("lean.json", "--metric", "memory", "--json").out)["comparisons"]
+    assert (found["metric"], found["kind"], found["text"]) == ("memory", "slower", "needs at least 50 % more memory")
+    status, _, err = compare("a.json", "--metric", "memory")
+    assert status == 2 and "nothing to compare" in err, "a file of an earlier version"
+
+
+@pytest.mark.claim("Less memory is better, and is not called faster")
+def test_runs_are_compared_by_memory(compare: Any) -> None:
+    out = compare("lean.json", "fat.json", "--metric", "memory").out
+    printed = lines(out)
+    assert "engine before after ratio [99 %] verdict" in printed
+    assert "sqlite 100 MiB 200 MiB 0.500 0.500 – 0.500 needs at least 2.0 times as much memory" in printed
+    assert any(line.startswith("lmdb 150 MiB 149 MiB 1.007") for line in printed)
+    assert "atios of memory, before to after" in out and "faster" not in out and "slower" not in out
+    data = json.loads(compare("lean.json", "fat.json", "--json").out)
+    peaks = {found["engine"]: found["peak_bytes"] for found in data["changes"]}
+    assert peaks["sqlite"] == {
+        "before": {"client": 100 << 20, "server": None},
+        "after": {"client": 200 << 20, "server": None},
     }
 
 

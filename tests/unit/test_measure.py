@@ -999,6 +999,19 @@ def test_merging_adds_up_what_the_clients_used_and_keeps_what_any_of_them_lacked
     assert (one.warm, one.ended_by) == (False, "duration")
 
 
+def test_merging_adds_up_memory_if_all_of_it_is_known_and_keeps_the_largest_program() -> None:
+    one, other, third = Tally(), Tally(), Tally()
+    one.peak_bytes, other.peak_bytes, third.peak_bytes = 50, 70, 90
+    one.merge(other)
+    assert (one.peak_bytes, one.client_peak_bytes) == (120, 120)
+    other.child_peak_bytes, third.child_peak_bytes = 4, 3
+    one.merge(other)
+    one.merge(third)
+    assert (one.peak_bytes, one.child_peak_bytes, one.client_peak_bytes) == (280, 4, 4)
+    one.merge(Tally())
+    assert (one.peak_bytes, one.client_peak_bytes) == (None, 4)
+
+
 def test_merging_open_loops_keeps_every_response_and_closed_ones_have_none() -> None:
     tallies = [Tally(), Tally()]
     for tally, response in zip(tallies, (100, 200), strict=True):

@@ -91,7 +91,10 @@ def a_run(factor: float) -> Run:
 
     def full(_: str, sample: Sample) -> Sample:
         client = {"user_ns": 28_000 * sample.items, "system_ns": 400 * sample.items}
-        return replace(sample, histogram=recorded(1_234_567, 9_876_543), client=client, temperature="lukewarm")
+        peaks = {"client_peak_bytes": 123 << 20}
+        return replace(
+            sample, histogram=recorded(1_234_567, 9_876_543), client=client, temperature="lukewarm", **peaks
+        )
 
     return changed(run, full)
 

@@ -364,6 +364,39 @@ def test_a_page_heads_its_columns_of_cpu_time_by_the_unit(run: Run) -> None:
                 assert figures["sqlite"] == ["28 µs", "5.1 ms"][: len(heads)]
 
 
+def with_peaks(run: Run, **server_bytes: int) -> Run:
+    """Returns the run with 150 MiB of peak memory of the clients, and with these bytes of the named engines'
+    servers."""
+    return changed(
+        run, lambda name, s: replace(s, client_peak_bytes=150 << 20, server_peak_bytes=server_bytes.get(name))
+    )
+
+
+MEMORY = "memory: the most that was resident during the phase"
+
+
+@pytest.mark.claim("Peak memory is that of a phase, for clients and server apart")
+def test_peak_memory_has_a_column_if_it_was_measured(run: Run) -> None:
+    assert MEMORY not in printed(run) and not any(" memory" in table.head for table in tables(printed(run)))
+    shown = printed(with_peaks(run))
+    assert MEMORY in shown
+    for table in tables(shown):
+        assert set(table.under("memory")) == {"150 MiB"}
+    for table in tables(printed(with_peaks(using(run, **SERVED), sqlite=64 << 20))):
+        assert set(table.under("client mem")) == {"150 MiB"}
+        assert ("64.0 MiB" in table.under("server mem")) is (table.tier == "process")
+
+
+def test_peak_memory_in_documents_and_on_the_page(run: Run) -> None:
+    shown = with_peaks(using(run, **SERVED), sqlite=64 << 20)
+    for table, group in zip(markdown_tables(shown), groups(shown), strict=True):
+        heads = ["client memory", "server memory"][: 2 if group.tier is Tier.PROCESS else 1]
+        assert [head for head in table[0] if head.endswith("memory")] == heads
+        assert [head for head in on_page(group, [], {}, True).heads if head.endswith("memory")] == heads
+    (cell, *_) = export.as_data(shown)["cells"]
+    assert cell["client_peak_bytes"] == 150 << 20
+
+
 def test_a_phase_that_makes_no_sense_has_no_row_and_is_told_below(run: Run) -> None:
     why = "keeps nothing in files, so that it can't be cold"
     shown = printed(absent(run, "lmdb", "rand-key", why))

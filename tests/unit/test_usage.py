@@ -253,6 +253,47 @@ def test_peak_memory_stays_when_it_is_given_back(child: Child) -> None:
     assert peak is not None and 64 << 20 <= peak < 256 << 20
 
 
+@pytest.mark.usefixtures("processes")
+def test_a_peak_is_measured_anew_and_the_earlier_one_is_not_lost(child: Child) -> None:
+    if not usage.reset_peaks([os.getpid()]):
+        pytest.skip("the kernel does not measure peaks anew")
+    child.do("data = b'x' * (64 << 20)")
+    child.do("del data")
+    assert usage.reset_peaks([child.pid])
+    rest = usage.peaks_since_reset([child.pid])
+    assert rest is not None and 0 < rest < 48 << 20
+    child.do("data = b'x' * (32 << 20)")
+    child.do("del data")
+    again = usage.peaks_since_reset([child.pid])
+    assert again is not None and 32 << 20 <= again < 64 << 20
+    whole = usage.peak_resident_bytes(child.pid)
+    assert whole is not None and whole >= 64 << 20
+
+
+def test_the_peak_of_this_process_outlives_its_reset() -> None:
+    len(b"x" * (64 << 20))
+    before = usage.own_peak_resident_bytes()
+    usage.reset_peaks([os.getpid()])
+    assert usage.own_peak_resident_bytes() >= before >= 64 << 20
+
+
+def test_peaks_are_added_up_without_those_of_processes_that_are_gone(plant: Plant) -> None:
+    status = SWITCHES.format(0, 0)
+    root = plant({f"proc/{pid}/{name}": text for pid in (77, 78) for name, text in (("status", status),)})
+    assert usage.peaks_since_reset([77, 78, 79], root=root) == 2 * 1234 * 1024
+    assert usage.peaks_since_reset([79], root=root) is None
+    assert usage.peaks_since_reset([], root=root) is None
+
+
+def test_a_peak_that_the_kernel_does_not_measure_anew_is_reported(plant: Plant) -> None:
+    """A directory can't be written to, like the file of another user's process."""
+    root = plant({"proc/77/clear_refs/x": "", "proc/78/clear_refs": ""})
+    assert usage.reset_peaks([78], root=root)
+    assert (root / "proc/78/clear_refs").read_text() == "5"
+    assert not usage.reset_peaks([77, 78], root=root)
+    assert usage.reset_peaks([79], root=root), "a process that is gone"
+
+
 def test_the_kernels_files_of_a_process(plant: Plant) -> None:
     root = plant(
         {

@@ -12,6 +12,7 @@ from dyno.contracts.model import Tier
 from dyno.fields import Sample
 from dyno.report.tables import units, wording
 from dyno.results import Run
+from dyno.stats.metric import metric
 from dyno.stats.verdict import Verdict
 
 # The noise is geometric: its logarithms have a mean of 0, so that it doesn't change ratios.
@@ -91,6 +92,38 @@ def test_a_verdict_in_words(verdict: Verdict, expected: str) -> None:
 )
 def test_a_bound_that_is_rounded_stays_true(verdict: Verdict, expected: str) -> None:
     assert wording.verdict(verdict) == expected
+
+
+@pytest.mark.parametrize(
+    ("verdict", "expected"),
+    [
+        (faster(1.25), "needs at least 20 % less memory"),
+        (faster(1.99), "needs at least 49 % less memory"),
+        (faster(1.000001), "needs over 0 % less memory"),
+        (faster(2.39), "needs less memory by a factor of at least 2.3"),
+        (slower(0.8), "needs at least 25 % more memory"),
+        (slower(0.5), "needs at least 2.0 times as much memory"),
+        (slower(0.04), "needs at least 25 times as much memory"),
+        (alike(0.041), "no difference larger than 4.1 %"),
+        (unclear(5, 6), "can't tell, needs about 6 more samples"),
+    ],
+)
+def test_less_memory_is_not_called_faster(verdict: Verdict, expected: str) -> None:
+    """A bound is a share of the baseline's memory: the ratio is its inverse."""
+    assert wording.verdict(verdict, metric("memory")) == expected
+
+
+@pytest.mark.parametrize(
+    ("verdict", "expected"),
+    [
+        (replace(slower(0.8), bound=0.25), "needs at least 25 % more CPU time"),
+        (alike(0.04), "needs at most 4 % more CPU time"),
+        (alike(0.0), "needs no more CPU time"),
+        (faster(1.25), "needs at least 20 % less CPU time"),
+    ],
+)
+def test_a_gate_of_cpu_time_names_it(verdict: Verdict, expected: str) -> None:
+    assert wording.gated(verdict, metric("cpu")) == expected
 
 
 @pytest.mark.parametrize("percent", range(1, 100))

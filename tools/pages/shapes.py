@@ -189,7 +189,7 @@ class Compared(TypedDict):
     kind: str
     """`faster`, `slower`, `alike` (no difference above the margin) or `unclear`."""
     ratio: float | None
-    """Ratio of speeds: above 1 is better, for times too; null under 3 blocks."""
+    """Ratio of speeds: above 1 is better, for times and memory too; null under 3 blocks."""
     low: float | None
     high: float | None
     bound: float | None
@@ -235,12 +235,25 @@ class CPUs(TypedDict):
     after: CPU
 
 
+class Peak(TypedDict):
+    client: int | None
+    server: int | None
+    """Null without a server."""
+
+
+class Peaks(TypedDict):
+    before: Peak
+    after: Peak
+
+
 class BetweenRow(Compared):
     before: Interval | None
     """Throughput in the first run, whatever the metric is."""
     after: Interval | None
     bandwidth: Bandwidths
     cpu_ns_per_item: CPUs
+    peak_bytes: Peaks
+    """The most resident memory in the phase."""
 
 
 class OneSided(TypedDict):

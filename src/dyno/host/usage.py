@@ -26,6 +26,8 @@ _SECTOR_BYTES = 512
 _TRIES = 5
 """Maximum number of attempts to read a tree of processes. An attempt fails if one of them ends meanwhile, such as a
 server's process for a client that has left."""
+_peaks_before_reset: dict[int, int] = {}
+"""Maximum resident memory of each process until `reset_peaks`, by its id."""
 
 
 @dataclass(frozen=True)
@@ -176,10 +178,47 @@ def starved(*, root: Path = ROOT) -> bool:
 
 
 def peak_resident_bytes(pid: int, *, root: Path = ROOT) -> int | None:
-    """Returns the maximum resident memory of a process so far (VmHWM), including mapped files.
+    """Returns the maximum resident memory of a process so far, including mapped files.
 
     Returns None if the process is gone or a zombie.
     """
+    peak = _high_water_bytes(pid, root)
+    return None if peak is None else max(peak, _peaks_before_reset.get(pid, 0))
+
+
+def own_peak_resident_bytes() -> int:
+    """Returns the maximum resident memory of this process so far, from getrusage(2)."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+    return max(peak, _peaks_before_reset.get(os.getpid(), 0))
+
+
+def reset_peaks(pids: Iterable[int], *, root: Path = ROOT) -> bool:
+    """Makes the kernel measure the peaks of these processes anew, by /proc/PID/clear_refs. Processes that are gone
+    are left out.
+
+    Returns False if it refuses for one of them: for another user's process, or if it can't (before Linux 4.0, or in
+    gVisor).
+    """
+    done = True
+    for pid in pids:
+        if (peak := peak_resident_bytes(pid, root=root)) is not None:
+            _peaks_before_reset[pid] = peak
+        process = root / "proc" / str(pid)
+        try:
+            (process / "clear_refs").write_text("5")
+        except OSError:
+            done = done and not process.exists()
+    return done
+
+
+def peaks_since_reset(pids: Iterable[int], *, root: Path = ROOT) -> int | None:
+    """Returns the sum of the processes' maxima of resident memory, each since its start or since `reset_peaks`. Pages
+    that processes share count in each. Processes that are gone are left out; None if all are."""
+    peaks = [peak for pid in pids if (peak := _high_water_bytes(pid, root)) is not None]
+    return sum(peaks) if peaks else None
+
+
+def _high_water_bytes(pid: int, root: Path) -> int | None:
     for line in read_lines(root / "proc" / str(pid) / "status"):
         if line.startswith("VmHWM:"):
             kib = to_int(line.partition(":")[2].replace("kB", ""))

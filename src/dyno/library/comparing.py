@@ -48,7 +48,7 @@ class Comparison:
     kind: str
     """'faster', 'slower', 'alike' (no difference above the margin) or 'unclear'."""
     ratio: float | None
-    """Ratio of speeds: above 1 is faster, for times too. None with fewer than three blocks."""
+    """Ratio of speeds: above 1 is better, for times and memory too. None with fewer than three blocks."""
     low: float | None
     high: float | None
     """Upper end of the 99 % interval (98 % in a gate), which begins at `low`."""
@@ -176,8 +176,8 @@ def check(
     judged = gate(pairs, margin)
     states = [row.state for row in judged]
     passed = "slower" not in states and not pairs.lost and not (strict and "unclear" in states)
-    summary = comparison.summary(states, len(pairs.lost), margin, strict)
-    how = comparison.how(pairs.paired, comparison.GATE_LEVEL)
+    summary = comparison.summary(states, len(pairs.lost), margin, strict, by)
+    how = wording.how(pairs.paired, comparison.GATE_LEVEL, by)
     result = Check(
         lambda: [comparison.changed(before, after, pairs.differences), *comparison.gated(judged, varying(after))],
         lambda: [*comparison.gone(pairs), *comparison.conditions(after), how, summary],
@@ -196,7 +196,7 @@ def _run(source: RunSource) -> Run:
 def _within(run: Run, baseline: str | None, by: Metric | None, margin: float) -> Comparisons:
     baseline = one.check_baseline(run, baseline)
     tables = [*one.tables(run, by), *one.across(run, by)]
-    how = f"{comparison.WITHIN} {comparison.equal(margin)}"
+    how = f"{wording.how_within(by)} {comparison.equal(margin)}"
     return Comparisons(
         lambda: comparison.within(run, tables, baseline, margin),
         lambda: [*wording.answers(run), *comparison.conditions(run), how],
@@ -207,7 +207,7 @@ def _within(run: Run, baseline: str | None, by: Metric | None, margin: float) ->
 
 def _between(before: Run, after: Run, by: Metric | None, margin: float) -> Comparisons:
     pairs = two.between(before, after, by, margin)
-    how = f"{comparison.how(pairs.paired)} {comparison.equal(margin)}"
+    how = f"{wording.how(pairs.paired, by=by)} {comparison.equal(margin)}"
     return Comparisons(
         lambda: [comparison.changed(before, after, pairs.differences), *comparison.between(pairs, varying(after))],
         lambda: [*comparison.gone(pairs), *comparison.conditions(after), how],

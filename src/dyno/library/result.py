@@ -60,6 +60,9 @@ class Row:
     client_cpu_ns: float | None
     """The client's CPU time per unit."""
     server_cpu_ns: float | None
+    client_peak_bytes: int | None
+    """The most resident memory of the clients' processes in the phase."""
+    server_peak_bytes: int | None
     bytes_on_disk: int | None
     caveats: tuple[str, ...]
     """Codes of remarks about fairness."""

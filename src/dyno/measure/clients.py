@@ -3,7 +3,6 @@ processes forked from it."""
 
 import multiprocessing
 import os
-import resource
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, suppress
@@ -16,7 +15,17 @@ from dyno.contracts.model import Phase
 from dyno.contracts.pace import LIBRARY_LOAD, NATIVE_LOAD, Pace
 from dyno.contracts.suite import Work, Workload
 from dyno.host.process import allow_open_files, die_with_parent
-from dyno.host.usage import NOTHING, Usage, cpu_ns, of_ended_children, own, with_descendants
+from dyno.host.usage import (
+    NOTHING,
+    Usage,
+    cpu_ns,
+    of_ended_children,
+    own,
+    own_peak_resident_bytes,
+    peaks_since_reset,
+    reset_peaks,
+    with_descendants,
+)
 from dyno.measure.driver import Client, measure
 from dyno.measure.loop import uncollected
 from dyno.measure.schedule import Barrier, BatchScheduler, ClientGroup, ClientPosition, SingleClient, SoloClient
@@ -218,12 +227,14 @@ def _native_clients(task: Task, position: ClientPosition, stack: ExitStack) -> C
 
 
 class _UsageMeter:
-    """Measures this process's resources from the moment when its clients are ready, without pauses."""
+    """Measures this process's resources from the moment when its clients are ready, without pauses. Its peak of
+    memory includes pauses, because inputs are in memory all the time."""
 
     def __init__(self) -> None:
-        self._begin = own()
+        self._process, self._begin, self._peak_reset = (os.getpid(),), own(), False
 
     def ready(self) -> None:
+        self._peak_reset = reset_peaks(self._process)
         self._begin = own()
 
     def end(self, whole: Tally) -> Tally:
@@ -231,6 +242,7 @@ class _UsageMeter:
         if used.voluntary_switches is not None:
             used = replace(used, voluntary_switches=max(used.voluntary_switches - whole.paused_waits, 0))
         whole.usage = used
+        whole.peak_bytes = peaks_since_reset(self._process) if self._peak_reset else None
         return whole
 
 
@@ -324,7 +336,7 @@ def _child(task: Task, position: ClientPosition, barrier: Any, sender: Any, pare
         task.abort()
         known = isinstance(error, (MemoryError, threading.BrokenBarrierError))
         result = error if known else ClientDied(f"{type(error).__name__}: {error}")
-    sender.send((result, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10))
+    sender.send((result, own_peak_resident_bytes()))
 
 
 Results = list[Tally | BaseException | None]

@@ -20,7 +20,17 @@ from dyno.fields import COUNTED, FIELDS, HISTOGRAMS, Sample
 from dyno.host import filesystem, pagecache
 from dyno.host.process import running
 from dyno.host.procfs import difference
-from dyno.host.usage import Usage, device, of_thread_ns, of_tree, own, starved
+from dyno.host.usage import (
+    Usage,
+    device,
+    of_thread_ns,
+    of_tree,
+    own,
+    peaks_since_reset,
+    reset_peaks,
+    starved,
+    with_descendants,
+)
 from dyno.measure.clients import run_phase
 from dyno.measure.slices import Announce
 from dyno.measure.tally import Tally
@@ -58,7 +68,7 @@ def sampled(
     # Looked up here because a restarted server has other processes.
     server = serving(job)
     place = workload.place() or job.home
-    served_before, device_before = of_tree(server), device(place)
+    served_before, device_before, peaks_reset = of_tree(server), device(place), False
     spent.lap("rest")
 
     # Other runs don't ask, because an answer costs the engine time.
@@ -66,11 +76,12 @@ def sampled(
     done_before = 0
 
     def ready() -> None:
-        nonlocal served_before, device_before, done_before
+        nonlocal served_before, device_before, done_before, peaks_reset
         spent.lap("hot")
         if seldom is not None and seldom.times is not None:
             done_before = seldom.times(workload.engine())
         # Read again when the clients start, after the untimed round.
+        peaks_reset = reset_peaks(with_descendants(server))
         served_before, device_before = of_tree(server), device(place)
 
     tally = run_phase(workload, phase, job.clients, job.spec.clients, pace, ready, server, announce)
@@ -79,6 +90,7 @@ def sampled(
         # Raised here rather than voiding the phase: wrong answers of a dead server are not the engine's fault.
         raise ServerDied("its server ended in the middle of the phase")
     served = of_tree(server) - served_before
+    server_peak_bytes = peaks_since_reset(with_descendants(server)) if peaks_reset else None
     moved = {name: difference(device_before[name], count) for name, count in device(place).items()}
     # The counters of a device that was detached and attached again restart at 0.
     moved = {name: None if gain is None or gain < 0 else gain for name, gain in moved.items()}
@@ -116,6 +128,8 @@ def sampled(
         residency=residency,
         client=asdict(tally.usage),
         server=asdict(served) if server else None,
+        client_peak_bytes=tally.client_peak_bytes,
+        server_peak_bytes=server_peak_bytes,
         device=moved,
         bytes_on_disk=filesystem.size_on_disk(engine.files()),
         settled=settled,

@@ -163,6 +163,11 @@ class Tally(Counted):
         """Latency of the slowest operation, and its begin, counted from the start of the phase."""
         self.series = Series()
         self.usage = NOTHING
+        self.peak_bytes: int | None = None
+        """Maximum resident memory of the clients' processes during the phase, each at its own peak."""
+        self.child_peak_bytes: int | None = None
+        """Maximum resident memory of the largest program that an operation ran. If not None, it replaces
+        `peak_bytes`."""
         self.warm = True
         """Whether the untimed round that the phase requested was completed."""
         self.check_ns = 0
@@ -191,12 +196,17 @@ class Tally(Counted):
         # A difference may be negative: the CPU time of a process that ended meanwhile is missing.
         return max(self.pause_process_ns - sum(self.paused), 0) + max(self.pause_server_ns, 0)
 
+    @property
+    def client_peak_bytes(self) -> int | None:
+        return self.peak_bytes if self.child_peak_bytes is None else self.child_peak_bytes
+
     def merge(self, other: Tally) -> None:
         """Merges the tally of another client that ran at the same time."""
         for each in FIELDS:
             if each.merge:
                 merged = _MERGES[each.merge](getattr(self, each.tally), getattr(other, each.tally))
                 setattr(self, each.tally, merged)
+        self.child_peak_bytes = _largest(self.child_peak_bytes, other.child_peak_bytes)
         self.check_ns = max(self.check_ns, other.check_ns)
         self.warm = self.warm and other.warm
         self.paused = (self.paused[0] + other.paused[0], self.paused[1] + other.paused[1])
@@ -282,6 +292,10 @@ def _sum(mine: Any, other: Any) -> Any:
     return mine + other
 
 
+def _largest(mine: Any, other: Any) -> Any:
+    return max((value for value in (mine, other) if value is not None), default=None)
+
+
 def _sums(mine: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
     return {name: mine.get(name, 0) + other.get(name, 0) for name in {**mine, **other}}
 
@@ -300,13 +314,14 @@ def _merged(mine: Any, other: Any) -> Any:
 
 _MERGES: Mapping[str, Callable[[Any, Any], Any]] = {
     fields.SUM: _sum,
+    fields.SUM_OF_ALL: lambda mine, other: None if mine is None or other is None else mine + other,
     fields.SUMS: _sums,
     fields.LONGEST: lambda mine, other: max(mine or 0, other or 0),
     fields.FIRST: lambda mine, other: mine or other,
     fields.ANY: lambda mine, other: mine or other,
     # 'budget' and 'duration' exclude each other; 'count' yields to all others.
     fields.REASON: partial(max, key=("count", "budget", "duration", "checks").index),
-    fields.SLOWEST: lambda mine, other: max(filter(None, (mine, other)), default=None),
+    fields.SLOWEST: _largest,
     fields.TOGETHER: _merged,
 }
 

@@ -6,7 +6,6 @@ events to a pipe (`dyno.contracts.worker_protocol`). Standard output belongs to 
 
 import json
 import os
-import resource
 import sys
 import traceback
 from collections.abc import Iterator, Mapping
@@ -28,7 +27,7 @@ from dyno.contracts.suite import Job, Suite, Workload
 from dyno.contracts.worker_protocol import Reporter
 from dyno.fields import plain
 from dyno.host.process import die_with_parent
-from dyno.host.usage import of_tree, own, peak_resident_bytes
+from dyno.host.usage import of_tree, own, own_peak_resident_bytes, peak_resident_bytes
 from dyno.measure.clients import ENDED_CLIENTS
 from dyno.measure.loop import about, clocks, pick
 from dyno.measure.phase import Stopwatch, sampled, serving
@@ -93,7 +92,7 @@ def _resources(server: Mapping[str, int | None] | None = None) -> dict[str, Any]
     """Returns the usage of this process and its clients, with the largest peak. `server`: the server's usage."""
     # The bytes of this process include those of children that have ended, servers included.
     used = own() + ENDED_CLIENTS.usage
-    peak = max(ENDED_CLIENTS.peak_resident_bytes, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10)
+    peak = max(ENDED_CLIENTS.peak_resident_bytes, own_peak_resident_bytes())
     return {"client": {**asdict(used), "peak_resident_bytes": peak}, "server": server}
 
 

@@ -35,7 +35,7 @@ ORDER = (
     *("operations", "items", "errors", "elapsed_ns", "busy_ns", "per_second", "unit", "bytes", "bytes_per_second"),
     *("reported_by", "wall_ns", "pause_cpu_ns", "due", "offered", "cpu", "bulk", "ended_by", "histogram", "response"),
     *("late", "temperature", "residency", "bytes_on_disk", "written_bytes", "payload_bytes", "write_amplification"),
-    *("client", "server", "device"),
+    *("client", "server", "device", "client_peak_bytes", "server_peak_bytes"),
 )
 """Order of the measured and computed quantities in both tables. Quantities that are not listed come last."""
 # Columns of quantities that are computed from measured ones.

@@ -20,7 +20,7 @@ from dyno.contracts.settings import unknown
 from dyno.results import Run
 from dyno.stats import capacity
 from dyno.stats.estimate import center
-from dyno.stats.metric import CPU, THROUGHPUT, CapacitySpeeds, Metric, fitting, speeds
+from dyno.stats.metric import THROUGHPUT, CapacitySpeeds, Metric, fitting, speeds
 from dyno.stats.summary import CellSummary, cached, summarize
 from dyno.stats.verdict import FEWEST_BLOCKS, MARGIN, Verdict, judge
 
@@ -120,7 +120,7 @@ def _table(rows: Sequence[CellSummary], by: Metric | None) -> Table:
     requested = "hot" if reached & {"hot", "lukewarm"} else "none"
     if "cold" in reached or any(map(_evicted, rows)):
         requested = "cold"
-    limited = tuple(row.cell for row in cold if row.limit is not None and used is not CPU)
+    limited = tuple(row.cell for row in cold if row.limit is not None and not used.needs)
     return Table(rows[0].phase, used, tuple(valued), tuple(row.cell for row in warm), requested, limited)
 
 

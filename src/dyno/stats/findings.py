@@ -20,7 +20,7 @@ from dyno.contracts.cell import Cell
 from dyno.published import FAILS, Claim, Finding
 from dyno.results import Run
 from dyno.stats.compare import paired
-from dyno.stats.metric import CPU, metric, speeds
+from dyno.stats.metric import metric, speeds
 from dyno.stats.summary import CellSummary, absences, summarize
 from dyno.stats.verdict import CONFIDENCE, FEWEST_BLOCKS
 
@@ -152,7 +152,7 @@ def _why_not(row: CellSummary, other: CellSummary, claim: Claim) -> str:
             return f"{each.cell.asked}: {each.why}"
         if each.temperature == "lukewarm" and any(sample.residency is not None for sample in each.samples):
             return f"{each.cell.asked} was not proven cold"
-        if each.limit is not None and not claim.fact and claim.metric != CPU.name:
+        if each.limit is not None and not claim.fact and not metric(claim.metric).needs:
             return f"{each.cell.asked}: {LIMITED}"
     if row.cell.tier != other.cell.tier and (row.about.writes or not claim.across_tiers):
         return f"tier {row.cell.tier_name} is not compared with tier {other.cell.tier_name}"

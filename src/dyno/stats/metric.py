@@ -22,7 +22,10 @@ class Metric:
     of: Callable[[Sample], float | None]
     """Returns a sample's value; None if the sample lacks the metric."""
     kind: str = "ns"
-    """Unit of the values: 'items' per second, 'bytes' per second, or 'ns'."""
+    """Unit of the values: 'items' per second, 'bytes' per second, 'ns', or 'size' in bytes."""
+    needs: str = ""
+    """Name of the resource of which less is needed, such as 'memory'. Verdicts then say 'needs less memory' rather
+    than 'faster', and rows whose limit was the load generator are compared too."""
     pooled: Callable[[CellSummary], int | None] | None = None
     """For a percentile: returns the percentile over the operations of all trials together."""
 
@@ -52,16 +55,25 @@ def _response(name: str) -> Metric:
     return Metric(f"response-{name}", title, True, lambda sample: percentiles([sample.response])[name], pooled=pooled)
 
 
+def _together(sample: Sample, client: float | None, server: float | None) -> float | None:
+    """Returns the sum of the client's and the server's figure; None if either is unknown."""
+    if sample.server is None:
+        return client
+    return None if client is None or server is None else client + server
+
+
 def _cpu(sample: Sample) -> float | None:
-    """Returns the CPU time of client and server per item; None if either is unknown."""
-    parts = [client_cpu_ns(sample), *([] if sample.server is None else [server_cpu_ns(sample)])]
-    known = [part for part in parts if part is not None]
-    return sum(known) if len(known) == len(parts) else None
+    return _together(sample, client_cpu_ns(sample), server_cpu_ns(sample))
+
+
+def _memory(sample: Sample) -> float | None:
+    return _together(sample, sample.client_peak_bytes, sample.server_peak_bytes)
 
 
 THROUGHPUT = Metric("throughput", "throughput", False, lambda sample: sample.per_second, "items")
 BANDWIDTH = Metric("bandwidth", "bandwidth", False, lambda sample: sample.bytes_per_second, "bytes")
-CPU = Metric("cpu", "CPU time of an item", True, _cpu)
+CPU = Metric("cpu", "CPU time of an item", True, _cpu, needs="CPU time")
+MEMORY = Metric("memory", "peak memory", True, _memory, "size", needs="memory")
 CAPACITY = Metric("capacity", "capacity", False, lambda sample: None, "items")
 """The highest rate under limits. It is a figure of a search, not of a sample."""
 RESPONSE = _response("p99")
@@ -72,6 +84,7 @@ METRICS = {
         CAPACITY,
         BANDWIDTH,
         CPU,
+        MEMORY,
         *map(_service, ("p50", "p99", "p999")),
         _response("p50"),
         RESPONSE,
@@ -121,8 +134,8 @@ def rank(row: CellSummary) -> float | None:
 
 def speeds(row: CellSummary, by: Metric) -> dict[int, float]:
     """Returns the speeds by block that may be compared, without blocks whose sample lacks the metric. Empty if the
-    load generator was the row's limit, except for CPU time."""
-    if row.limit is not None and by is not CPU:
+    load generator was the row's limit, except for the need of a resource."""
+    if row.limit is not None and not by.needs:
         return {}
     if row.searched is not None and by in (CAPACITY, THROUGHPUT):
         return CapacitySpeeds(row.searched.capacity)

@@ -112,6 +112,10 @@ class CellSummary:
     """Usage of the client's processes, as medians over trials."""
     server: dict[str, int | None] | None
     """Usage of the server's processes, as medians over trials; None without a server."""
+    client_peak_bytes: int | None
+    """The most resident memory of the clients' processes in the phase, as the median over trials."""
+    server_peak_bytes: int | None
+    """The same of the server's processes; None without a server."""
     client_cpu_ns: float | None
     """CPU time of the clients per item, in user mode and in the kernel, as the median over trials. None if any trial
     lacks it."""

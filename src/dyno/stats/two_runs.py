@@ -17,7 +17,7 @@ from dyno.contracts.model import TIERS, UsageError
 from dyno.results import Run
 from dyno.stats.capacity import compared
 from dyno.stats.estimate import FEWEST_TRIALS, Center, apart, around, center, quotient, tail
-from dyno.stats.metric import CPU, CapacitySpeeds, Metric, fitting, speeds
+from dyno.stats.metric import CapacitySpeeds, Metric, fitting, speeds
 from dyno.stats.summary import CellSummary, grouped, summarize
 from dyno.stats.verdict import FEWEST_BLOCKS, MARGIN, Verdict, blocks_needed, judge
 
@@ -89,7 +89,8 @@ def between(before: Run, after: Run, by: Metric | None = None, margin: float = M
     changes, lost, limited = [], [], []
     for key, was in valid.items():
         row = new.get(key)
-        if row is not None and row.valid and by is not CPU and (row.limit is not None or was.limit is not None):
+        compared_anyway = by is not None and by.needs
+        if row is not None and row.valid and not compared_anyway and (row.limit or was.limit):
             limited.append(was if row.limit is None else row)
             continue
         used = by or fitting([was] if row is None else [was, row])

@@ -2,8 +2,9 @@
 
 `mapper` is SQLite, and keeps its files mapped after it is closed, so that they can't leave the page cache. `restless`
 is the memory engine, and goes on working for some time after its first commit. `served` is the memory engine, whose
-gets wait for a process that reads and computes. `burner` is LMDB, whose gets consume a set amount of CPU time. Their
-answers are right. Not for measurements.
+gets wait for a process that reads and computes, and whose first commit can make that process grow. `burner` is LMDB,
+whose gets consume a set amount of CPU time. `hoarder` is the memory engine, whose first commit needs much memory.
+Their answers are right. Not for measurements.
 """
 
 from __future__ import annotations
@@ -128,7 +129,7 @@ class RestlessKeys(memory.Keys):
 PAGES = 1024
 SERVE = """
 import os, socket, sys, time
-burn_ns, path = int(sys.argv[1]) * 1000, sys.argv[2]
+burn_ns, path, grow_bytes = int(sys.argv[1]) * 1000, sys.argv[2], int(sys.argv[3]) << 20
 data = os.open(path, os.O_RDONLY)
 listening = socket.socket(socket.AF_UNIX)
 listening.bind("socket")
@@ -136,7 +137,12 @@ listening.listen()
 asked = 0
 while True:
     client, _ = listening.accept()
-    while client.recv(1):
+    while request := client.recv(1):
+        if request == b"+":
+            # The bytes are freed at once.
+            len(b"x" * grow_bytes)
+            client.send(b"!")
+            continue
         asked += 1
         os.pread(data, 4096, asked * 389 % 1024 * 4096)
         until = time.process_time_ns() + burn_ns
@@ -147,11 +153,12 @@ while True:
 
 
 class Serving(Process):
-    """Server process that reads a page of a file and burns CPU time for each byte that it receives."""
+    """Server process that reads a page of a file and burns CPU time for each question mark that it receives. For a
+    plus sign it needs memory."""
 
-    def __init__(self, home: Path, burn_us: int) -> None:
+    def __init__(self, home: Path, burn_us: int, grow_mib: int) -> None:
         self.data, self.socket = home / "data", home / "socket"
-        words = [sys.executable, "-I", "-S", "-c", SERVE, str(burn_us), str(self.data)]
+        words = [sys.executable, "-I", "-S", "-c", SERVE, str(burn_us), str(self.data), str(grow_mib)]
         super().__init__(words, home, self.socket.exists)
 
     def start(self) -> None:
@@ -163,7 +170,7 @@ class Serving(Process):
 
 
 def serve(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) -> Serving:
-    return Serving(home, int(options["burn_us"]))
+    return Serving(home, int(options["burn_us"]), int(options["grow_mib"]))
 
 
 class Served(memory.Memory):
@@ -176,6 +183,7 @@ class Served(memory.Memory):
         super().__init__(home, tier, options)
         self._home, self._server = home, server
         self._socket: socket.socket | None = None
+        self._grows = bool(options["grow_mib"])
         if not is_measured(home):
             return
         if self.kept.exists():
@@ -190,10 +198,15 @@ class Served(memory.Memory):
     def files(self) -> Iterable[Path]:
         return (self._server.data,)
 
-    def ask(self) -> None:
+    def ask(self, request: bytes = b"?") -> None:
         if self._socket is not None:
-            self._socket.send(b"?")
+            self._socket.send(request)
             self._socket.recv(1)
+
+    def committed(self) -> None:
+        if self._grows:
+            self._grows = False
+            self.ask(b"+")
 
     def close(self) -> None:
         if self._socket is not None:
@@ -222,6 +235,35 @@ class ServedKeys(memory.Keys):
 
     def reading(self) -> AbstractContextManager[ServedReads]:  # type: ignore[override]
         return nullcontext(ServedReads(self._engine))
+
+    def _commit(self, pending: Pending) -> None:
+        super()._commit(pending)
+        self._engine.committed()
+
+
+# -- memory -----------------------------------------------------------------------------------------------------
+
+
+class Hoarder(memory.Memory):
+    """The first commit needs `mib` of memory, which is freed at once."""
+
+    def __init__(self, home: Path, tier: Tier, options: Mapping[str, Value]) -> None:
+        super().__init__(home, tier, options)
+        self._wanted = int(options["mib"]) << 20 if is_measured(home) else 0
+
+    def committed(self) -> None:
+        len(b"x" * self._wanted)
+        self._wanted = 0
+
+
+class HoarderKeys(memory.Keys):
+    def __init__(self, engine: Hoarder) -> None:
+        super().__init__(engine)
+        self._engine = engine
+
+    def _commit(self, pending: Pending) -> None:
+        super()._commit(pending)
+        self._engine.committed()
 
 
 # -- work in the client ---------------------------------------------------------------------------------------
@@ -297,12 +339,21 @@ BURNER = declare(
     Setting("burn_us", integer(0), 2_000, "CPU time of a get, in microseconds"),
     ports={"ordered-kv": PortSpec(BurnerKeys)},
 )
+HOARDER = declare(
+    memory.ENGINE,
+    "hoarder",
+    "needs much memory for its first commit",
+    Hoarder,
+    Setting("mib", integer(0), 200, "how much, in MiB"),
+    ports={"ordered-kv": PortSpec(HoarderKeys)},
+)
 SERVED = declare(
     memory.ENGINE,
     "served",
     "has a server",
     Served,
     Setting("burn_us", integer(0), 2_000, "CPU time of the server for a get, in microseconds"),
+    Setting("grow_mib", integer(0), 0, "memory that the server needs for the first commit, in MiB"),
     ports={"ordered-kv": PortSpec(ServedKeys)},
     server=serve,
 )

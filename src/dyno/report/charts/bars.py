@@ -323,7 +323,7 @@ def _ratio_records(run: Run, pairs: Iterable[Comparison], axis: Callable[[Compar
             "low": verdict.low,
             "high": verdict.high,
             "kind": verdict.kind,
-            "verdict": wording.verdict(verdict),
+            "verdict": wording.verdict(verdict, pair.metric),
             "blocks": verdict.blocks,
             "remarks": ", ".join(filter(None, [tool, mine, base and f"baseline: {base}"])),
         }

@@ -26,7 +26,7 @@ TICKS = [step * 10**power for power in range(-6, 14) for step in (1, 2, 5)]
 """Ticks of a logarithmic axis."""
 CROSS = "M-1,-1L1,1M-1,1L1,-1"
 """Path of an x, which marks the end of a line."""
-KINDS = {"items": "rate", "bytes": "bandwidth", "ns": "ns"}
+KINDS = {"items": "rate", "bytes": "bandwidth", "ns": "ns", "size": "bytes"}
 """Format of a metric's figures, by the metric's kind."""
 
 

@@ -228,7 +228,7 @@ def _pair(before: Run, after: Run, old: str, new: str) -> Together:
         for section in (replace(differences, remark=remark, rows=rows), *comparison.between(pair, changing))
     ]
     gone, rest = display.first(comparison.gone(pair), display.ENTRIES, "rows", where)
-    lines = [*gone, *comparison.conditions(after), f"{comparison.how(pair.paired)} {comparison.equal(MARGIN)}"]
+    lines = [*gone, *comparison.conditions(after), f"{wording.how(pair.paired)} {comparison.equal(MARGIN)}"]
     # The headline has the numbers of verdicts, and the differences between the runs.
     kinds = Counter(change.verdict.kind for change in pair.changes)
     parts = [f"{kinds[kind]} of {len(pair.changes)} rows {text}" for kind, text in KINDS.items() if kinds[kind]]

@@ -193,7 +193,7 @@ FIGURES = {
     **{name: name for name in ("p50", "p99", "p99.99", "max")},
     "resp p50": "response p50",
     "resp p99": "response p99",
-    "on disk": "on disk",
+    **{name: name for name in ("memory", "client memory", "server memory", "on disk")},
 }
 """Title of each figure, by the column of `table.cells`."""
 
@@ -233,7 +233,7 @@ def results(
     apart: bool,
     most: int = display.RESULTS,
 ) -> Results:
-    """Returns the table of a group. `apart`: whether the CPU times of clients and servers have separate columns.
+    """Returns the table of a group. `apart`: whether clients and servers have separate columns.
     `most`: maximum number of rows."""
     engines = [row for row in group.rows if not row.summary.cell.floor]
     shown, rest = display.first(engines, most, "rows", "the CSV among the downloads has all")

@@ -80,7 +80,7 @@ def _tables(experiment: Experiment, run: Run) -> Iterator[Section]:
         parameter = experiment.grows.parameter
         yield from sweeps.growth_sections(growths(run, parameter), parameter, experiment.grows.names)
     layout = (run.header.get("layout") or {}) if experiment.lines else {}
-    if lines := [*notes.legend(groups(run), cpu=False), *layout.get("legend", ())]:
+    if lines := [*notes.legend(groups(run), used=False), *layout.get("legend", ())]:
         yield Section("Remarks", lines=lines)
 
 

@@ -28,16 +28,7 @@ from dyno.stats.verdict import CONFIDENCE
 
 SCHEMA = 1
 STATES = {"slower": "FAIL", "fine": "pass", "unclear": "unclear"}
-WITHIN = (
-    f"Ratios of speed, block by block, with {LEVEL} intervals. Of 100 comparisons between equals, one is called a"
-    " difference by chance."
-)
 GATE_LEVEL = f"{two_runs.CONFIDENCE * 100:g} %"
-APART = (
-    "Ratios of speed, after to before, with {level} intervals. The runs were not measured in turns: if the machine"
-    " drifted between them, the drift is in the ratio but not in its interval."
-)
-IN_TURNS = "Measured in turns: ratios of speed, after to before, block by block, with {level} intervals."
 DIFFERENCE_HEADS = ("where", "what", "before", "after")
 MOST_DIFFERENCES = 12
 """Maximum number of differences that are shown for a change in a history."""
@@ -58,7 +49,8 @@ def within(run: Run, of: Sequence[Table], baseline: str | None, margin: float) -
         several = len(table.tiers) > 1
         cells = [comparisons[0].baseline, *(c.engine for c in comparisons)]
         base, *engines = (_name(cell) if several else cell.label for cell in cells)
-        remark = f"against {base}{'' if baseline else ', the fastest'}"
+        best = f"which needs the least {table.metric.needs}" if table.metric.needs else "the fastest"
+        remark = f"against {base}{'' if baseline else f', {best}'}"
         remark += _by_metric(table.metric)
         if table.limited:
             remark += f"; without {', '.join(c.label for c in table.limited)}, whose limit was the load generator"
@@ -70,7 +62,7 @@ def within(run: Run, of: Sequence[Table], baseline: str | None, margin: float) -
         tiers, tool = display.tiers(table.tiers), reported(table.reported_by)
         title = display.named(table.phase, tiers, params, tool, between="  ")
         rows = [
-            (engine, *wording.ratio(c.verdict), str(c.verdict.blocks), wording.verdict(c.verdict))
+            (engine, *wording.ratio(c.verdict), str(c.verdict.blocks), wording.verdict(c.verdict, c.metric))
             for engine, c in zip(engines, comparisons, strict=True)
         ]
         sections.append(Section(title, remark, ("engine", "ratio", f"[{LEVEL}]", "samples", "verdict"), rows))
@@ -80,7 +72,10 @@ def within(run: Run, of: Sequence[Table], baseline: str | None, margin: float) -
 def _by_metric(metric: Metric) -> str:
     if metric is THROUGHPUT:
         return ""
-    return f", by the {metric.title}: a ratio over 1 is a shorter time" if metric.inverse else f", by {metric.title}"
+    if not metric.inverse:
+        return f", by {metric.title}"
+    better = f"less {metric.needs}" if metric.needs else "a shorter time"
+    return f", by the {metric.title}: a ratio over 1 is {better}"
 
 
 def changed(before: Run, after: Run, of: Sequence[Difference]) -> Section:
@@ -105,13 +100,17 @@ def _differences(of: Sequence[Difference], remark: str) -> Section:
 
 def between(of: Between, changing: Sequence[str]) -> list[Section]:
     """Returns a section for each phase and tier with a row in both runs."""
-    return _by_phase([(change, [wording.verdict(change.verdict)]) for change in of.changes], ["verdict"], changing)
+    rows = [(change, [wording.verdict(change.verdict, change.metric)]) for change in of.changes]
+    return _by_phase(rows, ["verdict"], changing)
 
 
 def gated(of: Sequence[GateResult], changing: Sequence[str]) -> list[Section]:
     """Returns sections like `between`, but for a gate, with the state of each row."""
     rows = [
-        (replace(result.change, verdict=result.verdict), [wording.gated(result.verdict), STATES[result.state]])
+        (
+            replace(result.change, verdict=result.verdict),
+            [wording.gated(result.verdict, result.change.metric), STATES[result.state]],
+        )
         for result in of
     ]
     return _by_phase(rows, ["verdict", ""], changing, GATE_LEVEL)
@@ -162,9 +161,8 @@ def _usage_columns(changes: Sequence[Change], metric: Metric, apart: bool) -> Ma
 def _median(row: CellSummary, metric: Metric) -> str:
     """Returns the median over trials by which the ratio is computed."""
     middle = median(speeds(row, metric).values())
-    if metric is BANDWIDTH:
-        return units.bandwidth(middle)
-    return units.duration(1 / middle) if metric.inverse else f"{units.rate(middle)} {row.unit}/s"
+    text = units.WRITERS[metric.kind](1 / middle if metric.inverse else middle)
+    return f"{text} {row.unit}/s" if metric.kind == "items" else text
 
 
 def history(of: Sequence[SpeedChange]) -> list[Section]:
@@ -180,7 +178,7 @@ def history(of: Sequence[SpeedChange]) -> list[Section]:
             by = "" if step.metric is THROUGHPUT else step.metric.title
             name = display.named(step.row.phase, _name(step.row.cell), units.params(step.row.cell.params), by)
             runs = [f"{n} runs" for n in step.runs]
-            rows.append((name, *runs, *wording.ratio(step.verdict), wording.verdict(step.verdict)))
+            rows.append((name, *runs, *wording.ratio(step.verdict), wording.verdict(step.verdict, step.metric)))
         sections.append(Section(title, "changed here", heads, rows, left=("row", "verdict"), keys=("row",)))
         for before in {str(step.before.path): step.before for step in steps}.values():
             if other := [d for d in differences(before, at) if d.where != "plan"][:MOST_DIFFERENCES]:
@@ -189,11 +187,6 @@ def history(of: Sequence[SpeedChange]) -> list[Section]:
 
 
 # -- as sentences -------------------------------------------------------------------------------------------
-
-
-def how(paired: bool, level: str = LEVEL) -> str:
-    """Returns a sentence on how the ratios of two runs were measured."""
-    return (IN_TURNS if paired else APART).format(level=level)
 
 
 def conditions(run: Run) -> list[str]:
@@ -220,9 +213,12 @@ def _name(cell: Cell) -> str:
     return display.engine(cell.label, cell.tier)
 
 
-def summary(states: list[str], lost: int, margin: float, strict: bool) -> str:
-    """Returns a sentence with the result of a gate."""
-    parts = [f"{states.count('slower')} of {len(states)} rows slower by more than {margin * 100:g} %"]
+def summary(states: list[str], lost: int, margin: float, strict: bool, by: Metric | None = None) -> str:
+    """Returns a sentence with the result of a gate. `by`: the requested metric."""
+    worse = f"slower by more than {margin * 100:g} %"
+    if by is not None and by.needs:
+        worse = f"shown to need over {margin * 100:g} % more {by.needs}"
+    parts = [f"{states.count('slower')} of {len(states)} rows {worse}"]
     if lost:
         parts.append(f"{lost} without a number now")
     if unclear := states.count("unclear"):
@@ -252,7 +248,7 @@ def within_data(run: Run, of: Sequence[Table], baseline: str | None, margin: flo
                 "baseline": c.baseline.asked,
                 "baseline_tier": c.baseline.tier_name,
                 **asdict(c.verdict),
-                "text": wording.verdict(c.verdict),
+                "text": wording.verdict(c.verdict, c.metric),
             }
             for table in of
             for c in against(table, baseline, margin)
@@ -276,12 +272,17 @@ def between_data(
             "cpu_ns_per_item": {
                 name: {"client": side.client_cpu_ns, "server": side.server_cpu_ns} for name, side in sides.items()
             },
+            "peak_bytes": {
+                name: {"client": side.client_peak_bytes, "server": side.server_peak_bytes}
+                for name, side in sides.items()
+            },
             **asdict(change.verdict),
-            "text": wording.verdict(change.verdict),
+            "text": wording.verdict(change.verdict, change.metric),
         }
         rows.append(row)
     for row, result in zip(rows, results, strict=bool(results)):
-        row |= {**asdict(result.verdict), "text": wording.gated(result.verdict), "state": result.state}
+        text = wording.gated(result.verdict, result.change.metric)
+        row |= {**asdict(result.verdict), "text": text, "state": result.state}
     return {
         **_head(margin),
         **({"confidence": two_runs.CONFIDENCE} if results else {}),

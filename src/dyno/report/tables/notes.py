@@ -20,6 +20,10 @@ APART = (
     "client, server: CPU time of their processes, for each item that the throughput counts; – for a server that used"
     " too few of the kernel's clock ticks"
 )
+MEMORY = (
+    "memory: the most that was resident during the phase, with Dyno's own memory, which the floor shows; pages that"
+    " processes share count in each"
+)
 CEILING_SHARES = (
     "of the flushes: operations of a phase that writes at tier power, divided by the flushes that one writer reaches"
     " alone; over 100 % if several operations share a flush. of the memory: bytes moved, divided by the memory's"
@@ -37,16 +41,18 @@ FAULTS = ("killed", "cut", "recovery", "birth", "device")
 # -- remarks and failures -----------------------------------------------------------------------------------
 
 
-def legend(of: Iterable[Group], cpu: bool = True) -> list[str]:
-    """Returns a line for each doubt and each caveat of the rows. `cpu`: also explains the columns of CPU time, if any
-    row has CPU time."""
+def legend(of: Iterable[Group], used: bool = True) -> list[str]:
+    """Returns a line for each doubt and each caveat of the rows. `used`: also explains the columns of CPU time and
+    memory, if any row has a figure."""
     rows = [row for group in of for row in group.rows]
     codes = {doubt.code for row in rows for doubt in row.doubts}
     lines = [text for code, text in MEANINGS.items() if code in codes] + caveats(rows)
-    if cpu and any(row.summary.server is not None for row in rows):
+    if used and any(row.summary.server is not None for row in rows):
         lines.append(APART)
-    elif cpu and any(row.summary.client is not None for row in rows):
+    elif used and any(row.summary.client is not None for row in rows):
         lines.append(CPU)
+    if used and any(row.summary.client_peak_bytes is not None for row in rows):
+        lines.append(MEMORY)
     return lines
 
 

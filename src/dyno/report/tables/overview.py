@@ -178,7 +178,7 @@ def _figure(row: Row, ranking: Ranking | None, by: Metric) -> Figure:
     if ranking is not None and row.name in ranking.seen:
         seen = ranking.seen[row.name].verdict
         share = None if seen.ratio is None else min(seen.ratio, 1.0)
-        verdict = f"seen from {ranking.best}: {wording.verdict(seen)}"
+        verdict = f"seen from {ranking.best}: {wording.verdict(seen, by)}"
         standing = wording.standing(seen.kind)
     elif ranking is not None and row.name == ranking.best and ranking.seen:
         standing, share = wording.first(each.verdict.kind for each in ranking.seen.values()), 1.0

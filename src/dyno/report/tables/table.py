@@ -22,7 +22,8 @@ BAR = 12
 EIGHTHS = " ▏▎▍▌▋▊▉"
 COLUMNS = (
     *("engine", "parameters", "counted", "time", "rate", "bandwidth", "bar", "interval", "cpu", "client", "server"),
-    *("p50", "p99", "p99.99", "max", "resp p50", "resp p99", "on disk", REMARKS),
+    *("p50", "p99", "p99.99", "max", "resp p50", "resp p99", "memory", "client memory", "server memory", "on disk"),
+    REMARKS,
 )
 """Columns on a terminal."""
 NOT_IN_DOCUMENTS = ("parameters", "counted", "time", "bar")
@@ -111,6 +112,13 @@ def costs(summary: CellSummary, apart: bool) -> dict[str, str]:
     return {"client": client, "server": server} if apart else {"cpu": client}
 
 
+def memory(summary: CellSummary, apart: bool) -> dict[str, str]:
+    """Returns the peak of memory by column, like `costs`."""
+    peaks = {"client memory": summary.client_peak_bytes, "server memory": summary.server_peak_bytes}
+    texts = {name: "" if peak is None else units.size(peak) for name, peak in peaks.items()}
+    return texts if apart else {"memory": texts["client memory"]}
+
+
 @dataclass(frozen=True)
 class Group:
     """Rows that may be compared: those of one phase at one tier, measured by Dyno or by one outside tool."""
@@ -166,7 +174,7 @@ def groups(run: Run) -> tuple[Group, ...]:
 
 
 def served(of: Iterable[Group]) -> bool:
-    """Returns whether any row has a server, so that the server's CPU time gets a column next to the client's."""
+    """Returns whether any row has a server, so that the server's figures get a column next to the client's."""
     return any(row.summary.server is not None for group in of for row in group.rows)
 
 
@@ -218,7 +226,8 @@ def sections(run: Run, of: Sequence[Group]) -> list[Section]:
             spare=("bar",),
             row_styles=["dim" if row.cell.floor else "" if row.valid else "red" for row in summaries],
             column_styles={"bar": "cyan", REMARKS: "yellow"},
-            plain_heads={"counted": f"{unit}s", "rate": f"{unit}/s", "bar": "", "interval": "[95 %]"},
+            plain_heads={"counted": f"{unit}s", "rate": f"{unit}/s", "bar": "", "interval": "[95 %]"}
+            | {f"{who} memory": f"{who} mem" for who in ("client", "server")},
         )
         sections.append(section)
     return sections
@@ -257,8 +266,8 @@ def _rate(row: CellSummary) -> str:
 
 
 def cells(row: Row, best: float | None, changing: Sequence[str], apart: bool) -> dict[str, str]:
-    """Returns a row's cells by column. A cell without a value is empty. `apart`: whether the CPU times of clients and
-    servers have separate columns."""
+    """Returns a row's cells by column. A cell without a value is empty. `apart`: whether clients and servers have
+    separate columns of CPU time and memory."""
     summary = row.summary
     texts = {
         **dict.fromkeys(COLUMNS, ""),
@@ -291,5 +300,6 @@ def cells(row: Row, best: float | None, changing: Sequence[str], apart: bool) ->
         "p99.99": units.duration(far[0][1]) if far else "",
         "max": "" if longest is None else units.duration(longest),
         **{name: "" if ns is None else units.duration(ns) for name, ns in responses.items()},
+        **memory(summary, apart),
         "on disk": units.size(summary.bytes_on_disk),
     }

@@ -63,7 +63,7 @@ def render(run: Run, console: Console, by_phase: bool = False, whole: bool = Fal
         console.print(Text(f"\nNot complete: {ended} trials of {planned} have ended", "bold red"))
     if not detailed:
         path = shlex.quote(str(run.path))
-        more = f"\nIntervals, latencies, CPU time and every doubt: dyno show {path} --all"
+        more = f"\nIntervals, latencies, CPU time, memory and every doubt: dyno show {path} --all"
         console.print(Text(f"{more}\nCharts, on one page: dyno report {path}"), soft_wrap=True)
 
 
@@ -78,7 +78,7 @@ def _render_capacities(run: Run, of: Sequence[Group], console: Console) -> None:
         "In short": answers,
         "Settings that differ": notes.differing_settings(run),
         "No capacity": notes.failures(of),
-        "Remarks": [*notes.legend(of, cpu=False), *capacities.legend(run)],
+        "Remarks": [*notes.legend(of, used=False), *capacities.legend(run)],
         "This machine": [f"{finding.text} ({finding.remedy})" for finding in machine(run)],
     }
     parts = [*capacities.sections(run, of), *(Section(title, lines=lines) for title, lines in below.items() if lines)]
@@ -90,7 +90,7 @@ def _render_capacities(run: Run, of: Sequence[Group], console: Console) -> None:
 def _remarks(run: Run, of: Sequence[Group], own: Sequence[wide.Wide]) -> list[str]:
     """Returns the explanations of remarks and columns below the tables. `own`: the suite's own tables."""
     if own and not wide.beside(run):
-        return notes.legend([group for group in of if group.phase in wide.phases(run)], cpu=False) + wide.legend(run)
+        return notes.legend([group for group in of if group.phase in wide.phases(run)], used=False) + wide.legend(run)
     return notes.legend(of) + (wide.legend(run) if own else [])
 
 

@@ -120,9 +120,13 @@ def yes_no(value: object) -> object:
     return ("yes" if value else "no") if isinstance(value, bool) else value
 
 
+WRITERS: Mapping[str, Callable[[float], str]] = {"items": rate, "bytes": bandwidth, "ns": duration, "size": size}
+"""Formats of a metric's figures, by the metric's kind."""
+
+
 def estimate(of: Estimate, kind: str) -> tuple[str, str]:
-    """Formats the median and the interval of a metric, by its kind: 'items', 'bytes' or 'ns'."""
-    write = {"bytes": bandwidth, "ns": duration}.get(kind, rate)
+    """Formats the median and the interval of a metric, by its kind."""
+    write = WRITERS[kind]
     return write(of.median), interval(of.low, of.high, write)
 
 

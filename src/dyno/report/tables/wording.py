@@ -12,7 +12,7 @@ from dyno.results import Run
 from dyno.stats import answer
 from dyno.stats.answer import Answer, LimitedRows
 from dyno.stats.load_limit import LoadLimit
-from dyno.stats.metric import CAPACITY, THROUGHPUT
+from dyno.stats.metric import CAPACITY, THROUGHPUT, Metric
 from dyno.stats.summary import grouped
 from dyno.stats.verdict import CONFIDENCE, FEWEST_BLOCKS, MOST_MORE, Verdict
 
@@ -29,17 +29,24 @@ MEANS = (
     f"{SURE}: of 100 such intervals, 99 contain the ratio that many more samples on this machine would give; another"
     " machine or another day may differ."
 )
+APART = (
+    "Ratios of {what}, with {level} intervals. The runs were not measured in turns: if the machine"
+    " drifted between them, the drift is in the ratio but not in its interval."
+)
+IN_TURNS = "Measured in turns: ratios of {what}, block by block, with {level} intervals."
 
 # -- verdicts -----------------------------------------------------------------------------------------------
 
 
-def verdict(of: Verdict) -> str:
+def verdict(of: Verdict, by: Metric = THROUGHPUT) -> str:
     """Formats a verdict: 'faster by at least 12 %', 'no difference larger than 4 %', "can't tell, needs about 6 more
-    samples"."""
+    samples". Of a resource: 'needs at least 12 % less memory'."""
     if of.kind == "unclear":
         return f"{UNCLEAR}, needs {_more(of)}"
     if of.kind == "alike":
         return f"no difference larger than {units.percent(of.bound, math.ceil)}"
+    if by.needs:
+        return _need(of, by.needs)
     if of.kind == "faster" and of.low is not None and of.low >= TWICE:
         return f"at least {units.factor(of.low)} times as fast"
     if of.kind == "slower" and of.high is not None and of.high <= 1 / TWICE:
@@ -47,10 +54,25 @@ def verdict(of: Verdict) -> str:
     return f"{of.kind} by {_least(of.bound)}"
 
 
-def gated(of: Verdict) -> str:
+def _need(of: Verdict, resource: str) -> str:
+    """Formats that less or more of a resource is needed. The ratio of speeds is the inverse of the ratio of needs."""
+    if of.kind == "faster":
+        low = of.low or 1.0
+        if low >= TWICE:
+            return f"needs less {resource} by a factor of at least {units.factor(low)}"
+        return f"needs {_least(max(1 - 1 / low, 0.0))} less {resource}"
+    high = of.high or 1.0
+    if high <= 1 / TWICE:
+        return f"needs at least {units.factor(1 / high)} times as much {resource}"
+    return f"needs {_least(max(1 / high - 1, 0.0))} more {resource}"
+
+
+def gated(of: Verdict, by: Metric = THROUGHPUT) -> str:
     """Formats the decision of a gate: 'slower by at least 12 %', 'slower by at most 4 %', "can't tell, needs …"."""
     if of.kind != "alike":
-        return verdict(of)
+        return verdict(of, by)
+    if by.needs:
+        return f"needs {f'at most {units.percent(of.bound, math.ceil)}' if of.bound else 'no'} more {by.needs}"
     return f"slower by at most {units.percent(of.bound, math.ceil)}" if of.bound else "not slower"
 
 
@@ -89,6 +111,21 @@ def point(of: Verdict) -> str:
 
 def interval(of: Verdict) -> str:
     return units.ratio_interval(of.low, of.high)
+
+
+def how_within(by: Metric | None) -> str:
+    """Returns sentences on how ratios within a run were measured. `by`: the requested metric."""
+    what = f"{by.needs}, the baseline's to the row's" if by is not None and by.needs else "speed"
+    return (
+        f"Ratios of {what}, block by block, with {LEVEL} intervals. Of 100 comparisons between equals, one is called"
+        " a difference by chance."
+    )
+
+
+def how(paired: bool, level: str = LEVEL, by: Metric | None = None) -> str:
+    """Returns a sentence on how the ratios of two runs were measured. `by`: the requested metric."""
+    what = f"{by.needs}, before to after" if by is not None and by.needs else "speed, after to before"
+    return (IN_TURNS if paired else APART).format(what=what, level=level)
 
 
 def standing(kind: str) -> str:
