@@ -440,8 +440,8 @@ def test_lines_that_do_not_cross_have_no_crossing(run: Run) -> None:
 
 
 def test_a_sweep_may_be_of_another_metric_or_of_a_fact(run: Run) -> None:
-    shown = compressed(by_records(run, 100, 1_000))
-    for by, unit in (("p99", "p99 of the latency"), ("ratio", "ratio")):
+    shown = changed(compressed(by_records(run, 100, 1_000)), lambda _, s: replace(s, client_peak_bytes=5 << 20))
+    for by, unit in (("p99", "p99 of the latency"), ("memory", "peak memory"), ("ratio", "ratio")):
         (chart,) = (chart for chart in charts.of(shown, by) if chart.name == "sweep:records")
         record = one(chart.records(shown), "lmdb", x=100)
         assert record["unit"] == unit and record["y"]

@@ -91,9 +91,9 @@ def a_run(factor: float) -> Run:
 
     def full(_: str, sample: Sample) -> Sample:
         client = {"user_ns": 28_000 * sample.items, "system_ns": 400 * sample.items}
-        peaks = {"client_peak_bytes": 123 << 20}
+        histogram = recorded(1_234_567, 9_876_543)
         return replace(
-            sample, histogram=recorded(1_234_567, 9_876_543), client=client, temperature="lukewarm", **peaks
+            sample, histogram=histogram, client=client, client_peak_bytes=123 << 20, temperature="lukewarm"
         )
 
     return changed(run, full)
