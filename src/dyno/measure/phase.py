@@ -80,8 +80,8 @@ def sampled(
         spent.lap("hot")
         if seldom is not None and seldom.times is not None:
             done_before = seldom.times(workload.engine())
-        # Read again when the clients start, after the untimed round.
         peaks_reset = reset_peaks(with_descendants(server))
+        # Read again when the clients start, after the untimed round.
         served_before, device_before = of_tree(server), device(place)
 
     tally = run_phase(workload, phase, job.clients, job.spec.clients, pace, ready, server, announce)
