@@ -69,6 +69,16 @@ def test_two_runs(runs: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -
     held(data, documented("Two runs"), ["differences", "changes", "lost", "new"])
 
 
+def test_several_runs(runs: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
+    other = runs[1].with_name("other.json")
+    other.write_bytes(runs[1].read_bytes())
+    data = printed(capsys, "compare", *runs, other, "--json")
+    held({**data, "runs": []}, documented("Several runs"), [])
+    assert len(data["runs"]) == 2
+    for run in data["runs"]:
+        held(run, documented("Two runs"), ["differences", "changes", "lost", "new"])
+
+
 def test_the_gate(runs: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
     data = printed(capsys, "check", runs[1], "--against", runs[0], "--json")
     both = documented("Two runs") | documented("The gate")

@@ -11,12 +11,22 @@ from typing import Any
 import numpy as np
 import pytest
 from madeup import a_cell, a_sample, an_attempt, of_rates, reads, recorded
+from scipy import stats
 
 from dyno.contracts.cell import Cell
 from dyno.contracts.model import Tier, UsageError
+from dyno.report.tables import comparison
 from dyno.results import Attempt, Run
 from dyno.stats.metric import metric
-from dyno.stats.two_runs import OF_THE_MOMENT, Difference, between, differences, halves
+from dyno.stats.two_runs import (
+    OF_THE_MOMENT,
+    Difference,
+    between,
+    compare_speeds,
+    differences,
+    halves,
+    with_base,
+)
 
 # -- differences ----------------------------------------------------------------------------------------------
 
@@ -284,6 +294,72 @@ def test_in_turns_a_block_without_a_sample_of_one_is_left_out() -> None:
         started(reads(sqlite=(100, None, 100)), (0, 2, 4)), started(reads(sqlite=(1,) * 3), (1, 3, 5))
     ).changes
     assert (other.center, other.verdict.ratio, other.verdict.more) == (None, None, 1)
+
+
+# -- several runs ---------------------------------------------------------------------------------------------
+
+
+def test_two_runs_are_the_simplest_case_of_several() -> None:
+    before, after = reads(sqlite=(100, 101, 102, 103)), reads(sqlite=(121, 120, 122))
+    (one,) = with_base(before, [after])
+    assert one == between(before, after)
+    assert one.confidence == 0.99
+
+
+def test_with_several_runs_intervals_are_wider() -> None:
+    base, *others = (reads(sqlite=[rate + at for at in range(4)]) for rate in (1_000, 1_200, 800, 1_001))
+    found = with_base(base, others)
+    assert [pair.after for pair in found] == others
+    for pair in found:
+        (change,) = pair.changes
+        assert change.center is not None and change.verdict.low is not None
+        assert pair.confidence == pytest.approx(1 - 0.01 / 3)
+        low = change.center.log - stats.t.ppf(1 - 0.01 / 6, change.center.degrees) * change.center.error
+        assert change.verdict.low == pytest.approx(np.exp(low))
+    assert [pair.changes[0].verdict.kind for pair in found] == ["faster", "slower", "alike"]
+
+
+@pytest.mark.claim("With several runs, one equal row in a hundred is called different in any of them")
+def test_of_equal_rows_one_in_a_hundred_is_called_different_in_any_of_several_runs() -> None:
+    rows, later, trials = 2_000, 4, 10
+    random = np.random.default_rng(3)
+
+    def different(confidence: float) -> float:
+        share = 0
+        for _ in range(rows):
+            base, *others = np.exp(0.03 * random.standard_normal((1 + later, trials)))
+            old = dict(enumerate(base))
+            kinds = [
+                compare_speeds(old, dict(enumerate(new)), False, confidence=confidence)[1].kind for new in others
+            ]
+            share += "faster" in kinds or "slower" in kinds
+        return share / rows
+
+    most = 0.01 + 3 * (0.01 * 0.99 / rows) ** 0.5
+    assert different(1 - 0.01 / later) < most
+    # Without the wider intervals, it would be more.
+    assert different(0.99) > most
+
+
+def test_a_table_of_several_runs_has_a_line_for_each_row_and_run_in_the_order_of_the_base() -> None:
+    rates = {"read": (100,) * 3}
+    base, *others = (
+        replace(of_rates(*((a_cell(name), {"fill": (10,) * 3, **rates}) for name in names)), path=Path(path))
+        for names, path in ((("sqlite", "lmdb"), "a"), (("lmdb",), "b"), (("lmdb", "sqlite"), "c"))
+    )
+    sections = comparison.between(with_base(base, others), [])
+    assert [section.title for section in sections] == ["fill  tier process", "read  tier process"]
+    for section in sections:
+        assert [row[:2] for row in section.rows] == [["sqlite", "c"], ["lmdb", "b"], ["lmdb", "c"]]
+        assert list(section.heads[:4]) == ["engine", "run", "before", "after"]
+
+
+def test_of_several_runs_those_in_turns_are_named() -> None:
+    base, near = started(drifting(1), (0, 2, 4, 6)), started(drifting(1.2), (1, 3, 5, 7))
+    runs = [replace(near, path=Path("near.json")), replace(drifting(1), path=Path("far.json"))]
+    first, second, last = comparison.how(with_base(base, runs))
+    assert first.startswith("near.json: Measured in turns") and second.startswith("far.json: Ratios of speed")
+    assert "equal in all 3 runs" in last
 
 
 # -- refusals -------------------------------------------------------------------------------------------------

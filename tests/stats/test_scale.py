@@ -85,7 +85,7 @@ def drawn(run: Run) -> object:
 def checked(run: Run) -> object:
     after = Run(Path("after.json"), run.header, run.cells, run.attempts)
     found = two_runs.between(run, after)
-    return comparison.between_data(run, after, found, MARGIN, two_runs.gate(found, MARGIN))
+    return comparison.between_data(found, MARGIN, two_runs.gate(found, MARGIN))
 
 
 REPORTS: dict[str, Callable[[Run], object]] = {

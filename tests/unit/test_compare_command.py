@@ -1,5 +1,5 @@
-"""Tests `dyno compare` as a shell runs it: it compares engines within a run, two runs, or the halves of one run, and
-refuses other input."""
+"""Tests `dyno compare` as a shell runs it: it compares engines within a run, runs with the first, or the halves of
+one run, and refuses other input."""
 
 from __future__ import annotations
 
@@ -57,7 +57,10 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ]
     host = {"system": {"kernel": "6.6"}, "cpu": {"model": "AMD EPYC"}, "load": {"minutes_1": 9.5}}
     written(of_rates(*other, phases=["read"], host=host), home / "b.json")
+    third = [(a_cell("sqlite"), {"read": around(0.5)}), (a_cell("memory"), {"read": around(3.35)})]
+    written(of_rates(*third, phases=["read"], host=host), home / "c.json")
     written(reads(sqlite=around(1)), home / "alone.json")
+    written(reads(duckdb=around(1)), home / "other.json")
     written(reads(sqlite=(100,) * 2, lmdb=(200,) * 2), home / "few.json")
     tiers = (a_cell("sqlite"), {"read": around(1)}), (a_cell("lmdb", tier=Tier.POWER), {"read": around(1)})
     written(of_rates(*tiers, phases=["read"]), home / "tiers.json")
@@ -243,6 +246,60 @@ def test_two_runs_as_markdown(compare: Any) -> None:
     assert "\n- memory (process), read: only before; after: not in the run\n" in out
 
 
+# -- several runs ---------------------------------------------------------------------------------------------
+
+
+def test_several_runs_are_each_compared_with_the_first_in_one_table(compare: Any) -> None:
+    status, out, err = compare("a.json", "b.json", "c.json")
+    assert (status, err) == (0, "")
+    printed = [line for line in lines(out) if line]
+    differs = [line for line in printed if line.startswith("What differs")]
+    assert differs == [
+        f"What differs from a.json (2026-01-01 10:00) to {name} (at an unknown time)" for name in ("b.json", "c.json")
+    ]
+    assert printed.count("read tier process") == 1
+    assert "engine run before after ratio [99.5 %] verdict" in printed
+    rows = [line for line in printed if re.match(r"(sqlite|lmdb|memory) [bc]\.json ", line)]
+    assert [row.split()[:2] for row in rows] == [
+        ["sqlite", "b.json"],
+        ["sqlite", "c.json"],
+        ["lmdb", "b.json"],
+        ["memory", "c.json"],
+    ]
+    assert rows[0].startswith("sqlite b.json 1,000,500 op/s 2,001,000 op/s 2.00 ") and "faster by at least" in rows[0]
+    assert rows[1].startswith("sqlite c.json 1,000,500 op/s 500,250 op/s 0.500 ")
+    assert "b.json: memory (process), read: only before; after: not in the run" in printed
+    assert "c.json: lmdb (process), read: only before; after: not in the run" in printed
+    assert "99.5 % intervals" in out and "equal in all 3 runs" in out
+
+
+def test_each_run_of_several_has_the_json_of_two_runs_with_wider_intervals(compare: Any) -> None:
+    status, out, _ = compare("a.json", "b.json", "c.json", "--json")
+    assert status == 0
+    data = json.loads(out)
+    assert set(data) == {"schema", "confidence", "margin", "before", "runs"}
+    assert (data["schema"], data["confidence"], data["before"]) == (1, pytest.approx(0.995), "a.json")
+    for run, name in zip(data["runs"], ("b.json", "c.json"), strict=True):
+        two = json.loads(compare("a.json", name, "--json").out)
+        assert (two["confidence"], run["confidence"]) == (0.99, data["confidence"])
+        for wider, change in zip(run["changes"], two["changes"], strict=True):
+            assert wider["low"] < change["low"] < change["ratio"] < change["high"] < wider["high"]
+        verdict = ("low", "high", "bound", "text", "kind", "more")
+        alike = [
+            {**of, "confidence": 0, "changes": [{**c, **dict.fromkeys(verdict)} for c in of["changes"]]}
+            for of in (run, two)
+        ]
+        assert alike[0] == alike[1]
+
+
+def test_several_runs_as_markdown(compare: Any) -> None:
+    status, out, _ = compare("a.json", "b.json", "c.json", "--markdown")
+    assert status == 0
+    assert out.count("**What differs**, from a.json") == 2
+    assert "| engine | run | before | after | ratio | \\[99.5 %] | verdict |" in out
+    assert "\n- b.json: memory (process), read: only before; after: not in the run\n" in out
+
+
 def test_the_halves_of_a_steady_run_are_not_called_different(compare: Any) -> None:
     status, out, _ = compare("a.json", "--halves", "--json")
     assert status == 0
@@ -268,9 +325,26 @@ NOTHING = "nothing to compare: no two engines have a number in a phase at the sa
         (["a.json", "--json", "--markdown"], "--json and --markdown exclude each other"),
         (
             ["a.json", "b.json", "--baseline", "sqlite"],
-            "a baseline is for engines within a run; of two runs the first one is the baseline",
+            "a baseline is for engines within a run; of several runs the first one is the baseline",
         ),
-        (["a.json", "b.json", "--halves"], "halves: expected a single run, got two"),
+        (["a.json", "b.json", "--halves"], "halves: expected a single run, got 2"),
+        (["a.json", "b.json", "c.json", "--halves"], "halves: expected a single run, got 3"),
+        (
+            ["a.json", "b.json", "./b.json"],
+            "b.json is named twice: each run is compared with the first, so name it once",
+        ),
+        (
+            ["a.json", "b.json", "a.json"],
+            "a.json is named twice: each run is compared with the first, so name it once",
+        ),
+        (
+            ["a.json", "b.json", "arrays.json"],
+            "can't compare a.json of suite records with arrays.json of suite arrays",
+        ),
+        (
+            ["alone.json", "a.json", "other.json"],
+            "alone.json and other.json have no engine with the same phase, tier and parameters",
+        ),
         (["few.json", "--halves"], "comparing halves needs at least 6 blocks; few.json has 2"),
         (["alone.json"], f"alone.json: {NOTHING}"),
         (["tiers.json"], f"tiers.json: {NOTHING}"),

@@ -117,6 +117,26 @@ def test_a_comparison_says_what_the_command_prints(both: Path, shell: Shell) -> 
     assert isinstance(found.to_pandas(), pandas.DataFrame)
 
 
+def test_several_runs_are_compared_with_the_first(both: Path, tmp_path: Path) -> None:
+    names = "slower.json", "faster.json"
+    runs = [
+        written(reads(lmdb=[v * by for v in FAST], sqlite=SLOW), tmp_path / name)
+        for by, name in zip((0.5, 2), names, strict=True)
+    ]
+    several = dyno.load(both).compare(*runs)
+    assert [(row.engine, row.run, row.baseline) for row in several][:2] == [
+        ("lmdb", str(runs[0]), str(both)),
+        ("sqlite", str(runs[0]), str(both)),
+    ]
+    kinds = {row.run: row.kind for row in several if row.engine == "lmdb"}
+    assert kinds == {str(runs[0]): "slower", str(runs[1]): "faster"}
+    assert f"lmdb in {runs[1]} against {both}: " in repr(several)
+    assert several.to_dict() == dyno.compare(both, *runs).to_dict()
+    assert several.to_pandas()["run"].tolist() == [row.run for row in several]
+    two = dyno.compare(both, other=runs[1])
+    assert [row.run for row in two] == [str(runs[1])] * 2 and "in" not in repr(two).split()
+
+
 def test_the_gate_fails_on_what_is_slower_and_passes_on_what_is_not(both: Path, tmp_path: Path) -> None:
     slower = written(reads(lmdb=[v / 3 for v in FAST], sqlite=SLOW), tmp_path / "slower.json")
     judged = dyno.check(slower, both)

@@ -287,6 +287,17 @@ class Between(TypedDict):
     """Rows with a number in both runs that are not compared: the load generator was the limit."""
 
 
+class Several(TypedDict):
+    schema: int
+    confidence: float
+    """1 - 0.01 / n for n later runs: see [statistics](../explanations/statistics.md#several-runs)."""
+    margin: float
+    before: str
+    """The first run file, with which the others are compared."""
+    runs: list[object]
+    """For each later run, an object with the keys of [two runs](#two-runs)."""
+
+
 class GateRow(TypedDict):
     state: str
     """`slower` than the margin allows, `fine` or `unclear`."""

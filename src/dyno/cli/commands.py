@@ -39,7 +39,7 @@ COMMANDS = {
     "plot": ("report", "Draw a chart of the run file RUN, without a browser."),
     "compare": (
         "compare",
-        "Compare engines within RUN, or RUN2 with RUN: ratios with intervals, and a verdict on each.",
+        "Compare engines within RUN, or each RUN2 with RUN: ratios with intervals, and a verdict on each.",
     ),
     "check": (
         "compare",

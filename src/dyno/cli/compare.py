@@ -36,7 +36,7 @@ MARKDOWN = click.option("--markdown", "as_markdown", is_flag=True, help="Print M
 
 @click.command(name="compare")
 @click.argument("before", type=PATH, metavar="RUN")
-@click.argument("after", type=PATH, metavar="[RUN2]", required=False)
+@click.argument("after", type=PATH, metavar="[RUN2...]", nargs=-1)
 @click.option(
     "--baseline", metavar="ENGINE", help="Compare the others with this engine. Default: the fastest of each."
 )
@@ -47,16 +47,17 @@ MARKDOWN = click.option("--markdown", "as_markdown", is_flag=True, help="Print M
 @EQUAL
 @JSON
 @MARKDOWN
-def compare_command(before: Path, after: Path | None, baseline: str | None, halves: bool, **flags: Any) -> None:
-    """Compare engines within RUN, or RUN2 with RUN: ratios with intervals, and a verdict on each.
+def compare_command(before: Path, after: tuple[Path, ...], baseline: str | None, halves: bool, **flags: Any) -> None:
+    """Compare engines within RUN, or each RUN2 with RUN: ratios with intervals, and a verdict on each.
 
     \b
     dyno compare r.json
     dyno compare r.json --baseline sqlite
     dyno compare before.json after.json
+    dyno compare base.json one.json other.json
     """
     by, margin = _metric_and_margin(flags)
-    comparisons = library.compare(before, after, baseline=baseline, metric=by, margin=margin, halves=halves)
+    comparisons = library.compare(before, *after, baseline=baseline, metric=by, margin=margin, halves=halves)
     if flags["as_json"]:
         print(json.dumps(comparisons.to_dict(), indent=2))
         return

@@ -20,7 +20,7 @@ from dyno.report.charts.plot import Choice
 from dyno.report.page import relative
 from dyno.report.page.build import OPENING, build
 from dyno.report.page.parts import MOST_BYTES
-from dyno.report.tables import comparison, sections
+from dyno.report.tables import sections, side_by_side
 from dyno.stats.costs import read_prices
 
 HEAD_BYTES = 4_000
@@ -61,7 +61,7 @@ def report_command(runs: tuple[Path, ...], path: str | None, url: str | None, by
     if by is not None:
         if path is not None or show or url or table:
             raise UsageError("--by prints a table and writes no page: leave out -o, --open, --url and --prices")
-        tables = comparison.by_place([results.load(run) for run in runs])
+        tables = side_by_side.by_place([results.load(run) for run in runs])
         sections.render(tables, output(), aligned=False, blank_first=False)
         return
     page = path or str(runs[0].with_suffix(".html"))

@@ -22,7 +22,7 @@ from dyno.contracts.model import UsageError
 from dyno.contracts.passwords import mask_argument
 from dyno.host.directories import trouble
 from dyno.options import MOST_SAMPLES, OPTIONS, PARAMS, SEARCHED, SIZE, SWITCH, WHOLE, Option, RunRequest
-from dyno.report.tables import answers, comparison, sections, text
+from dyno.report.tables import answers, sections, side_by_side, text
 from dyno.report.tables.table import groups
 from dyno.results import FLOOR_BLOCKS, Run, is_reference
 from dyno.runner import parent, plan, plan_file, work_directory
@@ -212,7 +212,7 @@ def run_command(
     run = carry_out(run_plan, path, root, resume, overwrite, most)
     text.render(run, output(), whole=whole)
     if prices is not None:
-        sections.render([comparison.by_cost([(run, "", costs(run, prices))], prices)], output())
+        sections.render([side_by_side.by_cost([(run, "", costs(run, prices))], prices)], output())
     return status(run)
 
 

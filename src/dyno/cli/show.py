@@ -13,7 +13,7 @@ from dyno.contracts.model import UsageError
 from dyno.contracts.settings import unknown
 from dyno.report import export
 from dyno.report.formats import FORMATS
-from dyno.report.tables import comparison, notes, sections, text
+from dyno.report.tables import notes, sections, side_by_side, text
 from dyno.results import Run
 from dyno.stats.costs import Prices, costs, read_prices
 
@@ -60,7 +60,7 @@ def show_command(run: Path, samples: bool, table: Path | None, path: str | None,
         charges = None if prices is None else costs(loaded, prices)
         text.render(loaded, output(), flags["by_phase"], flags["whole"])
         if prices is not None and charges is not None:
-            sections.render([comparison.by_cost([(loaded, "", charges)], prices)], output())
+            sections.render([side_by_side.by_cost([(loaded, "", charges)], prices)], output())
     elif path is None:
         sys.stdout.write(_text(loaded, form, samples, prices))
     elif form == "parquet":

@@ -1,7 +1,8 @@
-"""Comparisons as objects, with intervals and verdicts: within a run, between two runs, and the gate."""
+"""Comparisons as objects, with intervals and verdicts: within a run, of runs with a base, and the gate."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import cache, cached_property
@@ -44,14 +45,14 @@ class Comparison:
     metric: str
     engine: str
     baseline: str
-    """The requested engine; between two runs, the file of the earlier run."""
+    """The requested engine; between runs, the file of the first run."""
     kind: str
     """'faster', 'slower', 'alike' (no difference above the margin) or 'unclear'."""
     ratio: float | None
     """Ratio of speeds: above 1 is better, for times and memory too. None with fewer than three blocks."""
     low: float | None
     high: float | None
-    """Upper end of the 99 % interval (98 % in a gate), which begins at `low`."""
+    """Upper end of the 99 % interval (98 % in a gate, more with several runs), which begins at `low`."""
     bound: float | None
     """Share of the baseline: the smallest difference if faster or slower, the largest if alike."""
     blocks: int
@@ -61,6 +62,8 @@ class Comparison:
     """The verdict in words."""
     baseline_tier: str | None
     """The baseline's tier. It differs from `tier` if reads are compared across tiers."""
+    run: str
+    """The file of the run that the row is in."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +126,11 @@ class Comparisons(Sequence[Comparison]):
         return len(self._rows)
 
     def __repr__(self) -> str:
-        return "\n".join(f"{row.phase}: {row.engine} against {row.baseline}: {row.text}" for row in self._rows)
+        several = len({row.run for row in self._rows}) > 1
+        return "\n".join(
+            f"{row.phase}: {row.engine}{f' in {row.run}' * several} against {row.baseline}: {row.text}"
+            for row in self._rows
+        )
 
     def _repr_html_(self) -> str:
         return sections.html(self.sections, self.lines)
@@ -141,27 +148,29 @@ class Check(Comparisons):
 def compare(
     run: RunSource,
     other: RunSource | None = None,
-    *,
+    *others: RunSource,
     baseline: str | None = None,
     metric: str | None = None,
     margin: float = MARGIN,
     halves: bool = False,
 ) -> Comparisons:
-    """Compares the engines of a run, or two runs. Raises UsageError.
+    """Compares the engines of a run, or runs with the first. Raises UsageError.
 
     Without `other`, compares the engines of `run` with `baseline` (None: the fastest of each phase). With `other`,
-    compares this later run with `run`. With `halves`, compares the second half of a run's blocks with the first.
-    `metric`: None for the phase's own. `margin`: the share up to which a difference is alike.
+    compares this later run, and all `others`, with `run`. With `halves`, compares the second half of a run's blocks
+    with the first. `metric`: None for the phase's own. `margin`: the share up to which a difference is alike.
     """
     by = None if metric is None else named(metric)
-    if baseline is not None and (other is not None or halves):
-        raise UsageError("a baseline is for engines within a run; of two runs the first one is the baseline")
-    if halves and other is not None:
-        raise UsageError("halves: expected a single run, got two")
-    before = _run(run)
-    if halves:
-        return _between(*two.halves(before), by, margin)
-    return _within(before, baseline, by, margin) if other is None else _between(before, _run(other), by, margin)
+    later = [each for each in (other, *others) if each is not None]
+    if baseline is not None and (later or halves):
+        raise UsageError("a baseline is for engines within a run; of several runs the first one is the baseline")
+    if halves and later:
+        raise UsageError(f"halves: expected a single run, got {1 + len(later)}")
+    base = _run(run)
+    if not later and not halves:
+        return _within(base, baseline, by, margin)
+    base, *runs = two.halves(base) if halves else (base, *map(_run, later))
+    return _between(base, runs, by, margin)
 
 
 def check(
@@ -179,10 +188,10 @@ def check(
     summary = comparison.summary(states, len(pairs.lost), margin, strict, by)
     how = wording.how(pairs.paired, comparison.GATE_LEVEL, by)
     result = Check(
-        lambda: [comparison.changed(before, after, pairs.differences), *comparison.gated(judged, varying(after))],
-        lambda: [*comparison.gone(pairs), *comparison.conditions(after), how, summary],
-        lambda: {**comparison.between_data(before, after, pairs, margin, judged), "passed": passed},
-        lambda data: _changes(data, before, pairs),
+        lambda: [comparison.changed(pairs), *comparison.gated(judged, varying(after))],
+        lambda: [*comparison.gone([pairs]), *comparison.conditions(after), how, summary],
+        lambda: {**comparison.between_data(pairs, margin, judged), "passed": passed},
+        lambda data: _changes(data, [pairs]),
     )
     result.passed = passed
     result.lost = tuple(f"{row.cell.asked}, {row.phase}: {why}" for row, why in pairs.lost)
@@ -201,25 +210,39 @@ def _within(run: Run, baseline: str | None, by: Metric | None, margin: float) ->
         lambda: comparison.within(run, tables, baseline, margin),
         lambda: [*wording.answers(run), *comparison.conditions(run), how],
         lambda: comparison.within_data(run, tables, baseline, margin),
-        lambda data: data["comparisons"],
+        lambda data: [{**row, "run": data["run"]} for row in data["comparisons"]],
     )
 
 
-def _between(before: Run, after: Run, by: Metric | None, margin: float) -> Comparisons:
-    pairs = two.between(before, after, by, margin)
-    how = f"{wording.how(pairs.paired, by=by)} {comparison.equal(margin)}"
+def _between(base: Run, runs: Sequence[Run], by: Metric | None, margin: float) -> Comparisons:
+    times = Counter(run.path.resolve() for run in (base, *runs))
+    twice = [run.path for run in runs if times[run.path.resolve()] > 1]
+    if len(runs) > 1 and twice:
+        raise UsageError(f"{twice[0]} is named twice: each run is compared with the first, so name it once")
+    pairs = two.with_base(base, runs, by, margin)
+    how = comparison.how(pairs, by)
+    changing = list(dict.fromkeys(name for run in runs for name in varying(run)))
     return Comparisons(
-        lambda: [comparison.changed(before, after, pairs.differences), *comparison.between(pairs, varying(after))],
-        lambda: [*comparison.gone(pairs), *comparison.conditions(after), how],
-        lambda: comparison.between_data(before, after, pairs, margin),
-        lambda data: _changes(data, before, pairs),
+        lambda: [*map(comparison.changed, pairs), *comparison.between(pairs, changing)],
+        lambda: [
+            *comparison.gone(pairs),
+            *comparison.conditions(base),
+            " ".join([*how, comparison.equal(margin)]),
+        ],
+        lambda: comparison.with_base_data(pairs, margin),
+        lambda data: _changes(data, pairs),
     )
 
 
-def _changes(data: Mapping[str, Any], before: Run, pairs: two.Between) -> list[dict[str, Any]]:
-    """Returns the rows of the JSON of two runs, each with its baseline."""
-    tiers = [change.before.cell.tier_name for change in pairs.changes]
+def _changes(data: Mapping[str, Any], pairs: Sequence[two.Between]) -> list[dict[str, Any]]:
+    """Returns the rows of the JSON of runs with a base, each with its baseline and its run."""
     return [
-        {**row, "baseline": str(before.path), "baseline_tier": tier}
-        for row, tier in zip(data["changes"], tiers, strict=True)
+        {
+            **row,
+            "baseline": str(pair.before.path),
+            "baseline_tier": change.before.cell.tier_name,
+            "run": str(pair.after.path),
+        }
+        for of_run, pair in zip(data.get("runs", [data]), pairs, strict=True)
+        for row, change in zip(of_run["changes"], pair.changes, strict=True)
     ]

@@ -131,15 +131,15 @@ class Result:
     def compare(
         self,
         other: Result | str | Path | None = None,
-        *,
+        *others: Result | str | Path,
         baseline: str | None = None,
         metric: str | None = None,
         margin: float = 0.05,
     ) -> Comparisons:
-        """Compares engines with each other, or a later run with this one. See `compare`."""
+        """Compares engines with each other, or later runs with this one. See `compare`."""
         from dyno.library.comparing import compare
 
-        return compare(self, other, baseline=baseline, metric=metric, margin=margin)
+        return compare(self, other, *others, baseline=baseline, metric=metric, margin=margin)
 
     def plot(
         self,

@@ -224,10 +224,11 @@ def _center(line: Line) -> Center | None:
     return Center(math.log(line.root), max(half / two_sided(RATIO_CONFIDENCE, degrees), least), degrees)
 
 
-def compared(one: Capacity, base: Capacity, margin: float = MARGIN) -> Verdict:
+def compared(one: Capacity, base: Capacity, margin: float = MARGIN, confidence: float = RATIO_CONFIDENCE) -> Verdict:
     """Returns the verdict on a capacity and its baseline: 'faster' is a higher capacity. The two searches share no
     probes, so the ratio has an interval as that of two runs."""
     if one.center is None or base.center is None or one.line is None or base.line is None:
         return judge(None, 0.0, 0, margin)
     ratio = quotient(one.center, base.center)
-    return replace(judge(ratio, math.exp(ratio.log), min(one.line.points, base.line.points), margin), more=None)
+    verdict = judge(ratio, math.exp(ratio.log), min(one.line.points, base.line.points), margin, confidence)
+    return replace(verdict, more=None)

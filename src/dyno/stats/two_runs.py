@@ -1,8 +1,11 @@
-"""Compares two runs: differences between their plans, machines and engines, ratios of the rows that both have, and
-a gate for CI.
+"""Compares runs with a base: differences between their plans, machines and engines, ratios of the rows that both
+have, and a gate for CI.
 
 Runs that were measured in turns are compared block by block, like engines within a run. Other runs are compared as a
 whole. If the machine drifted between them, the ratio includes the drift, but its interval doesn't.
+
+If several runs are compared with one base, a row has a verdict for each of them. Their intervals are so much wider
+that all verdicts on the row together are wrong as seldom as the one verdict of two runs (Bonferroni).
 """
 
 import math
@@ -19,7 +22,7 @@ from dyno.stats.capacity import compared
 from dyno.stats.estimate import FEWEST_TRIALS, Center, apart, around, center, quotient, tail
 from dyno.stats.metric import CapacitySpeeds, Metric, fitting, speeds
 from dyno.stats.summary import CellSummary, grouped, summarize
-from dyno.stats.verdict import FEWEST_BLOCKS, MARGIN, Verdict, blocks_needed, judge
+from dyno.stats.verdict import CONFIDENCE, FEWEST_BLOCKS, MARGIN, Verdict, blocks_needed, judge
 
 # Facts of the machine that change all the time.
 OF_THE_MOMENT = (
@@ -52,6 +55,12 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Between:
+    """The comparison of a run with its base."""
+
+    before: Run
+    after: Run
+    confidence: float
+    """Confidence of the intervals of the ratios."""
     paired: bool
     """Whether the runs were measured in turns."""
     differences: tuple[Difference, ...]
@@ -64,7 +73,19 @@ class Between:
     """Rows with a number in both runs of which one was limited by the load generator: the later one, if both were."""
 
 
-def between(before: Run, after: Run, by: Metric | None = None, margin: float = MARGIN) -> Between:
+def with_base(base: Run, others: Sequence[Run], by: Metric | None = None, margin: float = MARGIN) -> list[Between]:
+    """Compares each of the other runs with the base. Raises UsageError, see `between`."""
+    return [between(base, other, by, margin, confidence_of_each(len(others))) for other in others]
+
+
+def confidence_of_each(runs: int) -> float:
+    """Returns the confidence of the intervals if this many runs are compared with one base."""
+    return 1 - (1 - CONFIDENCE) / runs
+
+
+def between(
+    before: Run, after: Run, by: Metric | None = None, margin: float = MARGIN, confidence: float = CONFIDENCE
+) -> Between:
     """Compares two runs. If `by` is None, the metric is the phase's own, or the response time if the plan sets a
     rate. Raises UsageError for runs of two suites or two definitions of a suite, for runs of which only one kept the
     cores awake, and for runs without a common row."""
@@ -96,14 +117,17 @@ def between(before: Run, after: Run, by: Metric | None = None, margin: float = M
         used = by or fitting([was] if row is None else [was, row])
         speeds_before, speeds_after = speeds(was, used), speeds(row, used) if row is not None and row.valid else {}
         if row is not None and speeds_before and speeds_after:
-            middle, verdict = compare_speeds(speeds_before, speeds_after, paired, margin)
+            middle, verdict = compare_speeds(speeds_before, speeds_after, paired, margin, confidence)
             changes.append(Change(was, row, used, middle, verdict))
         elif by is None or speeds(was, by):
             # If the earlier row lacks the metric, as a bulk phase lacks percentiles, the row is not lost.
             why = f"no {by.title}" if by and row is not None and row.valid else "not measured"
             lost.append((was, "not in the run" if row is None else row.why or why))
     return Between(
-        paired=paired,
+        before,
+        after,
+        confidence,
+        paired,
         differences=tuple(differences(before, after)),
         changes=tuple(changes),
         lost=tuple(lost),
@@ -187,14 +211,18 @@ def alternate(before: Mapping[int, datetime], after: Mapping[int, datetime]) -> 
 
 
 def compare_speeds(
-    old: Mapping[int, float], new: Mapping[int, float], paired: bool, margin: float = MARGIN
+    old: Mapping[int, float],
+    new: Mapping[int, float],
+    paired: bool,
+    margin: float = MARGIN,
+    confidence: float = CONFIDENCE,
 ) -> tuple[Center | None, Verdict]:
     """Returns the verdict on a row's speeds by block, new compared with old, and the center of their ratio, which is
     None if there are too few trials. `paired`: compares block by block. Neither may be empty."""
     if isinstance(old, CapacitySpeeds) and isinstance(new, CapacitySpeeds):
         if old.found.center is None or new.found.center is None:
             return None, judge(None, 0.0, 0, margin)
-        return quotient(new.found.center, old.found.center), compared(new.found, old.found, margin)
+        return quotient(new.found.center, old.found.center), compared(new.found, old.found, margin, confidence)
     if paired:
         ratios = [new[block] / old[block] for block in sorted(new) if block in old]
         fewest, ratio = len(ratios), median(ratios or [0.0])
@@ -202,7 +230,7 @@ def compare_speeds(
     else:
         fewest, ratio = min(len(old), len(new)), median(new.values()) / median(old.values())
         middle = apart(list(new.values()), list(old.values())) if fewest >= FEWEST_TRIALS else None
-    return middle, judge(middle, ratio, fewest, margin)
+    return middle, judge(middle, ratio, fewest, margin, confidence)
 
 
 def differences(before: Run, after: Run) -> Iterator[Difference]:
@@ -257,7 +285,7 @@ def _engines(run: Run) -> dict[str, dict[str, Any]]:
 
 CHANCE = 0.01
 """Probability that the gate fails although no row is slower by more than the margin."""
-CONFIDENCE = 1 - 2 * CHANCE
+GATE_CONFIDENCE = 1 - 2 * CHANCE
 """Confidence of the gate's intervals. Each end is wrong with the probability CHANCE."""
 
 
@@ -301,9 +329,9 @@ def decide(
     passes. `times`: whether bounds are shares of times, as the margin of a latency is, rather than of speeds."""
     if center is None:
         return Verdict("unclear", None, None, None, None, blocks, FEWEST_BLOCKS - blocks)
-    half = center.half(CONFIDENCE)
+    half = center.half(GATE_CONFIDENCE)
     low, high = center.log - half, center.log + half
-    interval = around(ratio, center, CONFIDENCE)
+    interval = around(ratio, center, GATE_CONFIDENCE)
     more = None
     if failed:
         kind, bound = "slower", _loss(high, times)

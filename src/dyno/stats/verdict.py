@@ -36,19 +36,21 @@ class Verdict:
     """For 'unclear': the number of further blocks that would probably decide; None if it is over a thousand."""
 
 
-def judge(center: Center | None, ratio: float, blocks: int, margin: float = MARGIN) -> Verdict:
+def judge(
+    center: Center | None, ratio: float, blocks: int, margin: float = MARGIN, confidence: float = CONFIDENCE
+) -> Verdict:
     """Returns the verdict on a ratio from this number of blocks. For two runs, `blocks` is the number of trials of
-    the run with fewer trials."""
+    the run with fewer trials. `confidence`: that of the interval."""
     if center is None or blocks < FEWEST_BLOCKS:
         return Verdict("unclear", None, None, None, None, blocks, FEWEST_BLOCKS - blocks)
-    interval = around(ratio, center, CONFIDENCE)
+    interval = around(ratio, center, confidence)
     low, high = interval.low or ratio, interval.high or ratio
     kind = _kind(math.log(low), math.log(high), margin)
     bounds = {"faster": low - 1, "slower": 1 - high, "alike": max(high - 1, 1 / low - 1)}
     more = None
     if kind == "unclear":
         clear = lambda half: _kind(center.log - half, center.log + half, margin) != "unclear"  # noqa: E731
-        more = blocks_needed(center, blocks, clear)
+        more = blocks_needed(center, blocks, clear, confidence)
     return Verdict(kind, ratio, low, high, bounds.get(kind), blocks, more)
 
 
@@ -61,9 +63,7 @@ def _kind(low: float, high: float, margin: float) -> str:
     return "alike" if max(high, -low) <= math.log1p(margin) else "unclear"
 
 
-def blocks_needed(
-    center: Center, blocks: int, clear: Callable[[float], bool], confidence: float = CONFIDENCE
-) -> int | None:
+def blocks_needed(center: Center, blocks: int, clear: Callable[[float], bool], confidence: float) -> int | None:
     """Returns the number of further blocks after which the interval is narrow enough, if they spread like the
     measured ones. None if it is over MOST_MORE. `clear` returns whether an interval of this half-width decides."""
 

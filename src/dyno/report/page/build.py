@@ -18,7 +18,7 @@ from dyno.report.page import parts, payload, relative
 from dyno.report.page.parts import MOST_BYTES, Download, Part, pack
 from dyno.report.page.relative import Link
 from dyno.report.replicate import replica
-from dyno.report.tables import comparison, display, notes, sweeps, units, wide, wording
+from dyno.report.tables import comparison, display, notes, side_by_side, sweeps, units, wide, wording
 from dyno.report.tables.overview import address, called, overviews, rankings
 from dyno.report.tables.sections import Section
 from dyno.report.tables.table import groups, served, varying
@@ -27,7 +27,7 @@ from dyno.stats.costs import Prices
 from dyno.stats.costs import costs as stats_costs
 from dyno.stats.doubts import machine
 from dyno.stats.machine import machine_doubts
-from dyno.stats.two_runs import between
+from dyno.stats.two_runs import between, confidence_of_each
 from dyno.stats.verdict import MARGIN
 
 OPENING = "<!doctype html>\n<!-- A report of dyno -->\n"
@@ -196,10 +196,12 @@ def together(runs: Sequence[Run], names: Sequence[str]) -> list[Together]:
     """Returns the comparison of each run with the first run of its suite. `names`: names of the runs."""
     first: dict[str, int] = {}
     pairs = []
+    suites = Counter(str(run.plan["suite"]) for run in runs)
     for at, run in enumerate(runs):
-        base = first.setdefault(str(run.plan["suite"]), at)
+        suite = str(run.plan["suite"])
+        base = first.setdefault(suite, at)
         if base != at:
-            pairs.append(_pair(runs[base], run, names[base], names[at]))
+            pairs.append(_pair(runs[base], run, names[base], names[at], confidence_of_each(suites[suite] - 1)))
     return pairs
 
 
@@ -207,28 +209,29 @@ def costs(runs: Sequence[Run], names: Sequence[str], prices: Prices) -> tuple[Se
     """Returns the costs of all runs' rows, and a sentence about rows that are left out. Raises UsageError."""
     shown_names = names if len(runs) > 1 else [""]
     by_run = [(run, name, stats_costs(run, prices)) for run, name in zip(runs, shown_names, strict=True)]
-    section = comparison.by_cost(by_run, prices)
+    section = side_by_side.by_cost(by_run, prices)
     rows, rest = display.first(section.rows, display.RESULTS, "rows", "`dyno show --prices` has all")
     return replace(section, remark=section.legend[0], rows=rows), rest
 
 
-def _pair(before: Run, after: Run, old: str, new: str) -> Together:
+def _pair(before: Run, after: Run, old: str, new: str, confidence: float) -> Together:
     try:
-        pair = between(before, after)
+        pair = between(before, after, confidence=confidence)
     except UsageError as error:
         return Together(f"{new} can't be compared with {old}", (), (str(error),), "")
     changing = list(dict.fromkeys([*varying(before), *varying(after)]))
-    differences = comparison.changed(before, after, pair.differences)
+    differences = comparison.changed(pair)
     where = "`dyno compare` has all"
     rows, cut = display.first(differences.rows, display.ENTRIES, "differences", where)
     remark = cut or ("" if rows else "nothing that is recorded")
     heads = {"before": old, "after": new}
     sections = [
         replace(section, heads=[heads.get(head, head) for head in section.heads])
-        for section in (replace(differences, remark=remark, rows=rows), *comparison.between(pair, changing))
+        for section in (replace(differences, remark=remark, rows=rows), *comparison.between([pair], changing))
     ]
-    gone, rest = display.first(comparison.gone(pair), display.ENTRIES, "rows", where)
-    lines = [*gone, *comparison.conditions(after), f"{wording.how(pair.paired)} {comparison.equal(MARGIN)}"]
+    gone, rest = display.first(comparison.gone([pair]), display.ENTRIES, "rows", where)
+    how = f"{wording.how(pair.paired, wording.level(confidence))} {comparison.equal(MARGIN)}"
+    lines = [*gone, *comparison.conditions(after), how]
     # The headline has the numbers of verdicts, and the differences between the runs.
     kinds = Counter(change.verdict.kind for change in pair.changes)
     parts = [f"{kinds[kind]} of {len(pair.changes)} rows {text}" for kind, text in KINDS.items() if kinds[kind]]

@@ -1,25 +1,22 @@
-"""Comparisons within a run, of two runs and in a history of runs, as sections, as sentences, and as JSON; and tables
-of several runs: latencies by the place of the client, and costs by a table of prices.
+"""Comparisons within a run, of runs with a base and in a history of runs, as sections, as sentences, and as JSON.
 
 docs/reference/compare-json.md documents every key of the JSON, which a test checks.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from itertools import groupby
 from statistics import median
 from typing import Any
 
 from dyno.contracts.cell import Cell
-from dyno.contracts.model import UsageError
 from dyno.report.tables import display, notes, units, wording
 from dyno.report.tables.sections import Section
 from dyno.report.tables.table import bandwidth, costs, reported, varying
-from dyno.report.tables.wording import LEVEL
+from dyno.report.tables.wording import LEVEL, level
 from dyno.results import Run
 from dyno.stats import two_runs
 from dyno.stats.compare import Table, against
-from dyno.stats.costs import Cost, Prices
 from dyno.stats.history import CHANCE, SpeedChange
 from dyno.stats.metric import BANDWIDTH, THROUGHPUT, Metric, speeds
 from dyno.stats.summary import CellSummary, grouped, summarize
@@ -28,7 +25,8 @@ from dyno.stats.verdict import CONFIDENCE
 
 SCHEMA = 1
 STATES = {"slower": "FAIL", "fine": "pass", "unclear": "unclear"}
-GATE_LEVEL = f"{two_runs.CONFIDENCE * 100:g} %"
+GATE_LEVEL = level(two_runs.GATE_CONFIDENCE)
+FAMILY = "Of 100 rows that are equal in all {runs} runs, at most one is called different in any of them by chance."
 DIFFERENCE_HEADS = ("where", "what", "before", "after")
 MOST_DIFFERENCES = 12
 """Maximum number of differences that are shown for a change in a history."""
@@ -78,10 +76,10 @@ def _by_metric(metric: Metric) -> str:
     return f", by the {metric.title}: a ratio over 1 is {better}"
 
 
-def changed(before: Run, after: Run, of: Sequence[Difference]) -> Section:
+def changed(of: Between) -> Section:
     """Returns the differences between two runs' plans, machines and engines."""
-    old, new = (f"{run.path} ({_minute(run) or 'at an unknown time'})" for run in (before, after))
-    return _differences(of, f"from {old} to {new}{'' if of else ': no recorded difference'}")
+    old, new = (f"{run.path} ({_minute(run) or 'at an unknown time'})" for run in (of.before, of.after))
+    return _differences(of.differences, f"from {old} to {new}{'' if of.differences else ': no recorded difference'}")
 
 
 def _minute(run: Run) -> str:
@@ -98,16 +96,21 @@ def _differences(of: Sequence[Difference], remark: str) -> Section:
     return Section("What differs", remark, DIFFERENCE_HEADS, rows, left=DIFFERENCE_HEADS, keys=DIFFERENCE_HEADS[:2])
 
 
-def between(of: Between, changing: Sequence[str]) -> list[Section]:
-    """Returns a section for each phase and tier with a row in both runs."""
-    rows = [(change, [wording.verdict(change.verdict, change.metric)]) for change in of.changes]
-    return _by_phase(rows, ["verdict"], changing)
+def between(of: Sequence[Between], changing: Sequence[str]) -> list[Section]:
+    """Returns a section for each phase and tier with a row in both runs. Of several comparisons with one base, each
+    line also has its run."""
+    order = {id(row): at for at, row in enumerate(summarize(of[0].before))}
+    lines = [((str(pair.after.path),) if len(of) > 1 else (), change) for pair in of for change in pair.changes]
+    lines.sort(key=lambda line: order[id(line[1].before)])
+    rows = [(run, change, [wording.verdict(change.verdict, change.metric)]) for run, change in lines]
+    return _by_phase(rows, ["verdict"], changing, level(of[0].confidence))
 
 
 def gated(of: Sequence[GateResult], changing: Sequence[str]) -> list[Section]:
     """Returns sections like `between`, but for a gate, with the state of each row."""
     rows = [
         (
+            (),
             replace(result.change, verdict=result.verdict),
             [wording.gated(result.verdict, result.change.metric), STATES[result.state]],
         )
@@ -117,31 +120,34 @@ def gated(of: Sequence[GateResult], changing: Sequence[str]) -> list[Section]:
 
 
 def _by_phase(
-    rows: Sequence[tuple[Change, list[str]]], last: Sequence[str], changing: Sequence[str], level: str = LEVEL
+    rows: Sequence[tuple[Sequence[str], Change, list[str]]], last: Sequence[str], changing: Sequence[str], level: str
 ) -> list[Section]:
-    def place(row: tuple[Change, list[str]]) -> tuple[str, str | None, str | None, Metric]:
-        after = row[0].after
-        return after.phase, after.cell.tier_name, after.reported_by, row[0].metric
+    """Returns a section for each phase, tier, tool and metric. `rows`: changes, each with its run, if there are
+    several, and the cells of the columns `last`."""
 
-    apart = any(row.server is not None for change, _ in rows for row in (change.before, change.after))
+    def place(change: Change) -> tuple[str, str | None, str | None, Metric]:
+        return change.after.phase, change.after.cell.tier_name, change.after.reported_by, change.metric
+
+    apart = any(row.server is not None for _, change, _ in rows for row in (change.before, change.after))
     sections = []
-    for (phase, tier, tool, metric), of_place in groupby(rows, key=place):
-        group = list(of_place)
-        changes = [change for change, _ in group]
+    for (phase, tier, tool, metric), group in grouped((place(row[1]), row) for row in rows).items():
+        changes = [change for _, change, _ in group]
         more = {} if metric.inverse else _usage_columns(changes, metric, apart)
         lines = []
-        for at, (change, texts) in enumerate(group):
+        for at, (run, change, texts) in enumerate(group):
             cell = change.after.cell
             tiers = [row.cell.tier_name or "" for row in (change.before, change.after)]
             moved = f" ({' → '.join(tiers)})" if tiers[0] != tiers[1] else ""
             params = [units.params(cell.params, changing)] if changing else []
             medians = [_median(row, metric) for row in (change.before, change.after)]
             usage = [column[at] for column in more.values()]
-            lines.append([f"{cell.label}{moved}", *params, *medians, *usage, *wording.ratio(change.verdict), *texts])
+            names = [f"{cell.label}{moved}", *params, *run]
+            lines.append([*names, *medians, *usage, *wording.ratio(change.verdict), *texts])
         title = display.named(phase, display.tier(tier), reported(tool), between="  ")
-        keys = ["engine", "parameters"] if changing else ["engine"]
+        keys = ["engine", *(["parameters"] if changing else []), *(["run"] if group[0][0] else [])]
         heads = [*keys, "before", "after", *more, "ratio", f"[{level}]", *last]
-        sections.append(Section(title, _by_metric(metric).removeprefix(", "), heads, lines))
+        remark = _by_metric(metric).removeprefix(", ")
+        sections.append(Section(title, remark, heads, lines, left=(*keys, "verdict", ""), keys=keys))
     return sections
 
 
@@ -189,6 +195,14 @@ def history(of: Sequence[SpeedChange]) -> list[Section]:
 # -- as sentences -------------------------------------------------------------------------------------------
 
 
+def how(of: Sequence[Between], by: Metric | None = None) -> list[str]:
+    """Returns sentences on how the ratios of runs to their base were measured. `by`: the requested metric."""
+    at = level(of[0].confidence)
+    texts = grouped((wording.how(pair.paired, at, by), str(pair.after.path)) for pair in of)
+    several = [f"{display.listed(runs)}: {text}" for text, runs in texts.items()] if len(texts) > 1 else list(texts)
+    return [*several, *([FAMILY.format(runs=len(of) + 1)] if len(of) > 1 else [])]
+
+
 def conditions(run: Run) -> list[str]:
     """Returns conditions that hold for every figure. If two runs are compared, the conditions hold for both."""
     return [f"Measured with the {notes.AWAKE}."] if run.plan.get("awake") else []
@@ -198,15 +212,19 @@ def equal(margin: float) -> str:
     return f"Rows are called equal if a difference over {margin * 100:g} % can be ruled out."
 
 
-def gone(of: Between) -> list[str]:
-    """Returns a line for each row that has a number in only one of the runs, or is not compared."""
-    lost = [f"{_name(row.cell)}, {row.phase}: only before; after: {why}" for row, why in of.lost]
-    lost += [f"{_name(row.cell)}, {row.phase}: only after" for row in of.new]
-    return lost + [
-        f"{_name(row.cell)}, {row.phase}: {wording.not_compared(row.limit)}"
-        for row in of.limited
-        if row.limit is not None
-    ]
+def gone(of: Sequence[Between]) -> list[str]:
+    """Returns a line for each row that has a number in only one of two runs, or is not compared."""
+    lines = []
+    for pair in of:
+        lost = [f"{_name(row.cell)}, {row.phase}: only before; after: {why}" for row, why in pair.lost]
+        lost += [f"{_name(row.cell)}, {row.phase}: only after" for row in pair.new]
+        lost += [
+            f"{_name(row.cell)}, {row.phase}: {wording.not_compared(row.limit)}"
+            for row in pair.limited
+            if row.limit is not None
+        ]
+        lines += [f"{pair.after.path}: {line}" for line in lost] if len(of) > 1 else lost
+    return lines
 
 
 def _name(cell: Cell) -> str:
@@ -256,9 +274,15 @@ def within_data(run: Run, of: Sequence[Table], baseline: str | None, margin: flo
     }
 
 
-def between_data(
-    before: Run, after: Run, of: Between, margin: float, results: Sequence[GateResult] = ()
-) -> dict[str, Any]:
+def with_base_data(of: Sequence[Between], margin: float) -> dict[str, Any]:
+    """Returns the JSON of comparisons with one base."""
+    if len(of) == 1:
+        return between_data(of[0], margin)
+    head = {**_head(margin, of[0].confidence), "before": str(of[0].before.path)}
+    return {**head, "runs": [between_data(pair, margin) for pair in of]}
+
+
+def between_data(of: Between, margin: float, results: Sequence[GateResult] = ()) -> dict[str, Any]:
     """Returns the JSON of two runs' comparison. `results`: a gate's results, one for each change."""
     rows = []
     for change in of.changes:
@@ -284,11 +308,10 @@ def between_data(
         text = wording.gated(result.verdict, result.change.metric)
         row |= {**asdict(result.verdict), "text": text, "state": result.state}
     return {
-        **_head(margin),
-        **({"confidence": two_runs.CONFIDENCE} if results else {}),
-        "before": str(before.path),
-        "after": str(after.path),
-        "awake": bool(after.plan.get("awake")),
+        **_head(margin, two_runs.GATE_CONFIDENCE if results else of.confidence),
+        "before": str(of.before.path),
+        "after": str(of.after.path),
+        "awake": bool(of.after.plan.get("awake")),
         "in_turns": of.paired,
         "differences": [asdict(difference) for difference in of.differences],
         "changes": rows,
@@ -298,8 +321,8 @@ def between_data(
     }
 
 
-def _head(margin: float) -> dict[str, Any]:
-    return {"schema": SCHEMA, "confidence": CONFIDENCE, "margin": margin}
+def _head(margin: float, confidence: float = CONFIDENCE) -> dict[str, Any]:
+    return {"schema": SCHEMA, "confidence": confidence, "margin": margin}
 
 
 def _row_data(phase: str, cell: Cell, metric: Metric | None = None, reported_by: str | None = None) -> dict[str, Any]:
@@ -307,92 +330,3 @@ def _row_data(phase: str, cell: Cell, metric: Metric | None = None, reported_by:
     figures = {} if metric is None else {"metric": metric.name, "reported_by": reported_by}
     place = {"phase": phase, "tier": cell.tier_name, "params": dict(cell.params)}
     return {**place, **figures, "engine": cell.asked}
-
-
-# -- places and costs ---------------------------------------------------------------------------------------
-
-COST_HEADS = ("run", "phase", "engine", "parameters", "rate", "p50", "bandwidth", "machines", "a million", "a month")
-COST_KEYS = COST_HEADS[:4]
-
-
-def by_place(runs: Sequence[Run]) -> Iterator[Section]:
-    """Yields a table of all parts of the latency, by place and engine. Then, for each phase and combination of
-    parameters, yields a table with the whole latency from each place to each engine. A place is named by its run
-    file. Raises UsageError if no operation of any run has parts."""
-    # Each line has its place, its row, and if the run has several, the phase and the parameters.
-    lines = list[tuple[str, CellSummary, str]]()
-    for run in runs:
-        rows = [row for row in summarize(run) if not row.cell.floor]
-        first = rows[0].cell.params if rows else {}
-        several = [name for name in first if any(row.cell.params[name] != first[name] for row in rows)]
-        phases = len({row.phase for row in rows}) > 1
-        for row in rows:
-            details = [row.phase if phases else "", units.params(row.cell.params, several)]
-            lines.append((run.path.stem, row, " ".join(filter(None, details))))
-    timed = {part for _, row, _ in lines for part in row.latency_by_part_ns}
-    # The parts are in the suite's order. A row may lack some of them.
-    parts = [part for part in dict.fromkeys(part for _, row, _ in lines for part in row.about.parts) if part in timed]
-    if not parts:
-        raise UsageError("--by place needs runs whose operations have parts of latency; these have none")
-    keys = ["from", "to", *(["of"] if any(details for _, _, details in lines) else [])]
-    cells, by_details = [], grouped((of, (place, row)) for place, row, of in lines)
-    for place, row, of in lines:
-        medians = [units.duration((row.latency_by_part_ns.get(part) or {}).get("p50")) for part in parts]
-        whole = [units.duration(row.latency_ns[name]) for name in ("p50", "p99")]
-        whole = whole if row.valid else [row.why or "", ""]
-        cells.append([*[place, row.cell.label, of][: len(keys)], *medians, *whole, str(len(row.samples))])
-    heads, legend = [*keys, *parts, "total p50", "p99", "trials"], ["medians of single operations, over all trials"]
-    yield Section("", "", heads, cells, left=keys, keys=keys, legend=legend, rigid=keys)
-    for of, placed in by_details.items():
-        places = dict.fromkeys(place for place, _ in placed)
-        engines = dict.fromkeys(row.cell.label for _, row in placed)
-        if len(places) > 1:
-            known = {(place, row.cell.label): row.latency_ns["p50"] for place, row in placed if row.valid}
-            table = [[place, *(units.duration(known.get((place, name))) for name in engines)] for place in places]
-            title = f"{of or placed[0][1].phase}: p50, from the left to the top"
-            yield Section(title, heads=["", *engines], rows=table, left=[""], keys=[""], rigid=[""])
-
-
-def _perhaps(least: str = units.UNKNOWN, most: str = "") -> str:
-    """Returns '2, perhaps 3', or '2' if both are equal."""
-    return least if most in ("", least) else f"{least}, perhaps {most}"
-
-
-def by_cost(of: Sequence[tuple[Run, str, Sequence[Cost]]], prices: Prices) -> Section:
-    """Returns the cost of each row by a user's table of prices, next to its figures. `of`: runs with their printed
-    names and costs. Equal rows of several runs follow each other. Columns without any value are left out."""
-    by_place: dict[tuple[object, ...], list[list[str]]] = {}
-    for run, name, of_run in of:
-        for cost in of_run:
-            row, cell = cost.row, cost.row.cell
-            cells = [
-                name,
-                row.phase,
-                cell.label,
-                units.params({name: cell.params[name] for name in varying(run)}),
-                units.UNKNOWN if row.throughput is None else f"{units.rate(row.throughput.median)} {row.unit}/s",
-                units.duration(row.latency_ns["p50"]),
-                units.bandwidth(None if row.bandwidth is None else row.bandwidth.median),
-                _perhaps(*(f"{number:,}" for number in cost.machines or ())),
-                units.money(cost.million, prices.currency),
-                _perhaps(*(units.money(each, prices.currency) for each in (cost.month, cost.month_most))),
-            ]
-            by_place.setdefault((row.phase, cell.asked, cell.tier, cell.combination), []).append(cells)
-    rows = [cells for of_place in by_place.values() for cells in of_place]
-    used = [at for at in range(len(COST_HEADS)) if any(row[at] not in ("", units.UNKNOWN) for row in rows)]
-    heads, *shown = ([cells[at] for at in used] for cells in (COST_HEADS, *rows))
-    stored = "the measured store's size" if prices.kept_gb is None else f"{prices.kept_gb:,g} GB"
-    machine = " and the machine for the time they take at this rate" if prices.machines else ""
-    hours = "the machine, " if prices.machines else ""
-    if prices.load is not None:
-        free = f", {prices.headroom * 100:g} % of each kept free" if prices.headroom else ""
-        legend = (
-            f"machines: for {prices.load:,g} op/s{free}, by both ends of the capacity's interval; a closed loop's"
-            f" throughput is no capacity. a month: {stored} stored, what this load is charged, {hours}and fixed fees"
-        )
-        return Section(f"Cost by {prices.file}", "", heads, shown, left=COST_KEYS, keys=COST_KEYS, legend=[legend])
-    legend = (
-        f"a million: of the phase's operations{machine}. a month: {stored} stored, {prices.millions:,g} million of"
-        f" the phase's operations, {hours}and fixed fees"
-    )
-    return Section(f"Cost by {prices.file}", "", heads, shown, left=COST_KEYS, keys=COST_KEYS, legend=[legend])

@@ -22,7 +22,14 @@ TWICE = 2.0
 """Larger differences are shown as a factor, because 'faster by at least 1,900 %' is hard to read."""
 NAMED = 4
 """Maximum number of phases that a sentence names. If there are more, it gives their number."""
-LEVEL = f"{CONFIDENCE * 100:g} %"
+
+
+def level(confidence: float) -> str:
+    """Formats the confidence of intervals: '99 %', '99.67 %'."""
+    return f"{confidence * 100:.4g} %"
+
+
+LEVEL = level(CONFIDENCE)
 """Confidence of the intervals of ratios."""
 SURE = f"{LEVEL} sure"
 MEANS = (
