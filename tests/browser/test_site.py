@@ -238,6 +238,20 @@ def test_the_list_is_sorted_by_any_column(site: Path, tour: Callable[..., Any]) 
     assert page.locator("[aria-sort]").count() == 1
 
 
+def test_a_commit_stands_beside_the_date(base: Path, tmp_path: Path, tour: Callable[..., Any]) -> None:
+    def at(header: Line, trials: list[Line]) -> None:
+        header["commit"] = {"hash": "0123456789abcdef" * 2, "changed": True}
+
+    altered(base, tmp_path / "runs" / "with.json", at, created=day(2))
+    altered(base, tmp_path / "runs" / "without.json", created=day(1))
+    site = built(tmp_path, tmp_path / "runs")
+    days = [" ".join(text.split()) for text in tour(site).locator("td.day").all_inner_texts()]
+    dates = ["2026-03-02 06:00", "2026-03-01 06:00"]
+    assert days == [f"{dates[0]} commit 0123456789 with changes", dates[1]]
+    with_commit, without = cells(tour(site, "history.html").locator("#points table"))
+    assert (with_commit[1], without[1]) == (f"{dates[0]}, commit 0123456789 with changes", dates[1])
+
+
 def test_two_are_chosen_and_compared(site: Path, tour: Callable[..., Any]) -> None:
     page = tour(site)
     lead = page.get_by_role("link", name="Compare", exact=True).last

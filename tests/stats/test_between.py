@@ -147,6 +147,17 @@ def test_an_engine_with_several_tiers_is_listed_for_each() -> None:
     assert list(differences(of("full"), of("extra"))) == [Difference("sqlite (power)", "sync", "full", "extra")]
 
 
+def test_the_commit_is_listed_if_both_runs_have_one() -> None:
+    old, new = ({"hash": digit * 40, "changed": False} for digit in "ab")
+    changed = {**new, "changed": True}
+    assert list(differences(with_header(commit=old), with_header(commit=old))) == []
+    assert list(differences(with_header(commit=old), with_header(commit=changed))) == [
+        Difference("commit", "hash", "a" * 10, f"{'b' * 10} with changes")
+    ]
+    for unknown in (with_header(commit=None), with_header()):
+        assert list(differences(unknown, with_header(commit=new))) == []
+
+
 # -- rows -----------------------------------------------------------------------------------------------------
 
 

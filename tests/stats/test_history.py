@@ -80,6 +80,23 @@ def test_runs_of_two_suites_are_refused() -> None:
         steps([other, *runs[1:]])
 
 
+def test_a_change_names_the_commits_on_both_sides_of_it() -> None:
+    runs = [
+        replace(run, header={**run.header, "commit": {"hash": f"{at:040x}"[::-1], "changed": at == 5}})
+        for at, run in enumerate(series([1.0] * 5 + [0.5] * 5))
+    ]
+    (change,) = comparison.history(steps(runs))
+    assert change.title == "r5.json  2026-01-06 10:00, commit 5000000000 with changes"
+    assert change.remark == "changed here; the last before: r4.json (2026-01-05 10:00, commit 4000000000)"
+
+
+def test_without_a_commit_none_is_named() -> None:
+    runs = series([1.0] * 5 + [0.5] * 5)
+    runs[5] = replace(runs[5], header={**runs[5].header, "commit": None})
+    (change,) = comparison.history(steps(runs))
+    assert (change.title, change.remark) == ("r5.json  2026-01-06 10:00", "changed here")
+
+
 def test_it_is_told_with_what_else_differed_then() -> None:
     runs = series([1.0] * 5 + [0.5] * 5)
     newer = [replace(run, header={**run.header, "dyno": "9.9"}) for run in runs[5:]]

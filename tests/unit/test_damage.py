@@ -59,6 +59,7 @@ def said(file: Path) -> str:
 
 DELETED = object()
 POINT = dict.fromkeys(("from_ns", "operations", "p50_ns", "p99_ns"), 10**9)
+HEX = r"^[0-9a-fA-F]{7,64}\Z"
 HEADER: tuple[tuple[str, Any, str], ...] = (
     ("plan", [], "plan: expected `object`, got `array`"),
     ("plan.samples", "3", "plan.samples: expected `int`, got `str`"),
@@ -83,6 +84,13 @@ HEADER: tuple[tuple[str, Any, str], ...] = (
     ("layout", {"columns": [{"title": "x", "of": "y", "name": "z"}]}, "layout.columns[0].of: invalid enum value 'y'"),
     ("charts", [{"name": "x"}], "charts[0]: object missing required field `title`"),
     ("created", "yesterday", "created: expected a date and a time by ISO 8601"),
+    ("commit", "1a2b3c4d5e", "commit: expected `object | null`, got `str`"),
+    ("commit", {"changed": True}, "commit: object missing required field `hash`"),
+    ("commit", {"hash": "1a2b3c4d5e", "changed": 1}, "commit.changed: expected `bool | null`, got `int`"),
+    *(
+        ("commit", {"hash": hash}, rf"commit.hash: expected `str` matching regex {HEX!r}")
+        for hash in ("", "1a2b3c", "main", "1a2b3c4d5g", "a" * 65, "1a2b3c4d5e\n", "\x1b[31m1a2b3c4d5e")
+    ),
     ("cells", [], "cells: expected `array` of length >= 1"),
     ("cells.0", [], "cells[0]: expected `object`, got `array`"),
     ("cells.0.tier", "safe", "cells[0].tier: invalid enum value 'safe'"),

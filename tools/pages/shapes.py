@@ -155,6 +155,11 @@ class Cost(Place):
     currency: str
 
 
+class Commit(TypedDict):
+    hash: str
+    changed: bool | None
+
+
 class Show(TypedDict):
     schema: int
     """Version of this format: 1."""
@@ -163,6 +168,8 @@ class Show(TypedDict):
     """Whether every planned trial has ended."""
     created: str
     """UTC, ISO 8601."""
+    commit: Commit | None
+    """As in the [run file](run-file.md#the-first-line)."""
     dyno: str
     plan: object
     """As in the [run file](run-file.md#the-first-line)."""
@@ -218,7 +225,7 @@ class Within(TypedDict):
 
 class Difference(TypedDict):
     where: str
-    """`machine`, `dyno`, `plan`, or an engine."""
+    """`machine`, `dyno`, `plan`, `commit`, or an engine."""
     what: str
     """A path in the [run file](run-file.md)."""
     before: Fact
@@ -311,6 +318,10 @@ class Gate(TypedDict):
 FIRST = {
     "schema": "Version of the format: 3.",
     "created": "UTC, ISO 8601.",
+    "commit": "The git commit of the current directory when the run began, without remote, path, branch or author."
+    " Null outside a repository.",
+    "commit.changed": "Whether tracked files had uncommitted changes.",
+    "commit.hash": "7 to 64 hexadecimal digits.",
     "plan": "The work and its [options](run-options.md#in-the-run-file) as resolved.",
     "host": "[The machine](#the-machine).",
     "cells": "Trials name them by their position.",

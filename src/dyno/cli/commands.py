@@ -45,7 +45,10 @@ COMMANDS = {
         "compare",
         "Exit with status 1 if RUN is shown to be slower than BASE by more than the margin, else with 0.",
     ),
-    "history": ("compare", "Report in which of the run files RUN the speed of a row changed, and by how much."),
+    "history": (
+        "compare",
+        "Report in which of the run files RUN the speed of a row changed, by how much, and at which commit.",
+    ),
     "extrapolate": (
         "compare",
         "Report how times and disk in RUN grow with parameters, and forecast other values.",

@@ -102,7 +102,7 @@ def check_command(run: Path, base: Path, strict: bool, junit_path: str | None, *
 @METRIC
 @EQUAL
 def history_command(runs: tuple[Path, ...], **flags: Any) -> None:
-    """Report in which of the run files RUN the speed of a row changed, and by how much.
+    """Report in which of the run files RUN the speed of a row changed, by how much, and at which commit.
 
     \b
     dyno history runs/*.json

@@ -332,6 +332,7 @@ def as_data(run: Run, prices: Prices | None = None) -> dict[str, Any]:
         "suite": run.plan["suite"],
         "complete": run.complete,
         "created": run.header.get("created"),
+        "commit": run.header.get("commit"),
         "dyno": run.header.get("dyno"),
         "plan": dict(run.plan),
         "host": run.header.get("host"),

@@ -26,6 +26,8 @@ from dyno.fields import Sample
 from dyno.options import PlanOptions
 
 MOST_CELLS, MOST_PHASES = 100_000, 1_000
+SHORT_HASH = 10
+"""Number of digits by which a commit is shown."""
 Texts = list[Text]
 
 
@@ -134,6 +136,7 @@ else:
         **dict.fromkeys(("version", "traced", "system"), Text | None),
         **dict.fromkeys(("killed", "cut", "recovery", "birth", "device"), Crashes | None),
     )
+    _hash = Annotated[str, Meta(pattern=r"^[0-9a-fA-F]{7,64}\Z")]
     # The options of `dyno.options.PlanOptions`. Earlier versions had only some of them.
     _options = get_type_hints(PlanOptions, include_extras=True)
     _plan = _object(
@@ -154,6 +157,7 @@ else:
         },
         dyno=Text | None,
         created=Text | None,
+        commit=_object({"hash": _hash}, changed=bool | None) | None,
         preset=Text | None,
         experiment=Text | None,
         phases=list[_phase] | None,
@@ -227,6 +231,15 @@ class Run:
     def plan(self) -> Mapping[str, Any]:
         plan: Mapping[str, Any] = self.header["plan"]
         return plan
+
+    @property
+    def commit(self) -> str | None:
+        """The short hash of the commit from which the run was started, and whether there were changes; None if it is
+        unknown."""
+        commit = self.header.get("commit")
+        if commit is None:
+            return None
+        return f"{commit['hash'][:SHORT_HASH]}{' with changes' * bool(commit.get('changed'))}"
 
     @cached_property
     def phases(self) -> Mapping[str, Phase]:

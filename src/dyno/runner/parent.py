@@ -22,7 +22,7 @@ from dyno.contracts.model import Trial, UsageError
 from dyno.contracts.sanitize import sanitize
 from dyno.crash import known_results
 from dyno.fields import Sample
-from dyno.host import ceilings, confine, directories, facts, keep_awake
+from dyno.host import ceilings, commit, confine, directories, facts, keep_awake
 from dyno.host.keep_awake import wakeups
 from dyno.options import PlanOptions
 from dyno.results import FLOOR_BLOCKS, Attempt, Run, is_reference
@@ -256,6 +256,7 @@ def _open(plan: Plan, path: Path, home: Path, resume: bool, overwrite: bool, loc
         header = {
             "dyno": dyno.__version__,
             "created": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+            "commit": commit.current(),
             "plan": plan.data(),
             **plan.declared,
             "crashed": known_results.of(directories.cache(), plan.cells),

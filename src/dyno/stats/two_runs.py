@@ -34,7 +34,7 @@ OF_THE_MOMENT = (
 @dataclass(frozen=True, slots=True)
 class Difference:
     where: str
-    """'plan', 'machine', 'dyno', or a requested engine."""
+    """'plan', 'machine', 'dyno', 'commit', or a requested engine."""
     what: str
     before: Any
     """Earlier value; None if it is unknown or missing."""
@@ -234,8 +234,8 @@ def compare_speeds(
 
 
 def differences(before: Run, after: Run) -> Iterator[Difference]:
-    """Yields the differences: the machine's first, then those of Dyno and the plan, then each engine's version and
-    settings."""
+    """Yields the differences: the machine's first, then those of Dyno, the plan and the commit, then each engine's
+    version and settings. A commit that only one of the runs has is no difference."""
     old, new = facts(before), facts(after)
     both = {"machine", "dyno", "plan", *({where for where, _ in old} & {where for where, _ in new})}
     order = {where: at for at, where in enumerate(dict.fromkeys(where for where, _ in (*old, *new)))}
@@ -245,15 +245,21 @@ def differences(before: Run, after: Run) -> Iterator[Difference]:
 
 
 def facts(run: Run) -> dict[tuple[str, str], Any]:
-    """Returns the facts of plan, machine and engines by `where` and `what` of a Difference, without facts that change
-    all the time. Engines come last, each with its version."""
+    """Returns the facts of machine, Dyno, plan, commit and engines by `where` and `what` of a Difference, without
+    facts that change all the time. Engines come last, each with its version."""
     loops = [attempt.loop for attempt in run.attempts if attempt.loop is not None]
     names = {name: sorted({str(loop[name]) for loop in loops}) for name in ("name", "clock")} if loops else {}
     tools = sorted({s.reported_by for attempt in run.attempts for s in attempt.samples if s.reported_by is not None})
     reported = {"reported by": " and ".join(tools)} if tools else {}
     loop = {name: " and ".join(values) for name, values in names.items()}
     dyno = {"version": run.header.get("dyno"), **reported, "loop": loop}
-    trees = {"machine": run.header.get("host"), "dyno": dyno, "plan": run.plan, **_engines(run)}
+    trees = {
+        "machine": run.header.get("host"),
+        "dyno": dyno,
+        "plan": run.plan,
+        "commit": {} if run.commit is None else {"hash": run.commit},
+        **_engines(run),
+    }
     return {(where, what): value for where, tree in trees.items() for what, value in _leaves(tree)}
 
 

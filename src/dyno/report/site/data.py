@@ -58,6 +58,8 @@ class Entry:
     incomplete: str
     awake: bool
     """Whether the cores were kept awake."""
+    commit: str
+    """Short hash of the commit; empty if unknown."""
 
     @property
     def day(self) -> str:
@@ -90,6 +92,7 @@ def entry(run: Run, name: str) -> Entry:
         answer=f"{answer or 'No engine has a valid figure: there is no answer'}.",
         incomplete=notes.unfinished(run),
         awake=bool(run.plan.get("awake")),
+        commit=run.commit or "",
     )
 
 

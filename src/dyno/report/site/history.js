@@ -181,11 +181,14 @@ function recordOf(point) {
   const { run, verdict, before, numbers: [median, low, high], step, unit, figure, interval, version } = point;
   return {
     day: run.created, machine: run.machine, median, low, high, top: high ?? median, page: run.page,
-    step, unit, run: run.name, created: run.day, figure, interval,
+    step, unit, run: run.name, created: dated(run), figure, interval,
     change: verdict ? `${verdict[1]} (than ${before.name})` : UNKNOWN,
     dyno: run.dyno, version, remarks: point.remarks || "none",
   };
 }
+
+/** When the run was made, and from which commit. */
+const dated = (run) => (run.commit ? `${run.day}, commit ${run.commit}` : run.day);
 
 const HEADS = [
   ["run"], ["created, UTC", "day"], ["median", "number"], ["95 % interval", "number"], ["trials", "number"],
@@ -200,7 +203,7 @@ function lineOf(point) {
     : numbers ? "the first" : UNKNOWN;
   const figure = numbers ? point.figure : el("span", { class: "invalid" }, point.why);
   return [
-    el("a", { href: run.page }, run.name), run.day, figure, point.interval, point.trials, compared,
+    el("a", { href: run.page }, run.name), dated(run), figure, point.interval, point.trials, compared,
     run.machine, run.dyno, point.version, point.remarks,
   ];
 }

@@ -28,6 +28,8 @@ STATES = {"slower": "FAIL", "fine": "pass", "unclear": "unclear"}
 GATE_LEVEL = level(two_runs.GATE_CONFIDENCE)
 FAMILY = "Of 100 rows that are equal in all {runs} runs, at most one is called different in any of them by chance."
 DIFFERENCE_HEADS = ("where", "what", "before", "after")
+NOT_LISTED = ("plan", "commit")
+"""Places of differences that are not listed for a change in a history, whose titles have the commits."""
 MOST_DIFFERENCES = 12
 """Maximum number of differences that are shown for a change in a history."""
 
@@ -84,6 +86,10 @@ def changed(of: Between) -> Section:
 
 def _minute(run: Run) -> str:
     return str(run.header.get("created") or "")[:16].replace("T", " ")
+
+
+def _commit(run: Run) -> str:
+    return f"commit {run.commit}" if run.commit else ""
 
 
 def _differences(of: Sequence[Difference], remark: str) -> Section:
@@ -177,7 +183,13 @@ def history(of: Sequence[SpeedChange]) -> list[Section]:
     for _, group in groupby(of, key=lambda step: str(step.at.path)):
         steps = list(group)
         at = steps[0].at
-        title = f"{at.path}  {_minute(at)}".strip()
+        title = display.named(f"{at.path}  {_minute(at)}".strip(), _commit(at))
+        dates = [
+            f"{run.path} ({display.named(_minute(run), _commit(run))})"
+            for run in {str(step.before.path): step.before for step in steps}.values()
+            if run.commit
+        ]
+        remark = f"changed here; the last before: {display.listed(dates)}" if dates else "changed here"
         heads = ("row", "before", "after", "ratio", f"[{LEVEL}]", "verdict")
         rows = []
         for step in steps:
@@ -185,9 +197,9 @@ def history(of: Sequence[SpeedChange]) -> list[Section]:
             name = display.named(step.row.phase, _name(step.row.cell), units.params(step.row.cell.params), by)
             runs = [f"{n} runs" for n in step.runs]
             rows.append((name, *runs, *wording.ratio(step.verdict), wording.verdict(step.verdict, step.metric)))
-        sections.append(Section(title, "changed here", heads, rows, left=("row", "verdict"), keys=("row",)))
+        sections.append(Section(title, remark, heads, rows, left=("row", "verdict"), keys=("row",)))
         for before in {str(step.before.path): step.before for step in steps}.values():
-            if other := [d for d in differences(before, at) if d.where != "plan"][:MOST_DIFFERENCES]:
+            if other := [d for d in differences(before, at) if d.where not in NOT_LISTED][:MOST_DIFFERENCES]:
                 sections.append(_differences(other, f"from {before.path}"))
     return sections
 

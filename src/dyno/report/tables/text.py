@@ -36,6 +36,8 @@ def render(run: Run, console: Console, by_phase: bool = False, whole: bool = Fal
         console.print(Text(memory), soft_wrap=True)
     if measured := notes.loops(run):
         console.print(f"Measured by {measured}")
+    if run.commit:
+        console.print(f"Started from commit {run.commit}")
     # `names`: printed names of phases, see `wording.answers`.
     names, remarks = ({} if detailed else overview.called(run)), list[str]()
     if detailed and not only_own:
@@ -73,6 +75,8 @@ def _render_capacities(run: Run, of: Sequence[Group], console: Console) -> None:
         f"each probe a run in a fresh process, in shuffled order; {notes.length(run)}; seed {run.plan['seed']}"
     )
     console.print(notes.machine(run))
+    if run.commit:
+        console.print(f"Started from commit {run.commit}")
     answers = wording.answers(run, {})
     below = {
         "In short": answers,
@@ -105,6 +109,7 @@ def as_markdown(run: Run) -> str:
         f"machine: {plain(notes.machine(run))}",
         plain(notes.peaks(run)),
         f"measured: {plain(maker)}" if (maker := notes.maker(run)) is not None else "",
+        f"started from commit {run.commit}" if run.commit else "",
     ]
     engines = plain(", ".join(notes.engines(run)))
     parts = [

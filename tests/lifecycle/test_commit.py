@@ -1,0 +1,83 @@
+"""A run file names the commit of the git repository that the run was started in, and nothing else of it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from shell import Shell, small
+
+pytestmark = [
+    pytest.mark.usefixtures("processes"),
+    pytest.mark.skipif(shutil.which("git") is None, reason="needs git"),
+]
+
+NAMES = ("a-remote", "a-branch", "An Author", "author@example.org")
+
+
+def git(shell: Shell, *words: str) -> str:
+    identity = [
+        part for name, value in (("name", NAMES[2]), ("email", NAMES[3])) for part in ("-c", f"user.{name}={value}")
+    ]
+    ended = shell.sh("git", *identity, *words)
+    assert ended.status == 0, ended.err
+    return ended.out.strip()
+
+
+def ran(shell: Shell, name: str) -> tuple[dict[str, Any], str]:
+    """Runs a small plan. Returns the run file's header, and what `dyno show` prints."""
+    file = shell.home / name
+    ended = shell.dyno("run", "records", "-e", "memory", *small(samples=1), "-o", file)
+    assert ended.status == 0, ended.err
+    return json.loads(file.read_text().splitlines()[0]), shell.dyno("show", file).out
+
+
+def test_a_run_names_the_commit_that_it_was_started_from(shell: Shell) -> None:
+    header, shown = ran(shell, "outside.json")
+    assert header["commit"] is None and "from commit" not in shown
+    git(shell, "init", "-q", "-b", NAMES[1])
+    git(shell, "remote", "add", "origin", f"https://example.org/{NAMES[0]}")
+    assert ran(shell, "empty.json")[0]["commit"] is None
+    code = shell.home / "code.py"
+    code.write_text("1\n")
+    git(shell, "add", "code.py")
+    git(shell, "commit", "-q", "-m", "one")
+    commit = git(shell, "rev-parse", "HEAD")
+    header, shown = ran(shell, "clean.json")
+    assert header["commit"] == {"hash": commit, "changed": False}
+    assert f"Started from commit {commit[:10]}\n" in shown
+    assert not any(name in json.dumps(header) for name in (*NAMES, "code.py"))
+    code.write_text("2\n")
+    header, shown = ran(shell, "changed.json")
+    assert header["commit"] == {"hash": commit, "changed": True}
+    assert f"Started from commit {commit[:10]} with changes\n" in shown
+    markdown = shell.dyno("show", shell.home / "changed.json", "--markdown").out
+    assert f"- started from commit {commit[:10]} with changes\n" in markdown
+    data = json.loads(shell.dyno("show", shell.home / "changed.json", "--json").out)
+    assert data["commit"] == header["commit"]
+
+
+def test_a_program_in_the_repositorys_settings_does_not_run(shell: Shell) -> None:
+    git(shell, "init", "-q")
+    program = shell.home / "watch"
+    program.write_text(f"#!/bin/sh\ntouch {shell.home}/ran\n")
+    program.chmod(0o755)
+    git(shell, "add", "watch")
+    git(shell, "commit", "-q", "-m", "one")
+    git(shell, "config", "core.fsmonitor", str(program))
+    assert ran(shell, "r.json")[0]["commit"]["changed"] is False
+    assert not (shell.home / "ran").exists()
+
+
+@pytest.mark.parametrize("script", [None, "exit 1", "echo refs/heads/main", "exec sleep 60"])
+def test_without_a_git_that_answers_a_run_has_no_commit(shell: Shell, tmp_path: Path, script: str | None) -> None:
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    if script is not None:
+        (programs / "git").write_text(f"#!/bin/sh\n{script}\n")
+        (programs / "git").chmod(0o755)
+    shell.given["PATH"] = str(programs) if script is None else f"{programs}:/usr/bin:/bin"
+    assert ran(shell, "r.json")[0]["commit"] is None
