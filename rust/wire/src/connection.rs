@@ -54,7 +54,8 @@ impl Wire {
         Ok(())
     }
 
-    /// Sends the loaded requests of each connection, one after the other, and receives the responses.
+    /// Sends the loaded requests of each connection, one after the other, and receives the responses. Where the protocol has
+    /// transactions, the rest of an operation of several requests is left out after an error response, and ROLLBACK is sent.
     ///
     /// `due`: for each connection the moments, in ns of `now`, before which the operations don't begin; None: each begins
     /// when the one before it has ended. None begins before `start_ns`, nor after `deadline_ns`, nor after `most_bytes` were
@@ -133,20 +134,7 @@ pub struct Answers {
 
 impl Answers {
     fn of(protocol: Protocol, channel: Channel) -> Answers {
-        let done = channel.ends.len();
-        let mut responses = 0;
-        let mut ends = channel.schedule.requests.iter().map(|&(_, count)| {
-            responses += count;
-            responses
-        });
-        let mut before = 0;
-        let operations = channel.schedule.ends[..done].iter().map(|&end| {
-            let last = ends.by_ref().nth(end - before - 1).unwrap_or(0);
-            before = end;
-            last
-        });
-        let operations = operations.collect();
-        let Channel { received, responses, starts, ends, freed, .. } = channel;
+        let Channel { received, responses, operations, starts, ends, freed, .. } = channel;
         Answers { protocol, bytes: received, responses, operations, starts, ends, freed }
     }
 }
@@ -172,7 +160,7 @@ impl Answers {
     }
 
     /// Returns the answer of each operation: the decoded response, or a list of them if the operation has several. An error
-    /// response is `error(text)`.
+    /// response is `error(text)`, the last of the operation except for that to ROLLBACK.
     fn decode<'py>(&self, py: Python<'py>, error: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyList>> {
         let answers = PyList::empty(py);
         let (mut response, mut at) = (0, 0);

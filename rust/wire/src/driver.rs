@@ -60,6 +60,8 @@ pub struct Channel {
     pub starts: Vec<i64>,
     pub ends: Vec<i64>,
     pub freed: Vec<i64>,
+    /// Where each operation that was done ends in `responses`.
+    pub operations: Vec<usize>,
     protocol: Protocol,
     descriptor: RawFd,
     pub due: Option<Vec<i64>>,
@@ -71,6 +73,10 @@ pub struct Channel {
     sent: usize,
     /// Responses that are still to come for the requests that were sent.
     expected: usize,
+    /// Whether a response of the operation is an error.
+    failed: bool,
+    /// The request that undoes the operation, while that takes place.
+    undo: Option<&'static [u8]>,
     waits_to_write: bool,
     free_since: i64,
 }
@@ -84,6 +90,7 @@ impl Channel {
             starts: Vec::with_capacity(operations),
             ends: Vec::with_capacity(operations),
             freed: Vec::with_capacity(operations),
+            operations: Vec::with_capacity(operations),
             schedule,
             protocol,
             descriptor,
@@ -93,6 +100,8 @@ impl Channel {
             request: 0,
             sent: 0,
             expected: 0,
+            failed: false,
+            undo: None,
             waits_to_write: false,
             free_since: 0,
         }
@@ -116,7 +125,7 @@ impl Channel {
 
     /// Sends what the socket takes of the current request.
     fn send(&mut self) -> Result<(), Error> {
-        let (request, responses) = self.schedule.requests[self.request];
+        let (request, responses) = self.undo.map_or_else(|| self.schedule.requests[self.request], |undo| (undo, 1));
         while self.sent < request.len() {
             let rest = &request[self.sent..];
             let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
@@ -134,7 +143,8 @@ impl Channel {
         }
         self.waits_to_write = self.sent < request.len();
         if !self.waits_to_write {
-            (self.request, self.sent) = (self.request + 1, 0);
+            self.request += usize::from(self.undo.is_none());
+            self.sent = 0;
             self.expected += responses;
         }
         Ok(())
@@ -166,6 +176,7 @@ impl Channel {
             self.begins += length;
             self.expected -= 1;
             self.responses.push(self.begins);
+            self.failed |= self.framer.failed;
             self.framer = Framer::new(self.protocol);
         }
         if self.waits_to_write {
@@ -175,10 +186,21 @@ impl Channel {
         if self.begins < self.received.len() {
             self.unrequested()?;
         }
-        if self.request < self.schedule.ends[self.starts.len() - 1] {
+        let done = self.ends.len();
+        let first = done.checked_sub(1).map_or(0, |before| self.schedule.ends[before]);
+        let end = self.schedule.ends[done];
+        if self.failed && self.undo.is_none() && end - first > 1 && self.protocol.undo().is_some() {
+            // The rest of the operation is not sent.
+            (self.undo, self.request) = (self.protocol.undo(), end);
             self.send()?;
             return Ok(false);
         }
+        if self.request < end {
+            self.send()?;
+            return Ok(false);
+        }
+        (self.failed, self.undo) = (false, None);
+        self.operations.push(self.responses.len());
         self.free_since = now();
         self.ends.push(self.free_since);
         Ok(true)

@@ -23,6 +23,15 @@ impl Protocol {
             _ => return None,
         })
     }
+
+    /// The request, with one response, that undoes what an operation of several requests has done when one of them fails.
+    pub fn undo(self) -> Option<&'static [u8]> {
+        match self {
+            Protocol::Postgresql => Some(b"Q\0\0\0\x0dROLLBACK\0"),
+            Protocol::Mysql => Some(b"\x09\0\0\0\x03ROLLBACK"),
+            Protocol::Redis | Protocol::Mongodb => None,
+        }
+    }
 }
 
 /// State of a response that is arriving. Offsets count from the response's first byte.
@@ -35,6 +44,8 @@ pub struct Framer {
     /// RESP: how many elements are still to come. 0 before the first.
     elements: u64,
     started: bool,
+    /// Whether the response is an error. Only looked for in protocols that have an `undo`.
+    pub failed: bool,
 }
 
 /// The part of a MySQL response that comes next.
@@ -63,7 +74,7 @@ const MYSQL_LONGEST: usize = 0xff_ffff;
 
 impl Framer {
     pub fn new(protocol: Protocol) -> Framer {
-        Framer { protocol, at: 0, mysql: Mysql::First, elements: 0, started: false }
+        Framer { protocol, at: 0, mysql: Mysql::First, elements: 0, started: false, failed: false }
     }
 
     /// Returns the length of the response if `bytes` holds all of it; None if more must arrive.
@@ -87,6 +98,7 @@ impl Framer {
                 return Ok(None);
             }
             self.at = end;
+            self.failed |= header[0] == b'E';
             match header[0] {
                 b'Z' => return Ok(Some(end)),
                 // ErrorResponse, BindComplete, DataRow, CommandComplete, EmptyQueryResponse, NoData, RowDescription, PortalSuspended,
@@ -112,6 +124,7 @@ impl Framer {
                 continue;
             }
             let first = *payload.first().ok_or("an empty MySQL packet")?;
+            self.failed |= first == 0xff && !matches!(self.mysql, Mysql::Columns(_));
             match self.mysql {
                 Mysql::First => match first {
                     0x00 if more_results(&payload[1..], 2) => {}
@@ -262,5 +275,29 @@ mod tests {
     fn mongodb_has_a_length() {
         framed(Protocol::Mongodb, &[&20i32.to_le_bytes()[..], &[0; 16]].concat());
         assert!(Framer::new(Protocol::Mongodb).advance(&3i32.to_le_bytes()).is_err());
+    }
+
+    #[test]
+    fn error_responses_are_noticed() {
+        let failed = |protocol, response: &[u8]| {
+            let mut framer = Framer::new(protocol);
+            assert_eq!(framer.advance(response), Ok(Some(response.len())));
+            framer.failed
+        };
+        assert!(failed(Protocol::Postgresql, b"E\0\0\0\x05\0Z\0\0\0\x05E"));
+        assert!(!failed(Protocol::Postgresql, b"C\0\0\0\x0dSELECT 1\0Z\0\0\0\x05I"));
+        assert!(failed(Protocol::Mysql, b"\x04\0\0\x01\xff\x10\x04x"));
+        assert!(!failed(Protocol::Mysql, b"\x07\0\0\x01\0\x01\0\x02\0\0\0"));
+        // An error may come after rows.
+        let rows = b"\x01\0\0\x01\x01\x02\0\0\x02ab\x05\0\0\x03\xfe\0\0\x02\0\x03\0\0\x04\0\0z";
+        assert!(failed(Protocol::Mysql, &[&rows[..], b"\x04\0\0\x05\xff\x10\x04x"].concat()));
+    }
+
+    #[test]
+    fn the_lengths_of_undo_are_right() {
+        let undo = Protocol::Postgresql.undo().unwrap();
+        assert_eq!(undo.len(), 1 + u32::from_be_bytes(undo[1..5].try_into().unwrap()) as usize);
+        let undo = Protocol::Mysql.undo().unwrap();
+        assert_eq!(undo.len(), 4 + usize::from(undo[0]));
     }
 }

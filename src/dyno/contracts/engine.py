@@ -140,8 +140,6 @@ class PortSpec:
     caveats: tuple[Caveat, ...] = ()
     removal: Callable[[str, Mapping[str, Value]], str] | None = None
     """Like `EngineSpec.removal`, and replaces it."""
-    continues_after_error: bool = False
-    """Whether the statements that follow an error in a transaction take effect."""
 
     def open(self, *arguments: Any) -> Any:
         """Returns `implementation` called with these arguments; the first argument is the opened engine."""

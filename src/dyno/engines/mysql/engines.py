@@ -257,8 +257,7 @@ PORTS: Mapping[str, PortSpec] = {
         needs=lambda options: missing_sysbench(),
         removal=_removal_of_tables,
     ),
-    # A deadlock ends the transaction: the statements that follow are committed one by one.
-    "sql": PortSpec("dyno.engines.mysql.sql:Sql", caveats=(ESCAPED,), continues_after_error=True),
+    "sql": PortSpec("dyno.engines.mysql.sql:Sql", caveats=(ESCAPED,)),
 }
 
 

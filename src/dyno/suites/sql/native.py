@@ -1,8 +1,7 @@
 """Native load for the suite `sql`: scripts whose statements and parameters are all known before an operation begins.
 
-The statements of an operation are sent one after the other, each when the response to the one before has arrived,
-whether that is an error or not. So a script of several statements that writes must be one transaction, and its engine
-must refuse the statements that follow an error in it.
+The statements of an operation are sent one after the other, each when the response to the one before has arrived.
+After an error the others are not sent, and ROLLBACK is.
 """
 
 from __future__ import annotations
@@ -16,9 +15,7 @@ from dyno.suites.sql.operations import CONTROL, Aborted
 from dyno.suites.sql.script import Script, Set
 
 BEGINS, ENDS = ("BEGIN", "START"), ("COMMIT", "END")
-INSIDE = (*BEGINS, *ENDS, "ROLLBACK", "ABORT", "SAVEPOINT", "RELEASE")
-"""Keywords that a transaction must not have inside, since a statement after an error could then take effect."""
-OUTSIDE = (*INSIDE, "SET", "LOCK", "UNLOCK")
+LASTING = (*BEGINS, *ENDS, "ROLLBACK", "ABORT", "SAVEPOINT", "RELEASE", "SET", "LOCK", "UNLOCK")
 """Keywords that a script without a transaction must not have, because their effects outlast the operation."""
 
 
@@ -41,13 +38,8 @@ def natively(script: Script) -> bool:
     keywords = [statement.keyword for statement in statements]
     if len(statements) > 1 and keywords[0] in BEGINS and keywords[-1] in ENDS:
         # COMMIT AND CHAIN begins another transaction.
-        return "CHAIN" not in statements[-1].pieces[0].upper() and not any(word in INSIDE for word in keywords[1:-1])
-    return not any(word in OUTSIDE for word in keywords) and not several_writes(script)
-
-
-def several_writes(script: Script) -> bool:
-    """Returns whether the script writes, and has several statements."""
-    return script.writes and len(script.statements) > 1
+        return "CHAIN" not in statements[-1].pieces[0].upper()
+    return not any(word in LASTING for word in keywords)
 
 
 class NativeTransaction:

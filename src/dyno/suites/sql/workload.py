@@ -20,7 +20,7 @@ from dyno.suites.sql import conformance
 from dyno.suites.sql.answers import FAILED, Digest, canonical, digest, displayed, rows_agree, shown
 from dyno.suites.sql.book import Book, Record
 from dyno.suites.sql.definition import ANY, COUNT, NONE, TOLERANCE, Definition, Transaction
-from dyno.suites.sql.native import NativeMix, NativeTransaction, natively, several_writes
+from dyno.suites.sql.native import NativeMix, NativeTransaction, natively
 from dyno.suites.sql.operations import CONTROL, QUERY, Aborted, Kinds, compiled
 from dyno.suites.sql.port import DEFAULT, Session, Sql
 from dyno.suites.sql.script import BATCH
@@ -116,10 +116,7 @@ class SqlWorkload(OnStore):
         if self._job.options.get(CLIENT) != NATIVE_CLIENT:
             return None
         scripts = [script for each in self._members(phase) for script in each.scripts.values()]
-        if not all(map(natively, scripts)):
-            return None
-        (port,) = self._job.spec.ports.values()
-        return None if port.continues_after_error and any(map(several_writes, scripts)) else NativeSql
+        return NativeSql if all(map(natively, scripts)) else None
 
     # -- operations -----------------------------------------------------------------------------------------
 
