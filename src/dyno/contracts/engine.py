@@ -187,6 +187,8 @@ class EngineSpec:
     options: tuple[Setting, ...] = ()
     refuse: Callable[[Tier, Mapping[str, Value]], str | None] = lambda tier, options: None
     """Returns why the options can't provide the tier, or None."""
+    labelled: str = ""
+    """Name of the option whose value is the label of rows, unless the user gives them another one."""
     clients: str = "one"
     """How several clients share the engine: as 'threads' of one process, as 'processes', in 'turns', or not at all
     ('one'). In turns, each process (at most one per core) does the slices of several clients, one after the other,

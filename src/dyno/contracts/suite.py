@@ -100,8 +100,8 @@ class Bulk:
 class Report:
     """The report of an outside tool, with times in ns."""
 
-    tool: str
-    """Name and version of the tool: 'sysbench 1.0.20'."""
+    tool: str | None
+    """Name and version of the tool: 'sysbench 1.0.20'. None if it is Dyno itself that measured."""
     operations: int
     items: int
     elapsed_ns: int
@@ -118,11 +118,13 @@ class Report:
     """User and system CPU time, if the tool reports it. If None, Dyno measures the processes that the call
     started."""
     facts: Mapping[str, Fact] = field(default_factory=dict)
+    peak_bytes: int | None = None
+    """Largest resident memory of the processes that did the work, if it is known."""
 
 
 @dataclass
 class Reported:
-    """A phase that an outside tool runs and measures. `call` takes the time budget in ns, and runs the tool. `check`
+    """A phase that an outside tool, or a process of its own, runs and measures. `call` takes the time budget in ns, and runs the tool. `check`
     checks the tool's report. It returns the number of compared figures, and raises `Wrong`."""
 
     call: Callable[[int], Report]
@@ -273,6 +275,18 @@ class Suite(Protocol):
     """The suite's own charts, in addition to those of every run."""
     proof: Proof | None = None
     """How the suite proves a tier. None if it stores nothing, or if another suite proves the tier."""
+
+    def entry(self, text: str) -> str | Mapping[str, Any]:
+        """Returns a requested engine as a table of `name` and options, if the suite has a short form for it. The
+        default returns the text."""
+        return text
+
+    def implied(
+        self, engines: Sequence[str | Mapping[str, Any]], params: Mapping[str, Any], base: Path
+    ) -> dict[str, Any] | None:
+        """Returns the definition for a request that has none: for these engines, parameters, and the directory to
+        which the names of files are relative. None: the suite needs no definition. Raises UsageError."""
+        return None
 
     def inlined(self, definition: Mapping[str, Any], base: Path) -> dict[str, Any]:
         """Returns a definition that names no files but data files by absolute paths: as plain JSON for the run file

@@ -1,5 +1,6 @@
 """Lifetimes of child processes: they die with their parent, and none is left behind."""
 
+import json
 import os
 import resource
 import signal
@@ -8,6 +9,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+USERS = "DYNO_USERS_ENVIRONMENT"
+"""Name of the variable with the user's values of the variables that Dyno sets."""
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 
@@ -46,6 +49,21 @@ def environment() -> dict[str, str]:
     """
     paths = [str(Path(p).absolute()) for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "PYTHONUTF8": "1"}
+
+
+def users_environment() -> dict[str, str]:
+    """Returns the environment variables as the user has them, in a process that was started with `for_worker`."""
+    changed = json.loads(os.environ.get(USERS, "{}"))
+    known = {name: value for name, value in os.environ.items() if name != USERS and name not in changed}
+    return {**known, **{name: value for name, value in changed.items() if value is not None}}
+
+
+def for_worker() -> dict[str, str]:
+    """Returns the environment variables of a process that forks workers. A fixed hash seed gives sets the same order
+    in each trial."""
+    changed = {**environment(), "PYTHONHASHSEED": "0"}
+    users = {name: os.environ.get(name) for name, value in changed.items() if os.environ.get(name) != value}
+    return {**changed, USERS: json.dumps(users)}
 
 
 def own_session() -> dict[str, Any]:

@@ -20,7 +20,7 @@ from dyno.contracts.model import Fact, Phase, Refused, Wrong
 from dyno.contracts.pace import FOREVER_NS, LIBRARY_LOAD, Pace
 from dyno.contracts.suite import Failure, Report, Reported, Workload
 from dyno.fields import FIELDS, Counted
-from dyno.host.usage import NOTHING, of_ended_children
+from dyno.host.usage import NOTHING, of_ended_children, own
 from dyno.measure.loop import Times
 
 SECOND_NS = 1_000_000_000
@@ -339,13 +339,14 @@ def reported(workload: Workload, phase: Phase, pace: Pace, ready: Callable[[], o
         if not isinstance(work, Reported):
             raise TypeError(f"phase {phase.name} is declared `reported`, but its work is not")
         ready()
-        before, begin = of_ended_children(), monotonic_ns()
+        before, mine, begin = of_ended_children(), own(), monotonic_ns()
         report = work.call(pace.limit_ns)
         wall_ns, used = monotonic_ns() - begin, of_ended_children() - before
         tally = _tally(report, f"the report of phase {phase.name}")
         tally.wall_ns = wall_ns
         user, system = report.cpu_ns or (used.user_ns, used.system_ns)
-        tally.usage = replace(NOTHING, user_ns=user, system_ns=system)
+        # The kernel adds the bytes of a child that has ended to its parent's.
+        tally.usage = replace(NOTHING, user_ns=user, system_ns=system, read_bytes=(own() - mine).read_bytes)
         try:
             tally.checked = work.check(report)
         except Wrong as wrong:
@@ -361,7 +362,7 @@ def _tally(report: Report, where: str) -> Tally:
         busy_ns=counts["elapsed_ns"],
         first_error=None if report.first_error is None else checked_text(report.first_error, f"{where}: first_error"),
         bytes=None if report.bytes is None else checked_count(report.bytes, f"{where}: bytes"),
-        reported_by=checked_text(report.tool, f"{where}: tool"),
+        reported_by=None if report.tool is None else checked_text(report.tool, f"{where}: tool"),
     )
     tally.facts = report.facts
     tally.latency = _recorded(report.latencies)

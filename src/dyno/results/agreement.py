@@ -55,7 +55,9 @@ def _void(cells: Sequence[Cell], samples: Sequence[tuple[int, Sample]], referenc
     members = [{cell for cell, _ in group} for group in groups]
     unsteady = {cell for one, other in combinations(members, 2) for cell in one & other}
     steady = [cell - unsteady for cell in members]
-    referred = [group for group in steady if reference in {cells[cell].engine for cell in group}]
+    referred = [
+        group for group in steady if any(reference in (cells[cell].engine, cells[cell].label) for cell in group)
+    ]
     largest = sorted(steady, key=len)[-2:]
     right = referred[0] if reference and len(referred) == 1 else largest[1]
     tie = right is largest[1] and not referred and len(largest[0]) == len(largest[1])
@@ -63,11 +65,11 @@ def _void(cells: Sequence[Cell], samples: Sequence[tuple[int, Sample]], referenc
         if cell in unsteady:
             sample.void = f"not deterministic: {_first(cell, samples)}; {REMEDY}"
         elif tie:
-            sides = " and ".join(", ".join(sorted(cells[each].asked for each in group)) for group in steady if group)
-            remedy = f'name the one that is right as reference = "{cells[cell].engine}"'
+            sides = " and ".join(", ".join(sorted(cells[each].label for each in group)) for group in steady if group)
+            remedy = f'name the one that is right as reference = "{cells[cell].name or cells[cell].engine}"'
             sample.void = f"as many engines answer otherwise ({sides}); {remedy}: {_any(samples)}"
         elif cell not in right:
-            sample.void = f"disagrees with {', '.join(sorted(cells[each].asked for each in right))}: "
+            sample.void = f"disagrees with {', '.join(sorted(cells[each].label for each in right))}: "
             sample.void += _first(cell, samples) or _any(samples)
 
 

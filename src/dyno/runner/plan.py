@@ -156,9 +156,15 @@ def make(request: RunRequest) -> Plan:
     that can't run here."""
     request.check()
     pick(request.loop or "auto")
-    suite, definition = registry.suite(request.suite), None
+    suite = registry.suite(request.suite)
+    request = replace(
+        request, engines=[suite.entry(each) if isinstance(each, str) else each for each in request.engines]
+    )
     if request.definition is not None:
-        definition = suite.inlined(request.definition, request.base)
+        definition: dict[str, Any] | None = suite.inlined(request.definition, request.base)
+    else:
+        definition = suite.implied(request.engines, request.params, request.base)
+    if definition is not None:
         suite = registry.suite(request.suite, definition)
     if not suite.phases:
         how = f"by the table [{suite.name}] of a plan file, or a query by -q"

@@ -12,6 +12,7 @@ from dyno.contracts.model import Tier, UsageError, Value, weakest
 from dyno.contracts.native_load import CLIENT, NATIVE_CLIENT
 from dyno.contracts.pace import AUTO_LOAD, NATIVE_LOAD
 from dyno.contracts.passwords import HIDDEN, mask_argument
+from dyno.contracts.sanitize import sanitize
 from dyno.contracts.settings import unknown
 from dyno.contracts.suite import Suite
 from dyno.options import RunRequest
@@ -34,6 +35,7 @@ Entry = str | Mapping[str, Any]
 LABEL = "label"
 """Key of the row's label in an engine's table."""
 _LABELLED = re.compile(r"([^:=]*)=(.*)", re.DOTALL)
+LONGEST_LABEL = 60
 _GOOD_LABEL = re.compile(r"[A-Za-z0-9][\w. -]{0,39}", re.ASCII)
 _PLUS = re.compile(r"://[^@+]*\+[^@]*@")
 """Matches an address with a user and a +. The + would split it within its password."""
@@ -155,7 +157,11 @@ def _named(suite: Suite, request: RunRequest, tier: Tier | None) -> list[EngineR
         follows = requested is None and spec.gives is not None and bool(resolved.get(URL))
         least = weakest(spec.tiers) if follows else spec.default_tier
         values = {option: resolved[option] for option in options}
-        row = EngineRow(spec, values, requested or least, follows, named.label)
+        label = named.label
+        if label is None and spec.labelled in values:
+            text = sanitize(str(values[spec.labelled]), keep="")
+            label = text if len(text) <= LONGEST_LABEL else f"{text[: LONGEST_LABEL - 1]}…"
+        row = EngineRow(spec, values, requested or least, follows, label)
         check_tier(spec, row.tier, resolved)
         if row not in rows:
             rows.append(row)

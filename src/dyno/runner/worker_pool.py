@@ -23,7 +23,7 @@ from typing import Any
 import psutil
 
 from dyno.host import interpreters
-from dyno.host.process import adopt_orphans, die_with_parent, environment
+from dyno.host.process import adopt_orphans, die_with_parent, for_worker
 
 REQUEST_BYTES, DESCRIPTORS, REPLY_BYTES = 1 << 16, 3, 64
 PATIENCE_SECONDS = 60.0
@@ -81,8 +81,7 @@ class WorkerPool:
                 stdout=printed,
                 stderr=printed,
                 cwd=self._output.parent,
-                # A fixed hash seed gives sets the same order in each trial.
-                env={**environment(), "PYTHONHASHSEED": "0"},
+                env=for_worker(),
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,
             )

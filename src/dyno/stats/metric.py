@@ -71,6 +71,8 @@ def _memory(sample: Sample) -> float | None:
 
 
 THROUGHPUT = Metric("throughput", "throughput", False, lambda sample: sample.per_second, "items")
+TIME = Metric("time", "time of an item", True, lambda sample: 1e9 / rate if (rate := sample.per_second) else None)
+"""The inverse of throughput, for phases whose items take so long that it says more."""
 BANDWIDTH = Metric("bandwidth", "bandwidth", False, lambda sample: sample.bytes_per_second, "bytes")
 CPU = Metric("cpu", "CPU time of an item", True, _cpu, needs="CPU time")
 MEMORY = Metric("memory", "peak memory", True, _memory, "size", needs="memory")
@@ -81,6 +83,7 @@ METRICS = {
     metric.name: metric
     for metric in (
         THROUGHPUT,
+        TIME,
         CAPACITY,
         BANDWIDTH,
         CPU,

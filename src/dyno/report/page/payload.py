@@ -184,6 +184,7 @@ def _drawn(chart: Chart, engines: Sequence[str], records: Sequence[Record]) -> s
 MOST_FLOORS = 4
 FIGURES = {
     "rate": "{unit}/s",
+    "each": "a {unit}",
     "bandwidth": "bandwidth",
     "interval": "95 % interval",
     "cpu": "CPU/{unit}",

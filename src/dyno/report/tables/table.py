@@ -12,7 +12,7 @@ from dyno.report.tables import display, units
 from dyno.report.tables.sections import REMARKS, Section
 from dyno.results import Run
 from dyno.stats.doubts import ACHIEVED, Doubt, doubts
-from dyno.stats.metric import BANDWIDTH, Metric, estimated, rank
+from dyno.stats.metric import BANDWIDTH, TIME, Metric, estimated, rank
 from dyno.stats.summary import NOT_YET, CellSummary, cached, summarize
 
 BY = ", by "
@@ -21,9 +21,9 @@ BEYOND = 10
 BAR = 12
 EIGHTHS = " ▏▎▍▌▋▊▉"
 COLUMNS = (
-    *("engine", "parameters", "counted", "time", "rate", "bandwidth", "bar", "interval", "cpu", "client", "server"),
-    *("p50", "p99", "p99.99", "max", "resp p50", "resp p99", "memory", "client memory", "server memory", "on disk"),
-    REMARKS,
+    *("engine", "parameters", "counted", "time", "rate", "each", "bandwidth", "bar", "interval"),
+    *("cpu", "client", "server", "p50", "p99", "p99.99", "max", "resp p50", "resp p99"),
+    *("memory", "client memory", "server memory", "on disk", REMARKS),
 )
 """Columns on a terminal."""
 NOT_IN_DOCUMENTS = ("parameters", "counted", "time", "bar")
@@ -226,7 +226,7 @@ def sections(run: Run, of: Sequence[Group]) -> list[Section]:
             spare=("bar",),
             row_styles=["dim" if row.cell.floor else "" if row.valid else "red" for row in summaries],
             column_styles={"bar": "cyan", REMARKS: "yellow"},
-            plain_heads={"counted": f"{unit}s", "rate": f"{unit}/s", "bar": "", "interval": "[95 %]"}
+            plain_heads={"counted": f"{unit}s", "rate": f"{unit}/s", "each": f"a {unit}", "bar": "", "interval": "[95 %]"}
             | {f"{who} memory": f"{who} mem" for who in ("client", "server")},
         )
         sections.append(section)
@@ -239,14 +239,14 @@ def document_sections(run: Run, of: Sequence[Group]) -> Iterator[Section]:
     changing, apart = varying(run), served(of)
     for group in of:
         rows = [row.summary for row in group.rows]
-        heads = {"rate": f"{rows[0].unit}/s", "interval": "95 %"}
+        heads = {"rate": f"{rows[0].unit}/s", "each": f"a {rows[0].unit}", "interval": "95 %"}
         texts = [cells(row, None, changing, apart) for row in group.rows]
         columns = {"engine": [row.name for row in group.rows]}
         columns |= {name: [str(row.cell.params[name]) for row in rows] for name in changing}
         for name in COLUMNS[1:]:
             if name not in NOT_IN_DOCUMENTS:
                 columns[heads.get(name, name)] = [each[name] or units.UNKNOWN for each in texts]
-        columns[heads["rate"]] = [_rate(row) for row in rows]
+        columns[heads[_figure(rows[0])]] = [_rate(row) for row in rows]
         columns[REMARKS] = [each[REMARKS] for each in texts]
         used = [name for name in columns if name == "95 %" or set(columns[name]) != {units.UNKNOWN}]
         words = [name for name in changing if any(isinstance(row.cell.params[name], str) for row in rows)]
@@ -259,9 +259,14 @@ def document_sections(run: Run, of: Sequence[Group]) -> Iterator[Section]:
         )
 
 
+def _figure(row: CellSummary) -> str:
+    """Returns the column with the row's main figure: items per second, or the time of each item."""
+    return "each" if row.about.metric == TIME.name else "rate"
+
+
 def _rate(row: CellSummary) -> str:
     if row.throughput is not None:
-        return units.rate(row.throughput.median)
+        return figure(row, TIME) if row.about.metric == TIME.name else units.rate(row.throughput.median)
     return (row.why or "no number").split(":", 1)[0]
 
 
@@ -276,12 +281,14 @@ def cells(row: Row, best: float | None, changing: Sequence[str], apart: bool) ->
         REMARKS: ", ".join(row.remarks()),
     }
     if summary.throughput is None:
-        return {**texts, "rate": _rate(summary).split(" ", 1)[0]}
+        return {**texts, _figure(summary): _rate(summary).split(" ", 1)[0]}
     responses = {f"resp {name}": summary.response_ns[name] for name in ("p50", "p99")}
     eighths = round((row.speed or 0.0) / best * BAR * 8) if best and not summary.cell.floor else 0
     ranked = (summary.throughput, "items")
     if ranked_by_bandwidth(summary) and summary.bandwidth is not None:
         ranked = (summary.bandwidth, BANDWIDTH.kind)
+    elif summary.about.metric == TIME.name and (times := estimated(summary, TIME)) is not None:
+        ranked = (times, TIME.kind)
     # Columns in which no row has a text are dropped.
     far = curve((sample.histogram for sample in summary.samples), [99.99], BEYOND)
     longest = summary.latency_ns["max"]
@@ -289,7 +296,7 @@ def cells(row: Row, best: float | None, changing: Sequence[str], apart: bool) ->
         **texts,
         "counted": units.count(summary.items),
         "time": units.duration(summary.elapsed_ns),
-        "rate": units.rate(summary.throughput.median),
+        _figure(summary): _rate(summary),
         "bandwidth": bandwidth(summary),
         "bar": "█" * (eighths // 8) + EIGHTHS[eighths % 8].strip(),
         "interval": units.estimate(*ranked)[1],

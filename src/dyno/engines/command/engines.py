@@ -1,0 +1,204 @@
+"""`command` starts a program of the user's; `spawn` starts `true`, which does nothing: what starting a program costs.
+
+`spawner.py` starts and measures them, without a shell unless the user wants one.
+"""
+
+from __future__ import annotations
+
+import marshal
+import os
+import shlex
+import shutil
+import stat
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from dyno.contracts.engine import Engine, EngineSpec, PortSpec
+from dyno.contracts.model import Caveat, Refused, Tier, Value
+from dyno.contracts.settings import Setting
+from dyno.host.process import die_with_parent, users_environment
+from dyno.suites.commands.port import Conditions, Ended, Run
+
+SPAWNER = Path(__file__).with_name("spawner.py")
+NOTHING = "true"
+"""Name of the program that does nothing."""
+ANY = "all"
+BRACE = "{"
+SHOWN = 200
+"""Most characters of a program's errors in a message."""
+
+
+def text(value: str) -> Value:
+    return value
+
+
+def command(value: str) -> Value:
+    if not value.strip():
+        raise ValueError("expected a command, such as 'sleep 0.1'")
+    try:
+        shlex.split(value)
+    except ValueError as error:
+        raise ValueError(f"{error}: write it as for a shell") from None
+    return value
+
+
+def codes(value: str) -> Value:
+    if value not in ("", ANY) and not all(part.strip().isdecimal() and int(part) < 256 for part in value.split(" ")):
+        raise ValueError(f"expected {ANY}, or exit statuses separated by blanks")
+    return value
+
+
+class Programs(Engine):
+    def __init__(self, home: Path, tier: Tier | None, options: Mapping[str, Value]) -> None:
+        self.home, self.options = home, {name: str(value) for name, value in options.items()}
+
+    def version(self) -> str:
+        return "as installed"
+
+    def caveats(self) -> Iterable[Caveat]:
+        if self.options["shell"]:
+            yield Caveat("shell", f"started by {self.options['shell']}, whose start is in the figure")
+
+
+class Spawn(Programs):
+    def __init__(self, home: Path, tier: Tier | None, options: Mapping[str, Value]) -> None:
+        super().__init__(home, tier, {setting.name: setting.default for setting in OPTIONS})
+
+    def version(self) -> str:
+        return "does nothing"
+
+    def caveats(self) -> Iterable[Caveat]:
+        yield Caveat("floor", "a program that does nothing: starting it is a part of every other figure")
+
+
+class Command:
+    """The port `command`: the engine's program in a directory, with `values` for the names in braces."""
+
+    def __init__(self, engine: Programs, directory: Path, values: Mapping[str, Any]) -> None:
+        self._home, self._directory, self._environment = engine.home, directory, users_environment()
+        self._options = dict(engine.options)
+        for name, value in values.items():
+            place = BRACE + name + "}"
+            self._options = {key: option.replace(place, str(value)) for key, option in self._options.items()}
+        self._shell("setup")
+
+    def program(self) -> Path:
+        """Returns the path of the program. Raises Refused if there is none."""
+        words = self._words()
+        path = Path(self._directory, words[0]) if "/" in words[0] else Path(shutil.which(words[0]) or "")
+        if path == Path() or not os.access(path, os.X_OK) or path.is_dir():
+            raise Refused(f"program {words[0]} was not found, or may not be executed")
+        return path
+
+    def run(self, conditions: Conditions) -> Ended:
+        source = Path(self._directory, self._options["input"] or os.devnull)
+        outputs = [str(self._home / name) for name in ("first-output", "output")] if conditions.same else []
+        errors = self._home / "errors"
+        try:
+            kind = source.stat().st_mode
+        except OSError as error:
+            raise Refused(f"input {self._options['input']}: {error.strerror}") from None
+        allowed = self._options["ignore"]
+        job = {
+            "words": [str(self.program()), *self._words()],
+            "directory": str(self._directory),
+            "environment": self._environment,
+            "input": str(source),
+            "seekable": stat.S_ISREG(kind),
+            "errors": str(errors),
+            "outputs": outputs,
+            "allowed": None if allowed == ANY else [int(code) for code in allowed.split()],
+            "prepare": self._options["prepare"],
+            "conclude": self._options["conclude"],
+            **conditions._asdict(),
+        }
+        parent = os.getpid()
+        ended = subprocess.run(
+            # Isolated, and without the module `site`: nothing but the interpreter itself.
+            [sys.executable, "-I", "-S", str(SPAWNER)],
+            input=marshal.dumps(job),
+            stdout=subprocess.PIPE,
+            preexec_fn=lambda: die_with_parent(parent),
+            check=False,
+        )
+        if ended.returncode:
+            raise Refused(f"the program could not be started: {self._options['run']}")
+        runs, differing, failed = marshal.loads(ended.stdout)
+        if failed is not None:
+            raise Refused(f"{failed[0]} failed, {status(failed[1])}: {self._options[failed[0]]}")
+        said = errors.read_bytes()[-SHOWN:].decode(errors="replace").strip().splitlines() if errors.exists() else []
+        return Ended(
+            runs=[Run(*run) for run in runs],
+            differing=differing,
+            output=Path(outputs[0]) if outputs else None,
+            said=said[-1] if said else "",
+            allowed=job["allowed"],
+        )
+
+    def close(self) -> None:
+        self._shell("cleanup")
+
+    def _words(self) -> list[str]:
+        shell = shlex.split(self._options["shell"])
+        return [*shell, "-c", self._options["run"]] if shell else shlex.split(self._options["run"])
+
+    def _shell(self, name: str) -> None:
+        if script := self._options[name]:
+            ended = subprocess.run(
+                ["sh", "-c", script],
+                cwd=self._directory,
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                check=False,
+            )
+            if ended.returncode:
+                raise Refused(f"{name} failed, {status(ended.returncode)}: {script}")
+
+
+def status(code: int) -> str:
+    """Returns an exit status, or the signal that ended a program, in words."""
+    return f"exit status {code}" if code >= 0 else f"killed by signal {-code}"
+
+
+def needs(options: Mapping[str, Value]) -> str | None:
+    """Returns the program that is not installed. A name with a variable, or with a directory, is looked for later."""
+    words = shlex.split(str(options["shell"])) or shlex.split(str(options["run"]))
+    if BRACE in words[0] or "/" in words[0] or shutil.which(words[0]):
+        return None
+    return f"needs the program {words[0]}, which is not installed here"
+
+
+OPTIONS = (
+    Setting("run", command, NOTHING, "the command line; {NAME} stands for the value of -p NAME=VALUE"),
+    Setting("shell", text, "", "shell that runs the command line, such as sh; empty: none"),
+    Setting("input", text, "", "file for standard input; empty: none"),
+    Setting("ignore", codes, "", "exit statuses besides 0 that are no failure: all, or numbers separated by blanks"),
+    Setting("setup", text, "", "shell command before the runs of a trial"),
+    Setting("prepare", text, "", "shell command before each run"),
+    Setting("conclude", text, "", "shell command after each run"),
+    Setting("cleanup", text, "", "shell command after the runs of a trial"),
+)
+PORTS = {"command": PortSpec(Command)}
+
+COMMAND = EngineSpec(
+    name="command",
+    title="A program of yours, as a command line",
+    opener=Programs,
+    ports=PORTS,
+    tiers={},
+    options=OPTIONS,
+    needs=needs,
+    labelled="run",
+    by_default=False,
+)
+SPAWN = EngineSpec(
+    name="spawn",
+    title="A program that does nothing: the floor, what starting one costs",
+    opener=Spawn,
+    ports=PORTS,
+    tiers={},
+    floor=True,
+)

@@ -1,0 +1,93 @@
+"""Starts a program again and again, and measures each run from `posix_spawn` to `wait4`.
+
+It is a process of its own, executed as a script: the kernel counts the memory of the process that starts a program as
+memory of that program. So this process is small, and imports only what is built into the interpreter.
+
+The job is read from standard input and the outcome written to standard output, both by `marshal`: see `engines.py`.
+"""
+
+import gc
+import marshal
+import posix
+import sys
+import time
+
+RESET = (13, 25)
+"""SIGPIPE and SIGXFSZ, which Python ignores, and a program must not."""
+PIECE = 1 << 16
+APPEND = posix.O_RDWR | posix.O_CREAT | posix.O_TRUNC
+
+
+def main() -> None:
+    job = marshal.loads(sys.stdin.buffer.read())
+    posix.chdir(job["directory"])
+    gc.disable()
+    sys.stdout.buffer.write(marshal.dumps(measured(job)))
+
+
+def measured(job):  # type: ignore[no-untyped-def]
+    """Returns the runs as (elapsed, user, system) in ns, peak memory in bytes and wait status; how often the output
+    differed from that of the first run; and the shell command that failed, with its status."""
+    words, environment, allowed = job["words"], job["environment"], job["allowed"]
+    source = posix.open(job["input"], posix.O_RDONLY)
+    errors = posix.open(job["errors"], APPEND, 0o600)
+    kept = [posix.open(path, APPEND, 0o600) for path in job["outputs"]]
+    nothing = posix.open("/dev/null", posix.O_WRONLY)
+    # The others close themselves when the program is executed.
+    runs, differing, spent = [], 0, 0
+    number = -job["warmups"]
+    while number < job["most"] and (number <= 0 or spent < job["limit_ns"]):
+        if job["prepare"] and (status := shell(job["prepare"], environment)):
+            return runs, differing, ("prepare", status)
+        for descriptor in (errors, *kept[bool(runs) :]):
+            posix.ftruncate(descriptor, 0)
+            posix.lseek(descriptor, 0, posix.SEEK_SET)
+        if job["seekable"]:
+            posix.lseek(source, 0, posix.SEEK_SET)
+        output = nothing if not kept else kept[1] if runs else kept[0]
+        actions = [(posix.POSIX_SPAWN_DUP2, at, to) for at, to in ((source, 0), (output, 1), (errors, 2))]
+        start = time.monotonic_ns()
+        process = posix.posix_spawn(words[0], words[1:], environment, file_actions=actions, setsigdef=RESET)
+        _, status, used = posix.wait4(process, 0)
+        elapsed = time.monotonic_ns() - start
+        if job["conclude"] and (failed := shell(job["conclude"], environment)):
+            return runs, differing, ("conclude", failed)
+        code = posix.waitstatus_to_exitcode(status)
+        bad = code != 0 and allowed is not None and code not in allowed
+        if number >= 0 or bad:
+            times = elapsed, round(used.ru_utime * 1e6) * 1_000, round(used.ru_stime * 1e6) * 1_000
+            if kept and runs:
+                differing += not equal(*kept)
+            runs.append((*times, used.ru_maxrss << 10, code))
+            spent += elapsed
+        if bad:
+            break
+        number += 1
+    return runs, differing, None
+
+
+def equal(one, other):  # type: ignore[no-untyped-def]
+    """Returns whether two files have the same content."""
+    if posix.fstat(one).st_size != posix.fstat(other).st_size:
+        return False
+    at = 0
+    while piece := posix.pread(one, PIECE, at):
+        if piece != posix.pread(other, PIECE, at):
+            return False
+        at += len(piece)
+    return True
+
+
+def shell(command, environment):  # type: ignore[no-untyped-def]
+    """Runs a shell command with this process's errors and no output. Returns its exit status."""
+    actions = [
+        (posix.POSIX_SPAWN_OPEN, 0, "/dev/null", posix.O_RDONLY, 0),
+        (posix.POSIX_SPAWN_OPEN, 1, "/dev/null", posix.O_WRONLY, 0),
+    ]
+    words = ["sh", "-c", command]
+    process = posix.posix_spawn("/bin/sh", words, environment, file_actions=actions, setsigdef=RESET)
+    return posix.waitstatus_to_exitcode(posix.waitpid(process, 0)[1])
+
+
+if __name__ == "__main__":
+    main()

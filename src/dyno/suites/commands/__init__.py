@@ -1,0 +1,94 @@
+"""Commands: which of these programs is faster, and what does each need?
+
+A run of a program is measured from its start to its end. `dyno time` is the short form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from dyno.contracts.declarations import deferred
+from dyno.contracts.model import Phase, Preset, UsageError, Value
+from dyno.contracts.settings import Setting, boolean, integer, unknown
+from dyno.contracts.suite import Job, Suite, Workload
+
+ENGINE, COLD = "command", "run-cold"
+DIRECTORY, VARIABLES, REFERENCE = "directory", "variables", "reference"
+"""Keys of the definition: where the programs run, the names of the user's variables, and the label of the row whose
+output is right."""
+
+
+def text(value: str) -> Value:
+    return value
+
+
+_phase = partial(
+    Phase, unit="run", writes=False, checked="the exit status; with same, the output", parts=("user", "system")
+)
+_phase = partial(_phase, reported=True, metric="time")
+
+
+class CommandsSuite(Suite):
+    name = "commands"
+    title = "programs of yours: time, CPU time and memory of a run"
+    ports = ("command",)
+    params: tuple[Setting, ...] = (
+        Setting("runs", integer(0, 1_000_000), 0, "most timed runs of a trial; 0: until the budget is spent"),
+        Setting("warmups", integer(0, 1_000_000), 0, "untimed runs of a trial, before the others"),
+        Setting("same", boolean, False, "whether all programs must write the same to standard output"),
+        Setting(
+            "files", text, "", "files and directories, separated by :, that a cold run finds on disk", phases=(COLD,)
+        ),
+    )
+    presets = MappingProxyType(
+        {
+            "quick": Preset({}, samples=10, budget=0.3, timeout=3_600),
+            "standard": Preset({}, samples=20, budget=1, timeout=3_600),
+            "full": Preset({}, samples=50, budget=3, timeout=3_600),
+        }
+    )
+    phases = (
+        _phase("run", "start the program and wait for its end"),
+        _phase(COLD, "the same, once in a trial, with no file in memory", temperature="cold", by_default=False),
+    )
+
+    def entry(self, text: str) -> str | Mapping[str, Any]:
+        return text if text.partition(":")[0] == ENGINE else {"name": ENGINE, "run": text}
+
+    def implied(
+        self, engines: Sequence[str | Mapping[str, Any]], params: Mapping[str, Any], base: Path
+    ) -> dict[str, Any] | None:
+        own = [setting.name for setting in self.params] + ["clients", "rate"]
+        variables = [name for name in params if name not in own]
+        texts = " ".join(
+            str(value) for each in engines for value in (each.values() if isinstance(each, Mapping) else [each])
+        )
+        for name in variables:
+            if f"{{{name}}}" not in texts:
+                raise UsageError(f"{unknown('suite commands: parameter', name, own)} No command has {{{name}}}")
+        return {DIRECTORY: str(base.absolute()), VARIABLES: variables}
+
+    def made(self, definition: Mapping[str, Any]) -> Suite:
+        return MadeSuite(definition)
+
+
+class MadeSuite(CommandsSuite):
+    """The suite with the user's variables as parameters."""
+
+    def __init__(self, definition: Mapping[str, Any]) -> None:
+        self.definition = definition
+        self.params = (
+            *CommandsSuite.params,
+            *(Setting(name, text, "", f"variable {name}") for name in definition[VARIABLES]),
+        )
+
+    def workload(self, job: Job) -> Workload:
+        workload: Workload = deferred("dyno.suites.commands.workload:WORKLOAD")(job, self.definition)
+        return workload
+
+
+SUITE = CommandsSuite()
