@@ -272,7 +272,8 @@ def carry_out(
         if completed := _completed_trials(file):
             if show is not None:
                 show(results.load(file))
-            print(completed, file=sys.stderr)
+            if kept:
+                print(completed, file=sys.stderr)
         raise
     except results.RunFileLost as error:
         print_note(f"the run stopped: {trouble(error)}; its results are lost")

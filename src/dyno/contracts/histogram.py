@@ -180,6 +180,14 @@ def percentiles(encoded: Iterable[bytes | None]) -> dict[str, int | None]:
     return dict(zip(_SHOWN, _at(low, counts, _SHOWN.values()), strict=True))
 
 
+def counted(encoded: Iterable[bytes | None]) -> list[tuple[int, int]]:
+    """Returns the values of the merged histograms, in ns and to three digits, each with the number of times that it
+    occurs."""
+    low, counts = _merged(encoded)
+    filled = np.flatnonzero(counts)
+    return list(zip(_ends()[filled + low].tolist(), counts[filled].tolist(), strict=True))
+
+
 def curve(encoded: Iterable[bytes | None], at: Sequence[float], beyond: int = 1) -> list[tuple[float, int]]:
     """Returns the percentiles `at` of the merged histograms, in ns. A percentile is left out if fewer than `beyond`
     values lie above it: the 99.99th of a hundred values would be just the largest. Empty without histograms."""

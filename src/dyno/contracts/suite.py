@@ -124,8 +124,9 @@ class Report:
 
 @dataclass
 class Reported:
-    """A phase that an outside tool, or a process of its own, runs and measures. `call` takes the time budget in ns, and runs the tool. `check`
-    checks the tool's report. It returns the number of compared figures, and raises `Wrong`."""
+    """A phase that an outside tool, or a process of its own, runs and measures. `call` takes the time budget in ns,
+    and runs the tool. `check` checks the tool's report. It returns the number of compared figures, and raises
+    `Wrong`."""
 
     call: Callable[[int], Report]
     check: Callable[[Report], int]

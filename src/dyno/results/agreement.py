@@ -56,7 +56,9 @@ def _void(cells: Sequence[Cell], samples: Sequence[tuple[int, Sample]], referenc
     unsteady = {cell for one, other in combinations(members, 2) for cell in one & other}
     steady = [cell - unsteady for cell in members]
     referred = [
-        group for group in steady if any(reference in (cells[cell].engine, cells[cell].label) for cell in group)
+        group
+        for group in steady
+        if any(reference in (cells[cell].engine, *cells[cell].options.values()) for cell in group)
     ]
     largest = sorted(steady, key=len)[-2:]
     right = referred[0] if reference and len(referred) == 1 else largest[1]

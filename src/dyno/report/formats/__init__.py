@@ -10,16 +10,18 @@ from base64 import b64encode
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from itertools import chain
+from statistics import fmean, median, stdev
 from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
-from dyno.contracts.histogram import percentiles
+from dyno.contracts.histogram import counted, percentiles
 from dyno.contracts.sanitize import sanitize
 from dyno.report.tables import units
 from dyno.report.tables.notes import absent
-from dyno.report.tables.table import named_rows
+from dyno.report.tables.table import named_rows, varying
 from dyno.results import Run, damaged
 from dyno.stats.metric import METRICS, estimated
+from dyno.stats.summary import CellSummary
 
 BENCHER_MEASURES = {
     "throughput": "throughput",
@@ -224,6 +226,46 @@ def _document(name: str, cases: list[Case]) -> str:
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{ElementTree.tostring(root, encoding="unicode")}\n'
 
 
+# -- hyperfine ----------------------------------------------------------------------------------------------
+
+
+def hyperfine(run: Run) -> str:
+    """Returns hyperfine's JSON, with a result for each row with a number. `times` has an operation's latency to three
+    digits. Operations of several trials are pooled, as hyperfine has only one."""
+    entries = []
+    for _, row in named_rows(run):
+        pairs = counted(sample.histogram for sample in row.samples)
+        times = [ns / 1e9 for ns, count in pairs for _ in range(count)]
+        if not times:
+            continue
+        parts = {
+            part: [(ns / 1e9, count) for ns, count in counted(sample.by_part.get(part) for sample in row.samples)]
+            for part in ("user", "system")
+        }
+        entry: dict[str, Any] = {
+            "command": row.cell.label,
+            "mean": fmean(times),
+            "stddev": stdev(times) if len(times) > 1 else None,
+            "median": median(times),
+            **{part: fmean(*zip(*values, strict=True)) if values else None for part, values in parts.items()},
+            "min": min(times),
+            "max": max(times),
+            "times": times,
+            "exit_codes": _exit_codes(row, len(times)),
+        }
+        own = {name: str(value) for name, value in row.cell.params.items() if name in varying(run)}
+        entries.append({**entry, **({"parameters": own} if own else {})})
+    return json.dumps({"results": entries}, indent=2, ensure_ascii=False) + "\n"
+
+
+def _exit_codes(row: CellSummary, count: int) -> list[int]:
+    """Returns the exit statuses of a row's runs, in the order of their values: Dyno counts them only."""
+    known = [str(sample.facts["exit_statuses"]) for sample in row.samples if "exit_statuses" in sample.facts]
+    each = [part.split("x") for text in known for part in text.split()]
+    codes = sorted(int(code) for times, code in each for _ in range(int(times)))
+    return codes if len(codes) == count else [0] * count
+
+
 FORMATS: Mapping[str, Callable[[Run], str]] = {
     "junit": junit,
     "bmf": bencher,
@@ -231,4 +273,5 @@ FORMATS: Mapping[str, Callable[[Run], str]] = {
     "openmetrics": openmetrics,
     "hlog": hlog,
     "pyperf": pyperf,
+    "hyperfine": hyperfine,
 }

@@ -18,8 +18,8 @@ from dyno.contracts.suite import Job, Suite, Workload
 
 ENGINE, COLD = "command", "run-cold"
 DIRECTORY, VARIABLES, REFERENCE = "directory", "variables", "reference"
-"""Keys of the definition: where the programs run, the names of the user's variables, and the label of the row whose
-output is right."""
+"""Keys of the definition: where the programs run, the names of the user's variables, and the command whose output is
+right."""
 
 
 def text(value: str) -> Value:
@@ -70,7 +70,10 @@ class CommandsSuite(Suite):
         for name in variables:
             if f"{{{name}}}" not in texts:
                 raise UsageError(f"{unknown('suite commands: parameter', name, own)} No command has {{{name}}}")
-        return {DIRECTORY: str(base.absolute()), VARIABLES: variables}
+        definition = {DIRECTORY: str(base.absolute()), VARIABLES: variables}
+        # Of two programs that write different things, the first is right.
+        first = engines[0] if engines else None
+        return definition if not isinstance(first, Mapping) else {**definition, REFERENCE: first.get("run", "")}
 
     def made(self, definition: Mapping[str, Any]) -> Suite:
         return MadeSuite(definition)
