@@ -113,7 +113,7 @@ def test_an_interrupted_comparison_shows_what_it_has(shell: Shell) -> None:
         while not any("sleep 60" in line for line in commands()) and time.monotonic() < deadline:
             time.sleep(0.05)
         process.send_signal(signal.SIGINT)
-        out, _ = process.communicate(timeout=60)
+        process.communicate(timeout=60)
     assert process.returncode == 130
     assert not any("sleep 60" in line for line in commands())
 
