@@ -20,7 +20,7 @@ from dyno.runner import plan
 SUITE, COLD, SHELL, ANY = "commands", "run-cold", "sh", "all"
 BLOCKS = 10
 """Blocks in which a requested number of runs is done."""
-LONG = 10.0**9
+LONG = 3_600.0
 """Budget in s of a trial that ends after a number of runs."""
 EACH = ("setup", "prepare", "conclude", "cleanup")
 
@@ -93,6 +93,9 @@ def time_command(
 def _request(commands: Sequence[str], flags: dict[str, Any]) -> RunRequest:
     """The request for the suite. Raises UsageError."""
     entries: list[dict[str, Any]] = [{"name": "command", "run": command} for command in commands]
+    for command in commands:
+        if commands.count(command) > 1:
+            raise UsageError(f"{command!r} is given twice: to compare it with itself, add a blank to one of them")
     common = {"input": flags["source"], "shell": flags["shell"], "ignore": _ignored(flags)}
     for entry in entries:
         entry |= {name: value for name, value in common.items() if value}

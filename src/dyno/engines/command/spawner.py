@@ -6,11 +6,18 @@ memory of that program. So this process is small, and imports only what is built
 The job is read from standard input and the outcome written to standard output, both by `marshal`: see `engines.py`.
 """
 
+from __future__ import annotations
+
 import gc
 import marshal
 import posix
 import sys
 import time
+
+# Importing `typing` would make this process larger.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 RESET = (13, 25)
 """SIGPIPE and SIGXFSZ, which Python ignores, and a program must not."""
@@ -25,7 +32,7 @@ def main() -> None:
     sys.stdout.buffer.write(marshal.dumps(measured(job)))
 
 
-def measured(job):  # type: ignore[no-untyped-def]
+def measured(job: dict[str, Any]) -> tuple[list[tuple[int, ...]], int, tuple[str, int] | None]:
     """Returns the runs as (elapsed, user, system) in ns, peak memory in bytes and wait status; how often the output
     differed from that of the first run; and the shell command that failed, with its status."""
     words, environment, allowed = job["words"], job["environment"], job["allowed"]
@@ -34,16 +41,16 @@ def measured(job):  # type: ignore[no-untyped-def]
     kept = [posix.open(path, APPEND, 0o600) for path in job["outputs"]]
     nothing = posix.open("/dev/null", posix.O_WRONLY)
     # The others close themselves when the program is executed.
-    runs, differing, spent = [], 0, 0
+    runs, differing, spent = list["tuple[int, ...]"](), 0, 0
     number = -job["warmups"]
     while number < job["most"] and (number <= 0 or spent < job["limit_ns"]):
         if job["prepare"] and (status := shell(job["prepare"], environment)):
             return runs, differing, ("prepare", status)
         for descriptor in (errors, *kept[bool(runs) :]):
             posix.ftruncate(descriptor, 0)
-            posix.lseek(descriptor, 0, posix.SEEK_SET)
+            posix.lseek(descriptor, 0, 0)
         if job["seekable"]:
-            posix.lseek(source, 0, posix.SEEK_SET)
+            posix.lseek(source, 0, 0)
         output = nothing if not kept else kept[1] if runs else kept[0]
         actions = [(posix.POSIX_SPAWN_DUP2, at, to) for at, to in ((source, 0), (output, 1), (errors, 2))]
         start = time.monotonic_ns()
@@ -66,7 +73,7 @@ def measured(job):  # type: ignore[no-untyped-def]
     return runs, differing, None
 
 
-def equal(one, other):  # type: ignore[no-untyped-def]
+def equal(one: int, other: int) -> bool:
     """Returns whether two files have the same content."""
     if posix.fstat(one).st_size != posix.fstat(other).st_size:
         return False
@@ -78,7 +85,7 @@ def equal(one, other):  # type: ignore[no-untyped-def]
     return True
 
 
-def shell(command, environment):  # type: ignore[no-untyped-def]
+def shell(command: str, environment: dict[str, str]) -> int:
     """Runs a shell command with this process's errors and no output. Returns its exit status."""
     actions = [
         (posix.POSIX_SPAWN_OPEN, 0, "/dev/null", posix.O_RDONLY, 0),

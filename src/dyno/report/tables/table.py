@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
 
-from dyno.contracts.histogram import curve
+from dyno.contracts.histogram import LOWEST, curve
 from dyno.contracts.model import TIERS, Tier
 from dyno.report.tables import display, units
 from dyno.report.tables.sections import REMARKS, Section
@@ -62,7 +62,7 @@ class Row:
         by_kind = row.latency_by_kind_ns if len(row.latency_by_kind_ns) > 1 else {}
         # Without spaces before units, where a narrow column would break the line.
         medians = [
-            ", ".join(f"{name} {units.duration(times['p50']).replace(' ', '')}" for name, times in of.items())
+            ", ".join(f"{name} {_briefly(times['p50'])}" for name, times in of.items())
             for of in (by_kind, row.latency_by_part_ns)
         ]
         # Bytes that client and server read from the device.
@@ -79,6 +79,11 @@ class Row:
             *(f"p50 of {text}" for text in medians if text),
             *([f"offered {units.rate(offered)}/s, served {units.rate(served)}/s"] if behind else []),
         ]
+
+
+def _briefly(ns: int | None) -> str:
+    """Formats a time without a blank. The least value of a histogram stands for 0, too."""
+    return "0" if ns == LOWEST else units.duration(ns).replace(" ", "")
 
 
 def reported(tool: str | None) -> str:
@@ -208,6 +213,8 @@ def sections(run: Run, of: Sequence[Group]) -> list[Section]:
     changing, apart = varying(run), served(of)
     rows = [[cells(row, group.best, changing, apart) for row in group.rows] for group in of]
     used = [name for name in COLUMNS if any(each[name] for group in rows for each in group)]
+    if all(row.summary.bytes_on_disk is None for group in of for row in group.rows) and "on disk" in used:
+        used.remove("on disk")
     sections = []
     for group, texts in zip(of, rows, strict=True):
         title, remark = group.place, display.explained(group.tier)

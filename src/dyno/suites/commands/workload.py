@@ -85,7 +85,7 @@ class CommandsWorkload(ToolWorkload):
         return super().check(phase, report) + check_ends(self._ended)
 
     def facts(self, phase: Phase) -> Mapping[str, Fact]:
-        return {} if self._ended is None else _output(self._ended)
+        return {} if self._ended is None or self._job.spec.floor else _output(self._ended)
 
 
 def check_ends(ended: Ended) -> int:
