@@ -49,7 +49,7 @@ def test_times_are_those_of_the_commands(shell: Shell) -> None:
     cells = {cell["params"]["s"]: cell for cell in shell.shown()["cells"] if not cell["floor"]}
     assert {name: float(name) <= median_s(cell) < 10 for name, cell in cells.items()} == {"0.05": True, "0.1": True}
     idle, parts = cells["0.1"], timed(shell, busy, "-n", "busy", "-r", 3)[busy]
-    assert parts["latency_by_part_ns"]["user"]["p50"] > 10 * idle["latency_by_part_ns"]["user"]["p50"]
+    assert parts["latency_by_part_ns"]["user-time"]["p50"] > 10 * idle["latency_by_part_ns"]["user-time"]["p50"]
     assert parts["cpu_ns_per_item"]["client"] > 10 * idle["cpu_ns_per_item"]["client"]
 
 
@@ -75,7 +75,7 @@ def test_a_cold_run_reads_from_the_device(shell: Shell) -> None:
     (shell.home / "tree").mkdir()
     (shell.home / "tree" / "data").write_bytes(bytes(8 << 20))
     row = timed(shell, "cat tree/data", "--cold", "--files", "tree", "-r", 3)["cat tree/data"]
-    assert row["phase"] == "run-cold"
+    assert row["phase"] == "execute-cold"
     if row["temperature"] == "cold":
         assert row["client"]["read_bytes"] >= 8 << 20
     else:
@@ -97,8 +97,8 @@ def test_a_plan_file_has_commands(shell: Shell) -> None:
         """
         suite = "commands"
         samples = 3
-        engine = ["sleep 0.01", { name = "command", run = "sleep 0.02", label = "twice", prepare = "true" }]
-        param = { runs = 1 }
+        engine = ["sleep 0.01", { name = "command_line", run = "sleep 0.02", label = "twice", prepare = "true" }]
+        param = { repetitions = 1 }
         """
     )
     ended = shell.dyno("run", "plan.toml", "-o", shell.file)

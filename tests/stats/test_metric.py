@@ -51,7 +51,7 @@ def test_a_response_time_is_of_the_moment_at_which_it_was_due(name: str, ns: int
     assert found.speed(a_sample()) is None, "a closed loop has none"
 
 
-@pytest.mark.parametrize("name", sorted(METRICS.keys() - {"throughput"}))
+@pytest.mark.parametrize("name", sorted(METRICS.keys() - {"throughput", "time"}))
 def test_what_has_no_percentile_has_no_speed(name: str) -> None:
     assert metric(name).speed(a_sample(histogram=None, bulk=True)) is None
 

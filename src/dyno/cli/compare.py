@@ -27,7 +27,7 @@ METRIC = click.option(
     "--metric",
     "by",
     metavar="NAME",
-    help="Compare throughput (the default), cpu, memory, p50, p99, p999, response-p50 or response-p99.",
+    help="Compare throughput (the default), time, cpu, memory, p50, p99, p999, response-p50 or response-p99.",
 )
 EQUAL = click.option("--margin", metavar="PERCENT", help="Differences up to this count as equal. Default: 5%.")
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON, with a stable schema.")

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from dyno import registry
 from dyno.cli import files, flag_values
 from dyno.cli.console import output
 from dyno.cli.flag_values import NAME, PATH, output_option, work_option
@@ -17,7 +18,7 @@ from dyno.report.formats import FORMATS
 from dyno.report.tables import text
 from dyno.runner import plan
 
-SUITE, COLD, SHELL, ANY = "commands", "run-cold", "sh", "all"
+SUITE, SHELL, ANY = "commands", "sh", "all"
 BLOCKS = 10
 """Blocks in which a requested number of runs is done."""
 LONG = 3_600.0
@@ -60,7 +61,7 @@ def time_command(
     overwrite: bool,
     **flags: Any,
 ) -> int:
-    """Compare the run times of commands, run in turns: with intervals, a verdict, CPU time and memory.
+    """Compare the run times of commands, run in turns.
 
     A command is started without a shell, and its output is discarded. Each of --setup, --prepare, --conclude and
     --cleanup is given once for all commands, or once for each.
@@ -92,7 +93,9 @@ def time_command(
 
 def _request(commands: Sequence[str], flags: dict[str, Any]) -> RunRequest:
     """The request for the suite. Raises UsageError."""
-    entries: list[dict[str, Any]] = [{"name": "command", "run": command} for command in commands]
+    suite = registry.suite(SUITE)
+    (engine,) = suite.engines
+    entries: list[dict[str, Any]] = [{"name": engine, "run": command} for command in commands]
     for command in commands:
         if commands.count(command) > 1:
             raise UsageError(f"{command!r} is given twice: to compare it with itself, add a blank to one of them")
@@ -111,23 +114,23 @@ def _request(commands: Sequence[str], flags: dict[str, Any]) -> RunRequest:
             entry[name] = script
     params: dict[str, Any] = flag_values.params(flags["param"])
     if flags["same"]:
-        params["same"] = ["yes"]
+        params["same_output"] = ["yes"]
     if flags["warmups"]:
-        params["warmups"] = [flags["warmups"]]
+        params["untimed"] = [flags["warmups"]]
     if bool(flags["cold_files"]) != flags["cold"]:
         raise UsageError("--cold and --files PATH need each other: name the files and directories that are read")
     if flags["cold"]:
-        params["files"] = [":".join(map(str, flags["cold_files"]))]
+        params["evicted"] = [":".join(map(str, flags["cold_files"]))]
     chosen = {name: flags[name] for name in ("samples", "budget", "until", "within", "timeout", "memory", "seed")}
     if (runs := flags["runs"]) is not None:
         if chosen["samples"] or chosen["budget"] or chosen["until"]:
             raise UsageError("--runs excludes --samples, --budget and --until")
         chosen |= {"samples": min(runs, BLOCKS), "budget": LONG}
-        params["runs"] = [1 if flags["cold"] else -(-runs // BLOCKS)]
+        params["repetitions"] = [1 if flags["cold"] else -(-runs // BLOCKS)]
         if flags["cold"]:
             chosen["samples"] = runs
     given = {name: value for name, value in chosen.items() if value is not None}
-    phases = (COLD,) if flags["cold"] else ()
+    phases = [phase.name for phase in suite.phases if flags["cold"] and phase.temperature == "cold"]
     return RunRequest(SUITE, entries, params=params, phases=phases, **given)
 
 

@@ -1,4 +1,4 @@
 """Programs as engines, and the floor of starting one."""
 
-ENGINES = ("command", "spawn")
+ENGINES = ("command_line", "null_command")
 """The engines that the module `engines` declares."""

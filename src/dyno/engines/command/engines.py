@@ -1,4 +1,4 @@
-"""`command` starts a program of the user's; `spawn` starts `true`, which does nothing: what starting a program costs.
+"""`command_line` starts a program of the user's; `null_command` one that does nothing: what starting a program costs.
 
 `spawner.py` starts and measures them, without a shell unless the user wants one.
 """
@@ -183,8 +183,8 @@ OPTIONS = (
 )
 PORTS = {"command": PortSpec(Command)}
 
-COMMAND = EngineSpec(
-    name="command",
+COMMAND_LINE = EngineSpec(
+    name="command_line",
     title="A program of yours, as a command line",
     opener=Programs,
     ports=PORTS,
@@ -194,8 +194,8 @@ COMMAND = EngineSpec(
     labelled="run",
     by_default=False,
 )
-SPAWN = EngineSpec(
-    name="spawn",
+NULL_COMMAND = EngineSpec(
+    name="null_command",
     title="A program that does nothing: the floor, what starting one costs",
     opener=Spawn,
     ports=PORTS,

@@ -226,6 +226,9 @@ def _document(name: str, cases: list[Case]) -> str:
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{ElementTree.tostring(root, encoding="unicode")}\n'
 
 
+PART = "-time"
+"""Suffix of the parts user-time and system-time."""
+
 # -- hyperfine ----------------------------------------------------------------------------------------------
 
 
@@ -239,15 +242,17 @@ def hyperfine(run: Run) -> str:
         if not times:
             continue
         parts = {
-            part: [(ns / 1e9, count) for ns, count in counted(sample.by_part.get(part) for sample in row.samples)]
-            for part in ("user", "system")
+            part.removesuffix(PART): [
+                (ns / 1e9, count) for ns, count in counted(sample.by_part.get(part) for sample in row.samples)
+            ]
+            for part in row.about.parts
         }
         entry: dict[str, Any] = {
             "command": row.cell.label,
             "mean": fmean(times),
             "stddev": stdev(times) if len(times) > 1 else None,
             "median": median(times),
-            **{part: fmean(*zip(*values, strict=True)) if values else None for part, values in parts.items()},
+            **{part: sum(s * n for s, n in of) / sum(n for _, n in of) for part, of in parts.items() if of},
             "min": min(times),
             "max": max(times),
             "times": times,

@@ -233,7 +233,8 @@ def sections(run: Run, of: Sequence[Group]) -> list[Section]:
             spare=("bar",),
             row_styles=["dim" if row.cell.floor else "" if row.valid else "red" for row in summaries],
             column_styles={"bar": "cyan", REMARKS: "yellow"},
-            plain_heads={"counted": f"{unit}s", "rate": f"{unit}/s", "each": f"a {unit}", "bar": "", "interval": "[95 %]"}
+            plain_heads={"counted": f"{unit}s", "rate": f"{unit}/s", "each": f"a {unit}", "bar": ""}
+            | {"interval": "[95 %]"}
             | {f"{who} memory": f"{who} mem" for who in ("client", "server")},
         )
         sections.append(section)

@@ -16,7 +16,7 @@ from dyno.contracts.model import Phase, Preset, UsageError, Value
 from dyno.contracts.settings import Setting, boolean, integer, unknown
 from dyno.contracts.suite import Job, Suite, Workload
 
-ENGINE, COLD = "command", "run-cold"
+COLD = "execute-cold"
 DIRECTORY, VARIABLES, REFERENCE = "directory", "variables", "reference"
 """Keys of the definition: where the programs run, the names of the user's variables, and the command whose output is
 right."""
@@ -27,7 +27,11 @@ def text(value: str) -> Value:
 
 
 _phase = partial(
-    Phase, unit="run", writes=False, checked="the exit status; with same, the output", parts=("user", "system")
+    Phase,
+    unit="run",
+    writes=False,
+    checked="the exit status; with same_output, what it writes",
+    parts=("user-time", "system-time"),
 )
 _phase = partial(_phase, reported=True, metric="time")
 
@@ -36,12 +40,17 @@ class CommandsSuite(Suite):
     name = "commands"
     title = "programs of yours: time, CPU time and memory of a run"
     ports = ("command",)
+    engines = ("command_line",)
     params: tuple[Setting, ...] = (
-        Setting("runs", integer(0, 1_000_000), 0, "most timed runs of a trial; 0: until the budget is spent"),
-        Setting("warmups", integer(0, 1_000_000), 0, "untimed runs of a trial, before the others"),
-        Setting("same", boolean, False, "whether all programs must write the same to standard output"),
+        Setting("repetitions", integer(0, 1_000_000), 0, "most timed runs of a trial; 0: until the budget is spent"),
+        Setting("untimed", integer(0, 1_000_000), 0, "untimed runs of a trial, before the others"),
+        Setting("same_output", boolean, False, "whether all programs must write the same to standard output"),
         Setting(
-            "files", text, "", "files and directories, separated by :, that a cold run finds on disk", phases=(COLD,)
+            "evicted",
+            text,
+            "",
+            "files and directories, separated by :, that a cold run finds on disk",
+            phases=(COLD,),
         ),
     )
     presets = MappingProxyType(
@@ -52,12 +61,13 @@ class CommandsSuite(Suite):
         }
     )
     phases = (
-        _phase("run", "start the program and wait for its end"),
+        _phase("execute", "start the program and wait for its end"),
         _phase(COLD, "the same, once in a trial, with no file in memory", temperature="cold", by_default=False),
     )
 
     def entry(self, text: str) -> str | Mapping[str, Any]:
-        return text if text.partition(":")[0] == ENGINE else {"name": ENGINE, "run": text}
+        (engine,) = self.engines
+        return text if text.partition(":")[0] == engine else {"name": engine, "run": text}
 
     def implied(
         self, engines: Sequence[str | Mapping[str, Any]], params: Mapping[str, Any], base: Path

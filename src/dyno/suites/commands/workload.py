@@ -40,7 +40,7 @@ class CommandsWorkload(ToolWorkload):
         super().__init__(job)
         self._directory = Path(definition[DIRECTORY])
         self._values = {name: job.params[name] for name in definition[VARIABLES]}
-        self._files = [Path(self._directory, each) for each in str(job.params["files"]).split(":") if each]
+        self._files = [Path(self._directory, each) for each in str(job.params["evicted"]).split(":") if each]
         self._ended: Ended | None = None
 
     def port_arguments(self) -> tuple[Any, ...]:
@@ -50,10 +50,10 @@ class CommandsWorkload(ToolWorkload):
         self.begin()
         if phase.name == COLD and not self._job.spec.floor:
             if not self._files:
-                raise Refused("a cold run needs the files that shall not be cached: -p files=PATH:PATH")
+                raise Refused("a cold run needs the files that shall not be cached: -p evicted=PATH:PATH")
             for path in self._files:
                 if not path.exists():
-                    raise Refused(f"files: there is no {path}")
+                    raise Refused(f"evicted: there is no {path}")
 
     def files(self) -> Iterable[Path]:
         for path in self._files:
@@ -61,9 +61,9 @@ class CommandsWorkload(ToolWorkload):
 
     def run(self, port: Command, phase: Phase, limit_ns: int) -> Report:
         params = self._job.params
-        most = 1 if phase.name == COLD else int(params["runs"]) or MOST
-        warmups = 0 if phase.name == COLD else int(params["warmups"])
-        ended = port.run(Conditions(most, limit_ns, warmups, same=bool(params["same"])))
+        most = 1 if phase.name == COLD else int(params["repetitions"]) or MOST
+        warmups = 0 if phase.name == COLD else int(params["untimed"])
+        ended = port.run(Conditions(most, limit_ns, warmups, same=bool(params["same_output"])))
         self._ended = ended
         spans = [run.elapsed_ns for run in ended.runs]
         users, systems = [run.user_ns for run in ended.runs], [run.system_ns for run in ended.runs]
@@ -74,7 +74,10 @@ class CommandsWorkload(ToolWorkload):
             items=len(spans),
             elapsed_ns=sum(spans),
             latencies=[(span, 1) for span in spans],
-            by_part={name: [(time, 1) for time in times] for name, times in (("user", users), ("system", systems))},
+            by_part={
+                name: [(time, 1) for time in times]
+                for name, times in (("user-time", users), ("system-time", systems))
+            },
             cpu_ns=(sum(users), sum(systems)),
             peak_bytes=max(run.peak_bytes for run in ended.runs),
             facts={"exit_statuses": " ".join(f"{codes.count(code)}x{code}" for code in sorted(set(codes)))},
