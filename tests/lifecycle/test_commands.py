@@ -53,6 +53,12 @@ def test_times_are_those_of_the_commands(shell: Shell) -> None:
     assert parts["cpu_ns_per_item"]["client"] > 10 * idle["cpu_ns_per_item"]["client"]
 
 
+def test_memory_is_that_of_the_command_and_not_of_dyno(shell: Shell) -> None:
+    rows = timed(shell, f"{PYTHON} -S -c 'bytes(range(8)) * (25 << 20)'", "true", "-r", 3)
+    large, small = (row["client_peak_bytes"] for row in rows.values())
+    assert 200 << 20 < large < 250 << 20 and 0 < small < 20 << 20
+
+
 def test_commands_run_where_the_user_is_with_the_users_environment(shell: Shell) -> None:
     shell.given = {"PYTHONHASHSEED": "7"}
     (shell.home / "in.txt").write_text("from a file")

@@ -364,7 +364,7 @@ def _tally(report: Report, where: str) -> Tally:
         bytes=None if report.bytes is None else checked_count(report.bytes, f"{where}: bytes"),
         reported_by=None if report.tool is None else checked_text(report.tool, f"{where}: tool"),
     )
-    tally.facts = report.facts
+    tally.facts, tally.child_peak_bytes = report.facts, report.peak_bytes
     tally.latency = _recorded(report.latencies)
     tally.by_kind = {kind: _recorded(values) for kind, values in report.by_kind.items()}
     tally.by_part = {part: _recorded(values) for part, values in report.by_part.items()}
