@@ -21,7 +21,7 @@ APART = (
     " too few of the kernel's clock ticks"
 )
 MEMORY = (
-    "memory: the most that was resident during the phase, with Dyno's own memory, which the floor shows; pages that"
+    "memory: the most that was resident during the phase, of which the floor's is the harness's own; pages that"
     " processes share count in each"
 )
 CEILING_SHARES = (
