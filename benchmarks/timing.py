@@ -99,9 +99,7 @@ def beside(program: str, name: str, command: str, options: argparse.Namespace, h
             else:
                 words = [program, "-N", "--style", "none", "--runs", str(options.runs), "--export-json", exported]
                 subprocess.run([*words, command], check=True, capture_output=True)
-            (entry,) = [
-                each for each in json.loads(Path(exported).read_text())["results"] if each["command"] == command
-            ]
+            (entry,) = json.loads(Path(exported).read_text())["results"]
             medians[tool].append(entry["median"])
     ratio = median(medians["dyno"]) / median(medians["hyperfine"])
     spreads = {tool: (max(of) - min(of)) / median(of) for tool, of in medians.items()}

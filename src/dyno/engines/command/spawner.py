@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 RESET = (13, 25)
 """SIGPIPE and SIGXFSZ, which Python ignores, and a program must not."""
 PIECE = 1 << 16
+BRIEF_NS = 100_000_000
+"""A first run that is shorter is left out if the job `settles`: it finds the processor's caches cold."""
 APPEND = posix.O_RDWR | posix.O_CREAT | posix.O_TRUNC
 
 
@@ -61,6 +63,9 @@ def measured(job: dict[str, Any]) -> tuple[list[tuple[int, ...]], int, tuple[str
             return runs, differing, ("conclude", failed)
         code = posix.waitstatus_to_exitcode(status)
         bad = code != 0 and allowed is not None and code not in allowed
+        if job["settles"] and not number and elapsed < BRIEF_NS and not bad:
+            job["settles"] = False
+            continue
         if number >= 0 or bad:
             times = elapsed, round(used.ru_utime * 1e6) * 1_000, round(used.ru_stime * 1e6) * 1_000
             if kept and runs:

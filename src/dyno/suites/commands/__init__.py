@@ -43,7 +43,12 @@ class CommandsSuite(Suite):
     engines = ("command_line",)
     params: tuple[Setting, ...] = (
         Setting("repetitions", integer(0, 1_000_000), 0, "most timed runs of a trial; 0: until the budget is spent"),
-        Setting("untimed", integer(0, 1_000_000), 0, "untimed runs of a trial, before the others"),
+        Setting(
+            "untimed",
+            integer(0, 1_000_000),
+            0,
+            "untimed runs of a trial, before the others; 0: one if it is shorter than 0.1 s",
+        ),
         Setting("same_output", boolean, False, "whether all programs must write the same to standard output"),
         Setting(
             "evicted",

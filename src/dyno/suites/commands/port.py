@@ -12,6 +12,8 @@ class Conditions(NamedTuple):
     """No further run begins when the timed runs together took that long."""
     warmups: int
     """Untimed runs before."""
+    settles: bool
+    """Whether a first run of less than 0.1 s is left out, too."""
     same: bool
     """Whether the output is kept and compared."""
 

@@ -21,7 +21,7 @@ MOST = 10**9
 def runs(opened: Opened[Command], tier: Tier | None) -> None:
     """A program that does nothing ends well, writes nothing, and runs as often as it is told to."""
     with opened("runs", Path("/"), {}) as port:
-        ended = port.run(Conditions(most=3, limit_ns=10**12, warmups=1, same=True))
+        ended = port.run(Conditions(most=3, limit_ns=10**12, warmups=1, settles=False, same=True))
     expect(len(ended.runs), 3, "number of runs")
     expect(ended.differing, 0, "runs with another output")
     for run in ended.runs:
@@ -63,7 +63,8 @@ class CommandsWorkload(ToolWorkload):
         params = self._job.params
         most = 1 if phase.name == COLD else int(params["repetitions"]) or MOST
         warmups = 0 if phase.name == COLD else int(params["untimed"])
-        ended = port.run(Conditions(most, limit_ns, warmups, same=bool(params["same_output"])))
+        settles = phase.name != COLD and not warmups
+        ended = port.run(Conditions(most, limit_ns, warmups, settles, bool(params["same_output"])))
         self._ended = ended
         spans = [run.elapsed_ns for run in ended.runs]
         users, systems = [run.user_ns for run in ended.runs], [run.system_ns for run in ended.runs]
