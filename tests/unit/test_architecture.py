@@ -335,6 +335,8 @@ def test_no_engine_is_named_outside_of_its_file() -> None:
     # These names have other meanings too: "memory" is a suite, "synthetic" a port, "parquet" a format, "directory" a
     # kind of file, "native" and "python" are loops, and Dyno uses the libraries numpy, pandas and pyarrow itself.
     words = {"memory", "synthetic", "parquet", "native", "python", "directory", "numpy", "pandas", "pyarrow"}
+    # A port, a phase and a unit.
+    words |= {"call"}
     names = {spec.name for spec in registry.engines()} - words
     found = [
         f"{name}:{node.lineno} names {node.value}"
@@ -407,8 +409,9 @@ def test_the_native_loops_are_in_one_small_file() -> None:
 @pytest.mark.claim("The timed loops are small")
 def test_the_native_loop_names_no_engine() -> None:
     # These names have other meanings in the native code: the null pointer, memory, the native loop, Python, NumPy,
-    # and a command's directory.
-    names = {spec.name for spec in registry.engines()} - {"memory", "null", "native", "python", "numpy", "directory"}
+    # a command's directory, and calls.
+    words = {"memory", "null", "native", "python", "numpy", "directory", "call"}
+    names = {spec.name for spec in registry.engines()} - words
     assert {"lmdb", "sqlite"} <= names
     named = re.compile(rf"\b({'|'.join(map(re.escape, sorted(names)))})\b", re.IGNORECASE)
     files = [file for crate in ("measure", "crash") for file in (RUST / crate).rglob("*") if file.is_file()]

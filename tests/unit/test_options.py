@@ -54,9 +54,13 @@ WRITTEN = {
 
 
 @pytest.mark.parametrize("name", WRITTEN)
-def test_a_flag_and_a_plan_key_make_the_same_request(name: str, tmp_path: Path) -> None:
+def test_a_flag_and_a_plan_key_make_the_same_request(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     words, toml, value = WRITTEN[name]
-    file = tmp_path / "plan.toml"
+    # The names of files in a plan file are relative to its directory.
+    monkeypatch.chdir(tmp_path)
+    file = Path("plan.toml")
     file.write_text(f'suite = "records"\n{toml}\n')
     given = command.make_context("run", ["records", *words]).params
     requested = request("records", {option.name: given[option.name] for option in OPTIONS})

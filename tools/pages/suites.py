@@ -35,7 +35,9 @@ def engines_of(suite: Suite) -> list[str]:
 
 def facts(name: str) -> str:
     suite = registry.suite(name)
+    able = [spec for spec in engines.specs() if spec.name in engines_of(suite) and spec.by_default and not spec.floor]
     default = code(*suite.engines) or "every engine that can run here without a server"
+    default = default if able else "none: name them"
     rows = [
         ("Engines", ", ".join(f"[{engine}](../engines/{engine}.md)" for engine in engines_of(suite))),
         ("By default", default),

@@ -56,6 +56,8 @@ class Operations:
     many: InFlight | None = None
     """Runs the operations instead of `calls`, up to `places` at once. Several slices may share one object."""
     places: int = 1
+    endless: bool = False
+    """True if the round ends only with its time, which then raises no doubt."""
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,8 @@ from typing import Any
 
 USERS = "DYNO_USERS_ENVIRONMENT"
 """Name of the variable with the user's values of the variables that Dyno sets."""
+DIRECTORY = "DYNO_USERS_DIRECTORY"
+"""Name of the variable with the current directory of the run's process."""
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 
@@ -58,10 +60,18 @@ def users_environment() -> dict[str, str]:
     return {**known, **{name: value for name, value in changed.items() if value is not None}}
 
 
+def users_directory() -> Path:
+    """Returns the current directory of the run's process, in a process that was started with `for_worker`."""
+    return Path(os.environ.get(DIRECTORY, "."))
+
+
 def for_worker() -> dict[str, str]:
     """Returns the environment variables of a process that forks workers. A fixed hash seed gives sets the same order
     in each trial."""
     changed = {**environment(), "PYTHONHASHSEED": "0"}
+    # The directory may have been removed.
+    with suppress(OSError):
+        changed[DIRECTORY] = str(Path.cwd())
     users = {name: os.environ.get(name) for name, value in changed.items() if os.environ.get(name) != value}
     return {**changed, USERS: json.dumps(users)}
 

@@ -91,8 +91,7 @@ class Client:
         self._held = HeldTransaction()
         self._tally = Tally()
         self._writes, self._announce = writes, announce
-        self._most, self._begun, self._deadline = MOST, 0, FOREVER_NS
-        self._warm_operations = 0
+        self._most, self._begun, self._deadline, self._warm_operations = MOST, 0, FOREVER_NS, 0
         self._behind_ns = 0
         """Time in ns by which an open loop lags behind one in which Dyno was never late."""
 
@@ -201,7 +200,8 @@ class Client:
         return self._pace.limit_ns - self._tally.elapsed_ns
 
     def _out_of_time(self) -> None:
-        self._tally.ended_by = "budget" if self._pace.duration_ns is None else "duration"
+        timed = self._pace.duration_ns is not None or self._queue.holds_endless_work
+        self._tally.ended_by = "duration" if timed else "budget"
 
     def _run_batches(self) -> None:
         now, tally = self._loop.now, self._tally

@@ -60,6 +60,10 @@ class InputQueue:
     def operations(self) -> int:
         return sum(one.left if isinstance(one, Slice) else 1 for one in self.waiting)
 
+    @property
+    def holds_endless_work(self) -> bool:
+        return any(isinstance(one, Slice) and one.work.endless for one in self.waiting)
+
     def load(self, enough: Callable[[], bool]) -> None:
         """Builds slices until there are enough, or until no more can be built now. A bulk call is queued alone."""
         while not self.over and not any(isinstance(one, Bulk) for one in self.waiting) and not enough():

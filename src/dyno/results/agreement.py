@@ -17,6 +17,8 @@ from dyno.fields import Sample
 from dyno.results.run import Attempt
 
 BOOK, GROUP, CHAIN, DIFFERS = "answers_book", "answers_group", "answers_chain", "answers_differ"
+OWN_REMEDY = "answers_remedy"
+"""Fact with the suite's own remedy for answers that differ from trial to trial."""
 REMEDY = "compare the columns that are determined, order by a unique key, or compare the number of rows"
 
 
@@ -65,7 +67,7 @@ def _void(cells: Sequence[Cell], samples: Sequence[tuple[int, Sample]], referenc
     tie = right is largest[1] and not referred and len(largest[0]) == len(largest[1])
     for cell, sample in samples:
         if cell in unsteady:
-            sample.void = f"not deterministic: {_first(cell, samples)}; {REMEDY}"
+            sample.void = f"not deterministic: {_first(cell, samples)}; {sample.facts.get(OWN_REMEDY, REMEDY)}"
         elif tie:
             sides = " and ".join(", ".join(sorted(cells[each].label for each in group)) for group in steady if group)
             remedy = f'name the one that is right as reference = "{cells[cell].name or cells[cell].engine}"'

@@ -33,10 +33,10 @@ def parse(data: Mapping[str, Any], where: str, base: Path = Path()) -> RunReques
     which names of files are relative. Raises UsageError."""
     if SUITE not in data:
         raise UsageError(f'{where}: suite is missing; add suite = "records"')
-    fields: dict[str, Any] = {}
+    fields: dict[str, Any] = {"base": base}
     for key, value in data.items():
         if key == data[SUITE] and isinstance(value, dict):
-            fields |= {"definition": value, "base": base}
+            fields["definition"] = value
             continue
         if key != SUITE and key not in KEYS:
             raise UsageError(unknown(f"{where}: key", key, [SUITE, *KEYS]))

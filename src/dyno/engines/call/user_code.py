@@ -1,0 +1,63 @@
+"""Imports the user's Python code, in workers only."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from dyno.contracts.functions import described
+from dyno.contracts.model import Refused
+from dyno.contracts.settings import unknown
+from dyno.suites.calls import SUFFIX
+
+_files: dict[Path, ModuleType] = {}
+"""The imported files: the arguments of a function may be in the same file."""
+
+
+def load(reference: str, directory: Path) -> Any:
+    """Returns the object FILE.py:NAME or package.module:NAME. Its imports are found as by `python FILE.py`, or as by
+    `python -m` in the directory. Raises Refused, with the exception of the user's code."""
+    source, _, name = reference.rpartition(":")
+    try:
+        value: Any = _file(Path(directory, source)) if source.endswith(SUFFIX) else _module(source, directory)
+    except MemoryError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise Refused(f"{source} can't be imported: {described(error)}") from error
+    for part in name.split("."):
+        try:
+            value = getattr(value, part)
+        except AttributeError:
+            names = [each for each in dir(value) if not each.startswith("_")]
+            raise Refused(unknown(f"{source}: name", part, names)) from None
+    return value
+
+
+def _file(path: Path) -> ModuleType:
+    if path not in _files:
+        _search_first(path.parent)
+        # A file may have the name of a module that is imported already, such as json.py.
+        name = path.stem if path.stem not in sys.modules else f"_{path.stem}"
+        spec = importlib.util.spec_from_file_location(name, path)
+        if spec is None or spec.loader is None:
+            raise ImportError(f"{path} can't be loaded")
+        module = importlib.util.module_from_spec(spec)
+        # The module must be found by its name while it is executed: dataclasses and pickles need that.
+        sys.modules[name] = module
+        spec.loader.exec_module(module)
+        _files[path] = module
+    return _files[path]
+
+
+def _module(name: str, directory: Path) -> ModuleType:
+    _search_first(directory)
+    return importlib.import_module(name)
+
+
+def _search_first(directory: Path) -> None:
+    if str(directory) not in sys.path:
+        sys.path.insert(0, str(directory))
