@@ -5,27 +5,21 @@ See docs/reference/ci.md. Dyno is imported only when a test uses the fixture.
 
 from __future__ import annotations
 
-import json
 import math
 import os
-import platform
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from dyno import __version__
-
 if TYPE_CHECKING:
+    from dyno.library.baseline import Baseline, Measurement
     from dyno.library.function import Measured
 
-SCHEMA = 1
-MOST_BYTES = 64 << 20
-"""Maximum size of a baseline file, in bytes."""
 MOST_SAMPLES, MOST_SECONDS = 10_000, 3_600
 OPTIONS: dict[str, tuple[Any, str, dict[str, Any]]] = {
-    "save": (None, "write the measurements, as a baseline for later runs", {"metavar": "FILE"}),
+    "save": (None, "write the measurements to a run file, a baseline for later runs", {"metavar": "FILE"}),
     "baseline": (None, "fail tests that became slower than in FILE", {"metavar": "FILE"}),
     "margin": ("10%", "how much slower a test may be; default: 10%%", {"metavar": "PERCENT"}),
     "metric": ("time", "what is compared; default: time", {"choices": ("time", "cpu")}),
@@ -35,23 +29,6 @@ OPTIONS: dict[str, tuple[Any, str, dict[str, Any]]] = {
 """Default value, help text and declaration of each option."""
 SESSION = pytest.StashKey["Session"]()
 MEASURED = pytest.StashKey["list[Measurement]"]()
-
-
-class Measurement(NamedTuple):
-    """One call of the fixture, as plain data: a worker of pytest-xdist sends it to the controller as JSON."""
-
-    name: str
-    time_ns: list[float]
-    cpu_ns: list[float]
-    line: str
-    """Line for this measurement in the summary."""
-
-
-class Baseline(NamedTuple):
-    path: Path
-    tests: dict[str, dict[str, list[float]]]
-    origin: dict[str, str | None]
-    """Values like those of `_origin`. A value is None if an older file lacks it."""
 
 
 class Session:
@@ -74,33 +51,22 @@ class Session:
             self.margin = percent(values["margin"])
         except ValueError as error:
             raise pytest.UsageError(f"--dyno-margin {values['margin']}: {error}") from None
-        self.before = None if values["baseline"] is None else _read(Path(values["baseline"]))
+        self.before: Baseline | None = None if values["baseline"] is None else _read(Path(values["baseline"]))
         self.names: set[str] = set()
 
 
 def _read(path: Path) -> Baseline:
     from dyno.contracts.model import UsageError
-    from dyno.contracts.safe_read import text
+    from dyno.library.baseline import read
 
     try:
-        data = json.loads(text(path, MOST_BYTES))
-        if data["schema"] != SCHEMA:
-            raise ValueError(f"it is of schema {data['schema']}, and this Dyno reads {SCHEMA}")
-        tests: dict[str, dict[str, list[float]]] = data["tests"]
-        for times in (test[kind] for test in tests.values() for kind in ("time_ns", "cpu_ns")):
-            if not isinstance(times, list) or not times or not all(0 < value < math.inf for value in times):
-                raise ValueError("expected times above 0")
-        return Baseline(path, tests, {name: data.get(name) for name in _origin()})
+        return read(path)
     except UsageError as error:
         raise pytest.UsageError(f"--dyno-baseline: {error}") from None
     except RecursionError:
         raise pytest.UsageError(f"--dyno-baseline {path}: nested too deeply") from None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise pytest.UsageError(f"--dyno-baseline {path}: not written by --dyno-save: {error}") from None
-
-
-def _origin() -> dict[str, str | None]:
-    return {"machine": platform.node(), "python": platform.python_version(), "dyno": __version__}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -129,31 +95,45 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.fixture
-def dyno_bench(request: pytest.FixtureRequest) -> Callable[..., Measured]:
-    """`dyno_bench(function, arguments, check=None, name="")` calls the function with each of the arguments in turn,
-    over and over; if there are no arguments, calls it without any. Returns `time` and `cpu` per operation with
-    intervals, and `latency_ns`. With `--dyno-baseline`, the test fails if the function is slower by more than the
-    margin."""
+def dyno_bench(request: pytest.FixtureRequest) -> Bench:
+    """`dyno_bench(function, arguments, check=None, name="", setup=None, inflight=1)` calls the function with each of
+    the arguments in turn, over and over; if there are no arguments, calls it without any. Returns `time` and `cpu`
+    per operation with intervals, and `latency_ns`. With `--dyno-baseline`, the test fails if the function is slower
+    by more than the margin. `dyno_bench.record(name, value, unit, better, margin)` adds a figure of the test's own to
+    the last measurement."""
     config = request.config
     if SESSION not in config.stash:
         config.stash[SESSION] = Session(config)
-    session = config.stash[SESSION]
+    return Bench(config.stash[SESSION], request.node)
 
-    def bench(
+
+class Bench:
+    """The fixture's value in one test."""
+
+    def __init__(self, session: Session, node: pytest.Item) -> None:
+        self._session, self._node = session, node
+        self._measurements: list[Measurement] = node.stash.setdefault(MEASURED, [])
+
+    def __call__(
+        self,
         function: Callable[..., Any],
         arguments: Sequence[Any] | None = None,
         check: Callable[[Any, Any], bool] | None = None,
         name: str = "",
+        setup: Callable[..., Any] | None = None,
+        inflight: int = 1,
     ) -> Measured:
         from dyno.contracts.model import UsageError
+        from dyno.library.baseline import Measurement
         from dyno.library.function import measured
 
-        test = f"{request.node.nodeid}[{name}]" if name else str(request.node.nodeid)
+        session = self._session
+        test = f"{self._node.nodeid}[{name}]" if name else str(self._node.nodeid)
         if test in session.names:
             raise ValueError(f"{test} was measured already: name the second one, name=...")
         refusal = None
         try:
-            result = measured(function, arguments, session.samples, session.seconds, check)
+            result = measured(function, arguments, session.samples, session.seconds, check, setup, inflight)
         except UsageError as error:
             refusal = str(error)
         # Fail outside the exception handler, so that pytest prints only one error.
@@ -161,13 +141,55 @@ def dyno_bench(request: pytest.FixtureRequest) -> Callable[..., Measured]:
             pytest.fail(f"{test}: {refusal}", pytrace=False)
         session.names.add(test)
         line, failure = _compare(session, test, result)
-        measurement = Measurement(test, list(result.time_ns), list(result.cpu_ns), line)
-        request.node.stash.setdefault(MEASURED, []).append(measurement)
+        self._measurements.append(Measurement.of(test, line, result))
         if failure is not None:
             pytest.fail(failure, pytrace=False)
         return result
 
-    return bench
+    def record(
+        self, name: str, value: float, unit: str = "", better: str = "", margin: str | float | None = None
+    ) -> None:
+        """Adds a figure to the last measurement: it is saved, shown, and compared with the baseline. With `better`
+        ('less' or 'more') and a `margin`, such as '5%', the test fails if the figure became worse by more."""
+        if not self._measurements:
+            raise ValueError(f"{name}: a figure belongs to a measurement: call dyno_bench before")
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+            raise ValueError(f"{name}: expected a finite number, got {value!r}")
+        # NumPy's numbers are not plain data.
+        value = float(value) if isinstance(value, float) else int(value)
+        if better not in ("", *WORSE) or (margin is not None and not better):
+            raise ValueError(f"{name}: better: expected 'less' or 'more', got {better!r}")
+        allowed = _share(name, margin)
+        measurement, before = self._measurements[-1], self._session.before
+        if name in measurement.figures:
+            raise ValueError(f"{name} was recorded already")
+        measurement.figures[name] = {"value": value, "unit": unit}
+        line, failure = f"{measurement.name}: {name} {value:,}{unit and ' '}{unit}", None
+        test = None if before is None else before.tests.get(measurement.name)
+        old = None if test is None else test.figures.get(name)
+        if isinstance(old, (int, float)):
+            change = (value - old) / abs(old) if old else math.copysign(math.inf, value - old) if value != old else 0
+            line += f", {old:,} before ({change:+.1%})"
+            if allowed is not None and change * WORSE[better] > allowed:
+                failure = f"{line}: worse than the baseline allows ({allowed:.0%})"
+        measurement.line += f"\n{line}"
+        if failure is not None:
+            pytest.fail(failure, pytrace=False)
+
+
+WORSE = {"less": 1, "more": -1}
+"""Sign of a change for the worse, by what is better."""
+
+
+def _share(name: str, margin: str | float | None) -> float | None:
+    from dyno.contracts.settings import percent
+
+    if not isinstance(margin, str):
+        return margin
+    try:
+        return percent(margin)
+    except ValueError as error:
+        raise ValueError(f"{name}: margin {margin}: {error}") from None
 
 
 def _compare(session: Session, test: str, result: Measured) -> tuple[str, str | None]:
@@ -182,7 +204,7 @@ def _compare(session: Session, test: str, result: Measured) -> tuple[str, str | 
     before = None if session.before is None else session.before.tests.get(test)
     if before is None:
         return f"{test}: {figure}{'' if session.before is None else ', not in the baseline'}", None
-    verdict = judged(result.values(session.metric), before[f"{session.metric}_ns"], session.margin)
+    verdict = judged(result.values(session.metric), before.values(session.metric), session.margin)
     text = wording.gated(verdict)
     slower = f"{test} is slower than the baseline allows ({session.margin:.0%}): {text}"
     return f"{test}: {figure}, {text}", slower if verdict.kind == "slower" else None
@@ -193,7 +215,9 @@ def pytest_runtest_makereport(item: pytest.Item) -> Any:
     """Attaches the measurements to the test's report, which pytest-xdist sends from a worker to the controller."""
     outcome = yield
     if measurements := item.stash.get(MEASURED, None):
-        outcome.get_result().dyno = [measurement._asdict() for measurement in measurements]
+        from dataclasses import asdict
+
+        outcome.get_result().dyno = [asdict(measurement) for measurement in measurements]
         measurements.clear()
 
 
@@ -207,29 +231,33 @@ class Collector:
         self._notes: list[str] = []
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        for data in getattr(report, "dyno", ()):
-            self._measurements[data["name"]] = Measurement(**data)
-            if worker := getattr(report, "worker_id", None):
-                self._workers.add(worker)
+        if not (measured := getattr(report, "dyno", None)):
+            return
+        from dyno.library.baseline import Measurement
+
+        self._measurements |= {data["name"]: Measurement(**data) for data in measured}
+        if worker := getattr(report, "worker_id", None):
+            self._workers.add(worker)
 
     # Run first, because the terminal reporter prints the summary in its own implementation of this hook.
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        from dyno.host.filesystem import replace
-
         if self._config.getoption("--dyno-save") is None or self._config.option.collectonly:
             return
         path = Path(self._config.getoption("--dyno-save"))
-        tests = {name: {"time_ns": each.time_ns, "cpu_ns": each.cpu_ns} for name, each in self._measurements.items()}
         why: str | None = None
         if session.exitstatus in (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR):
             why = "the run was interrupted"
-        elif not tests:
+        elif not self._measurements:
             why = "no test measured anything"
         else:
+            from dyno.contracts.model import UsageError
+            from dyno.library.baseline import save
+
             try:
-                data = {"schema": SCHEMA, **_origin(), "tests": tests}
-                replace(path.resolve(), (json.dumps(data, indent=1) + "\n").encode())
+                save(path.resolve(), list(self._measurements.values()), self._config.getoption("--dyno-seconds"))
+            except UsageError as error:
+                why = str(error)
             except OSError as error:
                 why = error.strerror
         if why is not None:
@@ -238,16 +266,18 @@ class Collector:
                 session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        lines = [*(each.line for each in self._measurements.values()), *self._notes]
+        lines = [*(line for each in self._measurements.values() for line in each.line.splitlines()), *self._notes]
         if len(self._workers) > 1:
             lines.append(
                 f"{len(self._workers)} workers measured at the same time, which makes times longer and noisier"
             )
         session = self._config.stash.get(SESSION, None)
         if session is not None and (before := session.before) is not None:
+            from dyno.library.baseline import origin
+
             lines += [
                 f"{before.path} was measured with {name} {then}, and this is {name} {now}"
-                for name, now in _origin().items()
+                for name, now in origin().items()
                 if (then := before.origin[name]) is not None and then != now
             ]
             if not before.tests:

@@ -44,9 +44,8 @@ def test_a_planted_slowdown_fails_the_gate_and_the_same_again_does_not(project: 
     saved = project(TEST.replace("COUNT", "200"), "--dyno-save", "base.json")
     assert saved.status == 0, saved.out
     assert "test_sum" in saved.out and "95 %" in saved.out
-    base = json.loads((shell.home / "base.json").read_text())
-    ((name, found),) = base["tests"].items()
-    assert len(found["time_ns"]) == len(found["cpu_ns"]) == 6
+    header, *samples = map(json.loads, (shell.home / "base.json").read_text().splitlines())
+    assert header["plan"]["suite"] == "calls" and len(header["cells"]) == 1 and len(samples) == 6
     # The test has the same name, and does about 100 times the work.
     slow = TEST.replace("COUNT", "200").replace("sum(range(count))", "[sum(range(count)) for _ in range(100)][0]")
     # Compare by CPU time, which other processes don't change.
@@ -56,15 +55,33 @@ def test_a_planted_slowdown_fails_the_gate_and_the_same_again_does_not(project: 
     assert "slower than the baseline allows (10%)" in failed.out and "cpu [95 %" in failed.out
     (suite,) = junitparser.JUnitXml.fromfile(str(shell.home / "j.xml"))
     assert suite.failures == 1
-    # By elapsed time, the test fails with a baseline a million times as fast.
-    fast = {kind: [value / 1e6 for value in values] for kind, values in found.items()}
-    (shell.home / "fast.json").write_text(json.dumps({**base, "tests": {name: fast}}))
+    # By elapsed time, the test fails with a baseline a thousand times as fast.
+    scale(shell, "fast.json", 1e-3)
     assert project(TEST.replace("COUNT", "200"), "--dyno-baseline", "fast.json").status == 1
-    # With a baseline a million times as slow, the test passes on any machine.
-    slowed = {kind: [value * 1e6 for value in values] for kind, values in found.items()}
-    (shell.home / "slow.json").write_text(json.dumps({**base, "tests": {name: slowed}}))
+    # With a baseline a thousand times as slow, the test passes on any machine.
+    scale(shell, "slow.json", 1e3)
     passed = project(TEST.replace("COUNT", "200"), "--dyno-baseline", "slow.json")
     assert passed.status == 0, passed.out
+
+
+def scale(shell: Shell, name: str, factor: float) -> None:
+    """Writes base.json with other times."""
+    header, *lines = map(json.loads, (shell.home / "base.json").read_text().splitlines())
+    for line in lines:
+        (sample,) = line["samples"]
+        sample["elapsed_ns"] = int(sample["elapsed_ns"] * factor)
+        sample["client"] |= {part: int(sample["client"][part] * factor) for part in ("user_ns", "system_ns")}
+    (shell.home / name).write_text("".join(json.dumps(line) + "\n" for line in [header, *lines]))
+
+
+def test_a_baseline_of_an_earlier_version_is_read(project: Any, shell: Shell) -> None:
+    test = "test_mine.py::test_a"
+    for factor, status in ((1e-3, 1), (1e6, 0)):
+        times = [factor * 1_000 * (1 + at / 100) for at in range(6)]
+        tests = {test: {"time_ns": times, "cpu_ns": times}}
+        (shell.home / "base.json").write_text(json.dumps({"schema": 1, "machine": "elsewhere", "tests": tests}))
+        ended = project(TWO, "-k", "test_a", "--dyno-baseline", "base.json")
+        assert ended.status == status and "with machine elsewhere" in ended.out, ended.out
 
 
 def test_a_wrong_answer_and_an_error_fail_the_test(project: Any) -> None:
@@ -86,7 +103,8 @@ TWO = "def test_a(dyno_bench): dyno_bench(dict)\ndef test_b(dyno_bench): dyno_be
 
 
 def saved(shell: Shell) -> set[str]:
-    return set(json.loads((shell.home / "base.json").read_text())["tests"])
+    header = json.loads((shell.home / "base.json").read_text().splitlines()[0])
+    return {cell["name"] for cell in header["cells"]}
 
 
 def test_measurements_of_xdist_workers_are_saved_printed_and_judged(project: Any, shell: Shell) -> None:
@@ -94,10 +112,7 @@ def test_measurements_of_xdist_workers_are_saved_printed_and_judged(project: Any
     assert ended.status == 0, ended.out
     assert saved(shell) == {"test_mine.py::test_a", "test_mine.py::test_b"}
     assert "test_b: " in ended.out and "95 %" in ended.out
-    base = json.loads((shell.home / "base.json").read_text())
-    for found in base["tests"].values():
-        found.update({kind: [value / 1e6 for value in found[kind]] for kind in ("time_ns", "cpu_ns")})
-    (shell.home / "fast.json").write_text(json.dumps(base))
+    scale(shell, "fast.json", 1e-3)
     failed = project(TWO, "-n", "2", "--dyno-baseline", "fast.json")
     assert failed.status == 1 and failed.out.count("slower than the baseline allows") >= 2
 
@@ -119,8 +134,11 @@ def test_another_origin_and_vanished_tests_are_mentioned(project: Any, shell: Sh
     assert project(TWO, "--dyno-save", "base.json").status == 0
     alike = project(TWO, "--dyno-baseline", "base.json", "--dyno-margin", "100%")
     assert "measured with" not in alike.out and "not measured now" not in alike.out
-    base = json.loads((shell.home / "base.json").read_text())
-    (shell.home / "base.json").write_text(json.dumps({**base, "machine": "elsewhere", "python": "3.9.1"}))
+    text = (shell.home / "base.json").read_text()
+    header, *lines = map(json.loads, text.splitlines())
+    header["host"]["python"]["version"] = "3.9.1"
+    lines = [{**line, "facts": {"machine": "elsewhere"}} for line in lines]
+    (shell.home / "base.json").write_text("".join(json.dumps(line) + "\n" for line in [header, *lines]))
     ended = project(TWO, "--dyno-baseline", "base.json", "-k", "test_a", "--dyno-margin", "100%")
     assert "with machine elsewhere" in ended.out and "with python 3.9.1" in ended.out
     assert "test_b: in the baseline, not measured now" in ended.out
@@ -135,7 +153,7 @@ class Instance:
 async def stream(): yield 1
 def generator(): yield 1
 def expression(): return (each for each in [1])
-def test_declared(dyno_bench): dyno_bench(declared)
+def test_declared(dyno_bench): dyno_bench(declared, inflight=3)
 def test_returned(dyno_bench): dyno_bench(returned)
 def test_instance(dyno_bench): dyno_bench(Instance())
 def test_stream(dyno_bench): dyno_bench(stream)
@@ -146,13 +164,114 @@ def test_expression(dyno_bench): dyno_bench(expression)
 
 def test_a_call_that_runs_nothing_is_refused_in_one_line(project: Any) -> None:
     ended = project(UNFINISHED, "-W", "error")
-    assert ended.status == 1 and "6 failed" in ended.out
-    for name in ("declared", "returned", "instance"):
-        assert f"test_mine.py::test_{name}: a call only creates a coroutine" in ended.out
+    assert ended.status == 1 and "4 failed, 2 passed" in ended.out, ended.out
+    assert "test_mine.py::test_returned: a call only creates a coroutine" in ended.out
+    assert "test_declared: " in ended.out and "test_instance: " in ended.out
     assert "test_stream: a call only creates an async generator" in ended.out
     for name in ("generator", "expression"):
         assert f"test_mine.py::test_{name}: a call only creates a generator" in ended.out
     assert "Error" not in ended.out and "never awaited" not in ended.out + ended.err
+
+
+ASYNC = """
+import asyncio
+async def nap(seconds):
+    await asyncio.sleep(seconds)
+    return seconds
+def test_alone(dyno_bench):
+    assert 1e6 < dyno_bench(nap, [0.001], check=lambda seconds, answer: answer == seconds).time.median < 3e6
+def test_together(dyno_bench):
+    assert dyno_bench(nap, [0.001], inflight=20).time.median < 0.4e6
+def test_plain(dyno_bench): dyno_bench(dict, inflight=2)
+def test_inside(dyno_bench):
+    async def test(): dyno_bench(nap, [0.001])
+    asyncio.run(test())
+"""
+
+
+def test_coroutines_run_on_a_loop_of_their_own(project: Any) -> None:
+    ended = project(ASYNC, "-W", "error")
+    assert "2 failed, 2 passed" in ended.out, ended.out
+    assert "test_plain: inflight is for an `async def`" in ended.out
+    assert "test_inside: an event loop is running already" in ended.out
+
+
+SETUP = """
+values = [3, 1, 2]
+def sort(values):
+    assert values == [3, 1, 2]
+    values.sort()
+def test_sort(dyno_bench): dyno_bench(sort, [values], setup=list)
+def test_pop(dyno_bench): dyno_bench(list.pop, setup=lambda: [1])
+def test_fails(dyno_bench): dyno_bench(dict, setup=lambda: 1 / 0)
+"""
+
+
+def test_a_set_up_comes_before_each_call(project: Any) -> None:
+    ended = project(SETUP)
+    assert "1 failed, 2 passed" in ended.out and "setup raised ZeroDivisionError" in ended.out, ended.out
+
+
+FIGURES = """
+def test_a(dyno_bench):
+    dyno_bench(dict)
+    dyno_bench.record("compressed", SIZE, unit="B", better="less", margin="5%")
+    dyno_bench.record("ratio", 2.5)
+def test_b(dyno_bench): dyno_bench(list)
+"""
+MARGIN = ("--dyno-margin", "100%", "--dyno-metric", "cpu")
+
+
+@pytest.mark.parametrize("words", [(), ("-n", "2")])
+def test_figures_of_a_test_are_saved_shown_and_compared(project: Any, shell: Shell, words: tuple[str, ...]) -> None:
+    first = project(FIGURES.replace("SIZE", "1000"), "--dyno-save", "base.json", *words)
+    assert first.status == 0 and "test_a: compressed 1,000 B" in first.out and "test_a: ratio 2.5" in first.out
+    shown = shell.dyno("show", "base.json")
+    assert shown.status == 0 and "compressed (B)" in shown.out and "1,000" in shown.out.replace("1000", "1,000")
+    fine = project(FIGURES.replace("SIZE", "1049"), "--dyno-baseline", "base.json", *MARGIN, *words)
+    assert fine.status == 0 and "1,000 before (+4.9%)" in fine.out, fine.out
+    assert project(FIGURES.replace("SIZE", "10"), "--dyno-baseline", "base.json", *MARGIN, *words).status == 0
+    worse = project(FIGURES.replace("SIZE", "1051"), "--dyno-baseline", "base.json", *MARGIN, *words)
+    assert worse.status == 1 and "worse than the baseline allows (5%)" in worse.out, worse.out
+
+
+def test_mistakes_of_figures_are_named(project: Any) -> None:
+    calls = (
+        '"x", float("nan")',
+        '"x", 1, margin="5%"',
+        '"x", 1, better="higher"',
+        '"x", 1, better="less", margin="y"',
+    )
+    tests = [
+        f"def test_{at}(dyno_bench):\n    dyno_bench(dict)\n    dyno_bench.record({call})\n"
+        for at, call in enumerate(calls)
+    ]
+    ended = project("\n".join(tests) + "def test_none(dyno_bench): dyno_bench.record('x', 1)\n")
+    assert "5 failed" in ended.out or "4 failed, 1 passed" in ended.out, ended.out
+    for said in ("a finite number", "'less' or 'more'", "call dyno_bench before"):
+        assert said in ended.out
+
+
+def test_a_saved_baseline_is_a_run_file(project: Any, shell: Shell) -> None:
+    for name in ("one.json", "two.json"):
+        assert project(TWO, "--dyno-save", name).status == 0
+    shown = json.loads(shell.dyno("show", "one.json", "--json").out)
+    rows = {cell["engine"]: cell for cell in shown["cells"]}
+    assert set(rows) == {f"call:function=test_mine.py::test_{name}" for name in "ab"}
+    assert all(row["valid"] and row["samples"] == 6 and row["latency_ns"]["p50"] > 0 for row in rows.values())
+    history = [f"{number}.json" for number in range(8)]
+    for name in history:
+        (shell.home / name).write_bytes((shell.home / "one.json").read_bytes())
+    for words in (
+        ("compare", "one.json", "two.json"),
+        ("check", "one.json", "--against", "two.json", "--margin", "90%"),
+        ("export", "one.json", "--format", "pyperf", "-o", "pyperf.json"),
+        ("report", "one.json", "two.json", "-o", "page.html"),
+        ("history", *history),
+    ):
+        ended = shell.dyno(*words)
+        assert ended.status == 0, (words, ended.err)
+    assert sorted(path.name for path in shell.home.glob(".*")) == []
 
 
 PIPE = "a pipe"
@@ -164,6 +283,7 @@ PIPE = "a pipe"
         (None, (), "base.json: No such file"),
         ("{}", (), "not written by --dyno-save"),
         ('{"schema": 2, "tests": {}}', (), "of schema 2"),
+        ('{"kind":"run","schema":3}\n', (), "is damaged"),
         *(
             (
                 f'{{"schema": 1, "tests": {{"t": {{"time_ns": {times}, "cpu_ns": [1]}}}}}}',

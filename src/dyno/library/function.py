@@ -4,34 +4,29 @@ Unlike the trials of a run, samples don't come from fresh processes: they share 
 includes its effect.
 """
 
-import inspect
 import math
-from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
 from functools import partial
-from time import process_time_ns
 from typing import Any
 
-from dyno.contracts.histogram import Recorder, percentiles
+from dyno.contracts.functions import NEEDS_ASYNC, NEEDS_ONE_BY_ONE, Calls, is_async, unfinished
+from dyno.contracts.histogram import percentiles
 from dyno.contracts.model import UsageError, Wrong
 from dyno.contracts.pace import Pace
-from dyno.contracts.suite import Failure, Operations
+from dyno.contracts.suite import Failure
+from dyno.fields import COUNTED, Sample
+from dyno.host.usage import Usage, own
+from dyno.measure.clients import without_pauses
 from dyno.measure.driver import measure
 from dyno.measure.loop import pick
+from dyno.measure.tally import Tally
 from dyno.stats.estimate import FEWEST_TRIALS, Estimate, apart, estimate
 from dyno.stats.two_runs import CHANCE, chance, decide
 from dyno.stats.verdict import Verdict
 
-SLICE = 1_000
-"""Minimum number of operations of a slice; their answers are held in memory until its end."""
-UNFINISHED: tuple[tuple[str, Callable[[Any], bool], type, str], ...] = (
-    ("a coroutine", inspect.iscoroutinefunction, Coroutine, "lambda: asyncio.run(work())"),
-    ("an async generator", inspect.isasyncgenfunction, AsyncGenerator, "lambda: asyncio.run(consume())"),
-    ("a generator", inspect.isgeneratorfunction, Generator, "lambda: list(work())"),
-)
-"""Objects that a call may create instead of running the function: the name, a check of the function, the type, and a
-function that runs the object."""
-NOT_RUN = "a call only creates {kind} and does not run it; measure a function that runs it, such as {how}"
+PHASE = "call"
+"""Phase and unit of a sample."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +42,8 @@ class Measured:
     """`p50`, `p90`, `p95`, `p99`, `p999` and `max` of the operations of all samples."""
     loop: str
     """Name of the loop: 'native' or 'python'."""
+    samples: tuple[Sample, ...] = field(repr=False)
+    """The samples as a run file has them."""
 
     @property
     def time(self) -> Estimate:
@@ -67,56 +64,81 @@ def measured(
     samples: int,
     seconds: float,
     check: Callable[[Any, Any], bool] | None = None,
+    setup: Callable[..., Any] | None = None,
+    inflight: int = 1,
 ) -> Measured:
     """Calls `function` with each of the arguments in turn, repeatedly, for `seconds` in each sample. If `arguments`
-    is None, calls it without an argument.
+    is None, calls it without an argument. An `async def` runs on an event loop of its own, with `inflight` calls at
+    the same time.
 
-    `check` takes an argument and the answer, and returns whether the answer is right. It is called outside the timed
-    region. Raises AssertionError for a wrong answer or an exception of the function, ValueError for an empty list of
-    arguments, and UsageError for async functions and generators, whose code does not run when they are called.
+    `check` takes an argument and the answer, and returns whether the answer is right. `setup` is called before each
+    call, with the argument if there is one; what it returns, unless None, is the call's argument. Both are called
+    outside the timed region. Raises AssertionError for a wrong answer or an exception of the function, ValueError for
+    an empty list of arguments, and UsageError for generators, whose code does not run when they are called.
     """
     if arguments is not None and not len(arguments):
         raise ValueError("arguments: expected at least one, got none")
-    for attempted in (function, type(function).__call__):
-        for kind, creates, _, how in UNFINISHED:
-            if creates(attempted):
-                raise UsageError(NOT_RUN.format(kind=kind, how=how))
-    call = (lambda _: function()) if arguments is None else function
-    inputs = [None] if arguments is None else list(arguments)
-    part = inputs * math.ceil(SLICE / len(inputs))
-    created, begun = list[str](), list[int]()
-    slices = [Operations(lambda _: (call,), part, partial(_checked, part, check, created))]
-    pace, latency = Pace(duration_ns=int(seconds * 1e9)), Recorder()
-    times, cpu, operations = [], [], 0
-    # The first sample is not counted, because it warms up.
-    for number in range(samples + 1):
-        tally = measure(lambda _: iter(slices), pace, lambda: begun.append(process_time_ns()))
-        spent = process_time_ns() - begun[-1] - sum(tally.paused)
-        if created:
-            raise UsageError(created[0])
-        if tally.void is not None:
-            raise AssertionError(tally.void)
-        if number:
-            times.append(tally.elapsed_ns / tally.operations)
-            cpu.append(max(spent, 1) / tally.operations)
-            operations += tally.operations
-            latency.merge(tally.latency)
-    return Measured(operations, tuple(times), tuple(cpu), percentiles([latency.encode()]), pick().NAME)
+    why = unfinished(function)
+    if inflight > 1:
+        why = why or (NEEDS_ONE_BY_ONE if setup is not None else None if is_async(function) else NEEDS_ASYNC)
+    if why is not None:
+        raise UsageError(why)
+    calls = Calls(function, None if arguments is None else list(arguments), partial(_checked, check), setup, inflight)
+    pace, begun, taken = Pace(duration_ns=int(seconds * 1e9)), list[Usage](), list[Sample]()
+    try:
+        # The first sample is not counted, because it warms up.
+        for number in range(samples + 1):
+            tally = measure(lambda _: calls.slices(), pace, lambda: begun.append(own()))
+            used = without_pauses(own() - begun[-1], tally.paused)
+            if calls.not_run is not None:
+                raise UsageError(calls.not_run)
+            if tally.void is not None:
+                raise AssertionError(tally.void)
+            if number:
+                taken.append(_sample(tally, used))
+    finally:
+        calls.close()
+    return Measured(
+        sum(each.operations for each in taken),
+        tuple(time_ns(each) for each in taken),
+        tuple(cpu_ns(each) for each in taken),
+        percentiles([each.histogram for each in taken]),
+        pick().NAME,
+        tuple(taken),
+    )
+
+
+def time_ns(sample: Sample) -> float:
+    """Returns the elapsed time per operation."""
+    return sample.elapsed_ns / max(sample.operations, 1)
+
+
+def cpu_ns(sample: Sample) -> float:
+    """Returns the CPU time per operation, which is more than 0."""
+    used = sample.client or {}
+    return max((used.get("user_ns") or 0) + (used.get("system_ns") or 0), 1) / max(sample.operations, 1)
+
+
+def _sample(tally: Tally, used: Usage) -> Sample:
+    return Sample(
+        **{name: getattr(tally, name) for name in COUNTED},
+        phase=PHASE,
+        unit=PHASE,
+        histogram=tally.latency.encode(),
+        slowest_at_ns=None if tally.slowest is None else tally.slowest[1],
+        series=tally.series.points(),
+        temperature="hot",
+        client=asdict(used),
+    )
 
 
 def _checked(
-    part: Sequence[Any], check: Callable[[Any, Any], bool] | None, created: list[str], answers: Sequence[Any]
+    check: Callable[[Any, Any], bool] | None,
+    positions: Sequence[int],
+    arguments: Sequence[Any],
+    answers: Sequence[Any],
 ) -> int:
-    for kind, _, unfinished, how in UNFINISHED:
-        for answer in answers:
-            if isinstance(answer, unfinished):
-                created.append(NOT_RUN.format(kind=kind, how=how))
-                if isinstance(answer, Coroutine):
-                    # A coroutine that is not closed causes a warning.
-                    answer.close()
-    if created:
-        raise Wrong("the answers are unfinished")
-    for argument, answer in zip(part, answers, strict=False):
+    for argument, answer in zip(arguments, answers, strict=False):
         if isinstance(answer, Failure):
             raise Wrong(f"the measured call of {argument!r} raised {answer.error}")
         if check is not None and not check(argument, answer):
