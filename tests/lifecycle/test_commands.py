@@ -99,17 +99,19 @@ def test_hyperfines_json(shell: Shell) -> None:
 
 
 def test_a_plan_file_has_commands(shell: Shell) -> None:
-    (shell.home / "plan.toml").write_text(
+    (shell.home / "below").mkdir()
+    (shell.home / "below" / "in.txt").touch()
+    (shell.home / "below" / "plan.toml").write_text(
         """
         suite = "commands"
         samples = 3
-        engine = ["sleep 0.01", { name = "command_line", run = "sleep 0.02", label = "twice", prepare = "true" }]
+        engine = ["cat in.txt", { name = "command_line", run = "sleep 0.02", label = "twice", prepare = "true" }]
         param = { repetitions = 1 }
         """
     )
-    ended = shell.dyno("run", "plan.toml", "-o", shell.file)
+    ended = shell.dyno("run", "below/plan.toml", "-o", shell.file)
     assert ended.status == 0, ended.err
-    assert "sleep 0.01 " in ended.out and "twice " in ended.out and "command:run" not in ended.out
+    assert "cat in.txt " in ended.out and "twice " in ended.out and "command:run" not in ended.out
     compared = shell.dyno("compare", shell.file, "--metric", "time")
     assert compared.status == 0 and "twice" in compared.out and "shorter time" in compared.out, (
         compared.out + compared.err

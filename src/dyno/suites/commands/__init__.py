@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from os.path import relpath
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -18,8 +19,8 @@ from dyno.contracts.suite import Job, Suite, Workload
 
 COLD = "execute-cold"
 DIRECTORY, VARIABLES, REFERENCE = "directory", "variables", "reference"
-"""Keys of the definition: where the programs run, the names of the user's variables, and the command whose output is
-right."""
+"""Keys of the definition: where the programs run, relative to the directory of the run's process; the names of the
+user's variables; and the command whose output is right."""
 
 
 def text(value: str) -> Value:
@@ -85,7 +86,7 @@ class CommandsSuite(Suite):
         for name in variables:
             if f"{{{name}}}" not in texts:
                 raise UsageError(f"{unknown('suite commands: parameter', name, own)} No command has {{{name}}}")
-        definition = {DIRECTORY: str(base.absolute()), VARIABLES: variables}
+        definition = {DIRECTORY: relpath(base), VARIABLES: variables}
         # Of two programs that write different things, the first is right.
         first = engines[0] if engines else None
         return definition if not isinstance(first, Mapping) else {**definition, REFERENCE: first.get("run", "")}

@@ -10,6 +10,7 @@ from typing import Any
 from dyno.contracts.equality import expect, shorten
 from dyno.contracts.model import Fact, Phase, Refused, Tier, Wrong
 from dyno.contracts.suite import Job, Opened, Report, by_name
+from dyno.host.process import users_directory
 from dyno.suites._shared.store import ToolWorkload
 from dyno.suites.commands import COLD, DIRECTORY, VARIABLES
 from dyno.suites.commands.port import Command, Conditions, Ended
@@ -38,7 +39,7 @@ CHECKS = by_name(runs)
 class CommandsWorkload(ToolWorkload):
     def __init__(self, job: Job, definition: Mapping[str, Any]) -> None:
         super().__init__(job)
-        self._directory = Path(definition[DIRECTORY])
+        self._directory = users_directory() / definition[DIRECTORY]
         self._values = {name: job.params[name] for name in definition[VARIABLES]}
         self._files = [Path(self._directory, each) for each in str(job.params["evicted"]).split(":") if each]
         self._ended: Ended | None = None
