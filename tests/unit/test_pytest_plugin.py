@@ -227,6 +227,7 @@ def test_figures_of_a_test_are_saved_shown_and_compared(project: Any, shell: She
     first = project(FIGURES.replace("SIZE", "1000"), "--dyno-save", "base.json", *words)
     assert first.status == 0 and "test_a: compressed 1,000 B" in first.out and "test_a: ratio 2.5" in first.out
     shown = shell.dyno("show", "base.json")
+    assert "in one process" in shown.out and "fresh process" not in shown.out
     assert shown.status == 0 and "compressed (B)" in shown.out and "1,000" in shown.out.replace("1000", "1,000")
     fine = project(FIGURES.replace("SIZE", "1049"), "--dyno-baseline", "base.json", *MARGIN, *words)
     assert fine.status == 0 and "1,000 before (+4.9%)" in fine.out, fine.out

@@ -27,8 +27,11 @@ def render(run: Run, console: Console, by_phase: bool = False, whole: bool = Fal
     own_sections = list(wide.sections(own))
     only_own = bool(own) and not wide.beside(run)
     detailed = only_own or whole or by_phase
+    # The samples of a baseline of the pytest plug-in, which has no preset, share a process.
+    separate = run.header.get("preset", "") is not None
+    order = ", each a run in a fresh process, in shuffled order" if separate else ", in one process"
     # The overview has no intervals.
-    how = [] if detailed else [", each a run in a fresh process, in shuffled order; figures are medians"]
+    how = [] if detailed else [f"{order}; figures are medians"]
     console.print(Text(f"{run.plan['suite']}: {notes.fixed(run)}", "bold"))
     console.print(f"{notes.trials(run, *how)}; {notes.length(run)}; seed {run.plan['seed']}")
     console.print(notes.machine(run))
