@@ -184,6 +184,7 @@ def test_a_real_run_with_10_percent_planted_fails_and_against_itself_passes(shel
         (["base.json", "--against", "no.json"], "can't read no.json: No such file or directory"),
         (["base.json", "--against", "base.json", "--metric", "speed"], "metric speed is not known; there are: "),
         (["base.json", "--against", "base.json", "--margin", "x"], "--margin x: expected a percentage over 0"),
+        (["base.json", "--against", "base.json", "--margin", "100%"], "margin 100%: expected less than 100 %"),
         (["base.json", "--against", "base.json", "--json", "--markdown"], "--json and --markdown exclude each other"),
     ],
     ids=lambda given: " ".join(given) if isinstance(given, list) else "",

@@ -310,8 +310,11 @@ def gate(of: Between, margin: float) -> list[GateResult]:
 
     A row fails if it is shown to be slower by more than the margin. If that is unclear, the row passes, unless the
     gate is strict. A gate that fails one build in twenty without a reason is soon switched off. So all rows together
-    fail by chance in at most 1 % of the builds, however many rows there are (Holm, 1979).
+    fail by chance in at most 1 % of the builds, however many rows there are (Holm, 1979). Raises UsageError for a
+    margin of the whole speed, by which nothing can be slower.
     """
+    if margin >= 1:
+        raise UsageError(f"margin {margin:.0%}: expected less than 100 %: nothing is slower by all of its speed")
     failed = _failed(of.changes, margin)
     results = []
     for at, change in enumerate(of.changes):
