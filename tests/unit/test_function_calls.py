@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import namedtuple
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -136,6 +136,15 @@ def test_a_set_up_that_fails_is_named() -> None:
 async def nap(seconds: float) -> float:
     await asyncio.sleep(seconds)
     return seconds
+
+
+@pytest.fixture(autouse=True)
+def no_event_loop() -> Iterator[None]:
+    """Hides the event loop that tests of pages leave in this thread: coroutines run on a loop of their own."""
+    running = asyncio._get_running_loop()
+    asyncio._set_running_loop(None)
+    yield
+    asyncio._set_running_loop(running)
 
 
 @pytest.mark.parametrize("places", [1, 20])

@@ -102,8 +102,8 @@ class Bulk:
 class Report:
     """The report of an outside tool, with times in ns."""
 
-    tool: str | None
-    """Name and version of the tool: 'sysbench 1.0.20'. None if it is Dyno itself that measured."""
+    tool: str
+    """Name and version of the tool: 'sysbench 1.0.20'."""
     operations: int
     items: int
     elapsed_ns: int
@@ -122,6 +122,8 @@ class Report:
     facts: Mapping[str, Fact] = field(default_factory=dict)
     peak_bytes: int | None = None
     """Largest resident memory of the processes that did the work, if it is known."""
+    own: bool = False
+    """Whether the tool is a part of Dyno, whose figures are like those that the loop measures."""
 
 
 @dataclass

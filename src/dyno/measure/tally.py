@@ -362,7 +362,7 @@ def _tally(report: Report, where: str) -> Tally:
         busy_ns=counts["elapsed_ns"],
         first_error=None if report.first_error is None else checked_text(report.first_error, f"{where}: first_error"),
         bytes=None if report.bytes is None else checked_count(report.bytes, f"{where}: bytes"),
-        reported_by=None if report.tool is None else checked_text(report.tool, f"{where}: tool"),
+        reported_by=None if report.own else checked_text(report.tool, f"{where}: tool"),
     )
     tally.facts, tally.child_peak_bytes = report.facts, report.peak_bytes
     tally.latency = _recorded(report.latencies)

@@ -157,13 +157,14 @@ def make(request: RunRequest) -> Plan:
     request.check()
     pick(request.loop or "auto")
     suite = registry.suite(request.suite)
-    request = replace(
-        request, engines=[suite.entry(each) if isinstance(each, str) else each for each in request.engines]
-    )
+    # The suite of a plug-in may be older than these methods.
+    entry: Callable[[str], Any] = getattr(suite, "entry", str)
+    implied: Callable[..., dict[str, Any] | None] = getattr(suite, "implied", lambda *request: None)
+    request = replace(request, engines=[entry(each) if isinstance(each, str) else each for each in request.engines])
     if request.definition is not None:
         definition: dict[str, Any] | None = suite.inlined(request.definition, request.base)
     else:
-        definition = suite.implied(request.engines, request.params, request.base)
+        definition = implied(request.engines, request.params, request.base)
     if definition is not None:
         suite = registry.suite(request.suite, definition)
     if not suite.phases:

@@ -71,7 +71,8 @@ class CommandsWorkload(ToolWorkload):
         users, systems = [run.user_ns for run in ended.runs], [run.system_ns for run in ended.runs]
         codes = [run.status for run in ended.runs]
         return Report(
-            tool=None,
+            tool="Dyno",
+            own=True,
             operations=len(spans),
             items=len(spans),
             elapsed_ns=sum(spans),
