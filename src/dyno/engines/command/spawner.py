@@ -23,7 +23,7 @@ RESET = (13, 25)
 """SIGPIPE and SIGXFSZ, which Python ignores, and a program must not."""
 PIECE = 1 << 16
 BRIEF_NS = 100_000_000
-"""A first run that is shorter is left out if the job `settles`: it finds the processor's caches cold."""
+"""First runs that together are shorter are left out if the job `settles`: they find the processor's caches cold."""
 APPEND = posix.O_RDWR | posix.O_CREAT | posix.O_TRUNC
 
 
@@ -44,7 +44,7 @@ def measured(job: dict[str, Any]) -> tuple[list[tuple[int, ...]], int, tuple[str
     nothing = posix.open("/dev/null", posix.O_WRONLY)
     # The others close themselves when the program is executed.
     runs, differing, spent = list["tuple[int, ...]"](), 0, 0
-    number = -job["warmups"]
+    number, settled = -job["warmups"], 0
     while number < job["most"] and (number <= 0 or spent < job["limit_ns"]):
         if job["prepare"] and (status := shell(job["prepare"], environment)):
             return runs, differing, ("prepare", status)
@@ -63,8 +63,8 @@ def measured(job: dict[str, Any]) -> tuple[list[tuple[int, ...]], int, tuple[str
             return runs, differing, ("conclude", failed)
         code = posix.waitstatus_to_exitcode(status)
         bad = code != 0 and allowed is not None and code not in allowed
-        if job["settles"] and not number and elapsed < BRIEF_NS and not bad:
-            job["settles"] = False
+        if job["settles"] and not number and max(elapsed, settled) < BRIEF_NS and not bad:
+            settled += elapsed
             continue
         if number >= 0 or bad:
             times = elapsed, round(used.ru_utime * 1e6) * 1_000, round(used.ru_stime * 1e6) * 1_000

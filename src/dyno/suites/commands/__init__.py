@@ -48,7 +48,7 @@ class CommandsSuite(Suite):
             "untimed",
             integer(0, 1_000_000),
             0,
-            "untimed runs of a trial, before the others; 0: one if it is shorter than 0.1 s",
+            "untimed runs of a trial, before the others; 0: those of the first 0.1 s",
         ),
         Setting("same_output", boolean, False, "whether all programs must write the same to standard output"),
         Setting(

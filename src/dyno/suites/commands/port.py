@@ -13,7 +13,7 @@ class Conditions(NamedTuple):
     warmups: int
     """Untimed runs before."""
     settles: bool
-    """Whether a first run of less than 0.1 s is left out, too."""
+    """Whether first runs that together take less than 0.1 s are left out, too."""
     same: bool
     """Whether the output is kept and compared."""
 
