@@ -36,8 +36,6 @@ WITHIN, SPREAD, FALSE, FOUND_S = 0.01, 0.001, 0.01, 30.0
 DYNO = [sys.executable, "-m", "dyno", "time"]
 CHUNK = 10
 """Blocks of a run of the usual size."""
-TURN = 0.01
-"""Seconds in which the loop of Python is tried out."""
 
 
 def main() -> int:
@@ -74,9 +72,9 @@ def commands(seconds: float) -> dict[str, str]:
     return {"sleep": f"sleep {seconds:g}", "compute": f"{sys.executable} -I -S -c '{code}'"}
 
 
-def by_dyno(words: Sequence[str], home: Path, name: str = "r.json") -> Path:
+def by_dyno(words: Sequence[str], home: Path) -> Path:
     """Runs `dyno time` and returns the path of the run file."""
-    path = home / name
+    path = home / "r.json"
     ended = subprocess.run(
         [*DYNO, *words, "-o", str(path), "--overwrite", "--work", str(home / "work")], capture_output=True, text=True
     )

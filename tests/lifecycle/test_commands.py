@@ -147,6 +147,7 @@ def commands() -> list[str]:
         (["true", "true 1", "true 2", "--prepare", "a", "--prepare", "b"], "--prepare"),
         (["true", "-r", "3", "--samples", "4"], "--runs"),
         (["true", "true"], "given twice"),
+        (["true", "--resume"], "-o RUN"),
         (["true", "--ignore", "x"], "exit statuses"),
         (["true", "--export-json", "no/such/directory.json"], "directory"),
     ],

@@ -71,6 +71,8 @@ def time_command(
     dyno time 'sleep {s}' -p s=0.1,0.2
     dyno time --cold 'rg foo src' --files src
     """
+    if resume and path is None:
+        raise UsageError("--resume needs -o RUN, the file to continue")
     if exported is not None:
         files.check(exported)
     run_plan = plan.make(_request(commands, flags))

@@ -253,7 +253,7 @@ def _natively(suite: Suite, phase: str, params: Mapping[str, Value]) -> bool:
     return natively is not None and bool(natively(phase, params))
 
 
-OWN = "it has \\gset, or several statements of which some write outside a transaction"
+OWN = "it has \\gset, or a transaction, a lock or a setting that is not within BEGIN; ...; COMMIT;"
 
 
 def _check_native(
