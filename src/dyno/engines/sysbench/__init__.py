@@ -212,7 +212,8 @@ def _percentile(latencies: Sequence[tuple[int, int]], share: float) -> int | Non
 
 
 def _points(output: str, interval: int) -> Sequence[Mapping[str, int | None]]:
-    """Returns the series in sysbench's intermediate reports, which have no p50; empty if there is only one point."""
+    """Returns the series in sysbench's intermediate reports, which have no p50; empty if there is only one point. The
+    last interval is missing if the tests end before sysbench reports it."""
     rows = re.findall(r"^\[ (\d+)s \] thds: .* tps: ([\d.]+) .* lat \(ms,99%\): ([\d.]+)", output, re.MULTILINE)
     points: list[Mapping[str, int | None]] = [
         {
