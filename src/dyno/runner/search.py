@@ -37,7 +37,8 @@ MOST_OPERATIONS = 2_000_000
 STEEP, WIDE, LONGEST = 0.05, 0.1, 3.0
 """Confirming probes are up to LONGEST times as long in two cases. The reach of their round is below STEEP: the share
 rises steeply where busy periods are long, and few of them fit in a probe. Or the interval is longer than WIDE,
-relative to the rate."""
+relative to the rate. At high rates, where one stall of the machine makes 1 % of a probe late, that is seconds, not
+operations."""
 LOWEST = 1 / 64
 """Lowest explored rate, as a share of the clients' maximum."""
 MOST_EXPLORES, MOST_ROUNDS = 8, 8
@@ -145,7 +146,7 @@ def next_step(
     random.Random(f"{seed} {number}").shuffle(rates)
     rate = rates[len(rounds) % ROUND]
     longer = min(max((STEEP / reach) ** 2, _width(fit(limits, before)) / WIDE, 1), LONGEST)
-    return Step(CONFIRM, rate, seconds(limits, rate, BEYOND[CONFIRM] * longer, least_s))
+    return Step(CONFIRM, rate, longer * seconds(limits, rate, BEYOND[CONFIRM], least_s))
 
 
 def _explore(limits: Sequence[Limit], maximum: float, probes: Sequence[Probe]) -> float | None:
