@@ -13,7 +13,18 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from dyno.contracts.decoded_types import Change, Count, Fact, Histogram, Point, Positive, Residency, Text, Used
+from dyno.contracts.decoded_types import (
+    Change,
+    Count,
+    Fact,
+    Histogram,
+    Machine,
+    Point,
+    Positive,
+    Residency,
+    Text,
+    Used,
+)
 from dyno.contracts.value_types import MOST_POINTS
 
 # How the values of clients that run side by side become one: see `measure.tally`.
@@ -163,6 +174,13 @@ class Sample(Counted):
         merge=TOGETHER, summary=EACH_PERCENTILES, shown=(JSON,), factory=dict, key="latency_by_part_ns"
     )
     """A histogram for each named part of the latencies; empty if operations have no parts."""
+    by_machine: Mapping[Text, Histogram | None] = measured(
+        merge=TOGETHER, summary=EACH_PERCENTILES, shown=(JSON,), factory=dict, key="latency_by_machine_ns"
+    )
+    """A histogram for each machine, by its host; empty if all clients ran on this machine."""
+    machines: Mapping[Text, Machine] = measured(factory=dict)
+    """Of each of these machines: clients and their processes, usable cores, operations, elapsed and CPU time, p99 of
+    lateness and of response times, round trip to the server, and how far its clock was ahead and moved meanwhile."""
     response: Histogram | None = measured(
         None, merge=TOGETHER, summary=PERCENTILES, shown=EVERYWHERE, columns=_latencies("response"), key="response_ns"
     )

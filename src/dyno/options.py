@@ -7,17 +7,30 @@ follow from this table.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 from msgspec import Meta
 
-from dyno.contracts import quantities
 from dyno.contracts.decoded_types import Amount, Count, Positive, Text
 from dyno.contracts.limits import parse_all
 from dyno.contracts.model import UsageError
+from dyno.contracts.option_kinds import (
+    COUNTS,
+    ENGINES,
+    NAMES,
+    PARAMS,
+    PERCENT,
+    RATES,
+    SIZE,
+    SWITCH,
+    TEXT,
+    TIME,
+    WHOLE,
+    Kind,
+)
 from dyno.contracts.pace import ARRIVALS, LOADS, LOOPS, UNIFORM
 from dyno.contracts.settings import unknown
 from dyno.contracts.value_types import MOST
@@ -27,32 +40,6 @@ SEARCHED = ("rate", "samples", "until", "within", "budget", "retries")
 LEAST_MEMORY = 50 << 20
 """Bytes of a trial: the interpreter alone needs about as much."""
 MOST_SECONDS, MOST_SAMPLES, MOST_RETRIES = 10**9, 1_000_000, 1_000
-
-
-class Kind(NamedTuple):
-    """How the value of an option is written."""
-
-    words: str
-    """Its name in the reference."""
-    types: tuple[type, ...]
-    """What a plan file may have for it."""
-    read: Callable[[str], float] | None = None
-    """Reads a time or a size with its unit. Raises ValueError."""
-    several: bool = False
-    """Several values, separated by commas in a flag."""
-
-
-WHOLE = Kind("whole number", (int,))
-TIME = Kind("time", (int, float, str), quantities.seconds)
-SIZE = Kind("size", (int, float, str), quantities.gib)
-PERCENT = Kind("percentage", (str, int, float))
-TEXT = Kind("text", (str,))
-SWITCH = Kind("yes or no", (bool,))
-NAMES = Kind("names", (list,), several=True)
-COUNTS = Kind("whole numbers", (int, str, list), several=True)
-RATES = Kind("numbers", (int, float, str, list), several=True)
-ENGINES = Kind("engines", (list,), several=True)
-PARAMS = Kind("parameters", (dict,))
 
 
 @dataclass(frozen=True)
@@ -259,6 +246,20 @@ class RunRequest:
         metavar="NAME",
         choices=LOADS,
     )
+    load_from: str | None = option(
+        TEXT,
+        "Run the clients on the machines of this scheduler of Dask, tls://HOST:PORT.",
+        "Run the clients of servers on the workers of this scheduler of Dask, one on each machine: "
+        "`tls://HOST:PORT`. See [load from other machines](load-from.md). Default: on this machine",
+        key="load-from",
+        metavar="SCHEDULER",
+    )
+    plain_tcp: bool | None = option(
+        SWITCH,
+        "Accept a scheduler without TLS, tcp://HOST:PORT: whoever reaches it can run code on its machines.",
+        "Accept a scheduler without TLS, `tcp://HOST:PORT`: whoever reaches it can run code on its machines",
+        key="plain-tcp",
+    )
     timeout: float | None = option(
         TIME,
         "Maximum time of a trial; then it is killed.",
@@ -378,6 +379,10 @@ class PlanOptions:
     """Limits of a search for a capacity; left out if there are none."""
     confirm: Amount = 60.0
     """Seconds of a search's last probe; left out without a limit."""
+    load_from: Text | None = None
+    """Address of the scheduler of Dask on whose machines the clients ran; left out if they ran on this machine."""
+    plain_tcp: bool = False
+    """Whether a scheduler without TLS was accepted; left out if not."""
     awake: bool = False
     """Whether all cores were kept awake, from the first trial to the last. Earlier files lack it: cores slept."""
 

@@ -106,7 +106,7 @@ def _address(engine: str, server: Any, place: Path) -> Address:
         return Address(Path(server.address["unix_socket"]), path, url)
     if engine == "ferretdb":
         return Address(server.path, path, f"mongodb://{quoted}/?directConnection=true")
-    return Address(Path(server.address), path, f"unix://{path}")
+    return Address(Path(server.path), path, f"unix://{path}")
 
 
 class Proxy:

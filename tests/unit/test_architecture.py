@@ -115,6 +115,8 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
 
 
 RUNNING = ("dyno.runner", "dyno.measure", "dyno.cli")
+WORKERS = ("dyno.measure.worker", "dyno.measure.remote")
+"""Modules that run a trial or a part of it, in processes of their own."""
 LISTS = ("dyno.engines", "dyno.registry", "dyno.suites")
 
 
@@ -235,7 +237,7 @@ def test_contracts_know_no_suite_and_no_engine() -> None:
 def test_what_runs_knows_no_engine_and_no_suite() -> None:
     assert bad(modules("dyno.runner", "dyno.measure"), "dyno.engines", "dyno.suites") == []
     # The plan reads declarations; the worker and its fork server need them to run.
-    readers = ("dyno.runner.plan", "dyno.runner.rows", "dyno.measure.worker", "dyno.runner.worker_pool")
+    readers = ("dyno.runner.plan", "dyno.runner.rows", "dyno.runner.worker_pool", *WORKERS)
     assert bad(modules("dyno.runner", "dyno.measure", without=readers), "dyno.registry") == []
 
 
@@ -257,7 +259,7 @@ def test_the_workers_side_does_not_know_the_parents() -> None:
 
 def test_the_parent_does_not_import_the_worker() -> None:
     # The fork server imports the worker inside a function, which runs in a process of its own.
-    others = modules("dyno", without=("dyno.measure.worker", "dyno.runner.worker_pool"))
+    others = modules("dyno", without=("dyno.runner.worker_pool", *WORKERS))
     assert bad(others, "dyno.measure.worker") == []
     assert [found.top for found in IMPORTS["dyno.runner.worker_pool"] if found.of == "dyno.measure.worker"] == [
         False,

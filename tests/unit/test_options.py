@@ -14,7 +14,8 @@ import dyno
 from dyno.cli.run import request
 from dyno.cli.run import run_command as command
 from dyno.contracts.model import UsageError
-from dyno.options import MOST_SECONDS, OPTIONS, SWITCH, Option, PlanOptions, RunRequest
+from dyno.contracts.option_kinds import SWITCH
+from dyno.options import MOST_SECONDS, OPTIONS, Option, PlanOptions, RunRequest
 from dyno.results import create, load
 from dyno.runner import plan, plan_file
 
@@ -96,6 +97,8 @@ def test_the_header_has_what_was_requested(tmp_path: Path) -> None:
         "least",
         "limit",
         "confirm",
+        "load_from",
+        "plain_tcp",
     }
     assert (header["samples"], header["seed"], header["duration"]) == (3, 7, 2.5)
     assert (header["memory"], header["retries"], header["loop"]) == (1 << 30, 0, "python")

@@ -597,7 +597,7 @@ def test_a_plan_file_has_a_key_for_every_flag_that_shapes_a_plan() -> None:
     # These flags don't say what is measured, or have another form in a plan file: addresses are the option `url`.
     where = {"output", "resume", "overwrite", "blocks", "work", "all", "dry-run", "prices", "on"}
     # These are keys of the table [sql], or no run.
-    where |= {"query", "change", "try"}
+    where |= {"query", "change", "try", "fleet"}
     flags = {max(option.opts, key=len).removeprefix("--") for option in command.params if option.name != "what"}
     assert set(plan_file.KEYS) == flags - where
 

@@ -7,8 +7,9 @@ from dataclasses import fields
 
 from pages.text import WRITTEN, code, docstrings, table, type_of
 
+from dyno.contracts.option_kinds import SWITCH
 from dyno.fields import CELLS, FIELDS, JSON, SAMPLES, Counted, Field, Sample
-from dyno.options import OPTIONS, SWITCH, Option, PlanOptions
+from dyno.options import OPTIONS, Option, PlanOptions
 
 OPTIONS_PAGE = """\
 # Run options

@@ -27,6 +27,7 @@ TYPES = {
     "Mapping[Text, Count]": "object",
     "Mapping[Text, Count | None]": "object",
     "Mapping[Text, Fact]": "object",
+    "Mapping[Text, Machine]": "object",
     "Mapping[Text, Histogram | None]": "object",
     "None": "null",
     "Positive": "integer",

@@ -35,13 +35,19 @@ PRESSURE_SECONDS, WAKEUP_SECONDS = 0.5, 0.3
     is_flag=True,
     help=f"Measure the machine's ceilings for {ceilings.SECONDS:g} s, and keep them for this file system.",
 )
-def doctor_command(as_json: bool, root: Path | None, probes: bool) -> int:
+@click.option("--load-from", metavar="SCHEDULER", help="Describe the machines of this scheduler of Dask instead.")
+@click.option("--plain-tcp", "plain", is_flag=True, help="Accept a scheduler without TLS.")
+def doctor_command(as_json: bool, root: Path | None, probes: bool, load_from: str | None, plain: bool) -> int:
     """Describe this machine, how quiet it is, and what would spoil a measurement.
 
     Exit status: 0, or 1 if something would make figures false.
     """
     from dyno.runner.work_directory import default_root, left_behind
 
+    if load_from is not None:
+        from dyno.cli.machines import show_machines
+
+        return show_machines(load_from, plain, as_json)
     root = root if root is not None else default_root()
     directory = facts.nearest_existing(root)
     with suppress(OSError):

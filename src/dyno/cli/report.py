@@ -21,7 +21,7 @@ from dyno.report.page import relative
 from dyno.report.page.build import OPENING, build
 from dyno.report.page.parts import MOST_BYTES
 from dyno.report.tables import sections, side_by_side
-from dyno.stats.costs import read_prices
+from dyno.stats.costs import costs, read_prices
 
 HEAD_BYTES = 4_000
 """Length of the start of a page, which names its preview picture."""
@@ -45,9 +45,9 @@ OTHER_ENDINGS = {
 @click.option("--prices", "table", type=PATH, metavar="FILE", help=PRICES)
 @click.option(
     "--by",
-    type=click.Choice(["place"]),
-    help="Print a table of requests by client's and server's place, part by part; write no page. A place is named as"
-    " its run file.",
+    type=click.Choice(["place", "machine"]),
+    help="Print tables and write no page. place: requests by client's and server's place, part by part. machine:"
+    " ratios of engines within each machine, with --prices also costs. Both are named as their run files.",
 )
 def report_command(runs: tuple[Path, ...], path: str | None, url: str | None, by: str | None, **flags: Any) -> None:
     """Write the run files RUN as one self-contained HTML page.
@@ -59,10 +59,10 @@ def report_command(runs: tuple[Path, ...], path: str | None, url: str | None, by
     """
     show, table, overwrite = (flags[name] for name in ("show", "table", "overwrite"))
     if by is not None:
-        if path is not None or show or url or table:
-            raise UsageError("--by prints a table and writes no page: leave out -o, --open, --url and --prices")
-        tables = side_by_side.by_place([results.load(run) for run in runs])
-        sections.render(tables, output(), aligned=False, blank_first=False)
+        if path is not None or show or url or (table and by == "place"):
+            prices_too = " and --prices" * (by == "place")
+            raise UsageError(f"--by prints tables and writes no page: leave out -o, --open, --url{prices_too}")
+        _print_by(by, [results.load(run) for run in runs], table)
         return
     page = path or str(runs[0].with_suffix(".html"))
     if files.is_output(page) and (show or url):
@@ -84,6 +84,15 @@ def report_command(runs: tuple[Path, ...], path: str | None, url: str | None, by
             print(f"{run.path} is not complete; the page says so", file=sys.stderr)
     if show and not webbrowser.open(Path(page).absolute().as_uri()):
         print("can't open the page: no browser found", file=sys.stderr)
+
+
+def _print_by(by: str, runs: list[results.Run], table: Path | None) -> None:
+    """Prints the tables by place or by machine. Raises UsageError."""
+    tables = list(side_by_side.by_place(runs) if by == "place" else side_by_side.by_machine(runs))
+    if table is not None:
+        prices = read_prices(table)
+        tables.append(side_by_side.by_cost([(run, run.path.stem, costs(run, prices)) for run in runs], prices))
+    sections.render(tables, output(), aligned=False, blank_first=False)
 
 
 def _check_page(page: str, by_user: bool, overwrite: bool) -> None:

@@ -18,10 +18,11 @@ from dyno.cli.console import output, print_note
 from dyno.cli.flag_values import PATH, Quantity, output_option, split, work_option
 from dyno.cli.progress import observer
 from dyno.cli.show import PRICES
-from dyno.contracts.model import UsageError
+from dyno.contracts.model import Refused, UsageError
+from dyno.contracts.option_kinds import PARAMS, SIZE, SWITCH, WHOLE
 from dyno.contracts.passwords import mask_argument
 from dyno.host.directories import trouble
-from dyno.options import MOST_SAMPLES, OPTIONS, PARAMS, SEARCHED, SIZE, SWITCH, WHOLE, Option, RunRequest
+from dyno.options import MOST_SAMPLES, OPTIONS, SEARCHED, Option, RunRequest
 from dyno.report.tables import answers, sections, side_by_side, text
 from dyno.report.tables.table import groups
 from dyno.results import FLOOR_BLOCKS, Run, is_reference
@@ -112,6 +113,26 @@ def defined(requested: RunRequest, query: str | None, change: str | None) -> Run
     return requested
 
 
+def on_fleet(requested: RunRequest, address: str, path: str | None, resume: bool) -> int:
+    """Runs the plan on each machine of the scheduler. Returns the worst of their exit statuses, NOTHING for a machine
+    that did not come back. Raises UsageError."""
+    from dyno.machines.scheduler import MachineLost, check_address
+    from dyno.runner.fleet import plan_text, run_fleet
+
+    check_address(address, bool(requested.plain_tcp), "--fleet")
+    if requested.load_from is not None:
+        raise UsageError("--fleet and --load-from exclude each other: each machine of a fleet loads its own servers")
+    suite, definition = registry.suite(requested.suite), requested.definition
+    requested.check()
+    text = plan_text(requested, None if definition is None else suite.inlined(definition, requested.base))
+    file = files.run_file(path or f"{requested.suite}-{datetime.now():%Y%m%d-%H%M%S}.json")
+    try:
+        statuses = run_fleet(address, text, file, resume, print_note)
+    except (Refused, MachineLost) as error:
+        raise UsageError(f"--fleet: {error}") from None
+    return max(NOTHING if status < 0 else status for status in statuses.values())
+
+
 TRIED = 20
 """Operations of each transaction that --try shows."""
 
@@ -170,6 +191,7 @@ OVERWRITE = click.option("--overwrite", is_flag=True, help="Replace the run file
 @click.option("--all", "whole", is_flag=True, help="Print every table at the end: intervals, latencies and doubts.")
 @click.option("--prices", "table", type=PATH, metavar="FILE", help=PRICES)
 @click.option("--dry-run", "dry", is_flag=True, help="Print the plan and its measuring time; run nothing.")
+@click.option("--fleet", metavar="SCHEDULER", help="Run the whole plan on each machine of this scheduler of Dask.")
 @click.option("-q", "--query", metavar="SQL", help="With suite sql: the transaction, such as 'SELECT 1'.")
 @click.option("--change", metavar="DATABASE", help="With suite sql: this database of your server may be changed.")
 @click.option("--try", "trying", is_flag=True, help="With suite sql: show some answers; measure nothing.")
@@ -188,6 +210,7 @@ def run_command(
     query: str | None = None,
     change: str | None = None,
     trying: bool = False,
+    fleet: str | None = None,
     **flags: Any,
 ) -> int:
     """Measure engines on the work of SUITE, or run a plan file.
@@ -200,6 +223,8 @@ def run_command(
     requested = defined(request(what, flags, on), query, change)
     if trying:
         return tried(requested, root)
+    if fleet is not None:
+        return on_fleet(requested, fleet, path, resume)
     run_plan = plan.resumed(requested, Path(path)) if resume and path else plan.make(requested)
     prices = None if table is None else read_prices(table)
     # An option that names a variable or a file is no password.

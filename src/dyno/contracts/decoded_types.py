@@ -63,6 +63,26 @@ class _Point(TypedDict):
     p99_ns: Count
 
 
+class _Machine(TypedDict, total=False):
+    """A machine whose clients loaded a server. Times are in ns; unknown is None."""
+
+    clients: Positive
+    processes: Positive
+    cores: Amount
+    operations: Count
+    elapsed_ns: Count
+    cpu_ns: Count | None
+    late_p99_ns: Count | None
+    response_p99_ns: Count | None
+    round_trip_ns: Count | None
+    """Shortest time of a TCP connection to the server."""
+    offset_ns: Change
+    """How far the machine's clock was ahead of the one of the machine with the server."""
+    uncertainty_ns: Count
+    skew_ns: Count
+    """How far the clocks certainly moved against each other during the phase."""
+
+
 class _LoopCost(TypedDict):
     name: Text
     clock: Text
@@ -91,8 +111,10 @@ if TYPE_CHECKING:
     Used = Mapping[str, int | None]
     Resources = Mapping[str, Any]
     Residency = Mapping[str, Any]
+    Machine = Mapping[str, Any]
     Point = Mapping[str, Any]
     Loop = Mapping[str, Any]
     Strain = Mapping[str, Any]
 else:
-    Used, Resources, Residency, Point, Loop, Strain = _Used, _Resources, _Residency, _Point, _Loop, _Strain
+    Used, Resources, Residency, Machine = _Used, _Resources, _Residency, _Machine
+    Point, Loop, Strain = _Point, _Loop, _Strain

@@ -185,6 +185,18 @@ class Workload(Protocol):
         opened here.
         """
 
+    def state(self) -> Any:
+        """Returns what clients on another machine must know of the store and its contents, as plain data. None:
+        clients of this suite run on this machine only. See `dyno.contracts.suite.Suite.anywhere`."""
+        return None
+
+    def join(self, state: Any) -> None:
+        """Makes this workload, on another machine, one of the store that the state describes. Nothing is created or
+        loaded."""
+
+    def learn(self, before: Any, after: Any) -> None:
+        """Notes what clients on another machine have written: their state before and after the phase."""
+
     def payload_bytes(self, phase: Phase, items: int) -> int | None:
         """Returns the bytes that an application would have stored with this number of a phase's items; None if
         unknown."""
@@ -301,6 +313,11 @@ class Suite(Protocol):
     def made(self, definition: Mapping[str, Any]) -> Suite:
         """Returns the suite with the phases and parameters of an inlined definition. Raises UsageError."""
         raise UsageError(f"suite {self.name} can't be defined")
+
+    @property
+    def anywhere(self) -> bool:
+        """Whether clients can run on other machines: see `Workload.state`."""
+        return False
 
     @property
     def native(self) -> bool:

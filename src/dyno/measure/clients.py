@@ -28,7 +28,15 @@ from dyno.host.usage import (
 )
 from dyno.measure.driver import Client, measure
 from dyno.measure.loop import uncollected
-from dyno.measure.schedule import Barrier, BatchScheduler, ClientGroup, ClientPosition, SingleClient, SoloClient
+from dyno.measure.schedule import (
+    Barrier,
+    BatchScheduler,
+    ClientGroup,
+    ClientPosition,
+    Share,
+    SingleClient,
+    SoloClient,
+)
 from dyno.measure.slices import Announce, Rounds
 from dyno.measure.tally import Tally, reported
 
@@ -78,14 +86,15 @@ class Task:
     each."""
     turns: int = 0
     """If not 0, the number of clients that take turns in the processes, which `clients` is the number of."""
+    share: Share | None = None
+    """The clients on this machine, if others run on other machines."""
 
     def scheduler(self, client: int) -> BatchScheduler:
         if self.group is not None:
             return self.group.client(client)
-        if self.connections:
-            return SingleClient(served=True, connections=self.connections)
-        if self.server:
-            return SingleClient(served=True)
+        if self.connections or self.server or self.share is not None:
+            whole_ns = 0 if self.share is None else self.pace.limit_ns
+            return SingleClient(True, self.connections or 1, whole_ns)
         return SoloClient() if self.pace.rate is None else SingleClient()
 
     def abort(self) -> None:
@@ -103,10 +112,11 @@ def run_phase(
     ready: Callable[[], object] = lambda: None,
     server: Sequence[int] = (),
     announce: Announce = lambda: None,
+    share: Share | None = None,
 ) -> Tally:
     """Measures the prepared phase. `how` is the engine's kind of clients: see `EngineSpec.clients`. `server` has the
     ids of the server's processes. `ready` is called once in this process, when all clients have warmed up and are
-    about to start."""
+    about to start. `share`: the clients of this machine, if others run elsewhere; the phase then is one batch."""
     if phase.reported:
         return reported(workload, phase, pace, ready)
     native = getattr(workload, "native", None)
@@ -123,9 +133,10 @@ def run_phase(
         awake = not server and clients <= cores
         barrier: Any = threading.Barrier(clients) if threads else Barrier(clients, awake)
         # Processes that share cores wait for a core in each batch, so their batches are long too.
-        long = bool(server) or (clients > cores and not threads)
-        group = ClientGroup(barrier, clients, long, -(-connections // clients) or 1)
-    task = Task(workload, phase, clients, pace, group, with_descendants(server), announce, connections, turns)
+        long = bool(server) or share is not None or (clients > cores and not threads)
+        whole_ns = 0 if share is None else pace.limit_ns
+        group = ClientGroup(barrier, clients, long, -(-connections // clients) or 1, whole_ns)
+    task = Task(workload, phase, clients, pace, group, with_descendants(server), announce, connections, turns, share)
     # The block is around all clients: otherwise the first thread to end would switch the collector on for the others.
     with uncollected():
         tally = _threads(task, ready) if threads else _merged(_processes(task, ready))
@@ -182,8 +193,9 @@ def _rounds(task: Task, port: Any, client: int, clients: int, number: int) -> It
 def _library_rounds(task: Task, position: ClientPosition, stack: ExitStack) -> Rounds:
     """Returns the rounds of this process's or thread's client, or of its clients, which take turns."""
     clients = task.turns or position.clients
+    share = task.share or Share(clients)
     each = [
-        partial(_rounds, task, stack.enter_context(task.workload.connect()), client, clients)
+        partial(_rounds, task, stack.enter_context(task.workload.connect()), share.number(client), share.clients)
         for client in range(position.client, clients, position.clients)
     ]
     return each[0] if len(each) == 1 else partial(_in_turns, each)
@@ -215,15 +227,16 @@ def _native_clients(task: Task, position: ClientPosition, stack: ExitStack) -> C
     from dyno._native import Wire
     from dyno.measure.native_load import NativeClients
 
-    clients, native = range(position.client, task.connections, position.clients), task.workload.native(task.phase)
+    native, share = task.workload.native(task.phase), task.share or Share(task.connections)
     assert native is not None
+    clients = [share.number(own) for own in range(position.client, task.connections, position.clients)]
     # The usual limit is 1,024.
     allow_open_files(FILES_PER_CLIENT * len(clients) + SPARE_FILES)
     ports = {client: native(stack.enter_context(task.workload.connect())) for client in clients}
     exchanges = [port.exchange for port in ports.values()]
     wire = Wire(exchanges[0].protocol, [exchange.descriptor for exchange in exchanges])
-    rounds = {client: partial(_rounds, task, port, client, task.connections) for client, port in ports.items()}
-    return partial(NativeClients, wire, rounds, task.connections)
+    rounds = {client: partial(_rounds, task, port, client, share.clients) for client, port in ports.items()}
+    return partial(NativeClients, wire, rounds, share.clients)
 
 
 class _UsageMeter:
@@ -267,14 +280,14 @@ def _threads(task: Task, ready: Callable[[], object]) -> Tally:
         usage.ready()
 
     if clients == 1:
-        return usage.end(_client(task, ClientPosition(), all_ready))
+        return usage.end(_client(task, ClientPosition(share=task.share), all_ready))
     barrier = threading.Barrier(clients, all_ready)
     task.workload.engine()
     results: list[Tally | BaseException | None] = [None] * clients
 
     def run(client: int) -> None:
         try:
-            position = ClientPosition(client, clients, leads=client == 0)
+            position = ClientPosition(client, clients, client == 0, task.share)
             results[client] = _client(task, position, lambda: barrier.wait(START_TIMEOUT))
         except BaseException as error:
             barrier.abort()
@@ -302,7 +315,7 @@ def _processes(task: Task, ready: Callable[[], object]) -> list[Tally]:
         receiver, sender = context.Pipe(duplex=False)
         process = context.Process(
             target=_child,
-            args=(task, ClientPosition(client, clients), barrier, sender, parent),
+            args=(task, ClientPosition(client, clients, share=task.share), barrier, sender, parent),
             daemon=True,
         )
         process.start()

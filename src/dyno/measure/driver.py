@@ -21,8 +21,6 @@ from dyno.measure.schedule import (
     CACHED,
     FOREVER_NS,
     GONE,
-    LOADED_BYTES,
-    MOST,
     ONE,
     READY,
     STOP,
@@ -85,29 +83,31 @@ class Client:
         self._loop: Loop = pick(pace.loop)
         self._arrivals: Arrivals | None = None
         if pace.rate is not None:
-            self._arrivals = Arrivals(pace.rate, pace.arrivals, position.client, position.clients, pace.seed)
+            self._arrivals = Arrivals(pace.rate, pace.arrivals, *position.of_all, pace.seed)
         self._scheduler: BatchScheduler = scheduler or (SoloClient() if pace.rate is None else SingleClient())
         self._queue = InputQueue(rounds, pace.duration_ns is not None, writes, self._arrivals)
         self._held = HeldTransaction()
         self._tally = Tally()
         self._writes, self._announce = writes, announce
-        self._most, self._begun, self._deadline, self._warm_operations = MOST, 0, FOREVER_NS, 0
+        self._most, self._begun, self._deadline, self._warm_operations = self._scheduler.most, 0, FOREVER_NS, 0
         self._behind_ns = 0
         """Time in ns by which an open loop lags behind one in which Dyno was never late."""
 
     def measure(self, ready: Callable[[], object], hot: bool) -> Tally:
         try:
             try:
+                warmed_ns = 0
                 if hot:
-                    spent_ns, self._tally.warm = self._warm_round(WARM, self._pace.limit_ns)
-                    if self._warm_operations:
-                        self._scheduler.expect(spent_ns / self._warm_operations)
+                    warmed_ns, self._tally.warm = self._warm_round(WARM, self._pace.limit_ns)
                 left, deadline = self._pace.warmup_ns, monotonic_ns() + self._pace.patience * self._pace.warmup_ns
                 for number in count(WARM + 1):
                     spent_ns, _ = self._warm_round(number, left) if left > 0 else (0, True)
                     left -= spent_ns
+                    warmed_ns += spent_ns
                     if not spent_ns or monotonic_ns() > deadline:
                         break
+                if self._warm_operations and (hot or self._scheduler.whole):
+                    self._scheduler.expect(warmed_ns / self._warm_operations)
                 self._load()
             except Wrong as wrong:
                 self._tally.void = str(wrong)
@@ -177,7 +177,7 @@ class Client:
             queue.load(lambda: arrivals.last_ns > self._pace.limit_ns or queue.operations >= most)
         else:
             wanted, now = self._scheduler.operations(), self._loop.now
-            memory = MemoryLimit(self._position.clients, now(), LOADED_BYTES)
+            memory = MemoryLimit(self._position.clients, now(), self._scheduler.loaded_bytes)
             queue.load(lambda: queue.operations >= max(wanted, pipelined.wanted(queue.waiting)) or memory.full(now()))
 
     def _state(self) -> int:

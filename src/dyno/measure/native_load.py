@@ -21,7 +21,7 @@ from dyno.measure.driver import OPEN_MOST, Client
 from dyno.measure.loop import Stamps, Times
 from dyno.measure.pipelined import PipelinedBatch
 from dyno.measure.pipelined_loop import BatchResult
-from dyno.measure.schedule import FOREVER_NS, HELD_BYTES, LOADED_BYTES, Arrivals, MemoryLimit
+from dyno.measure.schedule import FOREVER_NS, HELD_BYTES, Arrivals, MemoryLimit
 from dyno.measure.slices import HeldTransaction, InputQueue, Rounds, Slice
 from dyno.measure.tally import checked, succeeded
 
@@ -137,7 +137,7 @@ class NativeClients(Client):
 
     def _load(self) -> None:
         wanted = max(-(-self._scheduler.operations() // len(self._lanes)), 1)
-        memory = MemoryLimit(self._position.clients, self._loop.now(), LOADED_BYTES)
+        memory = MemoryLimit(self._position.clients, self._loop.now(), self._scheduler.loaded_bytes)
 
         def enough(lane: Lane) -> bool:
             operations = lane.queue.operations

@@ -3,7 +3,7 @@ phase cold, and determines whether it was. A sample's temperature is what was pr
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -57,10 +57,17 @@ class Stopwatch:
 
 
 def sampled(
-    workload: Workload, phase: Phase, job: Job, pace: Pace, spent: Stopwatch, announce: Announce = lambda: None
+    workload: Workload,
+    phase: Phase,
+    job: Job,
+    pace: Pace,
+    spent: Stopwatch,
+    announce: Announce = lambda: None,
+    run: Callable[..., Tally] = run_phase,
 ) -> Sample:
     """Measures a phase and adds its laps to `spent`. Raises Absent if the phase makes no sense for the engine, and
-    ServerDied. `announce` is called before checks that may take long."""
+    ServerDied. `announce` is called before checks that may take long. `run` runs the clients, with the arguments of
+    `dyno.measure.clients.run_phase`."""
     rest(serving(job), job.home)
     # A floor engine stores nothing that could be cold. It is measured without the eviction, for the harness's cost.
     cold = phase.temperature == "cold" and not job.spec.floor
@@ -84,7 +91,7 @@ def sampled(
         # Read again when the clients start, after the untimed round.
         served_before, device_before = of_tree(server), device(place)
 
-    tally = run_phase(workload, phase, job.clients, job.spec.clients, pace, ready, server, announce)
+    tally = run(workload, phase, job.clients, job.spec.clients, pace, ready, server, announce)
     # A node that the workload has killed is no longer among the server's processes.
     if not all(running(pid) for pid in server if pid in serving(job)):
         # Raised here rather than voiding the phase: wrong answers of a dead server are not the engine's fault.
@@ -124,6 +131,7 @@ def sampled(
         pause_cpu_ns=tally.pause_cpu_ns,
         slowest_at_ns=None if tally.slowest is None else tally.slowest[1],
         series=tally.points or tally.series.points(),
+        machines=tally.machines,
         temperature=reached(phase, tally, residency, served),
         residency=residency,
         client=asdict(tally.usage),

@@ -44,6 +44,8 @@ GROWTH = 8
 """Maximum length of a batch, as a multiple of the length of the batch before."""
 MOST = 100_000
 """Maximum number of a client's operations in a batch: their inputs and answers are held in memory."""
+MOST_WHOLE = 2_000_000
+"""The same where a batch is the whole phase."""
 FOREVER_NS = 1 << 60
 """Small enough that adding a time in ns doesn't overflow 64 bits."""
 GONE, READY, STOP = 0, 1, 2
@@ -106,7 +108,8 @@ class Arrivals:
 class SoloClient:
     """A single client without a server. Each of its slices is a batch. The methods are those of `SharedClient`."""
 
-    shared = together = False
+    shared = together = whole = False
+    most, loaded_bytes = MOST, LOADED_BYTES
 
     def __init__(self) -> None:
         self._begin = 0
@@ -163,10 +166,13 @@ class Barrier:
 
 class ClientGroup:
     """State that the clients of a phase share. The clients are threads of a process, or processes that are forked
-    after the group is created."""
+    after the group is created. `whole_ns`: if not 0, the length of a phase that is one batch, if its inputs fit into
+    the memory."""
 
-    def __init__(self, barrier: Any, clients: int, served: bool = False, connections: int = 1) -> None:
-        self.barrier, self.clients, self.served = barrier, clients, served
+    def __init__(
+        self, barrier: Any, clients: int, served: bool = False, connections: int = 1, whole_ns: int = 0
+    ) -> None:
+        self.barrier, self.clients, self.served, self.whole_ns = barrier, clients, served, whole_ns
         self.batch_operations = OPERATIONS * connections
         self.least_ns = LEAST_SERVED_NS if served else LEAST_NS
         self.lead_ns = LEAD_NS + (barrier.nap_ns if isinstance(barrier, Barrier) else 0)
@@ -193,6 +199,21 @@ class SharedClient:
         self._start = 0
         self._expected_ns = 0.0
         self._length_ns = self._last_ns = 0
+
+    @property
+    def whole(self) -> bool:
+        """Whether a batch is the whole phase."""
+        return self._group.whole_ns > 0
+
+    @property
+    def most(self) -> int:
+        """Maximum number of operations in a batch."""
+        return MOST_WHOLE if self.whole else MOST
+
+    @property
+    def loaded_bytes(self) -> int:
+        """Limit of the memory growth of all clients together while the inputs of a batch are built."""
+        return HELD_BYTES if self.whole else LOADED_BYTES
 
     def expect(self, operation_ns: float) -> None:
         """Sets the duration of an operation, as measured in the warm-up. Without it, the first batch is a single
@@ -241,6 +262,8 @@ class SharedClient:
 
     def length_ns(self) -> int:
         """Returns the length of the next batch."""
+        if self.whole:
+            return FOREVER_NS
         if self._length_ns:
             return self._length_ns
         # If a client does not know how long an operation takes, the first batch is one slice of each client.
@@ -250,6 +273,9 @@ class SharedClient:
     def operations(self) -> int:
         """Returns the number of operations for which this client should have inputs in the next batch."""
         mine = int(self._operations[self._client])
+        if self.whole:
+            expected = self._group.whole_ns / self._expected_ns if self._expected_ns else MOST
+            return min(int(1.5 * expected) + 1, self.most)
         if not self._length_ns or not mine:
             if not self._expected_ns:
                 return 1
@@ -270,8 +296,8 @@ class SingleClient(SharedClient):
 
     together = False
 
-    def __init__(self, served: bool = False, connections: int = 1) -> None:
-        super().__init__(ClientGroup(None, 1, served, connections), 0)
+    def __init__(self, served: bool = False, connections: int = 1, whole_ns: int = 0) -> None:
+        super().__init__(ClientGroup(None, 1, served, connections, whole_ns), 0)
 
     def start(self, state: int, now: Callable[[], int], gathered: Callable[[], None]) -> int | None:
         gathered()
@@ -293,13 +319,39 @@ BatchScheduler = SoloClient | SharedClient
 
 
 @dataclass(frozen=True)
+class Share:
+    """The clients of a phase that one of several machines runs: those whose number is `machine` modulo `machines`."""
+
+    clients: int
+    machine: int = 0
+    machines: int = 1
+
+    @property
+    def own(self) -> int:
+        """Number of clients on this machine."""
+        return len(range(self.machine, self.clients, self.machines))
+
+    def number(self, own: int) -> int:
+        """Returns a client's number among all clients, given that among those on this machine."""
+        return self.machine + own * self.machines
+
+
+@dataclass(frozen=True)
 class ClientPosition:
-    """The number of a client, and the number of all clients."""
+    """The number of a client, and the number of all clients, on this machine."""
 
     client: int = 0
     clients: int = 1
     leads: bool = True
     """Whether this client measures the whole process. If the clients are threads, only one does."""
+    share: Share | None = None
+    """The clients on this machine; None: all."""
+
+    @property
+    def of_all(self) -> tuple[int, int]:
+        """The same two numbers among the clients of all machines."""
+        share = self.share
+        return (self.client, self.clients) if share is None else (share.number(self.client), share.clients)
 
 
 ONE = ClientPosition()

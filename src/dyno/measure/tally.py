@@ -157,6 +157,9 @@ class Tally(Counted):
         self.latency = Recorder()
         self.by_kind: dict[str, Recorder] = {}
         self.by_part: dict[str, Recorder] = {}
+        self.by_machine: dict[str, Recorder] = {}
+        self.machines: Mapping[str, Mapping[str, Any]] = {}
+        """What `measure.remote_load` tells of each machine with clients."""
         self.response: Recorder | None = None
         self.late: Recorder | None = None
         self.slowest: tuple[int, int] | None = None

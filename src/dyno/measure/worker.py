@@ -8,7 +8,7 @@ import json
 import os
 import sys
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import asdict, replace
 from functools import partial
@@ -28,10 +28,13 @@ from dyno.contracts.worker_protocol import Reporter
 from dyno.fields import plain
 from dyno.host.process import die_with_parent
 from dyno.host.usage import of_tree, own, own_peak_resident_bytes, peak_resident_bytes
-from dyno.measure.clients import ENDED_CLIENTS
+from dyno.machines.scheduler import MachineLost
+from dyno.measure.clients import ENDED_CLIENTS, run_phase
 from dyno.measure.loop import about, clocks, pick
 from dyno.measure.phase import Stopwatch, sampled, serving
-from dyno.servers import namespace, set_option
+from dyno.measure.remote_load import RemoteLoad
+from dyno.measure.tally import Tally
+from dyno.servers import namespace, set_option, user_server
 from dyno.servers.user_server import URL
 
 SERVER = "server"
@@ -75,6 +78,8 @@ def _execute(descriptor: int) -> None:
             outcome, why = "wrong" if isinstance(refusal, Wrong) else "refused", exception_text(refusal)
         except MemoryError as full:
             outcome, why = "out-of-memory", f"MemoryError: {exception_text(full)}".rstrip(": ")
+        except MachineLost as lost:
+            outcome, why = "error", exception_text(lost)
         except InvalidValue as invalid:
             outcome, why = "error", exception_text(invalid)
         except Exception as raised:
@@ -99,7 +104,7 @@ def _resources(server: Mapping[str, int | None] | None = None) -> dict[str, Any]
 def _trial(message: Mapping[str, Any], reporter: Reporter, spent: Stopwatch) -> dict[str, Any]:
     """Executes the trial; returns the resources that it used."""
     suite = registry.suite(message["suite"], message["definition"])
-    job = _job(message, suite)
+    job = job_of(message, suite)
     spent.lap("start")
     with ExitStack() as stack:
         start = job.spec.server
@@ -126,7 +131,8 @@ def _trial(message: Mapping[str, Any], reporter: Reporter, spent: Stopwatch) -> 
     return _resources()
 
 
-def _job(message: Mapping[str, Any], suite: Suite) -> Job:
+def job_of(message: Mapping[str, Any], suite: Suite) -> Job:
+    """Returns the trial that the parent's message describes."""
     spec = registry.through(suite, registry.engine(message["engine"]))
     assert spec is not None
     options = set_option.with_names(spec.resolve(message["options"]), message["read_back"])
@@ -145,7 +151,7 @@ def _job(message: Mapping[str, Any], suite: Suite) -> Job:
 def _remove_stores(message: Mapping[str, Any], reporter: Reporter) -> dict[str, Any]:
     """Removes the stores that an earlier worker of this trial left on a user's own server, and reports each that it
     could not remove. Returns the resources that it used."""
-    job = _job(message, registry.suite(message["suite"], message["definition"]))
+    job = job_of(message, registry.suite(message["suite"], message["definition"]))
     spec, start = job.spec, job.spec.server
     server = start and start(job.home / SERVER, job.tier, job.options, job.clients)
     if server and not server.own and spec.remove is not None:
@@ -196,6 +202,9 @@ def _phases(
     reporter.clocks = partial(clocks, loop)
     spent.lap("loop")
     described = False
+    run: Callable[..., Tally] = run_phase
+    if scheduler := message.get("load_from"):
+        run = RemoteLoad(scheduler, message, job)
     for phase in suite.phases:
         if phase.name not in message["phases"]:
             continue
@@ -203,12 +212,12 @@ def _phases(
         try:
             workload.prepare(phase)
             if not described and not workload.opens(phase):
-                reporter.report("engine", **_about(workload, job))
+                reporter.report("engine", **_about(workload, job, run is not run_phase))
                 described = True
             spent.lap("prepare")
-            sample = plain(sampled(workload, phase, job, pace, spent, partial(reporter.report, "check")))
+            sample = plain(sampled(workload, phase, job, pace, spent, partial(reporter.report, "check"), run))
             if not described:
-                reporter.report("engine", **_about(workload, job))
+                reporter.report("engine", **_about(workload, job, run is not run_phase))
                 described = True
             reporter.report("sample", sample=sample, check_ns=spent.check_ns)
             spent.lap("verify")
@@ -216,13 +225,19 @@ def _phases(
             reporter.report("absent", phase=phase.name, why=exception_text(why))
 
 
-def _about(workload: Workload, job: Job) -> dict[str, Any]:
+def _about(workload: Workload, job: Job, remote: bool) -> dict[str, Any]:
+    """Describes the engine. `remote`: whether other machines load it."""
     engine, where = workload.engine(), f"engine {job.spec.name}"
-    caveats = chain(job.spec.caveats, engine.caveats(), workload.caveats())
+    caveats, settings = chain(job.spec.caveats, engine.caveats(), workload.caveats()), engine.settings()
     foreign = job.server is not None and not job.server.own
+    if remote and not foreign:
+        # This machine's connection, which loads and checks the store, is not the clients'.
+        tls = bool(job.server.reached()["files"])  # type: ignore[union-attr]
+        settings = {**settings, "transport": "tcp", "tls": tls}
+        caveats = chain(caveats, (user_server.ENCRYPTED if tls else user_server.UNENCRYPTED,))
     return {
         "tier": job.spec.gives(engine).value if job.spec.gives is not None and foreign else None,
         "version": declarations.checked_text(engine.version(), f"{where}: version"),
-        "settings": declarations.checked_values(engine.settings(), f"{where}: settings"),
+        "settings": declarations.checked_values(settings, f"{where}: settings"),
         "caveats": declarations.checked_caveats(caveats, f"{where}: caveats"),
     }

@@ -26,7 +26,7 @@ from dyno.contracts.suite import Suite
 from dyno.measure.loop import pick
 from dyno.options import PlanOptions, RunRequest, requested
 from dyno.results import MOST_CELLS, as_read, is_reference, planned
-from dyno.runner.rows import EngineRow, hidden, natively_loadable, rows_of
+from dyno.runner.rows import EngineRow, check_remote, hidden, natively_loadable, rows_of
 from dyno.runner.search import DISCARDED, LEAST_S, WARMUP_S
 
 DEFAULT_PRESET = "quick"
@@ -145,9 +145,10 @@ class Plan(PlanOptions):
         options = {each.name: getattr(self, each.name) for each in fields(PlanOptions)}
         if not self.limit:
             del options["limit"], options["confirm"]
-        if self.least == 1:
-            # Left out so that files of earlier versions, which lack it, can be resumed.
-            del options["least"]
+        # Left out so that files of earlier versions, which lack them, can be resumed.
+        for name, usual in (("least", 1), ("load_from", None), ("plain_tcp", False)):
+            if options[name] == usual:
+                del options[name]
         return {"suite": self.suite, "phases": list(self.phases), **options}
 
 
@@ -230,6 +231,8 @@ def make(request: RunRequest) -> Plan:
     )
     if plan.limit:
         _check_searched(plan)
+    if plan.load_from is not None:
+        check_remote(plan.load_from, plan.plain_tcp, suite, phases, rows)
     return plan
 
 

@@ -3,6 +3,7 @@
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 from dyno import registry
@@ -16,6 +17,7 @@ from dyno.contracts.sanitize import sanitize
 from dyno.contracts.settings import unknown
 from dyno.contracts.suite import Suite
 from dyno.options import RunRequest
+from dyno.servers.listen import LISTEN
 from dyno.servers.user_server import URL
 
 
@@ -82,8 +84,29 @@ def rows_of(suite: Suite, request: RunRequest, clients: int, native: bool = Fals
     elif request.load in (None, AUTO_LOAD) and clients > 1 and native and not chosen:
         # Like is compared with like: if one server can't be loaded natively, the library loads all of them.
         rows = _natively_loaded(suite, rows) if natively_loadable(suite, rows) else rows
-    # A search has no floor: its rows are compared by what they can take, and not by their time.
-    return rows if request.limit else rows + _floors(suite, rows)
+    # A search has no floor: its rows are compared by what they can take, and not by their time. Other machines can't
+    # reach a null engine, which has no server.
+    return rows if request.limit or request.load_from else rows + _floors(suite, rows)
+
+
+def check_remote(address: str, plain: bool, suite: Suite, phases: Sequence[str], rows: Sequence[EngineRow]) -> None:
+    """Raises UsageError unless the machines of the scheduler at the address can load the servers of all rows."""
+    from dyno.machines.scheduler import MISSING, check_address
+
+    check_address(address, plain, "load-from")
+    if find_spec("distributed") is None:
+        raise UsageError(f"load-from {MISSING}")
+    if not getattr(suite, "anywhere", False):
+        raise UsageError(f"load-from: clients of suite {suite.name} run on this machine only")
+    if reported := [phase.name for phase in suite.phases if phase.reported and phase.name in phases]:
+        raise UsageError(f"load-from: phase {reported[0]} is an outside tool's work, which runs on this machine only")
+    for row in rows:
+        if row.spec.server is None:
+            raise UsageError(f"load-from: engine {row.spec.name} has no server that other machines could reach")
+        if not row.options.get(LISTEN) and not row.options.get(URL):
+            known = any(setting.name == LISTEN for setting in row.spec.options)
+            how = f"{LISTEN}=ADDRESS, an address of this machine" if known else f"{URL}=, a server of yours"
+            raise UsageError(f"load-from: engine {row.spec.name} must be reached by other machines: add {how}")
 
 
 def natively_loadable(suite: Suite, rows: Sequence[EngineRow]) -> bool:

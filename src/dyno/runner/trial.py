@@ -254,6 +254,7 @@ def _job(plan: Plan, cell: Cell, trial: Trial, home: Path, sealed: Path) -> dict
         "pace": plan.pace(cell, trial),
         "home": str(home),
         "sealed": str(sealed),
+        "load_from": None if cell.floor else plan.load_from,
     }
 
 

@@ -74,6 +74,11 @@ def own(home: Path) -> Address:
     return Address(HOST, next(_free((HOST,))), USER, _password(home / SECRET))
 
 
+def free_port(host: str) -> int:
+    """Returns a port that is free at this address of the machine. Raises Refused."""
+    return next(_free((host,)))
+
+
 def cluster(home: Path, nodes: int, ports: int) -> tuple[list[Address], list[int]]:
     """Returns an address for each node of a cluster in `home`, all with the same port and password, and `ports`
     further ports that are free on all addresses. A single node is on 127.0.0.1. Several nodes are on 127.0.0.2 and

@@ -15,7 +15,8 @@ from dyno.contracts.engine import Engine, EngineSpec, Server
 from dyno.contracts.model import Caveat, Refused, Tier, Value, strongest
 from dyno.contracts.native_load import missing_native
 from dyno.contracts.settings import Setting
-from dyno.servers import namespace, set_option, user_server
+from dyno.servers import listen, namespace, set_option, user_server
+from dyno.servers.listen import LISTEN
 from dyno.servers.loopback import Address
 from dyno.servers.program_option import PROGRAM, JavaProgram, ServerProgram
 from dyno.servers.set_option import SET
@@ -40,7 +41,7 @@ class ServerStore(Engine):
         self.client = self.open_client(server, options)
         try:
             self.check_tier()
-            if not server.own:
+            if not server.own and not server.joined:
                 for name in namespace.abandoned(self.stores(self.client)):
                     self.drop(self.client, name)
             self.create()
@@ -159,6 +160,7 @@ def server_engine(
     sized: tuple[str, str, Value] | None = None,
     refuse: Callable[[Tier, Options], str | None] = lambda tier, options: None,
     needs: Callable[[Options], str | None] = lambda options: None,
+    listens: bool = False,
     **declaration: Any,
 ) -> EngineSpec:
     """Returns the declaration of an engine whose store is a `ServerStore`.
@@ -167,7 +169,8 @@ def server_engine(
     `start` returns the server that Dyno starts, and `program` is its program. Without them, the engine has only
     users' servers. `settings` is the option `set`. `sized` names a setting of the server, the option that sizes the
     same thing, and that option's default; users may give only one of the two. `refuse` and `needs` are checks in
-    addition to those of all servers. `declaration` has further fields of `dyno.contracts.engine.EngineSpec`.
+    addition to those of all servers. `listens`: whether the server that Dyno starts has the option `listen`, which
+    `start` obeys: see `dyno.servers.listen`. `declaration` has further fields of `dyno.contracts.engine.EngineSpec`.
     """
 
     def serve(home: Path, tier: Tier, options: Options, clients: int) -> Server:
@@ -178,6 +181,8 @@ def server_engine(
     def refused(tier: Tier, options: Options) -> str | None:
         if sized and options[sized[1]] != sized[2] and set_option.sets(options, sized[0]):
             return f"set.{sized[0]} and {sized[1]} are one setting: leave one of them out"
+        if options.get(LISTEN) and options[URL]:
+            return f"{LISTEN} is of a server of Dyno's own, and {URL} names one of yours: leave one of them out"
         return refuse(tier, options) or set_option.refused(options)
 
     def missing(options: Options) -> str | None:
@@ -191,7 +196,12 @@ def server_engine(
         declaration["packages"] = program.packages
     chosen = program.setting if isinstance(program, ServerProgram) else None
     return EngineSpec(
-        options=(user_server.setting(*schemes), *options, *filter(None, (settings, chosen))),
+        options=(
+            user_server.setting(*schemes),
+            *((listen.setting(),) if listens else ()),
+            *options,
+            *filter(None, (settings, chosen)),
+        ),
         server=serve,
         refuse=refused,
         needs=missing,

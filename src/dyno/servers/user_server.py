@@ -23,6 +23,8 @@ class UserServer:
     """See `dyno.contracts.engine.Server`. `parse` turns the URL into the client's address."""
 
     own = False
+    joined = False
+    """Whether another process has created the store, which this one only uses."""
 
     def __init__(self, url: str, parse: Callable[[str], Any] = str) -> None:
         self.url, self._parse = url, parse

@@ -15,6 +15,7 @@ from dyno.results import FLOOR_BLOCKS, Run, is_reference
 from dyno.stats.estimate import FEWEST_TRIALS
 from dyno.stats.load_limit import CLIENT_PERCENT, CORES_PERCENT, client_percent, cores, cores_percent, cpu_ns
 from dyno.stats.machine import FASTEST_FLUSH_NS, STEAL_PERCENT, Finding, machine_doubts, texts
+from dyno.stats.remote import CLOCK_PERCENT, NETWORK_PERCENT, UNEVEN_PERCENT, raised
 from dyno.stats.summary import MOST_FAILED, CellSummary
 
 WIDE_PERCENT = 25.0
@@ -32,6 +33,9 @@ for memory."""
 
 _LIMITS = {
     "ACHIEVED_PERCENT": ACHIEVED * 100,
+    "CLOCK_PERCENT": CLOCK_PERCENT,
+    "NETWORK_PERCENT": NETWORK_PERCENT,
+    "UNEVEN_PERCENT": UNEVEN_PERCENT,
     "FAILED_PERCENT": MOST_FAILED * 100,
     "FLUSH_US": FASTEST_FLUSH_NS / 1000,
     "SHORT_MS": SHORT_NS / 1e6,
@@ -61,7 +65,7 @@ def doubts(row: CellSummary, run: Run) -> list[Doubt]:
     """Returns all doubts about a row's number."""
     judges = (
         *(_trials, _time, _pauses, _open, _maintenance, _stall, _temperature, _bottleneck, _wake_ups, _failures),
-        *(_device, _circumstances, _answers),
+        *(_device, _circumstances, _answers, _machines),
     )
     return list(chain.from_iterable(judge(row, run) for judge in judges))
 
@@ -148,7 +152,8 @@ def _open(row: CellSummary, run: Run) -> Iterator[Doubt]:
         yield _doubt("overload", f"{share * 100:.0f} % of rate", done=done, due=due, rate=text)
     # Checks the p99 first, then the p99.9. Clients in threads wait for each other, which lengthens both lateness and
     # response times.
-    for key, short, name in (("p99", "late", "p99"), ("p999", "late p99.9", "p99.9")):
+    percentiles_judged = () if worst.machines else (("p99", "late", "p99"), ("p999", "late p99.9", "p99.9"))
+    for key, short, name in percentiles_judged:
         response, late = row.response_ns[key], row.late_ns[key]
         if response is not None and late is not None and late > LATE_NS and late * 100 > response * LATE_PERCENT:
             threads = any(sample.threads for sample in row.samples)
@@ -156,6 +161,13 @@ def _open(row: CellSummary, run: Run) -> Iterator[Doubt]:
             micros = {"late": late / 1000, "response": response / 1000}
             yield _doubt("late", short, None, name=name, threads=lock if threads else "", **micros)
             return
+
+
+def _machines(row: CellSummary, run: Run) -> Iterator[Doubt]:
+    """Yields doubts about clients on other machines."""
+    consequence = _ROWS["not compared"]["text"] if row.limit is not None else ""
+    for each in raised(row.samples, row.latency_ns["p50"], consequence):
+        yield _doubt(each.code, each.short, each.sentence, **each.values)
 
 
 def _maintenance(row: CellSummary, run: Run) -> Iterator[Doubt]:
@@ -194,7 +206,7 @@ def _bottleneck(row: CellSummary, run: Run) -> Iterator[Doubt]:
     available = cores(run.header.get("host", {}))
     consequence = _ROWS["not compared"]["text"] if row.limit is not None else ""
     clients = 0.0
-    for sample in row.samples:
+    for sample in (sample for sample in row.samples if not sample.machines):
         used = client_percent(sample, available)
         if used is None and sample.server is not None:
             # In an earlier file, the share is that of one client's time.

@@ -3,9 +3,9 @@ comparison: they describe the clients, not the server.
 
 The load generator was the limit of a trial in either of two cases. Its processes used more than CLIENT_PERCENT of the
 CPU time that so many processes can use on this machine. Or client and server together used nearly all cores, and the
-clients used more than the server. A row is limited if most of its trials are. The rule is for engines with a server:
-the clients of other engines do the engine's own work. Samples of earlier files lack the number of processes, so they
-are never limited.
+clients used more than the server; that rule is for clients on the server's machine. A row is limited if most of its
+trials are. The rule is for engines with a server: the clients of other engines do the engine's own work. Samples of
+earlier files lack the number of processes, so they are never limited.
 """
 
 from collections.abc import Mapping, Sequence
@@ -39,9 +39,18 @@ def cpu_ns(used: Mapping[str, int | None] | None) -> int:
     return sum((used or {}).get(name) or 0 for name in ("user_ns", "system_ns"))
 
 
+def machine_percent(machine: Mapping[str, Any]) -> float:
+    """Returns the CPU time of another machine's clients, as a percentage of what their processes could use: see
+    `dyno.contracts.decoded_types.Machine`. 0 if it is unknown."""
+    usable = min(machine["processes"], machine["cores"])
+    return float((machine["cpu_ns"] or 0) / usable / max(machine["elapsed_ns"], 1) * 100)
+
+
 def client_percent(sample: Sample, available: float | None) -> float | None:
-    """Returns the CPU time of the load generator, as a percentage of what its processes could use. None if their
-    number is unknown, or if the engine has no server."""
+    """Returns the CPU time of the load generator, as a percentage of what its processes could use; with clients on
+    other machines, that of the busiest. None if their number is unknown, or if the engine has no server."""
+    if sample.machines:
+        return max(map(machine_percent, sample.machines.values()))
     if sample.load_processes is None or sample.client is None:
         return None
     usable = min(sample.load_processes, available or sample.load_processes)
@@ -49,11 +58,12 @@ def client_percent(sample: Sample, available: float | None) -> float | None:
 
 
 def cores_percent(sample: Sample, available: float | None) -> float | None:
-    """Returns the CPU time of client and server together, as a percentage of all cores. None without a server, or if
-    the number of cores is unknown."""
+    """Returns the CPU time of client and server together, as a percentage of all cores of this machine. None without
+    a server, or if the number of cores is unknown."""
     if sample.server is None or not available:
         return None
-    return (cpu_ns(sample.client) + cpu_ns(sample.server)) / available / max(sample.elapsed_ns, 1) * 100
+    clients = 0 if sample.machines else cpu_ns(sample.client)
+    return (clients + cpu_ns(sample.server)) / available / max(sample.elapsed_ns, 1) * 100
 
 
 def load_limit(samples: Sequence[Sample], facts: Mapping[str, Any]) -> LoadLimit | None:
@@ -70,5 +80,6 @@ def _limited(sample: Sample, available: float | None) -> float | None:
     client, both = client_percent(sample, available), cores_percent(sample, available)
     if client is None:
         return None
-    exhausted = both is not None and both > CORES_PERCENT and cpu_ns(sample.client) > cpu_ns(sample.server)
+    here = both is not None and not sample.machines
+    exhausted = here and (both or 0.0) > CORES_PERCENT and cpu_ns(sample.client) > cpu_ns(sample.server)
     return client if client > CLIENT_PERCENT or exhausted else None

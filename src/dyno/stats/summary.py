@@ -209,6 +209,7 @@ def _summary(
         "reported_by": " and ".join(sorted({s.reported_by for s in every if s.reported_by is not None})) or None,
         "by_kind": _percentiles_of_each(declared.kinds, [s.by_kind for s in counted]),
         "by_part": _percentiles_of_each(declared.parts, [s.by_part for s in described]),
+        "by_machine": _percentiles_of_each((), [s.by_machine for s in counted]),
     }
     return CellSummary(
         cell=cell,

@@ -185,7 +185,7 @@ def test_a_refused_write_raises_by_every_client(place: Path) -> None:
         for client in CLIENTS:
             one = job(place / client, tier=Tier.VOLATILE, client=client)
             with opened(replace(one, server=server)) as port:
-                with redis.Redis(unix_socket_path=str(server.address)) as administrator:
+                with redis.Redis(**server.address) as administrator:
                     administrator.config_set("maxmemory", "1")
                     for write in (port.insert, port.replace):
                         with pytest.raises(Exception, match="used memory > 'maxmemory'"):
@@ -205,7 +205,7 @@ def test_a_server_of_our_own_is_reached_by_its_socket_alone(engine: str, place: 
         assert psutil.Process(pid).net_connections("inet") == []
         assert psutil.Process(pid).net_connections("unix") != []
         assert stat.S_IMODE(server.home.stat().st_mode) == 0o700
-        assert stat.S_IMODE(server.address.stat().st_mode) == 0o700
+        assert stat.S_IMODE(server.path.stat().st_mode) == 0o700
         with closing(asked.open(asked.home)) as store:
             assert store.settings()["save"] == ""
             assert store.version().startswith(f"{engine.title()} ")

@@ -19,6 +19,7 @@ from dyno.engines.mysql.server_galera import MOST, NODE_SECONDS, Galera
 from dyno.engines.mysql.server_mariadb import OURS, PROGRAMS, MariaDB
 from dyno.engines.sysbench import missing as missing_sysbench
 from dyno.servers import program_option, set_option, user_server
+from dyno.servers.listen import LISTEN, listener
 from dyno.servers.process import KEEPS
 from dyno.servers.server_engine import ServerStore, server_engine
 from dyno.servers.user_server import URL
@@ -264,6 +265,8 @@ PORTS: Mapping[str, PortSpec] = {
 def refuse(tier: Tier, options: Mapping[str, Value]) -> str | None:
     if options[URL] and nodes_of(options) > 1:
         return f"{NODES} are of a cluster of Dyno's own, and url names a server of yours: leave one of them out"
+    if options[LISTEN] and nodes_of(options) > 1:
+        return f"{LISTEN} is of a single server: leave {NODES} out"
     return None
 
 
@@ -272,7 +275,7 @@ def _start(product: str, home: Path, tier: Tier, options: Mapping[str, Value], c
     path = program_option.given(options)
     if (nodes := nodes_of(options)) > 1:
         return Galera(home, settings, clients, path, nodes)
-    return MariaDB(product, home, settings, clients, path)
+    return MariaDB(product, home, settings, clients, path, listener=listener(home, options))
 
 
 def declaration(product: str, *schemes: str, options: tuple[Setting, ...] = (), **fields: Any) -> EngineSpec:
@@ -310,6 +313,7 @@ def declaration(product: str, *schemes: str, options: tuple[Setting, ...] = (), 
             Setting("cache_mib", integer(5), CACHE_MIB, "buffer pool of a server of Dyno's own, in MiB"),
             *options,
         ),
+        listens=True,
         upkeep=InnoDB.upkeep,
         # A checkpoint writes all changed pages, as the server does when its log fills up.
         seldom=Maintenance("checkpoint", lambda engine: engine.client.execute(CHECKPOINT).fetchall()),

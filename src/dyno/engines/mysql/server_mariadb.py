@@ -9,12 +9,16 @@ Options and System Variables" and "Initializing the Data Directory".
 import shutil
 import subprocess
 from collections.abc import Mapping
+from contextlib import closing
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from dyno.contracts.copyable import Copyable
 from dyno.contracts.model import Refused
 from dyno.contracts.safe_read import toml
+from dyno.servers import listen
+from dyno.servers.listen import Listener
 from dyno.servers.process import Process, accepts, as_user, directory, program, unprivileged
 from dyno.servers.program_option import ServerProgram
 
@@ -73,7 +77,8 @@ def product_of(path: str) -> str:
 
 class MariaDB(Process, Copyable):
     """See `dyno.contracts.engine.Server`. `settings` are system variables; `path` is the user's program;
-    `environment` has variables in addition to this process's."""
+    `environment` has variables in addition to this process's; `listener` is where it also listens for other
+    machines."""
 
     def __init__(
         self,
@@ -83,7 +88,9 @@ class MariaDB(Process, Copyable):
         clients: int,
         path: str = "",
         environment: Mapping[str, str] | None = None,
+        listener: Listener | None = None,
     ) -> None:
+        self._listener = listener
         self._path = PROGRAMS[product].executable(path)
         self._product = product if path else product_of(self._path)
         self.home, self.data, self._socket = home, home / "data", home / "mysqld.sock"
@@ -96,6 +103,7 @@ class MariaDB(Process, Copyable):
             "socket": self._socket,
             "pid-file": home / "mysqld.pid",
             "max-connections": max(CONNECTIONS, clients + SPARE_CONNECTIONS),
+            **({} if listener is None else _listening(listener)),
         }
         super().__init__(
             [*self._command(), NO_BINARY_LOG, *(f"--{name}={value}" for name, value in variables.items())],
@@ -116,9 +124,32 @@ class MariaDB(Process, Copyable):
         """Arguments with which client libraries connect. Every user who may enter the directory may connect."""
         return {"unix_socket": str(self._socket), "user": "root", "ssl_disabled": True}
 
+    def reached(self) -> Mapping[str, Any]:
+        """Returns the arguments of `dyno.servers.listen.ReachedServer` for other machines."""
+        listener = self._listener
+        assert listener is not None
+        encrypted = {"ssl_ca": str(listener.certificate), "ssl_verify_cert": True}
+        tls = {"ssl_disabled": True} if listener.certificate is None else encrypted
+        return listener.reached(user=listen.USER, password=listener.password, **tls)
+
+    def start(self) -> None:
+        super().start()
+        if self._listener is not None:
+            import pymysql
+
+            # At each start: a copy of another trial's data has that trial's password.
+            login = f"'{listen.USER}'@'%'"
+            password = f"IDENTIFIED BY '{self._listener.password}'"
+            with closing(pymysql.connect(**self.address)) as client, client.cursor() as cursor:
+                cursor.execute(f"CREATE USER IF NOT EXISTS {login} {password}")
+                cursor.execute(f"ALTER USER {login} {password}")
+                cursor.execute(f"GRANT ALL ON *.* TO {login}")
+
     def prepare(self) -> None:
         if not self.data.exists():
             self._create()
+        if self._listener is not None:
+            listen.write_certificate(self._listener, self.user)
         # Remove the files of a killed server. MySQL assumes that the process in the lock file may still run.
         for file in self.home.glob("mysqld.*"):
             file.unlink()
@@ -146,6 +177,12 @@ class MariaDB(Process, Copyable):
     def _answers(self) -> bool:
         # A server that is ready greets a client. While it starts, it accepts no connection or does not greet.
         return accepts(self._socket, greeted=True)
+
+
+def _listening(listener: Listener) -> Mapping[str, Any]:
+    """Returns the system variables of a server that listens for other machines."""
+    tls = {} if listener.certificate is None else {"ssl-cert": listener.certificate, "ssl-key": listener.key}
+    return {"skip-networking": "OFF", "bind-address": listener.host, "port": listener.port, **tls}
 
 
 def _system_tables(program: Path) -> bytes:

@@ -21,6 +21,7 @@ from dyno.engines.sysbench import DatabaseTests, outside, run_pgbench
 from dyno.engines.sysbench import missing as missing_sysbench
 from dyno.host.installation import version
 from dyno.servers import program_option, set_option, user_server
+from dyno.servers.listen import LISTEN, listener
 from dyno.servers.process import KEEPS, program
 from dyno.servers.server_engine import ServerStore, server_engine
 from dyno.servers.user_server import URL
@@ -52,12 +53,14 @@ def start(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) ->
     path = program_option.given(options)
     if standbys := int(str(options["replicas"])):
         return Replicated(home, settings, clients, path, standbys, str(options["acknowledged"]))
-    return PostgreSQL(home, settings, clients, path)
+    return PostgreSQL(home, settings, clients, path, listener(home, options))
 
 
 def refuse(tier: Tier, options: Mapping[str, Value]) -> str | None:
     if options["replicas"] and options[URL]:
         return "replicas are of a server of Dyno's own, and url names one of yours: leave one of them out"
+    if options["replicas"] and options[LISTEN]:
+        return f"{LISTEN} is of a single server: leave replicas out"
     if options["acknowledged"] != "none" and not options["replicas"]:
         return f"acknowledged={options['acknowledged']} needs a standby that does it: use replicas=1"
     return None
@@ -329,6 +332,7 @@ ENGINE = server_engine(
             "what one standby at least has done with a commit that is acknowledged; flush: synchronous_commit=on",
         ),
     ),
+    listens=True,
     upkeep=Postgres.upkeep,
     seldom=Maintenance("checkpoint", lambda engine: engine.client.execute("CHECKPOINT"), times=Postgres.checkpoints),
     clients="processes",

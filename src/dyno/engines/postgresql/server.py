@@ -10,11 +10,13 @@ import signal
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from dyno.contracts.copyable import Copyable
 from dyno.contracts.model import Refused
 from dyno.contracts.safe_read import toml
 from dyno.servers import program_option
+from dyno.servers.listen import Listener, write_certificate
 from dyno.servers.process import Cluster, Process, as_user, program, unprivileged
 
 USERS = ("postgres",)
@@ -52,43 +54,82 @@ PROGRAM = program_option.ServerProgram(
 
 
 class PostgreSQL(Process, Copyable):
-    """See `dyno.contracts.engine.Server`. `settings` become command-line options; `path` is the user's program."""
+    """See `dyno.contracts.engine.Server`. `settings` become command-line options; `path` is the user's program;
+    `listener` is where it also listens for other machines."""
 
-    def __init__(self, home: Path, settings: Mapping[str, str], clients: int, path: str = "") -> None:
-        self._path, self.data = path, home / "data"
+    def __init__(
+        self,
+        home: Path,
+        settings: Mapping[str, str],
+        clients: int,
+        path: str = "",
+        listener: Listener | None = None,
+    ) -> None:
+        self._path, self.data, self._listener = path, home / "data", listener
+        self._port = PORT if listener is None else listener.port
         arguments = {
             **toml(SETTINGS),
             **settings,
-            "listen_addresses": "",
+            "listen_addresses": "" if listener is None else listener.host,
             # The path is relative to the data directory.
             "unix_socket_directories": ".",
             "max_connections": str(max(CONNECTIONS, clients + SPARE_CONNECTIONS)),
             # Store segments as files in the data directory. In /dev/shm they would survive SIGKILL.
             "dynamic_shared_memory_type": "mmap",
         }
+        if listener is not None and listener.certificate is not None:
+            arguments |= {
+                "ssl": "on",
+                "ssl_cert_file": str(listener.certificate),
+                "ssl_key_file": str(listener.key),
+            }
         words = [word for name, value in arguments.items() for word in ("-c", f"{name}={value}")]
         super().__init__(
-            [PROGRAM.executable(path), "-D", str(self.data), "-p", str(PORT), *words],
+            [PROGRAM.executable(path), "-D", str(self.data), "-p", str(self._port), *words],
             home,
             self._answers,
             # The server refuses to run as root.
             unprivileged(*USERS),
             ending=signal.SIGINT,
             orphaned=signal.SIGQUIT,
-            unix=self.data / f".s.PGSQL.{PORT}",
+            unix=self.data / f".s.PGSQL.{self._port}",
         )
 
     @property
     def address(self) -> Mapping[str, str]:
         """Arguments with which client libraries connect."""
-        return {"host": str(self.data), "port": str(PORT), "user": USER, "dbname": DATABASE}
+        return {"host": str(self.data), "port": str(self._port), "user": USER, "dbname": DATABASE}
+
+    def reached(self) -> Mapping[str, Any]:
+        """Returns the arguments of `dyno.servers.listen.ReachedServer` for other machines."""
+        listener = self._listener
+        assert listener is not None
+        # In the address of a host name, the name is checked too.
+        encrypted = {"sslmode": "verify-full", "sslrootcert": str(listener.certificate)}
+        tls = {"sslmode": "disable"} if listener.certificate is None else encrypted
+        return listener.reached(user=USER, password=listener.password, dbname=DATABASE, **tls)
+
+    def start(self) -> None:
+        super().start()
+        if self._listener is not None:
+            import psycopg
+
+            # At each start: a copy of another trial's data has that trial's password.
+            address: Any = self.address
+            with psycopg.connect(**address, autocommit=True) as connection:
+                connection.execute(f"ALTER ROLE {USER} PASSWORD '{self._listener.password}'".encode())
 
     def prepare(self) -> None:
         if not self.data.exists():
             self._initialize()
+        if self._listener is not None:
+            write_certificate(self._listener, self.user)
+            kind = "host" if self._listener.certificate is None else "hostssl"
+            rules = f"local all all trust\n{kind} all all all scram-sha-256\n"
+            (self.data / "pg_hba.conf").write_text(rules)
         # Remove the files of a killed server. One still says that the server is ready. The other names a process that
         # is a zombie until its parent waits for it.
-        for name in ("postmaster.pid", f".s.PGSQL.{PORT}.lock"):
+        for name in ("postmaster.pid", f".s.PGSQL.{self._port}.lock"):
             (self.data / name).unlink(missing_ok=True)
 
     def _initialize(self) -> None:

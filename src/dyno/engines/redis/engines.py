@@ -11,6 +11,7 @@ import socket as sockets
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,8 @@ from dyno.contracts.safe_read import toml
 from dyno.contracts.settings import Setting, choice
 from dyno.engines.redis.resp import CLIENTS, Client, connect, encrypted, library
 from dyno.host.installation import version
-from dyno.servers import namespace, program_option, set_option, user_server
+from dyno.servers import listen, namespace, program_option, set_option, user_server
+from dyno.servers.listen import Listener
 from dyno.servers.process import Process
 from dyno.servers.program_option import ServerProgram
 from dyno.servers.server_engine import ServerStore, server_engine
@@ -38,21 +40,67 @@ OURS = ("port", "unixsocket", "unixsocketperm", "save", "dir", "appenddirname", 
 
 class Redis(Process, Copyable):
     """A server on a socket in its directory, which no other user may enter. `settings` become command-line options,
-    with their names in redis.conf; `path` is the user's program."""
+    with their names in redis.conf; `path` is the user's program; `listener` is where it also listens for other
+    machines."""
 
-    def __init__(self, program: ServerProgram, home: Path, settings: Mapping[str, str], path: str = "") -> None:
-        self.address = home / "redis.sock"
+    def __init__(
+        self,
+        program: ServerProgram,
+        home: Path,
+        settings: Mapping[str, str],
+        path: str = "",
+        listener: Listener | None = None,
+    ) -> None:
+        self.path, self._listener = home / "redis.sock", listener
         self.data = home / "appendonlydir"
         """The directory of the append-only files."""
-        settings = {**toml(SETTINGS), "unixsocket": self.address.name, **settings}
+        settings = {**toml(SETTINGS), "unixsocket": self.path.name, **settings}
         words = [word for name, value in settings.items() for word in (f"--{name}", value)]
-        super().__init__([program.executable(path), *words], home, self._answers, unix=self.address)
+        super().__init__([program.executable(path), *words], home, self._answers, unix=self.path)
+
+    @property
+    def address(self) -> Mapping[str, Any]:
+        """Arguments with which redis-py connects."""
+        password = {} if self._listener is None else {"password": self._listener.password}
+        return {"unix_socket_path": str(self.path), **password}
+
+    def reached(self) -> Mapping[str, Any]:
+        """Returns the arguments of `dyno.servers.listen.ReachedServer` for other machines."""
+        listener = self._listener
+        assert listener is not None
+        tls = {} if listener.certificate is None else {"ssl": True, "ssl_ca_certs": str(listener.certificate)}
+        return listener.reached(password=listener.password, **tls)
+
+    def start(self) -> None:
+        super().start()
+        if self._listener is None:
+            return
+        import redis
+
+        listen.write_certificate(self._listener, self.user)
+        with redis.Redis(unix_socket_path=str(self.path)) as client:
+            # The password comes first. As an argument of the program, it would be visible in the process list.
+            client.config_set("requirepass", self._listener.password)
+            client.config_set("bind", self._listener.host)
+            try:
+                if self._listener.certificate is not None:
+                    files = {"tls-cert-file": self._listener.certificate, "tls-key-file": self._listener.key}
+                    for name, path in files.items():
+                        client.config_set(name, str(path))
+                    client.config_set("tls-ca-cert-file", str(self._listener.certificate))
+                    client.config_set("tls-auth-clients", "no")
+                    client.config_set("tls-port", self._listener.port)
+                    return
+            except redis.ResponseError:
+                # The server was built without TLS.
+                self._listener = replace(self._listener, certificate=None)
+            client.config_set("port", self._listener.port)
 
     def _answers(self) -> bool:
         # While the server loads its log, it answers with an error.
         with closing(sockets.socket(sockets.AF_UNIX)) as client:
             try:
-                client.connect(str(self.address))
+                client.connect(str(self.path))
                 client.sendall(b"PING\r\n")
                 return client.recv(64).startswith(b"+PONG")
             except OSError:
@@ -276,7 +324,8 @@ def declaration(name: str, *requires: str, places: Callable[[], Iterable[Path]] 
     )
 
     def start(home: Path, tier: Tier, options: Mapping[str, Value], clients: int) -> Server:
-        return Redis(program, home, set_option.combined(TIERS[tier], options), program_option.given(options))
+        settings, path = set_option.combined(TIERS[tier], options), program_option.given(options)
+        return Redis(program, home, settings, path, listen.listener(home, options))
 
     return server_engine(
         Keyspace,
@@ -304,6 +353,7 @@ def declaration(name: str, *requires: str, places: Callable[[], Iterable[Path]] 
             ),
             Setting("many", choice("list", "pipeline"), "list", "a batch: one MGET, or GETs sent together"),
         ),
+        listens=True,
         seldom=Maintenance("log written anew", lambda engine: rewrite(engine.client)),
         clients="processes",
         in_memory=True,

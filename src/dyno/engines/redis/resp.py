@@ -34,7 +34,7 @@ def library(server: Any, single: bool = False) -> Any:
     }
     try:
         if server.own:
-            client = redis.Redis(unix_socket_path=str(server.address), **arguments)
+            client = redis.Redis(**server.address, **arguments)
         else:
             # `valkey:` is Valkey's own name for the scheme `redis:`.
             url = re.sub("^valkey:", "redis:", server.url)
@@ -47,7 +47,7 @@ def library(server: Any, single: bool = False) -> Any:
 
 def encrypted(server: Any) -> bool:
     """Returns whether connections to the server use TLS, which only the URL's scheme decides."""
-    return not server.own and str(server.url).startswith("rediss:")
+    return bool(server.address.get("ssl")) if server.own else str(server.url).startswith("rediss:")
 
 
 def connect(server: Any, how: str) -> Client:

@@ -81,6 +81,13 @@ class OnStore(Workload):
             self._store.mkdir(parents=True)
         return self._store
 
+    def state(self) -> Any:
+        assert self._store is not None
+        return {"store": self._store.name}
+
+    def join(self, state: Any) -> None:
+        self._store = self._job.home / state["store"]
+
     def load(self, fill: Callable[[], None]) -> None:
         """Loads the store by `fill`, which must fill a new store of the same name identically in every trial.
 

@@ -203,7 +203,7 @@ class RecordsSuite(Suite):
     title = "indexed records in a key-value, SQL or document store"
     ports = ("records", "ordered-kv")
     params, presets, phases = PARAMS, PRESETS, PHASES
-    native = True
+    native = anywhere = True
 
     def natively(self, phase: str, params: Mapping[str, Value]) -> bool:
         """Returns whether each operation of the phase is a single statement or command, which excludes scans: some

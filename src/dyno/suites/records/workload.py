@@ -1,5 +1,6 @@
 """Trial of the suite `records`: its stores, the work of each phase, and the check of a store afterwards."""
 
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
@@ -263,6 +264,20 @@ class RecordsWorkload(OnStore):
             return iter(())
         return phase_work.build(ClientWork(self._model, phase.name, port, client, clients, round))
 
+    def state(self) -> Any:
+        versions = zlib.compress(self._model.versions.tobytes(), 1)
+        return {**super().state(), "indexed": self._indexed, "versions": versions}
+
+    def join(self, state: Any) -> None:
+        super().join(state)
+        self._indexed = state["indexed"]
+        self._model.versions[:] = _versions(state)
+
+    def learn(self, before: Any, after: Any) -> None:
+        written = _versions(after)
+        changed = written != _versions(before)
+        self._model.versions[changed] = written[changed]
+
     def payload_bytes(self, phase: Phase, items: int) -> int | None:
         """Returns the number of characters of the records, which are ASCII; None if a mix writes some of them."""
         per_record = PHASE_WORK[phase.name].items_per_stored
@@ -273,6 +288,10 @@ class RecordsWorkload(OnStore):
             return 0
         with self.connect() as port:
             return verify(self._model, port, phase.name, self._indexed)
+
+
+def _versions(state: Any) -> Any:
+    return np.frombuffer(zlib.decompress(state["versions"]), dtype=np.int32)
 
 
 class RecordsHistory:

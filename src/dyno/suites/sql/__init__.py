@@ -78,6 +78,8 @@ class MadeSuite(SqlSuite):
             raise ValueError(str(error)) from None
         return text
 
+    anywhere = True
+
     @property
     def native(self) -> bool:
         return any(self.natively(phase.name, {}) for phase in self.phases)

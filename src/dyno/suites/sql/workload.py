@@ -32,6 +32,8 @@ ROUND = 1_000
 """Batches of a round, which ends earlier when its time is over."""
 WARM = 1_000_000
 """Rounds from this number on warm up: see `measure.driver`."""
+ANSWERS = "answers"
+"""Directory of the trial with what each client was answered."""
 COUNTED = ("judged", "empty", "same", "aborts")
 
 
@@ -112,6 +114,22 @@ class SqlWorkload(OnStore):
                 port.define(after)
         self._written = True
 
+    def state(self) -> Any:
+        home = self._job.home / ANSWERS
+        files = {str(path.relative_to(home)): path.read_bytes() for path in home.rglob("*") if path.is_file()}
+        return {**super().state(), "found": self._found, "answers": files}
+
+    def join(self, state: Any) -> None:
+        super().join(state)
+        self._found = state["found"]
+
+    def learn(self, before: Any, after: Any) -> None:
+        # Each client has files of its own.
+        for name, content in after["answers"].items():
+            path = self._job.home / ANSWERS / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+
     def native(self, phase: Phase) -> Callable[[Any], Any] | None:
         if self._job.options.get(CLIENT) != NATIVE_CLIENT:
             return None
@@ -159,7 +177,7 @@ class SqlWorkload(OnStore):
     # -- answers --------------------------------------------------------------------------------------------
 
     def answers_home(self, phase: Phase) -> Path:
-        return self._job.home / "answers" / phase.name
+        return self._job.home / ANSWERS / phase.name
 
     def comparable(self, phase: Phase) -> bool:
         """Returns whether each answer depends on its number alone. What is written to tables of the user's stays."""

@@ -1,0 +1,139 @@
+"""A plan on several machines: each worker of a scheduler of Dask executes the whole plan, and this machine collects
+the run files.
+
+A run file is only appended to, so it is fetched from where this machine has it. A machine that disappears leaves what
+it has finished. When it is back, it gets that and continues.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic, sleep
+from typing import Any
+
+from dyno.contracts.model import UsageError
+from dyno.contracts.option_kinds import SIZE
+from dyno.machines import tasks
+from dyno.machines.scheduler import Machine, MachineLost, Scheduler
+from dyno.options import OPTIONS, RunRequest
+
+PLAN = "plan.toml"
+FETCH_SECONDS = 1.0
+ABSENT_SECONDS = 600.0
+"""A machine that is away for so long is given up."""
+ALREADY = ("load_from", "plain_tcp")
+"""Options that are for this machine only."""
+
+
+def plan_text(request: RunRequest, definition: Mapping[str, Any] | None) -> str:
+    """Returns a plan file of the request. `definition`: that of the suite, without names of files."""
+    options = {each.key: getattr(request, each.name) for each in OPTIONS if each.name not in ALREADY}
+    for each in OPTIONS:
+        if each.kind is SIZE and options.get(each.key) is not None:
+            # A number in a plan file is in GiB.
+            options[each.key] = f"{options[each.key]}B"
+    given = {key: value for key, value in options.items() if value not in (None, [], (), {})}
+    if definition is not None:
+        given[request.suite] = definition
+    return "\n".join([*(f"{key} = {_toml(value)}" for key, value in {"suite": request.suite, **given}.items()), ""])
+
+
+def _toml(value: Any) -> str:
+    """Writes a value as TOML, whose strings, numbers and arrays are written like JSON's."""
+    if isinstance(value, Mapping):
+        parts = [f"{json.dumps(str(key))} = {_toml(each)}" for key, each in value.items() if each is not None]
+        return f"{{{', '.join(parts)}}}"
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(map(_toml, value))}]"
+    return json.dumps(value)
+
+
+@dataclass
+class _Runner:
+    """One machine of the fleet."""
+
+    file: Path
+    future: Any = None
+    machine: Machine | None = None
+    away_since: float | None = None
+    status: int | None = None
+
+
+def run_fleet(address: str, plan: str, output: Path, resume: bool, tell: Callable[[str], object]) -> dict[str, int]:
+    """Executes a plan file's text on every machine of the scheduler. The run file of a machine is `output` with the
+    machine's name before its suffix. `tell` receives lines about progress. Returns the exit status of each machine's
+    run, by its host: None for a machine that did not come back. Raises Refused and UsageError."""
+    with Scheduler(address) as scheduler:
+        runners = {machine.host: _Runner(_file(output, machine.host)) for machine in scheduler.machines}
+        if not resume and (there := next((each.file for each in runners.values() if each.file.exists()), None)):
+            raise UsageError(f"{there} exists: choose another name by -o, or continue by --resume")
+        try:
+            while any(each.status is None for each in runners.values()):
+                _step(scheduler, runners, plan, tell)
+                sleep(FETCH_SECONDS)
+        finally:
+            for each in runners.values():
+                if each.future is not None:
+                    each.future.cancel()
+    return {host: -1 if each.status is None else each.status for host, each in runners.items()}
+
+
+def _file(output: Path, host: str) -> Path:
+    name = "".join(letter if letter.isalnum() or letter in "-." else "-" for letter in host)
+    return output.with_name(f"{output.stem}.{name}{output.suffix or '.json'}")
+
+
+def _step(scheduler: Scheduler, runners: Mapping[str, _Runner], plan: str, tell: Callable[[str], object]) -> None:
+    """Starts the plan on machines that are there, fetches what is new, and notes which machines have ended or
+    disappeared."""
+    present = {machine.host: machine for machine in scheduler.present()}
+    for host, runner in runners.items():
+        if runner.status is not None:
+            continue
+        machine = present.get(host)
+        if machine is None or (runner.machine is not None and runner.machine != machine):
+            _leave(host, runner, tell)
+        if machine is None:
+            if runner.away_since is not None and monotonic() - runner.away_since > ABSENT_SECONDS:
+                runner.status = -1
+            continue
+        if runner.future is None:
+            _cut(runner.file)
+            so_far = runner.file.read_bytes() if runner.file.exists() else b""
+            runner.machine, runner.away_since = machine, None
+            runner.future = scheduler.submit(machine, tasks.run_plan, plan, so_far)
+            tell(f"{host}: {'continues' if so_far else 'begins'}")
+        try:
+            if not runner.future.done():
+                _fetch(scheduler, machine, runner.file)
+            else:
+                runner.status, last, content = scheduler.answer(machine, runner.future)
+                runner.file.write_bytes(content)
+                tell(f"{host}: ended with status {runner.status}{f': {last}' if last and runner.status else ''}")
+        except MachineLost:
+            _leave(host, runner, tell)
+
+
+def _leave(host: str, runner: _Runner, tell: Callable[[str], object]) -> None:
+    if runner.future is not None:
+        tell(f"{host}: lost; {runner.file} has what it finished")
+        with suppress(Exception):
+            runner.future.cancel()
+    runner.future = runner.machine = None
+    runner.away_since = runner.away_since or monotonic()
+
+
+def _fetch(scheduler: Scheduler, machine: Machine, file: Path) -> None:
+    """Appends what the machine's run file has and this one lacks."""
+    while piece := scheduler.ask(machine, tasks.read_run, file.stat().st_size if file.exists() else 0):
+        with file.open("ab") as kept:
+            kept.write(piece)
+
+
+def _cut(file: Path) -> None:
+    """Removes an incomplete last line."""
+    if file.exists():
+        content = file.read_bytes()
+        file.write_bytes(content[: content.rfind(b"\n") + 1])
