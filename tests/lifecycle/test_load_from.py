@@ -11,6 +11,7 @@ import tempfile
 import time
 from base64 import b64decode
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,8 @@ HERE = "127.0.0.1"
 
 @pytest.fixture
 def machines(shell: Shell, tmp_path: Path) -> Iterator[Machines]:
-    pytest.importorskip("distributed") if os.environ.get("CI") != "true" else None
+    if find_spec("distributed") is None:
+        unavailable("Dask is not installed")
     home = tmp_path / "dask"
     home.mkdir()
     running = Machines(home, ["one", "two"], shell.environment())
@@ -210,3 +212,10 @@ def test_a_fleet_runs_the_plan_everywhere(shell: Shell, machines: Machines) -> N
         assert shown.status == 0
     table = shell.dyno("report", *files.values(), "--by", "machine")
     assert table.status == 0 and "fleet.one" in table.out and "fleet.two" in table.out, table
+
+
+def test_a_dry_run_of_a_fleet_is_refused_and_runs_nothing(shell: Shell) -> None:
+    words = ("run", "records", "--fleet", "tcp://127.0.0.1:1", "--plain-tcp", "--dry-run")
+    ended = shell.dyno(*words, "-o", shell.file)
+    assert ended.status == 2 and "--dry-run" in ended.err
+    assert list(shell.home.iterdir()) == []

@@ -128,8 +128,10 @@ def on_fleet(requested: RunRequest, address: str, path: str | None, resume: bool
     file = files.run_file(path or f"{requested.suite}-{datetime.now():%Y%m%d-%H%M%S}.json")
     try:
         statuses = run_fleet(address, text, file, resume, print_note)
-    except (Refused, MachineLost) as error:
+    except Refused as error:
         raise UsageError(f"--fleet: {error}") from None
+    except MachineLost as error:
+        raise UsageError(f"--fleet: {error}; what was fetched is kept: continue by -o {file} --resume") from None
     return max(NOTHING if status < 0 else status for status in statuses.values())
 
 
@@ -224,6 +226,16 @@ def run_command(
     if trying:
         return tried(requested, root)
     if fleet is not None:
+        here = {
+            "--dry-run": dry,
+            "--overwrite": overwrite,
+            "--blocks": most,
+            "--all": whole,
+            "--prices": table,
+            "--work": root,
+        }
+        if given := [flag for flag, value in here.items() if value]:
+            raise UsageError(f"--fleet and {given[0]} exclude each other: each machine runs the plan by itself")
         return on_fleet(requested, fleet, path, resume)
     run_plan = plan.resumed(requested, Path(path)) if resume and path else plan.make(requested)
     prices = None if table is None else read_prices(table)

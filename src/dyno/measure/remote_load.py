@@ -30,7 +30,7 @@ from dyno.measure.tally import Tally
 from dyno.servers import namespace
 from dyno.servers.user_server import URL
 
-LEAD_NS = 300_000_000
+LEAD_NS = 1_000_000_000
 """Time from the moment when all machines are ready to the start, in which the start's message arrives."""
 
 

@@ -19,7 +19,6 @@ from dyno.machines import tasks
 from dyno.machines.scheduler import Machine, MachineLost, Scheduler
 from dyno.options import OPTIONS, RunRequest
 
-PLAN = "plan.toml"
 FETCH_SECONDS = 1.0
 ABSENT_SECONDS = 600.0
 """A machine that is away for so long is given up."""
@@ -47,7 +46,8 @@ def _toml(value: Any) -> str:
         return f"{{{', '.join(parts)}}}"
     if isinstance(value, (list, tuple)):
         return f"[{', '.join(map(_toml, value))}]"
-    return json.dumps(value)
+    # TOML has no pairs of escapes for one letter, as JSON has.
+    return json.dumps(value, ensure_ascii=False)
 
 
 @dataclass
@@ -64,7 +64,7 @@ class _Runner:
 def run_fleet(address: str, plan: str, output: Path, resume: bool, tell: Callable[[str], object]) -> dict[str, int]:
     """Executes a plan file's text on every machine of the scheduler. The run file of a machine is `output` with the
     machine's name before its suffix. `tell` receives lines about progress. Returns the exit status of each machine's
-    run, by its host: None for a machine that did not come back. Raises Refused and UsageError."""
+    run, by its host: -1 for a machine that did not come back. Raises Refused and UsageError."""
     with Scheduler(address) as scheduler:
         runners = {machine.host: _Runner(_file(output, machine.host)) for machine in scheduler.machines}
         if not resume and (there := next((each.file for each in runners.values() if each.file.exists()), None)):
@@ -110,7 +110,8 @@ def _step(scheduler: Scheduler, runners: Mapping[str, _Runner], plan: str, tell:
                 _fetch(scheduler, machine, runner.file)
             else:
                 runner.status, last, content = scheduler.answer(machine, runner.future)
-                runner.file.write_bytes(content)
+                if content:
+                    runner.file.write_bytes(content)
                 tell(f"{host}: ended with status {runner.status}{f': {last}' if last and runner.status else ''}")
         except MachineLost:
             _leave(host, runner, tell)
