@@ -255,7 +255,7 @@ def mariadb(bench: Bench) -> Iterator[tuple[str, Contestant]]:
 def redis(bench: Bench) -> Iterator[tuple[str, Contestant]]:
     from redis import Redis
 
-    path = str(bench.server.address)
+    path = bench.server.address["unix_socket_path"]
     yield from ((client, bench.dyno(client, f"unix://{path}")) for client in ("redis-py", "hiredis", "native"))
     with Redis(unix_socket_path=path) as client:
         for number in range(bench.records):

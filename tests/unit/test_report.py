@@ -38,7 +38,7 @@ PHASES = ("insert-blind-indices", "rand-key", "mixed")
 # Operations per second of each engine, which determine the ranks. Null engines are the fastest.
 RATES = {"lmdb": 2e3, "sqlite": 3e4, "leveldb": 500.0, "memory": 1e5, "null": 9e5, "nullkv": 8e5}
 TIERS = {"memory": "volatile", "lmdb": "process", "sqlite": "process", "leveldb": "process"}
-WIDE = 200
+WIDE = 300
 OLD = TESTS / "data" / "run-schema-1.json"
 
 

@@ -257,6 +257,20 @@ def test_what_is_no_histogram_of_ours_is_refused(whole: bytes) -> None:
 
 # -- written values are read back -----------------------------------------------------------------------------
 
+MACHINE = {
+    "clients": 2,
+    "processes": 1,
+    "cores": 1.5,
+    "operations": 3,
+    "elapsed_ns": 1000,
+    "cpu_ns": 5,
+    "late_p99_ns": 4,
+    "response_p99_ns": 6,
+    "round_trip_ns": 7,
+    "offset_ns": -8,
+    "uncertainty_ns": 9,
+    "skew_ns": 0,
+}
 SAMPLE = Sample(
     phase="rand-key",
     unit="op",
@@ -297,6 +311,8 @@ SAMPLE = Sample(
     judged=40,
     broken={"p99<5ms": 3},
     maintenance={"checkpoint": 1, "merge": None},
+    machines={"b": {**MACHINE, "cpu_ns": None}, "c": MACHINE},
+    by_machine={"b": b"h", "c": None},
     facts={"ratio": 1.5, "entries": 49, "library": "zlib 1.3", "cost": None},
     payload_bytes=300,
 )

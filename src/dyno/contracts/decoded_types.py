@@ -63,12 +63,12 @@ class _Point(TypedDict):
     p99_ns: Count
 
 
-class _Machine(TypedDict, total=False):
+class _Machine(TypedDict):
     """A machine whose clients loaded a server. Times are in ns; unknown is None."""
 
     clients: Positive
     processes: Positive
-    cores: Amount
+    cores: Annotated[float, Meta(gt=0, le=MOST_REAL)]
     operations: Count
     elapsed_ns: Count
     cpu_ns: Count | None
