@@ -3,8 +3,8 @@
     python benchmarks/timing.py [--hyperfine PROGRAM] [--turns N] [--runs N] [--seconds 0.005,0.05,0.5] [--blocks N]
 
 Each turn measures the same command by both, in alternating order: a sleep, and a loop of Python that computes for
-about as long. For each command: the median of the medians by Dyno as a ratio to that by hyperfine, and the spread of
-each, which is the range of the medians in percent. Without hyperfine this part is left out.
+about as long. For each command: the median over the turns of the ratio of both medians, and the spread of each, which
+is the range of the medians in percent. Without hyperfine this part is left out.
 
 Then a command is compared with itself in --blocks blocks, which are cut into runs of ten; and with one that takes 3 %
 longer, in a single `dyno time`.
@@ -99,7 +99,8 @@ def beside(program: str, name: str, command: str, options: argparse.Namespace, h
                 subprocess.run([*words, command], check=True, capture_output=True)
             (entry,) = json.loads(Path(exported).read_text())["results"]
             medians[tool].append(entry["median"])
-    ratio = median(medians["dyno"]) / median(medians["hyperfine"])
+    # Of the two medians of a turn, since the speed of a shared machine changes from turn to turn.
+    ratio = median(mine / other for mine, other in zip(medians["dyno"], medians["hyperfine"], strict=True))
     spreads = {tool: (max(of) - min(of)) / median(of) for tool, of in medians.items()}
     good = abs(ratio - 1) <= WITHIN and spreads["dyno"] <= spreads["hyperfine"] + SPREAD
     figures = ", ".join(f"{tool} {median(of) * 1e3:.3f} ms ± {spreads[tool]:.2%}" for tool, of in medians.items())
