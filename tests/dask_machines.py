@@ -117,12 +117,12 @@ class Machines:
         ]
 
     def close(self) -> None:
-        for process in self.processes.values():
+        # A worker says goodbye to its scheduler, and waits for one that has gone.
+        for process in reversed(self.processes.values()):
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGTERM)
-        for process in self.processes.values():
             try:
-                process.wait(10)
+                process.wait(5)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()

@@ -26,6 +26,7 @@ TINY = {
     "curling": "--turns 2",
     "layer": "--records 500 --pairs 2",
     "load": "--cells 200 --deep 10 --engines 2 --only show,check,report",
+    "machines": "--machines 2 --clients 1 --seconds 0.3 --turns 1",
     "memory": "--operations 1000000",
     "overhead": "--operations 20000 --rounds 1",
     "page": "--cells 20 --engines 2 --repeats 1",

@@ -7,6 +7,8 @@ from __future__ import annotations
 import os
 import random
 import signal
+import subprocess
+import sys
 import tempfile
 import time
 from base64 import b64decode
@@ -169,6 +171,58 @@ def test_a_scheduler_with_tls_is_used_by_its_certificate(shell: Shell, tmp_path:
         assert described.status == 0 and "one" in described.out
     finally:
         running.close()
+
+
+CLUSTER = """
+import sys
+from distributed import LocalCluster
+from distributed.security import Security
+
+if __name__ == "__main__":
+    authority, certificate, key = sys.argv[1:]
+    own = {f"tls_{who}_{what}": file for who in ("scheduler", "worker", "client")
+           for what, file in (("cert", certificate), ("key", key))}
+    with LocalCluster(
+        n_workers=1,
+        threads_per_worker=2,
+        protocol="tls://",
+        security=Security(require_encryption=True, tls_ca_file=authority, **own),
+        host="127.0.0.1",
+        dashboard_address=None,
+    ) as cluster:
+        print(cluster.scheduler_address, flush=True)
+        sys.stdin.read()
+"""
+
+
+def test_a_local_cluster_with_tls_is_a_machine(shell: Shell, tmp_path: Path) -> None:
+    require(registry.engine("redis"))
+    if find_spec("distributed") is None:
+        unavailable("Dask is not installed")
+    authority = Authority(tmp_path / "authority")
+    files = {"CA_FILE": authority.authority, "CLIENT__CERT": authority.certificate, "CLIENT__KEY": authority.key}
+    shell.given.update({f"DASK_DISTRIBUTED__COMM__TLS__{name}": str(file) for name, file in files.items()})
+    script = tmp_path / "cluster.py"
+    script.write_text(CLUSTER)
+    with subprocess.Popen(
+        [sys.executable, str(script), *map(str, files.values())],
+        env=shell.environment(),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as cluster:
+        assert cluster.stdout is not None
+        address = cluster.stdout.readline().strip()
+        assert address.startswith("tls://")
+        plan = small(samples=1, retries=0, phases="mixed", clients=2, budget=0.5)
+        ended = shell.dyno(
+            "run", "records", "-e", f"redis:listen={HERE}", *plan, "--load-from", address, "-o", "r.json"
+        )
+        assert cluster.stdin is not None
+        cluster.stdin.close()
+    assert ended.status == 0, ended
+    (sample,) = shell.attempts()[0]["samples"]
+    assert list(sample["machines"]) == [HERE] and sample["void"] is None
 
 
 def test_doctor_tells_of_each_machine(shell: Shell, machines: Machines) -> None:

@@ -6,6 +6,7 @@ is off during it and on afterwards.
 from __future__ import annotations
 
 import gc
+import pickle
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -984,6 +985,24 @@ def test_merging_adds_what_adds_up_and_keeps_the_longest_time() -> None:
     assert int(one.latency.counts.sum()) == 3
     one.merge(Tally())
     assert (one.ended_by, one.first_error, one.void, one.slowest) == ("budget", "x", "wrong", (7, 0))
+
+
+def test_percentiles_of_merged_machines_are_those_of_all_values() -> None:
+    """Four machines of different speed, as their tallies come home: pickled."""
+    draws = np.random.default_rng(41)
+    values = [np.ceil(draws.lognormal(11 + at / 2, 0.8, 50_000)).astype(np.int64) for at in range(4)]
+    tallies = []
+    for of_one in values:
+        tally = Tally(operations=len(of_one))
+        tally.latency.add(of_one.tolist())
+        tallies.append(pickle.loads(pickle.dumps(tally)))
+    whole, *others = tallies
+    for other in others:
+        whole.merge(other)
+    merged = percentiles([whole.latency.encode()])
+    raw = np.sort(np.concatenate(values))
+    for name, percent in (("p50", 50), ("p90", 90), ("p99", 99), ("p999", 99.9)):
+        assert merged[name] == pytest.approx(raw[round(len(raw) * percent / 100) - 1], rel=0.001)
 
 
 def test_merging_adds_up_what_the_clients_used_and_keeps_what_any_of_them_lacked() -> None:

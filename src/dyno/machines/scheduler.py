@@ -24,11 +24,11 @@ from dyno.contracts.model import Refused, UsageError
 from dyno.machines import tasks
 
 ENCRYPTED, PLAIN = "tls", "tcp"
-MISSING = "needs Dask: pip install 'dyno[dask]'"
+MISSING = "needs Dask: pip install 'dyno-bench[machines]'"
 CONNECT_SECONDS = 10
 SILENT_SECONDS = 7.0
 """A machine without a heartbeat for so long is lost. Workers send one every half a second, if there are few."""
-WATCH_SECONDS, POLL_SECONDS, ANSWER_SECONDS = 0.5, 0.02, 3
+WATCH_SECONDS, POLL_SECONDS, ANSWER_SECONDS, ASK_SECONDS = 0.5, 0.02, 3, 5
 TRIPS = 50
 
 
@@ -186,7 +186,9 @@ class Scheduler:
     def ask(self, machine: Machine, function: Callable[..., Any], *arguments: Any) -> Any:
         """Calls a short function in the event loop of the machine's worker. Raises MachineLost."""
         try:
-            return self._client.run(function, *arguments, workers=[machine.address])[machine.address]
+            # By default Dask tries to reach a dead worker for 30 s.
+            answers = self._client.run(function, *arguments, workers=[machine.address], callback_timeout=ASK_SECONDS)
+            return answers[machine.address]
         except Exception as error:
             raise MachineLost(f"lost {machine.host}") from error
 

@@ -231,6 +231,8 @@ def make(request: RunRequest) -> Plan:
     )
     if plan.limit:
         _check_searched(plan)
+    if plan.load_from is None and plan.plain_tcp:
+        raise UsageError("plain-tcp accepts a scheduler without TLS, and load-from names none")
     if plan.load_from is not None:
         check_remote(plan.load_from, plan.plain_tcp, suite, phases, rows)
     return plan
