@@ -6,16 +6,19 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 from needed import require
 from shell import Shell, wait_for
 
 import dyno
 from dyno import published, registry
 from dyno.cli.commands import dyno as dyno_command
+from dyno.contracts.model import UsageError
 
 BATCH = ("replicate", "acid-batch-2013", "--preset", "quick")
 SMALL = {"quick": {"param": {"packer": ["zlib"], "batch": [1, 16]}, "samples": 3}}
@@ -86,6 +89,48 @@ def test_a_run_that_is_complete_is_printed_again(shell: Shell) -> None:
     before = shell.file.read_bytes()
     assert replicated(shell, "--resume") == (shell.home / "out").read_text()
     assert shell.file.read_bytes() == before
+
+
+@pytest.fixture(scope="module")
+def everything(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Result]]:
+    """Replicates two experiments: one small, and one of whose engines none can run here."""
+    require(registry.engine("lmdb"))
+    home = tmp_path_factory.mktemp("all")
+    oracle = published.experiment("relstorage-2008")
+    oracle = replace(oracle, plan={**oracle.plan, "engine": ["relstorage_oracle:cache_mib=10"]})
+    of = {"acid-batch-2013": replace(published.experiment("acid-batch-2013"), sizes=SMALL), "relstorage-2008": oracle}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(published, "experiment", of.__getitem__)
+        patch.setattr(published, "names", lambda: list(of))
+        patch.chdir(home)
+
+        def invoke(*more: object) -> Result:
+            words = ["replicate", "all", "--preset", "quick", "--work", home / "work", "-o", "replicas", *more]
+            return CliRunner().invoke(dyno_command, list(map(str, words)))
+
+        yield invoke
+
+
+@pytest.mark.claim("All published experiments are repeated by one command, on one page")
+def test_all_experiments_are_one_page(everything: Callable[..., Result]) -> None:
+    ended = everything()
+    assert ended.exit_code == 0, ended.output
+    assert "108131.95" in ended.stdout and "not run: no engine of relstorage-2008 can run here" in ended.stdout
+    page = Path("replicas/index.html").read_text()
+    for text in (">108131.95<", "illustrates the tradeoffs of compression", "can run here", "confirmed", "Hathaway"):
+        assert text in page
+    run_file = Path("replicas/acid-batch-2013.json")
+    kept, whole = run_file.read_bytes(), ended.stdout
+    refused = everything()
+    assert isinstance(refused.exception, UsageError) and "--resume" in str(refused.exception)
+    # Half of the trials, as after a kill.
+    lines = kept.splitlines(keepends=True)
+    run_file.write_bytes(b"".join(lines[: len(lines) // 2]))
+    again = everything("--resume")
+    assert again.exit_code == 0 and run_file.read_bytes().startswith(b"".join(lines[: len(lines) // 2]))
+    assert run_file.read_bytes().count(b"\n") == len(lines)
+    assert everything("--resume").stdout == again.stdout
+    assert again.stdout.splitlines()[-1] == whole.splitlines()[-1]
 
 
 def test_experiments_are_listed_with_their_source(shell: Shell) -> None:

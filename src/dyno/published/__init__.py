@@ -282,6 +282,7 @@ class Experiment:
 
     name: str
     title: str
+    question: str
     author: str
     machine: str
     notes: tuple[str, ...]

@@ -27,8 +27,8 @@ def sections(experiment: Experiment, run: Run) -> Iterator[Section]:
     """Yields a section for each finding, with its verdict and ratios."""
     results = findings.check(run, experiment.findings)
     names = {each.engine: each.title for each in experiment.contenders}
-    counts = _counts([result.kind for result in results])
-    yield Section("Published findings, and whether this run confirms them", counts)
+    verdict_counts = counts([result.kind for result in results])
+    yield Section("Published findings, and whether this run confirms them", verdict_counts)
     for result in results:
         text = f"“{result.finding.says}”" if result.finding.says else result.finding.shows
         rows = list(_rows(result, run, names))
@@ -38,7 +38,7 @@ def sections(experiment: Experiment, run: Run) -> Iterator[Section]:
     yield Section("", legend=[LEGEND])
 
 
-def _counts(kinds: list[str]) -> str:
+def counts(kinds: list[str]) -> str:
     """Counts verdicts: '2 confirmed, 1 contradicted, 3 can't tell'."""
     return ", ".join(f"{kinds.count(kind)} {kind}" for kind in STYLES if kind in kinds)
 
@@ -58,14 +58,14 @@ def _notes(result: FindingResult, names: Mapping[str, str]) -> Iterator[str]:
         yield f"without {display.listed([names.get(name, name) for name in result.left_out])}: not run here"
     kinds = [check.kind for check in result.checks]
     if len(set(kinds)) > 1:
-        yield f"of {len(kinds)} ratios: {_counts(kinds)}"
+        yield f"of {len(kinds)} ratios: {counts(kinds)}"
 
 
 def _rows(result: FindingResult, run: Run, names: Mapping[str, str]) -> Iterator[tuple[str, ...]]:
     """Yields a row for each claim and place. Checks that differ only in the parameter with the most values share a
     row."""
-    counts = {name: len({cell.params[name] for cell in run.cells}) for name in varying(run)}
-    changing = sorted(counts, key=lambda name: counts[name])
+    values = {name: len({cell.params[name] for cell in run.cells}) for name in varying(run)}
+    changing = sorted(values, key=lambda name: values[name])
 
     def key(check: Check) -> tuple[object, ...]:
         params = {} if check.cell is None else check.cell.params
@@ -81,7 +81,7 @@ def _rows(result: FindingResult, run: Run, names: Mapping[str, str]) -> Iterator
             for name in changing
             if first.cell is not None and name not in first.claim.of_params
         }
-        yield first.phase, _claim(first, names), units.params(params), first.kind, _figures(checks), _tiers(first)
+        yield first.phase, _claim(first, names), units.params(params), first.kind, figures(checks), _tiers(first)
 
 
 def _tiers(check: Check) -> str:
@@ -121,7 +121,8 @@ def _claim(check: Check, names: Mapping[str, str]) -> str:
     return f"{fact}{one} {relation} {other_fact}{other}{where}{bound}"
 
 
-def _figures(checks: list[Check]) -> str:
+def figures(checks: list[Check]) -> str:
+    """Returns the ratio and its interval, or for several checks the interval from the lowest to the highest end."""
     first = checks[0]
     if first.why is not None:
         return first.why
