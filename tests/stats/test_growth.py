@@ -7,7 +7,7 @@ from __future__ import annotations
 import io
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -22,7 +22,7 @@ from dyno.fields import Sample
 from dyno.report.tables import sections, units
 from dyno.report.tables import sweeps as report
 from dyno.results import Run
-from dyno.stats.sweep import CONFIDENCE, DISK, FEWEST_VALUES, TIME, TRIAL, Growth, fit, growths
+from dyno.stats.growth import CONFIDENCE, DISK, FEWEST_VALUES, TIME, TRIAL, Growth, fit, fit_line, growths
 
 VALUES = (1, 2, 4, 8, 16)
 PARAMETER = "much"
@@ -162,6 +162,53 @@ def test_a_curve_over_two_parameters_has_the_power_of_each_for_time_and_disk() -
     assert "a whole trial, with starting, loading" in shown([trial], {(100, 100): "both"}, ["other"])
     # With one value of the other parameter, its power is unknown.
     assert growths(grown(1.0), PARAMETER, also=["other"])[0].fit is None
+
+
+# -- sizes --------------------------------------------------------------------------------------------------
+
+SIZES = {value: 5e6 + 12.5 * 1_000 * value for value in (100, 200, 400, 800, 1_600)}
+"""A store of 5 MB and 12.5 bytes for each of a thousand items, by value."""
+
+
+def stored(sizes: Mapping[int, float], items: Callable[[int], int] = lambda value: 1_000 * value) -> Growth:
+    given = [
+        (sized(value), [a_sample("insert", items=items(value), elapsed_ns=SECOND, bytes_on_disk=round(size))] * 3)
+        for value, size in sizes.items()
+    ]
+    header = {"plan": {"samples": 3, "phases": ["insert"]}, "phases": [{"name": "insert", "writes": True}]}
+    (growth,) = growths(replace(reads(*given), header={**header, "host": {}}), PARAMETER, kind=DISK)
+    return growth
+
+
+def test_a_size_is_a_fixed_part_and_a_share_of_each_item() -> None:
+    growth = stored(SIZES)
+    assert growth.line is not None
+    assert (growth.line.fixed, growth.line.share) == pytest.approx((5e6, 12.5), rel=1e-5)
+    assert growth.forecast is not None
+    assert growth.forecast.at(1e6).middle == pytest.approx(5e6 + 12.5e9, rel=1e-5)
+    text = shown([growth], {1e6: "large"})
+    assert "12.5 B" in text and "11.6 GiB" in text
+    (told,) = report.growth_data([growth], PARAMETER, {1e6: "large"})["disk"]
+    assert told["bytes_per_item"] == pytest.approx(12.5, rel=1e-5)
+
+
+def test_items_that_do_not_grow_in_proportion_leave_a_power() -> None:
+    growth = stored(SIZES, items=lambda value: 7)
+    assert growth.line is None and growth.forecast is growth.fit is not None
+    assert stored(dict(zip(SIZES, reversed(SIZES.values()), strict=True))).line is None
+
+
+def test_the_interval_of_a_size_holds_a_further_one_as_often_as_it_says() -> None:
+    draws, inside = np.random.default_rng(37), 0
+    for _ in range(1_000):
+        line = fit_line(
+            [(value, size * (1 + draws.normal(0, 0.02))) for value, size in SIZES.items()],
+            {value: 1_000 * value for value in SIZES},
+        )
+        assert line is not None
+        predicted, true = line.at(5_000), (5e6 + 12.5 * 5e6) * (1 + draws.normal(0, 0.02))
+        inside += predicted.low <= true <= predicted.high
+    assert 0.93 <= inside / 1_000 <= 0.97
 
 
 def test_floors_and_rows_without_a_number_have_no_curve() -> None:

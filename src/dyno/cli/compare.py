@@ -16,10 +16,11 @@ from dyno.contracts.model import UsageError
 from dyno.contracts.settings import percent, unknown
 from dyno.report.formats import gated
 from dyno.report.tables import comparison, sections, sweeps
-from dyno.stats import sweep
+from dyno.stats import growth
+from dyno.stats.growth import DISK, TIME, TRIAL
 from dyno.stats.history import steps
 from dyno.stats.metric import metric
-from dyno.stats.sweep import DISK, TIME, TRIAL, swept
+from dyno.stats.sweep import swept
 from dyno.stats.verdict import MARGIN
 
 FAILED, NOTHING = 1, 3
@@ -165,7 +166,7 @@ def extrapolate_command(path: Path, wanted: tuple[str, ...], held: str | None, a
     combinations = product(*to.values())
     places = {place if also else place[0]: ", ".join(f"{value:g}" for value in place) for place in combinations}
     kept_out = _numbers("--hold-out", held or "")
-    fits = [fit for kind in (TIME, DISK, TRIAL) for fit in sweep.growths(run, parameter, kept_out, also, kind)]
+    fits = [fit for kind in (TIME, DISK, TRIAL) for fit in growth.growths(run, parameter, kept_out, also, kind)]
     if not fits:
         raise UsageError(f"{path}: no engine has completed a phase for several values of {parameter}")
     if as_json:

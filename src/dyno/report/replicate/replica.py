@@ -14,9 +14,9 @@ from dyno.report.tables.table import groups, varying
 from dyno.results import Run
 from dyno.stats.doubts import doubts
 from dyno.stats.estimate import estimate
+from dyno.stats.growth import Growth, growths
 from dyno.stats.metric import estimated, metric
 from dyno.stats.summary import CellSummary, summarize
-from dyno.stats.sweep import Growth, growths
 
 BETWEEN = "│"
 CLIENTS = "clients"

@@ -10,24 +10,16 @@ from dyno.report.tables.sections import Section, first_lines
 from dyno.report.tables.table import figure, reported, varying
 from dyno.results import Run
 from dyno.stats import sweep as stats_sweep
+from dyno.stats.growth import CONFIDENCE, DISK, FEWEST_VALUES, TIME, TRIAL, Growth, Place, Predicted, each
 from dyno.stats.load_limit import cores
 from dyno.stats.metric import THROUGHPUT
 from dyno.stats.summary import cached
 from dyno.stats.sweep import (
     CLIENTS,
-    CONFIDENCE,
-    DISK,
-    FEWEST_VALUES,
     KNEE,
-    TIME,
-    TRIAL,
     Crossing,
     End,
-    Growth,
-    Place,
-    Predicted,
     Sweep,
-    each,
     ends,
     logarithmic,
     scalings,
@@ -36,13 +28,15 @@ from dyno.stats.sweep import (
     values,
 )
 
+PER_ITEM = "an item"
 MOST_TABLES, MOST_LINES, MOST_SCALINGS = 8, 8, 24
 MORE = "`dyno report RUN` has all of them"
 WHOLE = "a whole trial, with starting, loading and checking"
 LEVEL = f"[{CONFIDENCE * 100:g} %]"
 GROWTH_LEGEND = (
     "Extrapolated, not measured: the time, or the disk, if it keeps growing as it did. A power of each parameter is"
-    f" fitted to medians; the interval of {CONFIDENCE * 100:g} % is for a measurement at that value, and can't know"
+    " fitted to medians; the forecast of a disk is a fixed part and a share of each item, if items grow in proportion"
+    f" to the parameters. The interval of {CONFIDENCE * 100:g} % is for a measurement at that value, and can't know"
     f" what begins beyond the largest measured value. Fewer than {FEWEST_VALUES} values are not fitted."
 )
 
@@ -178,11 +172,12 @@ def growth_sections(
         heads = ["engine", ", ".join(names), "measured"]
         for name in names:
             heads += [f"as {name} to the", LEVEL]
+        heads += [PER_ITEM] if (shared := any(growth.line for growth in growths)) else []
         for value in held_out:
             heads += [f"{_place(value)} held out", f"predicted {LEVEL}", ""]
         for name in to.values():
             heads += [f"{name}, extrapolated", LEVEL]
-        rows = [[growth.cell.label, *_growth_cells(growth, held_out, to)] for growth in growths]
+        rows = [[growth.cell.label, *_growth_cells(growth, held_out, to, shared)] for growth in growths]
         rows = [[*row, *[""] * (len(heads) - len(row))] for row in rows]
         what = {TIME: f"{phase}: how its time", DISK: f"{phase}: how the disk"}.get(kind, f"{WHOLE}: how its time")
         title = f"{what} grows with {' and '.join(names)}"
@@ -194,18 +189,21 @@ def _place(place: Place) -> str:
     return ", ".join(f"{value:g}" for value in each(place))
 
 
-def _growth_cells(growth: Growth, held_out: Sequence[Place], to: Mapping[Place, str]) -> Iterator[str]:
+def _growth_cells(growth: Growth, held_out: Sequence[Place], to: Mapping[Place, str], shared: bool) -> Iterator[str]:
     write = units.size if growth.kind == DISK else units.long_duration
     figures = [figure for _, figure in growth.points]
     columns = zip(*(each(place) for place, _ in growth.points), strict=True)
     yield ", ".join(f"{min(column):g} – {max(column):g}" for column in columns)
     yield units.interval(figures[0], figures[-1], write)
-    if growth.fit is None:
+    forecast = growth.forecast
+    if growth.fit is None or forecast is None:
         yield f"{len(growth.points)} values: too few"
         return
     for at, exponent in enumerate(growth.fit.exponents):
         yield f"{exponent:.2f}"
         yield "{:.2f} – {:.2f}".format(*growth.fit.exponent_interval(at))
+    if shared:
+        yield f"{growth.line.share:.3g} B" if growth.line else units.UNKNOWN
     known = {held.value: held for held in growth.held_out}
     for value in held_out:
         if (held := known.get(value)) is None:
@@ -215,7 +213,7 @@ def _growth_cells(growth: Growth, held_out: Sequence[Place], to: Mapping[Place, 
             yield units.interval(held.predicted.low, held.predicted.high, write)
             yield "inside" if held.inside else "outside"
     for value in to:
-        predicted = growth.fit.at(value)
+        predicted = forecast.at(value)
         yield write(predicted.middle)
         yield units.interval(predicted.low, predicted.high, write)
 
@@ -228,7 +226,7 @@ def growth_data(
     data: dict[str, Any] = {"parameter": parameter, "confidence": CONFIDENCE, **lists}
     data |= {"also": list(also)} if also else {}
     for growth in of:
-        fit, unit = growth.fit, "bytes" if growth.kind == DISK else "ns"
+        fit, forecast, unit = growth.fit, growth.forecast, "bytes" if growth.kind == DISK else "ns"
 
         def plain(predicted: Predicted, unit: str = unit) -> dict[str, float]:
             return {unit: predicted.middle, "low": predicted.low, "high": predicted.high}
@@ -249,7 +247,8 @@ def growth_data(
             "exponent": exponents[0] if exponents else None,
             **({"exponents": exponents} if also else {}),
             "held_out": held_out,
-            "extrapolated": [] if fit is None else [{"value": value, **plain(fit.at(value))} for value in to],
+            **({"fixed_bytes": line.fixed, "bytes_per_item": line.share} if (line := growth.line) else {}),
+            "extrapolated": [{"value": value, **plain(forecast.at(value))} for value in to if forecast],
         }
         lists[{TIME: "growths", DISK: "disk", TRIAL: "trials"}[growth.kind]].append(one)
     return data
