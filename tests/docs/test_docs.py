@@ -22,6 +22,7 @@ from needed import unavailable
 from pages import ROOT, blocks, named, read, rows, sections
 
 from dyno import registry
+from dyno.bundles import bundle
 from dyno.cli import commands as cli
 from dyno.cli import run as cli_run
 from dyno.contracts.engine import EngineSpec
@@ -280,6 +281,9 @@ def test_example_commands_parse(page: str, words: list[str], tmp_path: Path, mon
     example = next(b.text for b in blocks(read("reference/plan-files.md")) if b.language == "toml")
     for name, text in {"plan.toml": example, **pages.files(pages.contents(ROOT / page))}.items():
         Path(name).write_text(text)
+    for name in (word for word in words if word.endswith(".dyno")):
+        Path(name).write_bytes(bundle.pack(ROOT / "tests/data/run-schema-3.json"))
+        words = [*words, "--trust"]
     monkeypatch.setattr("dyno.runner.parent.execute", execute)
     # The plan doesn't depend on whether its engines are installed: some are only downloaded for the long runs.
     monkeypatch.setattr(EngineSpec, "lacking", lambda *_: None)

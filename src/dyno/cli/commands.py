@@ -56,7 +56,11 @@ COMMANDS = {
     ),
     "report": ("report", "Write the run files RUN as one self-contained HTML page."),
     "site": ("report", "Write a static site of the run files RUN, and of those in and below each DIR."),
-    "replicate": ("replicate", "Run a published EXPERIMENT on this machine; without a name, list the experiments."),
+    "replicate": (
+        "replicate",
+        "Run a published EXPERIMENT, or a bundle, on this machine; without a name, list the experiments.",
+    ),
+    "publish": ("publish", "Pack RUN with its plan and data as a bundle, which others can verify and repeat."),
     "crash": ("selftest", "Kill engines, cut their power, and check that acknowledged writes survived."),
     "http": ("http", "Make one HTTP request, and report how long each of its parts took."),
     "conform": ("selftest", "Check the answers of ENGINE with the conformance suites of all its ports."),

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from dyno import published, registry
-from dyno.cli import engines, files, flag_values
+from dyno.cli import engines, files, flag_values, publish
 from dyno.cli.console import output
 from dyno.cli.flag_values import output_option, work_option
 from dyno.cli.run import FAILED, NOTHING, OVERWRITE, RESUME, carry_out, run_flags, status
@@ -33,12 +33,16 @@ PAGE = "index.html"
 @RESUME
 @OVERWRITE
 @work_option()
-def replicate_command(experiment: str | None, preset: str | None, samples: int | None, **flags: Any) -> int:
-    """Run a published EXPERIMENT on this machine; without a name, list the experiments.
+@click.option("--trust", is_flag=True, help="Run the code of a bundle, and don't ask.")
+def replicate_command(
+    experiment: str | None, preset: str | None, samples: int | None, trust: bool, **flags: Any
+) -> int:
+    """Run a published EXPERIMENT, or a bundle, on this machine; without a name, list the experiments.
 
     \b
     dyno replicate acid-2013 --preset quick
     dyno replicate all --preset quick -o replicas
+    dyno replicate r.dyno
     """
     console = output()
     if experiment is None:
@@ -46,6 +50,12 @@ def replicate_command(experiment: str | None, preset: str | None, samples: int |
         rows = [(each.name, each.citation) for each in map(published.experiment, published.names())]
         engines.table(("experiment", "published"), rows, console)
         return 0
+    if experiment.endswith(publish.ENDING):
+        if preset is not None:
+            raise UsageError("--preset is for published experiments: a bundle's plan has its own size")
+        return publish.repeat(Path(experiment), trust, samples, **flags)
+    if trust:
+        raise UsageError("--trust is for bundles: the experiments are a part of Dyno")
     if experiment == ALL:
         return _replicate_all(preset, samples, **flags)
     run, _ = _measure(_prepare(published.experiment(experiment), preset, samples), **flags)

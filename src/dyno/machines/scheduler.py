@@ -26,9 +26,9 @@ from dyno.machines import tasks
 ENCRYPTED, PLAIN = "tls", "tcp"
 MISSING = "needs Dask: pip install 'dyno-bench[machines]'"
 CONNECT_SECONDS = 10
-SILENT_SECONDS = 7.0
+SILENT_SECONDS = 5.0
 """A machine without a heartbeat for so long is lost. Workers send one every half a second, if there are few."""
-WATCH_SECONDS, POLL_SECONDS, ANSWER_SECONDS, ASK_SECONDS = 0.5, 0.02, 3, 5
+WATCH_SECONDS, POLL_SECONDS, ANSWER_SECONDS, ASK_SECONDS, CLOSE_SECONDS = 0.5, 0.02, 3, 4, 1
 TRIPS = 50
 
 
@@ -108,7 +108,7 @@ class Scheduler:
         self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
     ) -> None:
         self._over.set()
-        self._client.close(timeout=ANSWER_SECONDS)
+        self._client.close(timeout=CLOSE_SECONDS)
 
     # -- calls ----------------------------------------------------------------------------------------------
 

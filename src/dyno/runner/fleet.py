@@ -5,7 +5,6 @@ A run file is only appended to, so it is fetched from where this machine has it.
 it has finished. When it is back, it gets that and continues.
 """
 
-import json
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from dyno.contracts.option_kinds import SIZE
 from dyno.machines import tasks
 from dyno.machines.scheduler import Machine, MachineLost, Scheduler
 from dyno.options import OPTIONS, RunRequest
+from dyno.runner.plan_file import as_toml
 
 FETCH_SECONDS = 1.0
 ABSENT_SECONDS = 600.0
@@ -36,18 +36,7 @@ def plan_text(request: RunRequest, definition: Mapping[str, Any] | None) -> str:
     given = {key: value for key, value in options.items() if value not in (None, [], (), {})}
     if definition is not None:
         given[request.suite] = definition
-    return "\n".join([*(f"{key} = {_toml(value)}" for key, value in {"suite": request.suite, **given}.items()), ""])
-
-
-def _toml(value: Any) -> str:
-    """Writes a value as TOML, whose strings, numbers and arrays are written like JSON's."""
-    if isinstance(value, Mapping):
-        parts = [f"{json.dumps(str(key))} = {_toml(each)}" for key, each in value.items() if each is not None]
-        return f"{{{', '.join(parts)}}}"
-    if isinstance(value, (list, tuple)):
-        return f"[{', '.join(map(_toml, value))}]"
-    # TOML has no pairs of escapes for one letter, as JSON has.
-    return json.dumps(value, ensure_ascii=False)
+    return as_toml({"suite": request.suite, **given})
 
 
 @dataclass

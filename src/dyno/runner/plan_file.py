@@ -1,5 +1,6 @@
 """Plan files: TOML whose keys are the long names of the flags."""
 
+import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -102,3 +103,19 @@ def size(name: str, gib: float) -> int:
     if not abs(gib * GIB) <= MOST:
         raise UsageError(f"{name}: expected less than 8 EiB, got {gib:g} GiB")
     return int(gib * GIB)
+
+
+def as_toml(plan: Mapping[str, Any]) -> str:
+    """Returns a plan file with these keys."""
+    return "\n".join([*(f"{key} = {_written(value)}" for key, value in plan.items()), ""])
+
+
+def _written(value: Any) -> str:
+    """Writes a value as TOML, whose strings, numbers and arrays are written like JSON's."""
+    if isinstance(value, Mapping):
+        parts = [f"{json.dumps(str(key))} = {_written(each)}" for key, each in value.items() if each is not None]
+        return f"{{{', '.join(parts)}}}"
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(map(_written, value))}]"
+    # TOML has no pairs of escapes for one letter, as JSON has.
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,178 @@
+"""`dyno publish`, and `dyno replicate BUNDLE`: shares a run, and repeats one that somebody else has shared."""
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dyno import registry
+from dyno.bundles import bundle
+from dyno.bundles.bundle import PLAN_FILE, Bundle
+from dyno.cli import files
+from dyno.cli.console import output
+from dyno.cli.flag_values import PATH, output_option
+from dyno.cli.run import carry_out, status
+from dyno.contracts.model import UsageError
+from dyno.options import RunRequest
+from dyno.report.tables import notes, sections, side_by_side, units
+from dyno.report.tables.sections import Section
+from dyno.results import Run
+from dyno.results.agreement import CHAIN, agree
+from dyno.runner import plan, plan_file
+from dyno.runner.rows import lacking, split
+from dyno.servers.program_option import PROGRAM
+from dyno.servers.user_server import URL
+from dyno.stats.summary import summarize
+
+ENDING, SIGNATURE = ".dyno", ".sig"
+SIGNING = "ssh-keygen"
+NAMESPACE = "dyno"
+"""What a signature is for: one for another purpose is not accepted as one of a bundle."""
+
+
+@click.command(name="publish")
+@click.argument("run_file", type=PATH, metavar="RUN")
+@output_option("Bundle to write. Default: RUN's name, in .dyno.", "FILE.dyno")
+@click.option("--overwrite", is_flag=True, help="Replace FILE.dyno if it exists.")
+@click.option("--sign", "key", type=PATH, metavar="KEY", help="Also sign it by this SSH key, in FILE.dyno.sig.")
+def publish_command(run_file: Path, path: str | None, key: Path | None, overwrite: bool) -> None:
+    """Pack RUN with its plan and data as a bundle, which others can verify and repeat.
+
+    \b
+    dyno publish r.json
+    dyno publish r.json --sign ~/.ssh/id_ed25519
+    dyno replicate r.dyno
+    """
+    target = Path(path or run_file.with_suffix(ENDING))
+    if target.suffix != ENDING:
+        raise UsageError(f"-o {target}: the name of a bundle ends in {ENDING}")
+    if target.exists() and not overwrite:
+        raise UsageError(f"{target} exists: choose another name by -o, or replace it by --overwrite")
+    if key is not None and (not key.is_file() or shutil.which(SIGNING) is None):
+        raise UsageError(f"--sign: {key} is no file" if not key.is_file() else f"--sign needs the program {SIGNING}")
+    files.save(str(target), bundle.pack(run_file))
+    if key is not None:
+        signature = Path(f"{target}{SIGNATURE}")
+        signature.unlink(missing_ok=True)
+        words = [SIGNING, "-q", "-Y", "sign", "-n", NAMESPACE, "-f", str(key), str(target)]
+        ended = subprocess.run(words, capture_output=True, text=True, check=False)
+        if ended.returncode:
+            raise UsageError(f"--sign: {SIGNING}: {' '.join((ended.stderr or ended.stdout).split())}")
+        print(f"Signed in {signature}", file=sys.stderr)
+
+
+def signer(path: Path) -> str | None:
+    """Returns who has signed a bundle, as ssh-keygen names the key; None without a signature. Raises UsageError for
+    a signature of something else."""
+    signature = Path(f"{path}{SIGNATURE}")
+    if not signature.exists():
+        return None
+    if shutil.which(SIGNING) is None:
+        return f"somebody; {SIGNING} is needed to tell"
+    with path.open("rb") as content:
+        words = [SIGNING, "-Y", "check-novalidate", "-n", NAMESPACE, "-s", str(signature)]
+        ended = subprocess.run(words, stdin=content, capture_output=True, text=True, check=False)
+    if ended.returncode:
+        raise UsageError(f"{signature} is not a signature of {path}")
+    return ended.stdout.strip().rpartition(" with ")[2]
+
+
+# -- repeating ------------------------------------------------------------------------------------------------
+
+
+def repeat(shared: Path, trust: bool, samples: int | None, **flags: Any) -> int:
+    """Verifies a bundle, shows what it would run, runs it, and compares the verdicts. Returns the exit status."""
+    with bundle.opened(shared) as found:
+        request = plan_file.parse(found.plan, f"{shared}: {PLAN_FILE}", found.home)
+        _show(found, signer(shared))
+        _ask(shared, found, request, trust)
+        suite = registry.suite(request.suite)
+        missing = lacking(suite, request.engines)
+        for name, why in missing.items():
+            print(f"not run here: {name} {why}", file=sys.stderr)
+        able = [entry for entry in request.engines if split(entry).asked not in missing]
+        if not able:
+            raise UsageError(f"{shared}: none of its engines can run here; `dyno list` says what to install")
+        made = plan.make(replace(request, engines=able, samples=samples or request.samples))
+        run = carry_out(made, **flags)
+        sections.render(_comparison(found.run, run), output())
+        return status(run)
+
+
+def _show(found: Bundle, signed_by: str | None) -> None:
+    """Prints where the published run is from, its plan, and its scripts."""
+    run, console = found.run, output()
+    about = [
+        f"measured: {notes.trials(run)}; {notes.length(run)}",
+        f"on: {notes.machine(run)}",
+        f"versions: {notes.versions(run)}",
+        f"signed by: {signed_by or 'nobody'}",
+    ]
+    plan_lines = (found.home / PLAN_FILE).read_text().splitlines()
+    sections.render([Section(f"{found.path}", lines=about), Section("Its plan", lines=plan_lines)], console)
+
+
+def _ask(path: Path, found: Bundle, request: RunRequest, trust: bool) -> None:
+    """Raises UsageError unless the user wants to run the plan."""
+    if found.left_out:
+        each = found.left_out[0]
+        raise UsageError(
+            f"{path} was published without {each.name} ({units.size(each.bytes)}, SHA-256 {each.sha256}): it can't be"
+            " repeated without the data"
+        )
+    if trust:
+        return
+    if code := next(_code(request), None):
+        raise UsageError(f"{path} runs {code} of whoever made it: read its plan, then add --trust")
+    if not sys.stdin.isatty():
+        raise UsageError(f"{path}: nobody can be asked here whether to run its plan: add --trust")
+    click.confirm("Run it here?", abort=True, err=True)
+
+
+def _code(request: RunRequest) -> Iterator[str]:
+    if request.definition is not None:
+        yield "scripts"
+    for entry in request.engines:
+        named = split(entry)
+        if registry.engine(named.name).labelled:
+            yield "code"
+        if used := {PROGRAM, URL} & named.options.keys():
+            yield f"an engine with the option {min(used)}"
+
+
+def _comparison(published: Run, run: Run) -> Iterator[Section]:
+    """Yields the ratios of engines within each of the two runs, and whether their answers agree."""
+    named = [replace(published, path=Path("published")), replace(run, path=Path("here"))]
+    try:
+        yield from side_by_side.by_machine(named)
+    except UsageError as error:
+        yield Section("Nothing to compare", lines=[str(error)])
+    one, other = map(_answers, named)
+    rows = [
+        (*place, "yes" if all(agree(mine, theirs) for mine, theirs in product(one[place], other[place])) else "no")
+        for place in one
+        if place in other
+    ]
+    if rows:
+        heads = ("engine", "phase", "same answers")
+        yield Section("Answers", heads=heads, rows=rows, left=heads, keys=heads[:2])
+    legend = (
+        "No ratio has figures of two machines. A checksum says that a file is whole; whether its figures are true,"
+        " only repetitions tell."
+    )
+    yield Section("", legend=[legend])
+
+
+def _answers(run: Run) -> dict[tuple[str, str], list[Mapping[str, Any]]]:
+    """Returns the facts about compared answers, by engine and phase."""
+    found: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    for row in summarize(run):
+        if facts := [sample.facts for sample in row.samples if CHAIN in sample.facts]:
+            found.setdefault((row.cell.asked, row.phase), []).extend(facts)
+    return found

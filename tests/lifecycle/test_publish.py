@@ -1,0 +1,94 @@
+"""Publishes a run like a user, and repeats it in another directory, as somebody else would."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from needed import require, unavailable
+from shell import Shell, small
+
+from dyno import registry
+
+
+@pytest.fixture
+def other(tmp_path: Path, place: Path, processes: None) -> Shell:
+    home = tmp_path / "other"
+    home.mkdir()
+    return Shell(home, place / "other-work")
+
+
+@pytest.mark.claim("A published run is repeated elsewhere by one command, and the verdicts are compared")
+def test_a_run_is_published_and_repeated(shell: Shell, other: Shell) -> None:
+    for name in ("lmdb", "sqlite"):
+        require(registry.engine(name))
+    plan = small(samples=3, phases="rand-key,update")
+    assert shell.dyno("run", "records", "-e", "lmdb,slow=sqlite:cache_mib=1", *plan, "-o", shell.file).status == 0
+    assert shell.dyno("publish", shell.file).status == 0
+    made = shell.file.with_suffix(".dyno")
+    again = shell.dyno("publish", shell.file)
+    assert again.status == 2 and "--overwrite" in again.err
+    shutil.copy(made, other.home / "theirs.dyno")
+    asked = other.dyno("replicate", "theirs.dyno")
+    assert asked.status == 2 and "--trust" in asked.err
+    assert sorted(path.name for path in other.home.iterdir()) == ["theirs.dyno"]
+    ended = other.dyno("replicate", "theirs.dyno", "--trust", "-o", other.file)
+    assert ended.status == 0, ended
+    assert "signed by: nobody" in ended.out and 'suite = "records"' in ended.out
+    for word in ("published", "here", "slow", "rand-key", "update"):
+        assert word in ended.out
+    ours, theirs = shell.shown(), other.shown()
+    assert [(cell["engine"], cell["phase"]) for cell in ours["cells"]] == [
+        (cell["engine"], cell["phase"]) for cell in theirs["cells"]
+    ]
+
+
+DEFINITION = """
+suite = "sql"
+engine = ["sqlite", "duckdb"]
+samples = 2
+budget = 0.2
+
+[sql]
+schema = "CREATE TABLE items (id INTEGER, price INTEGER)"
+
+[sql.tables]
+items = "items.csv"
+
+[sql.transactions.sum]
+script = "SELECT sum(price) FROM items"
+"""
+
+
+def test_sql_is_published_with_its_data_and_needs_trust(shell: Shell, other: Shell) -> None:
+    for name in ("sqlite", "duckdb"):
+        require(registry.engine(name))
+    (shell.home / "items.csv").write_text("id,price\n" + "".join(f"{at},{at * 7 % 13}\n" for at in range(100)))
+    (shell.home / "plan.toml").write_text(DEFINITION)
+    ended = shell.dyno("run", "plan.toml", "-o", shell.file)
+    assert ended.status == 0, ended
+    assert shell.dyno("publish", shell.file, "-o", "shared.dyno").status == 0
+    shutil.move(shell.home / "shared.dyno", other.home / "shared.dyno")
+    refused = other.dyno("replicate", "shared.dyno")
+    assert refused.status == 2 and "scripts" in refused.err and "--trust" in refused.err
+    ended = other.dyno("replicate", "shared.dyno", "--trust", "-o", other.file)
+    assert ended.status == 0, ended
+    assert "same answers" in ended.out and "yes" in ended.out and "SELECT sum(price)" in ended.out
+
+
+def test_a_signature_names_its_key(shell: Shell) -> None:
+    if shutil.which("ssh-keygen") is None:
+        unavailable("ssh-keygen is not installed")
+    key = shell.home / "key"
+    assert shell.sh("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key).status == 0
+    assert shell.dyno("run", "records", "-e", "memory", *small(), "-o", shell.file).status == 0
+    signed = shell.dyno("publish", shell.file, "--sign", key)
+    assert signed.status == 0, signed
+    print_of_key = shell.sh("ssh-keygen", "-l", "-f", key).out.split()[1]
+    shown = shell.dyno("replicate", "r.dyno", "--trust", "-o", "again.json")
+    assert shown.status == 0 and print_of_key in shown.out
+    # Another bundle under the same signature.
+    assert shell.dyno("publish", "again.json", "-o", "r.dyno", "--overwrite").status == 0
+    other = shell.dyno("replicate", "r.dyno", "--trust")
+    assert other.status == 2 and "not a signature" in other.err
