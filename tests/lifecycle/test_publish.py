@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ from needed import require, unavailable
 from shell import Shell, small
 
 from dyno import registry
+from dyno.bundles import container
 
 
 @pytest.fixture
@@ -75,6 +78,31 @@ def test_sql_is_published_with_its_data_and_needs_trust(shell: Shell, other: She
     ended = other.dyno("replicate", "shared.dyno", "--trust", "-o", other.file)
     assert ended.status == 0, ended
     assert "same answers" in ended.out and "yes" in ended.out and "SELECT sum(price)" in ended.out
+
+
+@pytest.mark.parametrize(
+    ("suite", "engine", "named"),
+    [
+        ("records", 'postgresql:set.archive_command="touch x"', "set.archive_command"),
+        ("records", "redis:program=/bin/true", "program"),
+    ],
+)
+def test_a_plan_that_names_something_of_the_machine_needs_trust(
+    shell: Shell, suite: str, engine: str, named: str
+) -> None:
+    assert shell.dyno("run", suite, "-e", "memory", *small(), "-o", shell.file).status == 0
+    assert shell.dyno("publish", shell.file).status == 0
+    made = shell.file.with_suffix(".dyno")
+    with zipfile.ZipFile(made) as archive:
+        members = {name: archive.read(name) for name in archive.namelist() if name != container.MANIFEST}
+    name, _, option = engine.partition(":")
+    key, _, value = option.partition("=")
+    entry = f"{{name = {json.dumps(name)}, {json.dumps(key)} = {json.dumps(value)}}}"
+    plan = f"suite = {json.dumps(suite)}\nengine = [{entry}]\n"
+    content = {"run.json": (container.RUN, members["run.json"]), "plan.toml": (container.PLAN, plan.encode())}
+    made.write_bytes(container.packed(content, []))
+    refused = shell.dyno("replicate", made)
+    assert refused.status == 2 and named in refused.err and "--trust" in refused.err
 
 
 def test_a_signature_names_its_key(shell: Shell) -> None:

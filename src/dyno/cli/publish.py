@@ -3,7 +3,7 @@
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -19,19 +19,20 @@ from dyno.cli.console import output
 from dyno.cli.flag_values import PATH, output_option
 from dyno.cli.run import carry_out, status
 from dyno.contracts.model import UsageError
-from dyno.options import RunRequest
+from dyno.contracts.settings import Setting
+from dyno.options import RunRequest, as_list
 from dyno.report.tables import notes, sections, side_by_side, units
 from dyno.report.tables.sections import Section
 from dyno.results import Run
 from dyno.results.agreement import CHAIN, agree
 from dyno.runner import plan, plan_file
 from dyno.runner.rows import lacking, split
-from dyno.servers.program_option import PROGRAM
 from dyno.servers.user_server import URL
 from dyno.stats.summary import summarize
 
 ENDING, SIGNATURE = ".dyno", ".sig"
 SIGNING = "ssh-keygen"
+PROBE = "any text"
 NAMESPACE = "dyno"
 """What a signature is for: one for another purpose is not accepted as one of a bundle."""
 
@@ -93,7 +94,9 @@ def repeat(shared: Path, trust: bool, samples: int | None, **flags: Any) -> int:
         _show(found, signer(shared))
         _ask(shared, found, request, trust)
         suite = registry.suite(request.suite)
-        missing = lacking(suite, request.engines)
+        theirs = [split(entry) for entry in request.engines if URL in split(entry).options]
+        missing = {named.asked: "was a server of whoever made it" for named in theirs}
+        missing |= lacking(suite, [entry for entry in request.engines if split(entry).asked not in missing])
         for name, why in missing.items():
             print(f"not run here: {name} {why}", file=sys.stderr)
         able = [entry for entry in request.engines if split(entry).asked not in missing]
@@ -136,14 +139,37 @@ def _ask(path: Path, found: Bundle, request: RunRequest, trust: bool) -> None:
 
 
 def _code(request: RunRequest) -> Iterator[str]:
+    """Yields what in a plan could run code, or name something of this machine: scripts, functions, commands, and
+    options and parameters that take any text, such as programs, devices and settings of servers."""
     if request.definition is not None:
         yield "scripts"
     for entry in request.engines:
         named = split(entry)
-        if registry.engine(named.name).labelled:
+        spec = registry.engine(named.name)
+        if spec.labelled:
             yield "code"
-        if used := {PROGRAM, URL} & named.options.keys():
-            yield f"an engine with the option {min(used)}"
+        yield from (f"option {name} of {spec.name}" for name in _free(spec.options, named.options))
+    params = registry.suite(request.suite, request.definition).params
+    yield from (f"parameter {name}" for name in _free(params, request.params))
+
+
+def _free(settings: Sequence[Setting], given: Mapping[str, Any]) -> Iterator[str]:
+    """Yields the names of values that are not one of a few, or a number."""
+    by_name = {setting.name: setting for setting in settings}
+    for name, values in given.items():
+        setting = by_name.get(name)
+        if any(isinstance(value, str) and value != (setting and setting.default) for value in as_list(values)) and (
+            setting is None or setting.address or setting.hold is not None or _takes_any_text(setting)
+        ):
+            yield name
+
+
+def _takes_any_text(setting: Setting) -> bool:
+    try:
+        setting.parse(PROBE)
+    except ValueError:
+        return False
+    return True
 
 
 def _comparison(published: Run, run: Run) -> Iterator[Section]:
