@@ -122,15 +122,15 @@ class Counter:
             gets = self._laboratory.gets()
             self.seen.append(((before + time.monotonic()) / 2, gets))
 
-    def phase(self) -> list[tuple[float, int]]:
-        """Returns what was seen of the last phase: from the last reading before it to the first one after it."""
+    def phase(self) -> tuple[int, int]:
+        """Returns the count before the last phase, and after it."""
         grew = [at for at in range(1, len(self.seen)) if self.seen[at][1] > self.seen[at - 1][1]]
         first = last = grew[-1]
         for at in reversed(grew):
             if self.seen[first - 1][0] - self.seen[at][0] > QUIET:
                 break
             first = at
-        return self.seen[first - 1 : last + 1]
+        return self.seen[first - 1][1], self.seen[last][1]
 
 
 @pytest.mark.claim("Load from other machines adds up to what the server itself has counted")
@@ -144,15 +144,9 @@ def test_four_machines_add_up_to_the_servers_own_counter(
     assert ended.status == 0, ended
     (sample,) = shell.attempts()[0]["samples"]
     assert sample["void"] is None and sample["load"] == load
-    phase = counter.phase()
-    (start, none), (end, all_of_it) = phase[0], phase[-1]
+    none, all_of_it = counter.phase()
     # Every operation is one GET, and none was sent twice.
     assert all_of_it - none == sample["operations"]
-    if pace:
-        inner = [each for each in phase if start + 0.5 < each[0] < end - 0.5]
-        (begin, few), (stop, many) = inner[0], inner[-1]
-        throughput = sample["operations"] / sample["elapsed_ns"] * 1e9
-        assert (many - few) / (stop - begin) == pytest.approx(throughput, rel=0.005)
     described: dict[str, Any] = sample["machines"]
     assert sum(each["operations"] for each in described.values()) == sample["operations"]
     # Planted offsets are found, and enter no latency.

@@ -62,7 +62,9 @@ def overview(of: list[Replica]) -> Section:
         " published machine with this one"
     ]
     words = tuple(head for head in HEADS if head not in ("year", "trials", "ratio [99 %]"))
-    return Section("Published experiments, and what this machine says of them", "", HEADS, rows, words, HEADS[:1], legend=legend)
+    return Section(
+        "Published experiments, and what this machine says of them", "", HEADS, rows, words, HEADS[:1], legend=legend
+    )
 
 
 def _row(of: Replica) -> Iterator[str]:
