@@ -261,6 +261,21 @@ def test_a_planted_secret_is_refused_or_not_there(
     assert "hunter2" not in text and secret not in text
 
 
+def test_a_parameter_that_names_a_path_is_refused(tmp_path: Path) -> None:
+    def named(header: Data, trials: list[Data]) -> None:
+        for cell in header["cells"]:
+            cell["params"]["archive"] = "/home/alice/archive"
+
+    with pytest.raises(UsageError, match=r"params\.archive of row 1"):
+        bundle.pack(changed(tmp_path, named))
+
+
+def test_what_readers_refuse_is_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(container, "MOST_UNPACKED", 1_000)
+    with pytest.raises(UsageError, match="unpacked it has"):
+        bundle.pack(RUN)
+
+
 def test_ordinary_settings_are_no_secrets() -> None:
     for text in ("password_encryption=scram-sha-256", '"password":"***"', "ssl=on", "hash=4cc120", "tokens 5"):
         assert anonymous.secret_in(text) is None, text

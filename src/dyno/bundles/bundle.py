@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dyno import results
+from dyno import registry, results
 from dyno.bundles import consistency
 from dyno.bundles.anonymous import cleaner, names_of_this_machine, secret_in
-from dyno.bundles.container import DATA, MOST_DATA, PLAN, RUN, Listed, Role, digest, packed, read
+from dyno.bundles.container import DATA, MOST_BYTES, MOST_DATA, PLAN, RUN, Listed, Role, digest, packed, parsed, read
 from dyno.contracts.cell import Cell
 from dyno.contracts.model import UsageError
 from dyno.contracts.option_kinds import SIZE
@@ -34,6 +34,18 @@ def pack(path: Path) -> bytes:
     _check(path, run)
     clean = cleaner(names_of_this_machine())
     lines = [clean(results.parsed(line)) for line in results.lines(path)]
+    for at, cell in enumerate(run.cells):
+        # A command or a parameter without its path would be another one.
+        for name in (
+            "params",
+            *(["options"] if getattr(registry.attempt("engine", cell.engine), "labelled", "") else []),
+        ):
+            given = dict(getattr(cell, name))
+            for place in _differing(given, clean(given), name):
+                raise UsageError(
+                    f"{path}: {place} of row {at + 1} names a path, an address, a host or a user: take it out and run"
+                    " again"
+                )
     members: dict[str, tuple[Role, bytes]] = {}
     left_out = list[Listed]()
     if run.header.get("definition") is not None:
@@ -56,7 +68,14 @@ def pack(path: Path) -> bytes:
             raise UsageError(
                 f"{path if name == RUN_FILE else name} has what looks like {kind}: remove it; nothing was written"
             )
-    return packed(members, left_out)
+    content = packed(members, left_out)
+    if len(content) > MOST_BYTES:
+        raise UsageError(
+            f"{path} and its data are too large for a bundle: {len(content) >> 20} MiB of {MOST_BYTES >> 20}"
+        )
+    # What readers refuse, such as too many data files, is not written.
+    parsed(content, path)
+    return content
 
 
 def _definition(original: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, bytes], list[Listed]]:

@@ -20,6 +20,7 @@ from msgspec import Meta
 from dyno import __version__
 from dyno.contracts.model import UsageError
 from dyno.contracts.safe_read import MIB, opened
+from dyno.contracts.value_types import MOST
 from dyno.results.read import damaged, typed
 
 MANIFEST = "manifest.json"
@@ -44,7 +45,7 @@ class Listed:
 
     name: Annotated[str, Meta(max_length=201)]
     role: Role
-    bytes: Annotated[int, Meta(ge=0, le=MOST_UNPACKED)]
+    bytes: Annotated[int, Meta(ge=0, le=MOST)]
     sha256: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}\Z")]
 
 
@@ -95,7 +96,11 @@ def read(path: Path) -> tuple[Manifest, dict[str, bytes]]:
     """Returns the manifest and the contents of all other members by name. Raises UsageError for a file that is no
     bundle, is damaged, or has anything that a bundle doesn't have."""
     with opened(path, MOST_BYTES) as file:
-        content = file.read(MOST_BYTES)
+        return parsed(file.read(MOST_BYTES), path)
+
+
+def parsed(content: bytes, path: Path) -> tuple[Manifest, dict[str, bytes]]:
+    """Verifies the content of the file at `path`: see `read`."""
     body, checksum = content[:-HASH], content[-HASH:]
     if not body.endswith(MARK):
         raise UsageError(f"{path} is not a bundle of dyno, or its end is missing")

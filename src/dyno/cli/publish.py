@@ -13,12 +13,15 @@ import click
 
 from dyno import registry
 from dyno.bundles import bundle
+from dyno.bundles.anonymous import PATH_MARK
 from dyno.bundles.bundle import PLAN_FILE, Bundle
 from dyno.cli import files
 from dyno.cli.console import output
 from dyno.cli.flag_values import PATH, output_option
 from dyno.cli.run import carry_out, status
+from dyno.contracts.engine import EngineSpec
 from dyno.contracts.model import UsageError
+from dyno.contracts.sanitize import sanitize
 from dyno.contracts.settings import Setting
 from dyno.options import RunRequest, as_list
 from dyno.report.tables import notes, sections, side_by_side, units
@@ -92,10 +95,14 @@ def repeat(shared: Path, trust: bool, samples: int | None, **flags: Any) -> int:
     with bundle.opened(shared) as found:
         request = plan_file.parse(found.plan, f"{shared}: {PLAN_FILE}", found.home)
         _show(found, signer(shared))
+        # To find out whether an engine can run may start its program: ask first.
         _ask(shared, found, request, trust)
         suite = registry.suite(request.suite)
-        theirs = [split(entry) for entry in request.engines if URL in split(entry).options]
-        missing = {named.asked: "was a server of whoever made it" for named in theirs}
+        missing = {
+            named.asked: "was a server or a file of whoever made it"
+            for named in map(split, request.engines)
+            if URL in named.options or any(PATH_MARK in str(value) for value in named.options.values())
+        }
         missing |= lacking(suite, [entry for entry in request.engines if split(entry).asked not in missing])
         for name, why in missing.items():
             print(f"not run here: {name} {why}", file=sys.stderr)
@@ -117,7 +124,9 @@ def _show(found: Bundle, signed_by: str | None) -> None:
         f"versions: {notes.versions(run)}",
         f"signed by: {signed_by or 'nobody'}",
     ]
-    plan_lines = (found.home / PLAN_FILE).read_text().splitlines()
+    # Nothing of a stranger's text may be hidden, or control the terminal.
+    text = (found.home / PLAN_FILE).read_text()
+    plan_lines = [sanitize(line, len(line), keep="") for line in text.split("\n")]
     sections.render([Section(f"{found.path}", lines=about), Section("Its plan", lines=plan_lines)], console)
 
 
@@ -145,7 +154,10 @@ def _code(request: RunRequest) -> Iterator[str]:
         yield "scripts"
     for entry in request.engines:
         named = split(entry)
-        spec = registry.engine(named.name)
+        spec = registry.attempt("engine", named.name)
+        if not isinstance(spec, EngineSpec):
+            # It is not here, and will be left out.
+            continue
         if spec.labelled:
             yield "code"
         yield from (f"option {name} of {spec.name}" for name in _free(spec.options, named.options))
