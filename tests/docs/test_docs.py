@@ -133,9 +133,9 @@ def test_lines_of_the_run_file_are_documented(run_files: list[Path]) -> None:
     assert len(headers) == len(run_files) and len(headers) + len(trials) + len(ends) == len(lines)
     page = sections(read("reference/run-file.md"))
     options = set(named(sections(read("reference/run-options.md"))["In the run file"])) - LEFT_OUT
-    # Known crashes come from a cache, and are documented separately. `experiment` is in replicas
-    # only, and `definition` in runs of a suite that the user defines.
-    elsewhere = {"experiment": None, "definition": None}
+    # Known crashes come from a cache, and are documented separately. `experiment`, `missing` and `left_out` are in
+    # replicas only, and `definition` in runs of a suite that the user defines.
+    elsewhere = {"experiment": None, "missing": None, "left_out": None, "definition": None}
     seen = [pair for line in headers for pair in keys({**elsewhere, **line, "crashed": None})]
     assert set(named(page["Crashes"])) == {*known_results.NAMES, *known_results.WAYS}
     undocumented, gone = differences(seen, set(named(page["The first line"])) | options | host_keys())

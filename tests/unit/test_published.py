@@ -4,23 +4,28 @@ printed with their verdicts. Figures in the published style are printed nowhere 
 
 from __future__ import annotations
 
+import copy
 import io
+import re
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from rich.console import Console
-from stats.madeup import a_cell, changed, of_rates
+from stats.madeup import a_cell, changed, of_rates, recorded
 
 from dyno import published, registry
 from dyno.contracts.cell import Cell
-from dyno.contracts.model import UsageError
+from dyno.contracts.model import Tier, UsageError
+from dyno.contracts.safe_read import toml
 from dyno.fields import Sample
-from dyno.published import Experiment
-from dyno.report.replicate import replica
+from dyno.published import Experiment, transcription
+from dyno.report.replicate import orders, replica
 from dyno.report.replicate.replica import best_of_means, means
 from dyno.report.tables import sections
+from dyno.report.tables.sections import Section
 from dyno.results import Attempt, Run
 from dyno.runner import plan, plan_file
 from dyno.runner.plan import GENERAL
@@ -100,10 +105,10 @@ def test_an_experiment_that_is_not_there_is_an_error() -> None:
 # -- as printed -------------------------------------------------------------------------------------------
 
 
-def printed(experiment: Experiment, run: Run, missing: dict[str, str] | None = None) -> str:
+def printed(experiment: Experiment, run: Run) -> str:
     out = io.StringIO()
     console = Console(file=out, width=260, highlight=False)
-    sections.render(replica.sections(experiment, run, missing), console, aligned=False, blank_first=False)
+    sections.render(replica.sections(experiment, run), console, aligned=False, blank_first=False)
     return out.getvalue()
 
 
@@ -190,7 +195,7 @@ def test_the_published_style_stands_beside_ours_and_nowhere_else(run: Run) -> No
 
 def test_what_could_not_run_says_why(run: Run) -> None:
     engine = ENGINES["Oracle"]
-    out = printed(RELSTORAGE, run, {engine: "needs a server"})
+    out = printed(RELSTORAGE, replace(run, header={**run.header, "missing": {engine: "needs a server"}}))
     assert f"Oracle 10g XE: not run here: {engine} needs a server" in out
 
 
@@ -287,6 +292,173 @@ def test_a_published_mean_with_its_deviation_has_ours_beside_it(sums: Run) -> No
     assert "1.03 s ± 5.59 %" in memory.partition("│")[2]
     assert any(line.startswith("mean: the published style") for line in lines)
     assert "±" not in printed(EXPERIMENTS["acid-2013"], sums)
+
+
+# -- the copied figures -------------------------------------------------------------------------------------
+
+
+@pytest.mark.claim("A changed digit of a published table is an error")
+def test_each_table_has_a_checksum_that_fails_when_a_digit_changes(experiment: Experiment) -> None:
+    data = toml(Path(published.__file__).with_name(f"{experiment.name}.toml"))
+    assert transcription.checksums(data) == experiment.sha256
+    assert bool(experiment.sha256) == bool(experiment.name != "relstorage-2008"), "its figures are pictures"
+    for name in experiment.sha256:
+        changed_data = copy.deepcopy(data)
+        assert changed_digit(changed_data[name])
+        with pytest.raises(UsageError, match=f"{experiment.name}: sha256: table {name} is not the one"):
+            transcription.check(experiment.name, changed_data)
+        with pytest.raises(UsageError, match="expected a checksum"):
+            transcription.check(experiment.name, {**data, "sha256": {}})
+
+
+def changed_digit(table: Any) -> bool:
+    """Changes the last digit of the first printed figure in the table. Returns whether it has one."""
+    if isinstance(table, dict):
+        return any(changed_digit(table[key]) or _replaced(table, key) for key in reversed(table))
+    return isinstance(table, list) and any(
+        changed_digit(each) or _replaced(table, at) for at, each in enumerate(table)
+    )
+
+
+def _replaced(table: Any, key: Any) -> bool:
+    old = table[key]
+    if isinstance(old, float):
+        table[key] = old + 0.001
+    elif isinstance(old, str) and old[:1].isdigit():
+        table[key] = old.translate({ord("0") + digit: ord("0") + (digit + 1) % 10 for digit in range(10)})
+    else:
+        return False
+    return True
+
+
+# -- orders ---------------------------------------------------------------------------------------------------
+
+
+def test_an_order_follows_from_the_published_figures(experiment: Experiment) -> None:
+    order = experiment.order
+    if order.none or order.read_as:
+        return
+    speeds = [published_speed(experiment, name) for name in order.names]
+    assert None not in speeds and sorted(speeds, reverse=True) == speeds and len(set(speeds)) == len(speeds)
+
+
+def published_speed(experiment: Experiment, name: str) -> float:
+    """Returns the highest published speed of a system in the phase of the order."""
+    order = experiment.order
+    engine = next((each.engine for each in experiment.contenders if each.name == name), "")
+    found = []
+    for row in experiment.rows:
+        # 'at' is the half-hours of data, if a size was published.
+        if (row.engine, row.phase) == (engine, order.phase) and row.at in (None, *order.params.values()):
+            found.append(number(row.per_second) if row.per_second else 1 / number(row.time))
+    for line in experiment.lines:
+        if {**order.params, **order.sides[name]}.items() <= line.params.items():
+            found.append(number(line.figures["gets/s"]))
+    if experiment.curves is not None:
+        at = experiment.curves.at.index(order.params["size"])
+        column = next(each for each in experiment.curves.rows if (each.engine, each.phase) == (engine, order.phase))
+        found.append(1 / column.values[at])
+    return max(found)
+
+
+def number(text: str) -> float:
+    digits = re.match(r"[\d,.]+", text)
+    assert digits is not None
+    return float(digits[0].replace(",", "")) * (1_000 if text.endswith("K") else 1)
+
+
+def test_our_order_is_that_of_verdicts() -> None:
+    """Rows without a clear winner are equal, and rows of another tier or without a figure are not put in order."""
+    experiment = EXPERIMENTS["acid-2013"]
+
+    def inserts(engine: str, *rates: float, tier: Tier | None = None) -> Any:
+        return a_cell(engine, tier), {"insert-blind-indices": rates}
+
+    phases = ["insert-blind-indices"]
+    lmdb, leveldb = inserts("lmdb", 900, 1_000, 1_100), inserts("leveldb", 1_100, 1_000, 950)
+    run = of_rates(lmdb, leveldb, inserts("memory", 100, 101, 102), phases=phases, missing={"ferretdb": "is missing"})
+    text, reasons = orders.ours(experiment, run)
+    assert text == "LmdbEngine ≈ PlyvelEngine > SkiplistEngine (here sortedcontainers)"
+    assert reasons == ["MongoEngine (here FerretDB) is not in the order: ferretdb is missing"]
+    power = [inserts(name, 5, 6, 7, tier=Tier.POWER) for name in ("lmdb", "leveldb")]
+    run = of_rates(*power, inserts("memory", 100, 101, 102, tier=Tier.VOLATILE), phases=phases)
+    text, reasons = orders.ours(experiment, run)
+    assert text == "LmdbEngine ≈ PlyvelEngine (tier power)"
+    assert "tier volatile is not compared with tier power" in "; ".join(reasons)
+    both = [inserts(name, rate, rate + 1, rate + 2) for name, rate in (("lmdb", 90), ("leveldb", 70))]
+    between = inserts("memory", 80, 81, 82, tier=Tier.VOLATILE)
+    text, reasons = orders.ours(experiment, of_rates(*both, between, phases=phases))
+    assert text == "LmdbEngine > PlyvelEngine", "a row between them that is not compared doesn't part them"
+    text, reasons = orders.ours(
+        experiment, of_rates(*(inserts(name, 5) for name in ("lmdb", "leveldb")), phases=phases)
+    )
+    assert text == "–" and any("a ratio needs 3" in why for why in reasons)
+
+
+def test_the_systems_of_an_order_are_rows_of_a_run(experiment: Experiment) -> None:
+    latency = recorded(1_000_000)
+    run = changed(a_whole_run(experiment), lambda _, sample: replace(sample, histogram=latency))
+    text, reasons = orders.ours(experiment, run)
+    if experiment.order.none:
+        assert (text, reasons) == ("–", [])
+    elif experiment.name != "cloudmercato-cpu":
+        # A whole run has 1 and 2 clients, and this machine may have any number of CPUs.
+        assert [why for why in reasons if "is not compared with tier" not in why] == []
+        ours = re.split(" > | ≈ |; ", text)
+        assert len(ours) + len(reasons) == len(experiment.order.sides or experiment.contenders)
+
+
+# -- columns without a figure ---------------------------------------------------------------------------------
+
+
+def without_an_engine(run: Run) -> Run:
+    last = run.cells[-1].asked
+    places = [at for at, cell in enumerate(run.cells) if cell.asked != last] or [0]
+    attempts = tuple(replace(a, cell=places.index(a.cell)) for a in run.attempts if a.cell in places)
+    header = {**run.header, "missing": {last: "is missing"}}
+    return replace(run, cells=tuple(run.cells[at] for at in places), attempts=attempts, header=header)
+
+
+def crashed(run: Run) -> Run:
+    attempts = tuple(replace(each, outcome="crash", why="it fell", samples=()) for each in run.attempts)
+    return replace(run, attempts=attempts)
+
+
+def of_one_block(run: Run) -> Run:
+    return replace(run, attempts=tuple(each for each in run.attempts if each.block == 0))
+
+
+def of_two_sizes(run: Run) -> Run:
+    grown = [at for at, cell in enumerate(run.cells) if cell.params.get("half_hours") in (None, 1, 8)]
+    attempts = tuple(replace(a, cell=grown.index(a.cell)) for a in run.attempts if a.cell in grown)
+    return replace(run, cells=tuple(run.cells[at] for at in grown), attempts=attempts)
+
+
+@pytest.mark.claim("A column of a replica without a figure says why")
+@pytest.mark.parametrize("reduced", [lambda run: run, without_an_engine, crashed, of_one_block, of_two_sizes])
+def test_no_column_is_empty_without_a_reason(experiment: Experiment, reduced: Callable[[Run], Run]) -> None:
+    run = reduced(a_whole_run(experiment))
+    for section in replica.sections(replace(experiment, findings=()), run):
+        if section.rows and not section.title.endswith(", published"):
+            reasons = [text for text in (*section.lines, *section.legend) if "no figure" in text]
+            for head in empty_columns(section):
+                named = [
+                    text for text in reasons if text.startswith("no figure") or head in text.split(": no figure")[0]
+                ]
+                assert named, (section.title, head, section.legend)
+
+
+def empty_columns(section: Section) -> list[str]:
+    mark = next((at for at, head in enumerate(section.heads) if head.startswith("│")), -1)
+    empty = []
+    for at, head in enumerate(section.heads):
+        texts = [row[at] for row in section.rows]
+        if any("│" in text for text in texts) and not head.startswith("│"):
+            texts = [text.partition("│")[2].strip() for text in texts]
+        elif at < mark or head in ("│", "remarks"):
+            continue
+        empty += [head] if set(texts) <= {"", "–"} else []
+    return empty
 
 
 # -- whole tables -----------------------------------------------------------------------------------------

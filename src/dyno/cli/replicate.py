@@ -1,6 +1,5 @@
 """`dyno replicate`: runs a published experiment, or all of them, and prints the figures next to this machine's."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -58,16 +57,13 @@ def replicate_command(
         raise UsageError("--trust is for bundles: the experiments are a part of Dyno")
     if experiment == ALL:
         return _replicate_all(preset, samples, **flags)
-    run, _ = _measure(_prepare(published.experiment(experiment), preset, samples), **flags)
-    return status(run)
+    return status(_measure(_prepare(published.experiment(experiment), preset, samples), **flags))
 
 
 @dataclass(frozen=True)
 class _Prepared:
     experiment: Experiment
     plan: Plan
-    missing: Mapping[str, str]
-    """Reasons of engines that can't run here."""
 
 
 def _prepare(original: Experiment, preset: str | None, samples: int | None) -> _Prepared:
@@ -78,20 +74,20 @@ def _prepare(original: Experiment, preset: str | None, samples: int | None) -> _
     if not able:
         raise UsageError(f"no engine of {original.name} can run here; `dyno list` says what to install")
     made = plan.make(replace(request, engines=able, samples=samples or request.samples))
-    made = replace(made, declared={**made.declared, "experiment": original.name})
-    return _Prepared(original, made, missing)
+    reasons = {"missing": dict(missing), "left_out": list(made.left_out)}
+    return _Prepared(original, replace(made, declared={**made.declared, "experiment": original.name, **reasons}))
 
 
-def _measure(prepared: _Prepared, **flags: Any) -> tuple[Run, Mapping[str, str]]:
+def _measure(prepared: _Prepared, **flags: Any) -> Run:
     """Runs the plan, and prints its tables, also those of an interrupted run."""
 
     def show(run: Run) -> None:
-        parts = replica.sections(prepared.experiment, run, prepared.missing, prepared.plan.left_out)
+        parts = replica.sections(prepared.experiment, run)
         sections.render(parts, output(), aligned=False, blank_first=False)
 
     run = carry_out(prepared.plan, **flags, show=show)
     show(run)
-    return run, prepared.missing
+    return run
 
 
 def _replicate_all(
@@ -109,7 +105,7 @@ def _replicate_all(
     # Without its library, the page could not be written at the end.
     experiments.template()
     files.directory(path)
-    statuses, reasons, missing = list[int](), dict[str, str](), dict[str, Mapping[str, str]]()
+    statuses, reasons = list[int](), dict[str, str]()
     console = output()
     for name in published.names():
         console.print(f"\n{name}", style="bold")
@@ -120,11 +116,9 @@ def _replicate_all(
             console.print(f"not run: {error}")
             continue
         file = experiments.run_file(directory, name)
-        run, missing[name] = _measure(
-            prepared, path=str(file), resume=resume and file.exists(), overwrite=overwrite, **flags
-        )
+        run = _measure(prepared, path=str(file), resume=resume and file.exists(), overwrite=overwrite, **flags)
         statuses.append(status(run))
-    replicas = experiments.replicas(directory, missing, reasons)
+    replicas = experiments.replicas(directory, reasons)
     page = directory / PAGE
     files.save(str(page), experiments.page(replicas).encode())
     sections.render([experiments.overview(replicas)], console)

@@ -16,6 +16,8 @@ import msgspec
 from dyno.contracts.model import UsageError, Value
 from dyno.contracts.safe_read import toml
 from dyno.contracts.settings import by_cpus, unknown
+from dyno.published import transcription
+from dyno.published.order import Order
 
 MORE, LESS = ("faster", "more", "fastest", "most"), ("slower", "less", "slowest", "least")
 ALL = ("fastest", "slowest", "most", "least")
@@ -291,6 +293,9 @@ class Experiment:
     contenders: tuple[Contender, ...]
     rows: tuple[PublishedRow, ...]
     lines: tuple[PublishedLine, ...]
+    order: Order
+    sha256: Mapping[str, str] = field(default_factory=dict)
+    """Checksums of the published tables: see `transcription`."""
     curves: Curves | None = None
     year: int | None = None
     """None if unknown."""
@@ -324,14 +329,17 @@ def names() -> list[str]:
 
 
 def experiment(name: str) -> Experiment:
-    """Reads an experiment. If there is none of this name, raises UsageError, which suggests the nearest name."""
+    """Reads an experiment. If there is none of this name, raises UsageError, which suggests the nearest name. Raises
+    UsageError for a published table that was changed."""
     if name not in names():
         raise UsageError(unknown("experiment", name, names()))
-    return parse(name, toml(Path(__file__).with_name(f"{name}.toml")))
+    data = toml(Path(__file__).with_name(f"{name}.toml"))
+    transcription.check(name, data)
+    return parse(name, data)
 
 
 def parse(name: str, data: Mapping[str, Any]) -> Experiment:
-    """Parses a file's content. Raises UsageError for a finding that can't be checked."""
+    """Parses a file's content. Raises UsageError for a finding or an order that can't be checked."""
     rest = _resolved(dict(data))
     params, columns = rest.pop("params", ()), rest.pop("columns", ())
     rows = []
@@ -353,9 +361,12 @@ def parse(name: str, data: Mapping[str, Any]) -> Experiment:
         contenders = [{"name": each, "published_as": each, "engine": engine} for each, engine in engines.items()]
     if curves := rest.get("curves"):
         curves["rows"] = [dict(zip(curves["columns"], row, strict=True)) for row in curves["rows"]]
-    checked = findings(rest.pop("findings", ()), {each["name"]: each["engine"] for each in contenders}, name)
+    engines_by_name = {each["name"]: each["engine"] for each in contenders}
+    checked = findings(rest.pop("findings", ()), engines_by_name, name)
     parsed = {**rest, "name": name, "rows": rows, "lines": lines, "contenders": contenders}
-    return replace(msgspec.convert(parsed, Experiment), findings=checked)
+    result = replace(msgspec.convert(parsed, Experiment), findings=checked)
+    result.order.check(name, engines_by_name)
+    return result
 
 
 _clients = by_cpus(1, 1024)

@@ -160,6 +160,8 @@ else:
         commit=_object({"hash": _hash}, changed=bool | None) | None,
         preset=Text | None,
         experiment=Text | None,
+        missing=Mapping[Text, Text] | None,
+        left_out=Texts | None,
         phases=list[_phase] | None,
         native=Texts | None,
         layout=_layout | None,

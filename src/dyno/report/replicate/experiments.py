@@ -1,7 +1,7 @@
 """All published experiments on one page, from a directory with a run file for each."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -9,14 +9,16 @@ from typing import Any
 from dyno import __version__, published, results
 from dyno.published import Experiment
 from dyno.report.page import parts
-from dyno.report.replicate import replica, verdicts
+from dyno.report.replicate import orders, replica, verdicts
 from dyno.report.tables import units
 from dyno.report.tables.sections import Section
 from dyno.results import Run
 from dyno.stats import findings
 from dyno.stats.findings import FindingResult
 
-HEADS = ("experiment", "year", "question", "trials", "its first finding", "here", "ratio [99 %]", "all findings")
+ORDERS = ("published order", "order here")
+FINDINGS = ("its first finding", "here", "ratio [99 %]", "all findings")
+HEADS = ("experiment", "year", "question", "trials", *ORDERS, *FINDINGS)
 PROGRAM = ("base.js", "theme.js")
 
 
@@ -26,8 +28,6 @@ class Replica:
 
     experiment: Experiment
     run: Run | None
-    missing: Mapping[str, str] = field(default_factory=dict)
-    """Reasons of engines that can't run here."""
     why: str = ""
     """Why there is no run."""
 
@@ -35,22 +35,22 @@ class Replica:
     def sections(self) -> list[Section]:
         if self.run is None:
             return [Section(self.experiment.citation, lines=[f"not run: {self.why}"])]
-        return list(replica.sections(self.experiment, self.run, self.missing))
+        return list(replica.sections(self.experiment, self.run))
 
 
 def run_file(directory: Path, name: str) -> Path:
     return directory / f"{name}.json"
 
 
-def replicas(directory: Path, missing: Mapping[str, Mapping[str, str]], reasons: Mapping[str, str]) -> list[Replica]:
-    """Reads the run files of a directory. `missing`: reasons of engines that can't run here, by experiment;
-    `reasons`: why experiments were not run. Raises UsageError for a damaged file."""
+def replicas(directory: Path, reasons: Mapping[str, str]) -> list[Replica]:
+    """Reads the run files of a directory. `reasons`: why experiments were not run. Raises UsageError for a damaged
+    file."""
     found = []
     for name in published.names():
         file = run_file(directory, name)
         run = results.load(file) if file.exists() else None
         why = reasons.get(name, "it has no run file in this directory")
-        found.append(Replica(published.experiment(name), run, missing.get(name, {}), why))
+        found.append(Replica(published.experiment(name), run, why))
     return found
 
 
@@ -59,7 +59,9 @@ def overview(of: list[Replica]) -> Section:
     rows = [tuple(_row(each)) for each in of]
     legend = [
         "ratio: of the first finding that was compared, as in the experiment's own table; no ratio mixes the"
-        " published machine with this one"
+        " published machine with this one",
+        orders.LEGEND,
+        f"{units.UNKNOWN}: not known, or no two rows can be compared: the tables of the experiment say why",
     ]
     words = tuple(head for head in HEADS if head not in ("year", "trials", "ratio [99 %]"))
     return Section(
@@ -73,10 +75,11 @@ def _row(of: Replica) -> Iterator[str]:
     yield str(original.year or units.UNKNOWN)
     yield original.question
     if of.run is None:
-        yield from ("0", *[units.UNKNOWN] * 3, f"not run: {of.why}")
+        yield from ("0", orders.published(original), *[units.UNKNOWN] * 4, f"not run: {of.why}")
         return
     ended, planned = of.run.progress
     yield str(ended) if of.run.complete else f"{ended} of {planned}"
+    yield from (orders.published(original), orders.ours(original, of.run)[0])
     checked = findings.check(of.run, original.findings)
     yield from _first(next((each for each in checked if each.checks), None))
     yield verdicts.counts([each.kind for each in checked]) or units.UNKNOWN

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from dyno.published import Experiment, Passes, Timeline
+from dyno.report.replicate import gaps
 from dyno.report.tables import units, wide
 from dyno.report.tables.sections import Section
 from dyno.report.tables.table import groups
@@ -40,9 +41,11 @@ def _timeline_section(timeline: Timeline, run: Run) -> Section:
                 after = units.fact(sample.facts.get(timeline.after), "ns")
                 text = f"not steady: {why}" if (why := sample.facts.get(timeline.why)) else f"after {after}"
                 rows.append((f"here, trial {block + 1}", units.rate(rates[0]), sketch, units.rate(rates[-1]), text))
+    reason = gaps.reasons(run, [timeline.phase], otherwise="no trial recorded its rate over time")
+    lines = [f"no figure of this run: {reason('')}"] if len(rows) == 1 else []
     heads = ("trial", "at first", "over time", "at the end", "steady")
     chart = f"as a chart: dyno plot {run.path} --chart series --phase {timeline.phase} -o {timeline.phase}.svg"
-    return Section(timeline.title, "", heads, rows, left=(heads[0], *heads[2::2]), keys=heads[:1], legend=[chart])
+    return Section(timeline.title, "", heads, rows, (heads[0], *heads[2::2]), heads[:1], lines, [chart])
 
 
 def _passes_section(passes: Passes, run: Run) -> Section:
@@ -53,6 +56,9 @@ def _passes_section(passes: Passes, run: Run) -> Section:
             time, far = units.long_duration(row.elapsed_ns or 0), units.long_duration(passes.to / rate.median * 1e9)
             ends = units.interval(passes.to / high * 1e9, passes.to / low * 1e9, units.long_duration)
             rows.append(("here", row.phase, units.size(moved), time, units.bandwidth(rate.median), far, ends))
+    why = gaps.reasons(run, passes.phases, otherwise="no trial recorded its bandwidth")
+    lines = [f"no figure of this run: {why('')}"] if len(rows) == 1 else []
     heads = ("", "phase", "size", "time", "bandwidth", f"{passes.named}, extrapolated", "[95 %]")
     note = "extrapolated, not measured: the time in proportion to the size, if the bandwidth stays the same"
-    return Section(passes.title, "", heads, rows, left=heads[:2], keys=heads[:2], rigid=heads[:2], legend=[note])
+    section = Section(passes.title, "", heads, rows, heads[:2], heads[:2], lines, [note], rigid=heads[:2])
+    return gaps.stated(section, why, [] if lines else ["[95 %]"])

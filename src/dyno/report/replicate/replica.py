@@ -1,43 +1,45 @@
 """A published experiment's figures next to this run's. No ratio of the two is shown, because they come from different
 machines. The findings are checked against this run alone."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
+from dataclasses import replace
 from statistics import mean, stdev
 
 from dyno.published import Curves, Experiment, Matrix, PublishedCurve, Style
 from dyno.published import experiment as read_experiment
 from dyno.published import names as experiment_names
-from dyno.report.replicate import rates, verdicts
+from dyno.report.replicate import gaps, orders, rates, verdicts
+from dyno.report.replicate.gaps import BETWEEN
 from dyno.report.tables import display, notes, sweeps, units, wide
 from dyno.report.tables.sections import REMARKS, Section
 from dyno.report.tables.table import groups, varying
 from dyno.results import Run
 from dyno.stats.doubts import doubts
 from dyno.stats.estimate import estimate
-from dyno.stats.growth import Growth, growths
+from dyno.stats.growth import FEWEST_VALUES, Growth, growths
 from dyno.stats.metric import estimated, metric
 from dyno.stats.summary import CellSummary, summarize
 
-BETWEEN = "│"
 CLIENTS = "clients"
 MEANS = (
     "mean: the published style, of all trials, with their standard deviation in percent; right of it ours, the median"
     " over all trials, with its interval"
 )
+SHOWN = 12
+"""Number of printed digits of a checksum."""
 NS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
 """Units of published times. This run's times are printed in the same unit."""
 
 
-def sections(
-    experiment: Experiment, run: Run, missing: Mapping[str, str] | None = None, left_out: Sequence[str] = ()
-) -> Iterator[Section]:
-    """Yields the published figures next to this run's (medians over trials), then the findings. `missing`: engines
-    that can't run here, with the reason. `left_out`: why values of parameters are left out."""
+def sections(experiment: Experiment, run: Run) -> Iterator[Section]:
+    """Yields the published order and figures next to this run's (medians over trials), then the findings."""
     yield Section(experiment.citation, lines=about(experiment, run))
+    yield orders.section(experiment, run)
     yield from _tables(experiment, run)
-    absent = [each for each in experiment.contenders if each.engine in (missing or {})]
-    lines = [f"{each.published_as}: not run here: {each.engine} {(missing or {})[each.engine]}" for each in absent]
-    lines += [*(f"left out: {why}" for why in left_out), *experiment.notes]
+    missing = run.header.get("missing") or {}
+    absent = [each for each in experiment.contenders if each.engine in missing]
+    lines = [f"{each.published_as}: not run here: {each.engine} {missing[each.engine]}" for each in absent]
+    lines += [*(f"left out: {why}" for why in run.header.get("left_out") or ()), *experiment.notes]
     if lines:
         yield Section("Notes", lines=lines)
     if experiment.findings:
@@ -47,8 +49,10 @@ def sections(
 def about(experiment: Experiment, run: Run) -> list[str]:
     """Returns the published machine, and the size, machine and versions of this run."""
     how = [f"preset {run.header.get('preset') or units.UNKNOWN}", notes.trials(run), notes.length(run)]
+    sums = ", ".join(f"{name} {digest[:SHOWN]}" for name, digest in experiment.sha256.items())
     return [
         f"published on: {experiment.machine}",
+        *([f"SHA-256 of the copied figures: {sums}; it shows only that nobody changed the copy"] if sums else []),
         f"measured here: {'; '.join(how)}",
         *([] if run.complete else [f"not complete: {notes.unfinished(run)}"]),
         f"on: {notes.machine(run)}",
@@ -78,7 +82,9 @@ def _tables(experiment: Experiment, run: Run) -> Iterator[Section]:
         yield _style_section(experiment, experiment.style, run)
     if experiment.grows is not None:
         parameter = experiment.grows.parameter
-        yield from sweeps.growth_sections(growths(run, parameter), parameter, experiment.grows.names)
+        few = f"a fit takes {FEWEST_VALUES} values of {parameter}"
+        for section in sweeps.growth_sections(growths(run, parameter), parameter, experiment.grows.names):
+            yield gaps.stated(section, lambda head: few, section.heads[1:])
     layout = (run.header.get("layout") or {}) if experiment.lines else {}
     if lines := [*notes.legend(groups(run), used=False), *layout.get("legend", ())]:
         yield Section("Remarks", lines=lines)
@@ -108,11 +114,18 @@ def _rows_section(experiment: Experiment, run: Run) -> Section:
         else:
             rows.append([*published, f"{BETWEEN} {row.engine}: not measured", *[""] * 6])
     deviations = any("±" in row.time for row in experiment.rows)
-    # Columns without figures are left out, and our means if no means were published.
-    columns = [each for each in zip(heads, *rows, strict=True) if any(each[1:]) and (deviations or each[0] != "mean")]
+    # Our means are left out if no means were published.
+    columns = [each for each in zip(heads, *rows, strict=True) if deviations or each[0] != "mean"]
     heads, *rows = map(list, zip(*columns, strict=True))
-    left, keys = ("published", "mode", f"{BETWEEN} ours", REMARKS), ("published", "mode")
-    return Section("", "", heads, rows, left, keys, rigid=("mode",), legend=[MEANS] if deviations else [])
+    left, keys, legend = (
+        ("published", "mode", f"{BETWEEN} ours", REMARKS),
+        ("published", "mode"),
+        [MEANS] * deviations,
+    )
+    section = Section("", "", heads, rows, left, keys, rigid=("mode",), legend=legend)
+    section = gaps.stated(section, gaps.reasons(run, [row.phase for row in experiment.rows]))
+    shown = [at for at in range(len(heads)) if any(row[at] for row in rows)]
+    return replace(section, heads=[heads[at] for at in shown], rows=[[row[at] for at in shown] for row in rows])
 
 
 def _extrapolated(at: float, curve: Growth) -> list[str]:
@@ -160,7 +173,8 @@ def _wide_section(experiment: Experiment, run: Run) -> Section:
         rows.append(row)
     heads = [*names, *figures, BETWEEN, *figures, REMARKS]
     remark = f"left of {BETWEEN}: published; right: this run"
-    return Section("", remark, heads, rows, [*names, REMARKS], names, rigid=names)
+    section = Section("", remark, heads, rows, [*names, REMARKS], names, rigid=names)
+    return gaps.stated(section, gaps.reasons(run, wide.phases(run)))
 
 
 def _matrix_sections(matrix: Matrix, run: Run) -> Iterator[Section]:
@@ -174,8 +188,10 @@ def _matrix_sections(matrix: Matrix, run: Run) -> Iterator[Section]:
             params = units.params({name: row.cell.params[name] for name in varying(run)})
             rows.append((row.cell.asked, params, *(units.duration(times.get(name)) for name in ("p50", "p99"))))
     keys = ("engine", "parameters")
-    title = f"{matrix.title}, here: {matrix.part} of {matrix.phase}"
-    yield Section(title, heads=(*keys, "p50", "p99"), rows=rows, left=keys, keys=keys, rigid=keys)
+    title, why = f"{matrix.title}, here: {matrix.part} of {matrix.phase}", gaps.reasons(run, [matrix.phase])
+    section = Section(title, heads=(*keys, "p50", "p99"), rows=rows, left=keys, keys=keys, rigid=keys)
+    lines = [] if rows else [f"no figure: {why('')}"]
+    yield gaps.stated(replace(section, lines=lines), why, ("p50", "p99"))
 
 
 def _parts_sections(experiment: Experiment, run: Run) -> Iterator[Section]:
@@ -189,7 +205,10 @@ def _parts_sections(experiment: Experiment, run: Run) -> Iterator[Section]:
         rows.append(("all", *whole))
         names = (f"{row.cell.asked} {units.params(row.cell.params, varying(run))}".rstrip() for row in ours)
         heads = (phase, "published", *(f"{BETWEEN} {name}, p50" for name in names))
-        yield Section("", heads=heads, rows=rows, left=(phase,), keys=(phase,), rigid=(phase,))
+        section = Section("", heads=heads, rows=rows, left=(phase,), keys=(phase,), rigid=(phase,))
+        why = gaps.reasons(run, [phase])
+        lines = [] if ours else [f"no figure: {why('')}"]
+        yield gaps.stated(replace(section, lines=lines), why)
 
 
 def _curve_sections(curves: Curves, run: Run) -> Iterator[Section]:
@@ -215,7 +234,9 @@ def _curve_sections(curves: Curves, run: Run) -> Iterator[Section]:
         cells = [[cell(column, at, value) for column in columns] for at, value in enumerate(curves.at)]
         rows = [(units.number(value), *row) for value, row in zip(curves.at, cells, strict=True) if any(row)]
         heads = (curves.parameter, *(column.published_as for column in columns))
-        yield Section(phase, heads=heads, rows=rows, left=(), keys=heads[:1])
+        section = Section(phase, heads=heads, rows=rows, left=(), keys=heads[:1])
+        whys = {column.published_as: gaps.reasons(run, [phase], column.engine) for column in columns}
+        yield gaps.stated(section, lambda head, whys=whys: whys[head](head))  # type: ignore[misc]
 
 
 def _style_section(experiment: Experiment, style: Style, run: Run) -> Section:
@@ -264,7 +285,9 @@ def _style_section(experiment: Experiment, style: Style, run: Run) -> Section:
     ]
     for engine, cell in {row.cell.asked: row.cell for row in mine}.items():
         legend.append(f"{contenders[engine].title}: {display.engine(engine, cell.tier)}")
-    return Section("", "", heads, rows, left, ("phase", *names, *left[1:3]), rigid=left[:3], legend=legend)
+    section = Section("", "", heads, rows, left, ("phase", *names, *left[1:3]), rigid=left[:3], legend=legend)
+    why = gaps.reasons(run, phases, otherwise=f"it takes {style.runs} trials of a row")
+    return gaps.stated(section, why, figures)
 
 
 def best_of_means(row: CellSummary, runs: int) -> float | None:
