@@ -6,14 +6,18 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import small_replicas
 from click.testing import CliRunner, Result
 from needed import require
 from shell import Shell, wait_for
+from small_replicas import SMALL
 
 import dyno
 from dyno import published, registry
@@ -21,8 +25,6 @@ from dyno.cli.commands import dyno as dyno_command
 from dyno.contracts.model import UsageError
 
 BATCH = ("replicate", "acid-batch-2013", "--preset", "quick")
-SMALL = {"quick": {"param": {"packer": ["zlib"], "batch": [1, 16]}, "samples": 3}}
-"""The size of the tests: the whole has 64 cells, null engines included."""
 
 
 def replicated(shell: Shell, *more: object) -> str:
@@ -131,6 +133,75 @@ def test_all_experiments_are_one_page(everything: Callable[..., Result]) -> None
     assert run_file.read_bytes().count(b"\n") == len(lines)
     assert everything("--resume").stdout == again.stdout
     assert again.stdout.splitlines()[-1] == whole.splitlines()[-1]
+
+
+def test_time_is_divided_among_the_experiments(everything: Callable[..., Result]) -> None:
+    ended = everything("-o", "hurried", "--within", "1s")
+    assert ended.exit_code == 0, ended.output
+    assert "Reduced, to take about 1 s in all:\n  acid-batch-2013: to 1 of 3 samples\n" in ended.stdout
+    page = Path("hurried/index.html").read_text()
+    assert "not complete: " in page and "relstorage-2008" in page
+    run_file = Path("hurried/acid-batch-2013.json")
+    first = run_file.read_bytes()
+    # With enough time, the run goes on with the same plan.
+    again = everything("-o", "hurried", "--resume", "--within", "1h")
+    assert again.exit_code == 0 and "Reduced" not in again.stdout
+    assert run_file.read_bytes().startswith(first) and len(run_file.read_bytes()) > len(first)
+    assert "not complete: " not in Path("hurried/index.html").read_text()
+
+
+def test_a_size_that_does_not_fit_is_replaced_by_quick(everything: Callable[..., Result]) -> None:
+    words = ("-o", "smaller", "--samples", "1", "--within", "1s")
+    ended = everything("--preset", "standard", *words)
+    assert ended.exit_code == 0, ended.output
+    assert "acid-batch-2013: to preset quick" in ended.stdout
+    assert "measured here: preset quick" in ended.stdout
+    assert everything("--preset", "standard", "--resume", *words).exit_code == 0
+
+
+@pytest.mark.claim("All published experiments are repeated by one command, on one page")
+def test_killed_in_the_middle_it_goes_on_where_it_was(tmp_path: Path) -> None:
+    require(registry.engine("lmdb"))
+    shell, replicas = Shell(tmp_path, tmp_path / "work"), tmp_path / "replicas"
+    first, second, page = (replicas / name for name in ("acid-batch-2013.json", "acid-2013.json", "index.html"))
+    words = [sys.executable, small_replicas.__file__, "replicate", "all", "--preset", "quick", "-o", "replicas"]
+
+    def started(*more: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [*words, *more],
+            cwd=tmp_path,
+            env=shell.environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    def lines(file: Path) -> int:
+        return file.read_bytes().count(b"\n") if file.exists() else 0
+
+    try:
+        process = started()
+        assert wait_for(lambda: lines(second) > 2)
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        assert not page.exists()
+        complete, begun = first.read_bytes(), second.read_bytes()
+        begun = begun[: begun.rindex(b"\n") + 1]
+        process = started("--resume")
+        _, err = process.communicate(timeout=100)
+        assert process.returncode == 0, err
+        assert first.read_bytes() == complete and first.name not in err and second.name in err
+        assert second.read_bytes().startswith(begun) and lines(second) > begun.count(b"\n")
+        # Only the run files make the page: it is the same after another start, which measures nothing.
+        text = page.read_text()
+        page.unlink()
+        process = started("--resume")
+        _, err = process.communicate(timeout=100)
+        assert process.returncode == 0 and ".json" not in err, err
+        assert page.read_text() == text and ">108131.95<" in text and ">332,173<" in text
+    finally:
+        shell.kill_strays()
 
 
 def test_experiments_are_listed_with_their_source(shell: Shell) -> None:

@@ -1,5 +1,6 @@
 """`dyno replicate`: runs a published experiment, or all of them, and prints the figures next to this machine's."""
 
+import time
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -7,21 +8,22 @@ from typing import Any
 
 import click
 
-from dyno import published, registry
+from dyno import published, registry, results
 from dyno.cli import engines, files, flag_values, publish
 from dyno.cli.console import output
-from dyno.cli.flag_values import output_option, work_option
+from dyno.cli.flag_values import Quantity, output_option, work_option
 from dyno.cli.run import FAILED, NOTHING, OVERWRITE, RESUME, carry_out, run_flags, status
+from dyno.contracts import quantities
 from dyno.contracts.model import UsageError
 from dyno.published import Experiment
 from dyno.report.replicate import experiments, replica
 from dyno.report.tables import sections
-from dyno.results import Run
-from dyno.runner import plan, plan_file
+from dyno.results import Run, as_read, planned
+from dyno.runner import plan, plan_file, time_shares
 from dyno.runner.plan import Plan
 from dyno.runner.rows import lacking, split
 
-ALL = "all"
+ALL, QUICK = "all", "quick"
 PAGE = "index.html"
 
 
@@ -31,19 +33,32 @@ PAGE = "index.html"
 @output_option("Run file to write; with all, a directory. Default: SUITE-DATE-TIME.json, or all-DATE-TIME.", "RUN")
 @RESUME
 @OVERWRITE
+@click.option(
+    "--within",
+    type=Quantity(quantities.seconds, 1),
+    metavar="TIME",
+    help="With all: divide about this time among the experiments, with fewer samples if needed.",
+)
 @work_option()
 @click.option("--trust", is_flag=True, help="Run the code of a bundle, and don't ask.")
 def replicate_command(
-    experiment: str | None, preset: str | None, samples: int | None, trust: bool, **flags: Any
+    experiment: str | None,
+    preset: str | None,
+    samples: int | None,
+    within: float | None,
+    trust: bool,
+    **flags: Any,
 ) -> int:
     """Run a published EXPERIMENT, or a bundle, on this machine; without a name, list the experiments.
 
     \b
     dyno replicate acid-2013 --preset quick
-    dyno replicate all --preset quick -o replicas
+    dyno replicate all --preset quick --within 30m -o replicas
     dyno replicate r.dyno
     """
     console = output()
+    if within is not None and experiment != ALL:
+        raise UsageError("--within divides a time among the experiments: use it with all")
     if experiment is None:
         console.print()
         rows = [(each.name, each.citation) for each in map(published.experiment, published.names())]
@@ -56,7 +71,7 @@ def replicate_command(
     if trust:
         raise UsageError("--trust is for bundles: the experiments are a part of Dyno")
     if experiment == ALL:
-        return _replicate_all(preset, samples, **flags)
+        return _replicate_all(preset, samples, within, **flags)
     return status(_measure(_prepare(published.experiment(experiment), preset, samples), **flags))
 
 
@@ -82,21 +97,76 @@ def _measure(prepared: _Prepared, **flags: Any) -> Run:
     """Runs the plan, and prints its tables, also those of an interrupted run."""
 
     def show(run: Run) -> None:
-        parts = replica.sections(prepared.experiment, run)
-        sections.render(parts, output(), aligned=False, blank_first=False)
+        _show(prepared.experiment, run)
 
     run = carry_out(prepared.plan, **flags, show=show)
     show(run)
     return run
 
 
+def _show(experiment: Experiment, run: Run) -> None:
+    sections.render(replica.sections(experiment, run), output(), aligned=False, blank_first=False)
+
+
+def _at_its_size(prepared: _Prepared, run: Run, samples: int | None) -> _Prepared:
+    """Returns the experiment as its run continues: at the quick size, if an earlier command chose that."""
+    quick = _prepare(prepared.experiment, QUICK, samples)
+    same = all(run.plan.get(name) == value for name, value in quick.plan.data().items())
+    return quick if same and planned(run.path) == as_read(quick.plan.cells) else prepared
+
+
+class _Shares:
+    """Divides the time of `--within` among the experiments that are still to be measured."""
+
+    def __init__(self, within: float) -> None:
+        self._within, self._began = within, time.monotonic()
+        self._expected = dict[str, float]()
+        self.reduced = list[str]()
+        """What was done with fewer samples or at a smaller size, as lines of output."""
+
+    def add(self, prepared: _Prepared, run: Run | None, resume: bool) -> None:
+        """Adds an experiment. `run`: an earlier run of it, perhaps of another size."""
+        original, made = prepared.experiment, prepared.plan
+        if run is not None and planned(run.path) != as_read(made.cells):
+            run = None
+        quick = _prepare(original, QUICK, None).plan
+        seconds = time_shares.expected_seconds(made, run, resume, quick, original.quick_seconds)
+        self._expected[original.name] = seconds
+
+    def next(self, prepared: _Prepared, samples: int | None, going_on: bool) -> tuple[_Prepared, float]:
+        """Returns the experiment, or its quick size if not even one sample fits, and its share of the time."""
+        name, left = prepared.experiment.name, self._within - (time.monotonic() - self._began)
+        share = time_shares.share(left, list(self._expected.values()))
+        one_sample = self._expected.pop(name) / prepared.plan.samples
+        if not going_on and one_sample > share:
+            quick = _prepare(prepared.experiment, QUICK, samples)
+            if quick.plan != prepared.plan:
+                self.reduced.append(f"{name}: to preset {QUICK}")
+                return quick, share
+        return prepared, share
+
+    def note(self, run: Run, name: str) -> None:
+        """Notes that a run has not all of its samples."""
+        if not run.complete:
+            begun = max((attempt.block + 1 for attempt in run.attempts), default=0)
+            self.reduced.append(f"{name}: to {begun} of {run.blocks} samples")
+
+
 def _replicate_all(
-    preset: str | None, samples: int | None, path: str | None, resume: bool, overwrite: bool, **flags: Any
+    preset: str | None,
+    samples: int | None,
+    within: float | None,
+    path: str | None,
+    resume: bool,
+    overwrite: bool,
+    **flags: Any,
 ) -> int:
     """Runs each experiment into a run file of its own in a directory, and writes their page. Returns the worst exit
-    status."""
+    status. With `resume`, complete runs are only shown, whether or not their engines can run here."""
     if resume and path is None:
         raise UsageError("--resume needs -o DIR, the directory to continue")
+    if resume and overwrite:
+        raise UsageError("--resume and --overwrite exclude each other")
     path = path or f"{ALL}-{datetime.now():%Y%m%d-%H%M%S}"
     directory = Path(path)
     taken = [name for name in published.names() if experiments.run_file(directory, name).exists()]
@@ -105,24 +175,57 @@ def _replicate_all(
     # Without its library, the page could not be written at the end.
     experiments.template()
     files.directory(path)
-    statuses, reasons = list[int](), dict[str, str]()
+    earlier = {name: run for name in taken if (run := _earlier(experiments.run_file(directory, name), resume))}
+    statuses, reasons, prepared = list[int](), dict[str, str](), dict[str, _Prepared]()
+    shares = None if within is None else _Shares(within)
+    for name in published.names():
+        if resume and name in earlier and earlier[name].complete:
+            continue
+        try:
+            prepared[name] = _prepare(published.experiment(name), preset, samples)
+            if resume and name in earlier:
+                prepared[name] = _at_its_size(prepared[name], earlier[name], samples)
+            if shares is not None:
+                shares.add(prepared[name], earlier.get(name), resume)
+        except UsageError as error:
+            reasons[name] = str(error)
     console = output()
     for name in published.names():
         console.print(f"\n{name}", style="bold")
-        try:
-            prepared = _prepare(published.experiment(name), preset, samples)
-        except UsageError as error:
-            reasons[name] = str(error)
-            console.print(f"not run: {error}")
-            continue
-        file = experiments.run_file(directory, name)
-        run = _measure(prepared, path=str(file), resume=resume and file.exists(), overwrite=overwrite, **flags)
-        statuses.append(status(run))
+        if name in reasons:
+            console.print(f"not run: {reasons[name]}")
+        elif name not in prepared:
+            _show(published.experiment(name), earlier[name])
+            statuses.append(status(earlier[name]))
+        else:
+            file, going_on = str(experiments.run_file(directory, name)), resume and name in earlier
+            each, limit = prepared[name], None
+            if shares is not None:
+                each, limit = shares.next(each, samples, going_on)
+            run = _measure(each, path=file, resume=going_on, overwrite=overwrite, within=limit, **flags)
+            if shares is not None:
+                shares.note(run, name)
+            statuses.append(status(run))
     replicas = experiments.replicas(directory, reasons)
     page = directory / PAGE
     files.save(str(page), experiments.page(replicas).encode())
     sections.render([experiments.overview(replicas)], console)
+    if within is not None and shares is not None and shares.reduced:
+        console.print(f"\nReduced, to take about {engines.clock(within)} in all:")
+        for line in shares.reduced:
+            console.print(f"  {line}")
+        console.print(f"  --resume -o {directory} measures the samples that are missing")
     console.print(f"\nAll on one page: {page}")
     if not statuses or set(statuses) == {NOTHING}:
         return NOTHING
     return FAILED if any(statuses) else 0
+
+
+def _earlier(file: Path, resume: bool) -> Run | None:
+    """Returns the run of an earlier command. A damaged file has none, if it is to be replaced. Raises UsageError."""
+    try:
+        return results.load(file)
+    except UsageError:
+        if resume:
+            raise
+        return None

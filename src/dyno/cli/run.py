@@ -288,9 +288,10 @@ def carry_out(
     most: int | None = None,
     show: Callable[[Run], object] | None = None,
     kept: bool = True,
+    within: float | None = None,
 ) -> Run:
     """Executes the plan with a progress display, and prints where the run file is if it is `kept`. `show`: prints
-    what an interrupted run has measured. Raises UsageError."""
+    what an interrupted run has measured. `within`: seconds after which no block is begun. Raises UsageError."""
     if resume and overwrite:
         raise UsageError("--resume and --overwrite exclude each other")
     if resume and path is None:
@@ -304,7 +305,7 @@ def carry_out(
     try:
         with observer() as listener:
             rule, home = StopRule(widest, unsure_floors, capacity, limited), root or work_directory.default_root()
-            run = parent.execute(run_plan, file, home, listener, resume, overwrite, rule, most)
+            run = parent.execute(run_plan, file, home, listener, resume, overwrite, rule, most, within)
     except KeyboardInterrupt:
         if completed := _completed_trials(file):
             if show is not None:

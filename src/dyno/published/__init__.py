@@ -294,6 +294,8 @@ class Experiment:
     rows: tuple[PublishedRow, ...]
     lines: tuple[PublishedLine, ...]
     order: Order
+    quick_seconds: float
+    """Time of a run with preset quick on a machine with 2 CPUs. Only the proportions between experiments matter."""
     sha256: Mapping[str, str] = field(default_factory=dict)
     """Checksums of the published tables: see `transcription`."""
     curves: Curves | None = None

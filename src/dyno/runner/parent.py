@@ -149,9 +149,11 @@ def execute(
     overwrite: bool = False,
     stop_rule: StopRule | None = None,
     most: int | None = None,
+    within: float | None = None,
 ) -> Run:
-    """Runs the trials that the run file does not have yet, in at most `most` blocks, and returns the run. Raises
-    UsageError before it starts anything.
+    """Runs the trials that the run file does not have yet, in at most `most` blocks, and returns the run. Begins no
+    block that would probably end after `within` seconds, except the first. Raises UsageError before it starts
+    anything.
 
     After an interruption the file is readable and has every trial that ended. If no trial has ended, the file is
     removed.
@@ -168,17 +170,20 @@ def execute(
         fresh = not (resume and path.exists())
         attempts = _open(plan, path, work.path, resume, overwrite, lock)
         observer.begin(plan, attempts)
-        worked = 0
+        worked, longest, began = 0, 0.0, time.monotonic()
         with _awake(plan) as still_awake, _run_file(path, fresh, attempts, lock):
             observer.machine(results.load(path).header["host"])
             limit, datasets = plan.memory or default_limit(), Datasets(plan, work.path)
             context = TrialContext(limit, pools, datasets, still_awake, observer.leftover)
             for trials in _blocks(plan, path, rule, observer, attempts):
-                before = len(attempts)
+                before, started = len(attempts), time.monotonic()
+                if worked and within is not None and started - began + longest > within:
+                    break
                 pools.renew()
                 for trial in trials:
                     _until_settled(plan, trial, path, lock, work, context, observer, attempts)
                 worked += len(attempts) > before
+                longest = max(longest, time.monotonic() - started)
                 if worked == most:
                     break
     return results.load(path)
