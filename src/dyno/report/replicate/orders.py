@@ -50,8 +50,9 @@ def ours(experiment: Experiment, run: Run) -> tuple[str, list[str]]:
                 texts[at] += (FASTER if check.kind == CONFIRMED else ALIKE) + side.name
                 chain.append(side)
                 break
-            for each in (chain[-1], side):
-                whys.setdefault(each.name, check.why or "")
+            same = chain[-1].row.cell.tier is side.row.cell.tier
+            # A reason within a tier replaces one between two tiers.
+            whys |= {each.name: check.why or "" for each in (chain[-1], side) if same or each.name not in whys}
         else:
             chains.append([side])
             texts.append(side.name)
