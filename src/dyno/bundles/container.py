@@ -23,6 +23,8 @@ from dyno.contracts.safe_read import MIB, opened
 from dyno.contracts.value_types import MOST
 from dyno.results.read import damaged, typed
 
+ENDING = ".dyno"
+"""The end of a bundle's name."""
 MANIFEST = "manifest.json"
 Role = Literal["run", "plan", "data"]
 RUN: Role = "run"

@@ -55,7 +55,7 @@ COMMANDS = {
         "Report how times and disk in RUN grow with parameters, and forecast other values.",
     ),
     "report": ("report", "Write the run files RUN as one self-contained HTML page."),
-    "site": ("report", "Write a static site of the run files RUN, and of those in and below each DIR."),
+    "site": ("report", "Write a static site of run files and bundles, and of those in and below each DIR."),
     "replicate": (
         "replicate",
         "Run a published EXPERIMENT, or a bundle, on this machine; without a name, list the experiments.",

@@ -15,6 +15,7 @@ from dyno import registry
 from dyno.bundles import bundle
 from dyno.bundles.anonymous import PATH_MARK
 from dyno.bundles.bundle import PLAN_FILE, Bundle
+from dyno.bundles.container import ENDING
 from dyno.cli import files
 from dyno.cli.console import output
 from dyno.cli.flag_values import PATH, output_option
@@ -33,7 +34,7 @@ from dyno.runner.rows import lacking, split
 from dyno.servers.user_server import URL
 from dyno.stats.summary import summarize
 
-ENDING, SIGNATURE = ".dyno", ".sig"
+SIGNATURE = ".sig"
 SIGNING = "ssh-keygen"
 PROBE = "any text"
 NAMESPACE = "dyno"

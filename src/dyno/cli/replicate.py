@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from dyno import published, registry, results
+from dyno.bundles.container import ENDING
 from dyno.cli import engines, files, flag_values, publish
 from dyno.cli.console import output
 from dyno.cli.flag_values import Quantity, output_option, work_option
@@ -64,7 +65,7 @@ def replicate_command(
         rows = [(each.name, each.citation) for each in map(published.experiment, published.names())]
         engines.table(("experiment", "published"), rows, console)
         return 0
-    if experiment.endswith(publish.ENDING):
+    if experiment.endswith(ENDING):
         if preset is not None:
             raise UsageError("--preset is for published experiments: a bundle's plan has its own size")
         return publish.repeat(Path(experiment), trust, samples, **flags)

@@ -4,12 +4,15 @@ charts as SVG or PNG."""
 import sys
 import webbrowser
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 
 from dyno import results
+from dyno.bundles.container import ENDING
 from dyno.cli import files, flag_values
 from dyno.cli.console import output, progress
 from dyno.cli.flag_values import PATH, output_option
@@ -122,8 +125,24 @@ def _check_picture(picture: str, page: str, link: relative.Link, overwrite: bool
     files.check(picture)
 
 
+@contextmanager
+def _opened(path: Path) -> Iterator[results.Run]:
+    """Loads a run file, or verifies a bundle and loads its run, which then has the bundle's name. Raises
+    UsageError."""
+    if path.suffix != ENDING:
+        yield results.load(path)
+        return
+    from dyno.bundles import bundle
+    from dyno.cli.publish import signer
+
+    with bundle.opened(path) as shared:
+        signer(path)
+        run_file = shared.run.path.rename(shared.home / f"{path.stem}.json")
+        yield replace(shared.run, path=run_file)
+
+
 @click.command(name="site")
-@click.argument("runs", nargs=-1, required=True, type=PATH, metavar="RUN|DIR...")
+@click.argument("runs", nargs=-1, required=True, type=PATH, metavar="RUN|BUNDLE|DIR...")
 @output_option("Directory to write the site to.", "DIR", required=True)
 @click.option(
     "--url",
@@ -132,11 +151,12 @@ def _check_picture(picture: str, page: str, link: relative.Link, overwrite: bool
     help="Address that the site will have: links to its pages show a preview.",
 )
 def site_command(runs: tuple[Path, ...], path: str, url: str) -> None:
-    """Write a static site of the run files RUN, and of those in and below each DIR.
+    """Write a static site of run files and bundles, and of those in and below each DIR.
 
     \b
     dyno site runs/ -o site/
     dyno site before.json after.json -o site/
+    dyno site r.json theirs.dyno -o site/
     """
     from dyno.report.site import build as site
 
@@ -146,7 +166,7 @@ def site_command(runs: tuple[Path, ...], path: str, url: str) -> None:
     if address:
         relative.check_url(address)
     site.check(Path(path))
-    pages = site.build(site.find(runs), lambda why: print(f"skipped: {why}", file=sys.stderr), address)
+    pages = site.build(site.find(runs), lambda why: print(f"skipped: {why}", file=sys.stderr), address, _opened)
 
     def with_progress() -> Iterator[tuple[str, str | bytes]]:
         with progress().status("Reading the runs") as status:

@@ -1,5 +1,5 @@
-"""Finds run files and builds a site of them. Its pages contain their style, program and data, and share one file with
-the charting library.
+"""Finds run files and bundles, and builds a site of them. Its pages contain their style, program and data, and share
+one file with the charting library.
 
 In the directory of a site, only files that an earlier build wrote are replaced or removed, links are never followed,
 and an interrupted build leaves the earlier files in place. The manifest has the SHA-256 of each file that a build
@@ -14,12 +14,13 @@ import re
 import secrets
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from importlib.resources import files
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from dyno import results
+from dyno.bundles.container import ENDING
 from dyno.contracts.model import UsageError
 from dyno.host.filesystem import replace
 from dyno.host.process import deferred_signals
@@ -28,17 +29,19 @@ from dyno.report.export import compact
 from dyno.report.page import build as page
 from dyno.report.page import parts, relative
 from dyno.report.site.data import BYTES, Collection, Entry, entry
-from dyno.report.tables import units
-from dyno.results import Lock
+from dyno.report.site.league import Leagues
+from dyno.report.tables import units, wording
+from dyno.results import Lock, Run
 from dyno.stats.metric import RESPONSE
 
 LIBRARY = "library.js"
-TITLES = {"index": "Runs", "compare": "Compare", "history": "History"}
+TITLES = {"index": "Runs", "compare": "Compare", "history": "History", "league": "League"}
 # Scripts of each page in the order of their use.
 PROGRAMS = {
-    "index": ("base", "theme", "list"),
+    "index": ("base", "theme", "address", "list"),
     "compare": ("base", "theme", "runs", "compare"),
     "history": ("base", "theme", "runs", "history"),
+    "league": ("base", "theme", "address", "league"),
 }
 LONGEST_NAME = 80
 LARGE = 10 << 20
@@ -52,26 +55,26 @@ File = tuple[str, "str | bytes"]
 
 
 def find(paths: Sequence[Path]) -> list[tuple[Path, bool]]:
-    """Returns the named files, and every *.json in and below the directories, in alphabetical order. Hidden
-    directories are skipped. Each has whether the user named it: other files may be something else. Raises UsageError
-    if there are none."""
+    """Returns the named files, and every *.json and *.dyno in and below the directories, in alphabetical order,
+    bundles last. Hidden directories are skipped. Each has whether the user named it: other files may be something
+    else. Raises UsageError if there are none."""
     matches: dict[Path, tuple[Path, bool]] = {}
     for path in paths:
         if not path.is_dir():
             matches.setdefault(path.resolve(), (path, True))
         for place, directories, names in os.walk(path):
             directories[:] = sorted(name for name in directories if not name.startswith("."))
-            for file in (Path(place, name) for name in sorted(names) if name.endswith(".json")):
+            for file in (Path(place, name) for name in sorted(names) if Path(name).suffix in (".json", ENDING)):
                 matches.setdefault(file.resolve(), (file, False))
     if not matches:
-        raise UsageError(f"{' '.join(map(str, paths))}: no run file (*.json) found")
-    return list(matches.values())
+        raise UsageError(f"{' '.join(map(str, paths))}: no run file (*.json) or bundle (*{ENDING}) found")
+    return sorted(matches.values(), key=lambda match: match[0].suffix == ENDING)
 
 
-def _unique_name(path: Path, taken: set[str]) -> str:
-    """Returns a name for a run that is not `taken` yet, and adds it. It is also the page's name, and is safe in an
-    address and on any file system."""
-    plain = re.sub(r"[^\w.-]+", "-", path.stem, flags=re.ASCII)[:LONGEST_NAME].strip("-.") or "run"
+def _unique_name(text: str, taken: set[str]) -> str:
+    """Returns a name for a run or suite that is not `taken` yet, and adds it. It is also the page's name, and is safe
+    in an address and on any file system."""
+    plain = re.sub(r"[^\w.-]+", "-", text, flags=re.ASCII)[:LONGEST_NAME].strip("-.") or "run"
     name, number = plain, 1
     # Compared in lower case, because some file systems ignore case.
     while name.lower() in taken:
@@ -81,25 +84,34 @@ def _unique_name(path: Path, taken: set[str]) -> str:
     return name
 
 
-def build(run_files: Sequence[tuple[Path, bool]], warn: Callable[[str], None], url: str = "") -> Iterator[File]:
+def build(
+    run_files: Sequence[tuple[Path, bool]],
+    warn: Callable[[str], None],
+    url: str = "",
+    opened: Callable[[Path], AbstractContextManager[Run]] = lambda path: nullcontext(results.load(path)),
+) -> Iterator[File]:
     """Yields every file of the site. `url`: the site's future address; with it, the page of each run has a preview
-    image. `warn` receives a line for each damaged run file that is left out. Raises UsageError if a library is
-    missing or if a file that the user named can't be read."""
+    image. `warn` receives a line for each damaged run file that is left out. `opened` loads a run file or a bundle. A
+    bundle of a run that the site has already is left out. Raises UsageError if a library is missing, if a file that
+    the user named can't be read, and for any damaged bundle."""
     yield LIBRARY, parts.library()
-    collection, entries, names = Collection(), list[Entry](), set[str]()
+    collection, leagues, entries, names = Collection(), Leagues(), list[Entry](), set[str]()
     for path, by_user in run_files:
         try:
-            run = results.load(path)
-            run_entry = entry(run, _unique_name(path, names))
-            link = relative.link(url, run_entry.page) if url else None
-            pages: list[File] = [
-                (run_entry.page, page.build([run], page.Site(f"../{LIBRARY}", "../index.html"), link))
-            ]
-            if link:
-                pages.append((f"{PurePosixPath(run_entry.page).parent}/{link.file}", relative.preview(run)))
-            collection.add(run, run_entry)
+            with opened(path) as run:
+                if path.suffix == ENDING and leagues.has(run):
+                    continue
+                run_entry = entry(run, _unique_name(path.stem, names))
+                link = relative.link(url, run_entry.page) if url else None
+                pages: list[File] = [
+                    (run_entry.page, page.build([run], page.Site(f"../{LIBRARY}", "../index.html"), link))
+                ]
+                if link:
+                    pages.append((f"{PurePosixPath(run_entry.page).parent}/{link.file}", relative.preview(run)))
+                collection.add(run, run_entry)
+                leagues.add(run, run_entry)
         except UsageError as error:
-            if by_user:
+            if by_user or path.suffix == ENDING:
                 raise
             with suppress(OSError):
                 if results.is_run_file(path):
@@ -115,7 +127,11 @@ def build(run_files: Sequence[tuple[Path, bool]], warn: Callable[[str], None], u
     if not entries:
         raise UsageError("none of the files is a run file of dyno")
     entries.sort(key=lambda run_entry: run_entry.created, reverse=True)
-    yield "compare.html", _page("compare", entries, collection.compare())
+    taken, of_suites = set[str](), list(leagues.leagues())
+    suites = [(f"league-{_unique_name(league.suite, taken)}.html", league.suite) for league in of_suites]
+    for (file, _), league in zip(suites, of_suites, strict=True):
+        yield file, _page("league", entries, league.data, suites, league=league, level=wording.LEVEL)
+    yield "compare.html", _page("compare", entries, collection.compare(), suites)
     machines = _choices(entries)["machine"]
     looks = {unit: (f"{unit}/s", "rate") for unit in collection.units()} | {TIME: (RESPONSE.title, "ns")}
     if BYTES in looks:
@@ -124,11 +140,19 @@ def build(run_files: Sequence[tuple[Path, bool]], warn: Callable[[str], None], u
         "config": {name: vega.config(dark=name == "dark") for name in ("light", "dark")},
         "specs": {unit: _spec(title, kind, machines) for unit, (title, kind) in looks.items()},
     }
-    yield "history.html", _page("history", entries, {**collection.history(), **charts})
-    yield "index.html", _page("index", entries)
+    yield "history.html", _page("history", entries, {**collection.history(), **charts}, suites)
+    yield "index.html", _page("index", entries, leagues=suites)
 
 
-def _page(name: str, entries: Sequence[Entry], data: dict[str, Any] | None = None) -> str:
+def _page(
+    name: str,
+    entries: Sequence[Entry],
+    data: dict[str, Any] | None = None,
+    leagues: Sequence[tuple[str, str]] = (),
+    **more: Any,
+) -> str:
+    """Renders a page. `leagues`: the files of leagues, with their suites. `more`: values of the page's own
+    template."""
     program = parts.program(*(_text(f"{script}.js") for script in PROGRAMS[name]))
     style = _text("page.css") + _text("site.css")
     # Vega writes inline styles into its drawings.
@@ -136,6 +160,7 @@ def _page(name: str, entries: Sequence[Entry], data: dict[str, Any] | None = Non
     text: str = parts.template(f"{name}.html", _text).render(
         name=name,
         titles=TITLES,
+        leagues=leagues,
         entries=entries,
         choices=_choices(entries),
         style=style,
@@ -144,6 +169,7 @@ def _page(name: str, entries: Sequence[Entry], data: dict[str, Any] | None = Non
         style_src="'unsafe-inline'" if draws else parts.allowed(style),
         library=LIBRARY if draws else None,
         data=None if data is None else parts.pack(compact({**data, "unknown": units.UNKNOWN})),
+        **more,
     )
     return text
 

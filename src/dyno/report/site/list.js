@@ -16,18 +16,6 @@ class List {
     }));
   }
 
-  /** Applies the filters in the address: a search can be linked. */
-  follow() {
-    const values = new URLSearchParams(location.hash.slice(1));
-    for (const name of FILTERS) {
-      const field = this.form.elements[name];
-      field.value = values.get(name) ?? "";
-      // The select has no such option.
-      if (field.selectedIndex === -1) field.value = "";
-    }
-    this.filter();
-  }
-
   filter() {
     const [words, suite, engine, machine] = FILTERS.map((name) => this.form.elements[name].value);
     const terms = words.toLowerCase().split(/\s+/).filter(Boolean);
@@ -42,13 +30,6 @@ class List {
     const shown = this.rows.filter((row) => !row.element.hidden).length;
     byId("selection").textContent = `${shown} of ${this.rows.length} run${this.rows.length === 1 ? "" : "s"}`;
     byId("none").hidden = shown > 0;
-  }
-
-  /** Keeps the filters in the address. */
-  remember() {
-    const values = FILTERS.map((name) => [name, this.form.elements[name].value]).filter(([, value]) => value);
-    history.replaceState(null, "", `#${new URLSearchParams(values)}`);
-    this.filter();
   }
 
   sort(button) {
@@ -83,11 +64,6 @@ class List {
   }
 
   watch() {
-    this.form.addEventListener("input", () => this.remember());
-    this.form.addEventListener("submit", (event) => event.preventDefault());
-    // The fields are empty only after this event.
-    this.form.addEventListener("reset", () => setTimeout(() => this.remember()));
-    addEventListener("hashchange", () => this.follow());
     byId("runs").tHead.addEventListener("click", (event) => {
       const button = event.target.closest("button");
       if (button) this.sort(button);
@@ -105,7 +81,7 @@ themed(() => {
   watchTheme(() => {});
   const list = new List();
   list.watch();
-  list.follow();
+  keepInAddress(list.form, FILTERS, () => list.filter());
   // Browsers restore checked boxes when the reader returns to the page.
   list.choose();
   root.classList.add("ready");
