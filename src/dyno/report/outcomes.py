@@ -114,9 +114,9 @@ class ProofTable:
 
     def markdown(self, rows: Sequence[Row]) -> str:
         names, cells = self._texts(rows)
-        columns = {name: [texts[name] for texts in cells] for name in names}
+        texts = [[each[name] for name in names] for each in cells]
         parts = [
-            markdown_table(columns, [name for name in names if name not in self.figures]),
+            markdown_table(names, texts, [name for name in names if name not in self.figures]),
             bullets(map(plain, (line.strip() for line in _witnesses(rows)))),
             self.legend,
             bullets(map(plain, _versions(rows))),

@@ -105,23 +105,24 @@ def markdown(sections: Iterable[Section], lines: Iterable[str] = ()) -> str:
         if title or section.remark:
             parts.append(", ".join(filter(None, [title and f"**{title}**", plain(section.remark)])))
         if section.rows:
-            columns = dict(zip(section.heads, zip(*section.rows, strict=True), strict=True))
-            parts.append(table(columns, section.left))
+            parts.append(table(section.heads, section.rows, section.left))
         parts += [bullets(map(plain, section.lines)), *map(plain, section.legend)]
     parts.append(bullets(map(plain, lines)))
     return "\n\n".join(filter(None, parts)) + "\n"
 
 
-def table(columns: Mapping[str, Sequence[str]], words: Collection[str]) -> str:
+def table(heads: Sequence[str], rows: Iterable[Sequence[str]], words: Collection[str]) -> str:
     """Returns a Markdown table. Columns other than `words` are figures, and right-aligned."""
     # A no-break space prevents a line break between a figure and its unit.
-    cells = [of if name in words else [cell.replace(" ", NO_BREAK) for cell in of] for name, of in columns.items()]
-    rule = "| " + " | ".join(":---" if name in words else "---:" for name in columns) + " |"
-    head, *rows = (
-        "| " + " | ".join(plain(cell).replace("|", "\\|") for cell in row) + " |"
-        for row in (columns, *zip(*cells, strict=True))
+    joined = [
+        [cell if head in words else cell.replace(" ", NO_BREAK) for head, cell in zip(heads, row, strict=True)]
+        for row in rows
+    ]
+    rule = "| " + " | ".join(":---" if head in words else "---:" for head in heads) + " |"
+    first, *others = (
+        "| " + " | ".join(plain(cell).replace("|", "\\|") for cell in row) + " |" for row in (heads, *joined)
     )
-    return "\n".join([head, rule, *rows])
+    return "\n".join([first, rule, *others])
 
 
 def bullets(lines: Iterable[str]) -> str:
