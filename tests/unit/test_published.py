@@ -56,7 +56,7 @@ def test_a_plan_and_its_sizes_are_those_of_a_suite(experiment: Experiment) -> No
         for name in asked.params:
             used_by = settings[name].phases
             assert not (used_by and asked.phases) or set(used_by) & set(asked.phases), name
-    assert set(experiment.sizes) <= set(suite.presets)
+    assert {size.get("preset", name) for name, size in experiment.sizes.items()} <= set(suite.presets)
 
 
 def test_a_contender_is_named_as_a_run_names_it(experiment: Experiment) -> None:
@@ -507,3 +507,17 @@ def test_the_whole_table_is_as_it_was_published(experiment: Experiment) -> None:
         file.write_text(text)
         pytest.fail(f"{file} was missing and is written now: check it against the source")
     assert text == file.read_text()
+
+
+def test_cpus_are_those_of_the_machine_that_repeats_it() -> None:
+    for cpus in (2, 16):
+        original = published.experiment("cloudmercato-cpu", cpus)
+        claims = [claim for finding in original.findings for claim in finding.claims]
+        scaling = next(claim for claim in claims if claim.of_params == {"clients": cpus})
+        assert scaling.low < cpus < scaling.high and cpus in original.plan["clients"]
+
+
+def test_the_published_half_hour_has_the_published_size() -> None:
+    original = published.experiment("hypertable-2009")
+    half, whole = original.sized("half-hour"), original.sized(None)
+    assert half["preset"] == whole["preset"] == "standard" and half["param"] == {"half_hours": 1}

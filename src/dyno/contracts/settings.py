@@ -68,16 +68,17 @@ def integer(low: int, high: int = MOST_COUNT) -> Callable[[str], Value]:
 _CPUS = re.compile(r"(\d+(?:\.\d+)?)?cpus(?:/(\d+))?")
 
 
-def by_cpus(low: int, high: int) -> Callable[[str], Value]:
-    """Returns a parser of whole numbers that also accepts multiples of the number of CPUs that this process may run
-    on: 'cpus', '2cpus', '1.5cpus', 'cpus/2'. Such multiples are rounded and clamped to the bounds."""
+def by_cpus(low: int, high: int, cpus: int | None = None) -> Callable[[str], Value]:
+    """Returns a parser of whole numbers that also accepts multiples of the number of CPUs: 'cpus', '2cpus',
+    '1.5cpus', 'cpus/2'. Such multiples are rounded and clamped to the bounds. By default, the CPUs are those that
+    this process may run on."""
     plain = integer(low, high)
 
     def parse(text: str) -> Value:
         match = _CPUS.fullmatch(text)
         if match is None or match[2] == "0" * len(match[2] or "x"):
             return plain(text)
-        number = float(match[1] or 1) * len(os.sched_getaffinity(0)) / int(match[2] or 1)
+        number = float(match[1] or 1) * (cpus or len(os.sched_getaffinity(0))) / int(match[2] or 1)
         return min(max(round(number), low), high)
 
     return parse

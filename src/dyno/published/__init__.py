@@ -6,7 +6,7 @@ module neither reads a run nor knows a suite. docs/reference/published-experimen
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -302,7 +302,8 @@ class Experiment:
     year: int | None = None
     """None if unknown."""
     sizes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """Keys that replace the plan's, by preset. The suite's own preset applies too."""
+    """Keys that replace the plan's, by preset. The suite's preset of the same name applies too, unless the keys name
+    another."""
     style: Style | None = None
     """None if the figures are those of single runs."""
     grows: Grows | None = None
@@ -322,7 +323,7 @@ class Experiment:
         """Returns the plan at the size of a preset; None stands for the published size."""
         if preset is None:
             return self.plan
-        return {**self.plan, **self.sizes.get(preset, {}), "preset": preset}
+        return {**self.plan, "preset": preset, **self.sizes.get(preset, {})}
 
 
 def names() -> list[str]:
@@ -330,19 +331,20 @@ def names() -> list[str]:
     return sorted(path.stem for path in Path(__file__).parent.glob("*.toml"))
 
 
-def experiment(name: str) -> Experiment:
-    """Reads an experiment. If there is none of this name, raises UsageError, which suggests the nearest name. Raises
-    UsageError for a published table that was changed."""
+def experiment(name: str, cpus: int | None = None) -> Experiment:
+    """Reads an experiment. `cpus`: the CPUs of the machine that repeats it, by default this one. If there is none of
+    this name, raises UsageError, which suggests the nearest name. Raises UsageError for a published table that was
+    changed."""
     if name not in names():
         raise UsageError(unknown("experiment", name, names()))
     data = toml(Path(__file__).with_name(f"{name}.toml"))
     transcription.check(name, data)
-    return parse(name, data)
+    return parse(name, data, cpus)
 
 
-def parse(name: str, data: Mapping[str, Any]) -> Experiment:
+def parse(name: str, data: Mapping[str, Any], cpus: int | None = None) -> Experiment:
     """Parses a file's content. Raises UsageError for a finding or an order that can't be checked."""
-    rest = _resolved(dict(data))
+    rest = _resolved(dict(data), by_cpus(1, 1024, cpus))
     params, columns = rest.pop("params", ()), rest.pop("columns", ())
     rows = []
     for row in rest.pop("rows", ()):
@@ -371,21 +373,18 @@ def parse(name: str, data: Mapping[str, Any]) -> Experiment:
     return result
 
 
-_clients = by_cpus(1, 1024)
-
-
-def _resolved(data: Any) -> Any:
-    """Replaces 'cpus' in `clients` and in a claim's `ratio` with this machine's number of CPUs."""
+def _resolved(data: Any, count: Callable[[str], Value]) -> Any:
+    """Replaces 'cpus' in `clients` and in a claim's `ratio` with the number of CPUs."""
     if isinstance(data, list):
-        return [_resolved(each) for each in data]
+        return [_resolved(each, count) for each in data]
     if not isinstance(data, dict):
         return data
     resolved = dict[str, Any]()
     for name, value in data.items():
         if name == "clients" and isinstance(value, list):
-            resolved[name] = list(dict.fromkeys(_clients(str(each)) for each in value))
+            resolved[name] = list(dict.fromkeys(count(str(each)) for each in value))
         elif name == "clients" or (name == "ratio" and isinstance(value, str)):
-            resolved[name] = _clients(str(value))
+            resolved[name] = count(str(value))
         else:
-            resolved[name] = _resolved(value)
+            resolved[name] = _resolved(value, count)
     return resolved

@@ -50,7 +50,8 @@ def replicas(directory: Path, reasons: Mapping[str, str]) -> list[Replica]:
         file = run_file(directory, name)
         run = results.load(file) if file.exists() else None
         why = reasons.get(name, "it has no run file in this directory")
-        found.append(Replica(published.experiment(name), run, why))
+        original = None if run is None else replica.original(run)
+        found.append(Replica(original or published.experiment(name), run, why))
     return found
 
 

@@ -61,9 +61,10 @@ def about(experiment: Experiment, run: Run) -> list[str]:
 
 
 def original(run: Run) -> Experiment | None:
-    """Returns the experiment that the run repeats; None for other runs."""
+    """Returns the experiment that the run repeats, for the run's machine; None for other runs."""
     name = run.header.get("experiment")
-    return read_experiment(name) if name in experiment_names() else None
+    cpus = ((run.header.get("host") or {}).get("cpu") or {}).get("available_cores")
+    return read_experiment(name, cpus) if name in experiment_names() else None
 
 
 def _tables(experiment: Experiment, run: Run) -> Iterator[Section]:
