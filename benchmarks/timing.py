@@ -2,9 +2,11 @@
 
     python benchmarks/timing.py [--hyperfine PROGRAM] [--turns N] [--runs N] [--seconds 0.005,0.05,0.5] [--blocks N]
 
-Each turn measures the same command by both, in alternating order: a sleep, and a loop of Python that computes for
-about as long. For each command: the median over the turns of the ratio of both medians, and the spread of each, which
-is the range of the medians in percent. Without hyperfine this part is left out.
+Each turn measures the same command by both, in alternating order: a sleep, and a loop of the shell that keeps a core
+busy until its time is over. A loop of fixed work would take 40 % more or less from turn to turn on a shared machine,
+whoever measures it. For each command: the median over the turns of the ratio of both medians, and the spread of each,
+which is the interquartile range of a turn's times over their median, of the median turn. Without hyperfine this part
+is left out.
 
 Then a command is compared with itself in --blocks blocks, which are cut into runs of ten; and with one that takes 3 %
 longer, in a single `dyno time`.
@@ -25,7 +27,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from statistics import median
+from statistics import median, quantiles
 
 from dyno import results
 from dyno.stats.compare import paired
@@ -62,14 +64,9 @@ def main() -> int:
 
 
 def commands(seconds: float) -> dict[str, str]:
-    """Returns a command that sleeps and one that computes, each for about so long."""
-    loop = "for _ in range({count:_}): pass"
-    count = 100_000
-    begin = time.perf_counter()
-    exec(loop.format(count=count))
-    each = (time.perf_counter() - begin) / count
-    code = loop.format(count=round(seconds / each))
-    return {"sleep": f"sleep {seconds:g}", "compute": f"{sys.executable} -I -S -c '{code}'"}
+    """Returns a command that sleeps and one that keeps a core busy, each for so long."""
+    busy = f"timeout --preserve-status {seconds:g} sh -c 'trap \"exit 0\" TERM; while :; do :; done'"
+    return {"sleep": f"sleep {seconds:g}", "busy": busy}
 
 
 def by_dyno(words: Sequence[str], home: Path) -> Path:
@@ -89,6 +86,7 @@ def rows(path: Path) -> list[CellSummary]:
 
 def beside(program: str, name: str, command: str, options: argparse.Namespace, home: Path) -> bool:
     medians: dict[str, list[float]] = {"dyno": [], "hyperfine": []}
+    ranges: dict[str, list[float]] = {"dyno": [], "hyperfine": []}
     exported = str(home / "h.json")
     for turn in range(options.turns):
         for tool in sorted(medians, reverse=turn % 2 == 0):
@@ -98,10 +96,12 @@ def beside(program: str, name: str, command: str, options: argparse.Namespace, h
                 words = [program, "-N", "--style", "none", "--runs", str(options.runs), "--export-json", exported]
                 subprocess.run([*words, command], check=True, capture_output=True)
             (entry,) = json.loads(Path(exported).read_text())["results"]
-            medians[tool].append(entry["median"])
+            low, middle, high = quantiles(entry["times"], n=4)
+            medians[tool].append(middle)
+            ranges[tool].append((high - low) / middle)
     # Of the two medians of a turn, since the speed of a shared machine changes from turn to turn.
     ratio = median(mine / other for mine, other in zip(medians["dyno"], medians["hyperfine"], strict=True))
-    spreads = {tool: (max(of) - min(of)) / median(of) for tool, of in medians.items()}
+    spreads = {tool: median(of) for tool, of in ranges.items()}
     good = abs(ratio - 1) <= WITHIN and spreads["dyno"] <= spreads["hyperfine"] + SPREAD
     figures = ", ".join(f"{tool} {median(of) * 1e3:.3f} ms ± {spreads[tool]:.2%}" for tool, of in medians.items())
     print(f"{name}: {figures}, ratio {ratio:.4f}{'' if good else '  NOT KEPT'}", flush=True)
