@@ -7,9 +7,18 @@ docs/reference/run-file.md.
 """
 
 from dyno.results.read import READABLE, SCHEMA, damaged, is_run_file, lines, load, parsed, planned, sample
-from dyno.results.run import FLOOR_BLOCKS, MOST_CELLS, Attempt, Run, is_reference
+from dyno.results.run import FLOOR_BLOCKS, MOST_CELLS, Attempt, Run, defined_work, is_reference
 from dyno.results.write import Lock, RunFileLost, append, as_read, create, cut_incomplete_line, end
 
 __all__ = ["FLOOR_BLOCKS", "MOST_CELLS", "READABLE", "SCHEMA", "Attempt", "Lock", "Run", "RunFileLost", "append"]
-__all__ += ["as_read", "create", "cut_incomplete_line", "damaged", "end", "is_reference", "is_run_file", "lines"]
-__all__ += ["load", "parsed", "planned", "sample"]
+__all__ += [
+    "as_read",
+    "create",
+    "cut_incomplete_line",
+    "damaged",
+    "defined_work",
+    "end",
+    "is_reference",
+    "is_run_file",
+]
+__all__ += ["lines", "load", "parsed", "planned", "sample"]

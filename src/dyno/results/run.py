@@ -292,6 +292,19 @@ class Run:
         return ended.total(), sum(max(self.trials(at), ended[at]) for at in range(len(self.cells)))
 
 
+def defined_work(header: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the user's definition of the work, empty if there is none. It has no paths of data files, because the
+    same file may be elsewhere; their SHA-256 stays."""
+    definition: dict[str, Any] = dict(header.get("definition") or {})
+    tables = definition.get("tables")
+    if isinstance(tables, dict):
+        definition["tables"] = {
+            name: {key: value for key, value in table.items() if key != "file"} if isinstance(table, dict) else table
+            for name, table in tables.items()
+        }
+    return definition
+
+
 def is_reference(cells: Iterable[Cell], cell: Cell) -> bool:
     """Returns whether the cell is a null engine's in a run of other engines. Such a cell only shows the harness's
     cost."""

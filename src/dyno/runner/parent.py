@@ -276,7 +276,7 @@ def _open(plan: Plan, path: Path, home: Path, resume: bool, overwrite: bool, loc
     why = ", ".join(f"{name} was {old.get(name)}" for name, new in plan.data().items() if old.get(name) != new)
     if results.planned(path) != results.as_read(plan.cells):
         why = "other engines, tiers or parameters"
-    if run.header.get("definition") != plan.declared.get("definition"):
+    if results.defined_work(run.header) != results.defined_work(plan.declared):
         why = "another definition of the suite"
     if why:
         raise UsageError(f"{path} can't be resumed: it was made by another plan ({why})")

@@ -12,14 +12,14 @@ every machine that repeats it often.
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from statistics import median
 
 from dyno.contracts.cell import Cell
 from dyno.contracts.model import Tier
-from dyno.results import Run
+from dyno.results import Run, defined_work
 from dyno.results.run import URL
 from dyno.stats.compare import compared, tables
 from dyno.stats.metric import Metric
@@ -98,19 +98,9 @@ def _name(cell: Cell) -> str:
 
 
 def _definition(run: Run) -> str:
-    """Returns the hash of the run's definition, without the paths of its data files: a bundle has other paths."""
-    definition: Mapping[str, object] | None = run.header.get("definition")
-    if definition is None:
-        return ""
-    tables = definition.get("tables")
-    if isinstance(tables, dict):
-        # The SHA-256 of a file stays.
-        plain = {
-            name: {key: value for key, value in table.items() if key != "file"} if isinstance(table, dict) else table
-            for name, table in tables.items()
-        }
-        definition = {**definition, "tables": plain}
-    return hashlib.sha256(json.dumps(definition, sort_keys=True).encode()).hexdigest()[:8]
+    """Returns the hash of the user's definition of the work; empty for a suite of Dyno's."""
+    definition = defined_work(run.header)
+    return hashlib.sha256(json.dumps(definition, sort_keys=True).encode()).hexdigest()[:8] if definition else ""
 
 
 def count(results: Sequence[Result]) -> Standing:

@@ -17,7 +17,7 @@ from statistics import median
 from typing import Any
 
 from dyno.contracts.model import TIERS, UsageError
-from dyno.results import Run
+from dyno.results import Run, defined_work
 from dyno.stats.capacity import compared
 from dyno.stats.estimate import FEWEST_TRIALS, Center, apart, around, center, quotient, tail
 from dyno.stats.metric import CapacitySpeeds, Metric, fitting, speeds
@@ -92,7 +92,7 @@ def between(
     suites = before.plan["suite"], after.plan["suite"]
     if suites[0] != suites[1]:
         raise UsageError(f"can't compare {before.path} of suite {suites[0]} with {after.path} of suite {suites[1]}")
-    defined = [run.header.get("definition") or {} for run in (before, after)]
+    defined = [defined_work(run.header) for run in (before, after)]
     if changed := [key for key in {**defined[0], **defined[1]} if defined[0].get(key) != defined[1].get(key)]:
         where = f"{suites[0]}.{changed[0]}"
         raise UsageError(f"{before.path} and {after.path} did other work: they differ in the definition, {where}")
