@@ -189,6 +189,8 @@ class EngineSpec:
     """Returns why the options can't provide the tier, or None."""
     labelled: str = ""
     """Name of the option whose value is the label of rows, unless the user gives them another one."""
+    library_works: bool = False
+    """Whether the library in the client does a part of a server's work, as ZODB does: it is no load generator."""
     clients: str = "one"
     """How several clients share the engine: as 'threads' of one process, as 'processes', in 'turns', or not at all
     ('one'). In turns, each process (at most one per core) does the slices of several clients, one after the other,

@@ -120,14 +120,15 @@ def sampled(
     spent.check_ns += tally.check_ns
     measured, where = {name: getattr(tally, name) for name in COUNTED}, f"phase {phase.name}: facts"
     histograms = {each.name: _encoded(getattr(tally, each.tally)) for each in FIELDS if each.name in HISTOGRAMS}
+    loaded = job.server is not None and not phase.reported
     return Sample(
         **{**measured, **histograms, "void": tally.void},
         phase=phase.name,
         unit=phase.unit,
         clients=job.clients,
         threads=job.clients > 1 and job.spec.clients == "threads",
-        load=tally.load if job.server is not None and not phase.reported else None,
-        load_processes=tally.processes if job.server is not None and not phase.reported else None,
+        load=tally.load if loaded else None,
+        load_processes=tally.processes if loaded and not job.spec.library_works else None,
         pause_cpu_ns=tally.pause_cpu_ns,
         slowest_at_ns=None if tally.slowest is None else tally.slowest[1],
         series=tally.points or tally.series.points(),

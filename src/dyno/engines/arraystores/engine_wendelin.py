@@ -219,6 +219,7 @@ ENGINE = EngineSpec(
     name="wendelin",
     title="Wendelin.core, arrays in ZODB that are larger than memory",
     opener=Wendelin,
+    library_works=True,
     ports={"arrays": PortSpec(lambda engine: BoundedArrays(engine) if engine.bound else Arrays(engine))},
     tiers=TIERS,
     modules=("wendelin.bigarray", "ZODB", "ZEO", "pandas"),

@@ -252,6 +252,7 @@ ENGINE = EngineSpec(
     name="relstorage",
     title="RelStorage, ZODB in a SQL database",
     opener=Relational,
+    library_works=True,
     ports={"objects": PortSpec(databases.Objects)},
     tiers=TIERS,
     # Users run RelStorage at this tier, which is also the tier of ZODB's other storages.
