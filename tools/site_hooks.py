@@ -26,6 +26,7 @@ ORDER = {
         ),
         *("compare-json", "columns"),
     ),
+    "results": (),
     "contributing": ("an-engine", "a-suite", "house", "glossary", "releases"),
 }
 """Tabs, with the pages that come first; the others follow by name."""

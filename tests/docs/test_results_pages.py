@@ -1,0 +1,58 @@
+"""Tests that the pages of docs/results/ are what their run files say, and that their prose invents no number."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+from pages import ROOT
+from shell import Ended, Shell
+
+FILES = ("tools/results.py", "tools/pages", "docs/results")
+
+
+def check(shell: Shell, root: Path) -> Ended:
+    return shell.sh(sys.executable, root / "tools" / "results.py", "--check")
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    for name in FILES:
+        copier = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        copier(ROOT / name, tmp_path / name)
+    return tmp_path
+
+
+def test_the_pages_are_what_the_run_files_say(shell: Shell) -> None:
+    ended = check(shell, ROOT)
+    assert (ended.status, ended.err) == (0, "")
+    # Two columns of its table have the same heading: the published rate, and ours.
+    page = (ROOT / "docs" / "results" / "acid-batch-2013.md").read_text()
+    assert "| 108131.95 |" in page and "| 106,747 |" in page
+
+
+def test_what_was_not_measured_is_found(copy: Path, shell: Shell) -> None:
+    results = copy / "docs" / "results"
+    page = results / "acid-batch-2013.md"
+    text = page.read_text()
+    page.write_text(text.replace("<!-- measured -->", "It is 987.6 times as fast.\n\n<!-- measured -->"))
+    (results / "forgotten.md").write_text("# Nothing\n")
+    ended = check(shell, copy)
+    assert ended.status == 1 and len(ended.err.splitlines()) == 2
+    assert (
+        "acid-batch-2013.md: its measured part has no 987.6" in ended.err
+        and "forgotten.md has no run file" in ended.err
+    )
+
+
+def test_a_figure_that_was_changed_by_hand_is_found(copy: Path, shell: Shell) -> None:
+    page = copy / "docs" / "results" / "acid-batch-2013.md"
+    text = page.read_text()
+    changed = text.replace("confirmed", "contradicted", 1)
+    assert changed != text
+    page.write_text(changed)
+    ended = check(shell, copy)
+    assert ended.status == 1 and "acid-batch-2013.md is not what its run file says" in ended.err
