@@ -31,7 +31,7 @@ def replicated(shell: Shell, *more: object) -> str:
     """The output of the experiment at its small size."""
     small = replace(published.experiment("acid-batch-2013"), sizes=SMALL)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(published, "experiment", lambda name: small)
+        patch.setattr(published, "experiment", lambda name, cpus=None: small)
         words = [*BATCH, "--work", shell.home / "work", "-o", shell.file, *more]
         ended = CliRunner().invoke(dyno_command, list(map(str, words)))
     assert ended.exit_code == 0, ended.output
@@ -102,7 +102,7 @@ def everything(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..
     oracle = replace(oracle, plan={**oracle.plan, "engine": ["relstorage_oracle:cache_mib=10"]})
     of = {"acid-batch-2013": replace(published.experiment("acid-batch-2013"), sizes=SMALL), "relstorage-2008": oracle}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(published, "experiment", of.__getitem__)
+        patch.setattr(published, "experiment", lambda name, cpus=None: of[name])
         patch.setattr(published, "names", lambda: list(of))
         patch.chdir(home)
 
