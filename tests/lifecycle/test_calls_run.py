@@ -146,7 +146,7 @@ def test_setup_gives_each_call_a_new_argument(bench: Shell) -> None:
 
 
 def test_a_planted_difference_is_found(bench: Shell) -> None:
-    words = ("--samples", 12, "--budget", 0.1, "-p", "arguments=bench.py:three")
+    words = ("--samples", 24, "--budget", 0.1, "-p", "arguments=bench.py:three")
     run(bench, "base slower", *words)
     # CPU time, because the tests share the machine with others.
     words = ("--baseline", "bench.py:base", "--margin", "1%", "--metric", "cpu", "--json")
