@@ -45,8 +45,10 @@ def measured(job: dict[str, Any]) -> tuple[list[tuple[int, ...]], int, tuple[str
     # The others close themselves when the program is executed.
     runs, differing, spent = list["tuple[int, ...]"](), 0, 0
     number, settled = -job["warmups"], 0
-    # The first start of a program by this process takes longer, whatever the program.
-    shell(":", environment)
+    if job["settles"]:
+        # The first start of a program by this process takes longer, whatever the program. Not before a cold run: this
+        # would read the shell, and the libraries that it shares with the program, into the page cache.
+        shell(":", environment)
     while number < job["most"] and (number <= 0 or spent < job["limit_ns"]):
         if job["prepare"] and (status := shell(job["prepare"], environment)):
             return runs, differing, ("prepare", status)
