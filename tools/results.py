@@ -61,13 +61,15 @@ def index(runs: dict[str, Run]) -> str:
         for name, of in originals.items()
         if of is not None
     ]
-    parts.append(table(("experiment", "date", "published as", "question", "findings here"), replicas))
+    if replicas:
+        parts.append(table(("experiment", "date", "published as", "question", "findings here"), replicas))
     own = [
         (*_link(name, run), "<br>".join(map(sections.plain, wording.answers(run))))
         for name, run in runs.items()
         if originals[name] is None
     ]
-    parts.append(table(("run", "date", "in short"), own))
+    if own:
+        parts.append(table(("run", "date", "in short"), own))
     return "\n\n".join(parts)
 
 
