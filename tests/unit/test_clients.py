@@ -261,8 +261,9 @@ def test_the_rate_is_shared_out_among_the_clients(how: str, loop: str) -> None:
     tally = run(Made(), 3, how, rate=100.0, loop=loop)
     assert tally.operations == 12
     assert int(tally.response.counts.sum()) == int(tally.late.counts.sum()) == 12
-    # No operation begins before it is due: this bound holds on a machine of any speed.
-    assert tally.elapsed_ns >= 120 * MS
+    # No operation begins before it is due: this bound holds on a machine of any speed. The loop's clock and that of
+    # several processes agree to a few microseconds.
+    assert tally.elapsed_ns >= 120 * MS - 10_000
 
 
 @both

@@ -21,6 +21,7 @@ from clockwork import Clock, install
 from dyno.contracts.pace import Pace
 from dyno.contracts.suite import Bulk, Operations
 from dyno.measure.driver import measure
+from dyno.measure.loop import monotonic_ahead_ns
 from dyno.measure.schedule import (
     CACHED,
     GONE,
@@ -120,6 +121,18 @@ def test_a_batchs_time_is_that_of_the_last_for_all() -> None:
     elapsed = together(3, each)
     assert max(elapsed) - min(elapsed) == 0
     assert abs(elapsed[0] - 300 * MS) < 50 * MS
+
+
+@pytest.mark.parametrize("early", [True, False])
+def test_a_lost_core_between_two_clocks_changes_no_batchs_time(early: bool) -> None:
+    losses = iter([0.05, 0.05])
+
+    def interrupted() -> int:
+        moment = time.monotonic_ns() if early else None
+        time.sleep(next(losses, 0))
+        return moment or time.monotonic_ns()
+
+    assert abs(monotonic_ahead_ns(interrupted)) < 20 * MS
 
 
 @pytest.mark.parametrize(

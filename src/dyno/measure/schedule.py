@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from dyno.contracts.pace import POISSON
 from dyno.host.usage import of_thread_ns, waits_of_thread
-from dyno.measure.loop import Times
+from dyno.measure.loop import Times, monotonic_ahead_ns
 from dyno.measure.tally import Tally
 
 LEAD_NS = 200_000
@@ -232,12 +232,12 @@ class SharedClient:
         self._start = int(self._ready.max()) + self._group.lead_ns
         while (left := self._start - monotonic_ns()) > SPIN_NS:
             sleep((left - SPIN_NS) / 1e9)
-        return now() + self._start - monotonic_ns()
+        return self._start - monotonic_ahead_ns(now)
 
     def finish(self, end: int, operations: int, most: int, now: Callable[[], int]) -> int:
         """Waits until every client has ended its batch. Returns the batch's duration, up to the end of the last
         client."""
-        self._done[self._client] = monotonic_ns() + end - now()
+        self._done[self._client] = end + monotonic_ahead_ns(now)
         self._operations[self._client], self._most[self._client] = operations, most
         self._wait()
         active = self._operations > 0
